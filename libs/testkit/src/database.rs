@@ -1,0 +1,159 @@
+//! A fresh database for one test.
+
+use std::hash::{BuildHasher, RandomState};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use anyhow::Context;
+use sqlx::{AssertSqlSafe, Connection, PgConnection};
+use tempfile::TempDir;
+use tokio::sync::Mutex;
+
+use crate::postgres::Postgres;
+
+/// Names a running PostgreSQL in which tests may create databases. `cargo xtask test` sets it; without it each test
+/// process starts a private cluster.
+const SHARED: &str = "TIDINGS_TEST_DATABASE_URL";
+const DROPPED_WITHIN: Duration = Duration::from_secs(10);
+
+/// A database of its own, empty at first, dropped with the value.
+#[derive(Debug)]
+pub struct Database {
+    name: String,
+    url: String,
+    server_url: String,
+    _cluster: Option<Arc<Cluster>>,
+}
+
+/// The private cluster of this process: shared by its databases, gone with the last of them.
+#[derive(Debug)]
+struct Cluster {
+    postgres: Postgres,
+    _files: TempDir,
+}
+
+impl Database {
+    /// Makes one with a random name.
+    ///
+    /// # Panics
+    /// Where there is neither a PostgreSQL to use nor one to start: nothing can be tested then.
+    #[allow(clippy::panic, reason = "this is how a test fails")]
+    pub async fn create() -> Self {
+        match Self::try_create().await {
+            Ok(database) => database,
+            Err(error) => panic!("no test database: {error:#}"),
+        }
+    }
+
+    async fn try_create() -> anyhow::Result<Self> {
+        let (server_url, cluster) = match std::env::var(SHARED) {
+            Ok(url) => (url, None),
+            Err(_) => {
+                let cluster = private_cluster().await?;
+                (cluster.postgres.url().to_owned(), Some(cluster))
+            }
+        };
+        let random = RandomState::new();
+        let name = format!(
+            "test_{:016x}{:016x}",
+            random.hash_one(0),
+            random.hash_one(std::process::id())
+        );
+        let mut connection = PgConnection::connect(&server_url).await.context(SHARED)?;
+        sqlx::query(AssertSqlSafe(format!("CREATE DATABASE {name}")))
+            .execute(&mut connection)
+            .await?;
+        connection.close().await?;
+        let url = with_database(&server_url, &name).context("a URL with a database name")?;
+        Ok(Self {
+            name,
+            url,
+            server_url,
+            _cluster: cluster,
+        })
+    }
+
+    /// `postgres://…` of this database.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+}
+
+impl Drop for Database {
+    /// Waits at most 10 s. A cluster that is about to go takes its databases along.
+    fn drop(&mut self) {
+        if self._cluster.is_some() {
+            return;
+        }
+        let statement = format!("DROP DATABASE IF EXISTS {} WITH (FORCE)", self.name);
+        let url = std::mem::take(&mut self.server_url);
+        // A thread, because the test's own runtime may be the one that drops us.
+        let dropping = std::thread::spawn(move || -> anyhow::Result<()> {
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()?;
+            runtime.block_on(async {
+                tokio::time::timeout(DROPPED_WITHIN, async {
+                    let mut connection = PgConnection::connect(&url).await?;
+                    sqlx::query(AssertSqlSafe(statement))
+                        .execute(&mut connection)
+                        .await?;
+                    anyhow::Ok(())
+                })
+                .await?
+            })
+        });
+        if let Ok(Err(error)) = dropping.join() {
+            eprintln!("the test database {} stays: {error:#}", self.name);
+        }
+    }
+}
+
+async fn private_cluster() -> anyhow::Result<Arc<Cluster>> {
+    static CLUSTER: Mutex<Weak<Cluster>> = Mutex::const_new(Weak::new());
+    let mut shared = CLUSTER.lock().await;
+    if let Some(cluster) = shared.upgrade() {
+        return Ok(cluster);
+    }
+    let files = tempfile::Builder::new().prefix("tidings-postgres-").tempdir()?;
+    let postgres = Postgres::start_fast(&files.path().join("cluster")).await?;
+    let cluster = Arc::new(Cluster {
+        postgres,
+        _files: files,
+    });
+    *shared = Arc::downgrade(&cluster);
+    Ok(cluster)
+}
+
+/// The same server, another database; options after `?` stay.
+fn with_database(url: &str, name: &str) -> Option<String> {
+    let (address, options) = url
+        .split_once('?')
+        .map_or((url, None), |(address, rest)| (address, Some(rest)));
+    let host_at = address.find("://")? + 3;
+    let host_end = address[host_at..]
+        .find('/')
+        .map_or(address.len(), |slash| host_at + slash);
+    let options = options.map(|options| format!("?{options}")).unwrap_or_default();
+    Some(format!("{}/{name}{options}", &address[..host_end]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_database_of_a_url_is_exchanged() {
+        let cases = [
+            ("postgres://u:p@h:1/old", "postgres://u:p@h:1/new"),
+            ("postgres://h", "postgres://h/new"),
+            (
+                "postgres://h/old?sslmode=disable",
+                "postgres://h/new?sslmode=disable",
+            ),
+        ];
+        for (url, expected) in cases {
+            assert_eq!(with_database(url, "new").as_deref(), Some(expected));
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! Where this machine keeps the programs of PostgreSQL and nats-server. `xtask` includes this very file, so that what
+//! it installs is what is found later; it therefore uses nothing but `std` and `anyhow`.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+
+/// The oldest PostgreSQL that Tidings runs on.
+const OLDEST_POSTGRES: u32 = 14;
+
+/// The directory that holds `initdb` and `postgres`: that of the `PATH`, else the newest version in the places where
+/// distributions and Homebrew put it.
+pub fn postgres_bin() -> anyhow::Result<PathBuf> {
+    path_directories()
+        .into_iter()
+        .chain(newest_first(Path::new("/usr/lib/postgresql"), "bin"))
+        .chain(newest_first(Path::new("/opt/homebrew/opt"), "bin"))
+        .chain(newest_first(Path::new("/usr/local/opt"), "bin"))
+        .find(|directory| is_program(&directory.join("initdb")) && is_program(&directory.join("postgres")))
+        .with_context(|| {
+            format!(
+                "PostgreSQL's server programs (initdb, postgres, version {OLDEST_POSTGRES} or newer) are not installed.\n\
+                 Install them with: {}\n\
+                 or set DATABASE_URL to a running PostgreSQL",
+                if cfg!(target_os = "macos") { "brew install postgresql@17" } else { "sudo apt-get install postgresql" }
+            )
+        })
+}
+
+/// The nats-server program: that of the `PATH`, else of the places where packages put it, else the one that
+/// `cargo xtask` fetched into the project's own tools directory.
+pub fn nats_server() -> anyhow::Result<PathBuf> {
+    path_directories()
+        .into_iter()
+        .chain(["/usr/sbin", "/usr/bin", "/usr/local/bin", "/opt/homebrew/bin"].map(PathBuf::from))
+        .chain(tools_directories())
+        .map(|directory| directory.join("nats-server"))
+        .find(|program| is_program(program))
+        .with_context(|| {
+            format!(
+                "nats-server is not installed.\nInstall it with: {}\nor set NATS_URL to a running nats-server with JetStream",
+                if cfg!(target_os = "macos") {
+                    "brew install nats-server"
+                } else {
+                    "sudo apt-get install nats-server"
+                }
+            )
+        })
+}
+
+fn path_directories() -> Vec<PathBuf> {
+    std::env::var_os("PATH")
+        .map(|path| std::env::split_paths(&path).collect())
+        .unwrap_or_default()
+}
+
+/// The folders `base/*/last` whose middle part names a PostgreSQL version (`16`, `postgresql@16`), newest first.
+fn newest_first(base: &Path, last: &str) -> Vec<PathBuf> {
+    let Ok(entries) = std::fs::read_dir(base) else {
+        return Vec::new();
+    };
+    let mut versions: Vec<(u32, PathBuf)> = entries
+        .flatten()
+        .filter_map(|entry| {
+            let name = entry.file_name();
+            let version = name.to_str()?.trim_start_matches("postgresql@").parse().ok()?;
+            Some((version, entry.path().join(last)))
+        })
+        .filter(|(version, _)| *version >= OLDEST_POSTGRES)
+        .collect();
+    versions.sort_unstable_by_key(|(version, _)| std::cmp::Reverse(*version));
+    versions.into_iter().map(|(_, path)| path).collect()
+}
+
+/// `.tidings/tools` of every folder above the working directory and above this program: the checkout is one of them.
+fn tools_directories() -> Vec<PathBuf> {
+    let starts = [std::env::current_dir().ok(), std::env::current_exe().ok()];
+    starts
+        .iter()
+        .flatten()
+        .flat_map(|start| start.ancestors())
+        .map(|folder| folder.join(".tidings").join("tools"))
+        .collect()
+}
+
+fn is_program(path: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    path.metadata()
+        .is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
+}

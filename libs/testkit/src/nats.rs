@@ -1,0 +1,152 @@
+//! A private nats-server with JetStream, as a child process.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use rustix::process::Signal;
+use tempfile::TempDir;
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::net::TcpStream;
+
+use crate::directory::Directory;
+use crate::eventually::within;
+use crate::process::{Process, Start};
+use crate::{installed, port};
+
+/// The nats-server program that tests run on, where that is not the installed one.
+const OTHER_PROGRAM: &str = "TIDINGS_TEST_NATS_SERVER";
+/// It listens only after it has recovered its streams, which takes long for large ones.
+const READY_WITHIN: Duration = Duration::from_secs(120);
+const STOPPED_WITHIN: Duration = Duration::from_secs(30);
+/// Races for a port that are lost before giving up.
+const PORT_TRIES: u32 = 5;
+
+/// A running nats-server on 127.0.0.1. Dropping it kills it, as does the end of our process, however that comes; what
+/// it stored survives both, unless the directory was a temporary one.
+#[derive(Debug)]
+pub struct NatsServer {
+    program: PathBuf,
+    directory: Directory,
+    port: u16,
+    url: String,
+    process: Process,
+    _files: Option<TempDir>,
+}
+
+impl NatsServer {
+    /// A server for one test, with empty storage that goes with it. `TIDINGS_TEST_NATS_SERVER` names another program.
+    pub async fn start() -> anyhow::Result<Self> {
+        let program =
+            std::env::var_os(OTHER_PROGRAM).map_or_else(installed::nats_server, |path| Ok(path.into()))?;
+        let files = tempfile::Builder::new().prefix("tidings-nats-").tempdir()?;
+        let mut server = Self::start_program(program, files.path()).await?;
+        server._files = Some(files);
+        Ok(server)
+    }
+
+    /// The server whose streams are in `directory`, which is created if need be. Fails when another instance runs there.
+    pub async fn start_in(directory: &Path) -> anyhow::Result<Self> {
+        Self::start_program(installed::nats_server()?, directory).await
+    }
+
+    async fn start_program(program: PathBuf, directory: &Path) -> anyhow::Result<Self> {
+        let directory = Directory::claim(directory).await?;
+        let mut tries = 1;
+        let (port, process) = loop {
+            let port = port::free()?;
+            match launch(&program, &directory, port).await {
+                Ok(process) => break (port, process),
+                // Lost a race for the port: somebody else listens there now.
+                Err(_) if tries < PORT_TRIES && !port::is_free(port) => tries += 1,
+                Err(error) => return Err(error),
+            }
+        };
+        let url = format!("nats://127.0.0.1:{port}");
+        Ok(Self {
+            program,
+            directory,
+            port,
+            url,
+            process,
+            _files: None,
+        })
+    }
+
+    /// `nats://127.0.0.1:…`
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// The port on 127.0.0.1.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// SIGKILL. [`restart`](Self::restart) brings it back.
+    pub fn kill(&mut self) {
+        self.process.kill();
+    }
+
+    /// SIGSTOP: connections stay open and nothing answers, until [`resume`](Self::resume).
+    pub fn pause(&mut self) -> anyhow::Result<()> {
+        self.process.signal(Signal::STOP)
+    }
+
+    /// SIGCONT, after [`pause`](Self::pause).
+    pub fn resume(&mut self) -> anyhow::Result<()> {
+        self.process.signal(Signal::CONT)
+    }
+
+    /// Kills it if it runs, and starts it again on the same port over the same storage.
+    pub async fn restart(&mut self) -> anyhow::Result<()> {
+        self.process.kill();
+        self.directory.reclaim().await?;
+        self.process = launch(&self.program, &self.directory, self.port).await?;
+        Ok(())
+    }
+
+    /// Writes what it has and stops. Kills it when that takes longer than 30 s.
+    pub async fn stop(self) -> anyhow::Result<()> {
+        let log = self.process.log().to_owned();
+        let clean = self.process.stop(Signal::TERM, STOPPED_WITHIN).await?;
+        ensure!(
+            clean,
+            "nats-server did not stop within {STOPPED_WITHIN:?} and was killed; see {}",
+            log.display()
+        );
+        Ok(())
+    }
+}
+
+async fn launch(program: &Path, directory: &Directory, port: u16) -> anyhow::Result<Process> {
+    let mut start = Start::new(program, directory.path().join("nats-server.log"))
+        .argument("--addr=127.0.0.1")
+        .argument(format!("--port={port}"))
+        .argument("--jetstream")
+        .argument(format!("--store_dir={}", directory.path().display()));
+    start.directory = Some(directory.descriptor());
+    let mut process = Process::start(&start)?;
+    let answer = within(READY_WITHIN, async || match process.ended() {
+        Ok(Some(status)) => Some(Err(anyhow::anyhow!(
+            "nats-server ended while starting ({status})"
+        ))),
+        Ok(None) => greets(port).await.then_some(Ok(())),
+        Err(error) => Some(Err(error)),
+    });
+    let answer = answer
+        .await
+        .unwrap_or_else(|| Err(anyhow::anyhow!("not ready within {READY_WITHIN:?}")));
+    answer.with_context(|| format!("cannot start nats-server; {}", process.last_words()))?;
+    Ok(process)
+}
+
+/// Whether a server with JetStream says its INFO line.
+async fn greets(port: u16) -> bool {
+    let Ok(stream) = TcpStream::connect(("127.0.0.1", port)).await else {
+        return false;
+    };
+    let mut line = String::new();
+    let read = BufReader::new(stream).read_line(&mut line).await;
+    read.is_ok() && line.starts_with("INFO ") && line.contains("\"jetstream\":true")
+}

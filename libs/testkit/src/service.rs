@@ -1,0 +1,103 @@
+//! The workspace's own programs, as child processes of a test.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, ensure};
+use rustix::process::Signal;
+use tempfile::TempDir;
+
+use crate::process::{Process, Start};
+
+/// The workspace program `name` (`tidings-gateway`), as last built in the profile of the running test.
+///
+/// # Panics
+/// If it has not been built; the message says how.
+#[allow(clippy::panic, reason = "this is how a test fails")]
+pub fn binary(name: &str) -> PathBuf {
+    match find(name) {
+        Ok(path) => path,
+        Err(error) => panic!("{error:#}"),
+    }
+}
+
+fn find(name: &str) -> anyhow::Result<PathBuf> {
+    let test = std::env::current_exe().context("the path of this test")?;
+    // target/debug/deps/test-0123, or target/debug/program.
+    let profile = test.ancestors().skip(1).find(|folder| !folder.ends_with("deps"));
+    let path = profile.context("a test inside a target directory")?.join(name);
+    ensure!(
+        path.is_file(),
+        "{} is not built: run `cargo build --workspace --bins` first",
+        path.display()
+    );
+    Ok(path)
+}
+
+/// A running program of the workspace. Dropping it kills it, as does the end of our process.
+#[derive(Debug)]
+pub struct Service {
+    start: Start,
+    process: Process,
+    _files: TempDir,
+}
+
+impl Service {
+    /// Starts [`binary`]`(name)` with `arguments`, and `environment` beside our own.
+    pub fn start(name: &str, arguments: &[&str], environment: &[(&str, &str)]) -> anyhow::Result<Self> {
+        let files = tempfile::Builder::new().prefix("tidings-service-").tempdir()?;
+        let mut start = Start::new(find(name)?, files.path().join(format!("{name}.log")));
+        start.arguments = arguments.iter().map(|argument| (*argument).to_owned()).collect();
+        start.environment = environment
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+            .collect();
+        let process = Process::start(&start)?;
+        Ok(Self {
+            start,
+            process,
+            _files: files,
+        })
+    }
+
+    /// Its process id.
+    pub fn id(&self) -> u32 {
+        self.process.id()
+    }
+
+    /// What it wrote so far to standard output and standard error, over all restarts.
+    pub fn log(&self) -> &Path {
+        self.process.log()
+    }
+
+    /// Whether it has not ended.
+    pub fn is_running(&mut self) -> anyhow::Result<bool> {
+        Ok(self.process.ended()?.is_none())
+    }
+
+    /// kill -9.
+    pub fn kill(&mut self) {
+        self.process.kill();
+    }
+
+    /// SIGSTOP: it keeps its connections and does nothing, until [`resume`](Self::resume).
+    pub fn pause(&mut self) -> anyhow::Result<()> {
+        self.process.signal(Signal::STOP)
+    }
+
+    /// SIGCONT, after [`pause`](Self::pause).
+    pub fn resume(&mut self) -> anyhow::Result<()> {
+        self.process.signal(Signal::CONT)
+    }
+
+    /// SIGTERM, which a service takes as "finish and stop".
+    pub fn terminate(&mut self) -> anyhow::Result<()> {
+        self.process.signal(Signal::TERM)
+    }
+
+    /// Kills it if it runs, and starts it again as it was started first.
+    pub fn restart(&mut self) -> anyhow::Result<()> {
+        self.process.kill();
+        self.process = Process::start(&self.start)?;
+        Ok(())
+    }
+}
