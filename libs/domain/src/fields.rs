@@ -1,0 +1,208 @@
+//! Reading a JSON body field by field, collecting every problem instead of stopping at the first.
+
+use serde_json::Value;
+
+use crate::content::Object;
+use crate::{Problem, Timestamp};
+
+/// Deepest nesting of arrays and objects in a request.
+pub const MAX_DEPTH: usize = 32;
+
+/// Largest whole number that every JSON reader keeps exactly.
+pub const MAX_SAFE_NUMBER: f64 = 9_007_199_254_740_991.0;
+
+/// Longest user or category identifier, in bytes.
+pub const MAX_IDENTIFIER: usize = 255;
+
+/// One object of a request, read member by member. `null` counts as absent.
+#[derive(Debug)]
+pub struct Fields {
+    path: String,
+    members: Object,
+}
+
+impl Fields {
+    /// Reads `value` as an object at `path` (empty for the body itself); `[]` is lenient for `{}`.
+    pub fn open(path: &str, value: Value, problems: &mut Vec<Problem>) -> Option<Fields> {
+        match value {
+            Value::Object(members) => Some(Fields { path: path.to_owned(), members }),
+            Value::Array(items) if items.is_empty() => Some(Fields { path: path.to_owned(), members: Object::new() }),
+            _ => {
+                let name = if path.is_empty() { "the body" } else { path };
+                problems.push(Problem::new(path, "invalid_type", format!("{name} must be an object")));
+                None
+            }
+        }
+    }
+
+    /// The full path of member `key`.
+    #[must_use]
+    pub fn path(&self, key: &str) -> String {
+        if self.path.is_empty() { key.to_owned() } else { format!("{}.{key}", self.path) }
+    }
+
+    /// Takes a member out, whatever it is.
+    pub fn take(&mut self, key: &str) -> Option<Value> {
+        self.members.remove(key).filter(|value| !value.is_null())
+    }
+
+    /// Takes a string of at most `max` bytes.
+    pub fn string(&mut self, key: &str, max: usize, problems: &mut Vec<Problem>) -> Option<String> {
+        let value = self.take(key)?;
+        let path = self.path(key);
+        match value {
+            Value::String(text) if text.len() <= max => Some(text),
+            Value::String(text) => {
+                let message = format!("{path} has {} bytes; at most {max} are allowed", text.len());
+                problems.push(Problem::new(path, "too_long", message));
+                None
+            }
+            _ => {
+                let message = format!("{path} must be a string");
+                problems.push(Problem::new(path, "invalid_type", message));
+                None
+            }
+        }
+    }
+
+    /// Takes an identifier: 1 to 255 bytes without control characters.
+    pub fn identifier(&mut self, key: &str, problems: &mut Vec<Problem>) -> Option<String> {
+        let path = self.path(key);
+        match self.take(key)? {
+            Value::String(text) => check_identifier(&path, text, problems),
+            _ => {
+                problems.push(Problem::new(&path, "invalid_type", format!("{path} must be a string")));
+                None
+            }
+        }
+    }
+
+    /// Takes an identifier that must be there.
+    pub fn required_identifier(&mut self, key: &str, problems: &mut Vec<Problem>) -> Option<String> {
+        if self.members.get(key).is_none_or(Value::is_null) {
+            let path = self.path(key);
+            problems.push(Problem::new(&path, "required", format!("{path} is required")));
+            return None;
+        }
+        self.identifier(key, problems)
+    }
+
+    /// Takes an object and opens it.
+    pub fn object(&mut self, key: &str, problems: &mut Vec<Problem>) -> Option<Fields> {
+        let value = self.take(key)?;
+        Fields::open(&self.path(key), value, problems)
+    }
+
+    /// Takes an object of any members, as it stands.
+    pub fn free_object(&mut self, key: &str, problems: &mut Vec<Problem>) -> Option<Object> {
+        self.object(key, problems).map(|fields| fields.members)
+    }
+
+    /// Takes an array.
+    pub fn array(&mut self, key: &str, problems: &mut Vec<Problem>) -> Option<Vec<Value>> {
+        match self.take(key)? {
+            Value::Array(items) => Some(items),
+            _ => {
+                let path = self.path(key);
+                problems.push(Problem::new(&path, "invalid_type", format!("{path} must be an array")));
+                None
+            }
+        }
+    }
+
+    /// Takes an RFC 3339 date-time.
+    pub fn time(&mut self, key: &str, problems: &mut Vec<Problem>) -> Option<Timestamp> {
+        let value = self.take(key)?;
+        let time = value.as_str().and_then(Timestamp::parse);
+        if time.is_none() {
+            let path = self.path(key);
+            let message = format!("{path} must be an RFC 3339 date-time such as 2027-01-31T09:00:00Z");
+            problems.push(Problem::new(path, "invalid_time", message));
+        }
+        time
+    }
+
+    /// What is left: members that no reader asked for.
+    #[must_use]
+    pub fn rest(self) -> Object {
+        self.members
+    }
+
+    /// Ends reading. With `strict`, every member that no reader asked for is a problem.
+    pub fn finish(self, strict: bool, problems: &mut Vec<Problem>) {
+        if strict {
+            for key in self.members.keys() {
+                let path = self.path(key);
+                problems.push(Problem::new(&path, "unknown_member", format!("{path} is not a member of this request")));
+            }
+        }
+    }
+}
+
+/// Checks an identifier: 1 to 255 bytes without control characters.
+pub fn check_identifier(path: &str, text: String, problems: &mut Vec<Problem>) -> Option<String> {
+    let problem = if text.is_empty() {
+        Problem::new(path, "empty", format!("{path} must not be empty"))
+    } else if text.len() > MAX_IDENTIFIER {
+        let message = format!("{path} has {} bytes; at most {MAX_IDENTIFIER} are allowed", text.len());
+        Problem::new(path, "too_long", message)
+    } else if text.chars().any(char::is_control) {
+        Problem::new(path, "invalid_character", format!("{path} must not contain control characters"))
+    } else {
+        return Some(text);
+    };
+    problems.push(problem);
+    None
+}
+
+/// Checks what no part of a request may contain: U+0000, numbers outside ±(2^53 − 1), nesting over 32 levels.
+pub fn check_plain_json(path: &str, value: &Value, problems: &mut Vec<Problem>) {
+    walk(path, value, 1, problems);
+}
+
+fn walk(path: &str, value: &Value, depth: usize, problems: &mut Vec<Problem>) {
+    match value {
+        Value::Null | Value::Bool(_) => {}
+        Value::Number(number) => {
+            if number.as_f64().is_none_or(|number| number.abs() > MAX_SAFE_NUMBER) {
+                problems.push(Problem::new(path, "unsafe_number", format!("{path} must lie within ±(2^53 − 1)")));
+            }
+        }
+        Value::String(text) => check_no_nul(path, text, problems),
+        _ if depth > MAX_DEPTH => {
+            problems.push(Problem::new(path, "too_deep", format!("{path} nests deeper than {MAX_DEPTH} levels")));
+        }
+        Value::Array(items) => {
+            for (index, item) in items.iter().enumerate() {
+                if needs_walk(item) {
+                    walk(&format!("{path}[{index}]"), item, depth + 1, problems);
+                }
+            }
+        }
+        Value::Object(members) => {
+            for (key, item) in members {
+                check_no_nul(path, key, problems);
+                if needs_walk(item) {
+                    let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
+                    walk(&path, item, depth + 1, problems);
+                }
+            }
+        }
+    }
+}
+
+// Building a path costs an allocation, so it is spent only where a problem can be.
+fn needs_walk(value: &Value) -> bool {
+    match value {
+        Value::Null | Value::Bool(_) => false,
+        Value::Number(number) => number.as_f64().is_none_or(|number| number.abs() > MAX_SAFE_NUMBER),
+        Value::String(text) => text.contains('\0'),
+        Value::Array(_) | Value::Object(_) => true,
+    }
+}
+
+fn check_no_nul(path: &str, text: &str, problems: &mut Vec<Problem>) {
+    if text.contains('\0') {
+        problems.push(Problem::new(path, "invalid_character", format!("{path} must not contain U+0000")));
+    }
+}

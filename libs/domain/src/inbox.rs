@@ -1,0 +1,126 @@
+//! An inbox item's states and what changes them.
+
+use crate::Timestamp;
+
+/// What an inbox knows of one item beside its content.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ItemState {
+    /// When the person first saw it, unless made unseen since.
+    pub seen_at: Option<Timestamp>,
+    /// When the person read it, unless made unread since.
+    pub clicked_at: Option<Timestamp>,
+    /// Whether it was removed from the inbox; a deleted item never comes back.
+    pub deleted: bool,
+}
+
+/// A change to one item.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ItemChange {
+    /// Seen, keeping an earlier time.
+    Seen,
+    /// Not seen, and so not read.
+    Unseen,
+    /// Read, and so seen.
+    Read,
+    /// Not read.
+    Unread,
+    /// Removed from the inbox.
+    Deleted,
+}
+
+/// A user's counters, or a difference to them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Items in the inbox.
+    pub total: i64,
+    /// Those without `clickedAt`.
+    pub unread: i64,
+    /// Those without `seenAt`.
+    pub unseen: i64,
+}
+
+impl ItemState {
+    /// Applies a change that happened at `at`. Applying it again changes nothing.
+    pub fn apply(&mut self, change: ItemChange, at: Timestamp) {
+        if self.deleted {
+            return;
+        }
+        match change {
+            ItemChange::Seen => self.seen_at = self.seen_at.or(Some(at)),
+            ItemChange::Unseen => (self.seen_at, self.clicked_at) = (None, None),
+            ItemChange::Read => {
+                self.clicked_at = self.clicked_at.or(Some(at));
+                self.seen_at = self.seen_at.or(Some(at));
+            }
+            ItemChange::Unread => self.clicked_at = None,
+            ItemChange::Deleted => self.deleted = true,
+        }
+    }
+
+    /// What the item adds to its user's counters.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        if self.deleted {
+            return Counts::default();
+        }
+        Counts {
+            total: 1,
+            unread: i64::from(self.clicked_at.is_none()),
+            unseen: i64::from(self.seen_at.is_none()),
+        }
+    }
+}
+
+impl std::ops::AddAssign for Counts {
+    fn add_assign(&mut self, other: Counts) {
+        self.total += other.total;
+        self.unread += other.unread;
+        self.unseen += other.unseen;
+    }
+}
+
+impl std::ops::Sub for Counts {
+    type Output = Counts;
+
+    fn sub(self, other: Counts) -> Counts {
+        Counts {
+            total: self.total - other.total,
+            unread: self.unread - other.unread,
+            unseen: self.unseen - other.unseen,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn change() -> impl Strategy<Value = ItemChange> {
+        prop_oneof![
+            Just(ItemChange::Seen),
+            Just(ItemChange::Unseen),
+            Just(ItemChange::Read),
+            Just(ItemChange::Unread),
+            Just(ItemChange::Deleted),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn read_implies_seen_and_repeats_are_harmless(changes in prop::collection::vec(change(), 0..12)) {
+            let mut item = ItemState::default();
+            for (step, &change) in changes.iter().enumerate() {
+                let at = Timestamp::from_millis(step as i64);
+                item.apply(change, at);
+                let once = item;
+                item.apply(change, at + std::time::Duration::from_secs(1));
+                prop_assert_eq!(item, once);
+                prop_assert!(item.clicked_at.is_none() || item.seen_at.is_some());
+            }
+            let deleted = changes.contains(&ItemChange::Deleted);
+            prop_assert_eq!(item.counts().total, i64::from(!deleted));
+        }
+    }
+}

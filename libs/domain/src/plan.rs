@@ -1,0 +1,230 @@
+//! Deciding, for each recipient of a turn, which channels the notification takes and why it leaves the others.
+
+use std::collections::HashSet;
+
+use crate::content::Object;
+use crate::send::Recipient;
+use crate::{Channel, DeliveryId, Reason, SendId, UserNumber, profile};
+
+/// What holds for every recipient of a send.
+#[derive(Clone, Debug)]
+pub struct SendFacts<'a> {
+    /// The send.
+    pub send_id: SendId,
+    /// The only channels to use, where the send names them.
+    pub selected: Option<&'a [Channel]>,
+    /// Channels that the template, or the plain send, has content for.
+    pub content: &'a [Channel],
+    /// External channels that the app has an enabled provider for.
+    pub providers: &'a [Channel],
+}
+
+/// A recipient that the service knows.
+#[derive(Clone, Copy, Debug)]
+pub struct Person<'a> {
+    /// The user's number.
+    pub number: UserNumber,
+    /// The user's profile.
+    pub profile: &'a Object,
+    /// Channels that the user turned off for the send's category, where preferences apply to it.
+    pub turned_off: &'a [Channel],
+}
+
+/// What was decided for one recipient.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Decision {
+    /// The recipient's identifier as the send gave it.
+    pub identifier: String,
+    /// The user, if the service knows one.
+    pub user: Option<UserNumber>,
+    /// Whether the inbox gets it.
+    pub in_app: bool,
+    /// The external deliveries to make.
+    pub deliveries: Vec<PlannedDelivery>,
+    /// The channels decided against, in the order of [`Channel::ALL`].
+    pub skips: Vec<(Channel, Reason)>,
+}
+
+/// An external delivery to make.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlannedDelivery {
+    /// Its id, the same however often it is planned.
+    pub id: DeliveryId,
+    /// Its channel.
+    pub channel: Channel,
+    /// The address, token or subscription.
+    pub target: String,
+}
+
+/// Targets that a provider called dead.
+pub type Suppressed = HashSet<(Channel, String)>;
+
+/// Decides for one recipient. Every delivered channel, and every channel that the send names, ends up among the
+/// deliveries, in the inbox or among the skips.
+#[must_use]
+pub fn decide(facts: &SendFacts<'_>, recipient: &Recipient, person: Option<Person<'_>>, suppressed: &Suppressed) -> Decision {
+    let mut decision = Decision {
+        identifier: recipient.identifier.clone(),
+        user: person.map(|person| person.number),
+        in_app: false,
+        deliveries: Vec::new(),
+        skips: Vec::new(),
+    };
+    for &channel in Channel::ALL {
+        let named = facts.selected.is_some_and(|selected| selected.contains(&channel));
+        if !channel.is_delivered() && !named {
+            continue;
+        }
+        match reach(facts, channel, &recipient.identifier, person, suppressed) {
+            Err(reason) => decision.skips.push((channel, reason)),
+            Ok(_) if channel == Channel::InApp => decision.in_app = true,
+            Ok((person, targets)) => decision.deliveries.extend(targets.into_iter().map(|target| PlannedDelivery {
+                id: DeliveryId::derive(facts.send_id, person.number, channel, &target),
+                channel,
+                target,
+            })),
+        }
+    }
+    decision
+}
+
+/// The targets of a person on a channel (none for the inbox), or why there is nothing to reach.
+fn reach<'a>(
+    facts: &SendFacts<'_>,
+    channel: Channel,
+    identifier: &str,
+    person: Option<Person<'a>>,
+    suppressed: &Suppressed,
+) -> Result<(Person<'a>, Vec<String>), Reason> {
+    if facts.selected.is_some_and(|selected| !selected.contains(&channel)) {
+        return Err(Reason::NotSelected);
+    }
+    if !channel.is_delivered() {
+        return Err(Reason::ChannelUnavailable);
+    }
+    if !facts.content.contains(&channel) {
+        return Err(Reason::NoContent);
+    }
+    if channel != Channel::InApp && !facts.providers.contains(&channel) {
+        return Err(Reason::NoProvider);
+    }
+    let person = person.ok_or(Reason::RecipientUnknown)?;
+    if person.turned_off.contains(&channel) {
+        return Err(Reason::PreferenceOff);
+    }
+    if channel == Channel::InApp {
+        return Ok((person, Vec::new()));
+    }
+    let mut targets = targets(channel, identifier, person.profile);
+    if targets.is_empty() {
+        return Err(Reason::NoAddress);
+    }
+    targets.retain(|target| !suppressed.contains(&(channel, target.clone())));
+    if targets.is_empty() { Err(Reason::Suppressed) } else { Ok((person, targets)) }
+}
+
+/// Where a user can be reached over an external channel.
+#[must_use]
+pub fn targets(channel: Channel, identifier: &str, profile: &Object) -> Vec<String> {
+    match channel {
+        Channel::Email => profile::email(identifier, profile).map(str::to_owned).into_iter().collect(),
+        Channel::Sms => profile::phone(profile).map(str::to_owned).into_iter().collect(),
+        Channel::MobilePush => profile::push_targets(profile).collect(),
+        _ => Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+    use uuid::Uuid;
+
+    use super::*;
+
+    const PLAIN: &[Channel] = &Channel::DELIVERED;
+
+    fn facts<'a>(selected: Option<&'a [Channel]>, providers: &'a [Channel]) -> SendFacts<'a> {
+        SendFacts { send_id: SendId(Uuid::from_u128(1)), selected, content: PLAIN, providers }
+    }
+
+    fn profile() -> Object {
+        let profile = json!({"email": "ada@example.com", "phoneNumber": "+4915112345678", "fcm": {"tokens": ["a", "b"]}});
+        profile.as_object().cloned().unwrap()
+    }
+
+    fn plan(facts: &SendFacts<'_>, turned_off: &[Channel], suppressed: &Suppressed) -> Decision {
+        let profile = profile();
+        let person = Person { number: UserNumber(5), profile: &profile, turned_off };
+        decide(facts, &Recipient::plain("ada".into()), Some(person), suppressed)
+    }
+
+    fn reason(decision: &Decision, channel: Channel) -> Option<Reason> {
+        decision.skips.iter().find(|(skipped, _)| *skipped == channel).map(|(_, reason)| *reason)
+    }
+
+    #[test]
+    fn a_plain_send_takes_every_channel_with_a_provider_and_an_address() {
+        let decision = plan(&facts(None, &[Channel::Email, Channel::MobilePush, Channel::WebPush]), &[], &Suppressed::new());
+        assert!(decision.in_app);
+        let targets: Vec<_> = decision.deliveries.iter().map(|delivery| delivery.target.as_str()).collect();
+        assert_eq!(targets, ["ada@example.com", "fcm:a", "fcm:b"]);
+        assert_eq!(decision.skips, [(Channel::WebPush, Reason::NoAddress), (Channel::Sms, Reason::NoProvider)]);
+    }
+
+    #[test]
+    fn an_unknown_recipient_gets_nothing() {
+        let decision = decide(&facts(None, &[Channel::Email]), &Recipient::plain("eve".into()), None, &Suppressed::new());
+        assert!(!decision.in_app && decision.deliveries.is_empty());
+        assert_eq!(reason(&decision, Channel::InApp), Some(Reason::RecipientUnknown));
+        assert_eq!(reason(&decision, Channel::Email), Some(Reason::RecipientUnknown));
+        assert_eq!(reason(&decision, Channel::Sms), Some(Reason::NoProvider));
+    }
+
+    #[test]
+    fn preferences_selection_and_suppression_each_leave_their_reason() {
+        let selected = [Channel::Email, Channel::Slack, Channel::Sms];
+        let dead = Suppressed::from([(Channel::Sms, "+4915112345678".to_owned())]);
+        let decision = plan(&facts(Some(&selected), &[Channel::Email, Channel::Sms]), &[Channel::Email], &dead);
+        assert_eq!(
+            decision.skips,
+            [
+                (Channel::InApp, Reason::NotSelected),
+                (Channel::Email, Reason::PreferenceOff),
+                (Channel::WebPush, Reason::NotSelected),
+                (Channel::MobilePush, Reason::NotSelected),
+                (Channel::Sms, Reason::Suppressed),
+                (Channel::Slack, Reason::ChannelUnavailable),
+            ]
+        );
+    }
+
+    fn channels() -> impl Strategy<Value = Vec<Channel>> {
+        prop::sample::subsequence(Channel::ALL, 0..Channel::ALL.len())
+    }
+
+    proptest! {
+        #[test]
+        fn every_channel_is_accounted_for_once_and_planning_repeats_itself(
+            selected in prop::option::of(channels()), content in channels(), providers in channels(), off in channels(), known: bool,
+        ) {
+            let profile = profile();
+            let person = known.then_some(Person { number: UserNumber(5), profile: &profile, turned_off: &off });
+            let facts = SendFacts {
+                send_id: SendId(Uuid::from_u128(1)), selected: selected.as_deref(), content: &content, providers: &providers,
+            };
+            let recipient = Recipient::plain("ada".into());
+            let decision = decide(&facts, &recipient, person, &Suppressed::new());
+            prop_assert_eq!(&decision, &decide(&facts, &recipient, person, &Suppressed::new()));
+            for channel in Channel::DELIVERED {
+                let delivered = decision.deliveries.iter().any(|delivery| delivery.channel == channel);
+                let in_inbox = channel == Channel::InApp && decision.in_app;
+                let skipped = decision.skips.iter().filter(|(skipped, _)| *skipped == channel).count();
+                prop_assert_eq!(usize::from(delivered) + usize::from(in_inbox) + skipped, 1, "{}", channel);
+                if off.contains(&channel) || !content.contains(&channel) {
+                    prop_assert!(!delivered && !in_inbox);
+                }
+            }
+        }
+    }
+}

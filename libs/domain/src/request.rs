@@ -1,0 +1,315 @@
+//! The body of a send request: read, checked, and turned into a [`Send`].
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::content::{InAppContent, Object};
+use crate::fields::{Fields, MAX_IDENTIFIER, check_identifier, check_plain_json};
+use crate::id::TemplateId;
+use crate::send::{Lane, Recipient, Send, TRANSACTIONAL_RECIPIENTS, TemplateRef};
+use crate::{Channel, Problem, Timestamp, profile};
+
+/// Most recipients of one send.
+pub const MAX_RECIPIENTS: usize = 10_000;
+/// Longest title, in bytes.
+pub const MAX_TITLE: usize = 1024;
+/// Longest message, in bytes.
+pub const MAX_MESSAGE: usize = 64 * 1024;
+/// Longest icon or link reference, in bytes.
+pub const MAX_REFERENCE: usize = 2048;
+/// Largest `data`, as JSON text, in bytes.
+pub const MAX_DATA: usize = 256 * 1024;
+/// Most that recipients × content of one send may come to, in bytes.
+pub const MAX_FAN_OUT: usize = 64 * 1024 * 1024;
+/// How far ahead a send may be scheduled.
+pub const MAX_AHEAD: Duration = Duration::from_secs(90 * 86_400);
+
+/// What reading a body depends on beside the body.
+#[derive(Clone, Copy, Debug)]
+pub struct SendRules {
+    /// The time of the request.
+    pub now: Timestamp,
+    /// Whether unknown members are problems (`Prefer: handling=strict`).
+    pub strict: bool,
+}
+
+/// A send request that is sound in itself.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ParsedSend {
+    /// What is to be sent.
+    pub send: Send,
+    /// `idempotencyKey` of the body.
+    pub idempotency_key: Option<String>,
+    /// Whether recipients were named by the deprecated top-level member.
+    pub deprecated: bool,
+    /// Whether an unknown recipient refuses the whole send.
+    pub reject_unknown: bool,
+}
+
+/// Reads the body of `POST /notifications`.
+///
+/// # Errors
+/// Every problem of the body, in the order of its members.
+pub fn parse_send(body: Value, rules: SendRules) -> Result<ParsedSend, Vec<Problem>> {
+    let mut problems = Vec::new();
+    check_plain_json("", &body, &mut problems);
+    let parsed = Fields::open("", body, &mut problems).map(|fields| read_body(fields, rules, &mut problems));
+    match parsed {
+        Some(parsed) if problems.is_empty() => Ok(parsed),
+        _ => Err(problems),
+    }
+}
+
+fn read_body(mut body: Fields, rules: SendRules, problems: &mut Vec<Problem>) -> ParsedSend {
+    let notification = read_notification(&mut body, rules.strict, problems);
+    let (recipients, deprecated) = read_recipients(&mut body, rules.strict, problems);
+    let Notification { mut content, template, category } = notification;
+    let category = body.identifier("category", problems).or(category);
+    read_data(&mut body, &mut content.data, problems);
+    let channels = read_override(&mut body, rules.strict, problems);
+    let send_at = body.time("sendAt", problems).filter(|&at| at > rules.now);
+    let expires_at = body.time("expiresAt", problems);
+    check_times(send_at, expires_at, rules.now, problems);
+    let lane = named(&mut body, "lane", &[("transactional", Lane::Transactional), ("bulk", Lane::Bulk)], problems);
+    let reject = named(&mut body, "onUnknownRecipient", &[("skip", false), ("reject", true)], problems);
+    let idempotency_key = read_key(&mut body, problems);
+    body.finish(rules.strict, problems);
+    check_fan_out(&content, recipients.len(), problems);
+    let lane = match lane {
+        Some(Lane::Transactional) | None if recipients.len() > TRANSACTIONAL_RECIPIENTS => Lane::Bulk,
+        lane => lane.unwrap_or(Lane::Transactional),
+    };
+    let send = Send { content, template, category, recipients, channels, send_at, expires_at, lane };
+    ParsedSend { send, idempotency_key, deprecated, reject_unknown: reject.unwrap_or(false) }
+}
+
+#[derive(Default)]
+struct Notification {
+    content: InAppContent,
+    template: Option<TemplateRef>,
+    category: Option<String>,
+}
+
+fn read_notification(body: &mut Fields, strict: bool, problems: &mut Vec<Problem>) -> Notification {
+    let before = problems.len();
+    let Some(mut fields) = body.object("notification", problems) else {
+        if problems.len() == before {
+            problems.push(Problem::new("notification", "required", "notification is required"));
+        }
+        return Notification::default();
+    };
+    let content = InAppContent {
+        title: fields.string("title", MAX_TITLE, problems),
+        message: fields.string("message", MAX_MESSAGE, problems),
+        icon: fields.string("icon", MAX_REFERENCE, problems),
+        url: fields.string("url", MAX_REFERENCE, problems),
+        data: read_object(&mut fields, "data", problems),
+        blocks: fields.array("blocks", problems).unwrap_or_default(),
+    };
+    for (index, block) in content.blocks.iter().enumerate().filter(|(_, block)| !block.is_object()) {
+        let path = format!("notification.blocks[{index}]");
+        problems.push(Problem::new(&path, "invalid_type", format!("{path} must be an object, not {block}")));
+    }
+    let template = read_template(&mut fields, strict, problems);
+    let category = fields.identifier("category", problems);
+    fields.finish(strict, problems);
+    if template.is_none() && content.title.as_deref().unwrap_or_default().is_empty() && problems.len() == before {
+        let message = "notification.title is required unless notification.templateIdentifier names a template";
+        problems.push(Problem::new("notification.title", "required", message));
+    }
+    Notification { content, template, category }
+}
+
+fn read_template(fields: &mut Fields, strict: bool, problems: &mut Vec<Problem>) -> Option<TemplateRef> {
+    let identifier = fields.identifier("templateIdentifier", problems);
+    let workflow = fields.object("workflow", problems).and_then(|mut workflow| {
+        let identifier = workflow.identifier("identifier", problems);
+        workflow.finish(strict, problems);
+        identifier
+    });
+    if let Some(id) = fields.take("templateId") {
+        match id.as_i64() {
+            Some(id) if identifier.is_none() && workflow.is_none() => return Some(TemplateRef::Id(TemplateId(id))),
+            Some(_) => {}
+            None => {
+                let message = "notification.templateId must be a whole number";
+                problems.push(Problem::new("notification.templateId", "invalid_type", message));
+            }
+        }
+    }
+    identifier.or(workflow).map(TemplateRef::Identifier)
+}
+
+fn read_recipients(body: &mut Fields, strict: bool, problems: &mut Vec<Problem>) -> (Vec<Recipient>, bool) {
+    let before = problems.len();
+    let mut lists = Vec::new();
+    if let Some(mut send_to) = body.object("sendTo", problems) {
+        lists.extend(send_to.array("recipients", problems).map(|list| ("sendTo.recipients", list)));
+        if send_to.take("topics").is_some() {
+            let message = "sendTo.topics is not available yet; name the recipients";
+            problems.push(Problem::new("sendTo.topics", "not_available", message));
+        }
+        send_to.finish(strict, problems);
+    }
+    let top_level = body.array("recipients", problems);
+    let deprecated = top_level.is_some();
+    lists.extend(top_level.map(|list| ("recipients", list)));
+
+    let count: usize = lists.iter().map(|(_, list)| list.len()).sum();
+    if count > MAX_RECIPIENTS {
+        let message = format!("sendTo.recipients names {count} recipients; at most {MAX_RECIPIENTS} are allowed");
+        problems.push(Problem::new("sendTo.recipients", "too_many", message));
+        return (Vec::new(), deprecated);
+    }
+    let mut seen = HashSet::with_capacity(count);
+    let mut recipients = Vec::with_capacity(count);
+    for (path, list) in lists {
+        for (index, item) in list.into_iter().enumerate() {
+            let recipient = read_recipient(|| format!("{path}[{index}]"), item, problems);
+            recipients.extend(recipient.filter(|recipient| seen.insert(recipient.identifier.clone())));
+        }
+    }
+    if count == 0 && problems.len() == before {
+        let message = "sendTo.recipients is required and must name at least one recipient";
+        problems.push(Problem::new("sendTo.recipients", "required", message));
+    }
+    (recipients, deprecated)
+}
+
+fn read_recipient(path: impl Fn() -> String, item: Value, problems: &mut Vec<Problem>) -> Option<Recipient> {
+    match item {
+        Value::String(text) if is_plain_identifier(&text) => Some(Recipient::plain(text)),
+        Value::String(text) => check_identifier(&path(), text, problems).map(Recipient::plain),
+        Value::Object(_) => {
+            let path = path();
+            let mut fields = Fields::open(&path, item, problems)?;
+            let identifier = fields.required_identifier("identifier", problems);
+            let data = read_object(&mut fields, "data", problems);
+            let pairs = fields.rest();
+            profile::check(&path, &pairs, problems);
+            let profile = (!pairs.is_empty()).then_some(pairs);
+            identifier.map(|identifier| Recipient { identifier, profile, data })
+        }
+        _ => {
+            let path = path();
+            let message = format!("{path} must be a user identifier or an object with one");
+            problems.push(Problem::new(path, "invalid_type", message));
+            None
+        }
+    }
+}
+
+// Spares the path's allocation for the common recipient.
+fn is_plain_identifier(text: &str) -> bool {
+    (1..=MAX_IDENTIFIER).contains(&text.len()) && !text.chars().any(char::is_control)
+}
+
+fn read_data(body: &mut Fields, data: &mut Object, problems: &mut Vec<Problem>) {
+    data.extend(read_object(body, "data", problems));
+    if data.contains_key("attachments") {
+        let message = "data.attachments is not available yet";
+        problems.push(Problem::new("data.attachments", "not_available", message));
+    }
+    let size = json_size(data);
+    if size > MAX_DATA {
+        problems.push(Problem::new("data", "too_long", format!("data has {size} bytes; at most {MAX_DATA} are allowed")));
+    }
+}
+
+fn read_object(fields: &mut Fields, key: &str, problems: &mut Vec<Problem>) -> Object {
+    fields.free_object(key, problems).unwrap_or_default()
+}
+
+fn read_override(body: &mut Fields, strict: bool, problems: &mut Vec<Problem>) -> Option<Vec<Channel>> {
+    let mut fields = body.object("override", problems)?;
+    let channels = fields.array("channels", problems).map(|names| {
+        let mut channels = Vec::new();
+        for (index, name) in names.iter().enumerate() {
+            match name.as_str().map(str::parse::<Channel>) {
+                Some(Ok(channel)) if channels.contains(&channel) => {}
+                Some(Ok(channel)) => channels.push(channel),
+                _ => {
+                    let path = format!("override.channels[{index}]");
+                    let known: Vec<_> = Channel::ALL.iter().map(|channel| channel.as_str()).collect();
+                    let message = format!("{path} must be one of {}", known.join(", "));
+                    problems.push(Problem::new(path, "unknown_channel", message));
+                }
+            }
+        }
+        channels
+    });
+    if fields.take("channel").is_some() {
+        let message = "override.channel is not available yet; use a template for content per channel";
+        problems.push(Problem::new("override.channel", "not_available", message));
+    }
+    fields.finish(strict, problems);
+    channels.filter(|channels| !channels.is_empty())
+}
+
+fn check_times(send_at: Option<Timestamp>, expires_at: Option<Timestamp>, now: Timestamp, problems: &mut Vec<Problem>) {
+    if send_at.is_some_and(|at| at > now + MAX_AHEAD) {
+        problems.push(Problem::new("sendAt", "too_far", "sendAt must be at most 90 days ahead"));
+    }
+    if expires_at.is_some_and(|at| at <= send_at.unwrap_or(now)) {
+        let message = "expiresAt must be later than now and than sendAt";
+        problems.push(Problem::new("expiresAt", "past", message));
+    }
+}
+
+fn named<T: Copy>(body: &mut Fields, key: &str, values: &[(&str, T)], problems: &mut Vec<Problem>) -> Option<T> {
+    let given = body.take(key)?;
+    let found = given.as_str().and_then(|text| values.iter().find(|(name, _)| *name == text));
+    if found.is_none() {
+        let names: Vec<_> = values.iter().map(|(name, _)| *name).collect();
+        problems.push(Problem::new(key, "unknown_value", format!("{key} must be one of {}", names.join(", "))));
+    }
+    found.map(|(_, value)| *value)
+}
+
+fn read_key(body: &mut Fields, problems: &mut Vec<Problem>) -> Option<String> {
+    let key = body.string("idempotencyKey", MAX_IDENTIFIER, problems)?;
+    if !is_idempotency_key(&key) {
+        let message = "idempotencyKey must have 1 to 255 visible ASCII characters";
+        problems.push(Problem::new("idempotencyKey", "invalid_character", message));
+        return None;
+    }
+    Some(key)
+}
+
+/// Whether `key` may serve as an Idempotency-Key: 1 to 255 visible ASCII characters.
+#[must_use]
+pub fn is_idempotency_key(key: &str) -> bool {
+    (1..=MAX_IDENTIFIER).contains(&key.len()) && key.bytes().all(|byte| byte.is_ascii_graphic())
+}
+
+fn check_fan_out(content: &InAppContent, recipients: usize, problems: &mut Vec<Problem>) {
+    let texts = [&content.title, &content.message, &content.icon, &content.url];
+    let text: usize = texts.iter().filter_map(|text| text.as_ref().map(String::len)).sum();
+    let size = text + json_size(&content.data) + json_size(&content.blocks);
+    if size.saturating_mul(recipients) > MAX_FAN_OUT {
+        let message = format!("{recipients} recipients × {size} bytes of content exceed {MAX_FAN_OUT} bytes; split the send");
+        problems.push(Problem::new("sendTo.recipients", "too_large", message));
+    }
+}
+
+/// Length of `value` as JSON text, in bytes.
+fn json_size(value: &impl serde::Serialize) -> usize {
+    struct Count(usize);
+    impl std::io::Write for Count {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0 += bytes.len();
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut count = Count(0);
+    match serde_json::to_writer(&mut count, value) {
+        Ok(()) => count.0,
+        Err(_) => usize::MAX,
+    }
+}

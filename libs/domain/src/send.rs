@@ -1,0 +1,127 @@
+//! A send: one accepted request, as it stands in the log.
+
+use serde::{Deserialize, Serialize};
+
+use crate::content::{InAppContent, Object};
+use crate::id::TemplateId;
+use crate::text_enum::text_enum;
+use crate::{Channel, Timestamp};
+
+text_enum! {
+    /// The queue that a send travels in; bulk never delays transactional.
+    Lane {
+        /// Small sends that somebody waits for.
+        Transactional = "transactional",
+        /// Large sends, and those that ask for it.
+        Bulk = "bulk",
+    }
+}
+
+/// Sends with more recipients than this go to the bulk lane.
+pub const TRANSACTIONAL_RECIPIENTS: usize = 100;
+
+/// Recipients that one turn of planning takes.
+pub const TURN_RECIPIENTS: usize = 500;
+
+/// A validated send: what `SendAccepted` carries.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Send {
+    /// Content given with the send itself; a template's fields win where it has them.
+    pub content: InAppContent,
+    /// The template, by identifier or number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub template: Option<TemplateRef>,
+    /// Category identifier; made when the send is planned, if missing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub category: Option<String>,
+    /// Recipients, without duplicates, in the order given.
+    pub recipients: Vec<Recipient>,
+    /// The only channels to use, where the send names them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub channels: Option<Vec<Channel>>,
+    /// Not before this time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub send_at: Option<Timestamp>,
+    /// Not after this time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<Timestamp>,
+    /// The lane that it was accepted into.
+    pub lane: Lane,
+}
+
+/// How a send names its template.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum TemplateRef {
+    /// By the identifier that the app chose.
+    Identifier(String),
+    /// By the service's number.
+    Id(TemplateId),
+}
+
+/// One recipient of a send.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(from = "RecipientWire", into = "RecipientWire")]
+pub struct Recipient {
+    /// The user's identifier in the app.
+    pub identifier: String,
+    /// Profile given inline: the user is created or merged before planning. None: only the identifier was given.
+    pub profile: Option<Object>,
+    /// Variables of this recipient alone; they win over the send's data.
+    pub data: Object,
+}
+
+// Most recipients are a bare identifier, which must not grow in the log: the broker bounds a message to 1 MiB.
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(untagged)]
+enum RecipientWire {
+    Plain(String),
+    Full {
+        identifier: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        profile: Option<Object>,
+        #[serde(default, skip_serializing_if = "Object::is_empty")]
+        data: Object,
+    },
+}
+
+impl From<RecipientWire> for Recipient {
+    fn from(wire: RecipientWire) -> Self {
+        match wire {
+            RecipientWire::Plain(identifier) => Recipient::plain(identifier),
+            RecipientWire::Full { identifier, profile, data } => Recipient { identifier, profile, data },
+        }
+    }
+}
+
+impl From<Recipient> for RecipientWire {
+    fn from(recipient: Recipient) -> Self {
+        match recipient {
+            Recipient { identifier, profile: None, data } if data.is_empty() => RecipientWire::Plain(identifier),
+            Recipient { identifier, profile, data } => RecipientWire::Full { identifier, profile, data },
+        }
+    }
+}
+
+impl Recipient {
+    /// A recipient given by identifier alone.
+    #[must_use]
+    pub fn plain(identifier: String) -> Self {
+        Recipient { identifier, profile: None, data: Object::new() }
+    }
+}
+
+impl Send {
+    /// Number of turns that planning takes.
+    #[must_use]
+    pub fn turns(&self) -> usize {
+        self.recipients.len().div_ceil(TURN_RECIPIENTS)
+    }
+
+    /// The recipients of a turn, from 0.
+    #[must_use]
+    pub fn turn(&self, turn: u32) -> &[Recipient] {
+        self.recipients.chunks(TURN_RECIPIENTS).nth(turn as usize).unwrap_or_default()
+    }
+}

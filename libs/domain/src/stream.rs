@@ -1,0 +1,43 @@
+//! Names of the event log's streams.
+
+use std::fmt;
+
+use crate::{Channel, Lane};
+
+/// A stream of the event log. Its subject is its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum StreamName {
+    /// Accepted sends and their continuations, by lane.
+    Send(Lane),
+    /// Orders to make an attempt, by external channel and lane.
+    Job(Channel, Lane),
+    /// One partition of the inbox: items added and every change to them.
+    Inbox(u32),
+    /// What became of sends and deliveries.
+    Outcome,
+}
+
+impl StreamName {
+    /// Every stream of an installation with `partitions` inbox partitions.
+    #[must_use]
+    pub fn all(partitions: u32) -> Vec<StreamName> {
+        let mut names: Vec<_> = Lane::ALL.iter().map(|&lane| StreamName::Send(lane)).collect();
+        for channel in Channel::EXTERNAL {
+            names.extend(Lane::ALL.iter().map(|&lane| StreamName::Job(channel, lane)));
+        }
+        names.extend((0..partitions).map(StreamName::Inbox));
+        names.push(StreamName::Outcome);
+        names
+    }
+}
+
+impl fmt::Display for StreamName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            StreamName::Send(lane) => write!(f, "SEND_{lane}"),
+            StreamName::Job(channel, lane) => write!(f, "JOB_{channel}_{lane}"),
+            StreamName::Inbox(partition) => write!(f, "INBOX_{partition}"),
+            StreamName::Outcome => f.write_str("OUTCOME"),
+        }
+    }
+}
