@@ -1,0 +1,88 @@
+//! Micro-batching: many concurrent callers, one statement.
+
+use std::future::Future;
+use std::time::Duration;
+
+use tokio::sync::{mpsc, oneshot};
+
+use crate::Error;
+
+/// How long a caller waits for room in the queue and for its answer together.
+const CALL_LIMIT: Duration = Duration::from_secs(3);
+
+struct Call<Q, A> {
+    query: Q,
+    answer: oneshot::Sender<Result<A, Error>>,
+}
+
+/// Gathers queries while the previous batch is under way, so that batches grow with load and an idle caller waits
+/// for nobody.
+#[derive(Debug)]
+pub struct Batcher<Q, A> {
+    calls: mpsc::Sender<Call<Q, A>>,
+}
+
+impl<Q, A> Clone for Batcher<Q, A> {
+    fn clone(&self) -> Self {
+        Batcher { calls: self.calls.clone() }
+    }
+}
+
+impl<Q: Send + 'static, A: Send + 'static> Batcher<Q, A> {
+    /// A batcher whose batches hold at most `most` queries, and the task that runs them; spawn the task, it ends
+    /// when the last clone of the batcher is dropped.
+    ///
+    /// `run` answers the queries in their order.
+    pub fn new<F, Fut>(most: usize, run: F) -> (Self, impl Future<Output = ()> + Send)
+    where
+        F: Fn(Vec<Q>) -> Fut + Send + 'static,
+        Fut: Future<Output = Result<Vec<A>, Error>> + Send,
+    {
+        let (calls, mut waiting) = mpsc::channel::<Call<Q, A>>(most * 4);
+        let task = async move {
+            let mut batch = Vec::with_capacity(most);
+            while waiting.recv_many(&mut batch, most).await > 0 {
+                let (queries, answers): (Vec<_>, Vec<_>) =
+                    batch.drain(..).filter(|call| !call.answer.is_closed()).map(|call| (call.query, call.answer)).unzip();
+                if !queries.is_empty() {
+                    deliver(answers, run(queries).await);
+                }
+            }
+        };
+        (Batcher { calls }, task)
+    }
+
+    /// Runs one query as part of a batch.
+    ///
+    /// # Errors
+    /// The batch failed, or no answer came within three seconds; the query may then still be carried out.
+    pub async fn call(&self, query: Q) -> Result<A, Error> {
+        let (answer, answered) = oneshot::channel();
+        let exchange = async {
+            self.calls.send(Call { query, answer }).await.map_err(|_| gone())?;
+            answered.await.map_err(|_| gone())?
+        };
+        match tokio::time::timeout(CALL_LIMIT, exchange).await {
+            Ok(outcome) => outcome,
+            Err(_) => Err(Error::Batch("no answer in time".to_owned())),
+        }
+    }
+}
+
+fn gone() -> Error {
+    Error::Batch("the batching task has ended".to_owned())
+}
+
+fn deliver<A>(callers: Vec<oneshot::Sender<Result<A, Error>>>, outcome: Result<Vec<A>, Error>) {
+    let answers: Box<dyn Iterator<Item = Result<A, Error>>> = match outcome {
+        Ok(answers) => Box::new(answers.into_iter().map(Ok)),
+        Err(error) => {
+            let cause = error.to_string();
+            Box::new(std::iter::repeat_with(move || Err(Error::Batch(cause.clone()))))
+        }
+    };
+    for (caller, answer) in callers.into_iter().zip(answers) {
+        // A caller that stopped waiting needs no answer.
+        drop(caller.send(answer));
+    }
+}
