@@ -228,12 +228,28 @@ fn seen_by_postgres(directory: &Directory, account: Option<OsAccount>) -> String
     }
 }
 
+/// In a container whose first process reaps no orphans, a postmaster that died after its parent keeps its number for
+/// ever, and a new one would take it for alive.
+fn forget_defunct_postmaster(directory: &Directory) -> anyhow::Result<()> {
+    let pid_file = directory.path().join("data").join("postmaster.pid");
+    let Ok(text) = std::fs::read_to_string(&pid_file) else {
+        return Ok(());
+    };
+    let pid = text.lines().next().unwrap_or_default();
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    if status.lines().any(|line| line.starts_with("State:\tZ")) {
+        std::fs::remove_file(pid_file)?;
+    }
+    Ok(())
+}
+
 async fn launch(
     directory: &Directory,
     durability: Durability,
     port: u16,
     url: &str,
 ) -> anyhow::Result<Process> {
+    forget_defunct_postmaster(directory)?;
     let account = OsAccount::for_postgres(directory.path())?;
     let mut start = start(directory, account, "postgres")?
         .argument("-D")
