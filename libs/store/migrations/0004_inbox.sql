@@ -56,7 +56,7 @@ CREATE TABLE stream_identity (
 
 -- Facts fixed when the installation was made.
 CREATE TABLE installation (
-    only          boolean PRIMARY KEY DEFAULT true CHECK (only),
+    singleton     boolean PRIMARY KEY DEFAULT true CHECK (singleton),
     partitions    integer NOT NULL,
     created_at    timestamptz NOT NULL DEFAULT now()
 );
