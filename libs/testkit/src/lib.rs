@@ -4,13 +4,16 @@
 mod database;
 mod directory;
 mod eventually;
-pub mod installed;
+mod installed;
 mod nats;
 mod os_account;
+pub mod outbox;
 pub mod port;
 mod postgres;
 mod process;
 mod service;
+pub mod smtp;
+pub mod stand_ins;
 
 pub use database::Database;
 pub use eventually::eventually;

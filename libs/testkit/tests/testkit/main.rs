@@ -5,4 +5,5 @@ mod lifeline;
 mod nats;
 mod postgres;
 mod processes;
+mod stand_ins;
 mod waiting;

@@ -1,0 +1,183 @@
+//! What the provider stand-ins took: kept bounded in memory, and in a file of JSON lines where a directory is given.
+//!
+//! A stand-in captures a message before it says yes to it, so whatever a client was promised is here, also after
+//! the process was killed.
+
+mod file;
+mod http;
+mod view;
+
+use std::collections::VecDeque;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use domain::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use file::CaptureFile;
+pub use http::OutboxServer;
+
+/// How many captures are kept unless told otherwise: the newest.
+pub const DEFAULT_KEEP: usize = 10_000;
+/// How many bytes of captured messages are kept at most.
+const KEEP_BYTES: usize = 512 << 20;
+
+/// One captured message.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Capture {
+    /// Number of the capture, unique in one outbox over restarts.
+    pub id: u64,
+    /// The channel over which it came, such as `email`.
+    pub channel: String,
+    /// When it was taken.
+    pub received_at: Timestamp,
+    /// Sender of the envelope.
+    pub from: String,
+    /// Recipients of the envelope.
+    pub to: Vec<String>,
+    /// The message as it came over the wire, for email an RFC 5322 message with CRLF line ends.
+    #[serde(with = "file::base64_text")]
+    pub raw: Vec<u8>,
+}
+
+/// A bounded collection of captures, shared by the stand-ins of one run.
+#[derive(Debug)]
+pub struct Outbox {
+    keep: usize,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    captures: VecDeque<Arc<Capture>>,
+    bytes: usize,
+    next_id: u64,
+    file: Option<CaptureFile>,
+}
+
+impl Outbox {
+    /// An outbox in memory only, with room for the newest [`DEFAULT_KEEP`] captures.
+    #[must_use]
+    pub fn in_memory() -> Arc<Self> {
+        let state = State {
+            captures: VecDeque::new(),
+            bytes: 0,
+            next_id: 1,
+            file: None,
+        };
+        Arc::new(Outbox {
+            keep: DEFAULT_KEEP,
+            state: Mutex::new(state),
+        })
+    }
+
+    /// An outbox with the newest `keep` captures, which are also appended to a file in `directory`; what an earlier
+    /// run left there is in it again.
+    ///
+    /// # Errors
+    /// When the directory or file cannot be made or read, or a line that is not the last is no capture.
+    pub fn in_directory(directory: &Path, keep: usize) -> io::Result<Arc<Self>> {
+        std::fs::create_dir_all(directory)?;
+        let (file, captures) = CaptureFile::open(&path_in(directory), keep)?;
+        let mut state = State {
+            bytes: captures.iter().map(|capture| capture.raw.len()).sum(),
+            next_id: captures.back().map_or(1, |newest| newest.id + 1),
+            captures: captures.into_iter().map(Arc::new).collect(),
+            file: Some(file),
+        };
+        state.trim(keep);
+        Ok(Arc::new(Outbox {
+            keep,
+            state: Mutex::new(state),
+        }))
+    }
+
+    /// Reads what an outbox, perhaps of another process, has left in `directory`: oldest first.
+    ///
+    /// # Errors
+    /// When there is no such file, or a line that is not the last is no capture.
+    pub fn read_directory(directory: &Path) -> io::Result<Vec<Capture>> {
+        Ok(file::read(&path_in(directory), usize::MAX)?.captures.into())
+    }
+
+    /// Keeps a message, and writes it to the file, before it returns.
+    ///
+    /// # Errors
+    /// When the file cannot be written; the message is not kept then, and must not be confirmed.
+    pub fn capture(&self, channel: &str, from: &str, to: &[String], raw: Vec<u8>) -> io::Result<()> {
+        let mut state = self.lock();
+        let capture = Arc::new(Capture {
+            id: state.next_id,
+            channel: channel.to_owned(),
+            received_at: now(),
+            from: from.to_owned(),
+            to: to.to_vec(),
+            raw,
+        });
+        if let Some(file) = &mut state.file {
+            file.append(&capture)?;
+        }
+        state.next_id += 1;
+        state.bytes += capture.raw.len();
+        state.captures.push_back(capture);
+        state.trim(self.keep);
+        state.compact(self.keep)
+    }
+
+    /// The captures, newest first.
+    #[must_use]
+    pub fn captures(&self) -> Vec<Arc<Capture>> {
+        self.lock().captures.iter().rev().cloned().collect()
+    }
+
+    /// Forgets every capture, in the file also.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn clear(&self) -> io::Result<()> {
+        let mut state = self.lock();
+        state.captures.clear();
+        state.bytes = 0;
+        match &mut state.file {
+            Some(file) => file.rewrite(std::iter::empty()),
+            None => Ok(()),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn trim(&mut self, keep: usize) {
+        while self.captures.len() > keep || self.bytes > KEEP_BYTES {
+            let Some(oldest) = self.captures.pop_front() else {
+                return;
+            };
+            self.bytes -= oldest.raw.len();
+        }
+    }
+
+    /// Rewrites the file once it holds more of what was dropped than of what is kept.
+    fn compact(&mut self, keep: usize) -> io::Result<()> {
+        match &mut self.file {
+            Some(file) if file.lines() > keep.saturating_mul(2) => {
+                file.rewrite(self.captures.iter().map(AsRef::as_ref))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+fn path_in(directory: &Path) -> PathBuf {
+    directory.join("outbox.jsonl")
+}
+
+fn now() -> Timestamp {
+    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Timestamp::from_millis(i64::try_from(since_epoch.as_millis()).unwrap_or(i64::MAX))
+}

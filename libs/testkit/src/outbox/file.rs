@@ -1,0 +1,113 @@
+//! The file behind an outbox: one JSON document a line, oldest first.
+
+use std::collections::VecDeque;
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufRead, BufReader, BufWriter, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use super::Capture;
+
+/// An open file of captures. Each append is one write, so a killed process leaves at most one half line, at the end.
+#[derive(Debug)]
+pub(super) struct CaptureFile {
+    path: PathBuf,
+    file: File,
+    lines: usize,
+}
+
+/// What a file held.
+pub(super) struct Contents {
+    /// The newest captures, oldest first.
+    pub(super) captures: VecDeque<Capture>,
+    lines: usize,
+    /// Length without a half-written last line.
+    sound_length: u64,
+}
+
+impl CaptureFile {
+    /// Opens or creates the file at `path`, with the newest `keep` captures that it holds.
+    pub(super) fn open(path: &Path, keep: usize) -> io::Result<(Self, VecDeque<Capture>)> {
+        let mut file = OpenOptions::new()
+            .create(true)
+            .truncate(false)
+            .read(true)
+            .write(true)
+            .open(path)?;
+        let contents = read(path, keep)?;
+        file.set_len(contents.sound_length)?;
+        file.seek(SeekFrom::End(0))?;
+        Ok((
+            CaptureFile {
+                path: path.to_owned(),
+                file,
+                lines: contents.lines,
+            },
+            contents.captures,
+        ))
+    }
+
+    pub(super) fn lines(&self) -> usize {
+        self.lines
+    }
+
+    pub(super) fn append(&mut self, capture: &Capture) -> io::Result<()> {
+        let mut line = serde_json::to_vec(capture)?;
+        line.push(b'\n');
+        self.file.write_all(&line)?;
+        self.lines += 1;
+        Ok(())
+    }
+
+    /// Replaces the contents in one step.
+    pub(super) fn rewrite<'a>(&mut self, captures: impl Iterator<Item = &'a Capture>) -> io::Result<()> {
+        let draft = self.path.with_extension("draft");
+        let mut writer = BufWriter::new(File::create(&draft)?);
+        let mut lines = 0;
+        for capture in captures {
+            serde_json::to_writer(&mut writer, capture)?;
+            writer.write_all(b"\n")?;
+            lines += 1;
+        }
+        let file = writer.into_inner().map_err(io::IntoInnerError::into_error)?;
+        std::fs::rename(&draft, &self.path)?;
+        (self.file, self.lines) = (file, lines);
+        Ok(())
+    }
+}
+
+/// Reads the newest `keep` captures of the file at `path`.
+pub(super) fn read(path: &Path, keep: usize) -> io::Result<Contents> {
+    let mut reader = BufReader::new(File::open(path)?);
+    let mut contents = Contents {
+        captures: VecDeque::new(),
+        lines: 0,
+        sound_length: 0,
+    };
+    let mut line = Vec::new();
+    while reader.read_until(b'\n', &mut line)? > 0 && line.ends_with(b"\n") {
+        contents.captures.push_back(serde_json::from_slice(&line)?);
+        contents.sound_length += line.len() as u64;
+        contents.lines += 1;
+        if contents.captures.len() > keep {
+            contents.captures.pop_front();
+        }
+        line.clear();
+    }
+    Ok(contents)
+}
+
+/// Bytes as base64 text in JSON.
+pub(super) mod base64_text {
+    use base64::Engine;
+    use base64::engine::general_purpose::STANDARD;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub(crate) fn serialize<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&STANDARD.encode(bytes))
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u8>, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        STANDARD.decode(text).map_err(serde::de::Error::custom)
+    }
+}

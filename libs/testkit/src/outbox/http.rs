@@ -1,0 +1,157 @@
+//! The outbox over HTTP: `GET /messages?channel=&to=` and `DELETE /messages`.
+
+use std::convert::Infallible;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use http_body_util::Full;
+use hyper::body::{Bytes, Incoming};
+use hyper::header::{ALLOW, CONTENT_TYPE, HeaderValue};
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::Outbox;
+use super::view::CaptureView;
+
+const MAX_CONNECTIONS: usize = 64;
+const HEADER_LIMIT: Duration = Duration::from_secs(10);
+
+/// An HTTP server on the loopback interface that shows an [`Outbox`].
+#[derive(Debug)]
+pub struct OutboxServer {
+    address: SocketAddr,
+    stop: CancellationToken,
+    tasks: TaskTracker,
+}
+
+impl OutboxServer {
+    /// Serves `outbox` at `port`, 0 for a free one.
+    ///
+    /// # Errors
+    /// When the port is taken.
+    pub async fn start(port: u16, outbox: Arc<Outbox>) -> io::Result<Self> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await?;
+        let address = listener.local_addr()?;
+        let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
+        let accepting = accept(listener, outbox, stop.clone(), tasks.clone());
+        tasks.spawn(stop.clone().run_until_cancelled_owned(accepting));
+        Ok(OutboxServer { address, stop, tasks })
+    }
+
+    /// The outbox's base, such as `http://127.0.0.1:8025`.
+    #[must_use]
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// Closes the listener and every connection.
+    pub async fn stop(self) {
+        self.stop.cancel();
+        self.tasks.close();
+        self.tasks.wait().await;
+    }
+}
+
+impl Drop for OutboxServer {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
+async fn accept(listener: TcpListener, outbox: Arc<Outbox>, stop: CancellationToken, tasks: TaskTracker) {
+    let room = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    while let Ok(permit) = room.clone().acquire_owned().await {
+        // A failed accept (out of descriptors) is the client's to repeat.
+        let Ok((stream, _)) = listener.accept().await else {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+            continue;
+        };
+        let outbox = outbox.clone();
+        let serving = async move {
+            let _permit = permit;
+            serve(stream, outbox).await;
+        };
+        tasks.spawn(stop.clone().run_until_cancelled_owned(serving));
+    }
+}
+
+async fn serve(stream: TcpStream, outbox: Arc<Outbox>) {
+    let service = service_fn(|request: Request<Incoming>| {
+        let outbox = outbox.clone();
+        async move { Ok::<_, Infallible>(answer(&request, &outbox)) }
+    });
+    let served = hyper::server::conn::http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEADER_LIMIT)
+        .serve_connection(TokioIo::new(stream), service)
+        .await;
+    // A client that goes away in mid-request harms nobody.
+    drop(served);
+}
+
+fn answer(request: &Request<Incoming>, outbox: &Outbox) -> Response<Full<Bytes>> {
+    if request.uri().path() != "/messages" {
+        return status(StatusCode::NOT_FOUND);
+    }
+    match *request.method() {
+        Method::GET => list(request.uri().query().unwrap_or_default(), outbox),
+        Method::DELETE => match outbox.clear() {
+            Ok(()) => status(StatusCode::NO_CONTENT),
+            Err(_) => status(StatusCode::INTERNAL_SERVER_ERROR),
+        },
+        _ => {
+            let mut refused = status(StatusCode::METHOD_NOT_ALLOWED);
+            refused
+                .headers_mut()
+                .insert(ALLOW, HeaderValue::from_static("GET, DELETE"));
+            refused
+        }
+    }
+}
+
+fn list(query: &str, outbox: &Outbox) -> Response<Full<Bytes>> {
+    let (channel, to) = (parameter(query, "channel"), parameter(query, "to"));
+    let captures = outbox.captures();
+    let shown = captures
+        .iter()
+        .filter(|capture| channel.as_ref().is_none_or(|channel| *channel == capture.channel))
+        .filter(|capture| to.as_ref().is_none_or(|to| capture.to.contains(to)))
+        .map(|capture| CaptureView::of(capture))
+        .collect::<Vec<_>>();
+    match serde_json::to_vec(&serde_json::json!({ "data": shown })) {
+        Ok(body) => {
+            let mut response = Response::new(Full::new(Bytes::from(body)));
+            response
+                .headers_mut()
+                .insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+            response
+        }
+        Err(_) => status(StatusCode::INTERNAL_SERVER_ERROR),
+    }
+}
+
+/// The value of a query parameter; an empty one counts as absent.
+fn parameter(query: &str, name: &str) -> Option<String> {
+    let raw = query
+        .split('&')
+        .filter_map(|pair| pair.split_once('='))
+        .find_map(|(key, value)| (key == name).then_some(value))?;
+    let spaced = raw.replace('+', " ");
+    let value = percent_encoding::percent_decode_str(&spaced)
+        .decode_utf8_lossy()
+        .into_owned();
+    (!value.is_empty()).then_some(value)
+}
+
+fn status(status: StatusCode) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::default());
+    *response.status_mut() = status;
+    response
+}

@@ -1,0 +1,184 @@
+//! An SMTP server (RFC 5321) on the loopback interface that stands in for an email provider.
+//!
+//! It is strict: it refuses bare line ends, commands out of order, overlong lines and messages without a
+//! Message-ID, so that what it takes any server will take. Each message is in the outbox before its 250 is given.
+
+mod script;
+mod session;
+mod wire;
+
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use tokio::net::{TcpListener, TcpStream};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::outbox::Outbox;
+use script::Script;
+pub use script::{Reaction, Rule, Stage};
+
+/// How a stand-in behaves without a script.
+#[derive(Clone, Debug)]
+pub struct SmtpSettings {
+    /// Port to listen at, 0 for a free one.
+    pub port: u16,
+    /// User name and password that a client must give by AUTH PLAIN or LOGIN before it may send.
+    pub login: Option<(String, String)>,
+    /// Connections served at once; one more is answered 421.
+    pub max_connections: usize,
+    /// How long a silent connection is kept.
+    pub idle: Duration,
+    /// Octets of content a message may have.
+    pub max_size: usize,
+}
+
+impl Default for SmtpSettings {
+    fn default() -> Self {
+        SmtpSettings {
+            port: 0,
+            login: None,
+            max_connections: 512,
+            idle: Duration::from_secs(300),
+            max_size: 25 << 20,
+        }
+    }
+}
+
+/// A running SMTP server.
+#[derive(Debug)]
+pub struct SmtpStandIn {
+    address: SocketAddr,
+    server: Arc<Server>,
+    stop: CancellationToken,
+    tasks: TaskTracker,
+}
+
+#[derive(Debug)]
+struct Server {
+    settings: SmtpSettings,
+    outbox: Arc<Outbox>,
+    script: Script,
+    accepted: AtomicUsize,
+    open: AtomicUsize,
+    most_open: AtomicUsize,
+}
+
+impl SmtpStandIn {
+    /// Starts a server that captures into `outbox`.
+    ///
+    /// # Errors
+    /// When the port is taken.
+    pub async fn start(settings: SmtpSettings, outbox: Arc<Outbox>) -> io::Result<Self> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, settings.port)).await?;
+        let address = listener.local_addr()?;
+        let server = Arc::new(Server {
+            settings,
+            outbox,
+            script: Script::default(),
+            accepted: AtomicUsize::new(0),
+            open: AtomicUsize::new(0),
+            most_open: AtomicUsize::new(0),
+        });
+        let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
+        let accepting = accept(listener, server.clone(), stop.clone(), tasks.clone());
+        tasks.spawn(stop.clone().run_until_cancelled_owned(accepting));
+        Ok(SmtpStandIn {
+            address,
+            server,
+            stop,
+            tasks,
+        })
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Where its messages go.
+    #[must_use]
+    pub fn outbox(&self) -> &Arc<Outbox> {
+        &self.server.outbox
+    }
+
+    /// Adds a rule, after those already there.
+    pub fn script(&self, rule: Rule) {
+        self.server.script.add(rule);
+    }
+
+    /// Connections taken since the start.
+    #[must_use]
+    pub fn connections(&self) -> usize {
+        self.server.accepted.load(Ordering::Relaxed)
+    }
+
+    /// Connections open now.
+    #[must_use]
+    pub fn open_connections(&self) -> usize {
+        self.server.open.load(Ordering::Relaxed)
+    }
+
+    /// The most connections that were open at one time.
+    #[must_use]
+    pub fn most_open_connections(&self) -> usize {
+        self.server.most_open.load(Ordering::Relaxed)
+    }
+
+    /// Closes the listener and every connection.
+    pub async fn stop(self) {
+        self.stop.cancel();
+        self.tasks.close();
+        self.tasks.wait().await;
+    }
+}
+
+impl Drop for SmtpStandIn {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
+async fn accept(listener: TcpListener, server: Arc<Server>, stop: CancellationToken, tasks: TaskTracker) {
+    loop {
+        // A failed accept (out of descriptors) is the client's to repeat.
+        let Ok((stream, _)) = listener.accept().await else {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+            continue;
+        };
+        let server = server.clone();
+        let serving = async move {
+            let _open = OpenConnection::count(&server);
+            // A conversation that breaks off is the client's affair; tests look at what was captured.
+            drop(converse(stream, &server).await);
+        };
+        tasks.spawn(stop.clone().run_until_cancelled_owned(serving));
+    }
+}
+
+async fn converse(stream: TcpStream, server: &Server) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    session::serve(stream, server).await
+}
+
+/// Counts a connection for as long as it lives.
+struct OpenConnection<'a>(&'a Server);
+
+impl<'a> OpenConnection<'a> {
+    fn count(server: &'a Server) -> Self {
+        server.accepted.fetch_add(1, Ordering::Relaxed);
+        let open = server.open.fetch_add(1, Ordering::Relaxed) + 1;
+        server.most_open.fetch_max(open, Ordering::Relaxed);
+        OpenConnection(server)
+    }
+}
+
+impl Drop for OpenConnection<'_> {
+    fn drop(&mut self) {
+        self.0.open.fetch_sub(1, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,121 @@
+//! Lines and replies over a stream of bytes, each way with bounds.
+
+use std::io;
+use std::time::Duration;
+
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
+use tokio::time::timeout;
+
+/// What is wrong with a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Flaw {
+    /// An LF without a CR before it, which ends no line (RFC 5321 section 2.3.8).
+    BareLf,
+    /// A CR without an LF after it.
+    BareCr,
+    /// Longer than allowed; the rest was dropped.
+    TooLong,
+}
+
+impl Flaw {
+    pub(super) fn text(self) -> &'static str {
+        match self {
+            Flaw::BareLf => "5.6.0 LF that is not part of CRLF",
+            Flaw::BareCr => "5.6.0 CR that is not part of CRLF",
+            Flaw::TooLong => "5.6.0 line too long",
+        }
+    }
+}
+
+/// One side of a conversation.
+pub(super) struct Wire<S> {
+    stream: BufReader<S>,
+    replies: Vec<u8>,
+    idle: Duration,
+    line: Vec<u8>,
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
+    pub(super) fn new(stream: S, idle: Duration) -> Self {
+        Wire {
+            stream: BufReader::new(stream),
+            replies: Vec::new(),
+            idle,
+            line: Vec::new(),
+        }
+    }
+
+    /// The line read last, without its end.
+    pub(super) fn last_line(&self) -> &[u8] {
+        &self.line
+    }
+
+    /// Reads the next line of at most `max` octets with its end. Replies go out before it waits, so that commands
+    /// which came together are answered together (RFC 2920).
+    pub(super) async fn read_line(&mut self, max: usize) -> io::Result<Result<(), Flaw>> {
+        self.line.clear();
+        let mut length = 0;
+        loop {
+            if self.stream.buffer().is_empty() {
+                self.flush().await?;
+            }
+            let available = timeout(self.idle, self.stream.fill_buf()).await??;
+            if available.is_empty() {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            let end = available.iter().position(|byte| *byte == b'\n').map(|at| at + 1);
+            let taken = end.unwrap_or(available.len());
+            let room = max.saturating_sub(self.line.len()).min(taken);
+            self.line
+                .extend_from_slice(available.get(..room).unwrap_or_default());
+            self.stream.consume(taken);
+            length += taken;
+            if end.is_some() {
+                break;
+            }
+        }
+        Ok(self.finish_line(length > max))
+    }
+
+    fn finish_line(&mut self, too_long: bool) -> Result<(), Flaw> {
+        if too_long {
+            return Err(Flaw::TooLong);
+        }
+        self.line.pop();
+        match self.line.pop() {
+            Some(b'\r') if self.line.contains(&b'\r') => Err(Flaw::BareCr),
+            Some(b'\r') => Ok(()),
+            _ => Err(Flaw::BareLf),
+        }
+    }
+
+    pub(super) fn reply(&mut self, text: &str) {
+        self.replies.extend_from_slice(text.as_bytes());
+        self.replies.extend_from_slice(b"\r\n");
+    }
+
+    pub(super) async fn flush(&mut self) -> io::Result<()> {
+        if !self.replies.is_empty() {
+            timeout(self.idle, self.stream.write_all(&self.replies)).await??;
+            timeout(self.idle, self.stream.flush()).await??;
+            self.replies.clear();
+        }
+        Ok(())
+    }
+
+    /// Says what there is to say, and closes.
+    pub(super) async fn close(mut self) -> io::Result<()> {
+        self.flush().await?;
+        timeout(self.idle, self.stream.shutdown()).await?
+    }
+
+    /// Waits without a word until the client has gone, at most the idle time.
+    pub(super) async fn wait_for_end(mut self) -> io::Result<()> {
+        let mut dropped = [0; 4096];
+        let drained = async {
+            while self.stream.read(&mut dropped).await? > 0 {}
+            Ok(())
+        };
+        timeout(self.idle, drained).await?
+    }
+}
