@@ -10,7 +10,7 @@ const OLDEST_POSTGRES: u32 = 14;
 
 /// The directory that holds `initdb` and `postgres`: that of the `PATH`, else the newest version in the places where
 /// distributions and Homebrew put it.
-pub fn postgres_bin() -> anyhow::Result<PathBuf> {
+pub(crate) fn postgres_bin() -> anyhow::Result<PathBuf> {
     path_directories()
         .into_iter()
         .chain(newest_first(Path::new("/usr/lib/postgresql"), "bin"))
@@ -29,7 +29,7 @@ pub fn postgres_bin() -> anyhow::Result<PathBuf> {
 
 /// The nats-server program: that of the `PATH`, else of the places where packages put it, else the one that
 /// `cargo xtask` fetched into the project's own tools directory.
-pub fn nats_server() -> anyhow::Result<PathBuf> {
+pub(crate) fn nats_server() -> anyhow::Result<PathBuf> {
     path_directories()
         .into_iter()
         .chain(["/usr/sbin", "/usr/bin", "/usr/local/bin", "/opt/homebrew/bin"].map(PathBuf::from))

@@ -1,0 +1,50 @@
+//! `with-test-cluster COMMAND…` runs a command while a private PostgreSQL runs for its tests, named by
+//! `TIDINGS_TEST_DATABASE_URL`. Where that is set already, it is used. The exit code is the command's own.
+
+use std::process::ExitCode;
+
+use anyhow::Context;
+use rustix::process::{Pid, Signal, kill_process};
+use testkit::Postgres;
+use tokio::signal::unix::{SignalKind, signal};
+
+const SHARED: &str = "TIDINGS_TEST_DATABASE_URL";
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> anyhow::Result<ExitCode> {
+    let mut arguments = std::env::args_os().skip(1);
+    let mut command =
+        tokio::process::Command::new(arguments.next().context("usage: with-test-cluster COMMAND…")?);
+    command.args(arguments);
+    if std::env::var_os(SHARED).is_some() {
+        return run(command).await;
+    }
+    let files = tempfile::Builder::new()
+        .prefix("tidings-test-cluster-")
+        .tempdir()?;
+    let postgres = Postgres::start_fast(&files.path().join("postgres")).await?;
+    command.env(SHARED, postgres.url());
+    run(command).await
+}
+
+/// Waits for the command even when it was asked to stop: it decides when it ends, and the cluster goes after it. A
+/// terminal's Ctrl-C reaches it by itself; SIGTERM is passed on.
+async fn run(mut command: tokio::process::Command) -> anyhow::Result<ExitCode> {
+    let mut terminated = signal(SignalKind::terminate())?;
+    let mut child = command.spawn().context("cannot start the command")?;
+    let status = loop {
+        tokio::select! {
+            status = child.wait() => break status?,
+            interrupted = tokio::signal::ctrl_c() => interrupted?,
+            _ = terminated.recv() => {
+                if let Some(id) = child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?)) {
+                    kill_process(id, Signal::TERM)?;
+                }
+            }
+        }
+    };
+    Ok(status
+        .code()
+        .and_then(|code| u8::try_from(code).ok())
+        .map_or(ExitCode::FAILURE, ExitCode::from))
+}

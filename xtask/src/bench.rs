@@ -1,0 +1,27 @@
+//! `cargo xtask bench`: the measurements, in a release build.
+
+use std::process::ExitCode;
+
+use crate::{provision, steps};
+
+/// Measure, in a release build and in a process of its own.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  cargo xtask bench
+  cargo xtask bench --help")]
+pub(crate) struct Arguments {
+    /// Passed on to the bench.
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENT")]
+    passed_on: Vec<String>,
+}
+
+/// The exit code is that of the bench.
+pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    provision::postgres("TIDINGS_TEST_DATABASE_URL")?;
+    provision::nats_program()?;
+    let mut bench = steps::cargo();
+    bench
+        .args(["bench", "--package", "suite", "--bench", "load", "--"])
+        .args(&arguments.passed_on);
+    Ok(steps::exit_code(bench.status()?))
+}

