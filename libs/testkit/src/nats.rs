@@ -83,6 +83,16 @@ impl NatsServer {
         self.port
     }
 
+    /// Whether it has not ended by itself.
+    pub fn is_running(&mut self) -> anyhow::Result<bool> {
+        Ok(self.process.ended()?.is_none())
+    }
+
+    /// The file that its output goes to.
+    pub fn log(&self) -> &Path {
+        self.process.log()
+    }
+
     /// SIGKILL. [`restart`](Self::restart) brings it back.
     pub fn kill(&mut self) {
         self.process.kill();
