@@ -13,7 +13,10 @@ const APT_POSTGRES: &str = "\
 apt-get install -y --no-install-recommends postgresql-common
 sed -i 's/^#\\?create_main_cluster.*/create_main_cluster = false/' /etc/postgresql-common/createcluster.conf
 apt-get install -y --no-install-recommends postgresql";
-const APT_NATS: &str = "apt-get install -y --no-install-recommends nats-server";
+/// The package also starts a system service, which nobody asked for either.
+const APT_NATS: &str = "\
+apt-get install -y --no-install-recommends nats-server
+if command -v systemctl >/dev/null; then systemctl disable --now nats-server || true; fi";
 
 /// What stands ready.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

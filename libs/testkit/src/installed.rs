@@ -8,6 +8,26 @@ use anyhow::Context;
 /// The oldest PostgreSQL that Tidings runs on.
 const OLDEST_POSTGRES: u32 = 14;
 
+const POSTGRES_COMMANDS: [(&str, &str); 6] = [
+    ("apt-get", "sudo apt-get install postgresql"),
+    ("dnf", "sudo dnf install postgresql-server"),
+    ("pacman", "sudo pacman -S postgresql"),
+    ("apk", "sudo apk add postgresql"),
+    ("brew", "brew install postgresql@17"),
+    (
+        "",
+        "the package that https://www.postgresql.org/download/ offers for this system",
+    ),
+];
+const NATS_COMMANDS: [(&str, &str); 3] = [
+    ("apt-get", "sudo apt-get install nats-server"),
+    ("brew", "brew install nats-server"),
+    (
+        "",
+        "the archive that https://github.com/nats-io/nats-server/releases offers for this system",
+    ),
+];
+
 /// The directory that holds `initdb` and `postgres`: that of the `PATH`, else the newest version in the places where
 /// distributions and Homebrew put it.
 pub(crate) fn postgres_bin() -> anyhow::Result<PathBuf> {
@@ -22,7 +42,7 @@ pub(crate) fn postgres_bin() -> anyhow::Result<PathBuf> {
                 "PostgreSQL's server programs (initdb, postgres, version {OLDEST_POSTGRES} or newer) are not installed.\n\
                  Install them with: {}\n\
                  or set DATABASE_URL to a running PostgreSQL",
-                if cfg!(target_os = "macos") { "brew install postgresql@17" } else { "sudo apt-get install postgresql" }
+                command_for(&POSTGRES_COMMANDS)
             )
         })
 }
@@ -38,14 +58,26 @@ pub(crate) fn nats_server() -> anyhow::Result<PathBuf> {
         .find(|program| is_program(program))
         .with_context(|| {
             format!(
-                "nats-server is not installed.\nInstall it with: {}\nor set NATS_URL to a running nats-server with JetStream",
-                if cfg!(target_os = "macos") {
-                    "brew install nats-server"
-                } else {
-                    "sudo apt-get install nats-server"
-                }
+                "nats-server is not installed.\n\
+                 Install it with: {}\n\
+                 or set NATS_URL to a running nats-server with JetStream",
+                command_for(&NATS_COMMANDS)
             )
         })
+}
+
+/// What to type, for the first package manager that this machine has; the last line is for all others.
+fn command_for(commands: &[(&str, &'static str)]) -> &'static str {
+    let places = path_directories();
+    let on_path = |program: &str| {
+        places
+            .iter()
+            .any(|directory| is_program(&directory.join(program)))
+    };
+    commands
+        .iter()
+        .find(|(manager, _)| manager.is_empty() || on_path(manager))
+        .map_or("", |(_, command)| command)
 }
 
 fn path_directories() -> Vec<PathBuf> {
