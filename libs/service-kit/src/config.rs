@@ -1,0 +1,305 @@
+//! The configuration: one TOML file, then the environment over it.
+
+mod problem;
+mod settings;
+
+use std::ffi::OsString;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::time::Duration;
+
+use tracing_subscriber::EnvFilter;
+
+use crate::ServerUrl;
+use settings::Settings;
+
+pub use problem::{ConfigError, Origin, Problem};
+
+/// Names the configuration file, where none is given on the command line.
+const FILE_VARIABLE: &str = "TIDINGS_CONFIG";
+/// The design's schedule: eight attempts over nine hours.
+const RETRY_SCHEDULE: [u64; 8] = [0, 5, 30, 120, 600, 1_800, 7_200, 21_600];
+const MINUTE: Duration = Duration::from_secs(60);
+const DAY: Duration = Duration::from_secs(86_400);
+
+/// Everything that can be set. [`Config::default`] is what holds where nothing is set.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Prefixes of the `X-SERVICE-*` headers, without the trailing hyphen. At least one, all different.
+    pub header_prefixes: Vec<String>,
+    /// `[database]`
+    pub database: Database,
+    /// `[nats]`
+    pub nats: Nats,
+    /// `[streams]`
+    pub streams: Streams,
+    /// `[gateway]`
+    pub gateway: Gateway,
+    /// `[metrics]`
+    pub metrics: Metrics,
+    /// `[security]`
+    pub security: Security,
+    /// `[delivery]`
+    pub delivery: Delivery,
+    /// `[log]`
+    pub log: Log,
+    /// `[otlp]`
+    pub otlp: Otlp,
+}
+
+/// Where PostgreSQL is.
+#[derive(Clone, Debug)]
+pub struct Database {
+    /// `postgres://…`. Unset: `DATABASE_URL`.
+    pub url: Option<ServerUrl>,
+    /// Upper bound of the pool of one process, 2 to 1,000.
+    pub max_connections: u32,
+}
+
+/// Where NATS is, and what a stream may hold.
+#[derive(Clone, Debug)]
+pub struct Nats {
+    /// `nats://…` or `tls://…`, several separated by commas. Unset: `NATS_URL`.
+    pub url: Option<ServerUrl>,
+    /// Copies of every stream, 1 to 5.
+    pub replicas: usize,
+    /// Messages that a stream holds before it refuses more.
+    pub max_messages: i64,
+}
+
+/// How the log is divided.
+#[derive(Clone, Debug)]
+pub struct Streams {
+    /// Number of inbox partitions, 1 to 64; fixed when Tidings is installed.
+    pub partitions: u32,
+}
+
+/// The v3 API.
+#[derive(Clone, Debug)]
+pub struct Gateway {
+    /// Address to listen on.
+    pub listen: SocketAddr,
+}
+
+/// `/metrics`, `/healthz` and `/readyz` of every service.
+#[derive(Clone, Debug)]
+pub struct Metrics {
+    /// Address to listen on.
+    pub listen: SocketAddr,
+}
+
+/// Keys.
+#[derive(Clone, Debug)]
+pub struct Security {
+    /// File with the master key; every service needs it.
+    pub master_key_file: Option<PathBuf>,
+}
+
+/// How deliveries are attempted.
+#[derive(Clone, Debug)]
+pub struct Delivery {
+    /// How long a worker owns a delivery that it claimed.
+    pub lease: Duration,
+    /// How long the log waits for a worker's sign of life before it hands the job to another.
+    pub ack_wait: Duration,
+    /// Delay before each attempt, the first included; ±20 % when applied.
+    pub retry_schedule: Vec<Duration>,
+    /// Attempts that one channel's worker makes at the same time, 1 to 1,000.
+    pub max_concurrency: usize,
+}
+
+/// What is logged, to standard error.
+#[derive(Clone, Debug)]
+pub struct Log {
+    /// Form of the lines.
+    pub format: LogFormat,
+    /// A level, or directives such as `info,sqlx=warn`.
+    pub level: String,
+}
+
+/// Form of the log lines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogFormat {
+    /// One JSON object a line.
+    Json,
+    /// For people.
+    Text,
+}
+
+impl FromStr for LogFormat {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        match text {
+            "json" => Ok(Self::Json),
+            "text" => Ok(Self::Text),
+            _ => Err(()),
+        }
+    }
+}
+
+/// Where traces go.
+#[derive(Clone, Debug)]
+pub struct Otlp {
+    /// Base URL of an OTLP/HTTP collector; `/v1/traces` is appended. Unset: no traces are made.
+    pub endpoint: Option<ServerUrl>,
+}
+
+impl Config {
+    /// Reads the file at `path`, else the one that `TIDINGS_CONFIG` names, else none; then the environment:
+    /// `TIDINGS_` and the key in capitals, `__` between its parts (`TIDINGS_DATABASE__URL`), lists separated by
+    /// commas. `DATABASE_URL` and `NATS_URL` hold where neither sets those keys. An empty variable counts as unset.
+    ///
+    /// # Errors
+    /// The file cannot be read, or is not TOML; or all unknown keys and unusable values at once.
+    pub fn load(path: Option<&Path>) -> Result<Config, ConfigError> {
+        Self::from_sources(path, std::env::vars_os())
+    }
+
+    /// As [`load`](Self::load), with these variables in place of the environment.
+    ///
+    /// # Errors
+    /// As for [`load`](Self::load).
+    pub fn from_sources(
+        path: Option<&Path>,
+        variables: impl IntoIterator<Item = (OsString, OsString)>,
+    ) -> Result<Config, ConfigError> {
+        let variables: Vec<_> = variables
+            .into_iter()
+            .filter(|(_, value)| !value.is_empty())
+            .collect();
+        let named = variables
+            .iter()
+            .find(|(name, _)| name == FILE_VARIABLE)
+            .map(|(_, value)| Path::new(value));
+        let mut settings = Settings::default();
+        if let Some(path) = path.or(named) {
+            settings.add_file(path)?;
+        }
+        settings.add_variables(&variables);
+        let config = Self::read(&mut settings);
+        settings.finish()?;
+        Ok(config)
+    }
+
+    fn read(settings: &mut Settings) -> Config {
+        let config = Config {
+            header_prefixes: header_prefixes(settings),
+            database: Database {
+                url: settings.url("database.url", &["postgres", "postgresql"]),
+                max_connections: settings.number("database.max_connections", 16, 2..=1_000),
+            },
+            nats: Nats {
+                url: settings.url("nats.url", &["nats", "tls"]),
+                replicas: settings.number("nats.replicas", 1, 1..=5),
+                max_messages: settings.number("nats.max_messages", 10_000_000, 1_000..=1_000_000_000),
+            },
+            streams: Streams {
+                partitions: settings.number("streams.partitions", 4, 1..=64),
+            },
+            gateway: Gateway {
+                listen: settings.address("gateway.listen", local(8080)),
+            },
+            metrics: Metrics {
+                listen: settings.address("metrics.listen", local(9090)),
+            },
+            security: Security {
+                master_key_file: settings.path("security.master_key_file"),
+            },
+            delivery: delivery(settings),
+            log: log(settings),
+            otlp: Otlp {
+                endpoint: settings.url("otlp.endpoint", &["http", "https"]),
+            },
+        };
+        if config.gateway.listen == config.metrics.listen && config.gateway.listen.port() != 0 {
+            let address = config.metrics.listen.to_string();
+            settings.refuse(
+                "metrics.listen",
+                address,
+                "is the same as gateway.listen; give it another port",
+            );
+        }
+        config
+    }
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self::read(&mut Settings::default())
+    }
+}
+
+fn header_prefixes(settings: &mut Settings) -> Vec<String> {
+    const KEY: &str = "header_prefixes";
+    let prefixes = settings.list(
+        KEY,
+        vec!["X-SERVICE".to_owned()],
+        |text| {
+            let usable = text
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
+            (usable && !text.is_empty() && !text.ends_with('-')).then(|| text.to_owned())
+        },
+        "letters, digits and hyphens, without the last hyphen, such as X-SERVICE",
+    );
+    let mut seen: Vec<String> = prefixes
+        .iter()
+        .map(|prefix| prefix.to_ascii_lowercase())
+        .collect();
+    seen.sort_unstable();
+    seen.dedup();
+    if seen.len() != prefixes.len() {
+        settings.refuse(
+            KEY,
+            prefixes.join(","),
+            "names a prefix twice (capitals do not matter); remove one",
+        );
+    }
+    prefixes
+}
+
+fn delivery(settings: &mut Settings) -> Delivery {
+    let schedule = RETRY_SCHEDULE.map(Duration::from_secs).to_vec();
+    Delivery {
+        lease: settings.duration(
+            "delivery.lease",
+            Duration::from_secs(90),
+            Duration::from_secs(10)..=60 * MINUTE,
+        ),
+        ack_wait: settings.duration("delivery.ack_wait", MINUTE, Duration::from_secs(5)..=60 * MINUTE),
+        retry_schedule: settings.list(
+            "delivery.retry_schedule",
+            schedule,
+            |text| {
+                humantime::parse_duration(text)
+                    .ok()
+                    .filter(|delay| *delay <= 7 * DAY)
+            },
+            "times with a unit, each at most 7days, such as 0s,5s,30s",
+        ),
+        max_concurrency: settings.number("delivery.max_concurrency", 32, 1..=1_000),
+    }
+}
+
+fn log(settings: &mut Settings) -> Log {
+    Log {
+        format: settings.one(
+            "log.format",
+            LogFormat::Json,
+            |text| text.parse().ok(),
+            "json or text",
+        ),
+        level: settings.one(
+            "log.level",
+            "info".to_owned(),
+            |text| EnvFilter::try_new(text).is_ok().then(|| text.to_owned()),
+            "error, warn, info, debug or trace, or directives such as info,sqlx=warn",
+        ),
+    }
+}
+
+fn local(port: u16) -> SocketAddr {
+    SocketAddr::from((Ipv4Addr::LOCALHOST, port))
+}

@@ -1,0 +1,75 @@
+//! What can be wrong with the configuration.
+
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+
+/// The configuration cannot be used. No message shows the value of a secret.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// The file is missing or may not be read.
+    #[error("cannot read the configuration file {}: {source}", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The file is not TOML. The line itself is not shown, as it may hold a password.
+    #[error("{}, line {line}: {message}", path.display())]
+    Syntax {
+        /// The file.
+        path: PathBuf,
+        /// From 1.
+        line: usize,
+        /// What the parser said.
+        message: String,
+    },
+    /// Unknown keys and unusable values, all of them.
+    #[error("{}", lines(.0))]
+    Invalid(Vec<Problem>),
+}
+
+fn lines(problems: &[Problem]) -> String {
+    let lines: Vec<_> = problems.iter().map(|problem| format!("  {problem}")).collect();
+    format!("the configuration cannot be used:\n{}", lines.join("\n"))
+}
+
+/// One unusable setting.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// The dotted key.
+    pub key: String,
+    /// Where it was set.
+    pub origin: Origin,
+    /// What it was set to, unless that is a secret.
+    pub value: Option<String>,
+    /// What is wrong and how to mend it.
+    pub advice: String,
+}
+
+/// Where a setting comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// Nowhere: the default.
+    Default,
+    /// The configuration file.
+    File(PathBuf),
+    /// An environment variable of this name.
+    Variable(String),
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.key)?;
+        if let Some(value) = &self.value {
+            write!(f, " = {value:?}")?;
+        }
+        match &self.origin {
+            Origin::Default => {}
+            Origin::File(path) => write!(f, " (file {})", path.display())?,
+            Origin::Variable(name) => write!(f, " (environment variable {name})")?,
+        }
+        write!(f, ": {}", self.advice)
+    }
+}

@@ -1,0 +1,300 @@
+//! Texts under dotted keys, from a file and from variables, each taken once and checked as it is taken.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fmt::Display;
+use std::net::SocketAddr;
+use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::time::Duration;
+
+use super::problem::{ConfigError, Origin, Problem};
+use crate::ServerUrl;
+
+const PREFIX: &str = "TIDINGS_";
+/// Variables under the prefix that are not configuration.
+const NOT_KEYS: [&str; 2] = ["TIDINGS_CONFIG", "TIDINGS_TEST_"];
+/// Variables of other tools that hold where a key is not set.
+const FALLBACKS: [(&str, &str); 2] = [("DATABASE_URL", "database.url"), ("NATS_URL", "nats.url")];
+/// A name less alike than this is not worth suggesting.
+const LIKENESS: f64 = 0.7;
+
+#[derive(Default)]
+pub(super) struct Settings {
+    given: BTreeMap<String, (Value, Origin)>,
+    taken: BTreeMap<&'static str, Origin>,
+    problems: Vec<Problem>,
+}
+
+enum Value {
+    One(String),
+    Many(Vec<String>),
+    /// A table without entries, whose name is to be checked all the same.
+    Section,
+}
+
+impl Settings {
+    pub(super) fn add_file(&mut self, path: &Path) -> Result<(), ConfigError> {
+        let text = std::fs::read_to_string(path).map_err(|source| ConfigError::Unreadable {
+            path: path.to_owned(),
+            source,
+        })?;
+        let table: toml::Table = text
+            .parse()
+            .map_err(|error: toml::de::Error| ConfigError::Syntax {
+                path: path.to_owned(),
+                line: 1 + error
+                    .span()
+                    .map_or(0, |span| text[..span.start].matches('\n').count()),
+                message: error.message().to_owned(),
+            })?;
+        self.add_table("", table, &Origin::File(path.to_owned()));
+        Ok(())
+    }
+
+    fn add_table(&mut self, parent: &str, table: toml::Table, origin: &Origin) {
+        for (name, value) in table {
+            let key = if parent.is_empty() {
+                name
+            } else {
+                format!("{parent}.{name}")
+            };
+            let value = match value {
+                toml::Value::Table(table) if !table.is_empty() => {
+                    self.add_table(&key, table, origin);
+                    continue;
+                }
+                toml::Value::Table(_) => Value::Section,
+                toml::Value::Array(items) => Value::Many(items.into_iter().map(text).collect()),
+                scalar => Value::One(text(scalar)),
+            };
+            self.given.insert(key, (value, origin.clone()));
+        }
+    }
+
+    pub(super) fn add_variables(&mut self, variables: &[(OsString, OsString)]) {
+        let mut fallbacks = Vec::new();
+        for (name, value) in variables {
+            let Some(name) = name.to_str() else { continue };
+            let fallback = FALLBACKS
+                .iter()
+                .find(|(variable, _)| *variable == name)
+                .map(|(_, key)| *key);
+            let is_key = name.starts_with(PREFIX) && !NOT_KEYS.iter().any(|other| name.starts_with(other));
+            if fallback.is_none() && !is_key {
+                continue;
+            }
+            let origin = Origin::Variable(name.to_owned());
+            let key = fallback.map_or_else(|| key_of(name), str::to_owned);
+            match value.to_str() {
+                None => self.problems.push(Problem {
+                    key,
+                    origin,
+                    value: None,
+                    advice: "is not UTF-8".into(),
+                }),
+                Some(value) if fallback.is_some() => fallbacks.push((key, value.to_owned(), origin)),
+                Some(value) => drop(self.given.insert(key, (Value::One(value.to_owned()), origin))),
+            }
+        }
+        for (key, value, origin) in fallbacks {
+            self.given.entry(key).or_insert((Value::One(value), origin));
+        }
+    }
+
+    /// A number within `range`.
+    pub(super) fn number<T>(&mut self, key: &'static str, default: T, range: RangeInclusive<T>) -> T
+    where
+        T: FromStr + PartialOrd + Display,
+    {
+        let wanted = format!("a number from {} to {}", range.start(), range.end());
+        self.one(
+            key,
+            default,
+            |text| text.parse().ok().filter(|number| range.contains(number)),
+            &wanted,
+        )
+    }
+
+    /// A time within `range`.
+    pub(super) fn duration(
+        &mut self,
+        key: &'static str,
+        default: Duration,
+        range: RangeInclusive<Duration>,
+    ) -> Duration {
+        let [least, most] = [range.start(), range.end()].map(|limit| humantime::format_duration(*limit));
+        let wanted = format!("a time with a unit, from {least} to {most}");
+        let parse = |text: &str| {
+            humantime::parse_duration(text)
+                .ok()
+                .filter(|time| range.contains(time))
+        };
+        self.one(key, default, parse, &wanted)
+    }
+
+    /// An IP address and a port.
+    pub(super) fn address(&mut self, key: &'static str, default: SocketAddr) -> SocketAddr {
+        self.one(
+            key,
+            default,
+            |text| text.parse().ok(),
+            "an IP address and a port, such as 0.0.0.0:8080",
+        )
+    }
+
+    /// A file's path.
+    pub(super) fn path(&mut self, key: &'static str) -> Option<PathBuf> {
+        self.one(
+            key,
+            None,
+            |text| (!text.is_empty()).then(|| Some(PathBuf::from(text))),
+            "a file's path",
+        )
+    }
+
+    /// A URL with one of these schemes. It counts as a secret, as it may hold a password.
+    pub(super) fn url(&mut self, key: &'static str, schemes: &[&str]) -> Option<ServerUrl> {
+        let (value, origin) = self.take(key)?;
+        let wanted = match value {
+            Value::One(text) => match text.parse::<ServerUrl>() {
+                Ok(url) if schemes.contains(&url.scheme()) => return Some(url),
+                Ok(url) => format!(
+                    "begins with {}://, and must begin with {}://",
+                    url.scheme(),
+                    schemes[0]
+                ),
+                Err(error) => format!("is {error}"),
+            },
+            Value::Many(_) | Value::Section => "must be one text".to_owned(),
+        };
+        self.problem(key, None, origin, wanted);
+        None
+    }
+
+    /// One value, of which `parse` makes a `T`, or `None` where it is not what `wanted` says.
+    pub(super) fn one<T>(
+        &mut self,
+        key: &'static str,
+        default: T,
+        parse: impl Fn(&str) -> Option<T>,
+        wanted: &str,
+    ) -> T {
+        let Some((value, origin)) = self.take(key) else {
+            return default;
+        };
+        let shown = match value {
+            Value::One(text) => match parse(&text) {
+                Some(value) => return value,
+                None => text,
+            },
+            Value::Many(texts) => texts.join(","),
+            Value::Section => "[table]".to_owned(),
+        };
+        self.problem(key, Some(shown), origin, format!("must be {wanted}"));
+        default
+    }
+
+    /// At least one value, of each of which `parse` makes a `T`.
+    pub(super) fn list<T>(
+        &mut self,
+        key: &'static str,
+        default: Vec<T>,
+        parse: impl Fn(&str) -> Option<T>,
+        wanted: &str,
+    ) -> Vec<T> {
+        let Some((value, origin)) = self.take(key) else {
+            return default;
+        };
+        let texts = match value {
+            Value::One(text) => text.split(',').map(|part| part.trim().to_owned()).collect(),
+            Value::Many(texts) => texts,
+            Value::Section => Vec::new(),
+        };
+        match texts.iter().map(|text| parse(text)).collect::<Option<Vec<T>>>() {
+            Some(values) if !values.is_empty() => values,
+            _ => {
+                let advice = format!("must be a list of {wanted}");
+                self.problem(key, Some(texts.join(",")), origin, advice);
+                default
+            }
+        }
+    }
+
+    fn take(&mut self, key: &'static str) -> Option<(Value, Origin)> {
+        let given = self.given.remove(key);
+        let origin = given
+            .as_ref()
+            .map_or(Origin::Default, |(_, origin)| origin.clone());
+        self.taken.insert(key, origin);
+        given
+    }
+
+    /// Adds a problem with a value that is usable by itself, but not beside the others.
+    pub(super) fn refuse(&mut self, key: &'static str, value: String, advice: &str) {
+        let origin = self.taken.get(key).cloned().unwrap_or(Origin::Default);
+        self.problem(key, Some(value), origin, advice.to_owned());
+    }
+
+    fn problem(&mut self, key: &str, value: Option<String>, origin: Origin, advice: String) {
+        self.problems.push(Problem {
+            key: key.to_owned(),
+            origin,
+            value,
+            advice,
+        });
+    }
+
+    /// Refuses what is left over, once every known key was taken.
+    pub(super) fn finish(mut self) -> Result<(), ConfigError> {
+        for (key, (value, origin)) in std::mem::take(&mut self.given) {
+            let section = format!("{key}.");
+            if matches!(value, Value::Section) && self.taken.keys().any(|known| known.starts_with(&section)) {
+                continue;
+            }
+            let advice = match self.nearest(&key, &origin) {
+                Some(known) => format!("is not a key; did you mean {known}?"),
+                None => "is not a key".to_owned(),
+            };
+            self.problem(&key, None, origin, advice);
+        }
+        if self.problems.is_empty() {
+            Ok(())
+        } else {
+            Err(ConfigError::Invalid(self.problems))
+        }
+    }
+
+    fn nearest(&self, key: &str, origin: &Origin) -> Option<String> {
+        let likeness = |known: &str| strsim::jaro_winkler(key, known);
+        let nearest = self
+            .taken
+            .keys()
+            .max_by(|a, b| likeness(a).total_cmp(&likeness(b)))?;
+        (likeness(nearest) >= LIKENESS).then(|| match origin {
+            Origin::Variable(_) => variable_of(nearest),
+            Origin::File(_) | Origin::Default => (*nearest).to_owned(),
+        })
+    }
+}
+
+fn text(value: toml::Value) -> String {
+    match value {
+        toml::Value::String(text) => text,
+        toml::Value::Integer(number) => number.to_string(),
+        toml::Value::Float(number) => number.to_string(),
+        toml::Value::Boolean(flag) => flag.to_string(),
+        toml::Value::Datetime(time) => time.to_string(),
+        toml::Value::Array(_) => "[list]".to_owned(),
+        toml::Value::Table(_) => "[table]".to_owned(),
+    }
+}
+
+fn key_of(variable: &str) -> String {
+    variable[PREFIX.len()..].to_ascii_lowercase().replace("__", ".")
+}
+
+fn variable_of(key: &str) -> String {
+    format!("{PREFIX}{}", key.to_ascii_uppercase().replace('.', "__"))
+}

@@ -1,0 +1,81 @@
+//! The connections to PostgreSQL and NATS, which may come up later than we do.
+
+use std::fmt::Display;
+use std::time::Duration;
+
+use anyhow::{Context, anyhow};
+use event_log::EventLog;
+use store::Store;
+use tokio::time::{Instant, sleep_until, timeout_at};
+
+use crate::{Config, ServerUrl};
+
+/// Enough for both servers to start together with us on a small machine.
+pub const CONNECTED_WITHIN: Duration = Duration::from_secs(60);
+const RETRY_INTERVAL: Duration = Duration::from_secs(1);
+const LOG_CONNECT_LIMIT: Duration = Duration::from_secs(5);
+/// The gateway answers 503 when the log has not confirmed a send by then.
+const LOG_ACK_LIMIT: Duration = Duration::from_secs(5);
+
+/// Connects to PostgreSQL, trying for as long as `limit`.
+///
+/// # Errors
+/// `database.url` is not set, or no connection could be had in time. Names host and port, never a credential.
+pub async fn store(config: &Config, limit: Duration) -> anyhow::Result<Store> {
+    let url = config.database.url.as_ref();
+    let url = url.context("database.url is not set: set TIDINGS_DATABASE__URL or DATABASE_URL")?;
+    let settings = store::Settings {
+        url: url.expose().to_owned(),
+        max_connections: config.database.max_connections,
+    };
+    retry("PostgreSQL", url, limit, async || Store::connect(&settings).await).await
+}
+
+/// Connects to NATS, trying for as long as `limit`.
+///
+/// # Errors
+/// `nats.url` is not set, or no connection could be had in time. Names host and port, never a credential.
+pub async fn event_log(config: &Config, limit: Duration) -> anyhow::Result<EventLog> {
+    let url = config.nats.url.as_ref();
+    let url = url.context("nats.url is not set: set TIDINGS_NATS__URL or NATS_URL")?;
+    let settings = event_log::Settings {
+        url: url.expose().to_owned(),
+        replicas: config.nats.replicas,
+        max_messages: config.nats.max_messages,
+        connect_timeout: LOG_CONNECT_LIMIT,
+        ack_timeout: LOG_ACK_LIMIT,
+    };
+    retry("NATS", url, limit, async || {
+        EventLog::connect(settings.clone()).await
+    })
+    .await
+}
+
+async fn retry<T, E: Display>(
+    server: &str,
+    url: &ServerUrl,
+    limit: Duration,
+    connect: impl AsyncFn() -> Result<T, E>,
+) -> anyhow::Result<T> {
+    let endpoint = url.endpoint();
+    let end = Instant::now() + limit;
+    let mut reason = "no answer".to_owned();
+    loop {
+        let next = Instant::now() + RETRY_INTERVAL;
+        match timeout_at(end, connect()).await {
+            Ok(Ok(connected)) => {
+                tracing::info!(server, endpoint, "connected");
+                return Ok(connected);
+            }
+            Ok(Err(error)) => reason = error.to_string(),
+            Err(_) => {}
+        }
+        if next >= end {
+            return Err(anyhow!(
+                "no connection to {server} at {endpoint} within {limit:?}: {reason}"
+            ));
+        }
+        tracing::info!(server, endpoint, reason, "not reachable yet; trying again");
+        sleep_until(next).await;
+    }
+}

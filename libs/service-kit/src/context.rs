@@ -1,0 +1,78 @@
+//! What a service is handed when it starts.
+
+use std::sync::Arc;
+
+use anyhow::{Context as _, ensure};
+use event_log::EventLog;
+use store::Store;
+
+use crate::connections::{self, CONNECTED_WITHIN};
+use crate::{Config, MasterKey, Readiness, Tasks, install_crypto_provider, metrics};
+
+/// Configuration, connections, keys and tasks of the process. Clones share all of it, so that several services can
+/// run in one process.
+#[derive(Clone)]
+pub struct Context {
+    /// The configuration.
+    pub config: Arc<Config>,
+    /// PostgreSQL.
+    pub store: Store,
+    /// NATS JetStream.
+    pub log: EventLog,
+    /// Seals and opens stored secrets.
+    pub master_key: MasterKey,
+    /// Every task of the process, and its stop.
+    pub tasks: Tasks,
+    /// Answers readiness probes.
+    pub readiness: Readiness,
+}
+
+impl Context {
+    /// Reads the master key and connects to both servers, waiting for those that are not up yet for at most 60 s.
+    ///
+    /// # Errors
+    /// A setting is missing, the key file is unusable, or a server cannot be reached in time. Names host and port,
+    /// never a credential.
+    pub async fn connect(config: Config) -> anyhow::Result<Context> {
+        install_crypto_provider();
+        metrics::install()?;
+        let key_file = config.security.master_key_file.as_deref();
+        let key_file = key_file.context("security.master_key_file is not set")?;
+        let master_key = MasterKey::load(key_file)?;
+        let (store, log) = tokio::try_join!(
+            connections::store(&config, CONNECTED_WITHIN),
+            connections::event_log(&config, CONNECTED_WITHIN),
+        )?;
+        let tasks = Tasks::new();
+        let readiness = Readiness::new(store.clone(), log.clone(), tasks.clone());
+        Ok(Context {
+            config: Arc::new(config),
+            store,
+            log,
+            master_key,
+            tasks,
+            readiness,
+        })
+    }
+
+    /// Runs `task`, which may end by itself; see [`Tasks::spawn`].
+    pub fn spawn(&self, name: &'static str, task: impl Future<Output = anyhow::Result<()>> + Send + 'static) {
+        self.tasks.spawn(name, task);
+    }
+
+    /// Runs a service, which ends with the process alone: where it returns earlier, the process stops with exit
+    /// code 1.
+    pub fn serve<F, Fut>(&self, name: &'static str, run: F)
+    where
+        F: FnOnce(Context) -> Fut,
+        Fut: Future<Output = anyhow::Result<()>> + Send + 'static,
+    {
+        let tasks = self.tasks.clone();
+        let service = run(self.clone());
+        self.spawn(name, async move {
+            service.await?;
+            ensure!(tasks.token().is_cancelled(), "the service ended by itself");
+            Ok(())
+        });
+    }
+}

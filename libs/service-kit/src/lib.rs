@@ -1,0 +1,30 @@
+//! What every service of Tidings is built on: configuration, telemetry, the metrics and health server, connections,
+//! secrets, and an orderly start and stop.
+//!
+//! A service is a function `async fn run(context: Context) -> anyhow::Result<()>` that returns once
+//! [`Tasks::stopping`] does; its `main` hands it to [`service_main`].
+
+pub mod config;
+pub mod connections;
+mod context;
+mod health;
+pub mod metrics;
+mod redact;
+pub mod secrets;
+pub mod server;
+mod server_url;
+mod service_main;
+mod shutdown;
+pub mod telemetry;
+mod tls;
+pub mod trace;
+
+pub use config::{Config, ConfigError};
+pub use context::Context;
+pub use health::{NotReady, Readiness, Report};
+pub use redact::Redacted;
+pub use secrets::MasterKey;
+pub use server_url::{ServerUrl, ServerUrlError};
+pub use service_main::service_main;
+pub use shutdown::{ShutdownError, Tasks};
+pub use tls::install_crypto_provider;

@@ -1,0 +1,120 @@
+//! The metrics of Tidings by name, and their rendering for Prometheus.
+
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use metrics::{Unit, describe_counter, describe_gauge, describe_histogram};
+use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
+
+use crate::Tasks;
+
+/// Counter, by `lane`: sends that the log confirmed.
+pub const ACCEPTED: &str = "tidings_accepted_total";
+/// Counter, by `lane`: sends of which every turn was planned.
+pub const DISPATCHED: &str = "tidings_dispatched_total";
+/// Counter, by `channel` and `status`: deliveries that reached a status.
+pub const DELIVERIES: &str = "tidings_deliveries_total";
+/// Gauge, by `stream`: messages held.
+pub const STREAM_MESSAGES: &str = "tidings_stream_messages";
+/// Gauge, by `stream`: messages that its consumer has not acknowledged.
+pub const STREAM_PENDING: &str = "tidings_stream_pending";
+/// Gauge in seconds, by `stream`: age of the oldest message that its consumer has not acknowledged.
+pub const STREAM_OLDEST_AGE: &str = "tidings_stream_oldest_age_seconds";
+/// Gauge, by `stream`: events that the projection has not committed.
+pub const PROJECTION_LAG_EVENTS: &str = "tidings_projection_lag_events";
+/// Gauge in seconds, by `stream`: age of the oldest event that the projection has not committed.
+pub const PROJECTION_LAG_SECONDS: &str = "tidings_projection_lag_seconds";
+/// Histogram in seconds, by `route`, `method` and `status`: time to answer a request.
+pub const HTTP_REQUEST_SECONDS: &str = "tidings_http_request_seconds";
+/// Histogram in seconds: from accepting a send to its item in the inbox.
+pub const ACCEPT_TO_INBOX_SECONDS: &str = "tidings_accept_to_inbox_seconds";
+/// Histogram in seconds, by `channel`: time of a provider's call.
+pub const PROVIDER_CALL_SECONDS: &str = "tidings_provider_call_seconds";
+
+/// Upper bounds of every histogram's buckets, in seconds.
+const BUCKETS: [f64; 13] = [
+    0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0,
+];
+/// Without it, observations of a process that nobody scrapes would pile up.
+const UPKEEP_INTERVAL: Duration = Duration::from_secs(5);
+
+static RECORDER: OnceLock<Result<PrometheusHandle, String>> = OnceLock::new();
+
+/// The recorder cannot be installed.
+#[derive(Debug, thiserror::Error)]
+#[error("metrics: {0}")]
+pub struct MetricsError(String);
+
+/// Makes the `metrics` macros of this process record. Only the first call has an effect.
+///
+/// # Errors
+/// Another recorder is installed.
+pub fn install() -> Result<(), MetricsError> {
+    let recorder = RECORDER.get_or_init(|| {
+        let builder = PrometheusBuilder::new()
+            .set_buckets(&BUCKETS)
+            .map_err(|error| error.to_string())?;
+        let recorder = builder.install_recorder().map_err(|error| error.to_string())?;
+        describe();
+        Ok(recorder)
+    });
+    recorder
+        .as_ref()
+        .map(|_| ())
+        .map_err(|error| MetricsError(error.clone()))
+}
+
+fn describe() {
+    describe_counter!(ACCEPTED, "Sends that the log confirmed");
+    describe_counter!(DISPATCHED, "Sends of which every turn was planned");
+    describe_counter!(DELIVERIES, "Deliveries that reached a status");
+    describe_gauge!(STREAM_MESSAGES, "Messages held by a stream");
+    describe_gauge!(
+        STREAM_PENDING,
+        "Messages that the stream's consumer has not acknowledged"
+    );
+    describe_gauge!(
+        STREAM_OLDEST_AGE,
+        Unit::Seconds,
+        "Age of the oldest message not acknowledged"
+    );
+    describe_gauge!(
+        PROJECTION_LAG_EVENTS,
+        "Events that the projection has not committed"
+    );
+    describe_gauge!(
+        PROJECTION_LAG_SECONDS,
+        Unit::Seconds,
+        "Age of the oldest event not committed"
+    );
+    describe_histogram!(HTTP_REQUEST_SECONDS, Unit::Seconds, "Time to answer a request");
+    describe_histogram!(
+        ACCEPT_TO_INBOX_SECONDS,
+        Unit::Seconds,
+        "From accepting a send to its item in the inbox"
+    );
+    describe_histogram!(PROVIDER_CALL_SECONDS, Unit::Seconds, "Time of a provider's call");
+}
+
+/// Every metric in the Prometheus text format; empty before [`install`].
+#[must_use]
+pub fn render() -> String {
+    match RECORDER.get() {
+        Some(Ok(recorder)) => recorder.render(),
+        Some(Err(_)) | None => String::new(),
+    }
+}
+
+/// Keeps the histograms small until the process stops.
+pub(crate) async fn keep_up(tasks: Tasks) -> anyhow::Result<()> {
+    let mut interval = tokio::time::interval(UPKEEP_INTERVAL);
+    loop {
+        tokio::select! {
+            () = tasks.stopping() => return Ok(()),
+            _ = interval.tick() => {}
+        }
+        if let Some(Ok(recorder)) = RECORDER.get() {
+            recorder.run_upkeep();
+        }
+    }
+}

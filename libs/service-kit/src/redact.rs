@@ -1,0 +1,19 @@
+//! Values that must not be printed.
+
+use std::fmt;
+
+/// Carries a value through code that prints its surroundings: `Debug` and `Display` say `[redacted]`.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub struct Redacted<T>(pub T);
+
+impl<T> fmt::Debug for Redacted<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("[redacted]")
+    }
+}
+
+impl<T> fmt::Display for Redacted<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("[redacted]")
+    }
+}

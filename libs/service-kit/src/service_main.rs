@@ -1,0 +1,88 @@
+//! The `main` of every service.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{CommandFactory, FromArgMatches, Parser};
+
+use crate::{Config, Context, server, telemetry};
+
+/// The exit code for a wrong command line or configuration, where a restart cannot help.
+const USAGE: u8 = 2;
+/// For blocking calls that are still running once every task has ended.
+const RUNTIME_STOPPED_WITHIN: Duration = Duration::from_secs(2);
+
+#[derive(Parser)]
+#[command(version, about = "A service of Tidings", disable_help_subcommand = true)]
+struct Arguments {
+    /// The configuration file; without it, the one that TIDINGS_CONFIG names, if any.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+}
+
+/// Runs the service `name` until SIGTERM, SIGINT or a failure: reads command line and configuration, starts
+/// telemetry, connects, serves metrics and health, and calls `run`.
+///
+/// The exit code is 0 after an orderly stop, 2 where command line or configuration are wrong, else 1.
+pub fn service_main<F, Fut>(name: &'static str, run: F) -> ExitCode
+where
+    F: FnOnce(Context) -> Fut,
+    Fut: Future<Output = anyhow::Result<()>> + Send + 'static,
+{
+    let arguments = Arguments::command().name(name).get_matches();
+    let config = match Arguments::from_arg_matches(&arguments) {
+        Ok(arguments) => Config::load(arguments.config.as_deref()),
+        Err(error) => error.exit(),
+    };
+    let config = match config {
+        Ok(config) => config,
+        Err(error) => return refuse(name, &error, USAGE),
+    };
+    let guard = match telemetry::init(name, &config) {
+        Ok(guard) => guard,
+        Err(error) => return refuse(name, &error, USAGE),
+    };
+    let runtime = match tokio::runtime::Runtime::new() {
+        Ok(runtime) => runtime,
+        Err(error) => return refuse(name, &error, 1),
+    };
+    let result = runtime.block_on(serve(name, config, run));
+    runtime.shutdown_timeout(RUNTIME_STOPPED_WITHIN);
+    let code = match result {
+        Ok(()) => {
+            tracing::info!(service = name, "stopped");
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            tracing::error!(
+                service = name,
+                error = format!("{error:#}"),
+                "stopped by a failure"
+            );
+            ExitCode::FAILURE
+        }
+    };
+    drop(guard);
+    code
+}
+
+/// Says why the service did not start, where there is no log yet.
+fn refuse(name: &str, error: &dyn std::error::Error, code: u8) -> ExitCode {
+    eprintln!("{name}: {error}");
+    ExitCode::from(code)
+}
+
+async fn serve<F, Fut>(name: &'static str, config: Config, run: F) -> anyhow::Result<()>
+where
+    F: FnOnce(Context) -> Fut,
+    Fut: Future<Output = anyhow::Result<()>> + Send + 'static,
+{
+    let context = Context::connect(config).await?;
+    context.tasks.stop_on_signals()?;
+    server::start(&context).await?;
+    context.serve(name, run);
+    context.tasks.finish().await?;
+    context.store.close().await;
+    Ok(())
+}

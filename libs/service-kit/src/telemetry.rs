@@ -1,0 +1,111 @@
+//! Logs to standard error, and spans to an OTLP collector where one is configured.
+
+use std::io::IsTerminal;
+use std::time::Duration;
+
+use opentelemetry::trace::TracerProvider;
+use opentelemetry_otlp::{Protocol, SpanExporter, WithExportConfig};
+use opentelemetry_sdk::Resource;
+use opentelemetry_sdk::trace::{SdkTracer, SdkTracerProvider};
+use tracing_subscriber::layer::{Layer, SubscriberExt};
+use tracing_subscriber::registry::LookupSpan;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{EnvFilter, fmt};
+
+use crate::ServerUrl;
+use crate::config::{Config, LogFormat};
+use crate::tls::install_crypto_provider;
+
+/// Limit for one delivery of spans to the collector.
+const EXPORT_LIMIT: Duration = Duration::from_secs(5);
+/// Limit for the last one, while the process ends.
+const FLUSH_LIMIT: Duration = Duration::from_secs(5);
+
+/// Why there is no telemetry.
+#[derive(Debug, thiserror::Error)]
+pub enum TelemetryError {
+    /// `log.level` is not a filter.
+    #[error("log.level: {0}")]
+    Level(#[from] tracing_subscriber::filter::ParseError),
+    /// The exporter of spans cannot be built.
+    #[error("otlp.endpoint: {0}")]
+    Exporter(#[from] opentelemetry_otlp::ExporterBuildError),
+    /// The process has a subscriber already.
+    #[error("telemetry: {0}")]
+    Twice(#[from] tracing_subscriber::util::TryInitError),
+}
+
+/// Sends what is left to the collector when dropped, for 5 s at most.
+#[derive(Debug)]
+#[must_use = "spans are lost where this is dropped early"]
+pub struct TelemetryGuard {
+    provider: Option<SdkTracerProvider>,
+}
+
+impl Drop for TelemetryGuard {
+    fn drop(&mut self) {
+        let Some(provider) = &self.provider else { return };
+        if let Err(error) = provider.shutdown_with_timeout(FLUSH_LIMIT) {
+            tracing::warn!(%error, "the last spans did not reach the collector");
+        }
+    }
+}
+
+/// Sets logs and traces up, once per process. `service` names the process in its traces.
+///
+/// # Errors
+/// The filter or the endpoint is unusable, or it was set up before.
+pub fn init(service: &'static str, config: &Config) -> Result<TelemetryGuard, TelemetryError> {
+    let provider = config
+        .otlp
+        .endpoint
+        .as_ref()
+        .map(|endpoint| provider(service, endpoint))
+        .transpose()?;
+    let spans = provider
+        .as_ref()
+        .map(|provider| spans(provider.tracer("tidings")));
+    tracing_subscriber::registry()
+        .with(EnvFilter::try_new(&config.log.level)?)
+        .with(lines(config.log.format))
+        .with(spans)
+        .try_init()?;
+    Ok(TelemetryGuard { provider })
+}
+
+fn lines<S>(format: LogFormat) -> Box<dyn Layer<S> + Send + Sync>
+where
+    S: tracing::Subscriber + for<'a> LookupSpan<'a>,
+{
+    let lines = fmt::layer().with_writer(std::io::stderr);
+    match format {
+        // The list of spans holds the current one too.
+        LogFormat::Json => lines.json().flatten_event(true).with_current_span(false).boxed(),
+        LogFormat::Text => lines.with_ansi(std::io::stderr().is_terminal()).boxed(),
+    }
+}
+
+fn spans<S>(tracer: SdkTracer) -> impl Layer<S>
+where
+    S: tracing::Subscriber + for<'a> LookupSpan<'a>,
+{
+    tracing_opentelemetry::layer()
+        .with_tracer(tracer)
+        .with_location(false)
+        .with_threads(false)
+}
+
+fn provider(service: &'static str, endpoint: &ServerUrl) -> Result<SdkTracerProvider, TelemetryError> {
+    install_crypto_provider();
+    let exporter = SpanExporter::builder()
+        .with_http()
+        .with_protocol(Protocol::HttpBinary)
+        .with_endpoint(format!("{}/v1/traces", endpoint.expose().trim_end_matches('/')))
+        .with_timeout(EXPORT_LIMIT)
+        .build()?;
+    let resource = Resource::builder().with_service_name(service).build();
+    Ok(SdkTracerProvider::builder()
+        .with_batch_exporter(exporter)
+        .with_resource(resource)
+        .build())
+}

@@ -1,0 +1,55 @@
+//! Traces across processes, by W3C Trace Context: from the HTTP request through the event log to the provider's call.
+//! Without `otlp.endpoint` there are no traces, and both functions do next to nothing.
+
+use opentelemetry::propagation::{Extractor, Injector, TextMapPropagator};
+use opentelemetry::trace::TraceContextExt;
+use opentelemetry_sdk::propagation::TraceContextPropagator;
+use tracing::Span;
+use tracing_opentelemetry::OpenTelemetrySpanExt;
+
+const TRACEPARENT: &str = "traceparent";
+
+/// The current span as a `traceparent` (W3C Trace Context, section 3.2), for a header or the envelope's `trace`.
+/// `None` where the span is not part of a trace.
+#[must_use]
+pub fn current_traceparent() -> Option<String> {
+    let context = Span::current().context();
+    if !context.span().span_context().is_valid() {
+        return None;
+    }
+    let mut carrier = Carrier(None);
+    TraceContextPropagator::new().inject_context(&context, &mut carrier);
+    carrier.0
+}
+
+/// Makes `span`, which nobody has entered yet, part of the trace that `traceparent` names. One that is missing or
+/// malformed leaves it as it is, as section 4.3 of the recommendation asks.
+pub fn continue_from(span: &Span, traceparent: Option<&str>) {
+    let Some(traceparent) = traceparent else { return };
+    let context = TraceContextPropagator::new().extract(&Carrier(Some(traceparent.to_owned())));
+    if context.span().span_context().is_valid() {
+        // The errors are "no traces are made" and "entered already": a trace less, nothing more.
+        drop(span.set_parent(context));
+    }
+}
+
+/// One `traceparent`, and nothing of the vendors' `tracestate`.
+struct Carrier(Option<String>);
+
+impl Injector for Carrier {
+    fn set(&mut self, key: &str, value: String) {
+        if key == TRACEPARENT {
+            self.0 = Some(value);
+        }
+    }
+}
+
+impl Extractor for Carrier {
+    fn get(&self, key: &str) -> Option<&str> {
+        self.0.as_deref().filter(|_| key == TRACEPARENT)
+    }
+
+    fn keys(&self) -> Vec<&str> {
+        vec![TRACEPARENT]
+    }
+}

@@ -1,0 +1,118 @@
+use std::time::Duration;
+
+use service_kit::{Config, Context, MasterKey, connections};
+use testkit::{Database, NatsServer};
+
+/// Servers of its own, and a configuration that points at them.
+pub(crate) struct Installation {
+    pub(crate) config: Config,
+    pub(crate) nats: NatsServer,
+    _database: Database,
+    _files: tempfile::TempDir,
+}
+
+impl Installation {
+    pub(crate) async fn start() -> Self {
+        let database = Database::create().await;
+        let nats = NatsServer::start().await.unwrap();
+        let files = tempfile::tempdir().unwrap();
+        let key = files.path().join("master.key");
+        MasterKey::generate_file(&key).unwrap();
+        let mut config = Config::default();
+        config.database.url = Some(database.url().parse().unwrap());
+        config.nats.url = Some(nats.url().parse().unwrap());
+        config.security.master_key_file = Some(key);
+        config.metrics.listen.set_port(0);
+        Installation {
+            config,
+            nats,
+            _database: database,
+            _files: files,
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_context_connects_to_both_servers() {
+    let installation = Installation::start().await;
+    let context = Context::connect(installation.config.clone()).await.unwrap();
+    context.store.ping().await.unwrap();
+    context.log.ping().await.unwrap();
+    assert!(context.readiness.check().await.ready);
+}
+
+#[tokio::test]
+async fn servers_may_come_up_later() {
+    let mut installation = Installation::start().await;
+    installation.nats.kill();
+    let config = installation.config.clone();
+    let connecting =
+        tokio::spawn(async move { connections::event_log(&config, Duration::from_secs(60)).await });
+    assert!(
+        connections::event_log(&installation.config, Duration::ZERO)
+            .await
+            .is_err(),
+        "nobody is there"
+    );
+    installation.nats.restart().await.unwrap();
+    connecting.await.unwrap().unwrap().ping().await.unwrap();
+}
+
+#[tokio::test]
+async fn an_unreachable_server_is_named_without_credentials() {
+    let port = testkit::port::free().unwrap();
+    let mut config = Config::default();
+    config.database.url = Some(
+        format!("postgres://someone:hunter2@127.0.0.1:{port}/t")
+            .parse()
+            .unwrap(),
+    );
+    config.nats.url = Some(
+        format!("nats://someone:hunter2@127.0.0.1:{port}")
+            .parse()
+            .unwrap(),
+    );
+    let limit = Duration::from_millis(50);
+    let database = format!("{:#}", connections::store(&config, limit).await.unwrap_err());
+    let log = format!(
+        "{:#}",
+        connections::event_log(&config, limit).await.err().unwrap()
+    );
+    for (server, message) in [("PostgreSQL", database), ("NATS", log)] {
+        assert!(
+            message.contains(&format!("{server} at 127.0.0.1:{port}")),
+            "{message}"
+        );
+        assert!(
+            !message.contains("hunter2") && !message.contains("someone"),
+            "{message}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn what_is_not_set_is_named_with_its_variable() {
+    let config = Config::default();
+    let error = connections::store(&config, Duration::ZERO)
+        .await
+        .unwrap_err()
+        .to_string();
+    assert!(error.contains("TIDINGS_DATABASE__URL"), "{error}");
+    let error = Context::connect(config).await.err().unwrap().to_string();
+    assert!(error.contains("security.master_key_file"), "{error}");
+}
+
+#[tokio::test]
+async fn a_service_that_ends_by_itself_stops_the_process() {
+    let installation = Installation::start().await;
+    let context = Context::connect(installation.config.clone()).await.unwrap();
+    context.serve("orderly", |context| async move {
+        context.tasks.stopping().await;
+        Ok(())
+    });
+    context.serve("early", |_| async { Ok(()) });
+    let ended = tokio::time::timeout(Duration::from_secs(30), context.tasks.finish())
+        .await
+        .unwrap();
+    assert_eq!(ended, Err(service_kit::ShutdownError::Failed("early")));
+}
