@@ -9,7 +9,7 @@ use sqlx::postgres::PgRow;
 use crate::{Error, Store, audit};
 
 /// A provider as an operator sets it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct NewProvider<'a> {
     /// Unique in the app.
     pub identifier: &'a str,
@@ -23,9 +23,19 @@ pub struct NewProvider<'a> {
     pub enabled: bool,
     /// Its settings, without secrets.
     pub settings: &'a Value,
-    /// Its secrets under the master key, in the context `provider:{app}:{identifier}`. None keeps those that it has,
-    /// unless its channel or kind changes.
-    pub sealed: Option<&'a [u8]>,
+    /// What becomes of its secrets.
+    pub secret: SecretChange<'a>,
+}
+
+/// What becomes of the secrets of a provider that is set again. They never pass to another channel or kind.
+#[derive(Clone, Copy)]
+pub enum SecretChange<'a> {
+    /// Those that it has stay.
+    Keep,
+    /// It has none from now on.
+    Remove,
+    /// These replace them: under the master key, in the context `provider:{app}:{identifier}`.
+    Replace(&'a [u8]),
 }
 
 /// A provider as operators see it: without its secrets.
@@ -79,6 +89,11 @@ impl Store {
         provider: NewProvider<'_>,
         actor: &str,
     ) -> Result<i64, Error> {
+        let (keep, sealed) = match provider.secret {
+            SecretChange::Keep => (true, None),
+            SecretChange::Remove => (false, None),
+            SecretChange::Replace(sealed) => (false, Some(sealed)),
+        };
         let mut transaction = self.pool.begin().await?;
         let version = sqlx::query_scalar(
             "INSERT INTO provider (app_id, identifier, channel, kind, priority, enabled, settings, sealed)
@@ -86,8 +101,8 @@ impl Store {
              ON CONFLICT (app_id, identifier) DO UPDATE SET
                  channel = excluded.channel, kind = excluded.kind, priority = excluded.priority,
                  enabled = excluded.enabled, settings = excluded.settings,
-                 sealed = CASE WHEN (provider.channel, provider.kind) = (excluded.channel, excluded.kind)
-                               THEN coalesce(excluded.sealed, provider.sealed) ELSE excluded.sealed END,
+                 sealed = CASE WHEN $9 AND (provider.channel, provider.kind) = (excluded.channel, excluded.kind)
+                               THEN provider.sealed ELSE excluded.sealed END,
                  version = provider.version + 1, updated_at = now()
              RETURNING version",
         )
@@ -98,7 +113,8 @@ impl Store {
         .bind(provider.priority)
         .bind(provider.enabled)
         .bind(provider.settings)
-        .bind(provider.sealed)
+        .bind(sealed)
+        .bind(keep)
         .fetch_one(&mut *transaction)
         .await?;
         audit::record(&mut transaction, app, actor, "provider.set", provider.identifier).await?;

@@ -2,6 +2,7 @@
 
 use domain::{AppId, Channel};
 use serde_json::{Value, json};
+use store::provider::SecretChange::{Keep, Remove, Replace};
 use store::provider::NewProvider;
 
 use crate::{Fixture, fixture};
@@ -15,8 +16,7 @@ fn smtp<'a>(identifier: &'a str, settings: &'a Value) -> NewProvider<'a> {
         priority: 10,
         enabled: true,
         settings,
-        sealed: None,
-    }
+        secret: Keep }
 }
 
 async fn put(fixture: &Fixture, app: AppId, provider: NewProvider<'_>) -> i64 {
@@ -106,7 +106,7 @@ async fn the_lowest_priority_number_comes_first_and_disabled_ones_never() {
 }
 
 #[tokio::test]
-async fn an_absent_secret_keeps_the_old_one() {
+async fn a_secret_is_kept_replaced_and_removed() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     let (before, after) = (json!({"host": "a"}), json!({"host": "b"}));
@@ -115,7 +115,7 @@ async fn an_absent_secret_keeps_the_old_one() {
             &fixture,
             app,
             NewProvider {
-                sealed: Some(b"old"),
+                secret: Replace(b"old"),
                 ..smtp("main", &before)
             }
         )
@@ -138,7 +138,7 @@ async fn an_absent_secret_keeps_the_old_one() {
         &fixture,
         app,
         NewProvider {
-            sealed: Some(b"new"),
+            secret: Replace(b"new"),
             ..smtp("main", &after)
         },
     )
@@ -151,6 +151,10 @@ async fn an_absent_secret_keeps_the_old_one() {
         .remove(0);
     assert_eq!((row.sealed.as_deref(), row.version), (Some(&b"new"[..]), 3));
     assert!(fixture.store.list_providers(app).await.unwrap()[0].has_secret);
+
+    put(&fixture, app, NewProvider { secret: Remove, ..smtp("main", &after) }).await;
+    let row = fixture.store.providers(app, Channel::Email).await.unwrap().remove(0);
+    assert_eq!((row.sealed, row.version), (None, 4));
 }
 
 #[tokio::test]
@@ -162,7 +166,7 @@ async fn a_secret_does_not_pass_to_another_kind() {
         &fixture,
         app,
         NewProvider {
-            sealed: Some(b"old"),
+            secret: Replace(b"old"),
             ..smtp("main", &settings)
         },
     )
