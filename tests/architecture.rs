@@ -1,0 +1,358 @@
+//! The shape of the workspace: who may depend on whom, how long a file may be, and that the documentation points at
+//! what exists. Every rule is a row in a table, and every message says what to do.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+const LONGEST_FILE: usize = 400;
+
+/// What each library and tool may use of the workspace.
+const EDGES: [(&str, &[&str]); 7] = [
+    ("domain", &[]),
+    ("event-log", &["domain"]),
+    ("store", &["domain"]),
+    ("service-kit", &["domain", "event-log", "store"]),
+    ("worker", &["domain", "event-log", "store", "service-kit"]),
+    ("testkit", &["domain"]),
+    ("xtask", &[]),
+];
+
+/// What a service may use; never another service.
+const SERVICE_EDGES: [&str; 5] = ["domain", "event-log", "store", "service-kit", "worker"];
+
+/// Crates that only some may name. Test code may name all of them, and so may testkit and the suite.
+const OWNED: [(&str, &[&str]); 5] = [
+    ("async-nats", &["event-log"]),
+    ("sqlx", &["store"]),
+    ("actix-web", &["gateway", "console"]),
+    ("lettre", &["email"]),
+    ("minijinja", &["domain", "dispatcher", "store"]),
+];
+const EXEMPT: [&str; 2] = ["testkit", "suite"];
+
+/// `domain` decides; it does not wait, read or send.
+const NOT_IN_DOMAIN: [&str; 10] = [
+    "tokio",
+    "tokio-util",
+    "futures-util",
+    "sqlx",
+    "async-nats",
+    "reqwest",
+    "hyper",
+    "actix-web",
+    "lettre",
+    "rand",
+];
+
+/// One TLS library, one provider of cryptography.
+const NOT_IN_THE_TREE: [&str; 4] = ["ring", "openssl-sys", "openssl", "native-tls"];
+const ONE_VERSION: [&str; 2] = ["rustls", "aws-lc-sys"];
+
+#[test]
+fn dependencies_point_one_way() {
+    let mut problems = Vec::new();
+    for package in packages() {
+        for used in package.uses.iter().filter(|used| is_of_the_workspace(used)) {
+            if !may_use(&package, used) {
+                problems.push(format!(
+                    "{} must not depend on {used}: move what it needs down into a library",
+                    package.name
+                ));
+            }
+        }
+    }
+    report(&problems);
+}
+
+fn may_use(package: &Package, used: &str) -> bool {
+    if let Some((_, allowed)) = EDGES.iter().find(|(name, _)| *name == package.name) {
+        return allowed.contains(&used);
+    }
+    match package.name.as_str() {
+        "tidings" | "suite" => true,
+        _ => SERVICE_EDGES.contains(&used),
+    }
+}
+
+#[test]
+fn a_foreign_crate_is_named_by_its_owner_alone() {
+    let mut problems = Vec::new();
+    for package in packages()
+        .iter()
+        .filter(|package| !EXEMPT.contains(&package.name.as_str()))
+    {
+        for (owned, owners) in OWNED {
+            if package.uses.iter().any(|used| used == owned) && !owners.contains(&package.name.as_str()) {
+                problems.push(format!(
+                    "{} must not name {owned}: let {} offer what it needs",
+                    package.name, owners[0]
+                ));
+            }
+        }
+        if package.name == "domain" {
+            for used in package
+                .uses
+                .iter()
+                .filter(|used| NOT_IN_DOMAIN.contains(&used.as_str()))
+            {
+                problems.push(format!(
+                    "domain must not name {used}: it decides, and takes what it needs as arguments"
+                ));
+            }
+        }
+    }
+    report(&problems);
+}
+
+#[test]
+fn every_crate_takes_the_lints_of_the_workspace() {
+    let without: Vec<String> = packages()
+        .iter()
+        .filter(|package| !read(&package.manifest).contains("[lints]\nworkspace = true"))
+        .map(|package| {
+            format!(
+                "{}: add `[lints]` with `workspace = true`",
+                package.manifest.display()
+            )
+        })
+        .collect();
+    report(&without);
+}
+
+#[test]
+fn one_tls_library_and_one_provider_of_cryptography() {
+    let mut versions: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for line in output(
+        "cargo",
+        &[
+            "tree",
+            "--workspace",
+            "--locked",
+            "--edges=normal,build,dev",
+            "--prefix=none",
+            "--format={p}",
+        ],
+    )
+    .lines()
+    {
+        let mut words = line.split_whitespace();
+        if let (Some(name), Some(version)) = (words.next(), words.next()) {
+            let known = versions.entry(name.to_owned()).or_default();
+            if !known.contains(&version.to_owned()) {
+                known.push(version.to_owned());
+            }
+        }
+    }
+    let mut problems: Vec<String> = NOT_IN_THE_TREE
+        .iter()
+        .filter(|name| versions.contains_key(**name))
+        .map(|name| {
+            format!(
+                "{name} is in the tree: see `cargo tree -i {name}` and turn the feature off that brings it"
+            )
+        })
+        .collect();
+    for name in ONE_VERSION {
+        let found = versions.get(name).map_or(&[][..], Vec::as_slice);
+        if found.len() != 1 {
+            problems.push(format!(
+                "{name} must be there in exactly one version, found {found:?}: see `cargo tree -i {name}`"
+            ));
+        }
+    }
+    report(&problems);
+}
+
+#[test]
+fn no_file_is_too_long_to_read() {
+    let long: Vec<String> = sources()
+        .into_iter()
+        .map(|path| (read(&path).lines().count(), path))
+        .filter(|(lines, _)| *lines > LONGEST_FILE)
+        .map(|(lines, path)| {
+            format!(
+                "{}: {lines} lines of {LONGEST_FILE}; give its second noun a file",
+                relative(&path)
+            )
+        })
+        .collect();
+    report(&long);
+}
+
+#[test]
+fn names_of_modules_are_nouns_that_say_something() {
+    let vague = [
+        "utils", "util", "common", "helpers", "helper", "manager", "types", "misc",
+    ];
+    let found: Vec<String> = sources()
+        .into_iter()
+        .filter(|path| {
+            vague
+                .iter()
+                .any(|name| path.file_stem().is_some_and(|stem| stem == *name))
+        })
+        .map(|path| format!("{}: name it for the one thing that it holds", relative(&path)))
+        .collect();
+    report(&found);
+}
+
+#[test]
+fn tests_wait_for_a_condition_and_never_pause() {
+    let pause = ["sleep", "("].concat();
+    let found: Vec<String> = sources()
+        .into_iter()
+        .filter(|path| relative(path).split('/').any(|part| part == "tests"))
+        .filter(|path| read(path).contains(&pause))
+        .map(|path| format!("{}: wait with testkit::eventually", relative(&path)))
+        .collect();
+    report(&found);
+}
+
+#[test]
+fn the_documentation_points_at_what_exists() {
+    let mut problems = Vec::new();
+    for page in pages() {
+        let text = read(&page);
+        let folder = page.parent().unwrap();
+        for target in links(&text).filter(|target| !folder.join(target).exists()) {
+            problems.push(format!("{}: the link to {target} leads nowhere", relative(&page)));
+        }
+        for path in quoted_paths(&text).filter(|path| !root().join(path).exists()) {
+            problems.push(format!("{}: there is no `{path}`", relative(&page)));
+        }
+    }
+    report(&problems);
+}
+
+/// The targets of `[text](target)` that are files, without their `#part`.
+fn links(text: &str) -> impl Iterator<Item = &str> {
+    text.split("](").skip(1).filter_map(|rest| {
+        let target = rest.split([')', '#', ' ']).next()?;
+        (!target.is_empty() && !target.contains("://") && !target.starts_with("mailto:")).then_some(target)
+    })
+}
+
+/// What stands in backticks and begins with a folder of the repository, or is a file name of its root.
+fn quoted_paths(text: &str) -> impl Iterator<Item = &str> {
+    let tops = [
+        "libs/",
+        "services/",
+        "tests/",
+        "xtask/",
+        "docs/",
+        "deploy/",
+        ".ci/",
+        ".config/",
+        ".cargo/",
+    ];
+    text.split('`').skip(1).step_by(2).filter(move |quoted| {
+        let plain = !quoted.contains(|letter: char| letter.is_whitespace() || "<>{}*:…".contains(letter));
+        let at_root = !quoted.contains('/')
+            && [".md", ".toml", ".yml"]
+                .iter()
+                .any(|ending| quoted.ends_with(ending));
+        plain
+            && (tops.iter().any(|top| quoted.starts_with(top))
+                || (at_root && quoted.starts_with(char::is_uppercase)))
+    })
+}
+
+/// A member of the workspace, and what it names outside of test code.
+struct Package {
+    name: String,
+    manifest: PathBuf,
+    uses: Vec<String>,
+}
+
+fn packages() -> Vec<Package> {
+    let metadata = output(
+        "cargo",
+        &["metadata", "--no-deps", "--offline", "--format-version=1"],
+    );
+    let metadata: Value = serde_json::from_str(&metadata).unwrap();
+    let package = |package: &Value| Package {
+        name: package["name"].as_str().unwrap().to_owned(),
+        manifest: PathBuf::from(package["manifest_path"].as_str().unwrap()),
+        uses: package["dependencies"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter(|dependency| dependency["kind"] != "dev")
+            .map(|dependency| dependency["name"].as_str().unwrap().to_owned())
+            .collect(),
+    };
+    metadata["packages"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(package)
+        .collect()
+}
+
+fn is_of_the_workspace(name: &str) -> bool {
+    ["libs", "services"]
+        .iter()
+        .any(|folder| root().join(folder).join(name).exists())
+}
+
+fn output(program: &str, arguments: &[&str]) -> String {
+    let output = Command::new(program)
+        .args(arguments)
+        .current_dir(root())
+        .output()
+        .unwrap();
+    assert!(
+        output.status.success(),
+        "{program} {arguments:?}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()
+}
+
+fn relative(path: &Path) -> String {
+    path.strip_prefix(root()).unwrap().display().to_string()
+}
+
+fn read(path: &Path) -> String {
+    std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+fn sources() -> Vec<PathBuf> {
+    ["libs", "services", "tests", "xtask"]
+        .iter()
+        .flat_map(|folder| files(&root().join(folder), "rs"))
+        .collect()
+}
+
+fn pages() -> Vec<PathBuf> {
+    let at_root = ["README.md", "ARCHITECTURE.md", "CHANGELOG.md"].map(|name| root().join(name));
+    at_root
+        .into_iter()
+        .chain(files(&root().join("docs"), "md"))
+        .collect()
+}
+
+fn files(folder: &Path, ending: &str) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(files(&path, ending));
+        } else if path.extension().is_some_and(|extension| extension == ending) {
+            found.push(path);
+        }
+    }
+    found
+}
+
+fn report(problems: &[String]) {
+    assert!(problems.is_empty(), "\n{}\n", problems.join("\n"));
+}
