@@ -1,0 +1,240 @@
+//! Durable consumers: work on a stream, shared by any number of processes.
+
+use std::time::Duration;
+
+use async_nats::jetstream::consumer::{
+    self, AckPolicy, DeliverPolicy, IntoConsumerConfig, PullConsumer, ReplayPolicy, pull,
+};
+use async_nats::jetstream::context::ConsumerInfoErrorKind;
+use domain::StreamName;
+use tokio::time::{Instant, sleep};
+
+use crate::connection::EventLog;
+use crate::delivered::Delivered;
+use crate::error::Error;
+use crate::pull::{Answer, Ends, Pull};
+
+/// While `max_ack_pending` is used up, the server ends a request for many only when its time is over, and keeps us
+/// from the messages it has brought; so that time is short.
+const GATHERING: Duration = Duration::from_millis(50);
+/// A longer wait is made of several requests, so that a crash of the server is noticed early.
+const LONGEST_REQUEST: Duration = Duration::from_secs(2);
+const SHORTEST_REQUEST: Duration = Duration::from_millis(10);
+/// A fetch that fails takes at least this long, so that a loop over it needs no pause of its own.
+const PAUSE_AFTER_FAILURE: Duration = Duration::from_millis(250);
+
+/// What may differ between consumers. Changing it changes the consumer on the server, for all who share it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ConsumerSettings {
+    /// How long a delivered message may go unanswered before it is delivered again.
+    pub ack_wait: Duration,
+    /// How many messages may be delivered and unanswered, over all processes.
+    pub max_ack_pending: i64,
+}
+
+/// A durable consumer's place in its stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ConsumerProgress {
+    /// Every message up to this sequence is acknowledged.
+    pub ack_floor: u64,
+    /// Messages never delivered yet.
+    pub pending: u64,
+    /// Messages delivered and not acknowledged yet.
+    pub ack_pending: u64,
+    /// Of those, the ones delivered more than once.
+    pub redelivered: u64,
+}
+
+/// One process's hold on a durable consumer.
+pub struct Consumer {
+    log: EventLog,
+    name: String,
+    remote: PullConsumer,
+}
+
+impl EventLog {
+    /// Opens a durable consumer of the whole stream, created at its beginning if it is missing. Messages are
+    /// delivered until they are acknowledged, however often that takes.
+    ///
+    /// # Errors
+    /// [`Error::ConsumerDiffers`] when it exists and would deliver something else, or the server dropped a field.
+    pub async fn consumer(
+        &self,
+        stream: StreamName,
+        durable: &str,
+        settings: ConsumerSettings,
+    ) -> Result<Consumer, Error> {
+        let pull_config = configuration(durable, settings);
+        let wanted = pull_config.clone().into_consumer_config();
+        let found = self.find_consumer(stream, durable).await?;
+        // Creating a consumer that exists updates it, so only what may change may differ before.
+        if let Some(found) = &found {
+            refuse_difference(stream, durable, essential(&wanted), essential(&found.config))?;
+        }
+        if found.is_none_or(|found| adjustable(&found.config) != adjustable(&wanted)) {
+            let handle = self.handle(stream).await?;
+            let create = handle.create_consumer(pull_config.clone());
+            self.bounded(format!("create consumer {durable} of {stream}"), create)
+                .await?;
+        }
+        let found = self.find_consumer(stream, durable).await?.ok_or_else(|| {
+            Error::unavailable(
+                format!("create consumer {durable} of {stream}"),
+                "it is not there afterwards",
+            )
+        })?;
+        refuse_difference(stream, durable, essential(&wanted), essential(&found.config))?;
+        refuse_difference(stream, durable, adjustable(&wanted), adjustable(&found.config))?;
+        Ok(Consumer {
+            log: self.clone(),
+            name: format!("consumer {durable} of {stream}"),
+            remote: PullConsumer::new(pull_config, found, self.context.as_ref().clone()),
+        })
+    }
+
+    async fn find_consumer(
+        &self,
+        stream: StreamName,
+        durable: &str,
+    ) -> Result<Option<consumer::Info>, Error> {
+        let handle = self.handle(stream).await?;
+        let answer = async {
+            match handle.consumer_info(durable).await {
+                Ok(info) => Ok(Some(info)),
+                Err(error) if error.kind() == ConsumerInfoErrorKind::NotFound => Ok(None),
+                Err(error) => Err(error),
+            }
+        };
+        self.bounded(format!("describe consumer {durable} of {stream}"), answer)
+            .await
+    }
+}
+
+fn configuration(durable: &str, settings: ConsumerSettings) -> pull::Config {
+    pull::Config {
+        durable_name: Some(durable.to_owned()),
+        deliver_policy: DeliverPolicy::All,
+        ack_policy: AckPolicy::Explicit,
+        replay_policy: ReplayPolicy::Instant,
+        max_deliver: -1,
+        ack_wait: settings.ack_wait,
+        max_ack_pending: settings.max_ack_pending,
+        ..pull::Config::default()
+    }
+}
+
+/// What decides which messages are delivered, and until when.
+fn essential(config: &consumer::Config) -> Vec<(&'static str, String)> {
+    vec![
+        ("deliver_policy", format!("{:?}", config.deliver_policy)),
+        ("deliver_subject", format!("{:?}", config.deliver_subject)),
+        ("ack_policy", format!("{:?}", config.ack_policy)),
+        ("replay_policy", format!("{:?}", config.replay_policy)),
+        ("max_deliver", config.max_deliver.to_string()),
+        ("filter_subject", config.filter_subject.clone()),
+        ("headers_only", config.headers_only.to_string()),
+        ("backoff", format!("{:?}", config.backoff)),
+        ("inactive_threshold", format!("{:?}", config.inactive_threshold)),
+        ("mem_storage", config.memory_storage.to_string()),
+    ]
+}
+
+fn adjustable(config: &consumer::Config) -> Vec<(&'static str, String)> {
+    vec![
+        ("ack_wait", format!("{:?}", config.ack_wait)),
+        ("max_ack_pending", config.max_ack_pending.to_string()),
+    ]
+}
+
+fn refuse_difference(
+    stream: StreamName,
+    durable: &str,
+    wanted: Vec<(&'static str, String)>,
+    found: Vec<(&'static str, String)>,
+) -> Result<(), Error> {
+    for ((field, wanted), (_, found)) in wanted.into_iter().zip(found) {
+        if wanted != found {
+            let (stream, consumer) = (stream.to_string(), durable.to_owned());
+            return Err(Error::ConsumerDiffers {
+                stream,
+                consumer,
+                field,
+                wanted,
+                found,
+            });
+        }
+    }
+    Ok(())
+}
+
+impl Consumer {
+    /// Takes up to `max` messages: those that are there, or else the first that comes within `wait`. Empty when none
+    /// came. One call brings about 8 MiB at most.
+    ///
+    /// Messages that were on their way to a call that is dropped are delivered again after `ack_wait`.
+    ///
+    /// # Errors
+    /// When the server is away, does not answer, or has lost the consumer. Call again; a failing call takes at least
+    /// 250 ms.
+    pub async fn fetch(&self, max: usize, wait: Duration) -> Result<Vec<Delivered>, Error> {
+        match self.fetch_until(max, Instant::now() + wait).await {
+            Ok(batch) => Ok(batch),
+            Err(error) => {
+                sleep(PAUSE_AFTER_FAILURE).await;
+                Err(error)
+            }
+        }
+    }
+
+    /// No request is left open when this returns: what it brought afterwards would be lost until `ack_wait` is over.
+    async fn fetch_until(&self, max: usize, until: Instant) -> Result<Vec<Delivered>, Error> {
+        let mut pull = Pull::open(&self.log, self.remote.clone()).await?;
+        pull.request(&self.log, max, request_time(until, GATHERING), Ends::WhenDrained)
+            .await?;
+        let mut batch = self.collect(&mut pull).await?;
+        while batch.is_empty() && Instant::now() < until {
+            pull.request(&self.log, 1, request_time(until, LONGEST_REQUEST), Ends::WhenFull)
+                .await?;
+            batch = self.collect(&mut pull).await?;
+        }
+        Ok(batch)
+    }
+
+    async fn collect(&self, pull: &mut Pull) -> Result<Vec<Delivered>, Error> {
+        let mut batch = Vec::new();
+        loop {
+            match pull.answer().await {
+                Answer::Message(message) => batch.extend(Delivered::new(&self.log, message)),
+                Answer::Over => return Ok(batch),
+                // What did arrive is worth more than the reason why no more will; the next call meets that again.
+                Answer::Broken(_) if !batch.is_empty() => return Ok(batch),
+                Answer::Broken(reason) => {
+                    return Err(Error::unavailable(format!("deliver from {}", self.name), reason));
+                }
+            }
+        }
+    }
+
+    /// Where the consumer stands, over all processes that share it.
+    ///
+    /// # Errors
+    /// When the server cannot be asked or has no such consumer.
+    pub async fn progress(&self) -> Result<ConsumerProgress, Error> {
+        let info = self
+            .log
+            .bounded(format!("describe {}", self.name), self.remote.get_info())
+            .await?;
+        Ok(ConsumerProgress {
+            ack_floor: info.ack_floor.stream_sequence,
+            pending: info.num_pending,
+            ack_pending: info.num_ack_pending as u64,
+            redelivered: info.num_redelivered as u64,
+        })
+    }
+}
+
+fn request_time(until: Instant, longest: Duration) -> Duration {
+    until
+        .saturating_duration_since(Instant::now())
+        .clamp(SHORTEST_REQUEST, longest)
+}

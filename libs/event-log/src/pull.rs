@@ -1,0 +1,128 @@
+//! One subscription for the answers to pull requests, shared by consumers and readers.
+
+use std::time::Duration;
+
+use async_nats::jetstream::consumer::PullConsumer;
+use async_nats::jetstream::consumer::pull::BatchConfig;
+use async_nats::{Message, StatusCode, Subject, Subscriber};
+use futures_util::StreamExt;
+use tokio::time::{Instant, timeout_at};
+
+use crate::connection::EventLog;
+use crate::error::Error;
+
+/// How long after a request's expiry the server may take to say so.
+const GRACE: Duration = Duration::from_secs(2);
+/// Bytes that one request may bring; more than the largest message, and what a process can hold.
+const MAX_BYTES: usize = 8 * 1024 * 1024;
+
+/// When a request ends, besides when its time or its number of messages is used up.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ends {
+    /// As soon as something was delivered and there is no more at present.
+    WhenDrained,
+    /// Only then.
+    WhenFull,
+}
+
+/// What the server sent.
+pub(crate) enum Answer {
+    Message(Message),
+    /// The request has ended as it should; nothing more comes until the next one.
+    Over,
+    /// The request will not be answered, or the consumer is gone.
+    Broken(String),
+}
+
+pub(crate) struct Pull {
+    consumer: PullConsumer,
+    inbox: Subject,
+    answers: Subscriber,
+    missing: usize,
+    silent_at: Instant,
+}
+
+impl Pull {
+    pub(crate) async fn open(log: &EventLog, consumer: PullConsumer) -> Result<Pull, Error> {
+        let inbox = Subject::from(log.client.new_inbox());
+        let answers = log
+            .bounded("open an inbox", log.client.subscribe(inbox.clone()))
+            .await?;
+        Ok(Pull {
+            consumer,
+            inbox,
+            answers,
+            missing: 0,
+            silent_at: Instant::now(),
+        })
+    }
+
+    /// Asks for up to `batch` messages within `expires`.
+    pub(crate) async fn request(
+        &mut self,
+        log: &EventLog,
+        batch: usize,
+        expires: Duration,
+        ends: Ends,
+    ) -> Result<(), Error> {
+        let request = BatchConfig {
+            batch,
+            expires: Some(expires),
+            no_wait: ends == Ends::WhenDrained,
+            max_bytes: MAX_BYTES,
+            ..BatchConfig::default()
+        };
+        self.missing = batch;
+        self.silent_at = Instant::now() + expires + GRACE;
+        log.bounded(
+            "take a pull request",
+            self.consumer.request_batch(request, self.inbox.clone()),
+        )
+        .await
+    }
+
+    /// The next answer to the request. Dropping the future loses nothing.
+    pub(crate) async fn answer(&mut self) -> Answer {
+        loop {
+            if self.missing == 0 {
+                return Answer::Over;
+            }
+            let Ok(received) = timeout_at(self.silent_at, self.answers.next()).await else {
+                return Answer::Broken("no answer to a pull request".to_owned());
+            };
+            let Some(message) = received else {
+                return Answer::Broken("the connection is closed".to_owned());
+            };
+            match message.status {
+                None => {
+                    self.missing -= 1;
+                    self.silent_at = self.silent_at.max(Instant::now() + GRACE);
+                    return Answer::Message(message);
+                }
+                Some(StatusCode::IDLE_HEARTBEAT) => {}
+                Some(status) => {
+                    self.missing = 0;
+                    return end(status, message.description.as_deref().unwrap_or_default());
+                }
+            }
+        }
+    }
+}
+
+fn end(status: StatusCode, description: &str) -> Answer {
+    // 409 covers both the ordinary "that is all that fits" and the loss of the consumer.
+    let ordinary = match status {
+        StatusCode::NOT_FOUND | StatusCode::TIMEOUT => true,
+        StatusCode::REQUEST_TERMINATED => ["MaxBytes", "Batch Completed"]
+            .iter()
+            .any(|end| description.contains(end)),
+        _ => false,
+    };
+    if ordinary {
+        return Answer::Over;
+    }
+    if status == StatusCode::NO_RESPONDERS {
+        return Answer::Broken("there is no such consumer".to_owned());
+    }
+    Answer::Broken(format!("{status} {description}"))
+}

@@ -1,0 +1,250 @@
+//! Reading a stream in order and without gaps, from any sequence on.
+
+use std::cmp::Ordering;
+use std::time::Duration;
+
+use async_nats::jetstream::consumer::{AckPolicy, DeliverPolicy, pull};
+use async_nats::jetstream::stream::{Info, RawMessageErrorKind};
+use bytes::Bytes;
+use domain::StreamName;
+use tokio::time::{Instant, sleep, timeout_at};
+
+use crate::connection::EventLog;
+use crate::error::Error;
+use crate::origin::Origin;
+use crate::pull::{Answer, Ends, Pull};
+use crate::stream::created_at;
+
+/// How long a call waits for the first record.
+const LONGEST_WAIT: Duration = Duration::from_secs(1);
+const REQUEST_BATCH: usize = 1000;
+const REQUEST_EXPIRES: Duration = Duration::from_secs(2);
+/// After this long without a record, the reader asks whether the stream has gone on without it.
+const NO_PROGRESS: Duration = Duration::from_secs(3);
+/// The server forgets a consumer that nobody has asked for this long.
+const FORGET_AFTER: Duration = Duration::from_secs(30);
+/// Least time between losing one consumer and creating the next.
+const PAUSE_AFTER_LOSS: Duration = Duration::from_millis(250);
+
+/// A record of a stream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// Its sequence.
+    pub seq: u64,
+    /// The content.
+    pub payload: Bytes,
+    /// When the server stored it, in Unix milliseconds.
+    pub published_at: i64,
+}
+
+/// Follows one stream. Every record comes exactly once, in the order of the sequences, with none left out.
+///
+/// The reader asks the server through a short-lived consumer and replaces it whenever it is lost, leaves a gap, or
+/// stands still while the stream grows. Nothing is acknowledged: whoever reads keeps the place itself.
+pub struct Reader {
+    log: EventLog,
+    stream: StreamName,
+    /// The sequence to be read next.
+    next: u64,
+    /// Read already, but not handed out: a call was dropped.
+    batch: Vec<Record>,
+    /// Which stream this is, known from the first session on.
+    created_at: Option<i64>,
+    session: Option<Session>,
+}
+
+/// The life of one consumer on the server.
+struct Session {
+    pull: Pull,
+    /// When it last brought a record, or was seen to be up to date.
+    progress_at: Instant,
+}
+
+impl EventLog {
+    /// A reader whose first record is `from_seq`, or 1 for 0. It asks nothing of the server before its first batch.
+    #[must_use]
+    pub fn reader(&self, stream: StreamName, from_seq: u64) -> Reader {
+        let next = from_seq.max(1);
+        Reader {
+            log: self.clone(),
+            stream,
+            next,
+            batch: Vec::new(),
+            created_at: None,
+            session: None,
+        }
+    }
+}
+
+impl Reader {
+    /// Waits up to a second for the next record, then collects up to `max` records for at most `linger`. Empty when
+    /// none came. Dropping the future loses nothing.
+    ///
+    /// # Errors
+    /// [`Error::Purged`], [`Error::Rewound`], [`Error::Replaced`]: the stream is not what was read so far, and every
+    /// further call says the same. [`Error::Unavailable`]: call again; a failing call takes at least 250 ms.
+    pub async fn next_batch(&mut self, max: usize, linger: Duration) -> Result<Vec<Record>, Error> {
+        let mut until = Instant::now()
+            + if self.batch.is_empty() {
+                LONGEST_WAIT
+            } else {
+                linger
+            };
+        while self.batch.len() < max {
+            match self.next_record(until).await {
+                Ok(Some(record)) => {
+                    if self.batch.is_empty() {
+                        until = Instant::now() + linger;
+                    }
+                    self.next = record.seq + 1;
+                    self.batch.push(record);
+                }
+                Ok(None) => break,
+                // What was read before counts; the next call meets the error again.
+                Err(_) if !self.batch.is_empty() => break,
+                Err(error) => {
+                    sleep(PAUSE_AFTER_LOSS).await;
+                    return Err(error);
+                }
+            }
+        }
+        Ok(std::mem::take(&mut self.batch))
+    }
+
+    async fn next_record(&mut self, until: Instant) -> Result<Option<Record>, Error> {
+        loop {
+            if self.session.is_none() {
+                self.session = Some(self.open_session().await?);
+            }
+            let Some(session) = &mut self.session else {
+                continue;
+            };
+            let Ok(answer) = timeout_at(until, session.pull.answer()).await else {
+                return Ok(None);
+            };
+            let end = match answer {
+                Answer::Message(message) => {
+                    let Some(record) = record(message) else { continue };
+                    match record.seq.cmp(&self.next) {
+                        Ordering::Less => continue,
+                        Ordering::Equal => {
+                            session.progress_at = Instant::now();
+                            return Ok(Some(record));
+                        }
+                        Ordering::Greater => self.explain_gap(record.seq).await?,
+                    }
+                }
+                Answer::Over => self.ask_again().await?,
+                Answer::Broken(reason) => Some(reason),
+            };
+            if let Some(reason) = end {
+                tracing::warn!(stream = %self.stream, next = self.next, reason, "the reader replaces its consumer");
+                self.session = None;
+                sleep(PAUSE_AFTER_LOSS).await;
+                if Instant::now() >= until {
+                    return Ok(None);
+                }
+            }
+        }
+    }
+
+    /// Creates a consumer at the next record, once the stream is seen to be the one read so far.
+    async fn open_session(&mut self) -> Result<Session, Error> {
+        self.check_stream(&self.log.info(self.stream).await?)?;
+        let config = pull::Config {
+            deliver_policy: DeliverPolicy::ByStartSequence {
+                start_sequence: self.next,
+            },
+            ack_policy: AckPolicy::None,
+            inactive_threshold: FORGET_AFTER,
+            memory_storage: true,
+            num_replicas: 1,
+            ..pull::Config::default()
+        };
+        let handle = self.log.handle(self.stream).await?;
+        let action = format!("create a reader of {}", self.stream);
+        let consumer = self.log.bounded(action, handle.create_consumer(config)).await?;
+        let mut pull = Pull::open(&self.log, consumer).await?;
+        pull.request(&self.log, REQUEST_BATCH, REQUEST_EXPIRES, Ends::WhenFull)
+            .await?;
+        Ok(Session {
+            pull,
+            progress_at: Instant::now(),
+        })
+    }
+
+    fn check_stream(&mut self, info: &Info) -> Result<(), Error> {
+        let stream = self.stream.to_string();
+        if *self.created_at.get_or_insert(created_at(info)) != created_at(info) {
+            return Err(Error::Replaced { stream });
+        }
+        let (first, last) = (info.state.first_sequence, info.state.last_sequence);
+        if self.next > last + 1 {
+            return Err(Error::Rewound {
+                stream,
+                read: self.next - 1,
+                last,
+            });
+        }
+        if self.next < first {
+            return Err(Error::Purged {
+                stream,
+                wanted: self.next,
+                first,
+            });
+        }
+        Ok(())
+    }
+
+    /// A record came that is not the next one: either messages were lost on their way, and another consumer brings
+    /// them, or they are no longer in the stream.
+    async fn explain_gap(&self, found: u64) -> Result<Option<String>, Error> {
+        let handle = self.log.handle(self.stream).await?;
+        let is_there = async {
+            match handle.get_raw_message(self.next).await {
+                Ok(_) => Ok(true),
+                Err(error) if error.kind() == RawMessageErrorKind::NoMessageFound => Ok(false),
+                Err(error) => Err(error),
+            }
+        };
+        let action = format!("look up record {} of {}", self.next, self.stream);
+        if self.log.bounded(action, is_there).await? {
+            return Ok(Some(format!("record {found} came too early")));
+        }
+        Err(Error::Purged {
+            stream: self.stream.to_string(),
+            wanted: self.next,
+            first: found,
+        })
+    }
+
+    /// Sends the next request to the same consumer, unless it stands still while the stream has more.
+    async fn ask_again(&mut self) -> Result<Option<String>, Error> {
+        let Some(session) = &mut self.session else {
+            return Ok(None);
+        };
+        if session.progress_at.elapsed() >= NO_PROGRESS {
+            let last = self.log.info(self.stream).await?.state.last_sequence;
+            if last >= self.next {
+                return Ok(Some(format!(
+                    "it stands still, and the stream has reached {last}"
+                )));
+            }
+            session.progress_at = Instant::now();
+        }
+        session
+            .pull
+            .request(&self.log, REQUEST_BATCH, REQUEST_EXPIRES, Ends::WhenFull)
+            .await?;
+        Ok(None)
+    }
+}
+
+fn record(message: async_nats::Message) -> Option<Record> {
+    let origin = Origin::parse(message.reply.as_ref()?)?;
+    Some(Record {
+        seq: origin.seq,
+        payload: message.payload,
+        published_at: origin.published_at,
+    })
+}

@@ -1,0 +1,234 @@
+//! Streams: their one declaration, what they hold, and what the janitor removes from them.
+
+use std::time::Duration;
+
+use async_nats::jetstream::{ErrorCode, context, stream};
+use domain::StreamName;
+
+use crate::connection::EventLog;
+use crate::error::{DeclareError, Error};
+
+/// How long a stream recognises a message id.
+const DUPLICATE_WINDOW: Duration = Duration::from_secs(10 * 60);
+
+/// Which stream this is, and where it begins and ends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StreamIdentity {
+    /// The stream's name.
+    pub name: StreamName,
+    /// When the server created it, in Unix milliseconds; another value means another stream.
+    pub created_at: i64,
+    /// Lowest sequence it holds; one above `last_seq` when it holds nothing but once did.
+    pub first_seq: u64,
+    /// Highest sequence ever given out; 0 before the first message.
+    pub last_seq: u64,
+}
+
+/// What a stream holds at present.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StreamState {
+    /// Messages held.
+    pub messages: u64,
+    /// Lowest sequence held; one above `last_seq` when nothing is held but something once was.
+    pub first_seq: u64,
+    /// Highest sequence ever given out; 0 before the first message.
+    pub last_seq: u64,
+    /// Bytes on disk.
+    pub bytes: u64,
+    /// Share of the message limit that is used, 0 to 1.
+    pub fill: f64,
+}
+
+impl EventLog {
+    /// Creates the streams that are missing, and reads every one back. An existing stream is never altered.
+    ///
+    /// Safe to run by several processes at once.
+    ///
+    /// # Errors
+    /// [`DeclareError::Differs`] when a stream is not what is declared here, or the server dropped a field.
+    pub async fn declare(&self, names: &[StreamName]) -> Result<Vec<StreamIdentity>, DeclareError> {
+        let mut identities = Vec::with_capacity(names.len());
+        for &name in names {
+            let wanted = self.declaration(name);
+            let found = match self.find(name).await? {
+                Some(found) => found,
+                None => {
+                    self.create(name, &wanted).await?;
+                    self.info(name).await?
+                }
+            };
+            refuse_difference(&wanted, &found.config)?;
+            identities.push(StreamIdentity {
+                name,
+                created_at: created_at(&found),
+                first_seq: found.state.first_sequence,
+                last_seq: found.state.last_sequence,
+            });
+        }
+        Ok(identities)
+    }
+
+    /// What the stream holds at present.
+    ///
+    /// # Errors
+    /// When the server cannot be asked or has no such stream.
+    pub async fn state(&self, stream: StreamName) -> Result<StreamState, Error> {
+        let info = self.info(stream).await?;
+        Ok(StreamState {
+            messages: info.state.messages,
+            first_seq: info.state.first_sequence,
+            last_seq: info.state.last_sequence,
+            bytes: info.state.bytes,
+            fill: fill(info.state.messages, info.config.max_messages),
+        })
+    }
+
+    /// Removes every message below `seq`, and returns how many that were. Sequences go on as if nothing was removed.
+    ///
+    /// # Errors
+    /// When the server cannot be asked or refuses.
+    pub async fn purge_below(&self, stream: StreamName, seq: u64) -> Result<u64, Error> {
+        // Given a sequence that it has not reached, the server would go on from there.
+        let end = self.info(stream).await?.state.last_sequence + 1;
+        let keep_from = seq.min(end);
+        // It takes 0 for "everything".
+        if keep_from <= 1 {
+            return Ok(0);
+        }
+        let action = format!("purge {stream}");
+        let handle = self.handle(stream).await?;
+        let purged = self
+            .bounded(action, handle.purge().sequence(keep_from).into_future())
+            .await?;
+        Ok(purged.purged)
+    }
+
+    fn declaration(&self, name: StreamName) -> stream::Config {
+        stream::Config {
+            name: name.to_string(),
+            subjects: vec![name.to_string()],
+            storage: stream::StorageType::File,
+            retention: stream::RetentionPolicy::Limits,
+            discard: stream::DiscardPolicy::New,
+            max_messages: self.max_messages,
+            max_bytes: -1,
+            max_messages_per_subject: -1,
+            max_message_size: -1,
+            max_consumers: -1,
+            max_age: Duration::ZERO,
+            duplicate_window: DUPLICATE_WINDOW,
+            num_replicas: self.replicas,
+            ..stream::Config::default()
+        }
+    }
+
+    async fn find(&self, name: StreamName) -> Result<Option<stream::Info>, Error> {
+        use context::GetStreamErrorKind::JetStream;
+        let answer = async {
+            match self.context.get_stream(name.to_string()).await {
+                Ok(stream) => Ok(Some(stream.cached_info().clone())),
+                Err(error) => match error.kind() {
+                    JetStream(cause) if cause.error_code() == ErrorCode::STREAM_NOT_FOUND => Ok(None),
+                    _ => Err(error),
+                },
+            }
+        };
+        self.bounded(format!("describe {name}"), answer).await
+    }
+
+    async fn create(&self, name: StreamName, wanted: &stream::Config) -> Result<(), Error> {
+        use context::CreateStreamErrorKind::JetStream;
+        let answer = async {
+            match self.context.create_stream(wanted).await {
+                Ok(_) => Ok(()),
+                // Another process was faster; reading the stream back shows whether it meant the same.
+                Err(error) => match error.kind() {
+                    JetStream(cause) if cause.error_code() == ErrorCode::STREAM_NAME_EXIST => Ok(()),
+                    _ => Err(error),
+                },
+            }
+        };
+        self.bounded(format!("create {name}"), answer).await
+    }
+
+    pub(crate) async fn info(&self, name: StreamName) -> Result<stream::Info, Error> {
+        self.find(name)
+            .await?
+            .ok_or_else(|| Error::unavailable(format!("describe {name}"), "there is no such stream"))
+    }
+
+    /// The client's handle on a stream; asks nothing of the server.
+    pub(crate) async fn handle(&self, name: StreamName) -> Result<stream::Stream<()>, Error> {
+        self.bounded(
+            format!("name {name}"),
+            self.context.get_stream_no_info(name.to_string()),
+        )
+        .await
+    }
+}
+
+fn refuse_difference(wanted: &stream::Config, found: &stream::Config) -> Result<(), DeclareError> {
+    let pairs = fields(wanted).into_iter().zip(fields(found));
+    for ((field, wanted_value), (_, found_value)) in pairs {
+        if wanted_value != found_value {
+            return Err(DeclareError::Differs {
+                stream: wanted.name.clone(),
+                field,
+                wanted: wanted_value,
+                found: found_value,
+            });
+        }
+    }
+    Ok(())
+}
+
+/// Everything about a stream that decides what it keeps, for how long, and what it answers.
+fn fields(config: &stream::Config) -> [(&'static str, String); 21] {
+    [
+        ("subjects", format!("{:?}", config.subjects)),
+        ("storage", format!("{:?}", config.storage)),
+        ("retention", format!("{:?}", config.retention)),
+        ("discard", format!("{:?}", config.discard)),
+        (
+            "discard_new_per_subject",
+            config.discard_new_per_subject.to_string(),
+        ),
+        ("max_msgs", config.max_messages.to_string()),
+        ("max_bytes", config.max_bytes.to_string()),
+        ("max_age", format!("{:?}", config.max_age)),
+        (
+            "max_msgs_per_subject",
+            config.max_messages_per_subject.to_string(),
+        ),
+        ("max_msg_size", config.max_message_size.to_string()),
+        ("max_consumers", config.max_consumers.to_string()),
+        ("duplicate_window", format!("{:?}", config.duplicate_window)),
+        ("num_replicas", config.num_replicas.to_string()),
+        ("no_ack", config.no_ack.to_string()),
+        ("sealed", config.sealed.to_string()),
+        ("deny_purge", config.deny_purge.to_string()),
+        ("allow_rollup_hdrs", config.allow_rollup.to_string()),
+        ("persist_mode", format!("{:?}", config.persist_mode)),
+        ("republish", format!("{:?}", config.republish)),
+        ("mirror", format!("{:?}", config.mirror)),
+        ("sources", format!("{:?}", config.sources)),
+    ]
+}
+
+pub(crate) fn created_at(info: &stream::Info) -> i64 {
+    unix_millis(info.created.unix_timestamp_nanos())
+}
+
+/// Milliseconds of a time that the server gave in nanoseconds; the range of `i64` lasts for 292 million years.
+pub(crate) fn unix_millis(nanos: i128) -> i64 {
+    i64::try_from(nanos / 1_000_000).unwrap_or(i64::MAX)
+}
+
+#[allow(clippy::cast_precision_loss, reason = "a share needs no more than 52 bits")]
+fn fill(messages: u64, limit: i64) -> f64 {
+    if limit <= 0 {
+        0.0
+    } else {
+        messages as f64 / limit as f64
+    }
+}

@@ -1,0 +1,10 @@
+//! The contract of the event log, on a real nats-server.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+
+mod consumer;
+mod crash;
+mod declare;
+mod position;
+mod publish;
+mod reader;
+mod world;
