@@ -10,6 +10,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::LevelFilter;
 
 use crate::ServerUrl;
 use settings::Settings;
@@ -294,10 +295,18 @@ fn log(settings: &mut Settings) -> Log {
         level: settings.one(
             "log.level",
             "info".to_owned(),
-            |text| EnvFilter::try_new(text).is_ok().then(|| text.to_owned()),
+            |text| is_filter(text).then(|| text.to_owned()),
             "error, warn, info, debug or trace, or directives such as info,sqlx=warn",
         ),
     }
+}
+
+/// A directive without `=` or `[` that is not a level would be taken for the name of a crate.
+fn is_filter(text: &str) -> bool {
+    let is_level = |directive: &str| directive.trim().parse::<LevelFilter>().is_ok();
+    text.split(',')
+        .all(|directive| directive.contains(['=', '[']) || is_level(directive))
+        && EnvFilter::try_new(text).is_ok()
 }
 
 fn local(port: u16) -> SocketAddr {

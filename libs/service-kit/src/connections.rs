@@ -28,7 +28,7 @@ pub async fn store(config: &Config, limit: Duration) -> anyhow::Result<Store> {
         url: url.expose().to_owned(),
         max_connections: config.database.max_connections,
     };
-    retry("PostgreSQL", url, limit, async || Store::connect(&settings).await).await
+    retry("PostgreSQL", url, limit, || Store::connect(&settings)).await
 }
 
 /// Connects to NATS, trying for as long as `limit`.
@@ -51,11 +51,11 @@ pub async fn event_log(config: &Config, limit: Duration) -> anyhow::Result<Event
     .await
 }
 
-async fn retry<T, E: Display>(
+async fn retry<T, E: Display, Attempt: Future<Output = Result<T, E>>>(
     server: &str,
     url: &ServerUrl,
     limit: Duration,
-    connect: impl AsyncFn() -> Result<T, E>,
+    connect: impl Fn() -> Attempt,
 ) -> anyhow::Result<T> {
     let endpoint = url.endpoint();
     let end = Instant::now() + limit;

@@ -7,7 +7,7 @@ use event_log::EventLog;
 use store::Store;
 
 use crate::connections::{self, CONNECTED_WITHIN};
-use crate::{Config, MasterKey, Readiness, Tasks, install_crypto_provider, metrics};
+use crate::{Config, MasterKey, Readiness, Tasks, install_crypto_provider, installation, metrics};
 
 /// Configuration, connections, keys and tasks of the process. Clones share all of it, so that several services can
 /// run in one process.
@@ -23,6 +23,8 @@ pub struct Context {
     pub master_key: MasterKey,
     /// Every task of the process, and its stop.
     pub tasks: Tasks,
+    /// Number of inbox partitions, fixed when the installation was made.
+    pub partitions: u32,
     /// Answers readiness probes.
     pub readiness: Readiness,
 }
@@ -31,7 +33,8 @@ impl Context {
     /// Reads the master key and connects to both servers, waiting for those that are not up yet for at most 60 s.
     ///
     /// # Errors
-    /// A setting is missing, the key file is unusable, or a server cannot be reached in time. Names host and port,
+    /// A setting is missing, the key file is unusable, a server cannot be reached in time, or the two do not belong
+    /// together (see [`installation::verify`]). Names host and port,
     /// never a credential.
     pub async fn connect(config: Config) -> anyhow::Result<Context> {
         install_crypto_provider();
@@ -43,6 +46,7 @@ impl Context {
             connections::store(&config, CONNECTED_WITHIN),
             connections::event_log(&config, CONNECTED_WITHIN),
         )?;
+        let partitions = installation::verify(&store, &log).await?;
         let tasks = Tasks::new();
         let readiness = Readiness::new(store.clone(), log.clone(), tasks.clone());
         Ok(Context {
@@ -51,6 +55,7 @@ impl Context {
             log,
             master_key,
             tasks,
+            partitions,
             readiness,
         })
     }

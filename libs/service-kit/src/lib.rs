@@ -4,10 +4,12 @@
 //! A service is a function `async fn run(context: Context) -> anyhow::Result<()>` that returns once
 //! [`Tasks::stopping`] does; its `main` hands it to [`service_main`].
 
+pub mod clock;
 pub mod config;
 pub mod connections;
 mod context;
 mod health;
+pub mod installation;
 pub mod metrics;
 mod redact;
 pub mod secrets;

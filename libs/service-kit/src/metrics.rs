@@ -31,6 +31,11 @@ pub const ACCEPT_TO_INBOX_SECONDS: &str = "tidings_accept_to_inbox_seconds";
 /// Histogram in seconds, by `channel`: time of a provider's call.
 pub const PROVIDER_CALL_SECONDS: &str = "tidings_provider_call_seconds";
 
+/// Counter, by `type`: messages skipped because this release does not know their type.
+pub const UNKNOWN_EVENTS: &str = "tidings_unknown_events_total";
+/// Counter, by `stream`: messages set aside after failing by themselves.
+pub const DEAD_EVENTS: &str = "tidings_dead_events_total";
+
 /// Upper bounds of every histogram's buckets, in seconds.
 const BUCKETS: [f64; 13] = [
     0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0,
@@ -93,6 +98,11 @@ fn describe() {
         Unit::Seconds,
         "From accepting a send to its item in the inbox"
     );
+    describe_counter!(
+        UNKNOWN_EVENTS,
+        "Messages of a type that this release does not know"
+    );
+    describe_counter!(DEAD_EVENTS, "Messages set aside after failing by themselves");
     describe_histogram!(PROVIDER_CALL_SECONDS, Unit::Seconds, "Time of a provider's call");
 }
 

@@ -31,7 +31,7 @@ const LONGEST_KEY_FILE: u64 = 128;
 #[derive(Debug, thiserror::Error)]
 pub enum SecretsError {
     /// The key file cannot be read or written.
-    #[error("master key file {}: {source}", path.display())]
+    #[error("master key file {}", path.display())]
     File {
         /// The file.
         path: PathBuf,

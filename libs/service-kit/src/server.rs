@@ -31,7 +31,7 @@ const PROMETHEUS: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// The address cannot be listened on.
 #[derive(Debug, thiserror::Error)]
-#[error("metrics.listen: cannot listen on {address}: {source}")]
+#[error("metrics.listen: cannot listen on {address}")]
 pub struct ServerError {
     address: SocketAddr,
     source: std::io::Error,

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use clap::{CommandFactory, FromArgMatches, Parser};
 
-use crate::{Config, Context, server, telemetry};
+use crate::telemetry::{self, TelemetryGuard};
+use crate::{Config, Context, server};
 
 /// The exit code for a wrong command line or configuration, where a restart cannot help.
 const USAGE: u8 = 2;
@@ -30,26 +31,15 @@ where
     F: FnOnce(Context) -> Fut,
     Fut: Future<Output = anyhow::Result<()>> + Send + 'static,
 {
-    let arguments = Arguments::command().name(name).get_matches();
-    let config = match Arguments::from_arg_matches(&arguments) {
-        Ok(arguments) => Config::load(arguments.config.as_deref()),
-        Err(error) => error.exit(),
+    let (config, guard) = match prepare(name) {
+        Ok(prepared) => prepared,
+        Err(error) => {
+            // There is no log yet.
+            eprintln!("{name}: {error:#}");
+            return ExitCode::from(USAGE);
+        }
     };
-    let config = match config {
-        Ok(config) => config,
-        Err(error) => return refuse(name, &error, USAGE),
-    };
-    let guard = match telemetry::init(name, &config) {
-        Ok(guard) => guard,
-        Err(error) => return refuse(name, &error, USAGE),
-    };
-    let runtime = match tokio::runtime::Runtime::new() {
-        Ok(runtime) => runtime,
-        Err(error) => return refuse(name, &error, 1),
-    };
-    let result = runtime.block_on(serve(name, config, run));
-    runtime.shutdown_timeout(RUNTIME_STOPPED_WITHIN);
-    let code = match result {
+    let code = match run_to_end(name, config, run) {
         Ok(()) => {
             tracing::info!(service = name, "stopped");
             ExitCode::SUCCESS
@@ -67,10 +57,23 @@ where
     code
 }
 
-/// Says why the service did not start, where there is no log yet.
-fn refuse(name: &str, error: &dyn std::error::Error, code: u8) -> ExitCode {
-    eprintln!("{name}: {error}");
-    ExitCode::from(code)
+fn prepare(name: &'static str) -> anyhow::Result<(Config, TelemetryGuard)> {
+    let matches = Arguments::command().name(name).get_matches();
+    let arguments = Arguments::from_arg_matches(&matches)?;
+    let config = Config::load(arguments.config.as_deref())?;
+    let guard = telemetry::init(name, &config)?;
+    Ok((config, guard))
+}
+
+fn run_to_end<F, Fut>(name: &'static str, config: Config, run: F) -> anyhow::Result<()>
+where
+    F: FnOnce(Context) -> Fut,
+    Fut: Future<Output = anyhow::Result<()>> + Send + 'static,
+{
+    let runtime = tokio::runtime::Runtime::new()?;
+    let result = runtime.block_on(serve(name, config, run));
+    runtime.shutdown_timeout(RUNTIME_STOPPED_WITHIN);
+    result
 }
 
 async fn serve<F, Fut>(name: &'static str, config: Config, run: F) -> anyhow::Result<()>

@@ -25,13 +25,13 @@ const FLUSH_LIMIT: Duration = Duration::from_secs(5);
 #[derive(Debug, thiserror::Error)]
 pub enum TelemetryError {
     /// `log.level` is not a filter.
-    #[error("log.level: {0}")]
+    #[error("log.level")]
     Level(#[from] tracing_subscriber::filter::ParseError),
     /// The exporter of spans cannot be built.
-    #[error("otlp.endpoint: {0}")]
+    #[error("otlp.endpoint")]
     Exporter(#[from] opentelemetry_otlp::ExporterBuildError),
     /// The process has a subscriber already.
-    #[error("telemetry: {0}")]
+    #[error("telemetry was set up before")]
     Twice(#[from] tracing_subscriber::util::TryInitError),
 }
 

@@ -13,8 +13,8 @@ use super::problem::{ConfigError, Origin, Problem};
 use crate::ServerUrl;
 
 const PREFIX: &str = "TIDINGS_";
-/// Variables under the prefix that are not configuration.
-const NOT_KEYS: [&str; 2] = ["TIDINGS_CONFIG", "TIDINGS_TEST_"];
+/// The prefix of what tests are told, which is not configuration.
+const TEST_PREFIX: &str = "TIDINGS_TEST_";
 /// Variables of other tools that hold where a key is not set.
 const FALLBACKS: [(&str, &str); 2] = [("DATABASE_URL", "database.url"), ("NATS_URL", "nats.url")];
 /// A name less alike than this is not worth suggesting.
@@ -81,7 +81,8 @@ impl Settings {
                 .iter()
                 .find(|(variable, _)| *variable == name)
                 .map(|(_, key)| *key);
-            let is_key = name.starts_with(PREFIX) && !NOT_KEYS.iter().any(|other| name.starts_with(other));
+            let is_key =
+                name.starts_with(PREFIX) && !name.starts_with(TEST_PREFIX) && name != super::FILE_VARIABLE;
             if fallback.is_none() && !is_key {
                 continue;
             }
@@ -297,4 +298,36 @@ fn key_of(variable: &str) -> String {
 
 fn variable_of(key: &str) -> String {
     format!("{PREFIX}{}", key.to_ascii_uppercase().replace('.', "__"))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::Config;
+
+    /// Every key of `text`, those that are commented out (`#key = …`) included.
+    fn keys(text: &str) -> Vec<String> {
+        let mut section = String::new();
+        let mut keys = Vec::new();
+        for line in text.lines() {
+            let line = line.strip_prefix('#').unwrap_or(line);
+            if let Some(name) = line.strip_prefix('[').and_then(|line| line.strip_suffix(']')) {
+                section = format!("{name}.");
+            } else if let Some((name, _)) = line.split_once(" = ").filter(|(name, _)| !name.contains(' ')) {
+                keys.push(format!("{section}{name}"));
+            }
+        }
+        keys.sort_unstable();
+        keys
+    }
+
+    #[test]
+    fn the_shipped_file_names_every_key() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/config/tidings.toml");
+        let mut settings = Settings::default();
+        Config::read(&mut settings);
+        let known: Vec<_> = settings.taken.into_keys().collect();
+        assert_eq!(keys(&std::fs::read_to_string(path).unwrap()), known);
+    }
 }

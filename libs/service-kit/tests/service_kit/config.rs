@@ -41,49 +41,6 @@ fn the_shipped_file_states_the_defaults() {
 }
 
 #[test]
-fn the_shipped_file_names_every_key() {
-    // Keys without a default are commented out; with those taken in, every key is set, and none that does not exist.
-    let text = std::fs::read_to_string(SHIPPED).unwrap();
-    let mut path = String::new();
-    let mut keys = Vec::new();
-    let mut all = String::new();
-    for line in text.lines() {
-        let line = line
-            .strip_prefix('#')
-            .filter(|rest| !rest.starts_with([' ', '#']))
-            .unwrap_or(line);
-        all += &format!("{line}\n");
-        if let Some(section) = line.strip_prefix('[').and_then(|line| line.strip_suffix(']')) {
-            path = format!("{section}.");
-        } else if let Some((name, _)) = line.split_once(" = ").filter(|_| !line.starts_with('#')) {
-            keys.push(format!("{path}{name}"));
-        }
-    }
-    let config = from_file(&all, &[]).unwrap();
-    assert!(
-        !format!("{config:?}").contains("None"),
-        "a key is missing from the file: {config:#?}"
-    );
-    // An unusable value for each key: all are known, so that each is told as unusable.
-    let wrong: Vec<_> = keys
-        .iter()
-        .map(|key| {
-            (
-                format!("TIDINGS_{}", key.to_uppercase().replace('.', "__")),
-                "\u{1}=!".to_owned(),
-            )
-        })
-        .collect();
-    let pairs: Vec<_> = wrong
-        .iter()
-        .map(|(name, value)| (name.as_str(), value.as_str()))
-        .collect();
-    let mut told = problems(from_variables(&pairs));
-    told.retain(|problem| problem.contains("is not a key"));
-    assert_eq!(told, Vec::<String>::new());
-}
-
-#[test]
 fn the_environment_overrides_the_file() {
     let file = "header_prefixes = [\"X-FILE\"]\n[gateway]\nlisten = \"127.0.0.1:1\"\n[nats]\nreplicas = 3\n";
     let config = from_file(
@@ -206,4 +163,21 @@ fn a_missing_file_is_an_error() {
         .unwrap_err()
         .to_string();
     assert!(error.contains("no/such.toml"), "{error}");
+}
+
+#[test]
+fn a_level_is_a_level() {
+    for level in ["info", "WARN", "info,sqlx=warn", "off,store[batch]=trace"] {
+        assert!(
+            from_variables(&[("TIDINGS_LOG__LEVEL", level)]).is_ok(),
+            "{level}"
+        );
+    }
+    // The filter would take the first for the name of a crate, and log nothing else.
+    for level in ["verbose", "info,verbose", "sqlx=loud"] {
+        assert!(
+            from_variables(&[("TIDINGS_LOG__LEVEL", level)]).is_err(),
+            "{level}"
+        );
+    }
 }

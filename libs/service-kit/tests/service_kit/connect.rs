@@ -1,9 +1,11 @@
 use std::time::Duration;
 
-use service_kit::{Config, Context, MasterKey, connections};
+use service_kit::{Config, Context, MasterKey, connections, installation};
 use testkit::{Database, NatsServer};
 
-/// Servers of its own, and a configuration that points at them.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Servers of its own, prepared for Tidings, and a configuration that points at them.
 pub(crate) struct Installation {
     pub(crate) config: Config,
     pub(crate) nats: NatsServer,
@@ -23,6 +25,12 @@ impl Installation {
         config.nats.url = Some(nats.url().parse().unwrap());
         config.security.master_key_file = Some(key);
         config.metrics.listen.set_port(0);
+        let store = connections::store(&config, LIMIT).await.unwrap();
+        let log = connections::event_log(&config, LIMIT).await.unwrap();
+        store.migrate().await.unwrap();
+        installation::prepare(&store, &log, config.streams.partitions)
+            .await
+            .unwrap();
         Installation {
             config,
             nats,
@@ -46,8 +54,7 @@ async fn servers_may_come_up_later() {
     let mut installation = Installation::start().await;
     installation.nats.kill();
     let config = installation.config.clone();
-    let connecting =
-        tokio::spawn(async move { connections::event_log(&config, Duration::from_secs(60)).await });
+    let connecting = tokio::spawn(async move { connections::event_log(&config, LIMIT).await });
     assert!(
         connections::event_log(&installation.config, Duration::ZERO)
             .await
