@@ -4,10 +4,11 @@ use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_nats::Client;
 use async_nats::connection::State;
 use async_nats::jetstream::response::Response;
 use async_nats::jetstream::{Context, ContextBuilder};
+use async_nats::{Client, ConnectOptions, ServerAddr};
+use percent_encoding::percent_decode_str;
 use serde::de::IgnoredAny;
 use tokio::time::timeout;
 
@@ -51,7 +52,7 @@ impl EventLog {
     /// When no server could be reached or the credentials were refused; nothing is retried then.
     pub async fn connect(settings: Settings) -> Result<EventLog, ConnectError> {
         let servers: Vec<&str> = settings.url.split(',').map(str::trim).collect();
-        let client = async_nats::ConnectOptions::new()
+        let client = credentials(&servers)?
             .name("tidings")
             .connection_timeout(settings.connect_timeout)
             .request_timeout(Some(settings.ack_timeout))
@@ -104,6 +105,26 @@ impl EventLog {
             Err(_) => Err(Error::unavailable(action, "no answer in time")),
         }
     }
+}
+
+/// The user and password, or the token, of the first address that has any: the client by itself ignores what an
+/// address says of them.
+fn credentials(servers: &[&str]) -> Result<ConnectOptions, ConnectError> {
+    for server in servers {
+        let server: ServerAddr = server.parse().map_err(|error: std::io::Error| ConnectError {
+            reason: error.to_string(),
+        })?;
+        let decoded = |text: &str| percent_decode_str(text).decode_utf8_lossy().into_owned();
+        let user = server.username().map(decoded);
+        match (user, server.password().map(decoded)) {
+            (None, _) => {}
+            (Some(token), None) => return Ok(ConnectOptions::with_token(token)),
+            (Some(user), Some(password)) => {
+                return Ok(ConnectOptions::with_user_and_password(user, password));
+            }
+        }
+    }
+    Ok(ConnectOptions::new())
 }
 
 fn reconnect_delay(attempts: usize) -> Duration {
