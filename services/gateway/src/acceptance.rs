@@ -1,0 +1,146 @@
+//! Accepting a send: checked against what the app has, its key reserved, durable in the log.
+
+use std::collections::HashSet;
+
+use actix_web::http::StatusCode;
+use domain::send::TemplateRef;
+use domain::{AppId, Envelope, Event, Problem, Send, SendId, StreamName};
+use service_kit::{clock, metrics, trace};
+use store::idempotency::{Reservation, Reserved};
+
+use crate::failure::Failure;
+use crate::gateway::{Gateway, database};
+use crate::idempotency::Idempotency;
+
+/// A send that is sound in itself.
+pub(crate) struct Submission {
+    pub(crate) app: AppId,
+    pub(crate) send: Send,
+    pub(crate) reject_unknown: bool,
+    pub(crate) idempotency: Option<Idempotency>,
+}
+
+impl Gateway {
+    /// Accepts a send. Once this has succeeded it is never lost.
+    ///
+    /// With a key, the send that the key stands for is published, again if need be: the log takes it once, and what
+    /// the dispatcher planned for it holds.
+    pub(crate) async fn accept(&self, submission: Submission) -> Result<SendId, Failure> {
+        let Submission {
+            app,
+            mut send,
+            idempotency,
+            reject_unknown,
+        } = submission;
+        let checked = self.check_references(app, &send, reject_unknown).await;
+        let mut send_id = SendId(clock::new_id());
+        match idempotency {
+            None => checked?,
+            Some(Idempotency { key, body_hash }) => {
+                let wanted = Reserved {
+                    send_id,
+                    body_hash,
+                    lane: send.lane,
+                };
+                let reserved = self
+                    .reserve(
+                        Reservation {
+                            app,
+                            key,
+                            send: wanted,
+                        },
+                        checked,
+                    )
+                    .await?;
+                (send_id, send.lane) = (reserved.send_id, reserved.lane);
+            }
+        }
+        let lane = send.lane;
+        let accepted = Envelope {
+            id: send_id.0,
+            app,
+            at: clock::now(),
+            send_id: Some(send_id),
+            caused_by: None,
+            trace: trace::current_traceparent(),
+            event: Event::SendAccepted(send),
+        };
+        self.append(StreamName::Send(lane), &accepted).await?;
+        ::metrics::counter!(metrics::ACCEPTED, "lane" => lane.as_str()).increment(1);
+        tracing::debug!(%send_id, %app, %lane, "accepted a send");
+        Ok(send_id)
+    }
+
+    /// What the send names must be there. Asks the database: a template may be a moment old.
+    async fn check_references(&self, app: AppId, send: &Send, reject_unknown: bool) -> Result<(), Failure> {
+        let mut problems = Vec::new();
+        if let Some(template) = &send.template
+            && database(self.store.find_template(app, template)).await?.is_none()
+        {
+            problems.push(unknown_template(template));
+        }
+        if reject_unknown {
+            problems.extend(self.unknown_recipients(app, send).await?);
+        }
+        if problems.is_empty() {
+            Ok(())
+        } else {
+            Err(Failure::Invalid(problems))
+        }
+    }
+
+    /// Recipients given with a profile are created, so they are never unknown.
+    async fn unknown_recipients(&self, app: AppId, send: &Send) -> Result<Vec<Problem>, Failure> {
+        let plain = send
+            .recipients
+            .iter()
+            .filter(|recipient| recipient.profile.is_none());
+        let named: Vec<&str> = plain.map(|recipient| recipient.identifier.as_str()).collect();
+        let known: HashSet<String> = database(self.store.known_identifiers(app, &named))
+            .await?
+            .into_iter()
+            .collect();
+        let unknown = named
+            .into_iter()
+            .filter(|identifier| !known.contains(*identifier));
+        Ok(unknown.map(unknown_recipient).collect())
+    }
+
+    /// Finds what the key stands for, and makes it stand for this send if it is free. A repeat passes by what was
+    /// `checked`: it was accepted before, and what it names may be gone since.
+    async fn reserve(&self, wanted: Reservation, checked: Result<(), Failure>) -> Result<Reserved, Failure> {
+        let body_hash = wanted.send.body_hash;
+        let reserved = match checked {
+            Ok(()) => database(self.reservations.call(wanted)).await?,
+            Err(refusal) => database(self.store.reserved_key(wanted.app, &wanted.key))
+                .await?
+                .ok_or(refusal)?,
+        };
+        if reserved.body_hash == body_hash {
+            return Ok(reserved);
+        }
+        let message = "the Idempotency-Key was used with another body within 24 hours";
+        Err(Failure::refused(
+            StatusCode::CONFLICT,
+            "idempotency_key_reused",
+            message,
+        ))
+    }
+}
+
+fn unknown_template(template: &TemplateRef) -> Problem {
+    let (field, name) = match template {
+        TemplateRef::Identifier(identifier) => ("notification.templateIdentifier", identifier.clone()),
+        TemplateRef::Id(id) => ("notification.templateId", id.to_string()),
+    };
+    Problem::new(
+        field,
+        "unknown_template",
+        format!("{field}: there is no template {name:?}"),
+    )
+}
+
+fn unknown_recipient(identifier: &str) -> Problem {
+    let message = format!("sendTo.recipients: there is no user {identifier:?}");
+    Problem::new("sendTo.recipients", "unknown_recipient", message)
+}

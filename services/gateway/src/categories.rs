@@ -1,0 +1,82 @@
+//! `/v3/categories`: the categories of an app.
+
+use actix_web::HttpResponse;
+use actix_web::http::StatusCode;
+use actix_web::web::Data;
+use domain::fields::{Fields, MAX_IDENTIFIER, check_plain_json};
+use domain::{CategoryId, Problem, Timestamp};
+use serde::Serialize;
+use store::category::Category;
+
+use crate::body::Body;
+use crate::caller::{AppCaller, Caller};
+use crate::failure::{Failure, sound};
+use crate::gateway::{Gateway, database};
+use crate::handling::Handling;
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct CategoryBody<'a> {
+    id: CategoryId,
+    name: &'a str,
+    identifier: &'a str,
+    hide_in_in_app: bool,
+    hide_in_preference_manager: bool,
+    created_at: Timestamp,
+    updated_at: Timestamp,
+}
+
+/// Creates a category.
+pub(crate) async fn create(
+    caller: AppCaller,
+    gateway: Data<Gateway>,
+    handling: Handling,
+    body: Body,
+) -> Result<HttpResponse, Failure> {
+    let body = body.json().await?;
+    let mut problems = Vec::new();
+    check_plain_json("", &body, &mut problems);
+    let new = Fields::open("", body, &mut problems).and_then(|mut fields| {
+        let identifier = fields.required_identifier("identifier", &mut problems);
+        let name = read_name(&mut fields, &mut problems);
+        fields.finish(handling.strict, &mut problems);
+        Some((identifier?, name?))
+    });
+    let (identifier, name) = sound(new, problems)?;
+    match database(gateway.store.create_category(caller.app, &identifier, &name)).await? {
+        Some(category) => Ok(HttpResponse::Ok().json(present(&category))),
+        None => {
+            let message = "there is a category with this identifier";
+            Err(Failure::refused(StatusCode::CONFLICT, "category_exists", message))
+        }
+    }
+}
+
+/// Lists all categories.
+pub(crate) async fn list(caller: Caller, gateway: Data<Gateway>) -> Result<HttpResponse, Failure> {
+    let categories = database(gateway.store.list_categories(caller.app)).await?;
+    Ok(HttpResponse::Ok().json(categories.iter().map(present).collect::<Vec<_>>()))
+}
+
+fn read_name(fields: &mut Fields, problems: &mut Vec<Problem>) -> Option<String> {
+    let before = problems.len();
+    let name = fields
+        .string("name", MAX_IDENTIFIER, problems)
+        .filter(|name| !name.is_empty());
+    if name.is_none() && problems.len() == before {
+        problems.push(Problem::new("name", "required", "name is required"));
+    }
+    name
+}
+
+fn present(category: &Category) -> CategoryBody<'_> {
+    CategoryBody {
+        id: category.id,
+        name: &category.name,
+        identifier: &category.identifier,
+        hide_in_in_app: category.hide_in_in_app,
+        hide_in_preference_manager: category.hide_in_preference_manager,
+        created_at: category.created_at,
+        updated_at: category.updated_at,
+    }
+}

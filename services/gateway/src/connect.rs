@@ -1,0 +1,176 @@
+//! `POST /v3/sdk/connect`: a user signs in on a device.
+
+use actix_web::web::Data;
+use actix_web::{HttpRequest, HttpResponse};
+use domain::content::Object;
+use domain::fields::{Fields, check_identifier, check_plain_json};
+use domain::request::MAX_REFERENCE;
+use domain::{CategoryId, Channel, Problem};
+use serde::Serialize;
+use serde_json::{Value, json};
+use store::category::Category;
+use store::inbox::InboxOwner;
+
+use crate::body::Body;
+use crate::caller::UserCaller;
+use crate::failure::{Failure, sound};
+use crate::gateway::{Gateway, database};
+use crate::handling::Handling;
+use crate::headers::Credential;
+
+const DEVICE_TYPES: [&str; 3] = ["browser", "android", "ios"];
+
+/// What is recorded where an app connects a user without saying on what.
+const UNKNOWN_DEVICE: &str = "unknown";
+
+/// What a device tells of itself.
+#[derive(Default)]
+struct Device {
+    kind: Option<&'static str>,
+    /// Pairs that put its push token on the profile.
+    token: Object,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Connected<'a> {
+    unread_count: i64,
+    unseen_count: i64,
+    app: AppBody<'a>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct AppBody<'a> {
+    id: String,
+    name: &'a str,
+    enable_web_push: bool,
+    public_key: Option<&'a str>,
+    hide_branding: bool,
+    channels: Vec<Channel>,
+    categories: Vec<CategoryBody<'a>>,
+}
+
+#[derive(Serialize)]
+struct CategoryBody<'a> {
+    id: CategoryId,
+    name: &'a str,
+}
+
+/// Records the device, and creates the user if missing.
+pub(crate) async fn connect(
+    caller: UserCaller,
+    gateway: Data<Gateway>,
+    request: HttpRequest,
+    handling: Handling,
+    body: Body,
+) -> Result<HttpResponse, Failure> {
+    let body = body.json_or_form().await?;
+    let mut problems = Vec::new();
+    let device_id = gateway
+        .header_names
+        .read(request.headers(), Credential::DeviceId)?;
+    let device_id = read_device_id(device_id, &mut problems);
+    let device = match body {
+        None if caller.by_app => Some(Device::default()),
+        body => read_device(body.unwrap_or_else(|| json!({})), handling.strict, &mut problems),
+    };
+    let (device_id, device) = sound(device_id.zip(device), problems)?;
+
+    let (app, store) = (caller.app.id, &gateway.store);
+    let user = database(store.merge_user(app, &caller.user, device.token)).await?;
+    let kind = device.kind.unwrap_or(UNKNOWN_DEVICE);
+    database(store.connect_device(app, user.number, &device_id, kind)).await?;
+    let counts = database(store.inbox_owner(app, &caller.user)).await?;
+    let categories = database(store.list_categories(app)).await?;
+    let channels = gateway.channels(&caller).await?;
+    Ok(answer(&caller, counts, channels, &categories))
+}
+
+fn read_device_id(sent: Option<&str>, problems: &mut Vec<Problem>) -> Option<String> {
+    let Some(id) = sent else {
+        problems.push(Problem::new(
+            "device id",
+            "required",
+            "the device id header is required",
+        ));
+        return None;
+    };
+    check_identifier("device id", id.to_owned(), problems)
+}
+
+fn read_device(body: Value, strict: bool, problems: &mut Vec<Problem>) -> Option<Device> {
+    check_plain_json("", &body, problems);
+    let mut fields = Fields::open("", body, problems)?;
+    let named = fields.string("deviceType", MAX_REFERENCE, problems);
+    let kind = DEVICE_TYPES
+        .into_iter()
+        .find(|kind| named.as_deref() == Some(kind));
+    if kind.is_none() {
+        let message = format!(
+            "deviceType is required and must be one of {}",
+            DEVICE_TYPES.join(", ")
+        );
+        problems.push(Problem::new("deviceType", "unknown_value", message));
+    }
+    fields.string("browserType", MAX_REFERENCE, problems);
+    let token = fields
+        .string("pushToken", MAX_REFERENCE, problems)
+        .filter(|token| !token.is_empty());
+    let provider = fields.string("pushProvider", MAX_REFERENCE, problems);
+    let provider = provider.as_deref().unwrap_or("fcm");
+    if !matches!(provider, "fcm" | "apns") {
+        problems.push(Problem::new(
+            "pushProvider",
+            "unknown_value",
+            "pushProvider must be one of fcm, apns",
+        ));
+    }
+    fields.finish(strict, problems);
+    let token = token.map(|token| (provider.to_owned(), json!({ "token": token })));
+    Some(Device {
+        kind,
+        token: token.into_iter().collect(),
+    })
+}
+
+impl Gateway {
+    /// The channels that notifications of the app can take: its inbox, and those with an enabled provider.
+    async fn channels(&self, caller: &UserCaller) -> Result<Vec<Channel>, Failure> {
+        let providers = database(self.store.list_providers(caller.app.id)).await?;
+        let has_provider = |channel| {
+            providers
+                .iter()
+                .any(|provider| provider.enabled && provider.channel == channel)
+        };
+        let channels = Channel::DELIVERED.into_iter();
+        Ok(channels
+            .filter(|&channel| channel == Channel::InApp || has_provider(channel))
+            .collect())
+    }
+}
+
+fn answer(
+    caller: &UserCaller,
+    owner: Option<InboxOwner>,
+    channels: Vec<Channel>,
+    categories: &[Category],
+) -> HttpResponse {
+    let counts = owner.map(|owner| owner.counts).unwrap_or_default();
+    let categories = categories
+        .iter()
+        .map(|Category { id, name, .. }| CategoryBody { id: *id, name });
+    HttpResponse::Ok().json(Connected {
+        unread_count: counts.unread,
+        unseen_count: counts.unseen,
+        app: AppBody {
+            id: caller.app.id.to_string(),
+            name: &caller.app.name,
+            enable_web_push: false,
+            public_key: None,
+            hide_branding: true,
+            channels,
+            categories: categories.collect(),
+        },
+    })
+}

@@ -1,0 +1,190 @@
+//! `/v3/requests/{requestId}/deliveries`: every (recipient, channel) of a send.
+
+use actix_web::HttpResponse;
+use actix_web::web::Data;
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use domain::{Channel, DeliveryId, Problem, Reason, Status, Timestamp};
+use serde::Serialize;
+use store::request::{Attempt, DeliveryFilter, DeliveryPosition, DeliveryState};
+
+use crate::caller::AppCaller;
+use crate::failure::{Failure, sound};
+use crate::gateway::{Gateway, database};
+use crate::path_id::PathId;
+use crate::query::Query;
+
+const PAGE: usize = 100;
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Listing<'a> {
+    data: Vec<DeliveryBody<'a>>,
+    next_cursor: Option<String>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct DeliveryBody<'a> {
+    id: Option<DeliveryId>,
+    recipient: &'a str,
+    channel: Channel,
+    target: Option<String>,
+    provider: Option<&'a str>,
+    status: Status,
+    reason: Option<Reason>,
+    attempts: Vec<AttemptBody<'a>>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct AttemptBody<'a> {
+    number: i32,
+    started_at: Timestamp,
+    ended_at: Timestamp,
+    outcome: &'a str,
+    provider_code: &'a str,
+    provider_message: &'a str,
+    provider_id: Option<&'a str>,
+}
+
+/// Lists them by recipient and channel, in the order in which the send names its recipients.
+pub(crate) async fn list(
+    caller: AppCaller,
+    gateway: Data<Gateway>,
+    id: PathId,
+    query: Query,
+) -> Result<HttpResponse, Failure> {
+    let mut problems = Vec::new();
+    let recipient = query.text("recipient", &mut problems);
+    let channels: Vec<_> = Channel::ALL
+        .iter()
+        .map(|&channel| (channel.as_str(), channel))
+        .collect();
+    let channel = query.one_of("channel", &channels, &mut problems);
+    let statuses: Vec<_> = Status::ALL
+        .iter()
+        .map(|&status| (status.as_str(), status))
+        .collect();
+    let status = query.one_of("status", &statuses, &mut problems);
+    let after = query
+        .text("cursor", &mut problems)
+        .and_then(|text| read_cursor(&text, &mut problems));
+    sound(Some(()), problems)?;
+
+    let request = id.request()?;
+    gateway.await_planning(caller.app, request).await?;
+    let filter = DeliveryFilter {
+        recipient: recipient.as_deref(),
+        channel,
+        status,
+    };
+    // One more than shown tells whether there is a next page.
+    let found = gateway
+        .store
+        .list_deliveries(caller.app, request, filter, after, PAGE as i64 + 1);
+    Ok(answer(&database(found).await?))
+}
+
+fn answer(deliveries: &[DeliveryState]) -> HttpResponse {
+    let (shown, more) = deliveries.split_at(deliveries.len().min(PAGE));
+    HttpResponse::Ok().json(Listing {
+        data: shown.iter().map(present).collect(),
+        next_cursor: shown
+            .last()
+            .filter(|_| !more.is_empty())
+            .map(|last| cursor_after(&last.position)),
+    })
+}
+
+fn present(delivery: &DeliveryState) -> DeliveryBody<'_> {
+    DeliveryBody {
+        id: delivery.id,
+        recipient: &delivery.recipient,
+        channel: delivery.position.channel,
+        target: delivery.target.as_deref().map(masked),
+        provider: delivery.provider.as_deref(),
+        status: delivery.status,
+        reason: delivery.reason,
+        attempts: delivery.attempts.iter().map(present_attempt).collect(),
+    }
+}
+
+fn present_attempt(attempt: &Attempt) -> AttemptBody<'_> {
+    AttemptBody {
+        number: attempt.number,
+        started_at: attempt.started_at,
+        ended_at: attempt.ended_at,
+        outcome: &attempt.outcome,
+        provider_code: &attempt.provider_code,
+        provider_message: &attempt.provider_message,
+        provider_id: attempt.provider_id.as_deref(),
+    }
+}
+
+/// Enough of a target to recognise it by: `a***@example.com`, `fcm:d***`, `+***42`.
+fn masked(target: &str) -> String {
+    let first = |text: &str| text.chars().next().map(String::from).unwrap_or_default();
+    if let Some((local, domain)) = target.rsplit_once('@') {
+        return format!("{}***@{domain}", first(local));
+    }
+    if let Some(digits) = target.strip_prefix('+') {
+        let last: Vec<char> = digits.chars().rev().take(2).collect();
+        return format!("+***{}", last.into_iter().rev().collect::<String>());
+    }
+    match target.split_once(':') {
+        Some((service, token)) => format!("{service}:{}***", first(token)),
+        None => format!("{}***", first(target)),
+    }
+}
+
+/// Opaque to clients: a place in the order of the list.
+fn cursor_after(position: &DeliveryPosition) -> String {
+    let DeliveryPosition {
+        recipient_index,
+        channel,
+        id,
+    } = position;
+    URL_SAFE_NO_PAD.encode(format!("{recipient_index}.{channel}.{id}"))
+}
+
+fn read_cursor(text: &str, problems: &mut Vec<Problem>) -> Option<DeliveryPosition> {
+    let position = parse_cursor(text);
+    if position.is_none() {
+        let message = "cursor must be the nextCursor of an earlier answer";
+        problems.push(Problem::new("cursor", "invalid_cursor", message));
+    }
+    position
+}
+
+fn parse_cursor(text: &str) -> Option<DeliveryPosition> {
+    let bytes = URL_SAFE_NO_PAD.decode(text).ok()?;
+    let mut parts = std::str::from_utf8(&bytes).ok()?.splitn(3, '.');
+    let recipient_index = parts.next()?.parse().ok()?;
+    let channel = parts.next()?.parse().ok()?;
+    Some(DeliveryPosition {
+        recipient_index,
+        channel,
+        id: parts.next()?.parse().ok()?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::masked;
+
+    #[test]
+    fn a_masked_target_tells_neither_the_person_nor_the_token() {
+        let cases = [
+            ("ada@example.com", "a***@example.com"),
+            ("\"a@b\"@example.com", "\"***@example.com"),
+            ("+4915112345678", "+***78"),
+            ("fcm:abcdef", "fcm:a***"),
+            ("token", "t***"),
+            ("", "***"),
+        ];
+        for (target, expected) in cases {
+            assert_eq!(masked(target), expected);
+        }
+    }
+}

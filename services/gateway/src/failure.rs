@@ -1,0 +1,211 @@
+//! Why a request is not served, and what is answered then.
+
+use std::borrow::Cow;
+use std::fmt::{self, Display};
+
+use actix_web::http::StatusCode;
+use actix_web::http::header::{ALLOW, RETRY_AFTER};
+use actix_web::{HttpResponse, ResponseError};
+use domain::Problem;
+use event_log::{PublishError, Refusal};
+use serde::Serialize;
+use service_kit::clock;
+use uuid::Uuid;
+
+/// Seconds after which a client may repeat what could not be taken.
+const RETRY_AFTER_SECONDS: &str = "1";
+
+/// Why a request is not served.
+#[derive(Clone, Debug)]
+pub(crate) enum Failure {
+    /// 400: malformed or invalid, with every problem.
+    Invalid(Vec<Problem>),
+    /// Another 4xx.
+    Refused {
+        /// The status.
+        status: StatusCode,
+        /// Stable machine-readable code.
+        code: &'static str,
+        /// One sentence for the caller.
+        message: Cow<'static, str>,
+    },
+    /// 405, with the methods that the resource has.
+    Method(String),
+    /// 503: database or log cannot take it now.
+    Unavailable {
+        /// One sentence for the caller.
+        message: &'static str,
+        /// For the log.
+        cause: String,
+    },
+    /// 500: our fault. The caller gets an id that leads to the cause in the log.
+    Defect(String),
+}
+
+/// The body of every error but 400.
+#[derive(Serialize)]
+struct ErrorBody<'a> {
+    status: &'static str,
+    message: &'a str,
+    code: &'a str,
+    #[serde(rename = "errorId", skip_serializing_if = "Option::is_none")]
+    error_id: Option<Uuid>,
+}
+
+/// The body of a 400.
+#[derive(Serialize)]
+struct ProblemsBody<'a> {
+    status: &'static str,
+    message: Vec<&'a str>,
+    errors: &'a [Problem],
+}
+
+impl Failure {
+    /// 400 for a single problem.
+    pub(crate) fn problem(field: &str, code: &'static str, message: impl Into<String>) -> Failure {
+        Failure::Invalid(vec![Problem::new(field, code, message)])
+    }
+
+    /// 401.
+    pub(crate) fn unauthorized(code: &'static str, message: impl Into<Cow<'static, str>>) -> Failure {
+        Failure::refused(StatusCode::UNAUTHORIZED, code, message)
+    }
+
+    /// 404.
+    pub(crate) fn not_found(message: &'static str) -> Failure {
+        Failure::refused(StatusCode::NOT_FOUND, "not_found", message)
+    }
+
+    /// Any 4xx but 400 and 405.
+    pub(crate) fn refused(
+        status: StatusCode,
+        code: &'static str,
+        message: impl Into<Cow<'static, str>>,
+    ) -> Failure {
+        Failure::Refused {
+            status,
+            code,
+            message: message.into(),
+        }
+    }
+
+    /// 503.
+    pub(crate) fn unavailable(message: &'static str, cause: impl Display) -> Failure {
+        Failure::Unavailable {
+            message,
+            cause: cause.to_string(),
+        }
+    }
+}
+
+/// Ends validation: the value, unless there are problems.
+pub(crate) fn sound<T>(value: Option<T>, problems: Vec<Problem>) -> Result<T, Failure> {
+    match value {
+        Some(value) if problems.is_empty() => Ok(value),
+        _ => Err(Failure::Invalid(problems)),
+    }
+}
+
+impl From<store::Error> for Failure {
+    fn from(error: store::Error) -> Self {
+        if error.is_unavailable() {
+            Failure::unavailable("the database cannot take it now; repeat the request", error)
+        } else {
+            Failure::Defect(error.to_string())
+        }
+    }
+}
+
+impl From<PublishError> for Failure {
+    fn from(error: PublishError) -> Self {
+        match error {
+            PublishError::Refused {
+                refusal: Refusal::TooLarge,
+                ..
+            } => too_large(),
+            PublishError::Refused { .. } => {
+                Failure::unavailable("the event log cannot take it now; repeat the request", error)
+            }
+            PublishError::Unconfirmed { .. } => unconfirmed(error),
+        }
+    }
+}
+
+/// The log did not confirm in time: the message may be stored or not.
+pub(crate) fn unconfirmed(cause: impl Display) -> Failure {
+    Failure::unavailable(
+        "not confirmed: the event log did not answer in time; repeat with the same Idempotency-Key",
+        cause,
+    )
+}
+
+/// 413 for a request whose event the log's messages have no room for.
+pub(crate) fn too_large() -> Failure {
+    Failure::refused(
+        StatusCode::PAYLOAD_TOO_LARGE,
+        "too_large",
+        "the request is too large for the event log; split it",
+    )
+}
+
+impl Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Failure::Invalid(problems) => write!(f, "{} problems", problems.len()),
+            Failure::Refused { message, .. } => f.write_str(message),
+            Failure::Method(_) => f.write_str("the resource does not have this method"),
+            Failure::Unavailable { cause, .. } | Failure::Defect(cause) => f.write_str(cause),
+        }
+    }
+}
+
+impl ResponseError for Failure {
+    fn status_code(&self) -> StatusCode {
+        match self {
+            Failure::Invalid(_) => StatusCode::BAD_REQUEST,
+            Failure::Refused { status, .. } => *status,
+            Failure::Method(_) => StatusCode::METHOD_NOT_ALLOWED,
+            Failure::Unavailable { .. } => StatusCode::SERVICE_UNAVAILABLE,
+            Failure::Defect(_) => StatusCode::INTERNAL_SERVER_ERROR,
+        }
+    }
+
+    fn error_response(&self) -> HttpResponse {
+        let mut response = HttpResponse::build(self.status_code());
+        let body = |message, code, error_id| ErrorBody {
+            status: "error",
+            message,
+            code,
+            error_id,
+        };
+        match self {
+            Failure::Invalid(problems) => {
+                let message = problems.iter().map(|problem| problem.message.as_str()).collect();
+                response.json(ProblemsBody {
+                    status: "error",
+                    message,
+                    errors: problems,
+                })
+            }
+            Failure::Refused { code, message, .. } => response.json(body(message, code, None)),
+            Failure::Method(allow) => {
+                response.insert_header((ALLOW, allow.as_str()));
+                response.json(body(
+                    "the resource does not have this method",
+                    "method_not_allowed",
+                    None,
+                ))
+            }
+            Failure::Unavailable { message, cause } => {
+                tracing::warn!(cause, "a request could not be taken");
+                response.insert_header((RETRY_AFTER, RETRY_AFTER_SECONDS));
+                response.json(body(message, "unavailable", None))
+            }
+            Failure::Defect(cause) => {
+                let error_id = clock::new_id();
+                tracing::error!(%error_id, cause, "a request failed by a defect");
+                response.json(body("internal error", "internal", Some(error_id)))
+            }
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! What every request works with.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix_web::{HttpRequest, web};
+use anyhow::Context as _;
+use domain::{Envelope, StreamName};
+use event_log::{EventLog, Message};
+use service_kit::{Context, Readiness};
+use store::Store;
+use store::idempotency::Reservations;
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+
+use crate::apps::Apps;
+use crate::failure::{Failure, too_large, unconfirmed};
+use crate::headers::HeaderNames;
+use crate::positions::Positions;
+
+/// How long a step of a request waits for the database or the log.
+const ANSWERED_WITHIN: Duration = Duration::from_secs(2);
+
+/// Room for all bodies in memory at a time, in KiB.
+const BODY_ROOM: usize = 256 * 1024;
+
+/// The broker's limit of 1 MiB for a message, less room for its headers.
+const MAX_EVENT: usize = 1024 * 1024 - 4 * 1024;
+
+/// What every request works with.
+pub(crate) struct Gateway {
+    pub(crate) store: Store,
+    pub(crate) log: EventLog,
+    pub(crate) apps: Apps,
+    pub(crate) header_names: HeaderNames,
+    pub(crate) reservations: Reservations,
+    pub(crate) positions: Positions,
+    pub(crate) readiness: Readiness,
+    pub(crate) partitions: u32,
+    pub(crate) body_room: Arc<Semaphore>,
+}
+
+impl Gateway {
+    /// Builds it, and starts the tasks that serve it.
+    pub(crate) fn start(context: &Context) -> anyhow::Result<web::Data<Gateway>> {
+        let partitions = context.partitions;
+        let (reservations, reserving) = context.store.reservations();
+        context.spawn("idempotency keys", async {
+            reserving.await;
+            Ok(())
+        });
+        let positions = Positions::new(partitions);
+        context.spawn(
+            "inbox positions",
+            positions.clone().follow_until_stopped(context.clone()),
+        );
+        let header_names = HeaderNames::new(&context.config.header_prefixes);
+        Ok(web::Data::new(Gateway {
+            store: context.store.clone(),
+            log: context.log.clone(),
+            apps: Apps::new(context.store.clone()),
+            header_names: header_names.context("header_prefixes")?,
+            reservations,
+            positions,
+            readiness: context.readiness.clone(),
+            partitions,
+            body_room: Arc::new(Semaphore::new(BODY_ROOM)),
+        }))
+    }
+
+    /// The gateway that serves this request.
+    pub(crate) fn of(request: &HttpRequest) -> Result<&web::Data<Gateway>, Failure> {
+        let gateway = request.app_data::<web::Data<Gateway>>();
+        gateway.ok_or_else(|| Failure::Defect("the server was built without a gateway".to_owned()))
+    }
+
+    /// Appends an event and waits for the log's confirmation. Returns its sequence. The event's id is the message's,
+    /// so that repeating it adds nothing.
+    pub(crate) async fn append(&self, stream: StreamName, event: &Envelope) -> Result<u64, Failure> {
+        let payload = event
+            .encode()
+            .map_err(|error| Failure::Defect(error.to_string()))?;
+        if payload.len() > MAX_EVENT {
+            return Err(too_large());
+        }
+        let message = Message {
+            stream,
+            id: Some(event.id.to_string()),
+            payload: payload.into(),
+        };
+        match timeout(ANSWERED_WITHIN, self.log.publish(message)).await {
+            Ok(appended) => Ok(appended?.seq),
+            Err(_) => Err(unconfirmed("no acknowledgement in time")),
+        }
+    }
+}
+
+/// Waits for the database, within the limit.
+pub(crate) async fn database<T>(answer: impl Future<Output = Result<T, store::Error>>) -> Result<T, Failure> {
+    match timeout(ANSWERED_WITHIN, answer).await {
+        Ok(answer) => Ok(answer?),
+        Err(_) => {
+            let message = "the database did not answer in time; repeat the request";
+            Err(Failure::unavailable(message, "no answer in time"))
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! The headers that callers present themselves with, under any of the configured prefixes.
+
+use actix_web::http::header::{HeaderMap, HeaderName, InvalidHeaderName};
+
+use crate::failure::Failure;
+
+/// A header of the interface, named without its prefix.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Credential {
+    ApiKey,
+    /// Sent as `API-SECRET` or as `SECRET-KEY`, as some calls of the interface name it.
+    ApiSecret,
+    UserId,
+    DeviceId,
+    UserSignature,
+}
+
+impl Credential {
+    const ALL: [Credential; 5] = [
+        Credential::ApiKey,
+        Credential::ApiSecret,
+        Credential::UserId,
+        Credential::DeviceId,
+        Credential::UserSignature,
+    ];
+
+    fn suffixes(self) -> &'static [&'static str] {
+        match self {
+            Credential::ApiKey => &["api-key"],
+            Credential::ApiSecret => &["api-secret", "secret-key"],
+            Credential::UserId => &["user-id"],
+            Credential::DeviceId => &["device-id"],
+            Credential::UserSignature => &["user-signature"],
+        }
+    }
+}
+
+/// Every name under which each header may be sent.
+pub(crate) struct HeaderNames {
+    names: [Vec<HeaderName>; Credential::ALL.len()],
+}
+
+impl HeaderNames {
+    /// The names for these prefixes, which come without a hyphen at the end.
+    pub(crate) fn new(prefixes: &[String]) -> Result<HeaderNames, InvalidHeaderName> {
+        let mut names: [Vec<HeaderName>; Credential::ALL.len()] = Default::default();
+        for credential in Credential::ALL {
+            for prefix in prefixes {
+                for suffix in credential.suffixes() {
+                    names[credential as usize].push(format!("{prefix}-{suffix}").parse()?);
+                }
+            }
+        }
+        Ok(HeaderNames { names })
+    }
+
+    /// The value sent for a header; None where it is missing or empty.
+    ///
+    /// 401 where it was sent several times, under whichever names, with different values.
+    pub(crate) fn read<'a>(
+        &self,
+        headers: &'a HeaderMap,
+        credential: Credential,
+    ) -> Result<Option<&'a str>, Failure> {
+        let mut found = None;
+        for name in &self.names[credential as usize] {
+            for value in headers.get_all(name).filter(|value| !value.is_empty()) {
+                let value = std::str::from_utf8(value.as_bytes()).map_err(|_| {
+                    Failure::unauthorized("malformed_credentials", format!("the header {name} is not UTF-8"))
+                })?;
+                if found.is_some_and(|earlier| earlier != value) {
+                    let message = format!("the header {name} was sent with different values");
+                    return Err(Failure::unauthorized("conflicting_credentials", message));
+                }
+                found = Some(value);
+            }
+        }
+        Ok(found)
+    }
+
+    /// Whether a header was sent, with whatever value.
+    pub(crate) fn has(&self, headers: &HeaderMap, credential: Credential) -> bool {
+        self.names[credential as usize]
+            .iter()
+            .any(|name| headers.contains_key(name))
+    }
+}

@@ -1,0 +1,150 @@
+//! `/v3/notifications/{id}`: one notification of an inbox, and what changes it.
+
+use std::time::Duration;
+
+use actix_web::HttpResponse;
+use actix_web::http::StatusCode;
+use actix_web::web::Data;
+use domain::event::ItemsChanged;
+use domain::id::partition;
+use domain::inbox::ItemChange;
+use domain::{AppId, Envelope, Event, ItemId, StreamName};
+use service_kit::{clock, trace};
+use store::inbox::InboxItem;
+
+use crate::caller::Caller;
+use crate::failure::{Failure, sound};
+use crate::gateway::{Gateway, database};
+use crate::notification::Notification;
+use crate::path_id::PathId;
+use crate::query::Query;
+use crate::status_body::status_body;
+
+/// How long an answer waits for the inbox to show a change.
+const VISIBLE_WITHIN: Duration = Duration::from_millis(1500);
+
+/// Retrieves a notification. A user who does so has seen it.
+pub(crate) async fn retrieve(
+    caller: Caller,
+    gateway: Data<Gateway>,
+    id: PathId,
+    query: Query,
+) -> Result<HttpResponse, Failure> {
+    let mut problems = Vec::new();
+    let mark_seen = query.flag("markSeen", &mut problems);
+    let mark_seen = sound(Some(mark_seen.unwrap_or(true)), problems)? && !caller.by_app;
+    let mut item = gateway.find_item(&caller, id.item()?).await?;
+    // Where the inbox does not show it in time, neither does this answer.
+    if mark_seen
+        && item.state.seen_at.is_none()
+        && gateway.change(caller.app, &item, ItemChange::Seen).await?
+    {
+        item = gateway.find_item(&caller, item.id).await?;
+    }
+    Ok(HttpResponse::Ok().json(Notification::of(&item)?))
+}
+
+/// Marks as read, and so as seen.
+pub(crate) async fn read(
+    caller: Caller,
+    gateway: Data<Gateway>,
+    id: PathId,
+) -> Result<HttpResponse, Failure> {
+    gateway
+        .change_and_show(&caller, id.item()?, ItemChange::Read)
+        .await
+}
+
+/// Marks as unread.
+pub(crate) async fn unread(
+    caller: Caller,
+    gateway: Data<Gateway>,
+    id: PathId,
+) -> Result<HttpResponse, Failure> {
+    gateway
+        .change_and_show(&caller, id.item()?, ItemChange::Unread)
+        .await
+}
+
+/// Marks as seen.
+pub(crate) async fn seen(
+    caller: Caller,
+    gateway: Data<Gateway>,
+    id: PathId,
+) -> Result<HttpResponse, Failure> {
+    gateway
+        .change_and_show(&caller, id.item()?, ItemChange::Seen)
+        .await
+}
+
+/// Marks as unseen, and so as unread.
+pub(crate) async fn unseen(
+    caller: Caller,
+    gateway: Data<Gateway>,
+    id: PathId,
+) -> Result<HttpResponse, Failure> {
+    gateway
+        .change_and_show(&caller, id.item()?, ItemChange::Unseen)
+        .await
+}
+
+/// Removes from the inbox.
+pub(crate) async fn delete(
+    caller: Caller,
+    gateway: Data<Gateway>,
+    id: PathId,
+) -> Result<HttpResponse, Failure> {
+    let item = gateway.find_item(&caller, id.item()?).await?;
+    match gateway.change(caller.app, &item, ItemChange::Deleted).await? {
+        true => Ok(status_body(StatusCode::OK, "the notification was deleted")),
+        false => Ok(not_visible_yet()),
+    }
+}
+
+impl Gateway {
+    async fn change_and_show(
+        &self,
+        caller: &Caller,
+        id: ItemId,
+        change: ItemChange,
+    ) -> Result<HttpResponse, Failure> {
+        let item = self.find_item(caller, id).await?;
+        if !self.change(caller.app, &item, change).await? {
+            return Ok(not_visible_yet());
+        }
+        let item = self.find_item(caller, id).await?;
+        Ok(HttpResponse::Ok().json(Notification::of(&item)?))
+    }
+
+    async fn find_item(&self, caller: &Caller, id: ItemId) -> Result<InboxItem, Failure> {
+        let item = database(self.store.find_item(caller.app, caller.user.as_deref(), id)).await?;
+        item.ok_or_else(|| Failure::not_found("no such notification"))
+    }
+
+    /// Makes a change durable, then waits until the inbox shows it. False: it does not show it in time.
+    async fn change(&self, app: AppId, item: &InboxItem, change: ItemChange) -> Result<bool, Failure> {
+        let partition = partition(app, item.user, self.partitions);
+        let event = Envelope {
+            id: clock::new_id(),
+            app,
+            at: clock::now(),
+            send_id: None,
+            caused_by: None,
+            trace: trace::current_traceparent(),
+            event: Event::InboxItemsChanged(ItemsChanged {
+                user: item.user,
+                items: vec![item.id],
+                change,
+            }),
+        };
+        let seq = self.append(StreamName::Inbox(partition), &event).await?;
+        Ok(self.positions.reach(partition, seq, VISIBLE_WITHIN).await)
+    }
+}
+
+fn not_visible_yet() -> HttpResponse {
+    status_body(
+        StatusCode::ACCEPTED,
+        "the change is stored and will soon be visible",
+    )
+}

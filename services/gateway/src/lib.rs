@@ -1,0 +1,83 @@
+//! The gateway: the v3 API over HTTP.
+//!
+//! A request goes through [`exchange`], is routed by [`routes`], and reaches a handler whose arguments state who may
+//! call it. Whatever it changes is durable, in the event log or in the database, before it is answered.
+
+mod acceptance;
+mod apps;
+mod body;
+mod caller;
+mod categories;
+mod connect;
+mod deliveries;
+mod deprecation;
+mod exchange;
+mod failure;
+mod gateway;
+mod handling;
+mod headers;
+mod health;
+mod idempotency;
+mod inbox;
+mod item;
+mod notification;
+mod path_id;
+mod positions;
+mod query;
+mod requests;
+mod routes;
+mod send;
+mod status_body;
+mod users;
+
+use std::net::TcpListener;
+use std::time::Duration;
+
+use actix_web::middleware::from_fn;
+use actix_web::{App, HttpServer};
+use anyhow::Context as _;
+use service_kit::Context;
+
+pub use body::MAX_BODY;
+
+use crate::gateway::Gateway;
+
+/// How long a connection may idle between two requests; longer than proxies keep theirs.
+const KEEP_ALIVE: Duration = Duration::from_secs(75);
+/// How long requests under way may take to finish once the process stops.
+const FINISHED_WITHIN_SECONDS: u64 = 20;
+
+/// Serves the API on the configured address until the process stops.
+///
+/// # Errors
+/// The address cannot be listened on.
+pub async fn run(context: Context) -> anyhow::Result<()> {
+    let address = context.config.gateway.listen;
+    let listener = TcpListener::bind(address).with_context(|| format!("cannot listen on {address}"))?;
+    serve(context, listener).await
+}
+
+/// Serves the API on a socket that already listens, until the process stops.
+///
+/// # Errors
+/// The socket cannot be served.
+pub async fn serve(context: Context, listener: TcpListener) -> anyhow::Result<()> {
+    let gateway = Gateway::start(&context)?;
+    let address = listener.local_addr()?;
+    let app = move || {
+        App::new()
+            .app_data(gateway.clone())
+            .configure(routes::routes)
+            .wrap(from_fn(exchange::exchange))
+    };
+    let server = HttpServer::new(app)
+        .keep_alive(KEEP_ALIVE)
+        .tcp_nodelay(true)
+        .shutdown_signal(context.tasks.token().clone().cancelled_owned())
+        .shutdown_timeout(FINISHED_WITHIN_SECONDS)
+        .listen(listener)?
+        .run();
+    tracing::info!(%address, "serving the API");
+    server.await?;
+    Ok(())
+}

@@ -1,0 +1,133 @@
+//! How far the inbox projection has come, so that a change is answered once a list shows it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::bail;
+use event_log::{Position, Positions as Announcements};
+use service_kit::Context;
+use store::Store;
+use tokio::sync::{Notify, watch};
+use tokio::time::{sleep, timeout};
+
+/// How often the checkpoints are read while somebody waits; announcements may be lost.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
+/// Pause before another attempt to subscribe.
+const SUBSCRIBE_INTERVAL: Duration = Duration::from_secs(1);
+
+/// The last sequence that the projection is known to have committed, by partition. Clones share it.
+#[derive(Clone)]
+pub(crate) struct Positions {
+    reached: Arc<[watch::Sender<u64>]>,
+    somebody_waits: Arc<Notify>,
+}
+
+impl Positions {
+    /// Nothing is known of any partition.
+    pub(crate) fn new(partitions: u32) -> Positions {
+        let reached = (0..partitions).map(|_| watch::Sender::new(0)).collect();
+        Positions {
+            reached,
+            somebody_waits: Arc::default(),
+        }
+    }
+
+    /// Waits until the projection has committed `seq` of a partition. False when it has not within `limit`.
+    pub(crate) async fn reach(&self, partition: u32, seq: u64, limit: Duration) -> bool {
+        let Some(reached) = self.reached.get(partition as usize) else {
+            return false;
+        };
+        let mut reached = reached.subscribe();
+        self.somebody_waits.notify_one();
+        matches!(timeout(limit, reached.wait_for(|at| *at >= seq)).await, Ok(Ok(_)))
+    }
+
+    /// Follows announcements, and the checkpoints while somebody waits, until the process stops.
+    pub(crate) async fn follow_until_stopped(self, context: Context) -> anyhow::Result<()> {
+        tokio::select! {
+            () = context.tasks.stopping() => Ok(()),
+            () = self.poll(&context.store) => bail!("polling ended"),
+            () = self.listen(&context) => bail!("listening ended"),
+        }
+    }
+
+    async fn poll(&self, store: &Store) {
+        loop {
+            if self.reached.iter().all(|reached| reached.receiver_count() == 0) {
+                self.somebody_waits.notified().await;
+            }
+            match store.inbox_positions().await {
+                Ok(positions) => positions
+                    .into_iter()
+                    .for_each(|(stream, seq)| self.note(&stream, seq)),
+                Err(error) => tracing::warn!(%error, "the inbox's checkpoints cannot be read"),
+            }
+            sleep(POLL_INTERVAL).await;
+        }
+    }
+
+    async fn listen(&self, context: &Context) {
+        loop {
+            match context.log.positions().await {
+                Ok(announcements) => self.note_all(announcements).await,
+                Err(error) => tracing::warn!(%error, "the inbox's positions cannot be followed"),
+            }
+            sleep(SUBSCRIBE_INTERVAL).await;
+        }
+    }
+
+    async fn note_all(&self, mut announcements: Announcements) {
+        while let Some(Position { stream, seq }) = announcements.next().await {
+            self.note(&stream, seq);
+        }
+    }
+
+    fn note(&self, stream: &str, seq: u64) {
+        let partition = stream
+            .strip_prefix("INBOX_")
+            .and_then(|number| number.parse::<usize>().ok());
+        let Some(reached) = partition.and_then(|partition| self.reached.get(partition)) else {
+            return;
+        };
+        reached.send_if_modified(|at| {
+            let ahead = seq > *at;
+            *at = seq.max(*at);
+            ahead
+        });
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::time::Duration;
+
+    use super::Positions;
+
+    const AT_ONCE: Duration = Duration::ZERO;
+
+    #[tokio::test]
+    async fn a_partition_is_reached_by_its_own_stream_alone_and_never_goes_back() {
+        let positions = Positions::new(2);
+        positions.note("INBOX_1", 7);
+        positions.note("INBOX_1", 3);
+        positions.note("INBOX_2", 9);
+        positions.note("OUTCOME", 9);
+        assert!(positions.reach(1, 7, AT_ONCE).await);
+        assert!(!positions.reach(1, 8, AT_ONCE).await);
+        assert!(!positions.reach(0, 1, AT_ONCE).await);
+        assert!(!positions.reach(2, 1, AT_ONCE).await);
+    }
+
+    #[tokio::test]
+    async fn whoever_waits_learns_of_progress() {
+        let positions = Positions::new(1);
+        let waiting = tokio::spawn({
+            let positions = positions.clone();
+            async move { positions.reach(0, 2, Duration::from_secs(10)).await }
+        });
+        positions.note("INBOX_0", 1);
+        positions.note("INBOX_0", 2);
+        assert!(waiting.await.unwrap());
+    }
+}

@@ -1,0 +1,126 @@
+//! The query string, read parameter by parameter.
+
+use std::borrow::Cow;
+use std::future::{Ready, ready};
+use std::ops::RangeInclusive;
+
+use actix_web::dev::Payload;
+use actix_web::{FromRequest, HttpRequest};
+use domain::Problem;
+use percent_encoding::percent_decode_str;
+
+use crate::failure::Failure;
+
+/// A query string. Nothing is checked before it is asked for; unknown parameters are ignored.
+pub(crate) struct Query {
+    request: HttpRequest,
+}
+
+impl FromRequest for Query {
+    type Error = Failure;
+    type Future = Ready<Result<Query, Failure>>;
+
+    fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
+        ready(Ok(Query::of(request)))
+    }
+}
+
+impl Query {
+    /// The query of a request.
+    pub(crate) fn of(request: &HttpRequest) -> Query {
+        Query {
+            request: request.clone(),
+        }
+    }
+
+    /// A text; None where it is missing or empty.
+    pub(crate) fn text(&self, name: &str, problems: &mut Vec<Problem>) -> Option<String> {
+        self.value(name, problems).filter(|text| !text.is_empty())
+    }
+
+    /// A whole number within `range`.
+    pub(crate) fn number(
+        &self,
+        name: &str,
+        range: RangeInclusive<i64>,
+        problems: &mut Vec<Problem>,
+    ) -> Option<i64> {
+        let text = self.value(name, problems)?;
+        let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        let number = digits
+            .then(|| text.parse().ok())
+            .flatten()
+            .filter(|number| range.contains(number));
+        if number.is_none() {
+            let (least, most) = range.into_inner();
+            let message = format!("{name} must be a whole number from {least} to {most}");
+            problems.push(Problem::new(name, "invalid_number", message));
+        }
+        number
+    }
+
+    /// `true` or `false`.
+    pub(crate) fn flag(&self, name: &str, problems: &mut Vec<Problem>) -> Option<bool> {
+        self.one_of(name, &[("true", true), ("false", false)], problems)
+    }
+
+    /// One of a set of names.
+    pub(crate) fn one_of<T: Copy>(
+        &self,
+        name: &str,
+        values: &[(&str, T)],
+        problems: &mut Vec<Problem>,
+    ) -> Option<T> {
+        let text = self.text(name, problems)?;
+        let found = values.iter().find(|(value, _)| *value == text);
+        if found.is_none() {
+            let names: Vec<_> = values.iter().map(|(value, _)| *value).collect();
+            let message = format!("{name} must be one of {}", names.join(", "));
+            problems.push(Problem::new(name, "unknown_value", message));
+        }
+        found.map(|(_, value)| *value)
+    }
+
+    /// The decoded value. A parameter that is sent twice, or that holds no text, is a problem.
+    fn value(&self, name: &str, problems: &mut Vec<Problem>) -> Option<String> {
+        let pairs = self
+            .request
+            .query_string()
+            .split('&')
+            .map(|pair| pair.split_once('=').unwrap_or((pair, "")));
+        let mut values = pairs
+            .filter(|(key, _)| decode(key).is_some_and(|key| key == name))
+            .map(|(_, value)| value);
+        let value = decode(values.next()?);
+        let problem = if values.next().is_some() {
+            Problem::new(
+                name,
+                "repeated",
+                format!("{name} must not be sent more than once"),
+            )
+        } else if value.as_deref().is_none_or(|value| value.contains('\0')) {
+            Problem::new(
+                name,
+                "invalid_character",
+                format!("{name} must be UTF-8 without U+0000"),
+            )
+        } else {
+            return value.map(Cow::into_owned);
+        };
+        problems.push(problem);
+        None
+    }
+}
+
+fn decode(text: &str) -> Option<Cow<'_, str>> {
+    match text.contains('+') {
+        false => percent_decode_str(text).decode_utf8().ok(),
+        true => {
+            let spaced = text.replace('+', " ");
+            percent_decode_str(&spaced)
+                .decode_utf8()
+                .ok()
+                .map(|text| Cow::Owned(text.into_owned()))
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! Which call goes where.
+
+use actix_web::http::Method;
+use actix_web::web::{self, ServiceConfig};
+use actix_web::{FromRequest, Handler, Resource, Responder, Route};
+
+use crate::failure::Failure;
+use crate::{categories, connect, deliveries, health, inbox, item, requests, send, users};
+
+/// Every call of the interface.
+pub(crate) fn routes(server: &mut ServiceConfig) {
+    server
+        .service(resource(
+            "/v3/notifications",
+            [get(inbox::list), post(send::send)],
+        ))
+        .service(resource(
+            "/v3/notifications/categories",
+            [post(categories::create)],
+        ))
+        .service(resource(
+            "/v3/notifications/{id}",
+            [get(item::retrieve), delete(item::delete)],
+        ))
+        .service(resource(
+            "/v3/notifications/{id}/click",
+            [post(item::read), patch(item::read)],
+        ))
+        .service(resource(
+            "/v3/notifications/{id}/reads",
+            [put(item::read), post(item::read), delete(item::unread)],
+        ))
+        .service(resource(
+            "/v3/notifications/{id}/views",
+            [put(item::seen), post(item::seen), delete(item::unseen)],
+        ))
+        .service(resource(
+            "/v3/categories",
+            [get(categories::list), post(categories::create)],
+        ))
+        .service(resource("/v3/users", [post(users::create)]))
+        .service(resource("/v3/users/{id}", [put(users::merge)]))
+        .service(resource("/v3/sdk/connect", [post(connect::connect)]))
+        .service(resource("/v3/requests/{id}", [get(requests::retrieve)]))
+        .service(resource("/v3/requests/{id}/deliveries", [get(deliveries::list)]))
+        .service(resource("/healthz", [get(health::alive)]))
+        .service(resource("/readyz", [get(health::ready)]))
+        .default_service(web::to(no_such_route));
+}
+
+/// A path, with or without a slash at its end, and its calls. Any other method is a 405.
+fn resource<const CALLS: usize>(path: &str, calls: [(Method, Route); CALLS]) -> Resource {
+    let allow = calls.each_ref().map(|(method, _)| method.as_str()).join(", ");
+    let mut resource = web::resource([path.to_owned(), format!("{path}/")]);
+    for (_, route) in calls {
+        resource = resource.route(route);
+    }
+    resource.default_service(web::to(move || {
+        let allow = allow.clone();
+        async move { Err::<String, _>(Failure::Method(allow)) }
+    }))
+}
+
+macro_rules! methods {
+    ($($name:ident = $method:ident),+) => { $(
+        fn $name<H, Arguments>(handler: H) -> (Method, Route)
+        where
+            H: Handler<Arguments>,
+            Arguments: FromRequest + 'static,
+            H::Output: Responder + 'static,
+        {
+            (Method::$method, web::$name().to(handler))
+        }
+    )+ };
+}
+
+methods!(get = GET, post = POST, put = PUT, patch = PATCH, delete = DELETE);
+
+async fn no_such_route() -> Result<String, Failure> {
+    Err(Failure::not_found("no such route"))
+}

@@ -1,0 +1,84 @@
+//! `POST /v3/notifications`: sending.
+
+use actix_web::http::StatusCode;
+use actix_web::web::Data;
+use actix_web::{HttpRequest, HttpResponse};
+use domain::Problem;
+use domain::request::{SendRules, parse_send};
+use serde::Serialize;
+use service_kit::clock;
+
+use crate::acceptance::Submission;
+use crate::body::Body;
+use crate::caller::AppCaller;
+use crate::deprecation;
+use crate::failure::{Failure, sound};
+use crate::gateway::Gateway;
+use crate::handling::Handling;
+use crate::idempotency::{Idempotency, digest, header_key};
+use crate::query::Query;
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Receipt {
+    request_id: domain::SendId,
+}
+
+/// Accepts a send.
+pub(crate) async fn send(
+    caller: AppCaller,
+    gateway: Data<Gateway>,
+    request: HttpRequest,
+    handling: Handling,
+    query: Query,
+    body: Body,
+) -> Result<HttpResponse, Failure> {
+    let body = body.json().await?;
+    let mut problems = Vec::new();
+    refuse_dry_run(&query, &mut problems);
+    let header_key = header_key(&request, &mut problems);
+    let has_key = header_key.is_some() || body.get("idempotencyKey").is_some();
+    let body_hash = has_key.then(|| digest(&body));
+
+    let rules = SendRules {
+        now: clock::now(),
+        strict: handling.strict,
+    };
+    let parsed = parse_send(body, rules)
+        .map_err(|found| problems.extend(found))
+        .ok();
+    let body_key = parsed.as_ref().and_then(|parsed| parsed.idempotency_key.as_ref());
+    if header_key.is_some() && body_key.is_some() && header_key.as_ref() != body_key {
+        let message = "idempotencyKey and the header Idempotency-Key must be the same";
+        problems.push(Problem::new("idempotencyKey", "conflict", message));
+    }
+    let parsed = sound(parsed, problems)?;
+
+    let key = header_key.or(parsed.idempotency_key);
+    let idempotency = key
+        .zip(body_hash)
+        .map(|(key, body_hash)| Idempotency { key, body_hash });
+    let submission = Submission {
+        app: caller.app,
+        send: parsed.send,
+        reject_unknown: parsed.reject_unknown,
+        idempotency,
+    };
+    let request_id = gateway.accept(submission).await?;
+    let mut response = HttpResponse::build(StatusCode::ACCEPTED);
+    if parsed.deprecated {
+        response.insert_header(deprecation::header());
+    }
+    Ok(response.json(Receipt { request_id }))
+}
+
+/// Whoever asks for a plan must never have it sent instead.
+fn refuse_dry_run(query: &Query, problems: &mut Vec<Problem>) {
+    if query.flag("dryRun", problems) == Some(true) {
+        problems.push(Problem::new(
+            "dryRun",
+            "not_available",
+            "dryRun is not available yet",
+        ));
+    }
+}

@@ -1,0 +1,20 @@
+//! The body of answers that have nothing to show.
+
+use actix_web::HttpResponse;
+use actix_web::http::StatusCode;
+use serde::Serialize;
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct StatusBody {
+    status_code: u16,
+    message: &'static str,
+}
+
+/// `{statusCode, message}`
+pub(crate) fn status_body(status: StatusCode, message: &'static str) -> HttpResponse {
+    HttpResponse::build(status).json(StatusBody {
+        status_code: status.as_u16(),
+        message,
+    })
+}
