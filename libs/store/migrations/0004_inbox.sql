@@ -19,6 +19,8 @@ CREATE TABLE inbox_item (
     UNIQUE (app_id, user_number, send_id)
 );
 CREATE INDEX inbox_item_list ON inbox_item (app_id, user_number, created_at DESC, id DESC) WHERE deleted_at IS NULL;
+-- With an app's credentials an item is named by its id alone.
+CREATE INDEX inbox_item_id ON inbox_item (app_id, id);
 CREATE INDEX inbox_item_send ON inbox_item (app_id, send_id);
 
 CREATE TABLE inbox_counter (

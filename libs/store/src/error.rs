@@ -24,4 +24,27 @@ impl Error {
         let Error::Database(sqlx::Error::Database(error)) = self else { return false };
         error.code().is_some_and(|code| code.starts_with("22") || code.starts_with("23"))
     }
+
+    /// Whether the database could not be reached or could not do it now, so that repeating can help.
+    #[must_use]
+    pub fn is_unavailable(&self) -> bool {
+        match self {
+            Error::Batch(_) => true,
+            Error::Migration(_) | Error::Unreadable(_) => false,
+            // Connection, transaction and lock failures, too few resources, shutting down, read only.
+            Error::Database(sqlx::Error::Database(error)) => error.code().is_some_and(|code| {
+                ["08", "25", "40", "53", "55", "57", "58"].iter().any(|class| code.starts_with(class))
+            }),
+            Error::Database(error) => matches!(
+                error,
+                sqlx::Error::Io(_)
+                    | sqlx::Error::Tls(_)
+                    | sqlx::Error::Protocol(_)
+                    | sqlx::Error::PoolTimedOut
+                    | sqlx::Error::PoolClosed
+                    | sqlx::Error::WorkerCrashed
+                    | sqlx::Error::BeginFailed
+            ),
+        }
+    }
 }

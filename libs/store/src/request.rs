@@ -1,0 +1,293 @@
+//! What became of a request: its (recipient, channel) pairs, decided, under way and done.
+
+use std::collections::{BTreeMap, HashMap};
+
+use chrono::{DateTime, Utc};
+use domain::{AppId, Channel, DeliveryId, Reason, SendId, Status, Timestamp};
+use sqlx::Row;
+use sqlx::postgres::PgRow;
+use uuid::Uuid;
+
+use crate::{Error, Store};
+
+/// Every (recipient, channel) of a send from a recipient on, with its status, as `$rest` of the statement goes on.
+///
+/// Parameters: app, send, reasons of planning that mean `failed`, index of the first recipient.
+macro_rules! with_pairs {
+    ($rest:literal) => {
+        concat!(
+            "WITH planned AS (
+                 SELECT recipient_index, identifier, user_number, in_app, skips FROM planned_recipient
+                 WHERE app_id = $1 AND send_id = $2 AND recipient_index >= $4
+             ), pair AS (
+                 SELECT p.recipient_index, p.identifier, 'inApp' AS channel,
+                        CASE WHEN i.id IS NULL THEN 'queued' ELSE 'delivered' END AS status, NULL AS reason,
+                        NULL::uuid AS id, NULL AS target, NULL AS provider
+                 FROM planned p
+                 LEFT JOIN inbox_item i ON i.app_id = $1 AND i.send_id = $2 AND i.user_number = p.user_number
+                 WHERE p.in_app
+                 UNION ALL
+                 SELECT p.recipient_index, p.identifier, split_part(skip, ':', 1),
+                        CASE WHEN split_part(skip, ':', 2) = ANY($3) THEN 'failed' ELSE 'skipped' END,
+                        split_part(skip, ':', 2), NULL, NULL, NULL
+                 FROM planned p CROSS JOIN unnest(p.skips) AS skip
+                 UNION ALL
+                 SELECT p.recipient_index, p.identifier, d.channel, d.status, d.reason, d.id, d.target, d.provider
+                 FROM delivery d JOIN planned p USING (recipient_index)
+                 WHERE d.app_id = $1 AND d.send_id = $2
+             ) ",
+            $rest
+        )
+    };
+}
+
+/// A request as a whole.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// When it was accepted.
+    pub accepted_at: Timestamp,
+    /// Before which nothing goes out, where it was scheduled.
+    pub send_at: Option<Timestamp>,
+    /// How many recipients it named.
+    pub recipients: i32,
+    /// How many of them are planned.
+    pub planned: i64,
+    /// Whether it was cancelled.
+    pub cancelled: bool,
+    /// How many (recipient, channel) pairs there are by channel and status.
+    pub counts: BTreeMap<Channel, BTreeMap<Status, i64>>,
+}
+
+/// Which pairs of a request to list. `None` leaves a property out of account.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DeliveryFilter<'a> {
+    /// Identifier of the recipient.
+    pub recipient: Option<&'a str>,
+    /// The channel.
+    pub channel: Option<Channel>,
+    /// The status.
+    pub status: Option<Status>,
+}
+
+/// A place in the order in which a request's pairs are listed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeliveryPosition {
+    /// Index of the recipient in the request.
+    pub recipient_index: i32,
+    /// The channel.
+    pub channel: Channel,
+    /// The delivery; nil where there is none.
+    pub id: Uuid,
+}
+
+/// A (recipient, channel) of a request: a delivery, an inbox item, or a skip.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeliveryState {
+    /// Its place in the list.
+    pub position: DeliveryPosition,
+    /// Identifier of the recipient.
+    pub recipient: String,
+    /// The delivery, where there is an external one.
+    pub id: Option<DeliveryId>,
+    /// The address, token or subscription of that.
+    pub target: Option<String>,
+    /// The provider that took or refused it last.
+    pub provider: Option<String>,
+    /// What became of it so far.
+    pub status: Status,
+    /// Why, where it did not go out.
+    pub reason: Option<Reason>,
+    /// Calls of a provider, from the first.
+    pub attempts: Vec<Attempt>,
+}
+
+/// A call of a provider.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Attempt {
+    /// From 1.
+    pub number: i32,
+    /// When the call began.
+    pub started_at: Timestamp,
+    /// When its outcome was known.
+    pub ended_at: Timestamp,
+    /// Class of the answer.
+    pub outcome: String,
+    /// The provider's code.
+    pub provider_code: String,
+    /// The provider's words.
+    pub provider_message: String,
+    /// The provider's id of the message, where it took it.
+    pub provider_id: Option<String>,
+}
+
+impl Store {
+    /// A request, as soon as the first of it is planned or it is scheduled.
+    ///
+    /// # Errors
+    /// The database failed.
+    pub async fn find_request(&self, app: AppId, send: SendId) -> Result<Option<Request>, Error> {
+        let row = sqlx::query(
+            "SELECT accepted_at, send_at, recipients, cancelled_at IS NOT NULL AS cancelled,
+                    (SELECT count(*) FROM planned_recipient WHERE app_id = $1 AND send_id = $2) AS planned
+             FROM request WHERE app_id = $1 AND send_id = $2",
+        )
+        .bind(app.0)
+        .bind(send.0)
+        .fetch_optional(&self.pool)
+        .await?;
+        let Some(row) = row else { return Ok(None) };
+        Ok(Some(Request {
+            accepted_at: row.try_get::<DateTime<Utc>, _>("accepted_at")?.into(),
+            send_at: row
+                .try_get::<Option<DateTime<Utc>>, _>("send_at")?
+                .map(Into::into),
+            recipients: row.try_get("recipients")?,
+            planned: row.try_get("planned")?,
+            cancelled: row.try_get("cancelled")?,
+            counts: self.count_deliveries(app, send).await?,
+        }))
+    }
+
+    async fn count_deliveries(
+        &self,
+        app: AppId,
+        send: SendId,
+    ) -> Result<BTreeMap<Channel, BTreeMap<Status, i64>>, Error> {
+        let rows: Vec<(String, String, i64)> = sqlx::query_as(with_pairs!(
+            "SELECT channel, status, count(*) FROM pair GROUP BY channel, status"
+        ))
+        .bind(app.0)
+        .bind(send.0)
+        .bind(failing_reasons())
+        .bind(0_i32)
+        .fetch_all(&self.pool)
+        .await?;
+        let mut counts: BTreeMap<Channel, BTreeMap<Status, i64>> = BTreeMap::new();
+        for (channel, status, count) in rows {
+            *counts
+                .entry(parse(&channel)?)
+                .or_default()
+                .entry(parse(&status)?)
+                .or_default() += count;
+        }
+        Ok(counts)
+    }
+
+    /// Whether there is a request; what [`Store::find_request`] finds, without counting.
+    ///
+    /// # Errors
+    /// The database failed.
+    pub async fn request_exists(&self, app: AppId, send: SendId) -> Result<bool, Error> {
+        let exists =
+            sqlx::query_scalar("SELECT EXISTS (SELECT FROM request WHERE app_id = $1 AND send_id = $2)")
+                .bind(app.0)
+                .bind(send.0)
+                .fetch_one(&self.pool)
+                .await?;
+        Ok(exists)
+    }
+
+    /// At most `limit` (recipient, channel) pairs of a request, by recipient and channel, beginning after a position.
+    ///
+    /// # Errors
+    /// The database failed.
+    pub async fn list_deliveries(
+        &self,
+        app: AppId,
+        send: SendId,
+        filter: DeliveryFilter<'_>,
+        after: Option<DeliveryPosition>,
+        limit: i64,
+    ) -> Result<Vec<DeliveryState>, Error> {
+        let rows = sqlx::query(with_pairs!(
+            "SELECT recipient_index, identifier, channel, status, reason, id, target, provider FROM pair
+             WHERE ($5::text IS NULL OR identifier = $5) AND ($6::text IS NULL OR channel = $6)
+               AND ($7::text IS NULL OR status = $7)
+               AND (recipient_index, channel, coalesce(id, '00000000-0000-0000-0000-000000000000')) > ($4, $8, $9)
+             ORDER BY recipient_index, channel, id NULLS FIRST LIMIT $10"
+        ))
+        .bind(app.0)
+        .bind(send.0)
+        .bind(failing_reasons())
+        .bind(after.map_or(0, |after| after.recipient_index))
+        .bind(filter.recipient)
+        .bind(filter.channel.map(Channel::as_str))
+        .bind(filter.status.map(Status::as_str))
+        .bind(after.map_or("", |after| after.channel.as_str()))
+        .bind(after.map_or(Uuid::nil(), |after| after.id))
+        .bind(limit)
+        .fetch_all(&self.pool)
+        .await?;
+        let mut deliveries: Vec<_> = rows.iter().map(read_delivery).collect::<Result<_, _>>()?;
+        self.add_attempts(app, &mut deliveries).await?;
+        Ok(deliveries)
+    }
+
+    async fn add_attempts(&self, app: AppId, deliveries: &mut [DeliveryState]) -> Result<(), Error> {
+        let mut by_id: HashMap<Uuid, &mut Vec<Attempt>> = deliveries
+            .iter_mut()
+            .filter_map(|delivery| Some((delivery.id?.0, &mut delivery.attempts)))
+            .collect();
+        if by_id.is_empty() {
+            return Ok(());
+        }
+        let ids: Vec<Uuid> = by_id.keys().copied().collect();
+        let rows = sqlx::query(
+            "SELECT delivery_id, number, started_at, ended_at, outcome, provider_code, provider_message, provider_id
+             FROM attempt WHERE app_id = $1 AND delivery_id = ANY($2) ORDER BY delivery_id, number",
+        )
+        .bind(app.0)
+        .bind(ids)
+        .fetch_all(&self.pool)
+        .await?;
+        for row in rows {
+            if let Some(attempts) = by_id.get_mut(&row.try_get::<Uuid, _>("delivery_id")?) {
+                attempts.push(read_attempt(&row)?);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn failing_reasons() -> Vec<&'static str> {
+    let failing = Reason::ALL
+        .iter()
+        .filter(|reason| reason.planned_status() == Status::Failed);
+    failing.map(|reason| reason.as_str()).collect()
+}
+
+fn read_delivery(row: &PgRow) -> Result<DeliveryState, Error> {
+    let id: Option<Uuid> = row.try_get("id")?;
+    let reason: Option<&str> = row.try_get("reason")?;
+    Ok(DeliveryState {
+        position: DeliveryPosition {
+            recipient_index: row.try_get("recipient_index")?,
+            channel: parse(row.try_get("channel")?)?,
+            id: id.unwrap_or_default(),
+        },
+        recipient: row.try_get("identifier")?,
+        id: id.map(DeliveryId),
+        target: row.try_get("target")?,
+        provider: row.try_get("provider")?,
+        status: parse(row.try_get("status")?)?,
+        reason: reason.map(parse).transpose()?,
+        attempts: Vec::new(),
+    })
+}
+
+fn read_attempt(row: &PgRow) -> Result<Attempt, sqlx::Error> {
+    Ok(Attempt {
+        number: row.try_get("number")?,
+        started_at: row.try_get::<DateTime<Utc>, _>("started_at")?.into(),
+        ended_at: row.try_get::<DateTime<Utc>, _>("ended_at")?.into(),
+        outcome: row.try_get("outcome")?,
+        provider_code: row.try_get("provider_code")?,
+        provider_message: row.try_get("provider_message")?,
+        provider_id: row.try_get("provider_id")?,
+    })
+}
+
+fn parse<T: std::str::FromStr<Err: std::fmt::Display>>(text: &str) -> Result<T, Error> {
+    text.parse()
+        .map_err(|error| Error::Unreadable(format!("{error}")))
+}
