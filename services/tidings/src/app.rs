@@ -1,0 +1,262 @@
+//! `tidings app`: apps and their credentials.
+
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use clap::Subcommand;
+use domain::AppId;
+use domain::fields::check_identifier;
+use secrecy::{ExposeSecret, SecretString};
+use serde_json::json;
+use service_kit::MasterKey;
+use service_kit::secrets::{random_token, sha256};
+use store::Store;
+use store::app::{App, NewApp, NewSecret};
+
+use crate::control_plane::{Installation, actor, app_secret_context};
+use crate::refused::Refused;
+use crate::table;
+
+const LONGEST_GRACE: Duration = Duration::from_secs(90 * 24 * 3600);
+
+/// Create apps, list them, renew their secrets.
+#[derive(Debug, Subcommand)]
+#[command(after_help = "Example:
+  tidings app create shop")]
+pub(crate) enum Command {
+    Create(CreateArguments),
+    List(ListArguments),
+    RotateSecret(RotateArguments),
+}
+
+/// Create an app, and print its API key and its API secret, which is not shown again.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  tidings app create shop
+  tidings app create shop-test --development --json")]
+pub(crate) struct CreateArguments {
+    /// Name of the app, unique in the installation
+    name: String,
+    /// Apply the relaxations for development: a public API key alone may write addresses of profiles
+    #[arg(long)]
+    development: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    installation: Installation,
+}
+
+/// List the apps.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:
+  tidings app list")]
+pub(crate) struct ListArguments {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    installation: Installation,
+}
+
+/// Give an app a new API secret, and print it once. The previous one stays valid for a while; older ones end now.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  tidings app rotate-secret shop
+  tidings app rotate-secret shop --grace 10m")]
+pub(crate) struct RotateArguments {
+    /// Name or id of the app
+    app: String,
+    /// How long the previous secret stays valid, at most 90 days
+    #[arg(long, value_name = "TIME", default_value = "24h", value_parser = parse_grace)]
+    grace: Duration,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    installation: Installation,
+}
+
+fn parse_grace(text: &str) -> Result<Duration, String> {
+    let time = humantime::parse_duration(text).map_err(|error| error.to_string())?;
+    if time > LONGEST_GRACE {
+        return Err("at most 90 days".to_owned());
+    }
+    Ok(time)
+}
+
+pub(crate) async fn run(command: Command) -> anyhow::Result<String> {
+    match command {
+        Command::Create(arguments) => create(&arguments).await,
+        Command::List(arguments) => list(&arguments).await,
+        Command::RotateSecret(arguments) => rotate(&arguments).await,
+    }
+}
+
+/// An app that was just created, with the one copy of its secret.
+pub(crate) struct Created {
+    /// The app.
+    pub(crate) id: AppId,
+    /// The public half of its credentials.
+    pub(crate) api_key: String,
+    /// The other half.
+    pub(crate) api_secret: SecretString,
+}
+
+/// Creates an app with fresh credentials. None: the name is taken.
+pub(crate) async fn create_with_credentials(
+    store: &Store,
+    master_key: &MasterKey,
+    name: &str,
+    development: bool,
+) -> anyhow::Result<Option<Created>> {
+    let api_key = random_token("ak_", 16)?;
+    let app = NewApp {
+        name,
+        api_key: &api_key,
+        development,
+    };
+    let Some(draft) = store.create_app(app, &actor()).await? else {
+        return Ok(None);
+    };
+    let api_secret = SecretString::from(random_token("as_", 32)?);
+    let secret = api_secret.expose_secret().as_bytes();
+    let sealed = master_key.seal(&app_secret_context(draft.id()), secret)?;
+    let id = draft
+        .commit(NewSecret {
+            digest: &sha256(secret),
+            sealed: &sealed,
+        })
+        .await?;
+    Ok(Some(Created {
+        id,
+        api_key,
+        api_secret,
+    }))
+}
+
+/// Gives an existing app a new secret, and returns it.
+pub(crate) async fn renew_secret(
+    store: &Store,
+    master_key: &MasterKey,
+    app: AppId,
+    grace: Duration,
+) -> anyhow::Result<SecretString> {
+    let api_secret = SecretString::from(random_token("as_", 32)?);
+    let secret = api_secret.expose_secret().as_bytes();
+    let sealed = master_key.seal(&app_secret_context(app), secret)?;
+    let new = NewSecret {
+        digest: &sha256(secret),
+        sealed: &sealed,
+    };
+    let rotated = store.rotate_secret(app, new, grace, &actor()).await?;
+    rotated
+        .then_some(api_secret)
+        .context("the app has been deleted meanwhile")
+}
+
+async fn create(arguments: &CreateArguments) -> anyhow::Result<String> {
+    let mut problems = Vec::new();
+    if check_identifier("the app's name", arguments.name.clone(), &mut problems).is_none() {
+        let messages: Vec<String> = problems.into_iter().map(|problem| problem.message).collect();
+        return Err(Refused(messages.join("; ")).into());
+    }
+    let control_plane = arguments.installation.open().await?;
+    let master_key = control_plane.master_key()?;
+    let name = &arguments.name;
+    let created =
+        create_with_credentials(&control_plane.store, &master_key, name, arguments.development).await?;
+    let Some(Created {
+        id,
+        api_key,
+        api_secret,
+    }) = created
+    else {
+        bail!(
+            "there is an app named {name:?} already; choose another name, or renew its secret with \
+               `tidings app rotate-secret`"
+        );
+    };
+    let api_secret = api_secret.expose_secret();
+    Ok(if arguments.json {
+        let development = arguments.development;
+        let id = id.to_string();
+        let app = json!({"id": id, "name": name, "apiKey": api_key, "apiSecret": api_secret, "development": development});
+        format!("{app}\n")
+    } else {
+        format!(
+            "Created app {name} with id {id}.\n\n  API key     {api_key}\n  API secret  {api_secret}\n\n\
+             Keep the secret: it is not shown again.\n"
+        )
+    })
+}
+
+async fn list(arguments: &ListArguments) -> anyhow::Result<String> {
+    let apps = arguments.installation.open().await?.store.list_apps().await?;
+    if arguments.json {
+        let apps: Vec<_> = apps.iter().map(as_json).collect();
+        return Ok(format!("{}\n", serde_json::Value::from(apps)));
+    }
+    let rows: Vec<_> = apps
+        .iter()
+        .map(|app| {
+            let state = match (app.disabled, app.development) {
+                (true, _) => "disabled",
+                (false, true) => "development",
+                (false, false) => "live",
+            };
+            let secrets = app.secrets.len().to_string();
+            [
+                app.id.to_string(),
+                app.name.clone(),
+                app.api_key.clone(),
+                state.to_owned(),
+                secrets,
+                app.created_at.to_string(),
+            ]
+        })
+        .collect();
+    Ok(table::render(
+        ["ID", "NAME", "API KEY", "STATE", "SECRETS", "CREATED"],
+        &rows,
+    ))
+}
+
+fn as_json(app: &App) -> serde_json::Value {
+    let secrets: Vec<_> = app
+        .secrets
+        .iter()
+        .map(|secret| json!({"expiresAt": secret.expires_at}))
+        .collect();
+    json!({
+        "id": app.id.to_string(),
+        "name": app.name,
+        "apiKey": app.api_key,
+        "disabled": app.disabled,
+        "development": app.development,
+        "createdAt": app.created_at,
+        "secrets": secrets,
+    })
+}
+
+async fn rotate(arguments: &RotateArguments) -> anyhow::Result<String> {
+    let control_plane = arguments.installation.open().await?;
+    let app = control_plane.app(&arguments.app).await?;
+    let master_key = control_plane.master_key()?;
+    let secret = renew_secret(&control_plane.store, &master_key, app.id, arguments.grace).await?;
+    let secret = secret.expose_secret();
+    Ok(if arguments.json {
+        let id = app.id.to_string();
+        let app = json!({"id": id, "name": app.name, "apiKey": app.api_key, "apiSecret": secret});
+        format!("{app}\n")
+    } else {
+        format!(
+            "Renewed the secret of app {} with id {}.\n\n  API key     {}\n  API secret  {secret}\n\n\
+             Keep the secret: it is not shown again. The previous one stays valid for {}.\n",
+            app.name,
+            app.id,
+            app.api_key,
+            humantime::format_duration(arguments.grace),
+        )
+    })
+}

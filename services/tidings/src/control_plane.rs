@@ -1,0 +1,124 @@
+//! Access to apps, providers and templates: the database and the master key, and nothing else.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::Context;
+use domain::AppId;
+use service_kit::{Config, MasterKey, connections};
+use store::Store;
+use store::app::App;
+
+use crate::dev_file::DevFile;
+use crate::refused::Refused;
+use crate::up::data_directory;
+
+/// A command at a terminal has no patience for servers that may come up later.
+const CONNECTED_WITHIN: Duration = Duration::from_secs(5);
+
+/// Which installation a command is for.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Installation {
+    /// Configuration file (TOML); without it, the one that TIDINGS_CONFIG names, if any
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Use what `tidings up` runs on this data directory [default: .tidings, where nothing else is configured]
+    #[arg(long, value_name = "DIR", conflicts_with = "config")]
+    data_dir: Option<PathBuf>,
+}
+
+impl Installation {
+    /// What the arguments, the environment and a running `tidings up` add up to, and whether that one is meant.
+    pub(crate) fn configuration(&self) -> anyhow::Result<(Config, bool)> {
+        let mut config = Config::load(self.config.as_deref())?;
+        let default = Path::new(data_directory::DEFAULT);
+        let running = match &self.data_dir {
+            Some(directory) => {
+                let running = DevFile::read(directory)?.with_context(|| {
+                    format!(
+                        "nothing runs on {0}: start it with `tidings up --data-dir {0}`",
+                        directory.display()
+                    )
+                })?;
+                Some((directory.as_path(), running))
+            }
+            None if config.database.url.is_none() => {
+                let running = DevFile::read(default)?.ok_or_else(|| {
+                    Refused(
+                        "no database is configured: set DATABASE_URL or `[database] url` in the configuration \
+                         file, or start one with `tidings up` here"
+                            .to_owned(),
+                    )
+                })?;
+                Some((default, running))
+            }
+            None => None,
+        };
+        if let Some((directory, running)) = &running {
+            config.database.url = Some(running.database_url.parse()?);
+            config.nats.url = Some(running.nats_url.parse()?);
+            config.security.master_key_file = Some(data_directory::master_key_file(directory));
+        }
+        Ok((config, running.is_some()))
+    }
+
+    /// Connects to the database alone.
+    pub(crate) async fn open(&self) -> anyhow::Result<ControlPlane> {
+        let (config, running) = self.configuration()?;
+        let store = connections::store(&config, CONNECTED_WITHIN)
+            .await
+            .with_context(|| {
+                if running {
+                    "`tidings up` has ended without removing its dev.json; start it again"
+                } else {
+                    "check the configured database"
+                }
+            })?;
+        Ok(ControlPlane {
+            store,
+            key_file: config.security.master_key_file,
+        })
+    }
+}
+
+/// What operators change.
+pub(crate) struct ControlPlane {
+    /// The database.
+    pub(crate) store: Store,
+    key_file: Option<PathBuf>,
+}
+
+impl ControlPlane {
+    /// The app that an operator named, by name or id.
+    pub(crate) async fn app(&self, name_or_id: &str) -> anyhow::Result<App> {
+        let app = self.store.app_by_name_or_id(name_or_id).await?;
+        app.with_context(|| {
+            format!("there is no app {name_or_id:?}; `tidings app list` shows those there are")
+        })
+    }
+
+    /// The key that secrets are sealed with.
+    pub(crate) fn master_key(&self) -> anyhow::Result<MasterKey> {
+        let file = self.key_file.as_deref().ok_or_else(|| {
+            Refused(
+                "no master key is configured: set `[security] master_key_file` in the configuration file or \
+                 TIDINGS_SECURITY__MASTER_KEY_FILE to the file that the services use"
+                    .to_owned(),
+            )
+        })?;
+        Ok(MasterKey::load(file)?)
+    }
+}
+
+/// The context in which an app's secrets are sealed.
+pub(crate) fn app_secret_context(app: AppId) -> String {
+    format!("app-secret:{app}")
+}
+
+/// Who is at the keyboard, for the audit log.
+pub(crate) fn actor() -> String {
+    let user = ["USER", "LOGNAME"]
+        .iter()
+        .find_map(|name| std::env::var(name).ok());
+    format!("cli:{}", user.as_deref().unwrap_or("unknown"))
+}

@@ -1,0 +1,59 @@
+//! `dev.json`: how other programs find the Tidings that runs on a data directory.
+
+use std::io::ErrorKind;
+use std::path::Path;
+
+use anyhow::Context;
+use serde::{Deserialize, Serialize};
+
+use crate::private_file;
+
+const NAME: &str = "dev.json";
+
+/// Addresses and credentials of a running `tidings up`. The file exists while it is ready, and no longer.
+#[derive(Clone, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct DevFile {
+    /// Origin of the API, without `/v3` and without a trailing slash.
+    pub(crate) api: String,
+    /// URL of the metrics.
+    pub(crate) metrics: String,
+    /// Base of the outbox.
+    pub(crate) outbox: String,
+    /// The demo app.
+    pub(crate) app_id: String,
+    /// The demo app's API key.
+    pub(crate) api_key: String,
+    /// The demo app's API secret.
+    pub(crate) api_secret: String,
+    /// `postgres://…`, with its password.
+    pub(crate) database_url: String,
+    /// `nats://…`
+    pub(crate) nats_url: String,
+}
+
+impl DevFile {
+    /// Puts the file into `directory`, all at once.
+    pub(crate) fn write(&self, directory: &Path) -> anyhow::Result<()> {
+        private_file::write(&directory.join(NAME), &serde_json::to_string_pretty(self)?)
+    }
+
+    /// The file in `directory`, or None where nothing runs.
+    pub(crate) fn read(directory: &Path) -> anyhow::Result<Option<DevFile>> {
+        let path = directory.join(NAME);
+        let text = match std::fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error).with_context(|| format!("cannot read {}", path.display())),
+        };
+        let file = serde_json::from_str(&text);
+        file.map(Some)
+            .with_context(|| format!("{} is not what `tidings up` writes", path.display()))
+    }
+
+    /// Removes the file from `directory`, if it is there.
+    pub(crate) fn remove(directory: &Path) -> anyhow::Result<()> {
+        let path = directory.join(NAME);
+        private_file::remove(&path).with_context(|| format!("cannot remove {}", path.display()))
+    }
+}

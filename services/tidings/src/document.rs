@@ -1,0 +1,62 @@
+//! A JSON document from a file or from standard input.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use serde_json::Value;
+
+use crate::refused::Refused;
+
+/// Longest document, in bytes.
+const LONGEST: u64 = 1024 * 1024;
+
+/// Where a document comes from.
+#[derive(Debug, clap::Args)]
+pub(crate) struct DocumentSource {
+    /// JSON file with the document; `-` or nothing reads standard input
+    #[arg(value_name = "FILE")]
+    file: Option<PathBuf>,
+}
+
+impl DocumentSource {
+    /// How messages name it.
+    pub(crate) fn name(&self) -> String {
+        match self.path() {
+            Some(path) => path.display().to_string(),
+            None => "standard input".to_owned(),
+        }
+    }
+
+    /// Reads one JSON object.
+    pub(crate) fn read(&self) -> anyhow::Result<Value> {
+        let bytes = match self.path() {
+            Some(path) => read_within_limit(
+                File::open(path).with_context(|| format!("cannot open {}", path.display()))?,
+            ),
+            None => read_within_limit(std::io::stdin().lock()),
+        };
+        let name = self.name();
+        let bytes = bytes.with_context(|| format!("cannot read {name}"))?;
+        if bytes.len() as u64 > LONGEST {
+            return Err(Refused(format!(
+                "{name} is longer than {LONGEST} bytes; no document may be"
+            ))
+            .into());
+        }
+        let value = serde_json::from_slice(&bytes)
+            .map_err(|error| Refused(format!("{name} is not JSON: {error}")))?;
+        Ok(value)
+    }
+
+    fn path(&self) -> Option<&Path> {
+        self.file.as_deref().filter(|path| *path != Path::new("-"))
+    }
+}
+
+fn read_within_limit(source: impl Read) -> std::io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    source.take(LONGEST + 1).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}

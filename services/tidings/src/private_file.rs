@@ -1,0 +1,36 @@
+//! Files with secrets in them: complete or absent, and readable by their owner alone.
+
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use anyhow::Context;
+
+/// Writes `text` to `path` with mode 0600; whoever looks sees the old file or the whole new one.
+pub(crate) fn write(path: &Path, text: &str) -> anyhow::Result<()> {
+    replace(path, text).with_context(|| format!("cannot write {}", path.display()))
+}
+
+fn replace(path: &Path, text: &str) -> std::io::Result<()> {
+    let unfinished = path.with_extension("unfinished");
+    remove(&unfinished)?;
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&unfinished)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()?;
+    std::fs::rename(&unfinished, path)?;
+    // The new name too must outlive a power cut.
+    File::open(path.parent().unwrap_or(Path::new(".")))?.sync_all()
+}
+
+/// Removes a file that may be absent.
+pub(crate) fn remove(path: &Path) -> std::io::Result<()> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,23 @@
+//! What was given is not usable: exit code 2, and everything that is wrong with it at once.
+
+use domain::Problem;
+
+/// The command line, the configuration or a document is not valid. Nothing was changed.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct Refused(pub(crate) String);
+
+impl Refused {
+    /// Lists what is wrong with a document from `origin`.
+    pub(crate) fn document(origin: &str, problems: &[Problem]) -> Self {
+        let count = problems.len();
+        let plural = if count == 1 { "problem" } else { "problems" };
+        let lines: String = problems
+            .iter()
+            .map(|problem| format!("\n  - {}", problem.message))
+            .collect();
+        Refused(format!(
+            "{origin} has {count} {plural}, and nothing was stored:{lines}"
+        ))
+    }
+}

@@ -1,0 +1,43 @@
+//! `tidings stand-ins`: the provider stand-ins of `tidings up` as a process of their own.
+
+use std::path::PathBuf;
+
+use anyhow::Context;
+use serde_json::json;
+use testkit::stand_ins::{StandInSettings, StandIns};
+
+use crate::command::print;
+use crate::up::Signals;
+
+/// Run the provider stand-ins until SIGTERM or SIGINT. Once they listen, one line of JSON tells their addresses.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:
+  tidings stand-ins --data-dir /tmp/stand-ins")]
+pub(crate) struct Arguments {
+    /// Where captured messages are kept
+    #[arg(long, value_name = "DIR")]
+    data_dir: PathBuf,
+    /// Port of the SMTP server; 0 for a free one
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    smtp_port: u16,
+    /// Port of the outbox; 0 for a free one
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    outbox_port: u16,
+}
+
+pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    let mut signals = Signals::listen()?;
+    let settings = StandInSettings {
+        smtp_port: arguments.smtp_port,
+        outbox_port: arguments.outbox_port,
+        ..StandInSettings::in_directory(&arguments.data_dir)
+    };
+    let stand_ins = StandIns::start(&settings)
+        .await
+        .context("cannot start the stand-ins")?;
+    let addresses = json!({"smtp": stand_ins.smtp_address().to_string(), "outbox": stand_ins.outbox_url()});
+    print(&format!("{addresses}\n"))?;
+    signals.received().await;
+    stand_ins.stop().await;
+    Ok(())
+}

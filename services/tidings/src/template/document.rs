@@ -1,0 +1,205 @@
+//! A template as an operator writes it.
+
+use domain::fields::{Fields, check_plain_json};
+use domain::{Channel, Problem};
+use serde_json::{Map, Value};
+
+/// Longest name and longest text, in bytes.
+const LONGEST_NAME: usize = 1024;
+const LONGEST_TEXT: usize = 512 * 1024;
+
+/// A valid template.
+#[derive(Debug)]
+pub(super) struct TemplateDocument {
+    pub(super) identifier: String,
+    pub(super) name: String,
+    pub(super) category: Option<String>,
+    /// Content by channel, without members that are null.
+    pub(super) channels: Value,
+}
+
+impl TemplateDocument {
+    /// Reads a document, or tells everything that is wrong with it.
+    pub(super) fn read(value: Value) -> Result<Self, Vec<Problem>> {
+        let mut problems = Vec::new();
+        check_plain_json("", &value, &mut problems);
+        let Some(mut fields) = Fields::open("", value, &mut problems) else {
+            return Err(problems);
+        };
+        let identifier = fields.required_identifier("identifier", &mut problems);
+        let name = fields.string("name", LONGEST_NAME, &mut problems);
+        let category = fields.identifier("category", &mut problems);
+        let channels = fields.free_object("channels", &mut problems).unwrap_or_default();
+        fields.finish(true, &mut problems);
+        let channels = Value::Object(contents(channels, &mut problems));
+        if let Err(found) = dispatcher::template::check(&channels) {
+            problems.extend(found);
+        }
+        match identifier {
+            Some(identifier) if problems.is_empty() => {
+                let name = name
+                    .filter(|name| !name.is_empty())
+                    .unwrap_or_else(|| identifier.clone());
+                Ok(TemplateDocument {
+                    identifier,
+                    name,
+                    category,
+                    channels,
+                })
+            }
+            _ => Err(problems),
+        }
+    }
+}
+
+/// Checks each channel's content, and leaves out what is null.
+fn contents(mut channels: Map<String, Value>, problems: &mut Vec<Problem>) -> Map<String, Value> {
+    channels.retain(|_, content| !content.is_null());
+    if channels.is_empty() {
+        let message = format!("channels must have content for at least one of {}", delivered());
+        problems.push(Problem::new("channels", "required", message));
+    }
+    for (name, content) in &mut channels {
+        let path = format!("channels.{name}");
+        match name
+            .parse::<Channel>()
+            .ok()
+            .filter(|channel| channel.is_delivered())
+        {
+            Some(channel) => check_content(channel, &path, content.clone(), problems),
+            None => {
+                let message = format!("{path} is no channel of templates; there are {}", delivered());
+                problems.push(Problem::new(path, "unknown_member", message));
+            }
+        }
+        if let Value::Object(members) = content {
+            members.retain(|_, member| !member.is_null());
+        }
+    }
+    channels
+}
+
+fn delivered() -> String {
+    Channel::DELIVERED.map(Channel::as_str).join(", ")
+}
+
+/// Checks the members of one channel's content: which there may be, and of which groups one must be there.
+fn check_content(channel: Channel, path: &str, content: Value, problems: &mut Vec<Problem>) {
+    let Some(mut fields) = Fields::open(path, content, problems) else {
+        return;
+    };
+    let (texts, needed): (&[&str], &[&[&str]]) = match channel {
+        Channel::InApp => (&["title", "message", "icon", "url"], &[&["title", "message"]]),
+        Channel::Email => (&["subject", "text", "html"], &[&["subject"], &["text", "html"]]),
+        Channel::Sms => (&["text"], &[&["text"]]),
+        _ => (&["title", "body", "icon", "url"], &[&["title", "body"]]),
+    };
+    let before = problems.len();
+    let given: Vec<&str> = texts
+        .iter()
+        .copied()
+        .filter(|name| {
+            fields
+                .string(name, LONGEST_TEXT, problems)
+                .is_some_and(|text| !text.is_empty())
+        })
+        .collect();
+    if channel == Channel::InApp {
+        fields.free_object("data", problems);
+        fields.array("blocks", problems);
+    }
+    fields.finish(true, problems);
+    // A member of the wrong type is no missing member.
+    if problems.len() > before {
+        return;
+    }
+    for group in needed
+        .iter()
+        .filter(|group| !group.iter().any(|name| given.contains(name)))
+    {
+        let message = format!("{path}.{} is required", group.join(&format!(" or {path}.")));
+        problems.push(Problem::new(path, "required", message));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use serde_json::json;
+
+    use super::*;
+
+    fn fields_of(problems: &[Problem]) -> Vec<&str> {
+        problems.iter().map(|problem| problem.field.as_str()).collect()
+    }
+
+    #[test]
+    fn a_document_is_read_without_its_nulls() {
+        let given = json!({
+            "identifier": "welcome",
+            "category": null,
+            "channels": {
+                "inApp": {"title": "Hi {{ name }}", "icon": null, "data": {"a": 1}, "blocks": []},
+                "email": {"subject": "Hi", "html": "<p>Hi</p>"},
+                "sms": null,
+            },
+        });
+        let read = TemplateDocument::read(given).unwrap();
+        assert_eq!(
+            (read.identifier.as_str(), read.name.as_str(), read.category),
+            ("welcome", "welcome", None)
+        );
+        let kept = json!({
+            "inApp": {"title": "Hi {{ name }}", "data": {"a": 1}, "blocks": []},
+            "email": {"subject": "Hi", "html": "<p>Hi</p>"},
+        });
+        assert_eq!(read.channels, kept);
+    }
+
+    #[test]
+    fn every_problem_of_the_shape_is_told_at_once() {
+        let wrong = json!({
+            "name": 1,
+            "kategory": "x",
+            "channels": {
+                "fax": {"text": "Hi"},
+                "whatsapp": {"text": "Hi"},
+                "inApp": {"title": ["Hi"], "blocks": {"a": 1}},
+                "email": {"html": "<p>Hi</p>"},
+                "sms": {"text": ""},
+                "webPush": "Hi",
+                "mobilePush": {"title": "Hi", "message": "no member here"},
+            },
+        });
+        let problems = TemplateDocument::read(wrong).unwrap_err();
+        let found = fields_of(&problems);
+        for field in [
+            "identifier",
+            "name",
+            "kategory",
+            "channels.fax",
+            "channels.whatsapp",
+            "channels.inApp.title",
+            "channels.inApp.blocks",
+            "channels.email",
+            "channels.sms",
+            "channels.webPush",
+            "channels.mobilePush.message",
+        ] {
+            assert!(found.contains(&field), "{field} is missing in {found:?}");
+        }
+    }
+
+    #[test]
+    fn a_template_without_content_or_with_wrong_syntax_is_refused() {
+        let empty =
+            TemplateDocument::read(json!({"identifier": "x", "channels": {"sms": null}})).unwrap_err();
+        assert_eq!(fields_of(&empty), ["channels"]);
+        let broken = json!({"identifier": "x", "channels": {"sms": {"text": "one\ntwo {{ name"}}});
+        let problems = TemplateDocument::read(broken).unwrap_err();
+        assert!(
+            problems.iter().any(|problem| problem.message.contains("line 2")),
+            "{problems:?}"
+        );
+    }
+}

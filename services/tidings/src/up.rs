@@ -1,0 +1,127 @@
+//! `tidings up`: everything on one machine, in one process beside private servers.
+
+mod api_address;
+pub(crate) mod data_directory;
+mod demo;
+mod greeting;
+mod running;
+mod servers;
+mod signals;
+
+use std::ffi::OsString;
+use std::net::Ipv4Addr;
+use std::path::PathBuf;
+
+use anyhow::Context;
+use service_kit::connections::CONNECTED_WITHIN;
+use service_kit::{Config, telemetry};
+
+use crate::command::print;
+use crate::dev_file::DevFile;
+use crate::migrate::{self, Partitions};
+use data_directory::DataDirectory;
+use running::Running;
+use servers::Servers;
+pub(crate) use signals::Signals;
+
+/// A development machine needs no parallel inbox projection.
+const PARTITIONS: u32 = 1;
+/// What is logged to the terminal where nothing else is configured.
+const QUIET: [(&str, &str); 2] = [("TIDINGS_LOG__FORMAT", "text"), ("TIDINGS_LOG__LEVEL", "warn")];
+
+/// Run everything on this machine until Ctrl-C: all services in one process, with private PostgreSQL and nats-server,
+/// a demo app, and local stand-ins for the providers.
+///
+/// DATABASE_URL and NATS_URL, where set, name servers to use instead of private ones. The next start on the same data
+/// directory finds everything again.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "While it runs, dev.json in the data directory holds addresses and credentials.
+
+Examples:
+  tidings up
+  tidings up --port 3000 --data-dir /var/tmp/tidings"
+)]
+pub(crate) struct Arguments {
+    /// Where data are kept
+    #[arg(long, value_name = "DIR", default_value = data_directory::DEFAULT)]
+    data_dir: PathBuf,
+    /// Port of the API, 0 for a free one [default: 8080, or a free one where that is taken]
+    #[arg(long, value_name = "N")]
+    port: Option<u16>,
+    /// Number of inbox partitions, fixed at the first start [default: 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
+    partitions: Option<u32>,
+    /// Configuration file (TOML); without it, the one that TIDINGS_CONFIG names, if any
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+}
+
+pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    let mut signals = Signals::listen()?;
+    let mut config = configuration(arguments)?;
+    let _telemetry = telemetry::init("tidings", &config)?;
+    let directory = DataDirectory::claim(&arguments.data_dir)?;
+    DevFile::remove(directory.path())?;
+    config.gateway.listen = api_address::choose(arguments.port)?;
+    config.metrics.listen = (Ipv4Addr::LOCALHOST, 0).into();
+    config.security.master_key_file = Some(directory.master_key_file()?);
+    // Dropped, they are killed, and what they have stored stays.
+    let mut servers = tokio::select! {
+        () = signals.received() => return say("stopped while starting"),
+        started = Servers::start(&directory, &mut config) => started?,
+    };
+    let outcome = Box::pin(serve(arguments, config, &directory, &mut servers, &mut signals)).await;
+    say("stopping")?;
+    DevFile::remove(directory.path())?;
+    let stopped = servers.stop().await;
+    outcome.and(stopped)?;
+    say("stopped")
+}
+
+fn configuration(arguments: &Arguments) -> anyhow::Result<Config> {
+    let has_file = arguments.config.is_some() || std::env::var_os("TIDINGS_CONFIG").is_some();
+    let quiet = QUIET
+        .iter()
+        .filter(|_| !has_file)
+        .map(|(name, value)| (OsString::from(name), OsString::from(value)));
+    let config = Config::from_sources(arguments.config.as_deref(), quiet.chain(std::env::vars_os()))?;
+    Ok(config)
+}
+
+/// Runs the services until a signal comes or something fails.
+async fn serve(
+    arguments: &Arguments,
+    config: Config,
+    directory: &DataDirectory,
+    servers: &mut Servers,
+    signals: &mut Signals,
+) -> anyhow::Result<()> {
+    let partitions = match arguments.partitions {
+        Some(partitions) => Partitions::Exactly(partitions),
+        None => Partitions::AsInstalledElse(PARTITIONS),
+    };
+    let start = async {
+        say("preparing schema and streams")?;
+        migrate::install(&config, partitions, CONNECTED_WITHIN).await?;
+        say("starting the services")?;
+        Running::start(config, directory).await
+    };
+    let running = tokio::select! {
+        () = signals.received() => return Ok(()),
+        started = start => started.context("cannot start")?,
+    };
+    running.dev.write(directory.path())?;
+    print(&greeting::text(&running.dev, running.header_prefix()))?;
+    let outcome = tokio::select! {
+        () = signals.received() => Ok(()),
+        () = running.context.tasks.stopping() => Ok(()),
+        failure = servers.failure() => Err(failure),
+    };
+    outcome.and(running.stop().await)
+}
+
+/// One line of progress.
+fn say(line: &str) -> anyhow::Result<()> {
+    print(&format!("tidings: {line}\n"))
+}

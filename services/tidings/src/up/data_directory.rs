@@ -1,0 +1,88 @@
+//! The directory in which `tidings up` keeps everything.
+
+use std::fs::{File, TryLockError};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use service_kit::MasterKey;
+
+use crate::dev_file::DevFile;
+
+/// The data directory where none is named.
+pub(crate) const DEFAULT: &str = ".tidings";
+
+/// The file of the master key in a data directory.
+pub(crate) fn master_key_file(directory: &Path) -> PathBuf {
+    directory.join("master.key")
+}
+
+/// A data directory that is ours alone until we end, however that comes.
+pub(crate) struct DataDirectory {
+    path: PathBuf,
+    _lock: File,
+}
+
+impl DataDirectory {
+    /// Claims `path`, which is created if need be. Fails where another `tidings up` runs on it.
+    pub(super) fn claim(path: &Path) -> anyhow::Result<Self> {
+        let path = std::path::absolute(path)?;
+        std::fs::create_dir_all(&path).with_context(|| format!("cannot create {}", path.display()))?;
+        let lock_file = path.join("lock");
+        let lock = File::options()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(&lock_file);
+        let lock = lock.with_context(|| format!("cannot write {}", lock_file.display()))?;
+        match lock.try_lock() {
+            Ok(()) => Ok(DataDirectory { path, _lock: lock }),
+            Err(TryLockError::WouldBlock) => {
+                let address = DevFile::read(&path)?
+                    .map(|running| format!(" ({})", running.api))
+                    .unwrap_or_default();
+                bail!(
+                    "another `tidings up`{address} runs on {}: use that one, stop it, or choose another directory with \
+                     --data-dir",
+                    path.display()
+                )
+            }
+            Err(TryLockError::Error(error)) => {
+                Err(error).with_context(|| format!("cannot lock {}", lock_file.display()))
+            }
+        }
+    }
+
+    /// The absolute path.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The file of the master key, which is made at the first start.
+    pub(super) fn master_key_file(&self) -> anyhow::Result<PathBuf> {
+        let path = master_key_file(&self.path);
+        if !path.exists() {
+            MasterKey::generate_file(&path)?;
+        }
+        Ok(path)
+    }
+
+    /// Files of the private PostgreSQL.
+    pub(super) fn postgres(&self) -> PathBuf {
+        self.path.join("postgres")
+    }
+
+    /// Files of the private nats-server.
+    pub(super) fn nats(&self) -> PathBuf {
+        self.path.join("nats")
+    }
+
+    /// What the provider stand-ins captured.
+    pub(super) fn outbox(&self) -> PathBuf {
+        self.path.join("outbox")
+    }
+
+    /// The demo app's credentials.
+    pub(super) fn demo_app(&self) -> PathBuf {
+        self.path.join("demo-app.json")
+    }
+}

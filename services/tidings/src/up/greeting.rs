@@ -1,0 +1,51 @@
+//! What to do first: lines to paste into another terminal.
+
+use crate::dev_file::DevFile;
+
+/// The addresses, and one send from a user to an inbox and a mailbox, by curl.
+pub(super) fn text(dev: &DevFile, prefix: &str) -> String {
+    let DevFile {
+        api,
+        metrics,
+        outbox,
+        app_id,
+        api_key,
+        api_secret,
+        ..
+    } = dev;
+    let app = format!("-H '{prefix}-API-KEY: {api_key}' -H '{prefix}-API-SECRET: {api_secret}'");
+    let user = format!("-H '{prefix}-API-KEY: {api_key}' -H '{prefix}-USER-ID: ada'");
+    let json = "-H 'Content-Type: application/json'";
+    let send = r#"{"notification":{"title":"Hello Ada","message":"Your parcel is on its way."},"sendTo":{"recipients":["ada"]}}"#;
+    format!(
+        r#"
+Tidings is running.
+
+  API      {api}/v3
+  metrics  {metrics}
+  outbox   {outbox}/messages
+  app      {app_id} (demo)
+
+Try it in another terminal:
+
+  # A user with an email address
+  curl -sS -X PUT {api}/v3/users/ada {app} {json} -d '{{"email":"ada@example.com"}}'; echo
+
+  # A send
+  SENT=$(curl -sS -X POST {api}/v3/notifications {app} {json} -d '{send}'); echo "$SENT"
+
+  # The user's inbox
+  curl -sS {api}/v3/notifications {user}; echo
+
+  # The email, as the local stand-in for a provider took it
+  curl -sS '{outbox}/messages?channel=email&to=ada@example.com'; echo
+
+  # What became of the send
+  REQUEST=$(echo "$SENT" | cut -d '"' -f 4)
+  curl -sS {api}/v3/requests/$REQUEST {app}; echo
+  curl -sS {api}/v3/requests/$REQUEST/deliveries {app}; echo
+
+Ctrl-C stops everything; the next start finds it again.
+"#
+    )
+}

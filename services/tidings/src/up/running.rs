@@ -1,0 +1,103 @@
+//! The services and the provider stand-ins, in this process.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use service_kit::{Config, Context, server};
+use testkit::stand_ins::{StandInSettings, StandIns};
+use tokio::net::TcpStream;
+use tokio::time::{interval, timeout};
+
+use super::data_directory::DataDirectory;
+use super::demo;
+use crate::dev_file::DevFile;
+
+const READY_WITHIN: Duration = Duration::from_secs(30);
+const READY_INTERVAL: Duration = Duration::from_millis(20);
+const CLOSED_WITHIN: Duration = Duration::from_secs(5);
+
+/// Everything that runs in this process.
+pub(super) struct Running {
+    /// What the services share.
+    pub(super) context: Context,
+    /// Addresses and credentials.
+    pub(super) dev: DevFile,
+    stand_ins: StandIns,
+}
+
+impl Running {
+    /// Starts the stand-ins and every service, and waits until the API answers.
+    pub(super) async fn start(config: Config, directory: &DataDirectory) -> anyhow::Result<Running> {
+        let context = Context::connect(config).await?;
+        let stand_ins = StandIns::start(&StandInSettings::in_directory(directory.outbox())).await;
+        let stand_ins = stand_ins.context("the provider stand-ins")?;
+        let demo = demo::credentials(&context, &directory.demo_app()).await?;
+        demo::set_provider(&context, demo.app_id, stand_ins.smtp_address()).await?;
+        let metrics = server::start(&context).await?;
+        context.serve("gateway", gateway::run);
+        context.serve("dispatcher", dispatcher::run);
+        context.serve("inbox", inbox::run);
+        context.serve("email", email::run);
+        let api = context.config.gateway.listen;
+        ready(&context, api).await?;
+        let url =
+            |url: Option<&service_kit::ServerUrl>| url.map(|url| url.expose().to_owned()).unwrap_or_default();
+        let dev = DevFile {
+            api: format!("http://{api}"),
+            metrics: format!("http://{metrics}/metrics"),
+            outbox: stand_ins.outbox_url(),
+            app_id: demo.app_id.to_string(),
+            api_key: demo.api_key,
+            api_secret: demo.api_secret,
+            database_url: url(context.config.database.url.as_ref()),
+            nats_url: url(context.config.nats.url.as_ref()),
+        };
+        Ok(Running {
+            context,
+            dev,
+            stand_ins,
+        })
+    }
+
+    /// How the API's headers begin.
+    pub(super) fn header_prefix(&self) -> &str {
+        self.context
+            .config
+            .header_prefixes
+            .first()
+            .map_or("X-SERVICE", String::as_str)
+    }
+
+    /// Lets the services finish what they have begun, then stops the stand-ins.
+    pub(super) async fn stop(self) -> anyhow::Result<()> {
+        self.context.tasks.stop();
+        let finished = self.context.tasks.finish().await;
+        self.stand_ins.stop().await;
+        // A connection that is still in use then ends with its server.
+        timeout(CLOSED_WITHIN, self.context.store.close()).await.ok();
+        finished.context("a service ended; the log above says why")
+    }
+}
+
+/// Returns once the API takes connections.
+async fn ready(context: &Context, api: SocketAddr) -> anyhow::Result<()> {
+    let mut ticks = interval(READY_INTERVAL);
+    let connected = async {
+        loop {
+            ticks.tick().await;
+            if TcpStream::connect(api).await.is_ok() {
+                return;
+            }
+        }
+    };
+    tokio::select! {
+        () = context.tasks.stopping() => {
+            context.tasks.finish().await.context("a service ended; the log above says why")?;
+            bail!("the services were stopped")
+        }
+        connected = timeout(READY_WITHIN, connected) => {
+            connected.with_context(|| format!("the API does not answer at {api} within {READY_WITHIN:?}"))
+        }
+    }
+}

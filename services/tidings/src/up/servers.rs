@@ -1,0 +1,93 @@
+//! PostgreSQL and nats-server: private ones, unless others are configured.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::anyhow;
+use service_kit::Config;
+use testkit::{NatsServer, Postgres};
+
+use super::data_directory::DataDirectory;
+use super::say;
+
+const CHECK_INTERVAL: Duration = Duration::from_millis(250);
+
+/// The servers that we started. Dropping them kills them.
+pub(super) struct Servers {
+    postgres: Option<Postgres>,
+    nats: Option<NatsServer>,
+}
+
+impl Servers {
+    /// Starts what the configuration does not name, and puts its address there.
+    pub(super) async fn start(directory: &DataDirectory, config: &mut Config) -> anyhow::Result<Servers> {
+        let mut servers = Servers {
+            postgres: None,
+            nats: None,
+        };
+        match &config.database.url {
+            Some(url) => say(&format!("using PostgreSQL at {}", url.endpoint()))?,
+            None => {
+                let files = directory.postgres();
+                say(&format!("starting PostgreSQL in {}", files.display()))?;
+                let postgres = Postgres::start(&files).await?;
+                config.database.url = Some(postgres.url().parse()?);
+                servers.postgres = Some(postgres);
+            }
+        }
+        match &config.nats.url {
+            Some(url) => say(&format!("using NATS at {}", url.endpoint()))?,
+            None => {
+                let files = directory.nats();
+                say(&format!("starting nats-server in {}", files.display()))?;
+                let nats = NatsServer::start_in(&files).await?;
+                config.nats.url = Some(nats.url().parse()?);
+                servers.nats = Some(nats);
+            }
+        }
+        Ok(servers)
+    }
+
+    /// Returns when one of them has ended by itself, with what to tell of it.
+    pub(super) async fn failure(&mut self) -> anyhow::Error {
+        let mut ticks = tokio::time::interval(CHECK_INTERVAL);
+        loop {
+            ticks.tick().await;
+            if let Err(failure) = self.check() {
+                return failure;
+            }
+        }
+    }
+
+    fn check(&mut self) -> anyhow::Result<()> {
+        if let Some(postgres) = &mut self.postgres
+            && !postgres.is_running()?
+        {
+            return Err(ended("PostgreSQL", postgres.log()));
+        }
+        if let Some(nats) = &mut self.nats
+            && !nats.is_running()?
+        {
+            return Err(ended("nats-server", nats.log()));
+        }
+        Ok(())
+    }
+
+    /// Stops what we started, in order; what does not stop in time is killed.
+    pub(super) async fn stop(self) -> anyhow::Result<()> {
+        if let Some(nats) = self.nats {
+            nats.stop().await?;
+        }
+        if let Some(postgres) = self.postgres {
+            postgres.stop().await?;
+        }
+        Ok(())
+    }
+}
+
+fn ended(server: &str, log: &Path) -> anyhow::Error {
+    anyhow!(
+        "{server} has ended; its log {} says why. Start again to continue",
+        log.display()
+    )
+}
