@@ -32,6 +32,8 @@ pub struct SmtpSettings {
     pub max_connections: usize,
     /// How long a silent connection is kept.
     pub idle: Duration,
+    /// Whether clients are told that they may send several commands at once (RFC 2920).
+    pub pipelining: bool,
     /// Octets of content a message may have.
     pub max_size: usize,
 }
@@ -43,6 +45,7 @@ impl Default for SmtpSettings {
             login: None,
             max_connections: 512,
             idle: Duration::from_secs(300),
+            pipelining: true,
             max_size: 25 << 20,
         }
     }
@@ -109,6 +112,12 @@ impl SmtpStandIn {
     /// Adds a rule, after those already there.
     pub fn script(&self, rule: Rule) {
         self.server.script.add(rule);
+    }
+
+    /// Rules that have not been used up.
+    #[must_use]
+    pub fn rules_left(&self) -> usize {
+        self.server.script.len()
     }
 
     /// Connections taken since the start.

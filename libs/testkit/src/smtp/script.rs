@@ -115,6 +115,10 @@ impl Script {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(rule);
     }
 
+    pub(super) fn len(&self) -> usize {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).len()
+    }
+
     /// The reaction of the first rule that fits, which is used up by one.
     pub(super) fn take(&self, stage: Stage, recipients: &[String]) -> Option<Reaction> {
         let mut rules = self.0.lock().unwrap_or_else(PoisonError::into_inner);

@@ -79,7 +79,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
 
     /// What the script says about `stage`, done as far as it is an answer.
     fn react(&mut self, stage: Stage) -> Option<Next> {
-        Some(match self.server.script.take(stage, &self.to)? {
+        let reaction = self.server.script.take(stage, &self.to)?;
+        Some(self.perform(reaction))
+    }
+
+    fn perform(&mut self, reaction: Reaction) -> Next {
+        match reaction {
             Reaction::Answer(text) => {
                 self.wire.reply(&text);
                 if text.starts_with("421") {
@@ -90,7 +95,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
             }
             Reaction::Cut => Next::Cut,
             Reaction::Stall => Next::Stall,
-        })
+        }
     }
 
     async fn obey(&mut self) -> io::Result<Next> {
@@ -148,7 +153,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
         if self.server.settings.login.is_some() {
             self.wire.reply("250-AUTH PLAIN LOGIN");
         }
-        self.wire.reply("250-PIPELINING\r\n250-8BITMIME\r\n250-SMTPUTF8");
+        if self.server.settings.pipelining {
+            self.wire.reply("250-PIPELINING");
+        }
+        self.wire.reply("250-8BITMIME\r\n250-SMTPUTF8");
         self.say("250 ENHANCEDSTATUSCODES")
     }
 
@@ -242,13 +250,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
     }
 
     async fn data(&mut self) -> io::Result<Next> {
-        if self.to.is_empty() {
-            return Ok(self.say("503 5.5.1 RCPT first"));
+        // A scripted 354 goes on to the content, as lax servers do even without a recipient.
+        match self.server.script.take(Stage::Data, &self.to) {
+            Some(Reaction::Answer(go_on)) if go_on.starts_with("354") => self.wire.reply(&go_on),
+            Some(reaction) => return Ok(self.perform(reaction)),
+            None if self.to.is_empty() => return Ok(self.say("503 5.5.1 RCPT first")),
+            None => self.wire.reply("354 end with a dot"),
         }
-        if let Some(next) = self.react(Stage::Data) {
-            return Ok(next);
-        }
-        self.wire.reply("354 end with a dot");
         let mut content = Content::new(self.server.settings.max_size);
         let mut first = true;
         loop {
@@ -269,13 +277,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
 
     fn finish(&mut self, content: Content) -> Next {
         let reaction = self.server.script.take(Stage::Dot, &self.to);
-        if let Some(Reaction::Answer(text)) = reaction {
-            self.wire.reply(&text);
-            return if text.starts_with("421") {
-                Next::Close
-            } else {
-                Next::Command
-            };
+        if let Some(answer @ Reaction::Answer(_)) = reaction {
+            return self.perform(answer);
+        }
+        if self.to.is_empty() {
+            return self.say("554 5.5.1 no recipient");
         }
         if let Some(refusal) = content.refusal() {
             return self.say(&refusal);
@@ -290,8 +296,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
             return self.say("451 4.3.0 cannot be kept");
         }
         match reaction {
-            Some(Reaction::Stall) => Next::Stall,
-            Some(_) => Next::Cut,
+            Some(reaction) => self.perform(reaction),
             None => self.say("250 2.0.0 kept"),
         }
     }

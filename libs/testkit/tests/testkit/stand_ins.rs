@@ -145,12 +145,12 @@ async fn scripts_and_names_decide_the_answer() {
     let server = smtp().await;
     let whole = format!("EHLO c\r\n{MAIL}DATA\r\n{MESSAGE}.\r\nQUIT\r\n");
     server.script(Rule::answer(Stage::Rcpt, "450 4.2.0 later").to("*@example.com"));
-    server.script(Rule::cut(Stage::Data));
-    server.script(Rule::cut(Stage::Content));
-    server.script(Rule::answer(Stage::Dot, "452 4.3.1 full").to("b@example.com"));
     assert!(talk(server.address(), &whole).await.contains("450 4.2.0 later"));
+    server.script(Rule::cut(Stage::Data));
     assert!(!talk(server.address(), &whole).await.contains("354"));
+    server.script(Rule::cut(Stage::Content));
     talk(server.address(), &whole).await;
+    server.script(Rule::answer(Stage::Dot, "452 4.3.1 full").to("b@example.com"));
     assert!(talk(server.address(), &whole).await.contains("452 4.3.1 full"));
     assert!(server.outbox().captures().is_empty());
     server.script(Rule::cut(Stage::Dot));

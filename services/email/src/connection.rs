@@ -1,0 +1,275 @@
+//! One conversation with a server.
+
+use std::error::Error as _;
+
+use lettre::transport::smtp::Error;
+use lettre::transport::smtp::authentication::{Credentials, Mechanism};
+use lettre::transport::smtp::client::AsyncSmtpConnection;
+use lettre::transport::smtp::commands::{Ehlo, Rset};
+use lettre::transport::smtp::extension::Extension;
+use lettre::transport::smtp::response::Response;
+use secrecy::ExposeSecret;
+
+use crate::message::OutgoingMail;
+use crate::route::Route;
+use crate::settings::Login;
+
+/// How far an exchange has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Stage {
+    /// No usable connection yet: waiting for one, connecting, TLS, greeting, EHLO.
+    Connect,
+    /// AUTH.
+    Login,
+    /// MAIL.
+    Mail,
+    /// RCPT.
+    Rcpt,
+    /// DATA; no content was sent.
+    Data,
+    /// Content is on its way: from here on the server may have taken the message.
+    Content,
+}
+
+/// What a server said.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reply {
+    /// The basic code, such as 550.
+    pub code: u16,
+    /// Its text, lines joined by spaces, with the enhanced code in front where there is one.
+    pub text: String,
+}
+
+/// Why a message was not taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// The server refused.
+    Refused {
+        /// At which command.
+        stage: Stage,
+        /// With which words.
+        reply: Reply,
+    },
+    /// The server cannot do what the exchange needs.
+    Unsupported {
+        /// At which command it would be needed.
+        stage: Stage,
+        /// What it lacks.
+        what: &'static str,
+    },
+    /// The connection could not be made, was lost, or carried nonsense.
+    Broken {
+        /// After which command.
+        stage: Stage,
+        /// What happened.
+        cause: String,
+    },
+    /// The time for the whole exchange was over.
+    TimedOut {
+        /// In which command.
+        stage: Stage,
+    },
+}
+
+/// An open connection, logged in. Dropping it closes it.
+pub(crate) struct Connection {
+    smtp: AsyncSmtpConnection,
+    /// The server takes several commands at once (RFC 2920).
+    pipelining: bool,
+    state: State,
+    messages: u32,
+}
+
+/// What may be said next.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// MAIL.
+    Ready,
+    /// RSET, since the last transaction was refused half-way.
+    Unfinished,
+    /// Nothing: where the conversation stands is unknown, or it was ended.
+    Spent,
+}
+
+impl Connection {
+    /// Connects along `route`, and logs in.
+    pub(crate) async fn open(
+        route: &Route,
+        login: Option<&Login>,
+        stage: &mut Stage,
+    ) -> Result<Self, Failure> {
+        *stage = Stage::Connect;
+        let (mut smtp, client) = route.open().await?;
+        if let Some(login) = login {
+            *stage = Stage::Login;
+            log_in(&mut smtp, login).await?;
+        }
+        let features = smtp
+            .command(Ehlo::new(client))
+            .await
+            .map_err(|error| failure(*stage, &error))?;
+        let pipelining = features
+            .message()
+            .any(|line| line.eq_ignore_ascii_case("PIPELINING"));
+        Ok(Connection {
+            smtp,
+            pipelining,
+            state: State::Ready,
+            messages: 0,
+        })
+    }
+
+    /// How many messages were tried on it.
+    pub(crate) fn messages(&self) -> u32 {
+        self.messages
+    }
+
+    /// Whether another message can be tried: only after an exchange that ended as the protocol foresees.
+    pub(crate) fn is_usable(&self) -> bool {
+        self.state != State::Spent
+    }
+
+    /// Sends one message, and keeps `stage` at how far it came.
+    pub(crate) async fn deliver(&mut self, mail: &OutgoingMail, stage: &mut Stage) -> Result<Reply, Failure> {
+        *stage = Stage::Mail;
+        self.messages += 1;
+        if mail.needs_utf8() && !self.smtp.server_info().supports_feature(Extension::SmtpUtfEight) {
+            return Err(Failure::Unsupported {
+                stage: *stage,
+                what: "SMTPUTF8",
+            });
+        }
+        let before = std::mem::replace(&mut self.state, State::Spent);
+        let result = self.transaction(before, mail, stage).await;
+        self.state = match &result {
+            Ok(_) => State::Ready,
+            Err(Failure::Refused { reply, .. }) if reply.code != 421 => State::Unfinished,
+            Err(_) => State::Spent,
+        };
+        result
+    }
+
+    async fn transaction(
+        &mut self,
+        before: State,
+        mail: &OutgoingMail,
+        stage: &mut Stage,
+    ) -> Result<Reply, Failure> {
+        if before == State::Unfinished {
+            self.smtp
+                .command(Rset)
+                .await
+                .map_err(|error| failure(*stage, &error))?;
+        }
+        let parameters = if mail.needs_utf8() {
+            " BODY=8BITMIME SMTPUTF8"
+        } else {
+            ""
+        };
+        let commands = [
+            (Stage::Mail, format!("MAIL FROM:<{}>{parameters}\r\n", mail.from)),
+            (Stage::Rcpt, format!("RCPT TO:<{}>\r\n", mail.to)),
+            (Stage::Data, "DATA\r\n".to_owned()),
+        ];
+        if self.pipelining {
+            self.at_once(&commands, stage).await?;
+        } else {
+            self.one_by_one(&commands, stage).await?;
+        }
+        *stage = Stage::Content;
+        understood(*stage, self.smtp.command(&mail.data).await)
+    }
+
+    async fn one_by_one(&mut self, commands: &[(Stage, String)], stage: &mut Stage) -> Result<(), Failure> {
+        for (at, command) in commands {
+            *stage = *at;
+            understood(*at, self.smtp.command(command).await)?;
+        }
+        Ok(())
+    }
+
+    /// Says all commands, then hears each answer: the first refusal counts, but the rest is to be heard too.
+    async fn at_once(&mut self, commands: &[(Stage, String)], stage: &mut Stage) -> Result<(), Failure> {
+        let together = commands
+            .iter()
+            .map(|(_, command)| command.as_str())
+            .collect::<String>();
+        let mut refusal = None;
+        for (at, _) in commands {
+            let answer = match *at {
+                Stage::Mail => self.smtp.command(&together).await,
+                _ => self.smtp.read_response().await,
+            };
+            *stage = *at;
+            match understood(*at, answer) {
+                Ok(_) if *at == Stage::Data && refusal.is_some() => {
+                    // It waits for content that nobody is to get: an empty one ends the transaction (RFC 2920
+                    // section 3.1). Were the connection broken now, the RSET before its next use would show it.
+                    drop(self.smtp.command(".\r\n").await);
+                }
+                Ok(_) => {}
+                Err(refused @ Failure::Refused { .. }) => refusal = refusal.or(Some(refused)),
+                Err(broken) => return Err(refusal.unwrap_or(broken)),
+            }
+        }
+        refusal.map_or(Ok(()), Err)
+    }
+
+    /// Says goodbye.
+    pub(crate) async fn quit(mut self) {
+        // It ends in any case.
+        drop(self.smtp.quit().await);
+    }
+}
+
+async fn log_in(smtp: &mut AsyncSmtpConnection, login: &Login) -> Result<(), Failure> {
+    const MECHANISMS: &[Mechanism] = &[Mechanism::Plain, Mechanism::Login];
+    if smtp.server_info().get_auth_mechanism(MECHANISMS).is_none() {
+        return Err(Failure::Unsupported {
+            stage: Stage::Login,
+            what: "AUTH PLAIN or LOGIN",
+        });
+    }
+    let credentials = Credentials::new(login.username.clone(), login.password.expose_secret().to_owned());
+    match smtp.auth(MECHANISMS, &credentials).await {
+        Ok(_) => Ok(()),
+        Err(error) => Err(failure(Stage::Login, &error)),
+    }
+}
+
+/// An answer of the kind that the command at `stage` asks for, or why it is none.
+fn understood(stage: Stage, answer: Result<Response, Error>) -> Result<Reply, Failure> {
+    let response = answer.map_err(|error| failure(stage, &error))?;
+    let code = u16::from(response.code());
+    let expected = if stage == Stage::Data { 300..400 } else { 200..300 };
+    if !expected.contains(&code) {
+        return Err(Failure::Broken {
+            stage,
+            cause: format!("unexpected answer {code}"),
+        });
+    }
+    Ok(Reply {
+        code,
+        text: response.message().collect::<Vec<_>>().join(" "),
+    })
+}
+
+/// What an error of the library means.
+pub(crate) fn failure(stage: Stage, error: &Error) -> Failure {
+    match error.status() {
+        Some(code) => {
+            let text = error.source().map(ToString::to_string).unwrap_or_default();
+            Failure::Refused {
+                stage,
+                reply: Reply {
+                    code: code.into(),
+                    text,
+                },
+            }
+        }
+        None => Failure::Broken {
+            stage,
+            cause: error.to_string(),
+        },
+    }
+}

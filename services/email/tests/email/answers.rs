@@ -1,0 +1,288 @@
+use std::time::Duration;
+
+use domain::Outcome;
+use domain::outcome::RetryLimit;
+use email::answers::{TABLE, answer, row};
+use email::{Failure, PoolLimits, Reply, Stage as At};
+use serde_json::json;
+use testkit::smtp::{Rule, SmtpSettings, Stage};
+
+use crate::fixture::{Mailer, TO, assert_sent};
+
+const RETRY: Outcome = Outcome::Retry {
+    after: None,
+    limit: None,
+};
+const GREYLISTED: Outcome = Outcome::Retry {
+    after: Some(Duration::from_secs(300)),
+    limit: None,
+};
+const FULL: Outcome = Outcome::Retry {
+    after: None,
+    limit: Some(RetryLimit {
+        retries: 3,
+        over: Duration::from_secs(86_400),
+    }),
+};
+
+/// For each row of the table: where the server says what, the outcome, the recorded code.
+#[rustfmt::skip]
+const CASES: &[(&str, Stage, &str, Outcome, &str)] = &[
+    ("530", Stage::Mail, "530 5.7.0 log in first", Outcome::PauseProvider, "530 5.7.0"),
+    ("534", Stage::Auth, "534 5.7.9 too weak", Outcome::PauseProvider, "534 5.7.9"),
+    ("535", Stage::Auth, "535 5.7.8 wrong", Outcome::PauseProvider, "535 5.7.8"),
+    ("5.1.1", Stage::Rcpt, "550 5.1.1 no such user", Outcome::TargetGone, "550 5.1.1"),
+    ("5.1.1", Stage::Dot, "550 5.1.1 no such user", Outcome::TargetGone, "550 5.1.1"),
+    ("5.1.1", Stage::Mail, "550 5.1.1 who are you", Outcome::Failed, "550 5.1.1"),
+    ("5.1.2", Stage::Rcpt, "550 5.1.2 no such host", Outcome::TargetGone, "550 5.1.2"),
+    ("5.1.3", Stage::Rcpt, "501 5.1.3 bad syntax", Outcome::TargetGone, "501 5.1.3"),
+    ("5.1.6", Stage::Rcpt, "550 5.1.6 moved", Outcome::TargetGone, "550 5.1.6"),
+    ("5.2.1", Stage::Rcpt, "550 5.2.1 disabled", Outcome::TargetGone, "550 5.2.1"),
+    ("5.2.2", Stage::Rcpt, "552 5.2.2 mailbox full", FULL, "552 5.2.2"),
+    ("5.3.4", Stage::Dot, "552 5.3.4 too big", Outcome::Failed, "552 5.3.4"),
+    ("5.5.x", Stage::Rcpt, "501 5.5.4 parameters", Outcome::Failed, "501 5.5.4"),
+    ("5.6.x", Stage::Dot, "554 5.6.1 media not supported", Outcome::Failed, "554 5.6.1"),
+    ("5.7.x", Stage::Dot, "550 5.7.26 unauthenticated", Outcome::Failed, "550 5.7.26"),
+    ("5.7.x", Stage::Auth, "554 5.7.1 blocked", Outcome::PauseProvider, "554 5.7.1"),
+    ("4.7.x", Stage::Rcpt, "450 4.7.1 greylisted", GREYLISTED, "450 4.7.1"),
+    ("4.7.x", Stage::Auth, "454 4.7.0 temporary", GREYLISTED, "454 4.7.0"),
+    ("4.x.x", Stage::Rcpt, "450 4.2.1 busy", RETRY, "450 4.2.1"),
+    ("421", Stage::Rcpt, "421 going down", RETRY, "421"),
+    ("450", Stage::Rcpt, "450 later", RETRY, "450"),
+    ("450", Stage::Rcpt, "450 5.7.1 class does not agree", RETRY, "450"),
+    ("451", Stage::Data, "451 local error", RETRY, "451"),
+    ("452", Stage::Mail, "452 no space", RETRY, "452"),
+    ("552", Stage::Dot, "552 too much", Outcome::Failed, "552"),
+    ("4xx", Stage::Dot, "432 odd", RETRY, "432"),
+    ("5xx", Stage::Rcpt, "550 no", Outcome::Failed, "550"),
+    ("5xx", Stage::Rcpt, "550 5.1.8 no row of its own", Outcome::Failed, "550 5.1.8"),
+    ("5xx", Stage::Connect, "554 not you", RETRY, "554"),
+    ("5.7.x", Stage::Hello, "550 5.7.1 not you", RETRY, "550 5.7.1"),
+];
+
+async fn with_login() -> Mailer {
+    let login = Some(("user".to_owned(), "secret".to_owned()));
+    let mut mailer = Mailer::with(
+        SmtpSettings {
+            login,
+            ..SmtpSettings::default()
+        },
+        PoolLimits::default(),
+    )
+    .await;
+    mailer.settings["username"] = json!("user");
+    mailer.settings["password"] = json!("secret");
+    mailer
+}
+
+#[tokio::test]
+async fn every_row_of_the_table_means_what_it_says() {
+    for (pattern, stage, says, outcome, code) in CASES {
+        let mailer = if *stage == Stage::Auth {
+            with_login().await
+        } else {
+            Mailer::start().await
+        };
+        mailer.server.script(Rule::answer(*stage, *says));
+        let answer = mailer.send(TO).await;
+        assert_eq!(
+            (&answer.outcome, answer.code.as_str()),
+            (outcome, *code),
+            "{says} at {stage:?}: {answer:?}"
+        );
+        let reply = Reply {
+            code: says[..3].parse().unwrap(),
+            text: says[4..].to_owned(),
+        };
+        assert_eq!(row(&reply).unwrap().0, *pattern, "the row that decides {says}");
+        assert!(mailer.captures().is_empty());
+        // Where the protocol goes on, so does the connection; a 421, a refused login or greeting ends it.
+        let ended = says.starts_with("421") || matches!(stage, Stage::Auth | Stage::Connect | Stage::Hello);
+        assert_sent(&mailer.send(TO).await);
+        assert_eq!(
+            mailer.server.connections(),
+            if ended { 2 } else { 1 },
+            "after {says} at {stage:?}"
+        );
+    }
+    for (pattern, verdict) in TABLE {
+        assert!(
+            CASES.iter().any(|case| case.0 == *pattern),
+            "no case for {pattern} ({verdict:?})"
+        );
+    }
+}
+
+#[tokio::test]
+async fn one_by_one_means_the_same() {
+    for (_, stage, says, outcome, code) in CASES {
+        let settings = SmtpSettings {
+            pipelining: false,
+            ..SmtpSettings::default()
+        };
+        if *stage == Stage::Auth {
+            continue;
+        }
+        let mailer = Mailer::with(settings, PoolLimits::default()).await;
+        mailer.server.script(Rule::answer(*stage, *says));
+        let answer = mailer.send(TO).await;
+        assert_eq!(
+            (&answer.outcome, answer.code.as_str()),
+            (outcome, *code),
+            "{says} at {stage:?}: {answer:?}"
+        );
+        assert_sent(&mailer.send(TO).await);
+        assert_eq!(mailer.captures().len(), 1);
+    }
+}
+
+#[tokio::test]
+async fn lost_connections_are_unknown_only_once_content_was_sent() {
+    for (stage, outcome, code) in [
+        (Stage::Connect, RETRY, "connect"),
+        (Stage::Hello, RETRY, "connect"),
+        (Stage::Mail, RETRY, "connection_lost"),
+        (Stage::Rcpt, RETRY, "connection_lost"),
+        (Stage::Data, RETRY, "connection_lost"),
+        (Stage::Content, Outcome::Unknown, "connection_lost"),
+        (Stage::Dot, Outcome::Unknown, "connection_lost"),
+    ] {
+        for pipelining in [true, false] {
+            let settings = SmtpSettings {
+                pipelining,
+                ..SmtpSettings::default()
+            };
+            let mailer = Mailer::with(settings, PoolLimits::default()).await;
+            mailer.server.script(Rule::cut(stage));
+            let answer = mailer.send(TO).await;
+            assert_eq!(
+                (&answer.outcome, answer.code.as_str()),
+                (&outcome, code),
+                "{stage:?}: {answer:?}"
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn silence_is_unknown_only_once_content_was_sent() {
+    for (stage, outcome) in [
+        (Stage::Connect, RETRY),
+        (Stage::Hello, RETRY),
+        (Stage::Mail, RETRY),
+        (Stage::Rcpt, RETRY),
+        (Stage::Data, RETRY),
+        (Stage::Content, Outcome::Unknown),
+        (Stage::Dot, Outcome::Unknown),
+    ] {
+        let limits = PoolLimits {
+            exchange: Duration::from_millis(200),
+            ..PoolLimits::default()
+        };
+        let mailer = Mailer::with(SmtpSettings::default(), limits).await;
+        mailer.server.script(Rule::stall(stage));
+        let answer = mailer.send(TO).await;
+        assert_eq!(
+            (&answer.outcome, answer.code.as_str()),
+            (&outcome, "timeout"),
+            "{stage:?}: {answer:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn what_cannot_even_start_has_a_code_of_its_own() {
+    let mut mailer = Mailer::start().await;
+    mailer.settings["username"] = json!("user");
+    mailer.settings["password"] = json!("secret");
+    let answer = mailer.send(TO).await;
+    assert_eq!(
+        (answer.outcome, answer.code.as_str()),
+        (Outcome::PauseProvider, "auth")
+    );
+
+    let mut wrong = with_login().await;
+    wrong.settings["password"] = json!("guess");
+    let answer = wrong.send(TO).await;
+    assert_eq!(
+        (answer.outcome, answer.code.as_str()),
+        (Outcome::PauseProvider, "535 5.7.8")
+    );
+    assert!(!answer.message.contains("guess"));
+
+    let mut bad = Mailer::start().await;
+    bad.settings["port"] = json!("smtp");
+    let answer = bad.send(TO).await;
+    assert_eq!(
+        (answer.outcome, answer.code.as_str()),
+        (Outcome::PauseProvider, "settings")
+    );
+
+    let mut gone = Mailer::start().await;
+    gone.settings["port"] = json!(testkit::port::free().unwrap());
+    let answer = gone.send(TO).await;
+    assert_eq!((answer.outcome, answer.code.as_str()), (RETRY, "connect"));
+
+    let mut encrypted = Mailer::start().await;
+    for security in ["starttls", "tls"] {
+        encrypted.settings["security"] = json!(security);
+        encrypted.provider.version += 1;
+        let answer = encrypted.send(TO).await;
+        assert_eq!(
+            (answer.outcome, answer.code.as_str()),
+            (RETRY, "connect"),
+            "{security}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn both_ways_to_log_in_work() {
+    let mailer = with_login().await;
+    assert_sent(&mailer.send(TO).await);
+    assert_eq!(mailer.captures().len(), 1);
+}
+
+#[test]
+fn messages_are_bounded_and_do_not_name_the_recipient() {
+    let words = format!(
+        "5.1.1 <Ada@Example.ORG>: unknown,\r\n ada@example.org {}",
+        "x".repeat(2_000)
+    );
+    let refused = Err(Failure::Refused {
+        stage: At::Rcpt,
+        reply: Reply {
+            code: 550,
+            text: words,
+        },
+    });
+    let message = answer(&refused, TO).message;
+    assert!(
+        message.starts_with("5.1.1 <[recipient]>: unknown, [recipient] xxx"),
+        "{message}"
+    );
+    assert_eq!(message.chars().count(), 500);
+}
+
+#[test]
+fn the_servers_name_for_a_message_is_kept() {
+    for (text, id) in [
+        ("2.0.0 Ok: queued as 4XyZ", Some("4XyZ")),
+        ("OK id=1rAbC-0001", Some("1rAbC-0001")),
+        ("2.0.0 kept", None),
+        ("queued as ", None),
+    ] {
+        let taken = Ok(Reply {
+            code: 250,
+            text: text.to_owned(),
+        });
+        let outcome = answer(&taken, TO).outcome;
+        assert_eq!(
+            outcome,
+            Outcome::Sent {
+                provider_id: id.map(str::to_owned)
+            },
+            "{text}"
+        );
+    }
+}

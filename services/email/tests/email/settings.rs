@@ -1,0 +1,54 @@
+use email::settings::{Security, SmtpSettings};
+use serde_json::{Value, json};
+
+fn problems(settings: &Value) -> Vec<(String, &'static str)> {
+    let problems = SmtpSettings::parse(settings).expect_err("problems expected");
+    problems
+        .into_iter()
+        .map(|problem| (problem.field, problem.code))
+        .collect()
+}
+
+#[test]
+fn whole_settings_are_read() {
+    let settings = SmtpSettings::parse(&json!({
+        "host": "smtp.example.com", "port": 587, "security": "starttls", "username": "u", "password": "secret",
+        "from": "news@example.com", "fromName": "Ada \"Countess\" Lovelace", "replyTo": null,
+    }))
+    .unwrap();
+    assert_eq!((settings.host.as_str(), settings.port), ("smtp.example.com", 587));
+    assert_eq!(settings.security, Security::StartTls);
+    assert_eq!(settings.from.email.to_string(), "news@example.com");
+    assert!(settings.login.is_some() && settings.reply_to.is_none());
+    assert!(!format!("{settings:?}").contains("secret"));
+}
+
+#[test]
+fn all_problems_are_told_at_once() {
+    let found = problems(&json!({
+        "host": "smtp.example.com:25", "port": 0, "security": "ssl", "password": "p", "from": "nobody",
+        "fromName": "a\r\nBcc: b", "replyTo": 7, "user": "u",
+    }));
+    let expected = [
+        ("settings.user", "unknown"),
+        ("settings.host", "invalid"),
+        ("settings.port", "invalid"),
+        ("settings.security", "invalid"),
+        ("settings.username", "required"),
+        ("settings.from", "invalid"),
+        ("settings.fromName", "invalid"),
+        ("settings.replyTo", "wrong_type"),
+    ];
+    assert_eq!(found, expected.map(|(field, code)| (field.to_owned(), code)));
+    let found = problems(&json!({}));
+    let expected =
+        ["host", "port", "security", "from"].map(|member| (format!("settings.{member}"), "required"));
+    assert_eq!(found, expected);
+    assert_eq!(problems(&json!([])), [("settings".to_owned(), "wrong_type")]);
+    let found = problems(&json!({
+        "host": "h", "port": "25", "security": "none", "from": "a@example.com\r\nX: y", "username": "u\r\n", "password": "p\0",
+    }));
+    let expected =
+        ["port", "username", "password", "from"].map(|member| (format!("settings.{member}"), "invalid"));
+    assert_eq!(found, expected);
+}
