@@ -8,6 +8,7 @@ mod installed;
 mod nats;
 mod os_account;
 pub mod outbox;
+mod password;
 pub mod port;
 mod postgres;
 mod process;

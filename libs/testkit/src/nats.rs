@@ -1,5 +1,6 @@
 //! A private nats-server with JetStream, as a child process.
 
+use std::hash::{BuildHasher, RandomState};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -12,10 +13,12 @@ use tokio::net::TcpStream;
 use crate::directory::Directory;
 use crate::eventually::within;
 use crate::process::{Process, Start};
-use crate::{installed, port};
+use crate::{installed, password, port};
 
 /// The nats-server program that tests run on, where that is not the installed one.
 const OTHER_PROGRAM: &str = "TIDINGS_TEST_NATS_SERVER";
+const USER: &str = "tidings";
+const SETTINGS: &str = "nats-server.conf";
 /// It listens only after it has recovered its streams, which takes long for large ones.
 const READY_WITHIN: Duration = Duration::from_secs(120);
 const STOPPED_WITHIN: Duration = Duration::from_secs(30);
@@ -40,18 +43,31 @@ impl NatsServer {
         let program =
             std::env::var_os(OTHER_PROGRAM).map_or_else(installed::nats_server, |path| Ok(path.into()))?;
         let files = tempfile::Builder::new().prefix("tidings-nats-").tempdir()?;
-        let mut server = Self::start_program(program, files.path()).await?;
+        let mut server = Self::start_program(program, files.path(), None).await?;
         server._files = Some(files);
         Ok(server)
     }
 
-    /// The server whose streams are in `directory`, which is created if need be. Fails when another instance runs there.
+    /// The server whose streams are in `directory`, which is created if need be, open to whoever knows the password
+    /// that is kept there. Fails when another instance runs on the directory.
     pub async fn start_in(directory: &Path) -> anyhow::Result<Self> {
-        Self::start_program(installed::nats_server()?, directory).await
+        std::fs::create_dir_all(directory)
+            .with_context(|| format!("cannot create {}", directory.display()))?;
+        let password = password::kept_in(&directory.join("password"))?;
+        Self::start_program(installed::nats_server()?, directory, Some(&password)).await
     }
 
-    async fn start_program(program: PathBuf, directory: &Path) -> anyhow::Result<Self> {
+    async fn start_program(
+        program: PathBuf,
+        directory: &Path,
+        password: Option<&str>,
+    ) -> anyhow::Result<Self> {
         let directory = Directory::claim(directory).await?;
+        // In a file, because everybody can read a command line.
+        let settings = password.map_or_else(String::new, |password| {
+            format!("authorization {{ user: {USER}, password: \"{password}\" }}\n")
+        });
+        password::write(&directory.path().join(SETTINGS), &settings)?;
         let mut tries = 1;
         let (port, process) = loop {
             let port = port::free()?;
@@ -62,7 +78,8 @@ impl NatsServer {
                 Err(error) => return Err(error),
             }
         };
-        let url = format!("nats://127.0.0.1:{port}");
+        let login = password.map_or_else(String::new, |password| format!("{USER}:{password}@"));
+        let url = format!("nats://{login}127.0.0.1:{port}");
         Ok(Self {
             program,
             directory,
@@ -73,7 +90,7 @@ impl NatsServer {
         })
     }
 
-    /// `nats://127.0.0.1:…`
+    /// `nats://127.0.0.1:…`, with user and password where it asks for them.
     pub fn url(&self) -> &str {
         &self.url
     }
@@ -100,12 +117,12 @@ impl NatsServer {
 
     /// SIGSTOP: connections stay open and nothing answers, until [`resume`](Self::resume).
     pub fn pause(&mut self) -> anyhow::Result<()> {
-        self.process.signal(Signal::STOP)
+        self.process.pause()
     }
 
     /// SIGCONT, after [`pause`](Self::pause).
     pub fn resume(&mut self) -> anyhow::Result<()> {
-        self.process.signal(Signal::CONT)
+        self.process.resume()
     }
 
     /// Kills it if it runs, and starts it again on the same port over the same storage.
@@ -130,9 +147,13 @@ impl NatsServer {
 }
 
 async fn launch(program: &Path, directory: &Directory, port: u16) -> anyhow::Result<Process> {
+    // Another server that won the race for the port must not be taken for ours.
+    let name = format!("tidings-{:016x}", RandomState::new().hash_one(port));
     let mut start = Start::new(program, directory.path().join("nats-server.log"))
+        .argument(format!("--config={}", directory.path().join(SETTINGS).display()))
         .argument("--addr=127.0.0.1")
         .argument(format!("--port={port}"))
+        .argument(format!("--server_name={name}"))
         .argument("--jetstream")
         .argument(format!("--store_dir={}", directory.path().display()));
     start.directory = Some(directory.descriptor());
@@ -141,7 +162,7 @@ async fn launch(program: &Path, directory: &Directory, port: u16) -> anyhow::Res
         Ok(Some(status)) => Some(Err(anyhow::anyhow!(
             "nats-server ended while starting ({status})"
         ))),
-        Ok(None) => greets(port).await.then_some(Ok(())),
+        Ok(None) => greets(port, &name).await.then_some(Ok(())),
         Err(error) => Some(Err(error)),
     });
     let answer = answer
@@ -151,12 +172,14 @@ async fn launch(program: &Path, directory: &Directory, port: u16) -> anyhow::Res
     Ok(process)
 }
 
-/// Whether a server with JetStream says its INFO line.
-async fn greets(port: u16) -> bool {
+/// Whether the server of that name says its INFO line, with JetStream in it.
+async fn greets(port: u16, name: &str) -> bool {
     let Ok(stream) = TcpStream::connect(("127.0.0.1", port)).await else {
         return false;
     };
     let mut line = String::new();
     let read = BufReader::new(stream).read_line(&mut line).await;
-    read.is_ok() && line.starts_with("INFO ") && line.contains("\"jetstream\":true")
+    read.is_ok()
+        && line.contains(&format!("\"server_name\":\"{name}\""))
+        && line.contains("\"jetstream\":true")
 }

@@ -1,8 +1,7 @@
 //! A private PostgreSQL cluster, as a child process.
 
-use std::fs::{File, OpenOptions};
-use std::io::Write;
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::fs::File;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::Duration;
 
@@ -14,7 +13,7 @@ use crate::directory::Directory;
 use crate::eventually::within;
 use crate::os_account::OsAccount;
 use crate::process::{Process, Start};
-use crate::{installed, port};
+use crate::{installed, password, port};
 
 /// The database and its owner in every private cluster.
 const NAME: &str = "tidings";
@@ -58,7 +57,7 @@ impl Postgres {
     async fn start_as(directory: &Path, durability: Durability) -> anyhow::Result<Self> {
         let directory = Directory::claim(directory).await?;
         prepare(&directory, durability).await?;
-        let password = std::fs::read_to_string(directory.path().join("password"))?;
+        let password = password::kept_in(&directory.path().join("password"))?;
         let mut tries = 1;
         let (port, process) = loop {
             let port = port::free()?;
@@ -143,7 +142,7 @@ async fn prepare(directory: &Directory, durability: Durability) -> anyhow::Resul
     let account = OsAccount::for_postgres(path)?;
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o700))?;
     let password = path.join("password");
-    write_password(&password)?;
+    password::kept_in(&password)?;
     if let Some(account) = account {
         account.take(path)?;
         account.take(&password)?;
@@ -170,22 +169,6 @@ fn same_version(data: &Path) -> anyhow::Result<()> {
         of_data.trim(),
         program.display(),
     );
-    Ok(())
-}
-
-fn write_password(path: &Path) -> anyhow::Result<()> {
-    let mut random = [0_u8; 24];
-    std::io::Read::read_exact(&mut File::open("/dev/urandom")?, &mut random)?;
-    let password: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
-    if path.exists() {
-        std::fs::remove_file(path)?;
-    }
-    let mut file = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(path)?;
-    file.write_all(password.as_bytes())?;
     Ok(())
 }
 

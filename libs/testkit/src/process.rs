@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use rustix::process::{Pid, Signal};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, waitid};
 
 use crate::eventually::within;
 use crate::os_account::OsAccount;
@@ -132,6 +132,20 @@ impl Process {
             rustix::process::kill_process(self.group, signal)?;
         }
         Ok(())
+    }
+
+    /// Stops it where it is, with SIGSTOP. Returns once all of its threads stand still.
+    pub(crate) fn pause(&mut self) -> anyhow::Result<()> {
+        self.signal(Signal::STOP)?;
+        // Left in place, so that `Child` still sees the end of one that died instead.
+        let states = WaitIdOptions::STOPPED | WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+        waitid(WaitId::Pid(self.group), states)?;
+        Ok(())
+    }
+
+    /// Lets it go on after [`pause`](Self::pause).
+    pub(crate) fn resume(&mut self) -> anyhow::Result<()> {
+        self.signal(Signal::CONT)
     }
 
     /// Asks it to end with `signal`, and kills it if it has not within `limit`. True when it went by itself.

@@ -81,12 +81,12 @@ impl Service {
 
     /// SIGSTOP: it keeps its connections and does nothing, until [`resume`](Self::resume).
     pub fn pause(&mut self) -> anyhow::Result<()> {
-        self.process.signal(Signal::STOP)
+        self.process.pause()
     }
 
     /// SIGCONT, after [`pause`](Self::pause).
     pub fn resume(&mut self) -> anyhow::Result<()> {
-        self.process.signal(Signal::CONT)
+        self.process.resume()
     }
 
     /// SIGTERM, which a service takes as "finish and stop".

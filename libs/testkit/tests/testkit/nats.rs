@@ -11,9 +11,16 @@ async fn request(server: &NatsServer, subject: &str, body: &str) -> String {
     let stream = TcpStream::connect(("127.0.0.1", server.port())).await.unwrap();
     let (read, mut write) = stream.into_split();
     let mut lines = BufReader::new(read).lines();
+    let password = server
+        .url()
+        .split_once("tidings:")
+        .and_then(|(_, rest)| rest.split_once('@'));
+    let login = password.map_or_else(String::new, |(password, _)| {
+        format!(",\"user\":\"tidings\",\"pass\":\"{password}\"")
+    });
+    let length = body.len();
     let asked = format!(
-        "CONNECT {{\"verbose\":false}}\r\nSUB reply 1\r\nPUB {subject} reply {}\r\n{body}\r\n",
-        body.len()
+        "CONNECT {{\"verbose\":false{login}}}\r\nSUB reply 1\r\nPUB {subject} reply {length}\r\n{body}\r\n"
     );
     write.write_all(asked.as_bytes()).await.unwrap();
     let answer = async {
@@ -94,4 +101,27 @@ async fn a_paused_server_answers_again_once_resumed() {
     let answers = async || Some(request(&server, "$JS.API.STREAM.INFO.KEPT", "").await);
     let info = eventually(Duration::from_secs(10), "an answer", answers).await;
     assert!(info.contains("\"messages\":1"), "{info}");
+}
+
+#[tokio::test]
+async fn one_with_a_directory_is_closed_to_those_without_its_password() {
+    use std::os::unix::fs::PermissionsExt;
+    let files = tempfile::tempdir().unwrap();
+    let server = NatsServer::start_in(files.path()).await.unwrap();
+    let mut stream = TcpStream::connect(("127.0.0.1", server.port())).await.unwrap();
+    stream
+        .write_all(b"CONNECT {\"verbose\":false}\r\nPING\r\n")
+        .await
+        .unwrap();
+    let mut answer = String::new();
+    let read = tokio::io::AsyncReadExt::read_to_string(&mut stream, &mut answer);
+    tokio::time::timeout(Duration::from_secs(10), read)
+        .await
+        .unwrap()
+        .unwrap();
+    assert!(answer.contains("Authorization Violation"), "{answer}");
+    for secret in ["password", "nats-server.conf"] {
+        let mode = files.path().join(secret).metadata().unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "{secret}");
+    }
 }

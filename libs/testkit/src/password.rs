@@ -1,0 +1,35 @@
+//! The password of a private server, so that it is not open to everybody on the machine.
+
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use anyhow::Context;
+
+/// The one in `path`, made at first use: 48 hexadecimal digits, readable by the owner of the file alone.
+pub(crate) fn kept_in(path: &Path) -> anyhow::Result<String> {
+    match std::fs::read_to_string(path) {
+        Ok(password) if !password.is_empty() => return Ok(password),
+        Ok(_) => {}
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+        Err(error) => return Err(error).with_context(|| format!("cannot read {}", path.display())),
+    }
+    let mut random = [0_u8; 24];
+    File::open("/dev/urandom")?.read_exact(&mut random)?;
+    let password: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
+    write(path, &password)?;
+    Ok(password)
+}
+
+/// Replaces the file with one that only its owner can read.
+pub(crate) fn write(path: &Path, text: &str) -> anyhow::Result<()> {
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(path)?;
+    file.write_all(text.as_bytes())
+        .with_context(|| format!("cannot write {}", path.display()))
+}
