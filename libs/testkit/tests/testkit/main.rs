@@ -5,5 +5,6 @@ mod lifeline;
 mod nats;
 mod postgres;
 mod processes;
+mod service;
 mod stand_ins;
 mod waiting;

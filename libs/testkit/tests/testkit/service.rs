@@ -1,0 +1,93 @@
+use std::path::Path;
+use std::time::Duration;
+
+use testkit::{Service, eventually};
+
+use crate::processes;
+
+const SOON: Duration = Duration::from_secs(10);
+
+/// A program of this crate that starts another one and waits for it; `mark` makes both recognisable.
+fn start(mark: &Path) -> Service {
+    let script = "echo started by $NAME; exec tail -f /dev/null";
+    let mark = mark.to_str().unwrap();
+    let environment = [
+        ("TIDINGS_TEST_DATABASE_URL", "postgres://none"),
+        ("NAME", "the test"),
+    ];
+    Service::start("with-test-cluster", &["sh", "-c", script, mark], &environment).unwrap()
+}
+
+async fn started(service: &Service, times: usize) {
+    let count = || {
+        std::fs::read_to_string(service.log())
+            .unwrap()
+            .matches("started by the test")
+            .count()
+    };
+    eventually(SOON, "it has started", async || (count() == times).then_some(())).await;
+}
+
+#[tokio::test]
+async fn runs_with_its_environment_and_its_log_survives_kill_and_restart() {
+    let mark = tempfile::tempdir().unwrap();
+    let mut service = start(mark.path());
+    started(&service, 1).await;
+    assert!(service.is_running().unwrap());
+
+    service.kill();
+    assert!(!service.is_running().unwrap());
+    processes::gone(mark.path()).await;
+
+    let first = service.id();
+    service.restart().unwrap();
+    started(&service, 2).await;
+    assert_ne!(service.id(), first);
+}
+
+#[tokio::test]
+async fn stands_still_while_paused_and_ends_when_asked() {
+    let mark = tempfile::tempdir().unwrap();
+    let mut service = start(mark.path());
+    started(&service, 1).await;
+    let state = |service: &Service| {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", service.id())).unwrap();
+        status
+            .lines()
+            .find_map(|line| line.strip_prefix("State:\t"))
+            .unwrap()
+            .chars()
+            .next()
+            .unwrap()
+    };
+    service.pause().unwrap();
+    assert_eq!(state(&service), 'T');
+    service.resume().unwrap();
+    assert_ne!(state(&service), 'T');
+    service.pause().unwrap();
+    assert_eq!(state(&service), 'T');
+    service.resume().unwrap();
+
+    service.terminate().unwrap();
+    let ended = async || (!service.is_running().unwrap()).then_some(());
+    eventually(SOON, "it has ended", ended).await;
+}
+
+#[tokio::test]
+async fn one_dropped_takes_its_children_along() {
+    let mark = tempfile::tempdir().unwrap();
+    let service = start(mark.path());
+    started(&service, 1).await;
+    assert!(
+        !processes::naming(mark.path()).is_empty(),
+        "the test cannot see the processes that it looks for"
+    );
+    drop(service);
+    processes::gone(mark.path()).await;
+}
+
+#[test]
+#[should_panic(expected = "run `cargo build --workspace --bins` first")]
+fn a_program_that_is_not_built_is_told_with_the_remedy() {
+    testkit::binary("tidings-that-does-not-exist");
+}
