@@ -2,7 +2,12 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 mod app;
+mod category;
+mod device;
+mod idempotency;
+mod inbox;
 mod provider;
+mod request;
 mod template;
 
 use domain::AppId;
