@@ -12,7 +12,8 @@ pub(crate) fn say(what: &str) {
 
 /// Runs it to its end, with our output as its own.
 pub(crate) fn run(command: &mut Command) -> anyhow::Result<()> {
-    let name = command.get_program().to_string_lossy().into_owned();
+    let name = Path::new(command.get_program()).display().to_string();
+    let name = name.rsplit('/').next().unwrap_or_default();
     let status = command.status().with_context(|| format!("cannot run {name}"))?;
     ensure!(status.success(), "{name} failed ({status})");
     Ok(())

@@ -38,8 +38,8 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     if std::env::var_os("TIDINGS_TEST_NATS_SERVER").is_none() {
         provision::nats_program()?;
     }
-    steps::say("building the services, which the tests start and kill");
-    steps::run(steps::cargo().args(["build", "--workspace", "--bins"]))?;
+    steps::say("building the programs that tests start");
+    steps::run(steps::cargo().arg("build").args(programs(&arguments.passed_on)))?;
 
     let nextest = steps::succeeds("cargo-nextest", &["nextest", "--version"]);
     if !nextest {
@@ -66,14 +66,24 @@ fn command(arguments: &Arguments, nextest: bool) -> anyhow::Result<Command> {
     } else {
         &["test"][..]
     });
-    let chosen = ["-p", "--package", "--workspace"];
-    if !arguments
-        .passed_on
-        .iter()
-        .any(|argument| chosen.iter().any(|name| argument.starts_with(name)))
-    {
+    if !chooses_packages(&arguments.passed_on) {
         command.arg("--workspace");
     }
     command.args(&arguments.passed_on);
     Ok(command)
+}
+
+/// The suite starts every program; the crates by themselves start none but those of testkit.
+fn programs(passed_on: &[String]) -> &'static [&'static str] {
+    if chooses_packages(passed_on) && !passed_on.iter().any(|argument| argument.contains("suite")) {
+        &["--package", "testkit", "--bins"]
+    } else {
+        &["--workspace", "--bins"]
+    }
+}
+
+fn chooses_packages(passed_on: &[String]) -> bool {
+    passed_on
+        .iter()
+        .any(|argument| argument.starts_with("-p") || argument.starts_with("--package"))
 }
