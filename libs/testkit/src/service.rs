@@ -1,6 +1,7 @@
 //! The workspace's own programs, as child processes of a test.
 
 use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
 
 use anyhow::{Context, ensure};
 use rustix::process::Signal;
@@ -72,6 +73,11 @@ impl Service {
     /// Whether it has not ended.
     pub fn is_running(&mut self) -> anyhow::Result<bool> {
         Ok(self.process.ended()?.is_none())
+    }
+
+    /// How it ended, or `None` while it runs.
+    pub fn ended(&mut self) -> anyhow::Result<Option<ExitStatus>> {
+        self.process.ended()
     }
 
     /// kill -9.
