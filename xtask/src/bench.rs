@@ -20,8 +20,6 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     provision::postgres("TIDINGS_TEST_DATABASE_URL")?;
     provision::nats_program()?;
     let mut bench = steps::cargo();
-    bench
-        .args(["bench", "--package", "suite", "--bench", "load", "--"])
-        .args(&arguments.passed_on);
+    bench.args(["bench", "--package", "suite", "--bench", "load", "--"]).args(&arguments.passed_on);
     Ok(steps::exit_code(bench.status()?))
 }

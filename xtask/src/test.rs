@@ -61,11 +61,7 @@ fn command(arguments: &Arguments, nextest: bool) -> anyhow::Result<Command> {
     let mut command = Command::new(steps::target_directory()?.join("debug").join("with-test-cluster"));
     command.current_dir(crate::workspace());
     let cargo = steps::cargo();
-    command.arg(cargo.get_program()).args(if nextest {
-        &["nextest", "run"][..]
-    } else {
-        &["test"][..]
-    });
+    command.arg(cargo.get_program()).args(if nextest { &["nextest", "run"][..] } else { &["test"][..] });
     if !chooses_packages(&arguments.passed_on) {
         command.arg("--workspace");
     }
@@ -83,7 +79,5 @@ fn programs(passed_on: &[String]) -> &'static [&'static str] {
 }
 
 fn chooses_packages(passed_on: &[String]) -> bool {
-    passed_on
-        .iter()
-        .any(|argument| argument.starts_with("-p") || argument.starts_with("--package"))
+    passed_on.iter().any(|argument| argument.starts_with("-p") || argument.starts_with("--package"))
 }

@@ -86,8 +86,6 @@ fn build(release: bool) -> anyhow::Result<Command> {
     }
     steps::run(&mut cargo)?;
     Ok(Command::new(
-        steps::target_directory()?
-            .join(if release { "release" } else { "debug" })
-            .join("tidings"),
+        steps::target_directory()?.join(if release { "release" } else { "debug" }).join("tidings"),
     ))
 }
