@@ -43,6 +43,7 @@ impl Container {
         let name = name("nats", directory);
         let mut create = Command::new("docker");
         create.args(["create", "--name", &name, "--publish", "127.0.0.1::4222", NATS_IMAGE]).args([
+            "nats-server",
             "--jetstream",
             "--store_dir=/data",
             "--http_port=8222",

@@ -54,23 +54,12 @@ impl Database {
             }
         };
         let random = RandomState::new();
-        let name = format!(
-            "test_{:016x}{:016x}",
-            random.hash_one(0),
-            random.hash_one(std::process::id())
-        );
+        let name = format!("test_{:016x}{:016x}", random.hash_one(0), random.hash_one(std::process::id()));
         let mut connection = PgConnection::connect(&server_url).await.context(SHARED)?;
-        sqlx::query(AssertSqlSafe(format!("CREATE DATABASE {name}")))
-            .execute(&mut connection)
-            .await?;
+        sqlx::query(AssertSqlSafe(format!("CREATE DATABASE {name}"))).execute(&mut connection).await?;
         connection.close().await?;
         let url = with_database(&server_url, &name).context("a URL with a database name")?;
-        Ok(Self {
-            name,
-            url,
-            server_url,
-            _cluster: cluster,
-        })
+        Ok(Self { name, url, server_url, _cluster: cluster })
     }
 
     /// `postgres://…` of this database.
@@ -89,15 +78,11 @@ impl Drop for Database {
         let url = std::mem::take(&mut self.server_url);
         // A thread, because the test's own runtime may be the one that drops us.
         let dropping = std::thread::spawn(move || -> anyhow::Result<()> {
-            let runtime = tokio::runtime::Builder::new_current_thread()
-                .enable_all()
-                .build()?;
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
             runtime.block_on(async {
                 tokio::time::timeout(DROPPED_WITHIN, async {
                     let mut connection = PgConnection::connect(&url).await?;
-                    sqlx::query(AssertSqlSafe(statement))
-                        .execute(&mut connection)
-                        .await?;
+                    sqlx::query(AssertSqlSafe(statement)).execute(&mut connection).await?;
                     anyhow::Ok(())
                 })
                 .await?
@@ -117,23 +102,16 @@ async fn private_cluster() -> anyhow::Result<Arc<Cluster>> {
     }
     let files = tempfile::Builder::new().prefix("tidings-postgres-").tempdir()?;
     let postgres = Postgres::start_fast(&files.path().join("cluster")).await?;
-    let cluster = Arc::new(Cluster {
-        postgres,
-        _files: files,
-    });
+    let cluster = Arc::new(Cluster { postgres, _files: files });
     *shared = Arc::downgrade(&cluster);
     Ok(cluster)
 }
 
 /// The same server, another database; options after `?` stay.
 fn with_database(url: &str, name: &str) -> Option<String> {
-    let (address, options) = url
-        .split_once('?')
-        .map_or((url, None), |(address, rest)| (address, Some(rest)));
+    let (address, options) = url.split_once('?').map_or((url, None), |(address, rest)| (address, Some(rest)));
     let host_at = address.find("://")? + 3;
-    let host_end = address[host_at..]
-        .find('/')
-        .map_or(address.len(), |slash| host_at + slash);
+    let host_end = address[host_at..].find('/').map_or(address.len(), |slash| host_at + slash);
     let options = options.map(|options| format!("?{options}")).unwrap_or_default();
     Some(format!("{}/{name}{options}", &address[..host_end]))
 }
@@ -147,10 +125,7 @@ mod tests {
         let cases = [
             ("postgres://u:p@h:1/old", "postgres://u:p@h:1/new"),
             ("postgres://h", "postgres://h/new"),
-            (
-                "postgres://h/old?sslmode=disable",
-                "postgres://h/new?sslmode=disable",
-            ),
+            ("postgres://h/old?sslmode=disable", "postgres://h/new?sslmode=disable"),
         ];
         for (url, expected) in cases {
             assert_eq!(with_database(url, "new").as_deref(), Some(expected));

@@ -14,18 +14,12 @@ const POSTGRES_COMMANDS: [(&str, &str); 6] = [
     ("pacman", "sudo pacman -S postgresql"),
     ("apk", "sudo apk add postgresql"),
     ("brew", "brew install postgresql@17"),
-    (
-        "",
-        "the package that https://www.postgresql.org/download/ offers for this system",
-    ),
+    ("", "the package that https://www.postgresql.org/download/ offers for this system"),
 ];
 const NATS_COMMANDS: [(&str, &str); 3] = [
     ("apt-get", "sudo apt-get install nats-server"),
     ("brew", "brew install nats-server"),
-    (
-        "",
-        "the archive that https://github.com/nats-io/nats-server/releases offers for this system",
-    ),
+    ("", "the archive that https://github.com/nats-io/nats-server/releases offers for this system"),
 ];
 
 /// The directory that holds `initdb` and `postgres`: that of the `PATH`, else the newest version in the places where
@@ -69,11 +63,7 @@ pub(crate) fn nats_server() -> anyhow::Result<PathBuf> {
 /// What to type, for the first package manager that this machine has; the last line is for all others.
 fn command_for(commands: &[(&str, &'static str)]) -> &'static str {
     let places = path_directories();
-    let on_path = |program: &str| {
-        places
-            .iter()
-            .any(|directory| is_program(&directory.join(program)))
-    };
+    let on_path = |program: &str| places.iter().any(|directory| is_program(&directory.join(program)));
     commands
         .iter()
         .find(|(manager, _)| manager.is_empty() || on_path(manager))
@@ -81,9 +71,7 @@ fn command_for(commands: &[(&str, &'static str)]) -> &'static str {
 }
 
 fn path_directories() -> Vec<PathBuf> {
-    std::env::var_os("PATH")
-        .map(|path| std::env::split_paths(&path).collect())
-        .unwrap_or_default()
+    std::env::var_os("PATH").map(|path| std::env::split_paths(&path).collect()).unwrap_or_default()
 }
 
 /// The folders `base/*/last` whose middle part names a PostgreSQL version (`16`, `postgresql@16`), newest first.
@@ -117,6 +105,5 @@ fn tools_directories() -> Vec<PathBuf> {
 
 fn is_program(path: &Path) -> bool {
     use std::os::unix::fs::PermissionsExt;
-    path.metadata()
-        .is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
+    path.metadata().is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
 }

@@ -80,14 +80,7 @@ impl NatsServer {
         };
         let login = password.map_or_else(String::new, |password| format!("{USER}:{password}@"));
         let url = format!("nats://{login}127.0.0.1:{port}");
-        Ok(Self {
-            program,
-            directory,
-            port,
-            url,
-            process,
-            _files: None,
-        })
+        Ok(Self { program, directory, port, url, process, _files: None })
     }
 
     /// `nats://127.0.0.1:…`, with user and password where it asks for them.
@@ -159,15 +152,11 @@ async fn launch(program: &Path, directory: &Directory, port: u16) -> anyhow::Res
     start.directory = Some(directory.descriptor());
     let mut process = Process::start(&start)?;
     let answer = within(READY_WITHIN, async || match process.ended() {
-        Ok(Some(status)) => Some(Err(anyhow::anyhow!(
-            "nats-server ended while starting ({status})"
-        ))),
+        Ok(Some(status)) => Some(Err(anyhow::anyhow!("nats-server ended while starting ({status})"))),
         Ok(None) => greets(port, &name).await.then_some(Ok(())),
         Err(error) => Some(Err(error)),
     });
-    let answer = answer
-        .await
-        .unwrap_or_else(|| Err(anyhow::anyhow!("not ready within {READY_WITHIN:?}")));
+    let answer = answer.await.unwrap_or_else(|| Err(anyhow::anyhow!("not ready within {READY_WITHIN:?}")));
     answer.with_context(|| format!("cannot start nats-server; {}", process.last_words()))?;
     Ok(process)
 }

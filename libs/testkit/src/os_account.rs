@@ -21,18 +21,12 @@ impl OsAccount {
         }
         let owner = std::fs::metadata(directory)?;
         if owner.uid() != 0 {
-            return Ok(Some(Self {
-                uid: owner.uid(),
-                gid: owner.gid(),
-            }));
+            return Ok(Some(Self { uid: owner.uid(), gid: owner.gid() }));
         }
         let accounts = std::fs::read_to_string("/etc/passwd").context("cannot read /etc/passwd")?;
-        find(&accounts, "postgres")
-            .or_else(|| find(&accounts, "nobody"))
-            .map(Some)
-            .context(
-                "PostgreSQL cannot run as root, and there is no account `postgres` or `nobody` to run it as",
-            )
+        find(&accounts, "postgres").or_else(|| find(&accounts, "nobody")).map(Some).context(
+            "PostgreSQL cannot run as root, and there is no account `postgres` or `nobody` to run it as",
+        )
     }
 
     /// Makes it the owner of `path`.
@@ -63,10 +57,7 @@ mod tests {
     fn reads_the_numbers_of_an_account() {
         let accounts =
             "root:x:0:0:root:/root:/bin/bash\npostgres:x:101:104:PostgreSQL,,,:/var/lib:/bin/bash\n";
-        assert_eq!(
-            find(accounts, "postgres").unwrap(),
-            OsAccount { uid: 101, gid: 104 }
-        );
+        assert_eq!(find(accounts, "postgres").unwrap(), OsAccount { uid: 101, gid: 104 });
         assert_eq!(find(accounts, "nobody"), None);
     }
 }

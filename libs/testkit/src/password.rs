@@ -24,12 +24,6 @@ pub(crate) fn kept_in(path: &Path) -> anyhow::Result<String> {
 
 /// Replaces the file with one that only its owner can read.
 pub(crate) fn write(path: &Path, text: &str) -> anyhow::Result<()> {
-    let mut file = OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(0o600)
-        .open(path)?;
-    file.write_all(text.as_bytes())
-        .with_context(|| format!("cannot write {}", path.display()))
+    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
+    file.write_all(text.as_bytes()).with_context(|| format!("cannot write {}", path.display()))
 }

@@ -70,13 +70,7 @@ impl Postgres {
         };
         create_database(&url(&password, port, "postgres")).await?;
         let url = url(&password, port, NAME);
-        Ok(Self {
-            directory,
-            durability,
-            port,
-            url,
-            process,
-        })
+        Ok(Self { directory, durability, port, url, process })
     }
 
     /// `postgres://…` with the password, to the cluster's one database.
@@ -157,9 +151,8 @@ fn same_version(data: &Path) -> anyhow::Result<()> {
     let program = installed::postgres_bin()?.join("postgres");
     let output = std::process::Command::new(&program).arg("--version").output()?;
     let told = String::from_utf8_lossy(&output.stdout);
-    let of_program = told
-        .split_whitespace()
-        .find(|word| word.starts_with(|first: char| first.is_ascii_digit()));
+    let of_program =
+        told.split_whitespace().find(|word| word.starts_with(|first: char| first.is_ascii_digit()));
     let of_program = of_program.unwrap_or_default();
     ensure!(
         of_program.split('.').next() == Some(of_data.trim()),
@@ -182,12 +175,7 @@ async fn initdb(
         .argument(format!("--pgdata={seen}/data"))
         .argument(format!("--pwfile={seen}/password"))
         .argument(format!("--username={NAME}"));
-    for fixed in [
-        "--auth=scram-sha-256",
-        "--encoding=UTF8",
-        "--no-locale",
-        "--no-instructions",
-    ] {
+    for fixed in ["--auth=scram-sha-256", "--encoding=UTF8", "--no-locale", "--no-instructions"] {
         start = start.argument(fixed);
     }
     if durability == Durability::Process {
@@ -196,11 +184,7 @@ async fn initdb(
     let mut process = Process::start(&start)?;
     let ended = within(INITDB_WITHIN, async || process.ended().transpose()).await;
     let status = ended.with_context(|| format!("initdb took longer than {INITDB_WITHIN:?}"))??;
-    ensure!(
-        status.success(),
-        "initdb failed ({status}); {}",
-        process.last_words()
-    );
+    ensure!(status.success(), "initdb failed ({status}); {}", process.last_words());
     Ok(())
 }
 
@@ -265,13 +249,8 @@ async fn launch(
         Ok(None) => PgConnection::connect(url).await.ok().map(Ok),
         Err(error) => Some(Err(error)),
     });
-    let answer = answer
-        .await
-        .unwrap_or_else(|| Err(anyhow::anyhow!("not ready within {READY_WITHIN:?}")));
-    answer
-        .with_context(|| format!("cannot start PostgreSQL; {}", process.last_words()))?
-        .close()
-        .await?;
+    let answer = answer.await.unwrap_or_else(|| Err(anyhow::anyhow!("not ready within {READY_WITHIN:?}")));
+    answer.with_context(|| format!("cannot start PostgreSQL; {}", process.last_words()))?.close().await?;
     Ok(process)
 }
 
@@ -282,9 +261,7 @@ async fn create_database(url: &str) -> anyhow::Result<()> {
         .fetch_one(&mut connection)
         .await?;
     if !exists {
-        sqlx::query("CREATE DATABASE tidings")
-            .execute(&mut connection)
-            .await?;
+        sqlx::query("CREATE DATABASE tidings").execute(&mut connection).await?;
     }
     connection.close().await?;
     Ok(())

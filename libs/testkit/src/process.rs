@@ -97,18 +97,11 @@ impl Process {
             // Run by root, this also drops the supplementary groups. Our working directory may be closed to it.
             command.uid(account.uid).gid(account.gid).current_dir("/");
         }
-        let mut child = command
-            .spawn()
-            .with_context(|| format!("cannot start {}", start.program.display()))?;
+        let mut child =
+            command.spawn().with_context(|| format!("cannot start {}", start.program.display()))?;
         let group = Pid::from_child(&child);
         let lifeline = child.stdin.take().context("a piped standard input")?;
-        Ok(Self {
-            child,
-            group,
-            log: start.log.clone(),
-            killed: false,
-            _lifeline: lifeline,
-        })
+        Ok(Self { child, group, log: start.log.clone(), killed: false, _lifeline: lifeline })
     }
 
     /// The process id of the program.
@@ -180,11 +173,7 @@ impl Process {
         let text = String::from_utf8_lossy(&text);
         let mut lines: Vec<&str> = text.lines().rev().take(QUOTED_LINES).collect();
         lines.reverse();
-        format!(
-            "its log, {}, ends with:\n{}",
-            self.log.display(),
-            lines.join("\n")
-        )
+        format!("its log, {}, ends with:\n{}", self.log.display(), lines.join("\n"))
     }
 }
 
@@ -207,10 +196,7 @@ fn children_of(parent: Pid) -> Vec<Pid> {
     let parent = parent.as_raw_nonzero().get();
     let listed =
         std::fs::read_to_string(format!("/proc/{parent}/task/{parent}/children")).unwrap_or_else(|_| {
-            let listing = Command::new("ps")
-                .args(["-A", "-o", "ppid=,pid="])
-                .stderr(Stdio::null())
-                .output();
+            let listing = Command::new("ps").args(["-A", "-o", "ppid=,pid="]).stderr(Stdio::null()).output();
             let listing = listing.map(|output| output.stdout).unwrap_or_default();
             String::from_utf8_lossy(&listing)
                 .lines()
@@ -219,8 +205,5 @@ fn children_of(parent: Pid) -> Vec<Pid> {
                 .map(|(_, child)| format!("{child} "))
                 .collect()
         });
-    listed
-        .split_whitespace()
-        .filter_map(|child| Pid::from_raw(child.parse().ok()?))
-        .collect()
+    listed.split_whitespace().filter_map(|child| Pid::from_raw(child.parse().ok()?)).collect()
 }

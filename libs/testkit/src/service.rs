@@ -26,11 +26,7 @@ fn find(name: &str) -> anyhow::Result<PathBuf> {
     // target/debug/deps/test-0123, or target/debug/program.
     let profile = test.ancestors().skip(1).find(|folder| !folder.ends_with("deps"));
     let path = profile.context("a test inside a target directory")?.join(name);
-    ensure!(
-        path.is_file(),
-        "{} is not built: run `cargo build --workspace --bins` first",
-        path.display()
-    );
+    ensure!(path.is_file(), "{} is not built: run `cargo build --workspace --bins` first", path.display());
     Ok(path)
 }
 
@@ -48,16 +44,10 @@ impl Service {
         let files = tempfile::Builder::new().prefix("tidings-service-").tempdir()?;
         let mut start = Start::new(find(name)?, files.path().join(format!("{name}.log")));
         start.arguments = arguments.iter().map(|argument| (*argument).to_owned()).collect();
-        start.environment = environment
-            .iter()
-            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
-            .collect();
+        start.environment =
+            environment.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
         let process = Process::start(&start)?;
-        Ok(Self {
-            start,
-            process,
-            _files: files,
-        })
+        Ok(Self { start, process, _files: files })
     }
 
     /// Its process id.

@@ -19,9 +19,7 @@ async fn main() -> anyhow::Result<ExitCode> {
     if std::env::var_os(SHARED).is_some() {
         return run(command).await;
     }
-    let files = tempfile::Builder::new()
-        .prefix("tidings-test-cluster-")
-        .tempdir()?;
+    let files = tempfile::Builder::new().prefix("tidings-test-cluster-").tempdir()?;
     let postgres = Postgres::start_fast(&files.path().join("postgres")).await?;
     command.env(SHARED, postgres.url());
     run(command).await
@@ -43,8 +41,5 @@ async fn run(mut command: tokio::process::Command) -> anyhow::Result<ExitCode> {
             }
         }
     };
-    Ok(status
-        .code()
-        .and_then(|code| u8::try_from(code).ok())
-        .map_or(ExitCode::FAILURE, ExitCode::from))
+    Ok(status.code().and_then(|code| u8::try_from(code).ok()).map_or(ExitCode::FAILURE, ExitCode::from))
 }

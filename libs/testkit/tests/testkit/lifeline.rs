@@ -28,11 +28,7 @@ async fn holds_servers_until_it_is_killed() {
 async fn servers_end_with_the_process_that_started_them_and_their_directories_are_free_again() {
     let files = tempfile::tempdir().unwrap();
     let mut starter = Command::new(std::env::current_exe().unwrap())
-        .args([
-            "--ignored",
-            "--exact",
-            "lifeline::holds_servers_until_it_is_killed",
-        ])
+        .args(["--ignored", "--exact", "lifeline::holds_servers_until_it_is_killed"])
         .env(DIRECTORY, files.path())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
@@ -40,15 +36,10 @@ async fn servers_end_with_the_process_that_started_them_and_their_directories_ar
         .unwrap();
     let ready = async || files.path().join("ready").exists().then_some(());
     eventually(Duration::from_secs(60), "both servers run", ready).await;
-    assert!(
-        processes::naming(files.path()).len() >= 2,
-        "the test cannot see the servers that it looks for"
-    );
+    assert!(processes::naming(files.path()).len() >= 2, "the test cannot see the servers that it looks for");
 
     starter.kill().unwrap();
     starter.wait().unwrap();
-    let _postgres = Postgres::start_fast(&files.path().join("postgres"))
-        .await
-        .unwrap();
+    let _postgres = Postgres::start_fast(&files.path().join("postgres")).await.unwrap();
     let _nats = NatsServer::start_in(&files.path().join("nats")).await.unwrap();
 }

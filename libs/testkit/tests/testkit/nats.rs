@@ -11,13 +11,9 @@ async fn request(server: &NatsServer, subject: &str, body: &str) -> String {
     let stream = TcpStream::connect(("127.0.0.1", server.port())).await.unwrap();
     let (read, mut write) = stream.into_split();
     let mut lines = BufReader::new(read).lines();
-    let password = server
-        .url()
-        .split_once("tidings:")
-        .and_then(|(_, rest)| rest.split_once('@'));
-    let login = password.map_or_else(String::new, |(password, _)| {
-        format!(",\"user\":\"tidings\",\"pass\":\"{password}\"")
-    });
+    let password = server.url().split_once("tidings:").and_then(|(_, rest)| rest.split_once('@'));
+    let login = password
+        .map_or_else(String::new, |(password, _)| format!(",\"user\":\"tidings\",\"pass\":\"{password}\""));
     let length = body.len();
     let asked = format!(
         "CONNECT {{\"verbose\":false{login}}}\r\nSUB reply 1\r\nPUB {subject} reply {length}\r\n{body}\r\n"
@@ -31,9 +27,7 @@ async fn request(server: &NatsServer, subject: &str, body: &str) -> String {
         }
         panic!("the server hung up");
     };
-    tokio::time::timeout(Duration::from_secs(10), answer)
-        .await
-        .unwrap()
+    tokio::time::timeout(Duration::from_secs(10), answer).await.unwrap()
 }
 
 async fn make_stream(server: &NatsServer) {
@@ -55,10 +49,7 @@ async fn keeps_its_streams_over_kill_and_restart_at_the_same_address() {
     let url = server.url().to_owned();
     make_stream(&server).await;
     server.kill();
-    assert!(
-        TcpStream::connect(("127.0.0.1", server.port())).await.is_err(),
-        "a killed server answers"
-    );
+    assert!(TcpStream::connect(("127.0.0.1", server.port())).await.is_err(), "a killed server answers");
     server.restart().await.unwrap();
     assert_eq!(server.url(), url);
     assert_kept(&server).await;
@@ -109,16 +100,10 @@ async fn one_with_a_directory_is_closed_to_those_without_its_password() {
     let files = tempfile::tempdir().unwrap();
     let server = NatsServer::start_in(files.path()).await.unwrap();
     let mut stream = TcpStream::connect(("127.0.0.1", server.port())).await.unwrap();
-    stream
-        .write_all(b"CONNECT {\"verbose\":false}\r\nPING\r\n")
-        .await
-        .unwrap();
+    stream.write_all(b"CONNECT {\"verbose\":false}\r\nPING\r\n").await.unwrap();
     let mut answer = String::new();
     let read = tokio::io::AsyncReadExt::read_to_string(&mut stream, &mut answer);
-    tokio::time::timeout(Duration::from_secs(10), read)
-        .await
-        .unwrap()
-        .unwrap();
+    tokio::time::timeout(Duration::from_secs(10), read).await.unwrap().unwrap();
     assert!(answer.contains("Authorization Violation"), "{answer}");
     for secret in ["password", "nats-server.conf"] {
         let mode = files.path().join(secret).metadata().unwrap().permissions().mode();

@@ -7,22 +7,13 @@ use crate::processes;
 
 async fn write_row(url: &str) {
     let mut connection = PgConnection::connect(url).await.unwrap();
-    query("CREATE TABLE kept (value integer)")
-        .execute(&mut connection)
-        .await
-        .unwrap();
-    query("INSERT INTO kept VALUES (42)")
-        .execute(&mut connection)
-        .await
-        .unwrap();
+    query("CREATE TABLE kept (value integer)").execute(&mut connection).await.unwrap();
+    query("INSERT INTO kept VALUES (42)").execute(&mut connection).await.unwrap();
 }
 
 async fn read_row(url: &str) -> i32 {
     let mut connection = PgConnection::connect(url).await.unwrap();
-    query_scalar("SELECT value FROM kept")
-        .fetch_one(&mut connection)
-        .await
-        .unwrap()
+    query_scalar("SELECT value FROM kept").fetch_one(&mut connection).await.unwrap()
 }
 
 /// `fsync` is left out everywhere here: what is tested is the process, not the disk.
@@ -38,10 +29,7 @@ async fn keeps_its_rows_over_kill_and_restart_at_the_same_address() {
     write_row(&url).await;
 
     postgres.kill();
-    assert!(
-        PgConnection::connect(&url).await.is_err(),
-        "a killed server answers"
-    );
+    assert!(PgConnection::connect(&url).await.is_err(), "a killed server answers");
     postgres.restart().await.unwrap();
 
     assert_eq!(postgres.url(), url);
@@ -73,10 +61,7 @@ async fn a_stopped_cluster_is_found_again_and_one_dropped_leaves_no_process() {
 async fn a_second_instance_on_the_same_directory_is_refused_by_name() {
     let files = tempfile::tempdir().unwrap();
     let first = start(files.path()).await;
-    let error = Postgres::start_fast(&files.path().join("postgres"))
-        .await
-        .unwrap_err()
-        .to_string();
+    let error = Postgres::start_fast(&files.path().join("postgres")).await.unwrap_err().to_string();
     assert!(error.contains("another running instance uses"), "{error}");
     assert!(error.contains(files.path().to_str().unwrap()), "{error}");
     drop(first);

@@ -11,10 +11,7 @@ pub(crate) fn naming(needle: &Path) -> Vec<String> {
         .unwrap()
         .flatten()
         .filter(|entry| {
-            entry
-                .file_name()
-                .to_str()
-                .is_some_and(|name| name != own && name.parse::<u32>().is_ok())
+            entry.file_name().to_str().is_some_and(|name| name != own && name.parse::<u32>().is_ok())
         })
         .filter_map(|entry| {
             let line = String::from_utf8_lossy(&std::fs::read(entry.path().join("cmdline")).ok()?)
@@ -28,8 +25,5 @@ pub(crate) fn naming(needle: &Path) -> Vec<String> {
 /// Waits until none is left.
 pub(crate) async fn gone(needle: &Path) {
     let limit = Duration::from_secs(10);
-    testkit::eventually(limit, "every process gone", async || {
-        naming(needle).is_empty().then_some(())
-    })
-    .await;
+    testkit::eventually(limit, "every process gone", async || naming(needle).is_empty().then_some(())).await;
 }

@@ -11,20 +11,12 @@ const SOON: Duration = Duration::from_secs(10);
 fn start(mark: &Path) -> Service {
     let script = "echo started by $NAME; exec tail -f /dev/null";
     let mark = mark.to_str().unwrap();
-    let environment = [
-        ("TIDINGS_TEST_DATABASE_URL", "postgres://none"),
-        ("NAME", "the test"),
-    ];
+    let environment = [("TIDINGS_TEST_DATABASE_URL", "postgres://none"), ("NAME", "the test")];
     Service::start("with-test-cluster", &["sh", "-c", script, mark], &environment).unwrap()
 }
 
 async fn started(service: &Service, times: usize) {
-    let count = || {
-        std::fs::read_to_string(service.log())
-            .unwrap()
-            .matches("started by the test")
-            .count()
-    };
+    let count = || std::fs::read_to_string(service.log()).unwrap().matches("started by the test").count();
     eventually(SOON, "it has started", async || (count() == times).then_some(())).await;
 }
 
@@ -52,13 +44,7 @@ async fn stands_still_while_paused_and_ends_when_asked() {
     started(&service, 1).await;
     let state = |service: &Service| {
         let status = std::fs::read_to_string(format!("/proc/{}/status", service.id())).unwrap();
-        status
-            .lines()
-            .find_map(|line| line.strip_prefix("State:\t"))
-            .unwrap()
-            .chars()
-            .next()
-            .unwrap()
+        status.lines().find_map(|line| line.strip_prefix("State:\t")).unwrap().chars().next().unwrap()
     };
     service.pause().unwrap();
     assert_eq!(state(&service), 'T');

@@ -21,8 +21,6 @@ async fn fails_with_its_purpose_after_the_limit() {
 #[tokio::test]
 #[should_panic(expected = "not within 20ms: an answer")]
 async fn a_probe_that_hangs_does_not_outlast_the_limit() {
-    eventually(Duration::from_millis(20), "an answer", async || {
-        std::future::pending::<Option<()>>().await
-    })
-    .await;
+    eventually(Duration::from_millis(20), "an answer", async || std::future::pending::<Option<()>>().await)
+        .await;
 }
