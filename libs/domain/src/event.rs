@@ -9,7 +9,9 @@ use uuid::Uuid;
 
 use crate::content::{Content, InAppContent};
 use crate::inbox::ItemChange;
-use crate::{AppId, CategoryId, Channel, DeliveryId, ItemId, Reason, Send, SendId, Status, Timestamp, UserNumber};
+use crate::{
+    AppId, CategoryId, Channel, DeliveryId, ItemId, Reason, Send, SendId, Status, Timestamp, UserNumber,
+};
 
 /// A message of the log.
 #[derive(Clone, Debug, PartialEq)]
@@ -34,7 +36,7 @@ pub struct Envelope {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event {
     /// A send was accepted.
-    SendAccepted(Send),
+    SendAccepted(Box<Send>),
     /// The next turn of a send, or the first of a scheduled one, is due.
     SendContinues(SendContinues),
     /// Make an attempt.

@@ -26,7 +26,9 @@ impl Fields {
     pub fn open(path: &str, value: Value, problems: &mut Vec<Problem>) -> Option<Fields> {
         match value {
             Value::Object(members) => Some(Fields { path: path.to_owned(), members }),
-            Value::Array(items) if items.is_empty() => Some(Fields { path: path.to_owned(), members: Object::new() }),
+            Value::Array(items) if items.is_empty() => {
+                Some(Fields { path: path.to_owned(), members: Object::new() })
+            }
             _ => {
                 let name = if path.is_empty() { "the body" } else { path };
                 problems.push(Problem::new(path, "invalid_type", format!("{name} must be an object")));
@@ -133,7 +135,11 @@ impl Fields {
         if strict {
             for key in self.members.keys() {
                 let path = self.path(key);
-                problems.push(Problem::new(&path, "unknown_member", format!("{path} is not a member of this request")));
+                problems.push(Problem::new(
+                    &path,
+                    "unknown_member",
+                    format!("{path} is not a member of this request"),
+                ));
             }
         }
     }
@@ -165,12 +171,20 @@ fn walk(path: &str, value: &Value, depth: usize, problems: &mut Vec<Problem>) {
         Value::Null | Value::Bool(_) => {}
         Value::Number(number) => {
             if number.as_f64().is_none_or(|number| number.abs() > MAX_SAFE_NUMBER) {
-                problems.push(Problem::new(path, "unsafe_number", format!("{path} must lie within ±(2^53 − 1)")));
+                problems.push(Problem::new(
+                    path,
+                    "unsafe_number",
+                    format!("{path} must lie within ±(2^53 − 1)"),
+                ));
             }
         }
         Value::String(text) => check_no_nul(path, text, problems),
         _ if depth > MAX_DEPTH => {
-            problems.push(Problem::new(path, "too_deep", format!("{path} nests deeper than {MAX_DEPTH} levels")));
+            problems.push(Problem::new(
+                path,
+                "too_deep",
+                format!("{path} nests deeper than {MAX_DEPTH} levels"),
+            ));
         }
         Value::Array(items) => {
             for (index, item) in items.iter().enumerate() {

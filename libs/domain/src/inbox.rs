@@ -9,8 +9,8 @@ pub struct ItemState {
     pub seen_at: Option<Timestamp>,
     /// When the person read it, unless made unread since.
     pub clicked_at: Option<Timestamp>,
-    /// Whether it was removed from the inbox; a deleted item never comes back.
-    pub deleted: bool,
+    /// When it was removed from the inbox; a deleted item never comes back.
+    pub deleted_at: Option<Timestamp>,
 }
 
 /// A change to one item.
@@ -42,7 +42,7 @@ pub struct Counts {
 impl ItemState {
     /// Applies a change that happened at `at`. Applying it again changes nothing.
     pub fn apply(&mut self, change: ItemChange, at: Timestamp) {
-        if self.deleted {
+        if self.deleted_at.is_some() {
             return;
         }
         match change {
@@ -53,14 +53,14 @@ impl ItemState {
                 self.seen_at = self.seen_at.or(Some(at));
             }
             ItemChange::Unread => self.clicked_at = None,
-            ItemChange::Deleted => self.deleted = true,
+            ItemChange::Deleted => self.deleted_at = Some(at),
         }
     }
 
     /// What the item adds to its user's counters.
     #[must_use]
     pub fn counts(&self) -> Counts {
-        if self.deleted {
+        if self.deleted_at.is_some() {
             return Counts::default();
         }
         Counts {

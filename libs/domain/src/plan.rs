@@ -62,7 +62,12 @@ pub type Suppressed = HashSet<(Channel, String)>;
 /// Decides for one recipient. Every delivered channel, and every channel that the send names, ends up among the
 /// deliveries, in the inbox or among the skips.
 #[must_use]
-pub fn decide(facts: &SendFacts<'_>, recipient: &Recipient, person: Option<Person<'_>>, suppressed: &Suppressed) -> Decision {
+pub fn decide(
+    facts: &SendFacts<'_>,
+    recipient: &Recipient,
+    person: Option<Person<'_>>,
+    suppressed: &Suppressed,
+) -> Decision {
     let mut decision = Decision {
         identifier: recipient.identifier.clone(),
         user: person.map(|person| person.number),
@@ -78,11 +83,14 @@ pub fn decide(facts: &SendFacts<'_>, recipient: &Recipient, person: Option<Perso
         match reach(facts, channel, &recipient.identifier, person, suppressed) {
             Err(reason) => decision.skips.push((channel, reason)),
             Ok(_) if channel == Channel::InApp => decision.in_app = true,
-            Ok((person, targets)) => decision.deliveries.extend(targets.into_iter().map(|target| PlannedDelivery {
-                id: DeliveryId::derive(facts.send_id, person.number, channel, &target),
-                channel,
-                target,
-            })),
+            Ok((person, targets)) => {
+                let delivery = |target: String| PlannedDelivery {
+                    id: DeliveryId::derive(facts.send_id, person.number, channel, &target),
+                    channel,
+                    target,
+                };
+                decision.deliveries.extend(targets.into_iter().map(delivery));
+            }
         }
     }
     decision
@@ -165,16 +173,28 @@ mod tests {
 
     #[test]
     fn a_plain_send_takes_every_channel_with_a_provider_and_an_address() {
-        let decision = plan(&facts(None, &[Channel::Email, Channel::MobilePush, Channel::WebPush]), &[], &Suppressed::new());
+        let decision = plan(
+            &facts(None, &[Channel::Email, Channel::MobilePush, Channel::WebPush]),
+            &[],
+            &Suppressed::new(),
+        );
         assert!(decision.in_app);
         let targets: Vec<_> = decision.deliveries.iter().map(|delivery| delivery.target.as_str()).collect();
         assert_eq!(targets, ["ada@example.com", "fcm:a", "fcm:b"]);
-        assert_eq!(decision.skips, [(Channel::WebPush, Reason::NoAddress), (Channel::Sms, Reason::NoProvider)]);
+        assert_eq!(
+            decision.skips,
+            [(Channel::WebPush, Reason::NoAddress), (Channel::Sms, Reason::NoProvider)]
+        );
     }
 
     #[test]
     fn an_unknown_recipient_gets_nothing() {
-        let decision = decide(&facts(None, &[Channel::Email]), &Recipient::plain("eve".into()), None, &Suppressed::new());
+        let decision = decide(
+            &facts(None, &[Channel::Email]),
+            &Recipient::plain("eve".into()),
+            None,
+            &Suppressed::new(),
+        );
         assert!(!decision.in_app && decision.deliveries.is_empty());
         assert_eq!(reason(&decision, Channel::InApp), Some(Reason::RecipientUnknown));
         assert_eq!(reason(&decision, Channel::Email), Some(Reason::RecipientUnknown));
@@ -185,7 +205,8 @@ mod tests {
     fn preferences_selection_and_suppression_each_leave_their_reason() {
         let selected = [Channel::Email, Channel::Slack, Channel::Sms];
         let dead = Suppressed::from([(Channel::Sms, "+4915112345678".to_owned())]);
-        let decision = plan(&facts(Some(&selected), &[Channel::Email, Channel::Sms]), &[Channel::Email], &dead);
+        let decision =
+            plan(&facts(Some(&selected), &[Channel::Email, Channel::Sms]), &[Channel::Email], &dead);
         assert_eq!(
             decision.skips,
             [

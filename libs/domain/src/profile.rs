@@ -115,7 +115,8 @@ pub fn push_targets(profile: &Object) -> impl Iterator<Item = String> {
 
 // RFC 5321 §4.5.3.1 lengths; the provider judges the rest. No character that could open a header or a second address.
 fn is_email(address: &str) -> bool {
-    let forbidden = |c: char| c.is_control() || c.is_whitespace() || matches!(c, '<' | '>' | ',' | ';' | '"' | '(' | ')');
+    let forbidden =
+        |c: char| c.is_control() || c.is_whitespace() || matches!(c, '<' | '>' | ',' | ';' | '"' | '(' | ')');
     address.len() <= 254
         && !address.chars().any(forbidden)
         && address.split_once('@').is_some_and(|(local, domain)| {
@@ -130,14 +131,22 @@ mod tests {
     use super::*;
 
     fn object(value: Value) -> Object {
-        value.as_object().cloned().unwrap_or_default()
+        match value {
+            Value::Object(members) => members,
+            other => panic!("{other} is no object"),
+        }
     }
 
     #[test]
     fn merging_replaces_keys_and_unites_tokens() {
-        let mut profile = object(json!({"name": "Ada", "fcm": {"tokens": ["a"], "lang": "en"}, "plan": {"x": 1}}));
-        merge(&mut profile, object(json!({"name": null, "fcm": {"token": "b", "tokens": ["a", "c"]}, "plan": {"y": 2}})));
-        let expected = json!({"name": null, "fcm": {"tokens": ["a", "b", "c"], "lang": "en"}, "plan": {"y": 2}});
+        let mut profile =
+            object(json!({"name": "Ada", "fcm": {"tokens": ["a"], "lang": "en"}, "plan": {"x": 1}}));
+        merge(
+            &mut profile,
+            object(json!({"name": null, "fcm": {"token": "b", "tokens": ["a", "c"]}, "plan": {"y": 2}})),
+        );
+        let expected =
+            json!({"name": null, "fcm": {"tokens": ["a", "b", "c"], "lang": "en"}, "plan": {"y": 2}});
         let mut tokens = tokens_in(profile["fcm"].as_object().unwrap());
         tokens.sort();
         assert_eq!(tokens, ["a", "b", "c"]);

@@ -72,7 +72,8 @@ fn read_body(mut body: Fields, rules: SendRules, problems: &mut Vec<Problem>) ->
     let send_at = body.time("sendAt", problems).filter(|&at| at > rules.now);
     let expires_at = body.time("expiresAt", problems);
     check_times(send_at, expires_at, rules.now, problems);
-    let lane = named(&mut body, "lane", &[("transactional", Lane::Transactional), ("bulk", Lane::Bulk)], problems);
+    let lane =
+        named(&mut body, "lane", &[("transactional", Lane::Transactional), ("bulk", Lane::Bulk)], problems);
     let reject = named(&mut body, "onUnknownRecipient", &[("skip", false), ("reject", true)], problems);
     let idempotency_key = read_key(&mut body, problems);
     body.finish(rules.strict, problems);
@@ -115,8 +116,12 @@ fn read_notification(body: &mut Fields, strict: bool, problems: &mut Vec<Problem
     let template = read_template(&mut fields, strict, problems);
     let category = fields.identifier("category", problems);
     fields.finish(strict, problems);
-    if template.is_none() && content.title.as_deref().unwrap_or_default().is_empty() && problems.len() == before {
-        let message = "notification.title is required unless notification.templateIdentifier names a template";
+    if template.is_none()
+        && content.title.as_deref().unwrap_or_default().is_empty()
+        && problems.len() == before
+    {
+        let message =
+            "notification.title is required unless notification.templateIdentifier names a template";
         problems.push(Problem::new("notification.title", "required", message));
     }
     Notification { content, template, category }
@@ -131,7 +136,9 @@ fn read_template(fields: &mut Fields, strict: bool, problems: &mut Vec<Problem>)
     });
     if let Some(id) = fields.take("templateId") {
         match id.as_i64() {
-            Some(id) if identifier.is_none() && workflow.is_none() => return Some(TemplateRef::Id(TemplateId(id))),
+            Some(id) if identifier.is_none() && workflow.is_none() => {
+                return Some(TemplateRef::Id(TemplateId(id)));
+            }
             Some(_) => {}
             None => {
                 let message = "notification.templateId must be a whole number";
@@ -159,7 +166,8 @@ fn read_recipients(body: &mut Fields, strict: bool, problems: &mut Vec<Problem>)
 
     let count: usize = lists.iter().map(|(_, list)| list.len()).sum();
     if count > MAX_RECIPIENTS {
-        let message = format!("sendTo.recipients names {count} recipients; at most {MAX_RECIPIENTS} are allowed");
+        let message =
+            format!("sendTo.recipients names {count} recipients; at most {MAX_RECIPIENTS} are allowed");
         problems.push(Problem::new("sendTo.recipients", "too_many", message));
         return (Vec::new(), deprecated);
     }
@@ -214,7 +222,11 @@ fn read_data(body: &mut Fields, data: &mut Object, problems: &mut Vec<Problem>) 
     }
     let size = json_size(data);
     if size > MAX_DATA {
-        problems.push(Problem::new("data", "too_long", format!("data has {size} bytes; at most {MAX_DATA} are allowed")));
+        problems.push(Problem::new(
+            "data",
+            "too_long",
+            format!("data has {size} bytes; at most {MAX_DATA} are allowed"),
+        ));
     }
 }
 
@@ -248,7 +260,12 @@ fn read_override(body: &mut Fields, strict: bool, problems: &mut Vec<Problem>) -
     channels.filter(|channels| !channels.is_empty())
 }
 
-fn check_times(send_at: Option<Timestamp>, expires_at: Option<Timestamp>, now: Timestamp, problems: &mut Vec<Problem>) {
+fn check_times(
+    send_at: Option<Timestamp>,
+    expires_at: Option<Timestamp>,
+    now: Timestamp,
+    problems: &mut Vec<Problem>,
+) {
     if send_at.is_some_and(|at| at > now + MAX_AHEAD) {
         problems.push(Problem::new("sendAt", "too_far", "sendAt must be at most 90 days ahead"));
     }
@@ -258,12 +275,21 @@ fn check_times(send_at: Option<Timestamp>, expires_at: Option<Timestamp>, now: T
     }
 }
 
-fn named<T: Copy>(body: &mut Fields, key: &str, values: &[(&str, T)], problems: &mut Vec<Problem>) -> Option<T> {
+fn named<T: Copy>(
+    body: &mut Fields,
+    key: &str,
+    values: &[(&str, T)],
+    problems: &mut Vec<Problem>,
+) -> Option<T> {
     let given = body.take(key)?;
     let found = given.as_str().and_then(|text| values.iter().find(|(name, _)| *name == text));
     if found.is_none() {
         let names: Vec<_> = values.iter().map(|(name, _)| *name).collect();
-        problems.push(Problem::new(key, "unknown_value", format!("{key} must be one of {}", names.join(", "))));
+        problems.push(Problem::new(
+            key,
+            "unknown_value",
+            format!("{key} must be one of {}", names.join(", ")),
+        ));
     }
     found.map(|(_, value)| *value)
 }
@@ -289,7 +315,9 @@ fn check_fan_out(content: &InAppContent, recipients: usize, problems: &mut Vec<P
     let text: usize = texts.iter().filter_map(|text| text.as_ref().map(String::len)).sum();
     let size = text + json_size(&content.data) + json_size(&content.blocks);
     if size.saturating_mul(recipients) > MAX_FAN_OUT {
-        let message = format!("{recipients} recipients × {size} bytes of content exceed {MAX_FAN_OUT} bytes; split the send");
+        let message = format!(
+            "{recipients} recipients × {size} bytes of content exceed {MAX_FAN_OUT} bytes; split the send"
+        );
         problems.push(Problem::new("sendTo.recipients", "too_large", message));
     }
 }

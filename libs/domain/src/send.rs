@@ -98,7 +98,9 @@ impl From<RecipientWire> for Recipient {
 impl From<Recipient> for RecipientWire {
     fn from(recipient: Recipient) -> Self {
         match recipient {
-            Recipient { identifier, profile: None, data } if data.is_empty() => RecipientWire::Plain(identifier),
+            Recipient { identifier, profile: None, data } if data.is_empty() => {
+                RecipientWire::Plain(identifier)
+            }
             Recipient { identifier, profile, data } => RecipientWire::Full { identifier, profile, data },
         }
     }
@@ -117,6 +119,12 @@ impl Send {
     #[must_use]
     pub fn turns(&self) -> usize {
         self.recipients.len().div_ceil(TURN_RECIPIENTS)
+    }
+
+    /// Whether its body is kept in the database, for turns that no message of the log carries.
+    #[must_use]
+    pub fn is_kept(&self) -> bool {
+        self.turns() > 1 || self.send_at.is_some()
     }
 
     /// The recipients of a turn, from 0.

@@ -1,7 +1,9 @@
 //! Names of the event log's streams.
 
 use std::fmt;
+use std::str::FromStr;
 
+use crate::problem::UnknownName;
 use crate::{Channel, Lane};
 
 /// A stream of the event log. Its subject is its name.
@@ -39,5 +41,35 @@ impl fmt::Display for StreamName {
             StreamName::Inbox(partition) => write!(f, "INBOX_{partition}"),
             StreamName::Outcome => f.write_str("OUTCOME"),
         }
+    }
+}
+
+impl FromStr for StreamName {
+    type Err = UnknownName;
+
+    fn from_str(text: &str) -> Result<Self, UnknownName> {
+        let unknown = || UnknownName { kind: "StreamName", text: text.to_owned() };
+        match text.split('_').collect::<Vec<_>>()[..] {
+            ["SEND", lane] => Ok(StreamName::Send(lane.parse()?)),
+            ["JOB", channel, lane] => Ok(StreamName::Job(channel.parse()?, lane.parse()?)),
+            ["INBOX", partition] => partition.parse().map(StreamName::Inbox).map_err(|_| unknown()),
+            ["OUTCOME"] => Ok(StreamName::Outcome),
+            _ => Err(unknown()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_read_back() {
+        let names = StreamName::all(3);
+        assert_eq!(names.len(), 2 + 8 + 3 + 1);
+        for name in names {
+            assert_eq!(name.to_string().parse(), Ok(name));
+        }
+        assert!("INBOX_x".parse::<StreamName>().is_err() && "JOB_email".parse::<StreamName>().is_err());
     }
 }

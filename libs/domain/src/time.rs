@@ -45,7 +45,11 @@ impl<Tz: chrono::TimeZone> From<DateTime<Tz>> for Timestamp {
 
 impl From<Timestamp> for DateTime<Utc> {
     fn from(time: Timestamp) -> Self {
-        DateTime::from_timestamp_millis(time.0).unwrap_or(if time.0 < 0 { DateTime::<Utc>::MIN_UTC } else { DateTime::<Utc>::MAX_UTC })
+        DateTime::from_timestamp_millis(time.0).unwrap_or(if time.0 < 0 {
+            DateTime::<Utc>::MIN_UTC
+        } else {
+            DateTime::<Utc>::MAX_UTC
+        })
     }
 }
 

@@ -45,7 +45,8 @@ fn every_type_has_a_golden_file() {
 fn golden_messages_read_and_write_back_the_same() {
     for path in golden_files() {
         let text = fs::read_to_string(&path).unwrap();
-        let envelope = Envelope::decode(text.as_bytes()).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        let envelope =
+            Envelope::decode(text.as_bytes()).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         let written: Value = serde_json::from_slice(&envelope.encode().unwrap()).unwrap();
         let golden: Value = serde_json::from_str(&text).unwrap();
         assert_eq!(written, golden, "{}", path.display());
@@ -64,7 +65,10 @@ fn unknown_types_newer_versions_and_malformed_messages_differ() {
     };
     let decode = |text: String| Envelope::decode(text.as_bytes()).unwrap_err();
     assert!(matches!(decode(message("InboxItemPainted", 1, json!({}))), DecodeError::UnknownType(_)));
-    assert!(matches!(decode(message("InboxItemSeen", 2, json!({"people": []}))), DecodeError::Newer { version: 2, .. }));
+    assert!(matches!(
+        decode(message("InboxItemSeen", 2, json!({"people": []}))),
+        DecodeError::Newer { version: 2, .. }
+    ));
     assert!(matches!(decode(message("InboxItemSeen", 1, json!({"user": "x"}))), DecodeError::Malformed(_)));
     assert!(matches!(decode("{".to_owned()), DecodeError::Malformed(_)));
 }

@@ -60,9 +60,7 @@ impl EventLog {
             .reconnect_delay_callback(reconnect_delay)
             .connect(servers)
             .await
-            .map_err(|error| ConnectError {
-                reason: error.to_string(),
-            })?;
+            .map_err(|error| ConnectError { reason: error.to_string() })?;
         let context = ContextBuilder::new()
             .timeout(settings.ack_timeout)
             .ack_timeout(settings.ack_timeout)
@@ -111,9 +109,8 @@ impl EventLog {
 /// address says of them.
 fn credentials(servers: &[&str]) -> Result<ConnectOptions, ConnectError> {
     for server in servers {
-        let server: ServerAddr = server.parse().map_err(|error: std::io::Error| ConnectError {
-            reason: error.to_string(),
-        })?;
+        let server: ServerAddr =
+            server.parse().map_err(|error: std::io::Error| ConnectError { reason: error.to_string() })?;
         let decoded = |text: &str| percent_decode_str(text).decode_utf8_lossy().into_owned();
         let user = server.username().map(decoded);
         match (user, server.password().map(decoded)) {

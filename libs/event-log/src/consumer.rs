@@ -74,14 +74,10 @@ impl EventLog {
         if found.is_none_or(|found| adjustable(&found.config) != adjustable(&wanted)) {
             let handle = self.handle(stream).await?;
             let create = handle.create_consumer(pull_config.clone());
-            self.bounded(format!("create consumer {durable} of {stream}"), create)
-                .await?;
+            self.bounded(format!("create consumer {durable} of {stream}"), create).await?;
         }
         let found = self.find_consumer(stream, durable).await?.ok_or_else(|| {
-            Error::unavailable(
-                format!("create consumer {durable} of {stream}"),
-                "it is not there afterwards",
-            )
+            Error::unavailable(format!("create consumer {durable} of {stream}"), "it is not there afterwards")
         })?;
         refuse_difference(stream, durable, essential(&wanted), essential(&found.config))?;
         refuse_difference(stream, durable, adjustable(&wanted), adjustable(&found.config))?;
@@ -105,8 +101,32 @@ impl EventLog {
                 Err(error) => Err(error),
             }
         };
-        self.bounded(format!("describe consumer {durable} of {stream}"), answer)
-            .await
+        self.bounded(format!("describe consumer {durable} of {stream}"), answer).await
+    }
+}
+
+impl EventLog {
+    /// Where a durable consumer stands; None when there is no such consumer.
+    ///
+    /// # Errors
+    /// When the server cannot be asked.
+    pub async fn consumer_progress(
+        &self,
+        stream: StreamName,
+        durable: &str,
+    ) -> Result<Option<ConsumerProgress>, Error> {
+        Ok(self.find_consumer(stream, durable).await?.as_ref().map(ConsumerProgress::read))
+    }
+}
+
+impl ConsumerProgress {
+    fn read(info: &async_nats::jetstream::consumer::Info) -> ConsumerProgress {
+        ConsumerProgress {
+            ack_floor: info.ack_floor.stream_sequence,
+            pending: info.num_pending,
+            ack_pending: info.num_ack_pending as u64,
+            redelivered: info.num_redelivered as u64,
+        }
     }
 }
 
@@ -155,13 +175,7 @@ fn refuse_difference(
     for ((field, wanted), (_, found)) in wanted.into_iter().zip(found) {
         if wanted != found {
             let (stream, consumer) = (stream.to_string(), durable.to_owned());
-            return Err(Error::ConsumerDiffers {
-                stream,
-                consumer,
-                field,
-                wanted,
-                found,
-            });
+            return Err(Error::ConsumerDiffers { stream, consumer, field, wanted, found });
         }
     }
     Ok(())
@@ -189,12 +203,10 @@ impl Consumer {
     /// No request is left open when this returns: what it brought afterwards would be lost until `ack_wait` is over.
     async fn fetch_until(&self, max: usize, until: Instant) -> Result<Vec<Delivered>, Error> {
         let mut pull = Pull::open(&self.log, self.remote.clone()).await?;
-        pull.request(&self.log, max, request_time(until, GATHERING), Ends::WhenDrained)
-            .await?;
+        pull.request(&self.log, max, request_time(until, GATHERING), Ends::WhenDrained).await?;
         let mut batch = self.collect(&mut pull).await?;
         while batch.is_empty() && Instant::now() < until {
-            pull.request(&self.log, 1, request_time(until, LONGEST_REQUEST), Ends::WhenFull)
-                .await?;
+            pull.request(&self.log, 1, request_time(until, LONGEST_REQUEST), Ends::WhenFull).await?;
             batch = self.collect(&mut pull).await?;
         }
         Ok(batch)
@@ -220,21 +232,11 @@ impl Consumer {
     /// # Errors
     /// When the server cannot be asked or has no such consumer.
     pub async fn progress(&self) -> Result<ConsumerProgress, Error> {
-        let info = self
-            .log
-            .bounded(format!("describe {}", self.name), self.remote.get_info())
-            .await?;
-        Ok(ConsumerProgress {
-            ack_floor: info.ack_floor.stream_sequence,
-            pending: info.num_pending,
-            ack_pending: info.num_ack_pending as u64,
-            redelivered: info.num_redelivered as u64,
-        })
+        let info = self.log.bounded(format!("describe {}", self.name), self.remote.get_info()).await?;
+        Ok(ConsumerProgress::read(&info))
     }
 }
 
 fn request_time(until: Instant, longest: Duration) -> Duration {
-    until
-        .saturating_duration_since(Instant::now())
-        .clamp(SHORTEST_REQUEST, longest)
+    until.saturating_duration_since(Instant::now()).clamp(SHORTEST_REQUEST, longest)
 }

@@ -67,18 +67,10 @@ impl Delivered {
     }
 
     async fn answer(&self, kind: AckKind) -> Result<(), Error> {
-        match timeout(
-            self.log.ack_timeout,
-            self.log.client.publish(self.reply.clone(), kind.into()),
-        )
-        .await
-        {
+        match timeout(self.log.ack_timeout, self.log.client.publish(self.reply.clone(), kind.into())).await {
             Ok(Ok(())) => Ok(()),
             Ok(Err(error)) => Err(Error::unavailable("take the answer to a message", error)),
-            Err(_) => Err(Error::unavailable(
-                "take the answer to a message",
-                "the connection is held up",
-            )),
+            Err(_) => Err(Error::unavailable("take the answer to a message", "the connection is held up")),
         }
     }
 }

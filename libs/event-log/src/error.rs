@@ -130,9 +130,6 @@ impl Error {
     }
 
     pub(crate) fn unavailable(action: impl Into<String>, reason: impl Display) -> Error {
-        Error::Unavailable {
-            action: action.into(),
-            reason: reason.to_string(),
-        }
+        Error::Unavailable { action: action.into(), reason: reason.to_string() }
     }
 }

@@ -22,11 +22,7 @@ impl Origin {
         let deliveries = counts.next()?.parse().ok()?;
         let seq = counts.next()?.parse().ok()?;
         let nanos: i128 = counts.nth(1)?.parse().ok()?;
-        Some(Origin {
-            seq,
-            deliveries,
-            published_at: unix_millis(nanos),
-        })
+        Some(Origin { seq, deliveries, published_at: unix_millis(nanos) })
     }
 }
 
@@ -36,11 +32,7 @@ mod tests {
 
     #[test]
     fn both_forms_of_the_reply_subject_are_read() {
-        let expected = Some(Origin {
-            seq: 100,
-            deliveries: 3,
-            published_at: 1_700_000_000_123,
-        });
+        let expected = Some(Origin { seq: 100, deliveries: 3, published_at: 1_700_000_000_123 });
         for reply in [
             "$JS.ACK.INBOX_0.durable.3.100.7.1700000000123456789.42",
             "$JS.ACK._.szMpdrwD.INBOX_0.durable.3.100.7.1700000000123456789.42",
@@ -52,12 +44,7 @@ mod tests {
 
     #[test]
     fn anything_else_is_not_a_delivery() {
-        for reply in [
-            "",
-            "_INBOX.a.b",
-            "$JS.ACK.INBOX_0.durable.x.1.1.1.1",
-            "$JS.ACK.INBOX_0.durable.1.1",
-        ] {
+        for reply in ["", "_INBOX.a.b", "$JS.ACK.INBOX_0.durable.x.1.1.1.1", "$JS.ACK.INBOX_0.durable.1.1"] {
             assert_eq!(Origin::parse(reply), None, "{reply}");
         }
     }

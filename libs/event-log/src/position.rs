@@ -33,11 +33,7 @@ impl EventLog {
     /// When the connection is down or does not take the message in time.
     pub async fn announce(&self, stream: StreamName, seq: u64) -> Result<(), Error> {
         let payload = Bytes::from(seq.to_string());
-        self.bounded(
-            "announce a position",
-            self.client.publish(format!("{PREFIX}{stream}"), payload),
-        )
-        .await
+        self.bounded("announce a position", self.client.publish(format!("{PREFIX}{stream}"), payload)).await
     }
 
     /// Listens to the positions of all streams. After a lost connection it goes on by itself.
@@ -45,9 +41,7 @@ impl EventLog {
     /// # Errors
     /// When the server is away or does not confirm the subscription in time.
     pub async fn positions(&self) -> Result<Positions, Error> {
-        let announcements = self
-            .bounded("subscribe", self.client.subscribe(format!("{PREFIX}*")))
-            .await?;
+        let announcements = self.bounded("subscribe", self.client.subscribe(format!("{PREFIX}*"))).await?;
         // The server answers in order: once it has answered this, it knows the subscription.
         self.ping().await?;
         Ok(Positions { announcements })

@@ -68,10 +68,7 @@ impl EventLog {
                 results.push(result);
             }
             let sent = if broken {
-                Err(PublishError::Refused {
-                    stream: message.stream.to_string(),
-                    refusal: Refusal::NotSent,
-                })
+                Err(PublishError::Refused { stream: message.stream.to_string(), refusal: Refusal::NotSent })
             } else {
                 self.send(message).await
             };
@@ -93,11 +90,7 @@ impl EventLog {
         }
         let subject = Subject::from(stream.to_string());
         match timeout_at(deadline, self.context.send_publish(subject, outbound)).await {
-            Ok(Ok(ack)) => Ok(Sent {
-                stream,
-                deadline,
-                ack,
-            }),
+            Ok(Ok(ack)) => Ok(Sent { stream, deadline, ack }),
             Ok(Err(error)) => Err(classify(stream, &error)),
             Err(_) => Err(unconfirmed(stream, "the connection did not take it in time")),
         }
@@ -115,10 +108,7 @@ fn is_unconfirmed<T>(result: &Result<T, PublishError>) -> bool {
 impl Sent {
     async fn confirmed(self) -> Result<Appended, PublishError> {
         match timeout_at(self.deadline, self.ack.into_future()).await {
-            Ok(Ok(ack)) => Ok(Appended {
-                seq: ack.sequence,
-                duplicate: ack.duplicate,
-            }),
+            Ok(Ok(ack)) => Ok(Appended { seq: ack.sequence, duplicate: ack.duplicate }),
             Ok(Err(error)) => Err(classify(self.stream, &error)),
             Err(_) => Err(unconfirmed(self.stream, "no acknowledgement in time")),
         }
@@ -130,16 +120,10 @@ fn classify(stream: StreamName, error: &context::PublishError) -> PublishError {
     let refusal = match error.kind() {
         PublishErrorKind::StreamNotFound => Some(Refusal::NoStream),
         PublishErrorKind::MaxPayloadExceeded => Some(Refusal::TooLarge),
-        _ => error
-            .source()
-            .and_then(|source| source.downcast_ref())
-            .and_then(refusal),
+        _ => error.source().and_then(|source| source.downcast_ref()).and_then(refusal),
     };
     match refusal {
-        Some(refusal) => PublishError::Refused {
-            stream: stream.to_string(),
-            refusal,
-        },
+        Some(refusal) => PublishError::Refused { stream: stream.to_string(), refusal },
         None => unconfirmed(stream, error),
     }
 }
@@ -160,8 +144,5 @@ fn refusal(error: &jetstream::Error) -> Option<Refusal> {
 }
 
 fn unconfirmed(stream: StreamName, reason: &(impl ToString + ?Sized)) -> PublishError {
-    PublishError::Unconfirmed {
-        stream: stream.to_string(),
-        reason: reason.to_string(),
-    }
+    PublishError::Unconfirmed { stream: stream.to_string(), reason: reason.to_string() }
 }

@@ -45,16 +45,8 @@ pub(crate) struct Pull {
 impl Pull {
     pub(crate) async fn open(log: &EventLog, consumer: PullConsumer) -> Result<Pull, Error> {
         let inbox = Subject::from(log.client.new_inbox());
-        let answers = log
-            .bounded("open an inbox", log.client.subscribe(inbox.clone()))
-            .await?;
-        Ok(Pull {
-            consumer,
-            inbox,
-            answers,
-            missing: 0,
-            silent_at: Instant::now(),
-        })
+        let answers = log.bounded("open an inbox", log.client.subscribe(inbox.clone())).await?;
+        Ok(Pull { consumer, inbox, answers, missing: 0, silent_at: Instant::now() })
     }
 
     /// Asks for up to `batch` messages within `expires`.
@@ -74,11 +66,7 @@ impl Pull {
         };
         self.missing = batch;
         self.silent_at = Instant::now() + expires + GRACE;
-        log.bounded(
-            "take a pull request",
-            self.consumer.request_batch(request, self.inbox.clone()),
-        )
-        .await
+        log.bounded("take a pull request", self.consumer.request_batch(request, self.inbox.clone())).await
     }
 
     /// The next answer to the request. Dropping the future loses nothing.
@@ -113,9 +101,9 @@ fn end(status: StatusCode, description: &str) -> Answer {
     // 409 covers both the ordinary "that is all that fits" and the loss of the consumer.
     let ordinary = match status {
         StatusCode::NOT_FOUND | StatusCode::TIMEOUT => true,
-        StatusCode::REQUEST_TERMINATED => ["MaxBytes", "Batch Completed"]
-            .iter()
-            .any(|end| description.contains(end)),
+        StatusCode::REQUEST_TERMINATED => {
+            ["MaxBytes", "Batch Completed"].iter().any(|end| description.contains(end))
+        }
         _ => false,
     };
     if ordinary {

@@ -65,14 +65,7 @@ impl EventLog {
     #[must_use]
     pub fn reader(&self, stream: StreamName, from_seq: u64) -> Reader {
         let next = from_seq.max(1);
-        Reader {
-            log: self.clone(),
-            stream,
-            next,
-            batch: Vec::new(),
-            created_at: None,
-            session: None,
-        }
+        Reader { log: self.clone(), stream, next, batch: Vec::new(), created_at: None, session: None }
     }
 }
 
@@ -84,12 +77,7 @@ impl Reader {
     /// [`Error::Purged`], [`Error::Rewound`], [`Error::Replaced`]: the stream is not what was read so far, and every
     /// further call says the same. [`Error::Unavailable`]: call again; a failing call takes at least 250 ms.
     pub async fn next_batch(&mut self, max: usize, linger: Duration) -> Result<Vec<Record>, Error> {
-        let mut until = Instant::now()
-            + if self.batch.is_empty() {
-                LONGEST_WAIT
-            } else {
-                linger
-            };
+        let mut until = Instant::now() + if self.batch.is_empty() { LONGEST_WAIT } else { linger };
         while self.batch.len() < max {
             match self.next_record(until).await {
                 Ok(Some(record)) => {
@@ -152,9 +140,7 @@ impl Reader {
     async fn open_session(&mut self) -> Result<Session, Error> {
         self.check_stream(&self.log.info(self.stream).await?)?;
         let config = pull::Config {
-            deliver_policy: DeliverPolicy::ByStartSequence {
-                start_sequence: self.next,
-            },
+            deliver_policy: DeliverPolicy::ByStartSequence { start_sequence: self.next },
             ack_policy: AckPolicy::None,
             inactive_threshold: FORGET_AFTER,
             memory_storage: true,
@@ -165,12 +151,8 @@ impl Reader {
         let action = format!("create a reader of {}", self.stream);
         let consumer = self.log.bounded(action, handle.create_consumer(config)).await?;
         let mut pull = Pull::open(&self.log, consumer).await?;
-        pull.request(&self.log, REQUEST_BATCH, REQUEST_EXPIRES, Ends::WhenFull)
-            .await?;
-        Ok(Session {
-            pull,
-            progress_at: Instant::now(),
-        })
+        pull.request(&self.log, REQUEST_BATCH, REQUEST_EXPIRES, Ends::WhenFull).await?;
+        Ok(Session { pull, progress_at: Instant::now() })
     }
 
     fn check_stream(&mut self, info: &Info) -> Result<(), Error> {
@@ -180,18 +162,10 @@ impl Reader {
         }
         let (first, last) = (info.state.first_sequence, info.state.last_sequence);
         if self.next > last + 1 {
-            return Err(Error::Rewound {
-                stream,
-                read: self.next - 1,
-                last,
-            });
+            return Err(Error::Rewound { stream, read: self.next - 1, last });
         }
         if self.next < first {
-            return Err(Error::Purged {
-                stream,
-                wanted: self.next,
-                first,
-            });
+            return Err(Error::Purged { stream, wanted: self.next, first });
         }
         Ok(())
     }
@@ -211,11 +185,7 @@ impl Reader {
         if self.log.bounded(action, is_there).await? {
             return Ok(Some(format!("record {found} came too early")));
         }
-        Err(Error::Purged {
-            stream: self.stream.to_string(),
-            wanted: self.next,
-            first: found,
-        })
+        Err(Error::Purged { stream: self.stream.to_string(), wanted: self.next, first: found })
     }
 
     /// Sends the next request to the same consumer, unless it stands still while the stream has more.
@@ -226,25 +196,16 @@ impl Reader {
         if session.progress_at.elapsed() >= NO_PROGRESS {
             let last = self.log.info(self.stream).await?.state.last_sequence;
             if last >= self.next {
-                return Ok(Some(format!(
-                    "it stands still, and the stream has reached {last}"
-                )));
+                return Ok(Some(format!("it stands still, and the stream has reached {last}")));
             }
             session.progress_at = Instant::now();
         }
-        session
-            .pull
-            .request(&self.log, REQUEST_BATCH, REQUEST_EXPIRES, Ends::WhenFull)
-            .await?;
+        session.pull.request(&self.log, REQUEST_BATCH, REQUEST_EXPIRES, Ends::WhenFull).await?;
         Ok(None)
     }
 }
 
 fn record(message: async_nats::Message) -> Option<Record> {
     let origin = Origin::parse(message.reply.as_ref()?)?;
-    Some(Record {
-        seq: origin.seq,
-        payload: message.payload,
-        published_at: origin.published_at,
-    })
+    Some(Record { seq: origin.seq, payload: message.payload, published_at: origin.published_at })
 }

@@ -97,10 +97,25 @@ impl EventLog {
         }
         let action = format!("purge {stream}");
         let handle = self.handle(stream).await?;
-        let purged = self
-            .bounded(action, handle.purge().sequence(keep_from).into_future())
-            .await?;
+        let purged = self.bounded(action, handle.purge().sequence(keep_from).into_future()).await?;
         Ok(purged.purged)
+    }
+
+    /// When a message was stored, in Unix milliseconds; None when the stream does not hold it.
+    ///
+    /// # Errors
+    /// When the server cannot be asked.
+    pub async fn published_at(&self, stream: StreamName, seq: u64) -> Result<Option<i64>, Error> {
+        use stream::LastRawMessageErrorKind::NoMessageFound;
+        let handle = self.handle(stream).await?;
+        let answer = async {
+            match handle.get_raw_message(seq).await {
+                Ok(message) => Ok(Some(unix_millis(message.time.unix_timestamp_nanos()))),
+                Err(error) if error.kind() == NoMessageFound => Ok(None),
+                Err(error) => Err(error),
+            }
+        };
+        self.bounded(format!("read message {seq} of {stream}"), answer).await
     }
 
     fn declaration(&self, name: StreamName) -> stream::Config {
@@ -159,11 +174,7 @@ impl EventLog {
 
     /// The client's handle on a stream; asks nothing of the server.
     pub(crate) async fn handle(&self, name: StreamName) -> Result<stream::Stream<()>, Error> {
-        self.bounded(
-            format!("name {name}"),
-            self.context.get_stream_no_info(name.to_string()),
-        )
-        .await
+        self.bounded(format!("name {name}"), self.context.get_stream_no_info(name.to_string())).await
     }
 }
 
@@ -189,17 +200,11 @@ fn fields(config: &stream::Config) -> [(&'static str, String); 21] {
         ("storage", format!("{:?}", config.storage)),
         ("retention", format!("{:?}", config.retention)),
         ("discard", format!("{:?}", config.discard)),
-        (
-            "discard_new_per_subject",
-            config.discard_new_per_subject.to_string(),
-        ),
+        ("discard_new_per_subject", config.discard_new_per_subject.to_string()),
         ("max_msgs", config.max_messages.to_string()),
         ("max_bytes", config.max_bytes.to_string()),
         ("max_age", format!("{:?}", config.max_age)),
-        (
-            "max_msgs_per_subject",
-            config.max_messages_per_subject.to_string(),
-        ),
+        ("max_msgs_per_subject", config.max_messages_per_subject.to_string()),
         ("max_msg_size", config.max_message_size.to_string()),
         ("max_consumers", config.max_consumers.to_string()),
         ("duplicate_window", format!("{:?}", config.duplicate_window)),
@@ -226,9 +231,5 @@ pub(crate) fn unix_millis(nanos: i128) -> i64 {
 
 #[allow(clippy::cast_precision_loss, reason = "a share needs no more than 52 bits")]
 fn fill(messages: u64, limit: i64) -> f64 {
-    if limit <= 0 {
-        0.0
-    } else {
-        messages as f64 / limit as f64
-    }
+    if limit <= 0 { 0.0 } else { messages as f64 / limit as f64 }
 }

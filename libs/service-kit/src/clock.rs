@@ -1,4 +1,4 @@
-//! The edge where time and new ids come in; everything below takes them as arguments.
+//! The edge where time, new ids and randomness come in; everything below takes them as arguments.
 
 use std::time::SystemTime;
 
@@ -14,10 +14,14 @@ pub fn now() -> Timestamp {
 
 /// A new id, later ones sorting after earlier ones (UUIDv7, RFC 9562 §5.7).
 #[must_use]
-#[allow(
-    clippy::disallowed_methods,
-    reason = "the one place that makes ids of the clock"
-)]
+#[allow(clippy::disallowed_methods, reason = "the one place that makes ids of the clock")]
 pub fn new_id() -> Uuid {
     Uuid::now_v7()
+}
+
+/// A random number in 0..1, for spreading what would otherwise come at once.
+#[must_use]
+#[allow(clippy::disallowed_methods, reason = "the one place that draws random numbers")]
+pub fn random() -> f64 {
+    rand::random()
 }

@@ -74,6 +74,8 @@ pub struct Nats {
 pub struct Streams {
     /// Number of inbox partitions, 1 to 64; fixed when Tidings is installed.
     pub partitions: u32,
+    /// How long the log keeps what everybody has read.
+    pub retention: Duration,
 }
 
 /// The v3 API.
@@ -166,14 +168,9 @@ impl Config {
         path: Option<&Path>,
         variables: impl IntoIterator<Item = (OsString, OsString)>,
     ) -> Result<Config, ConfigError> {
-        let variables: Vec<_> = variables
-            .into_iter()
-            .filter(|(_, value)| !value.is_empty())
-            .collect();
-        let named = variables
-            .iter()
-            .find(|(name, _)| name == FILE_VARIABLE)
-            .map(|(_, value)| Path::new(value));
+        let variables: Vec<_> = variables.into_iter().filter(|(_, value)| !value.is_empty()).collect();
+        let named =
+            variables.iter().find(|(name, _)| name == FILE_VARIABLE).map(|(_, value)| Path::new(value));
         let mut settings = Settings::default();
         if let Some(path) = path.or(named) {
             settings.add_file(path)?;
@@ -198,29 +195,18 @@ impl Config {
             },
             streams: Streams {
                 partitions: settings.number("streams.partitions", 4, 1..=64),
+                retention: settings.duration("streams.retention", 7 * DAY, MINUTE..=365 * DAY),
             },
-            gateway: Gateway {
-                listen: settings.address("gateway.listen", local(8080)),
-            },
-            metrics: Metrics {
-                listen: settings.address("metrics.listen", local(9090)),
-            },
-            security: Security {
-                master_key_file: settings.path("security.master_key_file"),
-            },
+            gateway: Gateway { listen: settings.address("gateway.listen", local(8080)) },
+            metrics: Metrics { listen: settings.address("metrics.listen", local(9090)) },
+            security: Security { master_key_file: settings.path("security.master_key_file") },
             delivery: delivery(settings),
             log: log(settings),
-            otlp: Otlp {
-                endpoint: settings.url("otlp.endpoint", &["http", "https"]),
-            },
+            otlp: Otlp { endpoint: settings.url("otlp.endpoint", &["http", "https"]) },
         };
         if config.gateway.listen == config.metrics.listen && config.gateway.listen.port() != 0 {
             let address = config.metrics.listen.to_string();
-            settings.refuse(
-                "metrics.listen",
-                address,
-                "is the same as gateway.listen; give it another port",
-            );
+            settings.refuse("metrics.listen", address, "is the same as gateway.listen; give it another port");
         }
         config
     }
@@ -238,25 +224,16 @@ fn header_prefixes(settings: &mut Settings) -> Vec<String> {
         KEY,
         vec!["X-SERVICE".to_owned()],
         |text| {
-            let usable = text
-                .bytes()
-                .all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
+            let usable = text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
             (usable && !text.is_empty() && !text.ends_with('-')).then(|| text.to_owned())
         },
         "letters, digits and hyphens, without the last hyphen, such as X-SERVICE",
     );
-    let mut seen: Vec<String> = prefixes
-        .iter()
-        .map(|prefix| prefix.to_ascii_lowercase())
-        .collect();
+    let mut seen: Vec<String> = prefixes.iter().map(|prefix| prefix.to_ascii_lowercase()).collect();
     seen.sort_unstable();
     seen.dedup();
     if seen.len() != prefixes.len() {
-        settings.refuse(
-            KEY,
-            prefixes.join(","),
-            "names a prefix twice (capitals do not matter); remove one",
-        );
+        settings.refuse(KEY, prefixes.join(","), "names a prefix twice (capitals do not matter); remove one");
     }
     prefixes
 }
@@ -273,11 +250,7 @@ fn delivery(settings: &mut Settings) -> Delivery {
         retry_schedule: settings.list(
             "delivery.retry_schedule",
             schedule,
-            |text| {
-                humantime::parse_duration(text)
-                    .ok()
-                    .filter(|delay| *delay <= 7 * DAY)
-            },
+            |text| humantime::parse_duration(text).ok().filter(|delay| *delay <= 7 * DAY),
             "times with a unit, each at most 7days, such as 0s,5s,30s",
         ),
         max_concurrency: settings.number("delivery.max_concurrency", 32, 1..=1_000),
@@ -286,12 +259,7 @@ fn delivery(settings: &mut Settings) -> Delivery {
 
 fn log(settings: &mut Settings) -> Log {
     Log {
-        format: settings.one(
-            "log.format",
-            LogFormat::Json,
-            |text| text.parse().ok(),
-            "json or text",
-        ),
+        format: settings.one("log.format", LogFormat::Json, |text| text.parse().ok(), "json or text"),
         level: settings.one(
             "log.level",
             "info".to_owned(),
@@ -304,8 +272,7 @@ fn log(settings: &mut Settings) -> Log {
 /// A directive without `=` or `[` that is not a level would be taken for the name of a crate.
 fn is_filter(text: &str) -> bool {
     let is_level = |directive: &str| directive.trim().parse::<LevelFilter>().is_ok();
-    text.split(',')
-        .all(|directive| directive.contains(['=', '[']) || is_level(directive))
+    text.split(',').all(|directive| directive.contains(['=', '[']) || is_level(directive))
         && EnvFilter::try_new(text).is_ok()
 }
 

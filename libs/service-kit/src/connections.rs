@@ -24,10 +24,8 @@ const LOG_ACK_LIMIT: Duration = Duration::from_secs(5);
 pub async fn store(config: &Config, limit: Duration) -> anyhow::Result<Store> {
     let url = config.database.url.as_ref();
     let url = url.context("database.url is not set: set TIDINGS_DATABASE__URL or DATABASE_URL")?;
-    let settings = store::Settings {
-        url: url.expose().to_owned(),
-        max_connections: config.database.max_connections,
-    };
+    let settings =
+        store::Settings { url: url.expose().to_owned(), max_connections: config.database.max_connections };
     retry("PostgreSQL", url, limit, || Store::connect(&settings)).await
 }
 
@@ -45,10 +43,7 @@ pub async fn event_log(config: &Config, limit: Duration) -> anyhow::Result<Event
         connect_timeout: LOG_CONNECT_LIMIT,
         ack_timeout: LOG_ACK_LIMIT,
     };
-    retry("NATS", url, limit, async || {
-        EventLog::connect(settings.clone()).await
-    })
-    .await
+    retry("NATS", url, limit, async || EventLog::connect(settings.clone()).await).await
 }
 
 async fn retry<T, E: Display, Attempt: Future<Output = Result<T, E>>>(
@@ -71,9 +66,7 @@ async fn retry<T, E: Display, Attempt: Future<Output = Result<T, E>>>(
             Err(_) => {}
         }
         if next >= end {
-            return Err(anyhow!(
-                "no connection to {server} at {endpoint} within {limit:?}: {reason}"
-            ));
+            return Err(anyhow!("no connection to {server} at {endpoint} within {limit:?}: {reason}"));
         }
         tracing::info!(server, endpoint, reason, "not reachable yet; trying again");
         sleep_until(next).await;

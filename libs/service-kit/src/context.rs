@@ -49,15 +49,7 @@ impl Context {
         let partitions = installation::verify(&store, &log).await?;
         let tasks = Tasks::new();
         let readiness = Readiness::new(store.clone(), log.clone(), tasks.clone());
-        Ok(Context {
-            config: Arc::new(config),
-            store,
-            log,
-            master_key,
-            tasks,
-            partitions,
-            readiness,
-        })
+        Ok(Context { config: Arc::new(config), store, log, master_key, tasks, partitions, readiness })
     }
 
     /// Runs `task`, which may end by itself; see [`Tasks::spawn`].

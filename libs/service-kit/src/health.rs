@@ -48,12 +48,7 @@ impl Readiness {
     /// Asks these servers, and `tasks` whether the process is stopping.
     #[must_use]
     pub fn new(store: Store, log: EventLog, tasks: Tasks) -> Readiness {
-        Readiness {
-            store,
-            log,
-            tasks,
-            last: Arc::default(),
-        }
+        Readiness { store, log, tasks, last: Arc::default() }
     }
 
     /// Asks database and log at the same time, each for 1 s at most; within 1 s of the last answer, repeats that.
@@ -74,19 +69,13 @@ impl Readiness {
     async fn ask(&self) -> Report {
         let (database, log) = tokio::join!(ping("database", self.store.ping()), ping("log", self.log.ping()));
         let not_ready: Vec<_> = database.into_iter().chain(log).collect();
-        Report {
-            ready: not_ready.is_empty(),
-            not_ready,
-        }
+        Report { ready: not_ready.is_empty(), not_ready }
     }
 
     fn unless_stopping(&self, mut report: Report) -> Report {
         if self.tasks.token().is_cancelled() {
             report.ready = false;
-            report.not_ready.push(NotReady {
-                name: "process",
-                reason: "stopping",
-            });
+            report.not_ready.push(NotReady { name: "process", reason: "stopping" });
         }
         report
     }

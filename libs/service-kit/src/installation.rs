@@ -19,9 +19,8 @@ pub async fn prepare(store: &Store, log: &EventLog, partitions: u32) -> anyhow::
         "this installation has {fixed} inbox partitions, which cannot change: set streams.partitions = {fixed}"
     );
     let recorded = store.recorded_streams().await?;
-    for name in StreamName::all(partitions)
-        .into_iter()
-        .filter(|name| recorded.contains_key(&name.to_string()))
+    for name in
+        StreamName::all(partitions).into_iter().filter(|name| recorded.contains_key(&name.to_string()))
     {
         // A stream that is gone must not be made anew, empty, under the same name.
         log.state(name)
@@ -45,13 +44,9 @@ pub async fn prepare(store: &Store, log: &EventLog, partitions: u32) -> anyhow::
 /// # Errors
 /// Nothing was prepared yet, or the log is not the one that the database knows, or ends below a checkpoint.
 pub async fn verify(store: &Store, log: &EventLog) -> anyhow::Result<u32> {
-    let partitions = store
-        .partitions()
-        .await
-        .context("the schema is not there: run `tidings migrate` first")?;
-    let Some(partitions) = partitions else {
-        bail!("nothing is installed yet: run `tidings migrate` first")
-    };
+    let partitions =
+        store.partitions().await.context("the schema is not there: run `tidings migrate` first")?;
+    let Some(partitions) = partitions else { bail!("nothing is installed yet: run `tidings migrate` first") };
     let recorded = store.recorded_streams().await?;
     let names = StreamName::all(partitions);
     ensure!(

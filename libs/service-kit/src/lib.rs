@@ -9,6 +9,7 @@ pub mod config;
 pub mod connections;
 mod context;
 mod health;
+pub mod inbound;
 pub mod installation;
 pub mod metrics;
 mod redact;

@@ -37,9 +37,7 @@ pub const UNKNOWN_EVENTS: &str = "tidings_unknown_events_total";
 pub const DEAD_EVENTS: &str = "tidings_dead_events_total";
 
 /// Upper bounds of every histogram's buckets, in seconds.
-const BUCKETS: [f64; 13] = [
-    0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0,
-];
+const BUCKETS: [f64; 13] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
 /// Without it, observations of a process that nobody scrapes would pile up.
 const UPKEEP_INTERVAL: Duration = Duration::from_secs(5);
 
@@ -56,17 +54,12 @@ pub struct MetricsError(String);
 /// Another recorder is installed.
 pub fn install() -> Result<(), MetricsError> {
     let recorder = RECORDER.get_or_init(|| {
-        let builder = PrometheusBuilder::new()
-            .set_buckets(&BUCKETS)
-            .map_err(|error| error.to_string())?;
+        let builder = PrometheusBuilder::new().set_buckets(&BUCKETS).map_err(|error| error.to_string())?;
         let recorder = builder.install_recorder().map_err(|error| error.to_string())?;
         describe();
         Ok(recorder)
     });
-    recorder
-        .as_ref()
-        .map(|_| ())
-        .map_err(|error| MetricsError(error.clone()))
+    recorder.as_ref().map(|_| ()).map_err(|error| MetricsError(error.clone()))
 }
 
 fn describe() {
@@ -74,34 +67,17 @@ fn describe() {
     describe_counter!(DISPATCHED, "Sends of which every turn was planned");
     describe_counter!(DELIVERIES, "Deliveries that reached a status");
     describe_gauge!(STREAM_MESSAGES, "Messages held by a stream");
-    describe_gauge!(
-        STREAM_PENDING,
-        "Messages that the stream's consumer has not acknowledged"
-    );
-    describe_gauge!(
-        STREAM_OLDEST_AGE,
-        Unit::Seconds,
-        "Age of the oldest message not acknowledged"
-    );
-    describe_gauge!(
-        PROJECTION_LAG_EVENTS,
-        "Events that the projection has not committed"
-    );
-    describe_gauge!(
-        PROJECTION_LAG_SECONDS,
-        Unit::Seconds,
-        "Age of the oldest event not committed"
-    );
+    describe_gauge!(STREAM_PENDING, "Messages that the stream's consumer has not acknowledged");
+    describe_gauge!(STREAM_OLDEST_AGE, Unit::Seconds, "Age of the oldest message not acknowledged");
+    describe_gauge!(PROJECTION_LAG_EVENTS, "Events that the projection has not committed");
+    describe_gauge!(PROJECTION_LAG_SECONDS, Unit::Seconds, "Age of the oldest event not committed");
     describe_histogram!(HTTP_REQUEST_SECONDS, Unit::Seconds, "Time to answer a request");
     describe_histogram!(
         ACCEPT_TO_INBOX_SECONDS,
         Unit::Seconds,
         "From accepting a send to its item in the inbox"
     );
-    describe_counter!(
-        UNKNOWN_EVENTS,
-        "Messages of a type that this release does not know"
-    );
+    describe_counter!(UNKNOWN_EVENTS, "Messages of a type that this release does not know");
     describe_counter!(DEAD_EVENTS, "Messages set aside after failing by themselves");
     describe_histogram!(PROVIDER_CALL_SECONDS, Unit::Seconds, "Time of a provider's call");
 }

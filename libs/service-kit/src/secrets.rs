@@ -84,9 +84,7 @@ pub struct MasterKey {
 
 impl fmt::Debug for MasterKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MasterKey")
-            .field("id", &self.id())
-            .finish_non_exhaustive()
+        f.debug_struct("MasterKey").field("id", &self.id()).finish_non_exhaustive()
     }
 }
 
@@ -96,27 +94,17 @@ impl MasterKey {
     /// # Errors
     /// It cannot be read, others than its owner may use it, or it holds something else.
     pub fn load(path: &Path) -> Result<MasterKey, SecretsError> {
-        let failed = |source| SecretsError::File {
-            path: path.to_owned(),
-            source,
-        };
+        let failed = |source| SecretsError::File { path: path.to_owned(), source };
         let file = File::open(path).map_err(failed)?;
         let mode = file.metadata().map_err(failed)?.permissions().mode() & 0o777;
         if mode & 0o077 != 0 {
-            return Err(SecretsError::Exposed {
-                path: path.to_owned(),
-                mode,
-            });
+            return Err(SecretsError::Exposed { path: path.to_owned(), mode });
         }
         let mut text = Zeroizing::new(Vec::new());
-        file.take(LONGEST_KEY_FILE)
-            .read_to_end(&mut text)
-            .map_err(failed)?;
+        file.take(LONGEST_KEY_FILE).read_to_end(&mut text).map_err(failed)?;
         let key = STANDARD.decode(text.trim_ascii()).map(Zeroizing::new);
         let key = key.ok().and_then(|key| MasterKey::from_bytes(&key).ok());
-        key.ok_or_else(|| SecretsError::NotAKey {
-            path: path.to_owned(),
-        })
+        key.ok_or_else(|| SecretsError::NotAKey { path: path.to_owned() })
     }
 
     /// Writes a new key to `path`, which must not exist yet, with mode 0600, and loads it.
@@ -124,31 +112,19 @@ impl MasterKey {
     /// # Errors
     /// There is such a file, or it cannot be written.
     pub fn generate_file(path: &Path) -> Result<MasterKey, SecretsError> {
-        let failed = |source| SecretsError::File {
-            path: path.to_owned(),
-            source,
-        };
+        let failed = |source| SecretsError::File { path: path.to_owned(), source };
         let text =
             Zeroizing::new(STANDARD.encode(random_key().map_err(|Unspecified| SecretsError::Random)?) + "\n");
-        let mut file = OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(path)
-            .map_err(failed)?;
-        file.write_all(text.as_bytes())
-            .and_then(|()| file.sync_all())
-            .map_err(failed)?;
+        let mut file =
+            OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).map_err(failed)?;
+        file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(failed)?;
         Self::load(path)
     }
 
     fn from_bytes(key: &[u8]) -> Result<MasterKey, Unspecified> {
         let mut id = [0; ID_LENGTH];
         id.copy_from_slice(&sha256(key)[..ID_LENGTH]);
-        Ok(MasterKey {
-            key: Arc::new(RandomizedNonceKey::new(&AES_256_GCM, key)?),
-            id,
-        })
+        Ok(MasterKey { key: Arc::new(RandomizedNonceKey::new(&AES_256_GCM, key)?), id })
     }
 
     /// Names the key without telling it: the beginning of its SHA-256, in hex.
@@ -163,8 +139,7 @@ impl MasterKey {
     /// # Errors
     /// There are no random numbers.
     pub fn seal(&self, context: &str, plaintext: &[u8]) -> Result<Vec<u8>, SecretsError> {
-        self.try_seal(context, plaintext)
-            .map_err(|Unspecified| SecretsError::Random)
+        self.try_seal(context, plaintext).map_err(|Unspecified| SecretsError::Random)
     }
 
     fn try_seal(&self, context: &str, plaintext: &[u8]) -> Result<Vec<u8>, Unspecified> {
@@ -185,9 +160,7 @@ impl MasterKey {
     /// # Errors
     /// It was sealed with another master key or for another record, or is damaged.
     pub fn open(&self, context: &str, sealed: &[u8]) -> Result<SecretSlice<u8>, SecretsError> {
-        let damaged = || SecretsError::Damaged {
-            context: context.to_owned(),
-        };
+        let damaged = || SecretsError::Damaged { context: context.to_owned() };
         let (header, rest) = sealed.split_at_checked(HEADER_LENGTH).ok_or_else(damaged)?;
         if header[0] != VERSION {
             return Err(damaged());
@@ -205,9 +178,7 @@ impl MasterKey {
             let record_key = RandomizedNonceKey::new(&AES_256_GCM, &record_key)?;
             open_sealed(&record_key, &bound, body)
         });
-        opened
-            .map(|plaintext| SecretSlice::from(plaintext.to_vec()))
-            .map_err(|Unspecified| damaged())
+        opened.map(|plaintext| SecretSlice::from(plaintext.to_vec())).map_err(|Unspecified| damaged())
     }
 }
 

@@ -99,31 +99,19 @@ async fn answer(
     readiness: &Readiness,
 ) -> Result<Response<Full<Bytes>>, Infallible> {
     if ![Method::GET, Method::HEAD].contains(request.method()) {
-        return Ok(response(
-            StatusCode::METHOD_NOT_ALLOWED,
-            TEXT,
-            "GET only\n".into(),
-        ));
+        return Ok(response(StatusCode::METHOD_NOT_ALLOWED, TEXT, "GET only\n".into()));
     }
     Ok(match request.uri().path() {
         "/metrics" => response(StatusCode::OK, PROMETHEUS, metrics::render()),
         "/healthz" => response(StatusCode::OK, JSON, r#"{"status":"ok"}"#.into()),
         "/readyz" => ready(readiness).await,
-        _ => response(
-            StatusCode::NOT_FOUND,
-            TEXT,
-            "/metrics, /healthz, /readyz\n".into(),
-        ),
+        _ => response(StatusCode::NOT_FOUND, TEXT, "/metrics, /healthz, /readyz\n".into()),
     })
 }
 
 async fn ready(readiness: &Readiness) -> Response<Full<Bytes>> {
     let report = readiness.check().await;
-    let status = if report.ready {
-        StatusCode::OK
-    } else {
-        StatusCode::SERVICE_UNAVAILABLE
-    };
+    let status = if report.ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     match serde_json::to_string(&report) {
         Ok(body) => response(status, JSON, body),
         Err(error) => response(StatusCode::INTERNAL_SERVER_ERROR, TEXT, error.to_string()),
@@ -133,8 +121,6 @@ async fn ready(readiness: &Readiness) -> Response<Full<Bytes>> {
 fn response(status: StatusCode, content_type: &'static str, body: String) -> Response<Full<Bytes>> {
     let mut response = Response::new(Full::from(body));
     *response.status_mut() = status;
-    response
-        .headers_mut()
-        .insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
     response
 }

@@ -36,10 +36,7 @@ impl FromStr for ServerUrl {
                 .map_err(|_| ServerUrlError)?,
         };
         let scheme = urls.first().ok_or(ServerUrlError)?.scheme().to_owned();
-        let endpoints = urls
-            .iter()
-            .map(|url| endpoint(url, &scheme))
-            .collect::<Option<Vec<_>>>();
+        let endpoints = urls.iter().map(|url| endpoint(url, &scheme)).collect::<Option<Vec<_>>>();
         Ok(Self {
             url: SecretString::from(text),
             endpoint: endpoints.ok_or(ServerUrlError)?.join(","),
@@ -49,9 +46,7 @@ impl FromStr for ServerUrl {
 }
 
 fn endpoint(url: &Url, scheme: &str) -> Option<String> {
-    let host = url
-        .host_str()
-        .filter(|host| !host.is_empty() && url.scheme() == scheme)?;
+    let host = url.host_str().filter(|host| !host.is_empty() && url.scheme() == scheme)?;
     let port = url.port_or_known_default().or_else(|| default_port(scheme));
     Some(match port {
         Some(port) => format!("{host}:{port}"),

@@ -45,11 +45,7 @@ where
             ExitCode::SUCCESS
         }
         Err(error) => {
-            tracing::error!(
-                service = name,
-                error = format!("{error:#}"),
-                "stopped by a failure"
-            );
+            tracing::error!(service = name, error = format!("{error:#}"), "stopped by a failure");
             ExitCode::FAILURE
         }
     };

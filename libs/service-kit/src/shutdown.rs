@@ -121,9 +121,7 @@ impl Tasks {
     pub async fn finish(&self) -> Result<(), ShutdownError> {
         self.stopping().await;
         self.tracker.close();
-        let in_time = tokio::time::timeout(STOPPED_WITHIN, self.tracker.wait())
-            .await
-            .is_ok();
+        let in_time = tokio::time::timeout(STOPPED_WITHIN, self.tracker.wait()).await.is_ok();
         self.with_state(|state| match state.failed {
             Some(name) => Err(ShutdownError::Failed(name)),
             None if in_time => Ok(()),
@@ -138,7 +136,5 @@ impl Tasks {
 
 fn message_of(panic: &(dyn Any + Send)) -> &str {
     let owned = panic.downcast_ref::<String>().map(String::as_str);
-    owned
-        .or_else(|| panic.downcast_ref::<&str>().copied())
-        .unwrap_or("no message")
+    owned.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message")
 }

@@ -56,15 +56,8 @@ impl Drop for TelemetryGuard {
 /// # Errors
 /// The filter or the endpoint is unusable, or it was set up before.
 pub fn init(service: &'static str, config: &Config) -> Result<TelemetryGuard, TelemetryError> {
-    let provider = config
-        .otlp
-        .endpoint
-        .as_ref()
-        .map(|endpoint| provider(service, endpoint))
-        .transpose()?;
-    let spans = provider
-        .as_ref()
-        .map(|provider| spans(provider.tracer("tidings")));
+    let provider = config.otlp.endpoint.as_ref().map(|endpoint| provider(service, endpoint)).transpose()?;
+    let spans = provider.as_ref().map(|provider| spans(provider.tracer("tidings")));
     tracing_subscriber::registry()
         .with(EnvFilter::try_new(&config.log.level)?)
         .with(lines(config.log.format))
@@ -89,10 +82,7 @@ fn spans<S>(tracer: SdkTracer) -> impl Layer<S>
 where
     S: tracing::Subscriber + for<'a> LookupSpan<'a>,
 {
-    tracing_opentelemetry::layer()
-        .with_tracer(tracer)
-        .with_location(false)
-        .with_threads(false)
+    tracing_opentelemetry::layer().with_tracer(tracer).with_location(false).with_threads(false)
 }
 
 fn provider(service: &'static str, endpoint: &ServerUrl) -> Result<SdkTracerProvider, TelemetryError> {
@@ -104,8 +94,5 @@ fn provider(service: &'static str, endpoint: &ServerUrl) -> Result<SdkTracerProv
         .with_timeout(EXPORT_LIMIT)
         .build()?;
     let resource = Resource::builder().with_service_name(service).build();
-    Ok(SdkTracerProvider::builder()
-        .with_batch_exporter(exporter)
-        .with_resource(resource)
-        .build())
+    Ok(SdkTracerProvider::builder().with_batch_exporter(exporter).with_resource(resource).build())
 }

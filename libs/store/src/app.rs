@@ -158,10 +158,8 @@ impl Store {
     /// # Errors
     /// The database failed.
     pub async fn app_by_key(&self, api_key: &str) -> Result<Option<App>, Error> {
-        let row = sqlx::query(select_apps!("WHERE api_key = $1"))
-            .bind(api_key)
-            .fetch_optional(&self.pool)
-            .await?;
+        let row =
+            sqlx::query(select_apps!("WHERE api_key = $1")).bind(api_key).fetch_optional(&self.pool).await?;
         Ok(row.as_ref().map(read_app).transpose()?)
     }
 
@@ -170,12 +168,11 @@ impl Store {
     /// # Errors
     /// The database failed.
     pub async fn app_by_name_or_id(&self, name_or_id: &str) -> Result<Option<App>, Error> {
-        let row = sqlx::query(select_apps!(
-            "WHERE name = $1 OR id::text = $1 ORDER BY name = $1 DESC LIMIT 1"
-        ))
-        .bind(name_or_id)
-        .fetch_optional(&self.pool)
-        .await?;
+        let row =
+            sqlx::query(select_apps!("WHERE name = $1 OR id::text = $1 ORDER BY name = $1 DESC LIMIT 1"))
+                .bind(name_or_id)
+                .fetch_optional(&self.pool)
+                .await?;
         Ok(row.as_ref().map(read_app).transpose()?)
     }
 
@@ -184,9 +181,7 @@ impl Store {
     /// # Errors
     /// The database failed.
     pub async fn list_apps(&self) -> Result<Vec<App>, Error> {
-        let rows = sqlx::query(select_apps!("ORDER BY id"))
-            .fetch_all(&self.pool)
-            .await?;
+        let rows = sqlx::query(select_apps!("ORDER BY id")).fetch_all(&self.pool).await?;
         Ok(rows.iter().map(read_app).collect::<Result<_, _>>()?)
     }
 }
@@ -208,10 +203,7 @@ async fn insert_secret(
 fn read_app(row: &PgRow) -> Result<App, sqlx::Error> {
     let digests: Option<Vec<Vec<u8>>> = row.try_get("digests")?;
     let expiries: Option<Vec<Option<DateTime<Utc>>>> = row.try_get("expiries")?;
-    let secrets = digests
-        .unwrap_or_default()
-        .into_iter()
-        .zip(expiries.unwrap_or_default());
+    let secrets = digests.unwrap_or_default().into_iter().zip(expiries.unwrap_or_default());
     Ok(App {
         id: AppId(row.try_get("id")?),
         name: row.try_get("name")?,
@@ -220,10 +212,7 @@ fn read_app(row: &PgRow) -> Result<App, sqlx::Error> {
         development: row.try_get("development")?,
         created_at: row.try_get::<DateTime<Utc>, _>("created_at")?.into(),
         secrets: secrets
-            .map(|(digest, expires_at)| AppSecret {
-                digest,
-                expires_at: expires_at.map(Into::into),
-            })
+            .map(|(digest, expires_at)| AppSecret { digest, expires_at: expires_at.map(Into::into) })
             .collect(),
     })
 }

@@ -42,8 +42,11 @@ impl<Q: Send + 'static, A: Send + 'static> Batcher<Q, A> {
         let task = async move {
             let mut batch = Vec::with_capacity(most);
             while waiting.recv_many(&mut batch, most).await > 0 {
-                let (queries, answers): (Vec<_>, Vec<_>) =
-                    batch.drain(..).filter(|call| !call.answer.is_closed()).map(|call| (call.query, call.answer)).unzip();
+                let (queries, answers): (Vec<_>, Vec<_>) = batch
+                    .drain(..)
+                    .filter(|call| !call.answer.is_closed())
+                    .map(|call| (call.query, call.answer))
+                    .unzip();
                 if !queries.is_empty() {
                     deliver(answers, run(queries).await);
                 }

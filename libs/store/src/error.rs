@@ -21,7 +21,9 @@ impl Error {
     /// Whether the data itself was refused (SQLSTATE classes 22 and 23), so that repeating cannot help.
     #[must_use]
     pub fn is_refused_data(&self) -> bool {
-        let Error::Database(sqlx::Error::Database(error)) = self else { return false };
+        let Error::Database(sqlx::Error::Database(error)) = self else {
+            return false;
+        };
         error.code().is_some_and(|code| code.starts_with("22") || code.starts_with("23"))
     }
 

@@ -55,9 +55,7 @@ impl Store {
     pub async fn reserve_keys(&self, wanted: &[Reservation]) -> Result<Vec<Reserved>, Error> {
         let mut first: HashMap<(AppId, &str), &Reservation> = HashMap::with_capacity(wanted.len());
         for reservation in wanted {
-            first
-                .entry((reservation.app, &reservation.key))
-                .or_insert(reservation);
+            first.entry((reservation.app, &reservation.key)).or_insert(reservation);
         }
         let stored = self.reserve_distinct(first.values().copied()).await?;
         wanted
@@ -85,11 +83,7 @@ impl Store {
         .bind(key)
         .fetch_optional(&self.pool)
         .await?;
-        Ok(row
-            .as_ref()
-            .map(read_reserved)
-            .transpose()?
-            .map(|(_, reserved)| reserved))
+        Ok(row.as_ref().map(read_reserved).transpose()?.map(|(_, reserved)| reserved))
     }
 
     async fn reserve_distinct(
@@ -111,30 +105,10 @@ impl Store {
              RETURNING app_id, key, send_id, body_hash, lane",
         )
         .bind(wanted.iter().map(|wanted| wanted.app.0).collect::<Vec<_>>())
-        .bind(
-            wanted
-                .iter()
-                .map(|wanted| wanted.key.as_str())
-                .collect::<Vec<_>>(),
-        )
-        .bind(
-            wanted
-                .iter()
-                .map(|wanted| wanted.send.send_id.0)
-                .collect::<Vec<_>>(),
-        )
-        .bind(
-            wanted
-                .iter()
-                .map(|wanted| wanted.send.body_hash.as_slice())
-                .collect::<Vec<_>>(),
-        )
-        .bind(
-            wanted
-                .iter()
-                .map(|wanted| wanted.send.lane.as_str())
-                .collect::<Vec<_>>(),
-        )
+        .bind(wanted.iter().map(|wanted| wanted.key.as_str()).collect::<Vec<_>>())
+        .bind(wanted.iter().map(|wanted| wanted.send.send_id.0).collect::<Vec<_>>())
+        .bind(wanted.iter().map(|wanted| wanted.send.body_hash.as_slice()).collect::<Vec<_>>())
+        .bind(wanted.iter().map(|wanted| wanted.send.lane.as_str()).collect::<Vec<_>>())
         .fetch_all(&self.pool)
         .await?;
         rows.iter().map(read_reserved).collect()
@@ -145,12 +119,8 @@ fn read_reserved(row: &PgRow) -> Result<((AppId, String), Reserved), Error> {
     let (hash, lane): (&[u8], &str) = (row.try_get("body_hash")?, row.try_get("lane")?);
     let reserved = Reserved {
         send_id: SendId(row.try_get("send_id")?),
-        body_hash: hash
-            .try_into()
-            .map_err(|_| Error::Unreadable("a body hash".to_owned()))?,
-        lane: lane
-            .parse()
-            .map_err(|_| Error::Unreadable(format!("lane {lane}")))?,
+        body_hash: hash.try_into().map_err(|_| Error::Unreadable("a body hash".to_owned()))?,
+        lane: lane.parse().map_err(|_| Error::Unreadable(format!("lane {lane}")))?,
     };
     Ok(((AppId(row.try_get("app_id")?), row.try_get("key")?), reserved))
 }

@@ -117,11 +117,7 @@ impl Store {
         .await?;
         Ok(row.map(|(user, total, unread, unseen)| InboxOwner {
             user: UserNumber(user),
-            counts: Counts {
-                total,
-                unread,
-                unseen,
-            },
+            counts: Counts { total, unread, unseen },
         }))
     }
 
@@ -219,10 +215,7 @@ impl Store {
                 .bind(INBOX)
                 .fetch_all(&self.pool)
                 .await?;
-        Ok(rows
-            .into_iter()
-            .map(|(stream, seq)| (stream, seq.cast_unsigned()))
-            .collect())
+        Ok(rows.into_iter().map(|(stream, seq)| (stream, seq.cast_unsigned())).collect())
     }
 }
 
@@ -242,11 +235,7 @@ fn read_item(row: &PgRow) -> Result<InboxItem, Error> {
         id: ItemId(row.try_get("id")?),
         user: UserNumber(row.try_get("user_number")?),
         created_at: row.try_get::<DateTime<Utc>, _>("created_at")?.into(),
-        state: ItemState {
-            seen_at: time("seen_at")?,
-            clicked_at: time("clicked_at")?,
-            deleted_at: None,
-        },
+        state: ItemState { seen_at: time("seen_at")?, clicked_at: time("clicked_at")?, deleted_at: None },
         app_state: row.try_get("state")?,
         category,
         content: row.try_get("content")?,

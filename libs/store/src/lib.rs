@@ -6,10 +6,25 @@
 pub mod app;
 mod audit;
 pub mod batch;
+pub mod category;
 mod connection;
+pub mod device;
 mod error;
+pub mod facts;
+pub mod failure;
+pub mod idempotency;
+pub mod inbox;
+pub mod installation;
+pub mod ledger;
+pub mod plan;
+pub mod projection;
 pub mod provider;
+pub mod request;
+pub mod schema;
+pub mod send;
+pub mod settlement;
 pub mod template;
+pub mod timer;
 pub mod user;
 
 pub use connection::{Settings, Store};

@@ -186,8 +186,7 @@ fn read_summary(row: &PgRow) -> Result<ProviderSummary, Error> {
 }
 
 fn read_channel(name: &str) -> Result<Channel, Error> {
-    name.parse()
-        .map_err(|error: domain::problem::UnknownName| Error::Unreadable(error.to_string()))
+    name.parse().map_err(|error: domain::problem::UnknownName| Error::Unreadable(error.to_string()))
 }
 
 fn read_provider(row: &PgRow) -> Result<ProviderRow, sqlx::Error> {

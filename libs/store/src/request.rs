@@ -138,9 +138,7 @@ impl Store {
         let Some(row) = row else { return Ok(None) };
         Ok(Some(Request {
             accepted_at: row.try_get::<DateTime<Utc>, _>("accepted_at")?.into(),
-            send_at: row
-                .try_get::<Option<DateTime<Utc>>, _>("send_at")?
-                .map(Into::into),
+            send_at: row.try_get::<Option<DateTime<Utc>>, _>("send_at")?.map(Into::into),
             recipients: row.try_get("recipients")?,
             planned: row.try_get("planned")?,
             cancelled: row.try_get("cancelled")?,
@@ -164,11 +162,7 @@ impl Store {
         .await?;
         let mut counts: BTreeMap<Channel, BTreeMap<Status, i64>> = BTreeMap::new();
         for (channel, status, count) in rows {
-            *counts
-                .entry(parse(&channel)?)
-                .or_default()
-                .entry(parse(&status)?)
-                .or_default() += count;
+            *counts.entry(parse(&channel)?).or_default().entry(parse(&status)?).or_default() += count;
         }
         Ok(counts)
     }
@@ -250,9 +244,7 @@ impl Store {
 }
 
 fn failing_reasons() -> Vec<&'static str> {
-    let failing = Reason::ALL
-        .iter()
-        .filter(|reason| reason.planned_status() == Status::Failed);
+    let failing = Reason::ALL.iter().filter(|reason| reason.planned_status() == Status::Failed);
     failing.map(|reason| reason.as_str()).collect()
 }
 
@@ -288,6 +280,5 @@ fn read_attempt(row: &PgRow) -> Result<Attempt, sqlx::Error> {
 }
 
 fn parse<T: std::str::FromStr<Err: std::fmt::Display>>(text: &str) -> Result<T, Error> {
-    text.parse()
-        .map_err(|error| Error::Unreadable(format!("{error}")))
+    text.parse().map_err(|error| Error::Unreadable(format!("{error}")))
 }

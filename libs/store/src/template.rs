@@ -180,7 +180,7 @@ fn read_summary(row: &PgRow) -> Result<TemplateSummary, sqlx::Error> {
     })
 }
 
-fn read_version(row: &PgRow) -> Result<TemplateVersion, sqlx::Error> {
+pub(crate) fn read_version(row: &PgRow) -> Result<TemplateVersion, sqlx::Error> {
     Ok(TemplateVersion {
         id: TemplateId(row.try_get("id")?),
         identifier: row.try_get("identifier")?,

@@ -1,6 +1,6 @@
 //! Users and their profiles.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use domain::content::Object;
 use domain::{AppId, Timestamp, UserNumber, profile};
@@ -43,11 +43,12 @@ impl Store {
     /// # Errors
     /// The database failed.
     pub async fn known_identifiers(&self, app: AppId, identifiers: &[&str]) -> Result<Vec<String>, Error> {
-        let known = sqlx::query_scalar("SELECT identifier FROM app_user WHERE app_id = $1 AND identifier = ANY($2)")
-            .bind(app.0)
-            .bind(identifiers)
-            .fetch_all(&self.pool)
-            .await?;
+        let known =
+            sqlx::query_scalar("SELECT identifier FROM app_user WHERE app_id = $1 AND identifier = ANY($2)")
+                .bind(app.0)
+                .bind(identifiers)
+                .fetch_all(&self.pool)
+                .await?;
         Ok(known)
     }
 
@@ -55,7 +56,12 @@ impl Store {
     ///
     /// # Errors
     /// The database failed.
-    pub async fn create_user(&self, app: AppId, identifier: &str, pairs: Object) -> Result<Option<User>, Error> {
+    pub async fn create_user(
+        &self,
+        app: AppId,
+        identifier: &str,
+        pairs: Object,
+    ) -> Result<Option<User>, Error> {
         let mut profile = Object::new();
         profile::merge(&mut profile, pairs);
         let row = sqlx::query(
@@ -149,32 +155,6 @@ pub(crate) async fn merge_users(
     .execute(connection)
     .await?;
     Ok(())
-}
-
-/// The users that carry the named identifiers.
-///
-/// # Errors
-/// The database failed.
-pub(crate) async fn find_users(
-    connection: &mut PgConnection,
-    named: &[(AppId, &str)],
-) -> Result<HashMap<(AppId, String), (UserNumber, Object)>, Error> {
-    let (apps, identifiers): (Vec<i64>, Vec<&str>) = named.iter().map(|(app, identifier)| (app.0, *identifier)).unzip();
-    let rows = sqlx::query(
-        "SELECT app_id, number, identifier, profile FROM app_user
-         JOIN unnest($1::bigint[], $2::text[]) AS named (app_id, identifier) USING (app_id, identifier)",
-    )
-    .bind(&apps)
-    .bind(&identifiers)
-    .fetch_all(connection)
-    .await?;
-    rows.into_iter()
-        .map(|row| {
-            let Json(profile): Json<Object> = row.try_get("profile")?;
-            let key = (AppId(row.try_get("app_id")?), row.try_get("identifier")?);
-            Ok((key, (UserNumber(row.try_get("number")?), profile)))
-        })
-        .collect()
 }
 
 fn read_user(row: &sqlx::postgres::PgRow) -> Result<User, Error> {

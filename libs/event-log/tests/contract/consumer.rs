@@ -11,20 +11,11 @@ use crate::world::{SENDS, SOON, World, message, number, settings};
 
 const DURABLE: &str = "dispatcher";
 const AT_ONCE: Duration = Duration::from_millis(50);
-const SHORT: ConsumerSettings = ConsumerSettings {
-    ack_wait: Duration::from_secs(1),
-    max_ack_pending: 100,
-};
-const LONG: ConsumerSettings = ConsumerSettings {
-    ack_wait: Duration::from_secs(60),
-    max_ack_pending: 1_000,
-};
+const SHORT: ConsumerSettings = ConsumerSettings { ack_wait: Duration::from_secs(1), max_ack_pending: 100 };
+const LONG: ConsumerSettings = ConsumerSettings { ack_wait: Duration::from_secs(60), max_ack_pending: 1_000 };
 
 async fn next(consumer: &Consumer) -> Delivered {
-    eventually(SOON, "a delivery", async || {
-        consumer.fetch(1, AT_ONCE).await.unwrap().pop()
-    })
-    .await
+    eventually(SOON, "a delivery", async || consumer.fetch(1, AT_ONCE).await.unwrap().pop()).await
 }
 
 #[tokio::test]
@@ -33,23 +24,13 @@ async fn everything_is_delivered_in_order_until_acknowledged() {
     world.fill(SENDS, 10).await;
     let consumer = world.log.consumer(SENDS, DURABLE, LONG).await.unwrap();
     let batch = consumer.fetch(4, SOON).await.unwrap();
-    assert_eq!(
-        batch.iter().map(|delivered| delivered.seq).collect::<Vec<_>>(),
-        [1, 2, 3, 4]
-    );
+    assert_eq!(batch.iter().map(|delivered| delivered.seq).collect::<Vec<_>>(), [1, 2, 3, 4]);
     assert!(
-        batch
-            .iter()
-            .all(|delivered| delivered.deliveries == 1 && delivered.published_at > 1_700_000_000_000)
+        batch.iter().all(|delivered| delivered.deliveries == 1 && delivered.published_at > 1_700_000_000_000)
     );
     let progress = consumer.progress().await.unwrap();
     assert_eq!(
-        (
-            progress.ack_floor,
-            progress.pending,
-            progress.ack_pending,
-            progress.redelivered
-        ),
+        (progress.ack_floor, progress.pending, progress.ack_pending, progress.redelivered),
         (0, 6, 4, 0)
     );
 
@@ -64,9 +45,7 @@ async fn everything_is_delivered_in_order_until_acknowledged() {
 
     let rest = consumer.fetch(100, SOON).await.unwrap();
     assert_eq!(
-        rest.iter()
-            .map(|delivered| number(&delivered.payload))
-            .collect::<Vec<_>>(),
+        rest.iter().map(|delivered| number(&delivered.payload)).collect::<Vec<_>>(),
         [5, 6, 7, 8, 9, 10]
     );
     assert!(consumer.fetch(100, AT_ONCE).await.unwrap().is_empty());
@@ -108,10 +87,7 @@ async fn what_is_not_acknowledged_comes_again() {
 async fn work_in_progress_is_not_delivered_to_others() {
     let world = World::start().await;
     world.fill(SENDS, 1).await;
-    let two_seconds = ConsumerSettings {
-        ack_wait: Duration::from_secs(2),
-        ..SHORT
-    };
+    let two_seconds = ConsumerSettings { ack_wait: Duration::from_secs(2), ..SHORT };
     let consumer = world.log.consumer(SENDS, DURABLE, two_seconds).await.unwrap();
     let mine = next(&consumer).await;
     // For three seconds another one fetches, while the holder says every 50 ms that it is at work.
@@ -137,10 +113,7 @@ async fn a_message_refused_for_now_comes_again_after_the_delay() {
     assert_eq!(next(&consumer).await.seq, 2, "the delay holds up nobody else");
     let third = next(&consumer).await;
     assert_eq!((third.seq, third.deliveries), (1, 3));
-    assert!(
-        delayed_at.elapsed() >= Duration::from_millis(900),
-        "the delay was kept"
-    );
+    assert!(delayed_at.elapsed() >= Duration::from_millis(900), "the delay was kept");
 }
 
 #[tokio::test]
@@ -178,10 +151,7 @@ async fn two_processes_share_the_work_without_overlap() {
 async fn a_fetch_waits_while_too_much_is_unacknowledged() {
     let world = World::start().await;
     world.fill(SENDS, 5).await;
-    let narrow = ConsumerSettings {
-        max_ack_pending: 2,
-        ..LONG
-    };
+    let narrow = ConsumerSettings { max_ack_pending: 2, ..LONG };
     let consumer = world.log.consumer(SENDS, DURABLE, narrow).await.unwrap();
     let held = consumer.fetch(10, SOON).await.unwrap();
     assert_eq!(held.len(), 2);
@@ -195,11 +165,7 @@ async fn a_fetch_waits_while_too_much_is_unacknowledged() {
 async fn large_messages_come_in_several_fetches() {
     let world = World::start().await;
     for _ in 0..20 {
-        let large = Message {
-            stream: SENDS,
-            id: None,
-            payload: vec![b'x'; 900 * 1024].into(),
-        };
+        let large = Message { stream: SENDS, id: None, payload: vec![b'x'; 900 * 1024].into() };
         world.log.publish(large).await.unwrap();
     }
     let consumer = world.log.consumer(SENDS, DURABLE, LONG).await.unwrap();
@@ -222,41 +188,20 @@ async fn a_consumer_keeps_its_place_and_may_change_its_limits() {
     assert_eq!(next(&again).await.seq, 2);
     let raw = world.raw().await.get_stream(SENDS.to_string()).await.unwrap();
     let config = raw.consumer_info(DURABLE).await.unwrap().config;
-    assert_eq!(
-        (config.ack_wait, config.max_ack_pending),
-        (LONG.ack_wait, LONG.max_ack_pending)
-    );
+    assert_eq!((config.ack_wait, config.max_ack_pending), (LONG.ack_wait, LONG.max_ack_pending));
 }
 
 #[tokio::test]
 async fn a_consumer_that_would_deliver_something_else_is_refused() {
     let world = World::start().await;
     let raw = world.raw().await.get_stream(SENDS.to_string()).await.unwrap();
-    let limited = pull::Config {
-        durable_name: Some(DURABLE.to_owned()),
-        max_deliver: 3,
-        ..pull::Config::default()
-    };
+    let limited =
+        pull::Config { durable_name: Some(DURABLE.to_owned()), max_deliver: 3, ..pull::Config::default() };
     raw.create_consumer(limited).await.unwrap();
-    let Err(error) = world.log.consumer(SENDS, DURABLE, LONG).await else {
-        panic!("accepted")
-    };
-    assert!(
-        matches!(
-            &error,
-            Error::ConsumerDiffers {
-                field: "max_deliver",
-                ..
-            }
-        ),
-        "{error}"
-    );
+    let Err(error) = world.log.consumer(SENDS, DURABLE, LONG).await else { panic!("accepted") };
+    assert!(matches!(&error, Error::ConsumerDiffers { field: "max_deliver", .. }), "{error}");
     assert!(error.is_permanent());
-    assert_eq!(
-        raw.consumer_info(DURABLE).await.unwrap().config.max_deliver,
-        3,
-        "left alone"
-    );
+    assert_eq!(raw.consumer_info(DURABLE).await.unwrap().config.max_deliver, 3, "left alone");
 }
 
 #[tokio::test]
@@ -265,13 +210,6 @@ async fn fetching_from_a_lost_consumer_is_an_error() {
     let consumer = world.log.consumer(SENDS, DURABLE, LONG).await.unwrap();
     let raw = world.raw().await.get_stream(SENDS.to_string()).await.unwrap();
     raw.delete_consumer(DURABLE).await.unwrap();
-    let Err(error) = consumer.fetch(1, SOON).await else {
-        panic!("fetched")
-    };
-    assert!(
-        error
-            .to_string()
-            .contains("consumer dispatcher of SEND_transactional"),
-        "{error}"
-    );
+    let Err(error) = consumer.fetch(1, SOON).await else { panic!("fetched") };
+    assert!(error.to_string().contains("consumer dispatcher of SEND_transactional"), "{error}");
 }

@@ -62,10 +62,7 @@ async fn read(log: EventLog) -> BTreeMap<u64, u64> {
 
 /// Works until every number was delivered. Returns how often each was.
 async fn work(log: EventLog) -> BTreeMap<u64, u64> {
-    let settings = ConsumerSettings {
-        ack_wait: Duration::from_secs(5),
-        max_ack_pending: 1_000,
-    };
+    let settings = ConsumerSettings { ack_wait: Duration::from_secs(5), max_ack_pending: 1_000 };
     let consumer = log.consumer(SENDS, "dispatcher", settings).await.unwrap();
     let mut times = BTreeMap::new();
     while (times.len() as u64) < MESSAGES {
@@ -94,41 +91,18 @@ async fn nothing_confirmed_is_lost_when_the_server_is_killed() {
             (confirmed.load(Ordering::Relaxed) >= kill_at).then_some(())
         })
         .await;
-        assert!(
-            confirmed.load(Ordering::Relaxed) < MESSAGES,
-            "killed too late to disturb anything"
-        );
+        assert!(confirmed.load(Ordering::Relaxed) < MESSAGES, "killed too late to disturb anything");
         world.server.kill();
         world.server.restart().await.unwrap();
     }
-    let seqs = timeout(LIMIT, publisher)
-        .await
-        .expect("the publisher does not finish")
-        .unwrap();
-    let numbers = timeout(LIMIT, reader)
-        .await
-        .expect("the reader does not finish")
-        .unwrap();
-    let times = timeout(LIMIT, worker)
-        .await
-        .expect("the worker does not finish")
-        .unwrap();
+    let seqs = timeout(LIMIT, publisher).await.expect("the publisher does not finish").unwrap();
+    let numbers = timeout(LIMIT, reader).await.expect("the reader does not finish").unwrap();
+    let times = timeout(LIMIT, worker).await.expect("the worker does not finish").unwrap();
 
-    assert_eq!(
-        world.log.state(SENDS).await.unwrap().messages,
-        MESSAGES,
-        "stored twice under one id"
-    );
+    assert_eq!(world.log.state(SENDS).await.unwrap().messages, MESSAGES, "stored twice under one id");
     for (number, seq) in &seqs {
-        assert_eq!(
-            numbers.get(seq),
-            Some(number),
-            "confirmed at {seq}, but not read there"
-        );
+        assert_eq!(numbers.get(seq), Some(number), "confirmed at {seq}, but not read there");
     }
     let extra = times.values().sum::<u64>() - MESSAGES;
-    println!(
-        "{MESSAGES} confirmed, read once, delivered; {extra} delivered again; {} kills",
-        KILLS_AT.len()
-    );
+    println!("{MESSAGES} confirmed, read once, delivered; {extra} delivered again; {} kills", KILLS_AT.len());
 }

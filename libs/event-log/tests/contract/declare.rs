@@ -11,15 +11,8 @@ async fn declaring_twice_changes_nothing() {
     let world = World::empty().await;
     let names = StreamName::all(2);
     let first = world.log.declare(&names).await.unwrap();
-    assert_eq!(
-        first.iter().map(|identity| identity.name).collect::<Vec<_>>(),
-        names
-    );
-    assert!(
-        first
-            .iter()
-            .all(|identity| identity.last_seq == 0 && identity.created_at > 1_700_000_000_000)
-    );
+    assert_eq!(first.iter().map(|identity| identity.name).collect::<Vec<_>>(), names);
+    assert!(first.iter().all(|identity| identity.last_seq == 0 && identity.created_at > 1_700_000_000_000));
 
     world.log.publish(message(INBOX, "one")).await.unwrap();
     let second = world.log.declare(&names).await.unwrap();
@@ -42,35 +35,18 @@ async fn processes_that_start_together_declare_the_same_streams() {
 type Case = (&'static str, &'static str, &'static str, fn(Config) -> Config);
 
 const ALTERED: [Case; 6] = [
-    ("discard", "New", "Old", |config| Config {
-        discard: DiscardPolicy::Old,
-        ..config
-    }),
-    ("max_msgs", "100000", "5", |config| Config {
-        max_messages: 5,
-        ..config
-    }),
-    ("max_bytes", "-1", "1000000", |config| Config {
-        max_bytes: 1_000_000,
-        ..config
-    }),
-    ("max_age", "0ns", "3600s", |config| Config {
-        max_age: Duration::from_secs(3600),
-        ..config
-    }),
+    ("discard", "New", "Old", |config| Config { discard: DiscardPolicy::Old, ..config }),
+    ("max_msgs", "100000", "5", |config| Config { max_messages: 5, ..config }),
+    ("max_bytes", "-1", "1000000", |config| Config { max_bytes: 1_000_000, ..config }),
+    ("max_age", "0ns", "3600s", |config| Config { max_age: Duration::from_secs(3600), ..config }),
     ("duplicate_window", "600s", "120s", |config| Config {
         duplicate_window: Duration::from_secs(120),
         ..config
     }),
-    (
-        "subjects",
-        r#"["SEND_transactional"]"#,
-        r#"["other"]"#,
-        |config| Config {
-            subjects: vec!["other".to_owned()],
-            ..config
-        },
-    ),
+    ("subjects", r#"["SEND_transactional"]"#, r#"["other"]"#, |config| Config {
+        subjects: vec!["other".to_owned()],
+        ..config
+    }),
 ];
 
 #[tokio::test]
@@ -78,25 +54,13 @@ async fn a_stream_that_differs_is_refused_and_left_alone() {
     for (wrong, right, found_value, alter) in ALTERED {
         let world = World::start().await;
         let raw = world.raw().await;
-        let config = raw
-            .get_stream(SENDS.to_string())
-            .await
-            .unwrap()
-            .cached_info()
-            .config
-            .clone();
+        let config = raw.get_stream(SENDS.to_string()).await.unwrap().cached_info().config.clone();
         raw.delete_stream(SENDS.to_string()).await.unwrap();
         let config = alter(config);
         raw.create_stream(&config).await.unwrap();
 
         let error = world.log.declare(&[INBOX, SENDS]).await.unwrap_err();
-        let DeclareError::Differs {
-            stream,
-            field,
-            wanted,
-            found,
-        } = error
-        else {
+        let DeclareError::Differs { stream, field, wanted, found } = error else {
             panic!("{wrong}: {error}");
         };
         assert_eq!(
@@ -112,10 +76,7 @@ async fn a_stream_that_differs_is_refused_and_left_alone() {
 #[tokio::test]
 async fn replicas_that_the_server_cannot_give_are_an_error() {
     let world = World::empty().await;
-    let three = Settings {
-        replicas: 3,
-        ..settings(world.server.url())
-    };
+    let three = Settings { replicas: 3, ..settings(world.server.url()) };
     let log = EventLog::connect(three).await.unwrap();
     let error = log.declare(&[SENDS]).await.unwrap_err();
     assert!(error.to_string().contains("SEND_transactional"), "{error}");
@@ -124,10 +85,7 @@ async fn replicas_that_the_server_cannot_give_are_an_error() {
 #[tokio::test]
 async fn the_state_tells_how_full_a_stream_is() {
     let world = World::empty().await;
-    let small = Settings {
-        max_messages: 8,
-        ..settings(world.server.url())
-    };
+    let small = Settings { max_messages: 8, ..settings(world.server.url()) };
     let log = EventLog::connect(small).await.unwrap();
     log.declare(&[INBOX]).await.unwrap();
     assert_eq!(log.state(INBOX).await.unwrap().fill, 0.0);
@@ -135,38 +93,19 @@ async fn the_state_tells_how_full_a_stream_is() {
         log.publish(message(INBOX, "x")).await.unwrap();
     }
     let state = log.state(INBOX).await.unwrap();
-    assert_eq!(
-        (state.messages, state.first_seq, state.last_seq, state.fill),
-        (6, 1, 6, 0.75)
-    );
+    assert_eq!((state.messages, state.first_seq, state.last_seq, state.fill), (6, 1, 6, 0.75));
     assert!(state.bytes > 0);
-    assert!(
-        log.state(SENDS)
-            .await
-            .unwrap_err()
-            .to_string()
-            .contains("no such stream")
-    );
+    assert!(log.state(SENDS).await.unwrap_err().to_string().contains("no such stream"));
 }
 
 #[tokio::test]
 async fn purging_removes_what_is_below_and_nothing_else() {
     let world = World::start().await;
     world.fill(INBOX, 10).await;
-    for (below, purged, first) in [
-        (0, 0, 1),
-        (1, 0, 1),
-        (4, 3, 4),
-        (4, 0, 4),
-        (10, 6, 10),
-        (5_000, 1, 11),
-        (5_000, 0, 11),
-    ] {
-        assert_eq!(
-            world.log.purge_below(INBOX, below).await.unwrap(),
-            purged,
-            "below {below}"
-        );
+    for (below, purged, first) in
+        [(0, 0, 1), (1, 0, 1), (4, 3, 4), (4, 0, 4), (10, 6, 10), (5_000, 1, 11), (5_000, 0, 11)]
+    {
+        assert_eq!(world.log.purge_below(INBOX, below).await.unwrap(), purged, "below {below}");
         let state = world.log.state(INBOX).await.unwrap();
         assert_eq!((state.first_seq, state.last_seq), (first, 10), "below {below}");
     }

@@ -7,10 +7,7 @@ use tokio::time::timeout;
 use crate::world::{INBOX, SENDS, SOON, World, settings};
 
 fn position(stream: &str, seq: u64) -> Option<Position> {
-    Some(Position {
-        stream: stream.to_owned(),
-        seq,
-    })
+    Some(Position { stream: stream.to_owned(), seq })
 }
 
 #[tokio::test]
@@ -22,14 +19,8 @@ async fn positions_reach_every_listener() {
     world.log.announce(INBOX, 17).await.unwrap();
     world.log.announce(SENDS, u64::MAX).await.unwrap();
     for listener in [&mut here, &mut there] {
-        assert_eq!(
-            timeout(SOON, listener.next()).await.unwrap(),
-            position("INBOX_0", 17)
-        );
-        assert_eq!(
-            timeout(SOON, listener.next()).await.unwrap(),
-            position("SEND_transactional", u64::MAX)
-        );
+        assert_eq!(timeout(SOON, listener.next()).await.unwrap(), position("INBOX_0", 17));
+        assert_eq!(timeout(SOON, listener.next()).await.unwrap(), position("SEND_transactional", u64::MAX));
     }
 }
 
@@ -38,15 +29,10 @@ async fn what_is_not_a_position_is_passed_over() {
     let world = World::empty().await;
     let mut positions = world.log.positions().await.unwrap();
     let raw = async_nats::connect(world.server.url()).await.unwrap();
-    raw.publish("tidings.position.INBOX_0", "soon".into())
-        .await
-        .unwrap();
+    raw.publish("tidings.position.INBOX_0", "soon".into()).await.unwrap();
     raw.flush().await.unwrap();
     world.log.announce(INBOX, 3).await.unwrap();
-    assert_eq!(
-        timeout(SOON, positions.next()).await.unwrap(),
-        position("INBOX_0", 3)
-    );
+    assert_eq!(timeout(SOON, positions.next()).await.unwrap(), position("INBOX_0", 3));
 }
 
 #[tokio::test]

@@ -19,10 +19,7 @@ async fn a_repeated_id_is_answered_with_the_first_sequence() {
     world.log.publish(numbered(SENDS, 2)).await.unwrap();
     let again = world.log.publish(numbered(SENDS, 1)).await.unwrap();
     assert_eq!((again.seq, again.duplicate), (1, true));
-    assert!(
-        !world.log.publish(numbered(INBOX, 1)).await.unwrap().duplicate,
-        "ids count by stream"
-    );
+    assert!(!world.log.publish(numbered(INBOX, 1)).await.unwrap().duplicate, "ids count by stream");
 
     world.server.restart().await.unwrap();
     let log = EventLog::connect(settings(world.server.url())).await.unwrap();
@@ -41,52 +38,31 @@ async fn without_an_id_every_message_is_stored() {
 #[tokio::test]
 async fn a_full_stream_refuses_and_keeps_what_it_has() {
     let world = World::empty().await;
-    let small = Settings {
-        max_messages: 3,
-        ..settings(world.server.url())
-    };
+    let small = Settings { max_messages: 3, ..settings(world.server.url()) };
     let log = EventLog::connect(small).await.unwrap();
     log.declare(&[SENDS]).await.unwrap();
-    let results = log
-        .publish_all((1..=5).map(|number| numbered(SENDS, number)).collect())
-        .await;
+    let results = log.publish_all((1..=5).map(|number| numbered(SENDS, number)).collect()).await;
     let outcomes: Vec<_> = results.into_iter().collect();
     assert_eq!(outcomes.iter().filter(|outcome| outcome.is_ok()).count(), 3);
     for refused in outcomes.into_iter().skip(3) {
         assert_eq!(refusal(refused), Refusal::Full);
     }
     let records = log.reader(SENDS, 1).next_batch(3, SOON).await.unwrap();
-    assert_eq!(
-        records
-            .iter()
-            .map(|record| number(&record.payload))
-            .collect::<Vec<_>>(),
-        [1, 2, 3]
-    );
+    assert_eq!(records.iter().map(|record| number(&record.payload)).collect::<Vec<_>>(), [1, 2, 3]);
     assert_eq!(log.state(SENDS).await.unwrap().fill, 1.0);
 
     log.purge_below(SENDS, 2).await.unwrap();
-    assert_eq!(
-        log.publish(numbered(SENDS, 4)).await.unwrap().seq,
-        4,
-        "room again"
-    );
+    assert_eq!(log.publish(numbered(SENDS, 4)).await.unwrap().seq, 4, "room again");
 }
 
 #[tokio::test]
 async fn what_no_attempt_can_store_is_refused_for_good() {
     let world = World::start().await;
-    let large = Message {
-        stream: SENDS,
-        id: Some("large".to_owned()),
-        payload: vec![b'x'; 1024 * 1024].into(),
-    };
+    let large =
+        Message { stream: SENDS, id: Some("large".to_owned()), payload: vec![b'x'; 1024 * 1024].into() };
     assert_eq!(refusal(world.log.publish(large).await), Refusal::TooLarge);
-    let fits = Message {
-        stream: SENDS,
-        id: Some("fits".to_owned()),
-        payload: vec![b'x'; 1024 * 1024 - 64].into(),
-    };
+    let fits =
+        Message { stream: SENDS, id: Some("fits".to_owned()), payload: vec![b'x'; 1024 * 1024 - 64].into() };
     assert_eq!(world.log.publish(fits).await.unwrap().seq, 1);
     let undeclared = message(domain::StreamName::Outcome, "x");
     assert_eq!(refusal(world.log.publish(undeclared).await), Refusal::NoStream);
@@ -109,22 +85,15 @@ async fn a_pipelined_batch_keeps_its_order() {
 #[tokio::test]
 async fn a_server_that_does_not_answer_leaves_it_open() {
     let mut world = World::start().await;
-    let impatient = Settings {
-        ack_timeout: Duration::from_millis(500),
-        ..settings(world.server.url())
-    };
+    let impatient = Settings { ack_timeout: Duration::from_millis(500), ..settings(world.server.url()) };
     let log = EventLog::connect(impatient).await.unwrap();
     world.server.pause().unwrap();
     testkit::eventually(SOON, "the server has stopped", async || log.ping().await.err()).await;
     let lone = log.publish(numbered(SENDS, 1)).await;
     assert!(matches!(lone, Err(PublishError::Unconfirmed { .. })), "{lone:?}");
-    let results = log
-        .publish_all((1..=600).map(|number| numbered(SENDS, number)).collect())
-        .await;
-    let unconfirmed = results
-        .iter()
-        .filter(|result| matches!(result, Err(PublishError::Unconfirmed { .. })))
-        .count();
+    let results = log.publish_all((1..=600).map(|number| numbered(SENDS, number)).collect()).await;
+    let unconfirmed =
+        results.iter().filter(|result| matches!(result, Err(PublishError::Unconfirmed { .. }))).count();
     assert_eq!(unconfirmed, 256, "what was in flight");
     for result in results.into_iter().skip(unconfirmed) {
         assert_eq!(refusal(result), Refusal::NotSent);
@@ -132,11 +101,7 @@ async fn a_server_that_does_not_answer_leaves_it_open() {
 
     world.server.resume().unwrap();
     testkit::eventually(SOON, "ping answers", async || log.ping().await.ok()).await;
-    for result in world
-        .log
-        .publish_all((1..=600).map(|number| numbered(SENDS, number)).collect())
-        .await
-    {
+    for result in world.log.publish_all((1..=600).map(|number| numbered(SENDS, number)).collect()).await {
         result.unwrap();
     }
     assert_eq!(log.state(SENDS).await.unwrap().messages, 600, "nothing twice");
@@ -145,8 +110,6 @@ async fn a_server_that_does_not_answer_leaves_it_open() {
 #[tokio::test]
 async fn connecting_to_nothing_says_so_without_the_password() {
     let nobody = settings("nats://someone:secret@127.0.0.1:1");
-    let Err(error) = EventLog::connect(nobody).await else {
-        panic!("connected to nothing")
-    };
+    let Err(error) = EventLog::connect(nobody).await else { panic!("connected to nothing") };
     assert!(!error.to_string().contains("secret"), "{error}");
 }

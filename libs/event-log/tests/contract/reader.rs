@@ -60,25 +60,15 @@ async fn a_batch_has_its_limit() {
     let world = World::start().await;
     world.fill(INBOX, 30).await;
     let mut reader = world.log.reader(INBOX, 0);
-    assert_eq!(
-        seqs(&reader.next_batch(10, SOON).await.unwrap()),
-        (1..=10).collect::<Vec<_>>()
-    );
-    assert_eq!(
-        seqs(&reader.next_batch(20, SOON).await.unwrap()),
-        (11..=30).collect::<Vec<_>>()
-    );
+    assert_eq!(seqs(&reader.next_batch(10, SOON).await.unwrap()), (1..=10).collect::<Vec<_>>());
+    assert_eq!(seqs(&reader.next_batch(20, SOON).await.unwrap()), (11..=30).collect::<Vec<_>>());
 }
 
 #[tokio::test]
 async fn large_records_are_read_in_order() {
     let world = World::start().await;
     for _ in 0..25 {
-        let large = Message {
-            stream: INBOX,
-            id: None,
-            payload: vec![b'x'; 900 * 1024].into(),
-        };
+        let large = Message { stream: INBOX, id: None, payload: vec![b'x'; 900 * 1024].into() };
         world.log.publish(large).await.unwrap();
     }
     let records = read(&mut world.log.reader(INBOX, 1), 25).await;
@@ -112,17 +102,7 @@ async fn a_reader_behind_the_purge_stops() {
     let mut behind = world.log.reader(INBOX, 10);
     for _ in 0..2 {
         let error = behind.next_batch(10, LINGER).await.unwrap_err();
-        assert!(
-            matches!(
-                error,
-                Error::Purged {
-                    wanted: 10,
-                    first: 51,
-                    ..
-                }
-            ),
-            "{error}"
-        );
+        assert!(matches!(error, Error::Purged { wanted: 10, first: 51, .. }), "{error}");
         assert!(error.is_permanent());
     }
     assert_eq!(read(&mut world.log.reader(INBOX, 51), 50).await.len(), 50);
@@ -146,10 +126,7 @@ async fn a_reader_overtaken_by_the_purge_stops() {
             Err(error) => break error,
         }
     };
-    assert!(
-        matches!(error, Error::Purged { wanted, first: 2_400, .. } if wanted == last + 1),
-        "{error}"
-    );
+    assert!(matches!(error, Error::Purged { wanted, first: 2_400, .. } if wanted == last + 1), "{error}");
 }
 
 #[tokio::test]
@@ -161,49 +138,16 @@ async fn a_record_missing_in_the_middle_stops_the_reader() {
     let mut reader = world.log.reader(INBOX, 1);
     assert_eq!(seqs(&read(&mut reader, 4).await), [1, 2, 3, 4]);
     let error = reader.next_batch(10, LINGER).await.unwrap_err();
-    assert!(
-        matches!(
-            error,
-            Error::Purged {
-                wanted: 5,
-                first: 6,
-                ..
-            }
-        ),
-        "{error}"
-    );
+    assert!(matches!(error, Error::Purged { wanted: 5, first: 6, .. }), "{error}");
 }
 
 #[tokio::test]
 async fn a_stream_that_ends_below_the_reader_is_refused() {
     let world = World::start().await;
     world.fill(INBOX, 10).await;
-    assert!(
-        world
-            .log
-            .reader(INBOX, 11)
-            .next_batch(1, LINGER)
-            .await
-            .unwrap()
-            .is_empty()
-    );
-    let error = world
-        .log
-        .reader(INBOX, 12)
-        .next_batch(1, LINGER)
-        .await
-        .unwrap_err();
-    assert!(
-        matches!(
-            error,
-            Error::Rewound {
-                read: 11,
-                last: 10,
-                ..
-            }
-        ),
-        "{error}"
-    );
+    assert!(world.log.reader(INBOX, 11).next_batch(1, LINGER).await.unwrap().is_empty());
+    let error = world.log.reader(INBOX, 12).next_batch(1, LINGER).await.unwrap_err();
+    assert!(matches!(error, Error::Rewound { read: 11, last: 10, .. }), "{error}");
 }
 
 #[tokio::test]
@@ -268,10 +212,7 @@ async fn a_consumer_that_stands_still_is_replaced() {
         ..pull::Config::default()
     };
     raw.create_consumer(stuck).await.unwrap();
-    assert_eq!(
-        raw.consumer_info(&name).await.unwrap().config.filter_subject,
-        "nothing"
-    );
+    assert_eq!(raw.consumer_info(&name).await.unwrap().config.filter_subject, "nothing");
     for _ in 0..10 {
         world.log.publish(message(INBOX, "more")).await.unwrap();
     }

@@ -56,19 +56,11 @@ pub(crate) fn settings(url: &str) -> Settings {
 }
 
 pub(crate) fn message(stream: StreamName, payload: &str) -> Message {
-    Message {
-        stream,
-        id: None,
-        payload: payload.to_owned().into(),
-    }
+    Message { stream, id: None, payload: payload.to_owned().into() }
 }
 
 pub(crate) fn numbered(stream: StreamName, number: u64) -> Message {
-    Message {
-        stream,
-        id: Some(format!("m{number}")),
-        payload: number.to_string().into(),
-    }
+    Message { stream, id: Some(format!("m{number}")), payload: number.to_string().into() }
 }
 
 pub(crate) fn number(payload: &[u8]) -> u64 {

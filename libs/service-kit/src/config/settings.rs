@@ -36,30 +36,20 @@ enum Value {
 
 impl Settings {
     pub(super) fn add_file(&mut self, path: &Path) -> Result<(), ConfigError> {
-        let text = std::fs::read_to_string(path).map_err(|source| ConfigError::Unreadable {
+        let text = std::fs::read_to_string(path)
+            .map_err(|source| ConfigError::Unreadable { path: path.to_owned(), source })?;
+        let table: toml::Table = text.parse().map_err(|error: toml::de::Error| ConfigError::Syntax {
             path: path.to_owned(),
-            source,
+            line: 1 + error.span().map_or(0, |span| text[..span.start].matches('\n').count()),
+            message: error.message().to_owned(),
         })?;
-        let table: toml::Table = text
-            .parse()
-            .map_err(|error: toml::de::Error| ConfigError::Syntax {
-                path: path.to_owned(),
-                line: 1 + error
-                    .span()
-                    .map_or(0, |span| text[..span.start].matches('\n').count()),
-                message: error.message().to_owned(),
-            })?;
         self.add_table("", table, &Origin::File(path.to_owned()));
         Ok(())
     }
 
     fn add_table(&mut self, parent: &str, table: toml::Table, origin: &Origin) {
         for (name, value) in table {
-            let key = if parent.is_empty() {
-                name
-            } else {
-                format!("{parent}.{name}")
-            };
+            let key = if parent.is_empty() { name } else { format!("{parent}.{name}") };
             let value = match value {
                 toml::Value::Table(table) if !table.is_empty() => {
                     self.add_table(&key, table, origin);
@@ -77,10 +67,7 @@ impl Settings {
         let mut fallbacks = Vec::new();
         for (name, value) in variables {
             let Some(name) = name.to_str() else { continue };
-            let fallback = FALLBACKS
-                .iter()
-                .find(|(variable, _)| *variable == name)
-                .map(|(_, key)| *key);
+            let fallback = FALLBACKS.iter().find(|(variable, _)| *variable == name).map(|(_, key)| *key);
             let is_key =
                 name.starts_with(PREFIX) && !name.starts_with(TEST_PREFIX) && name != super::FILE_VARIABLE;
             if fallback.is_none() && !is_key {
@@ -89,12 +76,9 @@ impl Settings {
             let origin = Origin::Variable(name.to_owned());
             let key = fallback.map_or_else(|| key_of(name), str::to_owned);
             match value.to_str() {
-                None => self.problems.push(Problem {
-                    key,
-                    origin,
-                    value: None,
-                    advice: "is not UTF-8".into(),
-                }),
+                None => {
+                    self.problems.push(Problem { key, origin, value: None, advice: "is not UTF-8".into() });
+                }
                 Some(value) if fallback.is_some() => fallbacks.push((key, value.to_owned(), origin)),
                 Some(value) => drop(self.given.insert(key, (Value::One(value.to_owned()), origin))),
             }
@@ -110,12 +94,7 @@ impl Settings {
         T: FromStr + PartialOrd + Display,
     {
         let wanted = format!("a number from {} to {}", range.start(), range.end());
-        self.one(
-            key,
-            default,
-            |text| text.parse().ok().filter(|number| range.contains(number)),
-            &wanted,
-        )
+        self.one(key, default, |text| text.parse().ok().filter(|number| range.contains(number)), &wanted)
     }
 
     /// A time within `range`.
@@ -127,32 +106,18 @@ impl Settings {
     ) -> Duration {
         let [least, most] = [range.start(), range.end()].map(|limit| humantime::format_duration(*limit));
         let wanted = format!("a time with a unit, from {least} to {most}");
-        let parse = |text: &str| {
-            humantime::parse_duration(text)
-                .ok()
-                .filter(|time| range.contains(time))
-        };
+        let parse = |text: &str| humantime::parse_duration(text).ok().filter(|time| range.contains(time));
         self.one(key, default, parse, &wanted)
     }
 
     /// An IP address and a port.
     pub(super) fn address(&mut self, key: &'static str, default: SocketAddr) -> SocketAddr {
-        self.one(
-            key,
-            default,
-            |text| text.parse().ok(),
-            "an IP address and a port, such as 0.0.0.0:8080",
-        )
+        self.one(key, default, |text| text.parse().ok(), "an IP address and a port, such as 0.0.0.0:8080")
     }
 
     /// A file's path.
     pub(super) fn path(&mut self, key: &'static str) -> Option<PathBuf> {
-        self.one(
-            key,
-            None,
-            |text| (!text.is_empty()).then(|| Some(PathBuf::from(text))),
-            "a file's path",
-        )
+        self.one(key, None, |text| (!text.is_empty()).then(|| Some(PathBuf::from(text))), "a file's path")
     }
 
     /// A URL with one of these schemes. It counts as a secret, as it may hold a password.
@@ -161,11 +126,7 @@ impl Settings {
         let wanted = match value {
             Value::One(text) => match text.parse::<ServerUrl>() {
                 Ok(url) if schemes.contains(&url.scheme()) => return Some(url),
-                Ok(url) => format!(
-                    "begins with {}://, and must begin with {}://",
-                    url.scheme(),
-                    schemes[0]
-                ),
+                Ok(url) => format!("begins with {}://, and must begin with {}://", url.scheme(), schemes[0]),
                 Err(error) => format!("is {error}"),
             },
             Value::Many(_) | Value::Section => "must be one text".to_owned(),
@@ -225,9 +186,7 @@ impl Settings {
 
     fn take(&mut self, key: &'static str) -> Option<(Value, Origin)> {
         let given = self.given.remove(key);
-        let origin = given
-            .as_ref()
-            .map_or(Origin::Default, |(_, origin)| origin.clone());
+        let origin = given.as_ref().map_or(Origin::Default, |(_, origin)| origin.clone());
         self.taken.insert(key, origin);
         given
     }
@@ -239,12 +198,7 @@ impl Settings {
     }
 
     fn problem(&mut self, key: &str, value: Option<String>, origin: Origin, advice: String) {
-        self.problems.push(Problem {
-            key: key.to_owned(),
-            origin,
-            value,
-            advice,
-        });
+        self.problems.push(Problem { key: key.to_owned(), origin, value, advice });
     }
 
     /// Refuses what is left over, once every known key was taken.
@@ -260,19 +214,12 @@ impl Settings {
             };
             self.problem(&key, None, origin, advice);
         }
-        if self.problems.is_empty() {
-            Ok(())
-        } else {
-            Err(ConfigError::Invalid(self.problems))
-        }
+        if self.problems.is_empty() { Ok(()) } else { Err(ConfigError::Invalid(self.problems)) }
     }
 
     fn nearest(&self, key: &str, origin: &Origin) -> Option<String> {
         let likeness = |known: &str| strsim::jaro_winkler(key, known);
-        let nearest = self
-            .taken
-            .keys()
-            .max_by(|a, b| likeness(a).total_cmp(&likeness(b)))?;
+        let nearest = self.taken.keys().max_by(|a, b| likeness(a).total_cmp(&likeness(b)))?;
         (likeness(nearest) >= LIKENESS).then(|| match origin {
             Origin::Variable(_) => variable_of(nearest),
             Origin::File(_) | Origin::Default => (*nearest).to_owned(),

@@ -7,10 +7,7 @@ use service_kit::{Config, ConfigError};
 const SHIPPED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/config/tidings.toml");
 
 fn variables(pairs: &[(&str, &str)]) -> Vec<(OsString, OsString)> {
-    pairs
-        .iter()
-        .map(|(name, value)| (OsString::from(name), OsString::from(value)))
-        .collect()
+    pairs.iter().map(|(name, value)| (OsString::from(name), OsString::from(value))).collect()
 }
 
 fn from_file(text: &str, pairs: &[(&str, &str)]) -> Result<Config, ConfigError> {
@@ -26,10 +23,9 @@ fn from_variables(pairs: &[(&str, &str)]) -> Result<Config, ConfigError> {
 /// The problems as `key: advice`.
 fn problems(result: Result<Config, ConfigError>) -> Vec<String> {
     match result {
-        Err(ConfigError::Invalid(problems)) => problems
-            .into_iter()
-            .map(|problem| format!("{}: {}", problem.key, problem.advice))
-            .collect(),
+        Err(ConfigError::Invalid(problems)) => {
+            problems.into_iter().map(|problem| format!("{}: {}", problem.key, problem.advice)).collect()
+        }
         other => panic!("no list of problems: {other:?}"),
     }
 }
@@ -55,10 +51,7 @@ fn the_environment_overrides_the_file() {
     )
     .unwrap();
     assert_eq!(config.header_prefixes, ["X-SERVICE", "X-ACME"]);
-    assert_eq!(
-        config.delivery.retry_schedule,
-        [0, 5, 90].map(Duration::from_secs)
-    );
+    assert_eq!(config.delivery.retry_schedule, [0, 5, 90].map(Duration::from_secs));
     assert_eq!(config.gateway.listen.port(), 1);
     assert_eq!(config.nats.replicas, 3, "an empty variable counts as unset");
 }
@@ -111,16 +104,10 @@ fn all_problems_are_told_at_once_with_source_value_and_remedy() {
     ];
     let told = problems(result);
     for problem in expected {
-        assert!(
-            told.iter().any(|told| told.starts_with(problem)),
-            "{problem}\nis not in {told:#?}"
-        );
+        assert!(told.iter().any(|told| told.starts_with(problem)), "{problem}\nis not in {told:#?}");
     }
     assert_eq!(told.len(), expected.len(), "{told:#?}");
-    assert!(
-        message.contains("log.format = \"xml\" (environment variable TIDINGS_LOG__FORMAT)"),
-        "{message}"
-    );
+    assert!(message.contains("log.format = \"xml\" (environment variable TIDINGS_LOG__FORMAT)"), "{message}");
     assert!(message.contains("delivery.lease = \"90\" (file "), "{message}");
 }
 
@@ -151,33 +138,23 @@ fn no_message_shows_a_password() {
 
 #[test]
 fn a_syntax_error_names_its_line() {
-    let error = from_file("[log]\nformat = \"text\"\nlevel = = 1\n", &[])
-        .unwrap_err()
-        .to_string();
+    let error = from_file("[log]\nformat = \"text\"\nlevel = = 1\n", &[]).unwrap_err().to_string();
     assert!(error.contains("line 3: "), "{error}");
 }
 
 #[test]
 fn a_missing_file_is_an_error() {
-    let error = Config::from_sources(Some(Path::new("no/such.toml")), [])
-        .unwrap_err()
-        .to_string();
+    let error = Config::from_sources(Some(Path::new("no/such.toml")), []).unwrap_err().to_string();
     assert!(error.contains("no/such.toml"), "{error}");
 }
 
 #[test]
 fn a_level_is_a_level() {
     for level in ["info", "WARN", "info,sqlx=warn", "off,store[batch]=trace"] {
-        assert!(
-            from_variables(&[("TIDINGS_LOG__LEVEL", level)]).is_ok(),
-            "{level}"
-        );
+        assert!(from_variables(&[("TIDINGS_LOG__LEVEL", level)]).is_ok(), "{level}");
     }
     // The filter would take the first for the name of a crate, and log nothing else.
     for level in ["verbose", "info,verbose", "sqlx=loud"] {
-        assert!(
-            from_variables(&[("TIDINGS_LOG__LEVEL", level)]).is_err(),
-            "{level}"
-        );
+        assert!(from_variables(&[("TIDINGS_LOG__LEVEL", level)]).is_err(), "{level}");
     }
 }

@@ -28,15 +28,8 @@ impl Installation {
         let store = connections::store(&config, LIMIT).await.unwrap();
         let log = connections::event_log(&config, LIMIT).await.unwrap();
         store.migrate().await.unwrap();
-        installation::prepare(&store, &log, config.streams.partitions)
-            .await
-            .unwrap();
-        Installation {
-            config,
-            nats,
-            _database: database,
-            _files: files,
-        }
+        installation::prepare(&store, &log, config.streams.partitions).await.unwrap();
+        Installation { config, nats, _database: database, _files: files }
     }
 }
 
@@ -55,12 +48,7 @@ async fn servers_may_come_up_later() {
     installation.nats.kill();
     let config = installation.config.clone();
     let connecting = tokio::spawn(async move { connections::event_log(&config, LIMIT).await });
-    assert!(
-        connections::event_log(&installation.config, Duration::ZERO)
-            .await
-            .is_err(),
-        "nobody is there"
-    );
+    assert!(connections::event_log(&installation.config, Duration::ZERO).await.is_err(), "nobody is there");
     installation.nats.restart().await.unwrap();
     connecting.await.unwrap().unwrap().ping().await.unwrap();
 }
@@ -69,41 +57,21 @@ async fn servers_may_come_up_later() {
 async fn an_unreachable_server_is_named_without_credentials() {
     let port = testkit::port::free().unwrap();
     let mut config = Config::default();
-    config.database.url = Some(
-        format!("postgres://someone:hunter2@127.0.0.1:{port}/t")
-            .parse()
-            .unwrap(),
-    );
-    config.nats.url = Some(
-        format!("nats://someone:hunter2@127.0.0.1:{port}")
-            .parse()
-            .unwrap(),
-    );
+    config.database.url = Some(format!("postgres://someone:hunter2@127.0.0.1:{port}/t").parse().unwrap());
+    config.nats.url = Some(format!("nats://someone:hunter2@127.0.0.1:{port}").parse().unwrap());
     let limit = Duration::from_millis(50);
     let database = format!("{:#}", connections::store(&config, limit).await.unwrap_err());
-    let log = format!(
-        "{:#}",
-        connections::event_log(&config, limit).await.err().unwrap()
-    );
+    let log = format!("{:#}", connections::event_log(&config, limit).await.err().unwrap());
     for (server, message) in [("PostgreSQL", database), ("NATS", log)] {
-        assert!(
-            message.contains(&format!("{server} at 127.0.0.1:{port}")),
-            "{message}"
-        );
-        assert!(
-            !message.contains("hunter2") && !message.contains("someone"),
-            "{message}"
-        );
+        assert!(message.contains(&format!("{server} at 127.0.0.1:{port}")), "{message}");
+        assert!(!message.contains("hunter2") && !message.contains("someone"), "{message}");
     }
 }
 
 #[tokio::test]
 async fn what_is_not_set_is_named_with_its_variable() {
     let config = Config::default();
-    let error = connections::store(&config, Duration::ZERO)
-        .await
-        .unwrap_err()
-        .to_string();
+    let error = connections::store(&config, Duration::ZERO).await.unwrap_err().to_string();
     assert!(error.contains("TIDINGS_DATABASE__URL"), "{error}");
     let error = Context::connect(config).await.err().unwrap().to_string();
     assert!(error.contains("security.master_key_file"), "{error}");
@@ -118,8 +86,6 @@ async fn a_service_that_ends_by_itself_stops_the_process() {
         Ok(())
     });
     context.serve("early", |_| async { Ok(()) });
-    let ended = tokio::time::timeout(Duration::from_secs(30), context.tasks.finish())
-        .await
-        .unwrap();
+    let ended = tokio::time::timeout(Duration::from_secs(30), context.tasks.finish()).await.unwrap();
     assert_eq!(ended, Err(service_kit::ShutdownError::Failed("early")));
 }

@@ -10,19 +10,9 @@ fn what_is_sealed_opens_for_its_record_alone() {
     let key = MasterKey::generate_file(&folder.path().join("key")).unwrap();
     let sealed = key.seal("provider:1:main", b"password").unwrap();
     assert!(!sealed.windows(8).any(|window| window == b"password"));
-    assert_ne!(
-        sealed,
-        key.seal("provider:1:main", b"password").unwrap(),
-        "a fresh key each time"
-    );
-    assert_eq!(
-        key.open("provider:1:main", &sealed).unwrap().expose_secret(),
-        b"password"
-    );
-    assert!(matches!(
-        key.open("provider:2:main", &sealed),
-        Err(SecretsError::Damaged { .. })
-    ));
+    assert_ne!(sealed, key.seal("provider:1:main", b"password").unwrap(), "a fresh key each time");
+    assert_eq!(key.open("provider:1:main", &sealed).unwrap().expose_secret(), b"password");
+    assert!(matches!(key.open("provider:2:main", &sealed), Err(SecretsError::Damaged { .. })));
     let empty = key.seal("a", b"").unwrap();
     assert_eq!(key.open("a", &empty).unwrap().expose_secret(), b"");
 }
@@ -36,10 +26,7 @@ fn every_changed_or_missing_byte_is_noticed() {
         let mut changed = sealed.clone();
         changed[place] ^= 1;
         assert!(key.open("a", &changed).is_err(), "byte {place}");
-        assert!(
-            key.open("a", &sealed[..place]).is_err(),
-            "the first {place} bytes"
-        );
+        assert!(key.open("a", &sealed[..place]).is_err(), "the first {place} bytes");
     }
 }
 
@@ -51,10 +38,7 @@ fn another_master_key_is_named_as_such() {
     let sealed = one.seal("a", b"secret").unwrap();
     let error = two.open("a", &sealed).unwrap_err();
     assert!(matches!(&error, SecretsError::OtherKey { .. }), "{error}");
-    assert!(
-        error.to_string().contains(&one.id()) && error.to_string().contains(&two.id()),
-        "{error}"
-    );
+    assert!(error.to_string().contains(&one.id()) && error.to_string().contains(&two.id()), "{error}");
     let loaded = MasterKey::load(&folder.path().join("one")).unwrap();
     assert_eq!(loaded.open("a", &sealed).unwrap().expose_secret(), b"secret");
 }
@@ -66,10 +50,7 @@ fn a_key_file_is_private_and_never_overwritten() {
     MasterKey::generate_file(&path).unwrap();
     assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
     let text = fs::read_to_string(&path).unwrap();
-    assert!(matches!(
-        MasterKey::generate_file(&path),
-        Err(SecretsError::File { .. })
-    ));
+    assert!(matches!(MasterKey::generate_file(&path), Err(SecretsError::File { .. })));
     assert_eq!(fs::read_to_string(&path).unwrap(), text);
     for mode in [0o640, 0o604, 0o620] {
         fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
@@ -96,11 +77,7 @@ fn tokens_differ_and_are_safe_in_a_url() {
     let one = secrets::random_token("sk_", 32).unwrap();
     assert_ne!(one, secrets::random_token("sk_", 32).unwrap());
     assert_eq!(one.len(), 3 + 43);
-    assert!(
-        one.bytes()
-            .all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte)),
-        "{one}"
-    );
+    assert!(one.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte)), "{one}");
 }
 
 #[test]
@@ -113,8 +90,5 @@ fn hashes_and_comparisons() {
 #[test]
 fn redacted_values_are_not_printed() {
     let value = service_kit::Redacted("a@example.org");
-    assert_eq!(
-        format!("{value} {value:?} {:?}", Some(&value)),
-        "[redacted] [redacted] Some([redacted])"
-    );
+    assert_eq!(format!("{value} {value:?} {:?}", Some(&value)), "[redacted] [redacted] Some([redacted])");
 }

@@ -16,10 +16,7 @@ async fn metrics_and_health_are_served_until_the_stop() {
     let origin = format!("http://{}", server::start(&context).await.unwrap());
 
     assert_eq!(get(&origin, "/healthz").await, (200, r#"{"status":"ok"}"#.into()));
-    assert_eq!(
-        get(&origin, "/readyz").await,
-        (200, r#"{"ready":true,"notReady":[]}"#.into())
-    );
+    assert_eq!(get(&origin, "/readyz").await, (200, r#"{"ready":true,"notReady":[]}"#.into()));
     assert_eq!(get(&origin, "/other").await.0, 404);
     let client = reqwest::Client::new();
     let posted = client.post(format!("{origin}/metrics")).send().await.unwrap();
@@ -35,10 +32,7 @@ async fn metrics_and_health_are_served_until_the_stop() {
         "tidings_provider_call_seconds_bucket{channel=\"email\",le=\"0.01\"} 0",
         "tidings_provider_call_seconds_bucket{channel=\"email\",le=\"0.025\"} 1",
     ] {
-        assert!(
-            text.lines().any(|found| found == line),
-            "{line}\nis not in\n{text}"
-        );
+        assert!(text.lines().any(|found| found == line), "{line}\nis not in\n{text}");
     }
 
     context.tasks.stop();
@@ -60,10 +54,7 @@ async fn readiness_names_what_is_away_and_recovers() {
         (status == 503).then_some(text)
     };
     let text = testkit::eventually(limit, "not ready", away).await;
-    assert!(
-        text.contains(r#""name":"log""#) && !text.contains("database"),
-        "{text}"
-    );
+    assert!(text.contains(r#""name":"log""#) && !text.contains("database"), "{text}");
 
     installation.nats.restart().await.unwrap();
     let back = async || (get(&origin, "/readyz").await.0 == 200).then_some(());
@@ -71,10 +62,7 @@ async fn readiness_names_what_is_away_and_recovers() {
 
     context.tasks.stop();
     let report = context.readiness.check().await;
-    assert!(
-        !report.ready && report.not_ready[0].name == "process",
-        "{report:?}"
-    );
+    assert!(!report.ready && report.not_ready[0].name == "process", "{report:?}");
     context.tasks.finish().await.unwrap();
 }
 
@@ -86,8 +74,5 @@ async fn a_taken_address_is_an_error_that_names_it() {
     config.metrics.listen = taken.local_addr().unwrap();
     let context = Context::connect(config).await.unwrap();
     let error = server::start(&context).await.unwrap_err().to_string();
-    assert!(
-        error.contains(&taken.local_addr().unwrap().to_string()),
-        "{error}"
-    );
+    assert!(error.contains(&taken.local_addr().unwrap().to_string()), "{error}");
 }

@@ -6,9 +6,7 @@ use service_kit::{ShutdownError, Tasks};
 const LIMIT: Duration = Duration::from_secs(60);
 
 async fn finish(tasks: &Tasks) -> Result<(), ShutdownError> {
-    tokio::time::timeout(LIMIT, tasks.finish())
-        .await
-        .expect("the tasks end")
+    tokio::time::timeout(LIMIT, tasks.finish()).await.expect("the tasks end")
 }
 
 #[tokio::test]

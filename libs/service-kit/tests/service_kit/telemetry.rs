@@ -6,9 +6,8 @@ use std::time::Duration;
 use service_kit::{Config, telemetry, trace};
 
 const CALLER: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
-const CALLERS_TRACE: [u8; 16] = [
-    0x0a, 0xf7, 0x65, 0x19, 0x16, 0xcd, 0x43, 0xdd, 0x84, 0x48, 0xeb, 0x21, 0x1c, 0x80, 0x31, 0x9c,
-];
+const CALLERS_TRACE: [u8; 16] =
+    [0x0a, 0xf7, 0x65, 0x19, 0x16, 0xcd, 0x43, 0xdd, 0x84, 0x48, 0xeb, 0x21, 0x1c, 0x80, 0x31, 0x9c];
 
 /// A collector that takes one request and passes on its first line and body.
 fn collector() -> (String, mpsc::Receiver<(String, Vec<u8>)>) {
@@ -39,9 +38,7 @@ fn take(mut stream: &TcpStream) -> (String, Vec<u8>) {
     }
     let mut body = vec![0; length];
     reader.read_exact(&mut body).unwrap();
-    stream
-        .write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
-        .unwrap();
+    stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n").unwrap();
     (request, body)
 }
 
@@ -60,10 +57,7 @@ fn a_trace_goes_through_the_process_to_the_collector() {
     let mut config = Config::default();
     config.otlp.endpoint = Some(origin.parse().unwrap());
     let guard = telemetry::init("tidings-test", &config).unwrap();
-    assert!(
-        telemetry::init("tidings-test", &config).is_err(),
-        "once per process"
-    );
+    assert!(telemetry::init("tidings-test", &config).is_err(), "once per process");
 
     let span = tracing::info_span!("provider_call", channel = "email");
     trace::continue_from(&span, Some(CALLER));
@@ -75,23 +69,14 @@ fn a_trace_goes_through_the_process_to_the_collector() {
     for malformed in [None, Some(""), Some("undefined"), Some("00-0-0-00")] {
         let span = tracing::info_span!("of_its_own");
         trace::continue_from(&span, malformed);
-        assert!(
-            span.in_scope(trace::current_traceparent).is_some(),
-            "a trace of its own"
-        );
+        assert!(span.in_scope(trace::current_traceparent).is_some(), "a trace of its own");
     }
     assert_eq!(trace::current_traceparent(), None, "outside of every span");
 
     drop(guard);
     let (request, body) = received.recv_timeout(Duration::from_secs(30)).unwrap();
     assert!(request.starts_with("POST /v1/traces HTTP/1.1"), "{request}");
-    for part in [
-        &b"provider_call"[..],
-        b"tidings-test",
-        b"email",
-        b"of_its_own",
-        &CALLERS_TRACE,
-    ] {
+    for part in [&b"provider_call"[..], b"tidings-test", b"email", b"of_its_own", &CALLERS_TRACE] {
         assert!(holds(&body, part), "{}", String::from_utf8_lossy(part));
     }
 }

@@ -1,0 +1,97 @@
+//! Answers to the messages of a work stream, and the end of those that fail by themselves.
+
+use std::time::Duration;
+
+use domain::{AppId, SendId, StreamName};
+use event_log::Delivered;
+use metrics::counter;
+use store::Store;
+use store::failure::{MAX_FAILURES, SetAside};
+
+use crate::clock;
+use crate::metrics::DEAD_EVENTS;
+
+/// Until a message that could not be handled comes again.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// One work stream, seen by a service that consumes it. An answer that is lost means another delivery, which finds
+/// the work done; so failures to answer are only noted.
+#[derive(Clone, Debug)]
+pub struct Inbound {
+    store: Store,
+    stream: StreamName,
+}
+
+/// Whose message it is, as far as it could be read.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Owner {
+    /// The app.
+    pub app: Option<AppId>,
+    /// The send.
+    pub send_id: Option<SendId>,
+}
+
+impl Inbound {
+    /// Answers for messages of `stream`.
+    #[must_use]
+    pub fn new(store: Store, stream: StreamName) -> Inbound {
+        Inbound { store, stream }
+    }
+
+    /// Acknowledges a message.
+    pub async fn done(&self, delivered: &Delivered) {
+        if let Err(error) = delivered.ack().await {
+            tracing::debug!(stream = %self.stream, seq = delivered.seq, %error, "not acknowledged");
+        }
+    }
+
+    /// Hands a message back, to come again in a second.
+    pub async fn again(&self, delivered: &Delivered) {
+        self.after(delivered, AGAIN).await;
+    }
+
+    /// Hands a message back, to come again after `delay`.
+    pub async fn after(&self, delivered: &Delivered, delay: Duration) {
+        if let Err(error) = delivered.nak(Some(delay)).await {
+            tracing::debug!(stream = %self.stream, seq = delivered.seq, %error, "not handed back");
+        }
+    }
+
+    /// Counts a failure that is the message's own. After the fifth it is parked, so that it holds up nobody.
+    pub async fn failed_by_itself(&self, delivered: &Delivered, owner: Owner, cause: &str) {
+        match self.park_after_last(delivered, owner, cause).await {
+            Ok(true) => {
+                counter!(DEAD_EVENTS, "stream" => self.stream.to_string()).increment(1);
+                tracing::error!(stream = %self.stream, seq = delivered.seq, cause, "parked: it fails by itself");
+                self.done(delivered).await;
+            }
+            Ok(false) => self.again(delivered).await,
+            Err(error) => {
+                tracing::warn!(stream = %self.stream, seq = delivered.seq, %error, "a failure is not counted");
+                self.again(delivered).await;
+            }
+        }
+    }
+
+    async fn park_after_last(
+        &self,
+        delivered: &Delivered,
+        owner: Owner,
+        cause: &str,
+    ) -> Result<bool, store::Error> {
+        if self.store.count_failure(self.stream, delivered.seq, cause).await? < MAX_FAILURES {
+            return Ok(false);
+        }
+        let message = SetAside {
+            id: clock::new_id(),
+            app: owner.app,
+            send_id: owner.send_id,
+            stream: self.stream,
+            seq: delivered.seq,
+            message: &delivered.payload,
+            cause,
+        };
+        self.store.set_aside(&message).await?;
+        Ok(true)
+    }
+}

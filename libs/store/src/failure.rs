@@ -1,0 +1,75 @@
+//! Messages that fail by themselves: counted, and set aside before they can hold up the others.
+
+use domain::{AppId, SendId, StreamName};
+use uuid::Uuid;
+
+use crate::{Error, Store};
+
+/// Own failures after which a message is set aside.
+pub const MAX_FAILURES: i32 = 5;
+
+/// A message to set aside.
+#[derive(Clone, Debug)]
+pub struct SetAside<'a> {
+    /// Identity of the parked row.
+    pub id: Uuid,
+    /// The app, where the message could be read that far.
+    pub app: Option<AppId>,
+    /// The send, likewise.
+    pub send_id: Option<SendId>,
+    /// Where it came from, and goes when it is put back.
+    pub stream: StreamName,
+    /// Its sequence there.
+    pub seq: u64,
+    /// The whole message.
+    pub message: &'a [u8],
+    /// What went wrong, without personal data.
+    pub cause: &'a str,
+}
+
+impl Store {
+    /// Counts a failure that is the message's own (undecodable, a panic, data that the database refuses), and
+    /// returns how many there have been. Outages do not count.
+    ///
+    /// # Errors
+    /// The database failed.
+    pub async fn count_failure(&self, stream: StreamName, seq: u64, cause: &str) -> Result<i32, Error> {
+        let failures = sqlx::query_scalar(
+            "INSERT INTO message_failure (stream, seq, failures, cause) VALUES ($1, $2, 1, $3)
+             ON CONFLICT (stream, seq) DO UPDATE SET failures = message_failure.failures + 1, cause = excluded.cause
+             RETURNING failures",
+        )
+        .bind(stream.to_string())
+        .bind(seq.cast_signed())
+        .bind(cause)
+        .fetch_one(&self.pool)
+        .await?;
+        Ok(failures)
+    }
+
+    /// Parks a message after its last failure; the caller may then acknowledge it.
+    ///
+    /// # Errors
+    /// The database failed; then it is not parked.
+    pub async fn set_aside(&self, message: &SetAside<'_>) -> Result<(), Error> {
+        let mut transaction = self.pool.begin().await?;
+        sqlx::query(
+            "INSERT INTO parked (id, app_id, send_id, stream, message, cause) VALUES ($1, $2, $3, $4, $5, $6)",
+        )
+        .bind(message.id)
+        .bind(message.app.map(|app| app.0))
+        .bind(message.send_id.map(|id| id.0))
+        .bind(message.stream.to_string())
+        .bind(message.message)
+        .bind(message.cause)
+        .execute(&mut *transaction)
+        .await?;
+        sqlx::query("DELETE FROM message_failure WHERE stream = $1 AND seq = $2")
+            .bind(message.stream.to_string())
+            .bind(message.seq.cast_signed())
+            .execute(&mut *transaction)
+            .await?;
+        transaction.commit().await?;
+        Ok(())
+    }
+}

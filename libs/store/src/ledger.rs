@@ -1,0 +1,192 @@
+//! The ledger: who may call a provider for a delivery, and what came of it. PostgreSQL's clock alone decides.
+
+use std::collections::{HashMap, HashSet};
+use std::time::Duration;
+
+use domain::{AppId, Channel, DeliveryId, Reason, SendId, Status, UserNumber};
+use sqlx::Row;
+use sqlx::postgres::PgRow;
+use uuid::Uuid;
+
+use crate::{Error, Store};
+
+/// A wish to make an attempt.
+#[derive(Clone, Debug)]
+pub struct ClaimRequest {
+    /// The app.
+    pub app: AppId,
+    /// The delivery.
+    pub delivery: DeliveryId,
+    /// Number of the attempt, as the job has it.
+    pub attempt: u32,
+    /// The provider to call, unless an attempt under way when its lease ended had another.
+    pub provider: Option<String>,
+}
+
+/// The answer to a [`ClaimRequest`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Claim {
+    /// Ours until the lease ends.
+    Ours {
+        /// Names the claim; settling needs it.
+        token: Uuid,
+        /// The provider to call.
+        provider: Option<String>,
+    },
+    /// Nothing to do: the delivery has ended, or has gone on to a later attempt.
+    Done(DeliveryState),
+    /// Somebody else's for this much longer.
+    Leased(Duration),
+    /// No such delivery, or the job is ahead of it: the database is behind the log.
+    Missing,
+}
+
+/// What the ledger says of a delivery.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeliveryState {
+    /// The app.
+    pub app: AppId,
+    /// The delivery.
+    pub delivery: DeliveryId,
+    /// The send that it is part of.
+    pub send_id: SendId,
+    /// Its user.
+    pub user: UserNumber,
+    /// Its channel.
+    pub channel: Channel,
+    /// Its state.
+    pub status: Status,
+    /// Why it is in that state.
+    pub reason: Option<Reason>,
+    /// Number of the attempt that comes next, or of the last one.
+    pub attempt: u32,
+    /// The provider of the last attempt.
+    pub provider: Option<String>,
+}
+
+impl DeliveryState {
+    /// Whether it was parked after this attempt, so that the next one is the redrive's.
+    #[must_use]
+    pub fn is_parked_after(&self, attempt: u32) -> bool {
+        self.status == Status::Parked && self.attempt == attempt + 1
+    }
+}
+
+const CLAIM: &str = "
+    WITH job AS (
+      SELECT * FROM unnest($1::bigint[], $2::uuid[], $3::int[], $4::text[]) AS job (app_id, id, attempt, provider)
+    ), held AS (
+      SELECT d.app_id, d.id, job.attempt AS wanted, job.provider AS offered, s.target IS NOT NULL AS suppressed
+      FROM delivery d JOIN job USING (app_id, id)
+      LEFT JOIN suppression s ON (s.app_id, s.channel, s.target) = (d.app_id, d.channel, d.target)
+      ORDER BY d.app_id, d.id FOR UPDATE OF d
+    ), ended AS (
+      UPDATE delivery d SET status = CASE WHEN d.expires_at <= now() THEN 'expired' ELSE 'skipped' END,
+        reason = CASE WHEN d.expires_at <= now() THEN NULL ELSE 'suppressed' END,
+        lease_until = NULL, settled_at = now()
+      FROM held WHERE (d.app_id, d.id) = (held.app_id, held.id) AND d.attempt = held.wanted
+        AND d.status IN ('queued', 'retrying', 'sending') AND (d.lease_until IS NULL OR d.lease_until <= now())
+        AND (d.expires_at <= now() OR held.suppressed)
+      RETURNING d.*
+    ), claimed AS (
+      UPDATE delivery d SET status = 'sending', token = gen_random_uuid(),
+        lease_until = clock_timestamp() + $5::float8 * interval '1 second',
+        provider = CASE WHEN d.status = 'sending' THEN coalesce(d.provider, held.offered) ELSE held.offered END
+      FROM held WHERE (d.app_id, d.id) = (held.app_id, held.id) AND d.attempt = held.wanted
+        AND d.status IN ('queued', 'retrying', 'sending') AND (d.lease_until IS NULL OR d.lease_until <= now())
+        AND (d.expires_at IS NULL OR d.expires_at > now()) AND NOT held.suppressed
+      RETURNING d.*
+    )
+    SELECT d.*, false AS ours, NULL::float8 AS wait FROM ended d
+    UNION ALL
+    SELECT d.*, true, NULL FROM claimed d
+    UNION ALL
+    SELECT d.*, false, extract(epoch FROM d.lease_until - now())::float8 FROM delivery d JOIN held USING (app_id, id)
+    WHERE NOT EXISTS (SELECT FROM ended e WHERE (e.app_id, e.id) = (d.app_id, d.id))
+      AND NOT EXISTS (SELECT FROM claimed c WHERE (c.app_id, c.id) = (d.app_id, d.id))";
+
+impl Store {
+    /// Claims deliveries for attempts, in one statement. The answers are in the order of the requests; of two
+    /// requests for one delivery, the second finds it leased.
+    ///
+    /// # Errors
+    /// The database failed; whether a claim was made is then unknown, and its lease decides.
+    pub async fn claim(&self, requests: &[ClaimRequest], lease: Duration) -> Result<Vec<Claim>, Error> {
+        let mut seen = HashSet::with_capacity(requests.len());
+        let first: Vec<_> =
+            requests.iter().filter(|request| seen.insert((request.app, request.delivery))).collect();
+        let rows = sqlx::query(CLAIM)
+            .bind(first.iter().map(|request| request.app.0).collect::<Vec<_>>())
+            .bind(first.iter().map(|request| request.delivery.0).collect::<Vec<_>>())
+            .bind(
+                first
+                    .iter()
+                    .map(|request| i32::try_from(request.attempt).unwrap_or(i32::MAX))
+                    .collect::<Vec<_>>(),
+            )
+            .bind(first.iter().map(|request| request.provider.as_deref()).collect::<Vec<_>>())
+            .bind(lease.as_secs_f64())
+            .fetch_all(&self.pool)
+            .await?;
+        let mut found: HashMap<_, _> = HashMap::with_capacity(rows.len());
+        for row in &rows {
+            let state = read_state(row)?;
+            found.insert((state.app, state.delivery), (state, row));
+        }
+        requests
+            .iter()
+            .map(|request| match found.remove(&(request.app, request.delivery)) {
+                Some((state, row)) => answer(request, state, row),
+                None if seen.remove(&(request.app, request.delivery)) => Ok(Claim::Missing),
+                None => Ok(Claim::Leased(lease)),
+            })
+            .collect()
+    }
+
+    /// What the ledger says of deliveries; those that it does not know are left out.
+    ///
+    /// # Errors
+    /// The database failed.
+    pub async fn delivery_states(&self, named: &[(AppId, DeliveryId)]) -> Result<Vec<DeliveryState>, Error> {
+        let rows = sqlx::query(
+            "SELECT d.* FROM delivery d
+             JOIN unnest($1::bigint[], $2::uuid[]) AS named (app_id, id) USING (app_id, id)",
+        )
+        .bind(named.iter().map(|(app, _)| app.0).collect::<Vec<_>>())
+        .bind(named.iter().map(|(_, id)| id.0).collect::<Vec<_>>())
+        .fetch_all(&self.pool)
+        .await?;
+        rows.iter().map(read_state).collect()
+    }
+}
+
+fn answer(request: &ClaimRequest, state: DeliveryState, row: &PgRow) -> Result<Claim, Error> {
+    if row.try_get("ours")? {
+        return Ok(Claim::Ours { token: row.try_get("token")?, provider: state.provider });
+    }
+    if state.status.is_terminal() || state.attempt > request.attempt {
+        return Ok(Claim::Done(state));
+    }
+    if state.attempt < request.attempt {
+        return Ok(Claim::Missing);
+    }
+    let wait: Option<f64> = row.try_get("wait")?;
+    Ok(Claim::Leased(Duration::try_from_secs_f64(wait.unwrap_or_default()).unwrap_or_default()))
+}
+
+fn read_state(row: &PgRow) -> Result<DeliveryState, Error> {
+    let (channel, status): (&str, &str) = (row.try_get("channel")?, row.try_get("status")?);
+    let reason: Option<&str> = row.try_get("reason")?;
+    let unreadable = |error: domain::problem::UnknownName| Error::Unreadable(error.to_string());
+    Ok(DeliveryState {
+        app: AppId(row.try_get("app_id")?),
+        delivery: DeliveryId(row.try_get("id")?),
+        send_id: SendId(row.try_get("send_id")?),
+        user: UserNumber(row.try_get("user_number")?),
+        channel: channel.parse().map_err(unreadable)?,
+        status: status.parse().map_err(unreadable)?,
+        reason: reason.map(str::parse).transpose().map_err(unreadable)?,
+        attempt: u32::try_from(row.try_get::<i32, _>("attempt")?).unwrap_or_default(),
+        provider: row.try_get("provider")?,
+    })
+}

@@ -1,0 +1,252 @@
+//! Writing the inbox read model: one transaction per batch of events, fenced by the checkpoint.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use domain::inbox::{Counts, ItemState};
+use domain::{AppId, CategoryId, ItemId, SendId, StreamName, Timestamp, UserNumber};
+use sqlx::{Postgres, Row, Transaction};
+use uuid::Uuid;
+
+use crate::send::instant;
+use crate::{Error, Store};
+
+/// Name of the inbox projection in `checkpoint`.
+pub const INBOX: &str = "inbox";
+
+/// An item to add.
+#[derive(Clone, Debug)]
+pub struct NewItem {
+    /// The app.
+    pub app: AppId,
+    /// The owner.
+    pub user: UserNumber,
+    /// Identifier in the interface.
+    pub id: ItemId,
+    /// The send that it comes from; an inbox has one item of a send.
+    pub send_id: SendId,
+    /// Its category.
+    pub category: Option<CategoryId>,
+    /// Creation time.
+    pub created_at: Timestamp,
+    /// Content as JSON text, shared by all items of an event that say the same.
+    pub content: Arc<str>,
+    /// The event that added it.
+    pub event_id: Uuid,
+}
+
+/// An item's key.
+pub type ItemKey = (AppId, UserNumber, ItemId);
+
+/// A batch of a projection under way. Dropped without [`Batch::commit`], it leaves no trace.
+#[derive(Debug)]
+pub struct Batch {
+    transaction: Transaction<'static, Postgres>,
+    counts: BTreeMap<(AppId, UserNumber), Counts>,
+}
+
+impl Store {
+    /// The last sequence of `stream` that a projection committed; 0 before the first.
+    ///
+    /// # Errors
+    /// The database failed.
+    pub async fn checkpoint(&self, projection: &str, stream: StreamName) -> Result<u64, Error> {
+        let seq: Option<i64> =
+            sqlx::query_scalar("SELECT seq FROM checkpoint WHERE projection = $1 AND stream = $2")
+                .bind(projection)
+                .bind(stream.to_string())
+                .fetch_optional(&self.pool)
+                .await?;
+        Ok(seq.unwrap_or(0).cast_unsigned())
+    }
+
+    /// Begins a batch of the inbox projection that takes the checkpoint from `from` to `to`. None when the
+    /// checkpoint is not at `from`: another writer is ahead.
+    ///
+    /// # Errors
+    /// The database failed.
+    pub async fn project(&self, stream: StreamName, from: u64, to: u64) -> Result<Option<Batch>, Error> {
+        let mut transaction = self.pool.begin().await?;
+        let moved = if from == 0 {
+            sqlx::query("INSERT INTO checkpoint (projection, stream, seq) VALUES ($1, $2, $4)
+                         ON CONFLICT (projection, stream) DO UPDATE SET seq = excluded.seq WHERE checkpoint.seq = $3")
+        } else {
+            sqlx::query("UPDATE checkpoint SET seq = $4 WHERE projection = $1 AND stream = $2 AND seq = $3")
+        }
+        .bind(INBOX)
+        .bind(stream.to_string())
+        .bind(from.cast_signed())
+        .bind(to.cast_signed())
+        .execute(&mut *transaction)
+        .await?;
+        Ok((moved.rows_affected() == 1).then_some(Batch { transaction, counts: BTreeMap::new() }))
+    }
+}
+
+impl Batch {
+    /// Adds items. Those that the inbox has, or had, from the same send are left out.
+    ///
+    /// # Errors
+    /// The database failed; the batch is then void.
+    pub async fn add(&mut self, items: &[NewItem]) -> Result<(), Error> {
+        if items.is_empty() {
+            return Ok(());
+        }
+        let (contents, numbers) = number_contents(items);
+        let rows = sqlx::query(
+            "INSERT INTO inbox_item (app_id, user_number, id, send_id, category_id, created_at, event_id, content)
+             SELECT app_id, user_number, id, send_id, category_id, created_at, event_id, content.text::json
+             FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::uuid[], $5::bigint[], $6::timestamptz[], $7::uuid[],
+               $8::bigint[]) AS new (app_id, user_number, id, send_id, category_id, created_at, event_id, content_number)
+             JOIN unnest($9::text[]) WITH ORDINALITY AS content (text, content_number) USING (content_number)
+             ON CONFLICT DO NOTHING RETURNING app_id, user_number",
+        )
+        .bind(items.iter().map(|item| item.app.0).collect::<Vec<_>>())
+        .bind(items.iter().map(|item| item.user.0).collect::<Vec<_>>())
+        .bind(items.iter().map(|item| item.id.0).collect::<Vec<_>>())
+        .bind(items.iter().map(|item| item.send_id.0).collect::<Vec<_>>())
+        .bind(items.iter().map(|item| item.category.map(|id| id.0)).collect::<Vec<_>>())
+        .bind(items.iter().map(|item| instant(item.created_at)).collect::<Vec<_>>())
+        .bind(items.iter().map(|item| item.event_id).collect::<Vec<_>>())
+        .bind(numbers)
+        .bind(contents)
+        .fetch_all(&mut *self.transaction)
+        .await?;
+        for row in rows {
+            self.count(AppId(row.try_get(0)?), UserNumber(row.try_get(1)?), ItemState::default().counts());
+        }
+        Ok(())
+    }
+
+    /// The present states of items; those that do not exist are left out.
+    ///
+    /// # Errors
+    /// The database failed; the batch is then void.
+    pub async fn states(&mut self, keys: &[ItemKey]) -> Result<Vec<(ItemKey, ItemState)>, Error> {
+        let rows = sqlx::query(
+            "SELECT app_id, user_number, id, seen_at, clicked_at, deleted_at FROM inbox_item
+             JOIN unnest($1::bigint[], $2::bigint[], $3::bigint[]) AS named (app_id, user_number, id)
+               USING (app_id, user_number, id)",
+        )
+        .bind(keys.iter().map(|(app, ..)| app.0).collect::<Vec<_>>())
+        .bind(keys.iter().map(|(_, user, _)| user.0).collect::<Vec<_>>())
+        .bind(keys.iter().map(|(.., id)| id.0).collect::<Vec<_>>())
+        .fetch_all(&mut *self.transaction)
+        .await?;
+        rows.into_iter()
+            .map(|row| {
+                let key = (AppId(row.try_get(0)?), UserNumber(row.try_get(1)?), ItemId(row.try_get(2)?));
+                let time = |column| -> Result<Option<Timestamp>, Error> {
+                    Ok(row.try_get::<Option<chrono::DateTime<chrono::Utc>>, _>(column)?.map(Timestamp::from))
+                };
+                let state = ItemState {
+                    seen_at: time("seen_at")?,
+                    clicked_at: time("clicked_at")?,
+                    deleted_at: time("deleted_at")?,
+                };
+                Ok((key, state))
+            })
+            .collect()
+    }
+
+    /// Writes new states of existing items, each with the state it had.
+    ///
+    /// # Errors
+    /// The database failed; the batch is then void.
+    pub async fn change(&mut self, changes: &[(ItemKey, ItemState, ItemState)]) -> Result<(), Error> {
+        if changes.is_empty() {
+            return Ok(());
+        }
+        sqlx::query(
+            "UPDATE inbox_item i SET seen_at = new.seen_at, clicked_at = new.clicked_at, deleted_at = new.deleted_at,
+               content = CASE WHEN new.deleted_at IS NULL THEN i.content END
+             FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::timestamptz[], $5::timestamptz[], $6::timestamptz[])
+               AS new (app_id, user_number, id, seen_at, clicked_at, deleted_at)
+             WHERE (i.app_id, i.user_number, i.id) = (new.app_id, new.user_number, new.id)",
+        )
+        .bind(changes.iter().map(|((app, ..), ..)| app.0).collect::<Vec<_>>())
+        .bind(changes.iter().map(|((_, user, _), ..)| user.0).collect::<Vec<_>>())
+        .bind(changes.iter().map(|((.., id), ..)| id.0).collect::<Vec<_>>())
+        .bind(changes.iter().map(|(.., new)| new.seen_at.map(instant)).collect::<Vec<_>>())
+        .bind(changes.iter().map(|(.., new)| new.clicked_at.map(instant)).collect::<Vec<_>>())
+        .bind(changes.iter().map(|(.., new)| new.deleted_at.map(instant)).collect::<Vec<_>>())
+        .execute(&mut *self.transaction)
+        .await?;
+        for ((app, user, _), old, new) in changes {
+            self.count(*app, *user, new.counts() - old.counts());
+        }
+        Ok(())
+    }
+
+    /// Sets an event aside that keeps failing by itself, in the transaction of the checkpoint that passes it.
+    ///
+    /// # Errors
+    /// The database failed; the batch is then void.
+    pub async fn bury(
+        &mut self,
+        stream: StreamName,
+        seq: u64,
+        message: &[u8],
+        cause: &str,
+    ) -> Result<(), Error> {
+        sqlx::query(
+            "INSERT INTO dead_event (projection, stream, seq, message, cause) VALUES ($1, $2, $3, $4, $5)
+             ON CONFLICT DO NOTHING",
+        )
+        .bind(INBOX)
+        .bind(stream.to_string())
+        .bind(seq.cast_signed())
+        .bind(message)
+        .bind(cause)
+        .execute(&mut *self.transaction)
+        .await?;
+        Ok(())
+    }
+
+    /// Moves the counters, in key order, and commits everything with the checkpoint.
+    ///
+    /// # Errors
+    /// The database failed; whether it was committed is then unknown, and the checkpoint tells.
+    pub async fn commit(mut self) -> Result<(), Error> {
+        self.counts.retain(|_, counts| *counts != Counts::default());
+        if !self.counts.is_empty() {
+            sqlx::query(
+                "INSERT INTO inbox_counter AS c (app_id, user_number, total, unread, unseen)
+                 SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[])
+                 ON CONFLICT (app_id, user_number) DO UPDATE SET total = c.total + excluded.total,
+                   unread = c.unread + excluded.unread, unseen = c.unseen + excluded.unseen",
+            )
+            .bind(self.counts.keys().map(|(app, _)| app.0).collect::<Vec<_>>())
+            .bind(self.counts.keys().map(|(_, user)| user.0).collect::<Vec<_>>())
+            .bind(self.counts.values().map(|counts| counts.total).collect::<Vec<_>>())
+            .bind(self.counts.values().map(|counts| counts.unread).collect::<Vec<_>>())
+            .bind(self.counts.values().map(|counts| counts.unseen).collect::<Vec<_>>())
+            .execute(&mut *self.transaction)
+            .await?;
+        }
+        self.transaction.commit().await?;
+        Ok(())
+    }
+
+    fn count(&mut self, app: AppId, user: UserNumber, counts: Counts) {
+        *self.counts.entry((app, user)).or_default() += counts;
+    }
+}
+
+/// Each distinct content once, and for each item the number of its content, from 1.
+fn number_contents(items: &[NewItem]) -> (Vec<&str>, Vec<i64>) {
+    let mut contents: Vec<&str> = Vec::new();
+    let mut last: Option<&Arc<str>> = None;
+    let numbers = items
+        .iter()
+        .map(|item| {
+            // Items of one event stand together, so comparing with the last one finds what they share.
+            if !last.is_some_and(|last| Arc::ptr_eq(last, &item.content)) {
+                contents.push(&item.content);
+                last = Some(&item.content);
+            }
+            i64::try_from(contents.len()).unwrap_or(i64::MAX)
+        })
+        .collect();
+    (contents, numbers)
+}

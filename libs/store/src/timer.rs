@@ -1,0 +1,131 @@
+//! Timers: messages to publish at their time.
+
+use std::time::Duration;
+
+use domain::{AppId, SendId, StreamName, Timestamp, UserNumber};
+use sqlx::{PgConnection, Postgres, Row, Transaction};
+use uuid::Uuid;
+
+use crate::send::instant;
+use crate::{Error, Store};
+
+/// A timer to be set. Every timer has a new id, under which its message is published: an earlier one would be
+/// swallowed by the stream's duplicate window.
+#[derive(Clone, Debug)]
+pub struct NewTimer {
+    /// Identity of the timer and of the message when it is published.
+    pub id: Uuid,
+    /// Not before this time.
+    pub due_at: Timestamp,
+    /// Where the message goes.
+    pub stream: StreamName,
+    /// The whole message.
+    pub message: Vec<u8>,
+    /// The app that it belongs to.
+    pub app: AppId,
+    /// The send that it concerns.
+    pub send_id: Option<SendId>,
+    /// The user that it concerns.
+    pub user: Option<UserNumber>,
+}
+
+/// A timer whose time has come.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DueTimer {
+    /// Identity of the timer and of its message.
+    pub id: Uuid,
+    /// Where the message goes.
+    pub stream: StreamName,
+    /// The whole message.
+    pub message: Vec<u8>,
+}
+
+/// Due timers, locked until they are done with. Dropped without [`DueTimers::done`], they stay due.
+#[derive(Debug)]
+pub struct DueTimers {
+    transaction: Transaction<'static, Postgres>,
+    /// The timers, earliest first.
+    pub timers: Vec<DueTimer>,
+}
+
+impl Store {
+    /// Sets timers.
+    ///
+    /// # Errors
+    /// The database failed; then none is set.
+    pub async fn set_timers(&self, timers: &[NewTimer]) -> Result<(), Error> {
+        let mut connection = self.pool.acquire().await?;
+        insert(&mut connection, timers).await
+    }
+
+    /// Takes up to `most` due timers that nobody else holds.
+    ///
+    /// # Errors
+    /// The database failed, or a row names an unknown stream.
+    pub async fn due_timers(&self, most: u32) -> Result<DueTimers, Error> {
+        let mut transaction = self.pool.begin().await?;
+        let rows = sqlx::query(
+            "SELECT id, stream, message FROM timer WHERE due_at <= now() ORDER BY due_at LIMIT $1
+             FOR UPDATE SKIP LOCKED",
+        )
+        .bind(i64::from(most))
+        .fetch_all(&mut *transaction)
+        .await?;
+        let timers = rows
+            .into_iter()
+            .map(|row| {
+                let stream: &str = row.try_get("stream")?;
+                let stream = stream.parse().map_err(|error| Error::Unreadable(format!("{error}")))?;
+                Ok(DueTimer { id: row.try_get("id")?, stream, message: row.try_get("message")? })
+            })
+            .collect::<Result<_, Error>>()?;
+        Ok(DueTimers { transaction, timers })
+    }
+
+    /// Time until the next timer is due, by the database's clock: zero when one is, None when there is none.
+    ///
+    /// # Errors
+    /// The database failed.
+    pub async fn next_timer(&self) -> Result<Option<Duration>, Error> {
+        let seconds: Option<f64> =
+            sqlx::query_scalar("SELECT extract(epoch FROM min(due_at) - now())::float8 FROM timer")
+                .fetch_one(&self.pool)
+                .await?;
+        Ok(seconds.map(|seconds| Duration::try_from_secs_f64(seconds).unwrap_or_default()))
+    }
+}
+
+impl DueTimers {
+    /// Removes those that were published, and lets go of the others.
+    ///
+    /// # Errors
+    /// The database failed; the published ones are published again then, under the same ids.
+    pub async fn done(mut self, published: &[Uuid]) -> Result<(), Error> {
+        sqlx::query("DELETE FROM timer WHERE id = ANY($1)")
+            .bind(published)
+            .execute(&mut *self.transaction)
+            .await?;
+        self.transaction.commit().await?;
+        Ok(())
+    }
+}
+
+pub(crate) async fn insert(connection: &mut PgConnection, timers: &[NewTimer]) -> Result<(), Error> {
+    if timers.is_empty() {
+        return Ok(());
+    }
+    sqlx::query(
+        "INSERT INTO timer (id, due_at, stream, message, app_id, send_id, user_number)
+         SELECT * FROM unnest($1::uuid[], $2::timestamptz[], $3::text[], $4::bytea[], $5::bigint[], $6::uuid[], $7::bigint[])",
+    )
+    .bind(timers.iter().map(|timer| timer.id).collect::<Vec<_>>())
+    .bind(timers.iter().map(|timer| instant(timer.due_at)).collect::<Vec<_>>())
+    .bind(timers.iter().map(|timer| timer.stream.to_string()).collect::<Vec<_>>())
+    .bind(timers.iter().map(|timer| timer.message.as_slice()).collect::<Vec<_>>())
+    .bind(timers.iter().map(|timer| timer.app.0).collect::<Vec<_>>())
+    .bind(timers.iter().map(|timer| timer.send_id.map(|id| id.0)).collect::<Vec<_>>())
+    .bind(timers.iter().map(|timer| timer.user.map(|user| user.0)).collect::<Vec<_>>())
+    .execute(connection)
+    .await?;
+    Ok(())
+}

@@ -1,0 +1,125 @@
+//! The second half of a job: its answer is written, told and acknowledged.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use domain::event::{DeliveryJob, DeliverySettled, TargetSuppressed};
+use domain::{Envelope, Event, Outcome, Reason, Status, StreamName};
+use event_log::Message;
+use metrics::counter;
+use service_kit::clock;
+use service_kit::metrics::DELIVERIES;
+use store::ledger::DeliveryState;
+use store::settlement::Settlement;
+use uuid::Uuid;
+
+use crate::Sender;
+use crate::job::{Job, Worker};
+
+/// Between two tries to settle.
+const SETTLE_PAUSE: Duration = Duration::from_millis(500);
+
+impl<S: Sender> Worker<S> {
+    /// Settles, however long the database takes, until the process stops: the answer must not be lost while somebody
+    /// is left who knows it.
+    pub(crate) async fn settle(&self, job: &Job<'_>, settlement: Settlement) {
+        let held = loop {
+            match self.settlements.call(settlement.clone()).await {
+                Ok(held) => break held,
+                Err(error) => tracing::warn!(%error, "not settled yet"),
+            }
+            if let Err(error) = job.delivered.in_progress().await {
+                tracing::debug!(%error, "the log does not hear that the job is under way");
+            }
+            let pause = tokio::time::sleep(SETTLE_PAUSE);
+            if self.context.tasks.token().run_until_cancelled(pause).await.is_none() {
+                return;
+            }
+        };
+        if !held {
+            return self.after_losing_the_claim(job).await;
+        }
+        let (status, reason) = settlement.next.status();
+        counter!(DELIVERIES, "channel" => S::CHANNEL.as_str(), "status" => status.as_str()).increment(1);
+        let code = &settlement.answer.code;
+        match status {
+            Status::Sent => tracing::debug!(code, "sent"),
+            _ => tracing::info!(code, %status, reason = reason.map(Reason::as_str), "not sent"),
+        }
+        let dead = settlement.answer.outcome == Outcome::TargetGone;
+        self.publish(job, status, reason, settlement.provider, dead).await;
+    }
+
+    /// Somebody else settled, or holds the delivery now.
+    async fn after_losing_the_claim(&self, job: &Job<'_>) {
+        let named = [(job.envelope.app, job.order.delivery_id)];
+        match self.context.store.delivery_states(&named).await {
+            Ok(states) => match states.first() {
+                Some(state) if state.status != Status::Sending => self.conclude(job, state).await,
+                // An acknowledgement counts for the message, whoever sends it; its holder will.
+                _ => tracing::warn!("the claim was lost"),
+            },
+            Err(error) => tracing::warn!(%error, "the claim was lost, and the ledger cannot be read"),
+        }
+    }
+
+    /// Publishes the stored outcome of the job's attempt again: whoever settled it may not have come so far.
+    pub(crate) async fn conclude(&self, job: &Job<'_>, state: &DeliveryState) {
+        let (status, reason) =
+            if state.attempt == job.order.attempt || state.is_parked_after(job.order.attempt) {
+                (state.status, state.reason)
+            } else {
+                (Status::Retrying, None)
+            };
+        let dead = reason == Some(Reason::TargetGone);
+        self.publish(job, status, reason, state.provider.clone(), dead).await;
+    }
+
+    /// Tells the outcome, then acknowledges the job. What is not confirmed is told when the job comes again.
+    async fn publish(
+        &self,
+        job: &Job<'_>,
+        status: Status,
+        reason: Option<Reason>,
+        provider: Option<String>,
+        dead: bool,
+    ) {
+        let DeliveryJob { delivery_id, attempt, user, .. } = *job.order;
+        let channel = S::CHANNEL;
+        let settled = DeliverySettled { delivery_id, channel, user, attempt, status, reason, provider };
+        let mut events = vec![("settled", Event::DeliverySettled(settled))];
+        if dead {
+            events.push((
+                "suppressed",
+                Event::TargetSuppressed(TargetSuppressed { delivery_id, channel, user }),
+            ));
+        }
+        let mut messages = Vec::with_capacity(events.len());
+        for (what, event) in events {
+            let name = format!("{delivery_id}.{what}.{attempt}");
+            let id = Uuid::new_v5(&delivery_id.0, name.as_bytes());
+            let envelope = Envelope {
+                id,
+                at: clock::now(),
+                caused_by: Some(job.envelope.id),
+                event,
+                ..job.envelope.clone()
+            };
+            match envelope.encode() {
+                Ok(payload) => messages.push(Message {
+                    stream: StreamName::Outcome,
+                    id: Some(name),
+                    payload: Bytes::from(payload),
+                }),
+                Err(error) => tracing::error!(%error, "an outcome cannot be written"),
+            }
+        }
+        for result in self.context.log.publish_all(messages).await {
+            if let Err(error) = result {
+                tracing::warn!(%error, "the outcome is not confirmed; the job comes again");
+                return job.inbound.again(job.delivered).await;
+            }
+        }
+        job.inbound.done(job.delivered).await;
+    }
+}

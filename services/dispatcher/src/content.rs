@@ -1,0 +1,132 @@
+//! What a send says to one recipient on one channel: rendered from its template, or from its own fields.
+
+use std::borrow::Cow;
+
+use domain::content::{Content, EmailContent, InAppContent, Object, PushContent, SmsContent};
+use domain::send::Recipient;
+use domain::{Channel, Send};
+use minijinja::context;
+use minijinja::value::{Serde, merge_maps};
+use serde_json::Value;
+use store::plan::PlanCategory;
+
+use crate::template::{Template, TemplateError, one_line};
+
+/// Channels that a plain send has content for.
+pub(crate) const PLAIN: &[Channel] = &Channel::DELIVERED;
+
+/// What every recipient of a send shares.
+pub(crate) struct Writer<'a> {
+    send: &'a Send,
+    template: Option<&'a Template>,
+    /// The variables `app` and `category`.
+    facts: minijinja::Value,
+    /// The send's data, as variables.
+    data: minijinja::Value,
+}
+
+impl<'a> Writer<'a> {
+    pub(crate) fn new(
+        send: &'a Send,
+        template: Option<&'a Template>,
+        app_name: &str,
+        category: Option<&PlanCategory>,
+    ) -> Writer<'a> {
+        let category = category.map(|category| context! { identifier => category.identifier.as_str(), name => category.name.as_str() });
+        let facts = context! { app => context! { name => app_name }, category => category };
+        let data = template.map(|_| minijinja::Value::from(Serde(&send.content.data))).unwrap_or_default();
+        Writer { send, template, facts, data }
+    }
+
+    /// The inbox item for a recipient.
+    pub(crate) fn in_app(
+        &self,
+        recipient: &Recipient,
+        profile: &Object,
+    ) -> Result<Cow<'a, InAppContent>, TemplateError> {
+        if self.template.is_none() && recipient.data.is_empty() {
+            return Ok(Cow::Borrowed(&self.send.content));
+        }
+        let plain = InAppContent { data: self.merged_data(recipient), ..self.send.content.clone() };
+        match self.template {
+            None => Ok(Cow::Owned(plain)),
+            Some(template) => template.in_app(&self.variables(recipient, profile), plain).map(Cow::Owned),
+        }
+    }
+
+    /// The content of an external delivery to a recipient.
+    pub(crate) fn external(
+        &self,
+        channel: Channel,
+        recipient: &Recipient,
+        profile: &Object,
+    ) -> Result<Content, TemplateError> {
+        let rendered = match self.template {
+            None => None,
+            Some(template) => {
+                let variables = self.variables(recipient, profile);
+                match channel {
+                    Channel::Email => template.email(&variables)?.map(Content::Email),
+                    Channel::Sms => template.sms(&variables)?.map(Content::Sms),
+                    _ => template.push(channel, &variables, &self.merged_data(recipient))?.map(Content::Push),
+                }
+            }
+        };
+        Ok(rendered.unwrap_or_else(|| self.plain(channel, recipient)))
+    }
+
+    fn variables(&self, recipient: &Recipient, profile: &Object) -> minijinja::Value {
+        let mut person = profile.clone();
+        person.insert("identifier".to_owned(), Value::String(recipient.identifier.clone()));
+        let own = minijinja::Value::from(Serde(&recipient.data));
+        let (facts, data) = (self.facts.clone(), self.data.clone());
+        let person = context! { recipient => minijinja::Value::from(Serde(&person)) };
+        merge_maps([person, facts, own, data])
+    }
+
+    fn merged_data(&self, recipient: &Recipient) -> Object {
+        let mut data = self.send.content.data.clone();
+        data.extend(recipient.data.clone());
+        data
+    }
+
+    fn plain(&self, channel: Channel, recipient: &Recipient) -> Content {
+        let InAppContent { title, message, icon, url, .. } = &self.send.content;
+        let heading = title.as_deref().unwrap_or_default();
+        let words = message.as_deref().unwrap_or(heading);
+        match channel {
+            Channel::Email => Content::Email(EmailContent {
+                subject: one_line(heading),
+                text: Some(words.to_owned()),
+                html: Some(html(words)),
+            }),
+            Channel::Sms => Content::Sms(SmsContent { text: words.to_owned() }),
+            _ => Content::Push(PushContent {
+                title: title.clone(),
+                body: message.clone(),
+                icon: icon.clone(),
+                url: url.clone(),
+                data: self.merged_data(recipient),
+            }),
+        }
+    }
+}
+
+fn html(text: &str) -> String {
+    let mut html = String::with_capacity(text.len() + 16);
+    html.push_str("<p>");
+    for c in text.chars() {
+        match c {
+            '&' => html.push_str("&amp;"),
+            '<' => html.push_str("&lt;"),
+            '>' => html.push_str("&gt;"),
+            '"' => html.push_str("&quot;"),
+            '\'' => html.push_str("&#39;"),
+            '\r' => {}
+            '\n' => html.push_str("<br>"),
+            c => html.push(c),
+        }
+    }
+    html.push_str("</p>");
+    html
+}

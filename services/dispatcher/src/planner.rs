@@ -1,0 +1,208 @@
+//! Freezing a batch of turns and acting on what was decided.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use domain::AppId;
+use domain::id::TemplateId;
+use domain::plan::{self, Person, SendFacts, Suppressed};
+use domain::send::TURN_RECIPIENTS;
+use event_log::{Message, PublishError, Refusal};
+use metrics::counter;
+use service_kit::metrics::DISPATCHED;
+use service_kit::{Context, clock};
+use store::facts::Facts;
+use store::plan::{Decisions, Turn};
+use store::timer::NewTimer;
+use uuid::Uuid;
+
+use crate::content::{PLAIN, Writer};
+use crate::orders::{FrozenTurn, Order};
+use crate::template::Template;
+
+/// Compiled templates to keep.
+const MAX_COMPILED: usize = 1_000;
+
+/// What ordered a turn.
+#[derive(Clone, Debug)]
+pub(crate) struct Cause {
+    /// Id of the message.
+    pub(crate) id: Uuid,
+    /// Its trace.
+    pub(crate) trace: Option<String>,
+}
+
+/// Why a batch could not be finished. Whatever was frozen stays so, and repeating finishes it.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum PlanError {
+    #[error(transparent)]
+    Store(#[from] store::Error),
+    #[error(transparent)]
+    Publish(#[from] PublishError),
+    #[error("a message cannot be written: {0}")]
+    Encode(#[from] serde_json::Error),
+}
+
+impl PlanError {
+    /// Whether the messages themselves are at fault, so that repeating cannot help.
+    pub(crate) fn is_own_failure(&self) -> bool {
+        match self {
+            PlanError::Store(error) => error.is_refused_data(),
+            PlanError::Publish(PublishError::Refused { refusal: Refusal::TooLarge, .. })
+            | PlanError::Encode(_) => true,
+            PlanError::Publish(_) => false,
+        }
+    }
+}
+
+/// Plans and acts, batch by batch.
+pub(crate) struct Planner {
+    context: Context,
+    compiled: HashMap<(AppId, TemplateId, i32), Arc<Template>>,
+}
+
+impl Planner {
+    pub(crate) fn new(context: Context) -> Planner {
+        Planner { context, compiled: HashMap::new() }
+    }
+
+    /// Freezes the turns, then publishes what was decided. When it returns without error, every turn has been acted
+    /// on.
+    pub(crate) async fn carry_out(&mut self, turns: &[Turn], causes: &[Cause]) -> Result<(), PlanError> {
+        let mut freeze = self.context.store.freeze(turns).await?;
+        let facts = freeze.facts().await?;
+        let templates: Vec<_> =
+            (0..turns.len()).map(|index| self.compile(turns[index].app, &facts, index)).collect();
+        let mut decisions = Vec::with_capacity(turns.len());
+        for (index, turn) in turns.iter().enumerate() {
+            decisions.push(if freeze.is_new(index) {
+                decide(turn, &facts, index, templates[index].as_deref())
+            } else {
+                freeze.stored(index).await?
+            });
+        }
+        freeze.commit(&facts, &decisions).await?;
+
+        let frozen: Vec<_> = (0..turns.len())
+            .map(|index| FrozenTurn {
+                turn: &turns[index],
+                decisions: &decisions[index],
+                facts: &facts,
+                position: index,
+                writer: Writer::new(
+                    &turns[index].send,
+                    templates[index].as_deref(),
+                    facts.app_name(turns[index].app),
+                    facts.category(index).map(Arc::as_ref),
+                ),
+                partitions: self.context.partitions,
+                now: clock::now(),
+                cause: &causes[index],
+            })
+            .collect();
+        self.act(&frozen).await
+    }
+
+    async fn act(&self, frozen: &[FrozenTurn<'_>]) -> Result<(), PlanError> {
+        let (mut orders, mut failures) = (Vec::new(), Vec::new());
+        for turn in frozen {
+            let written = turn.orders();
+            orders.extend(written.orders);
+            failures.extend(written.failures);
+        }
+        self.context.store.record_render_failures(&failures).await?;
+        self.publish(&orders).await?;
+        for FrozenTurn { turn, .. } in frozen.iter().filter(|frozen| frozen.is_last()) {
+            if turn.send.is_kept() {
+                self.context.store.drop_body(turn.app, turn.send_id).await?;
+            }
+            counter!(DISPATCHED, "lane" => turn.send.lane.as_str()).increment(1);
+        }
+        Ok(())
+    }
+
+    /// Publishes every order; what a full stream refuses becomes a timer.
+    async fn publish(&self, orders: &[Order]) -> Result<(), PlanError> {
+        let payloads: Vec<Bytes> =
+            orders.iter().map(|order| order.envelope.encode().map(Bytes::from)).collect::<Result<_, _>>()?;
+        let messages = orders
+            .iter()
+            .zip(&payloads)
+            .map(|(order, payload)| Message {
+                stream: order.stream,
+                id: order.message_id.clone(),
+                payload: payload.clone(),
+            })
+            .collect();
+        let results = self.context.log.publish_all(messages).await;
+        let mut refused = Vec::new();
+        for ((order, payload), result) in orders.iter().zip(&payloads).zip(results) {
+            match result {
+                Ok(_) => {}
+                Err(PublishError::Refused { refusal: Refusal::Full, .. }) => refused.push(NewTimer {
+                    id: clock::new_id(),
+                    due_at: clock::now(),
+                    stream: order.stream,
+                    message: payload.to_vec(),
+                    app: order.envelope.app,
+                    send_id: order.envelope.send_id,
+                    user: None,
+                }),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(self.context.store.set_timers(&refused).await?)
+    }
+
+    fn compile(&mut self, app: AppId, facts: &Facts, index: usize) -> Option<Arc<Template>> {
+        let version = facts.template(index)?;
+        let key = (app, version.id, version.version);
+        if let Some(known) = self.compiled.get(&key) {
+            return Some(Arc::clone(known));
+        }
+        match Template::compile(&version.channels) {
+            Ok(template) => {
+                if self.compiled.len() >= MAX_COMPILED {
+                    self.compiled.clear();
+                }
+                let template = Arc::new(template);
+                self.compiled.insert(key, Arc::clone(&template));
+                Some(template)
+            }
+            Err(error) => {
+                tracing::error!(%app, template = version.identifier, version = version.version, %error, "not compiled");
+                None
+            }
+        }
+    }
+}
+
+fn decide(turn: &Turn, facts: &Facts, index: usize, template: Option<&Template>) -> Decisions {
+    let offered = match (&turn.send.template, template) {
+        (None, _) => PLAIN.to_vec(),
+        (Some(_), template) => template.map(Template::offered).unwrap_or_default(),
+    };
+    let send = SendFacts {
+        send_id: turn.send_id,
+        selected: turn.send.channels.as_deref(),
+        content: &offered,
+        providers: facts.providers(turn.app),
+    };
+    let nothing = Suppressed::new();
+    let suppressed = facts.suppressed(turn.app).unwrap_or(&nothing);
+    let category = facts.category(index).filter(|category| !category.critical);
+    let first = turn.turn as usize * TURN_RECIPIENTS;
+    let recipients = turn.send.turn(turn.turn).iter().enumerate();
+    recipients
+        .map(|(place, recipient)| {
+            let person = facts.user(turn.app, &recipient.identifier).map(|(number, profile)| Person {
+                number,
+                profile,
+                turned_off: category.map_or(&[], |category| facts.turned_off(turn.app, category.id, number)),
+            });
+            let position = u32::try_from(first + place).unwrap_or(u32::MAX);
+            (position, plan::decide(&send, recipient, person, suppressed))
+        })
+        .collect()
+}

@@ -1,0 +1,358 @@
+//! Templates: checked when they are put, compiled once per version, rendered per recipient.
+
+use std::io;
+
+use domain::content::{EmailContent, InAppContent, Object, PushContent, SmsContent};
+use domain::{Channel, Problem};
+use minijinja::{AutoEscape, Environment, UndefinedBehavior};
+use serde::Deserialize;
+use serde_json::Value;
+
+/// Instructions that one rendering may take.
+const FUEL: u64 = 100_000;
+/// Longest text that one rendering may produce, in bytes.
+const MAX_OUTPUT: usize = 256 * 1024;
+/// The one text whose variables are escaped as HTML.
+const HTML: &str = "email.html";
+
+/// Content of a template by channel, as operators write it. Every text is a template of its own.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+struct Channels {
+    in_app: Option<InAppTexts>,
+    email: Option<EmailTexts>,
+    sms: Option<SmsTexts>,
+    web_push: Option<PushTexts>,
+    mobile_push: Option<PushTexts>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct InAppTexts {
+    title: Option<String>,
+    message: Option<String>,
+    icon: Option<String>,
+    url: Option<String>,
+    data: Object,
+    blocks: Vec<Value>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct EmailTexts {
+    subject: String,
+    text: Option<String>,
+    html: Option<String>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SmsTexts {
+    text: String,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct PushTexts {
+    title: Option<String>,
+    body: Option<String>,
+    icon: Option<String>,
+    url: Option<String>,
+}
+
+/// A template version, ready to be rendered.
+#[derive(Debug)]
+pub struct Template {
+    channels: Channels,
+    environment: Environment<'static>,
+}
+
+/// Why a template cannot be compiled or rendered.
+#[derive(Debug, thiserror::Error)]
+pub enum TemplateError {
+    /// The content is not of the known shape.
+    #[error("{0}")]
+    Shape(#[from] serde_json::Error),
+    /// A text's syntax, a failing expression, too much work or too long a result.
+    #[error("{0}")]
+    Text(#[from] minijinja::Error),
+    /// Nothing to show: a title or subject came out empty.
+    #[error("{0} came out empty")]
+    Empty(&'static str),
+}
+
+/// Checks the content of a template.
+///
+/// # Errors
+/// Every problem, those of syntax with the line where they are.
+pub fn check(channels: &Value) -> Result<(), Vec<Problem>> {
+    let parsed: Channels = match serde_json::from_value(channels.clone()) {
+        Ok(parsed) => parsed,
+        Err(error) => {
+            return Err(vec![Problem::new("channels", "invalid", format!("channels: {error}"))]);
+        }
+    };
+    let mut problems = Vec::new();
+    let mut environment = environment();
+    for (name, text) in parsed.texts() {
+        let path = format!("channels.{name}");
+        if let Err(error) = environment.add_template_owned(name, text.to_owned()) {
+            let line = error.line().map(|line| format!(" in line {line}")).unwrap_or_default();
+            let detail = error.detail().map(|detail| format!(": {detail}")).unwrap_or_default();
+            let message = format!("{path} has a fault{line}{detail}");
+            problems.push(Problem::new(path, "template_syntax", message));
+        }
+    }
+    if parsed.offered().is_empty() {
+        problems.push(Problem::new(
+            "channels",
+            "required",
+            "channels must have content for at least one channel",
+        ));
+    }
+    if problems.is_empty() { Ok(()) } else { Err(problems) }
+}
+
+impl Template {
+    /// Compiles the content of a template version.
+    ///
+    /// # Errors
+    /// The content is not what [`check`] accepts.
+    pub fn compile(channels: &Value) -> Result<Template, TemplateError> {
+        let channels: Channels = serde_json::from_value(channels.clone())?;
+        let mut environment = environment();
+        for (name, text) in channels.texts() {
+            environment.add_template_owned(name, text.to_owned())?;
+        }
+        Ok(Template { channels, environment })
+    }
+
+    /// The channels that it has content for.
+    #[must_use]
+    pub fn offered(&self) -> Vec<Channel> {
+        self.channels.offered()
+    }
+
+    /// Renders the inbox item. Fields that the template leaves out come from `plain`.
+    ///
+    /// # Errors
+    /// A text failed, or the title came out empty.
+    pub fn in_app(
+        &self,
+        variables: &minijinja::Value,
+        plain: InAppContent,
+    ) -> Result<InAppContent, TemplateError> {
+        let Some(texts) = &self.channels.in_app else {
+            return Ok(plain);
+        };
+        let field = |name: &str, text: &Option<String>, plain: Option<String>| match text {
+            Some(_) => self.render(&format!("inApp.{name}"), variables).map(Some),
+            None => Ok(plain),
+        };
+        let mut data = texts.data.clone();
+        for (key, value) in &mut data {
+            self.render_leaves(&format!("inApp.data.{key}"), value, variables)?;
+        }
+        data.extend(plain.data);
+        let mut blocks = texts.blocks.clone();
+        for (index, block) in blocks.iter_mut().enumerate() {
+            self.render_leaves(&format!("inApp.blocks.{index}"), block, variables)?;
+        }
+        let content = InAppContent {
+            title: field("title", &texts.title, plain.title)?,
+            message: field("message", &texts.message, plain.message)?,
+            icon: field("icon", &texts.icon, plain.icon)?,
+            url: field("url", &texts.url, plain.url)?,
+            data,
+            blocks: if blocks.is_empty() { plain.blocks } else { blocks },
+        };
+        let empty = content.title.as_deref().unwrap_or_default().trim().is_empty();
+        if empty { Err(TemplateError::Empty("the title")) } else { Ok(content) }
+    }
+
+    /// Renders the email; None without content for it.
+    ///
+    /// # Errors
+    /// A text failed, or the subject came out empty.
+    pub fn email(&self, variables: &minijinja::Value) -> Result<Option<EmailContent>, TemplateError> {
+        let Some(texts) = &self.channels.email else {
+            return Ok(None);
+        };
+        let subject = one_line(&self.render("email.subject", variables)?);
+        if subject.is_empty() {
+            return Err(TemplateError::Empty("the subject"));
+        }
+        let text = texts.text.as_ref().map(|_| self.render("email.text", variables)).transpose()?;
+        let html = texts.html.as_ref().map(|_| self.render(HTML, variables)).transpose()?;
+        Ok(Some(EmailContent { subject, text, html }))
+    }
+
+    /// Renders the short message; None without content for it.
+    ///
+    /// # Errors
+    /// The text failed.
+    pub fn sms(&self, variables: &minijinja::Value) -> Result<Option<SmsContent>, TemplateError> {
+        let texts = self.channels.sms.as_ref();
+        texts.map(|_| Ok(SmsContent { text: self.render("sms.text", variables)? })).transpose()
+    }
+
+    /// Renders the push message of `channel`; None without content for it.
+    ///
+    /// # Errors
+    /// A text failed.
+    pub fn push(
+        &self,
+        channel: Channel,
+        variables: &minijinja::Value,
+        data: &Object,
+    ) -> Result<Option<PushContent>, TemplateError> {
+        let texts =
+            if channel == Channel::WebPush { &self.channels.web_push } else { &self.channels.mobile_push };
+        let Some(texts) = texts else { return Ok(None) };
+        let field = |name: &str, text: &Option<String>| {
+            text.as_ref().map(|_| self.render(&format!("{channel}.{name}"), variables)).transpose()
+        };
+        Ok(Some(PushContent {
+            title: field("title", &texts.title)?,
+            body: field("body", &texts.body)?,
+            icon: field("icon", &texts.icon)?,
+            url: field("url", &texts.url)?,
+            data: data.clone(),
+        }))
+    }
+
+    fn render(&self, name: &str, variables: &minijinja::Value) -> Result<String, TemplateError> {
+        let mut output = Bounded(Vec::new());
+        self.environment.get_template(name)?.render_captured_to(variables, &mut output)?;
+        Ok(String::from_utf8_lossy(&output.0).into_owned())
+    }
+
+    fn render_leaves(
+        &self,
+        name: &str,
+        value: &mut Value,
+        variables: &minijinja::Value,
+    ) -> Result<(), TemplateError> {
+        match value {
+            Value::String(text) => *text = self.render(name, variables)?,
+            Value::Array(items) => {
+                for (index, item) in items.iter_mut().enumerate() {
+                    self.render_leaves(&format!("{name}.{index}"), item, variables)?;
+                }
+            }
+            Value::Object(members) => {
+                for (key, item) in members {
+                    self.render_leaves(&format!("{name}.{key}"), item, variables)?;
+                }
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
+        Ok(())
+    }
+}
+
+impl Channels {
+    fn offered(&self) -> Vec<Channel> {
+        let present = [
+            (Channel::InApp, self.in_app.is_some()),
+            (Channel::Email, self.email.is_some()),
+            (Channel::WebPush, self.web_push.is_some()),
+            (Channel::MobilePush, self.mobile_push.is_some()),
+            (Channel::Sms, self.sms.is_some()),
+        ];
+        present.into_iter().filter_map(|(channel, present)| present.then_some(channel)).collect()
+    }
+
+    /// Every text with its name.
+    fn texts(&self) -> Vec<(String, &str)> {
+        let mut texts = Vec::new();
+        if let Some(InAppTexts { title, message, icon, url, .. }) = &self.in_app {
+            let fields = [("title", title), ("message", message), ("icon", icon), ("url", url)];
+            push(&mut texts, "inApp", &fields.map(|(name, text)| (name, text.as_ref())));
+        }
+        if let Some(EmailTexts { subject, text, html }) = &self.email {
+            push(
+                &mut texts,
+                "email",
+                &[("subject", Some(subject)), ("text", text.as_ref()), ("html", html.as_ref())],
+            );
+        }
+        if let Some(SmsTexts { text }) = &self.sms {
+            push(&mut texts, "sms", &[("text", Some(text))]);
+        }
+        for (channel, content) in [("webPush", &self.web_push), ("mobilePush", &self.mobile_push)] {
+            if let Some(PushTexts { title, body, icon, url }) = content {
+                let fields = [("title", title), ("body", body), ("icon", icon), ("url", url)];
+                push(&mut texts, channel, &fields.map(|(name, text)| (name, text.as_ref())));
+            }
+        }
+        if let Some(in_app) = &self.in_app {
+            for (key, value) in &in_app.data {
+                leaves(&format!("inApp.data.{key}"), value, &mut texts);
+            }
+            for (index, block) in in_app.blocks.iter().enumerate() {
+                leaves(&format!("inApp.blocks.{index}"), block, &mut texts);
+            }
+        }
+        texts
+    }
+}
+
+fn push<'a>(texts: &mut Vec<(String, &'a str)>, channel: &str, fields: &[(&str, Option<&'a String>)]) {
+    let present = fields
+        .iter()
+        .filter_map(|(field, text)| Some((format!("{channel}.{field}"), text.as_ref()?.as_str())));
+    texts.extend(present);
+}
+
+fn leaves<'a>(name: &str, value: &'a Value, texts: &mut Vec<(String, &'a str)>) {
+    match value {
+        Value::String(text) => texts.push((name.to_owned(), text)),
+        Value::Array(items) => {
+            items
+                .iter()
+                .enumerate()
+                .for_each(|(index, item)| leaves(&format!("{name}.{index}"), item, texts));
+        }
+        Value::Object(members) => {
+            members.iter().for_each(|(key, item)| leaves(&format!("{name}.{key}"), item, texts));
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+fn environment() -> Environment<'static> {
+    let mut environment = Environment::new();
+    environment.set_undefined_behavior(UndefinedBehavior::Chainable);
+    environment.set_auto_escape_callback(
+        |name| {
+            if name == HTML { AutoEscape::Html } else { AutoEscape::None }
+        },
+    );
+    environment.set_fuel(Some(FUEL));
+    environment
+}
+
+/// A header cannot hold line breaks or other control characters.
+pub(crate) fn one_line(text: &str) -> String {
+    let words: Vec<_> =
+        text.split(|c: char| c.is_control() || c.is_whitespace()).filter(|word| !word.is_empty()).collect();
+    words.join(" ")
+}
+
+/// A buffer that refuses to grow beyond [`MAX_OUTPUT`].
+struct Bounded(Vec<u8>);
+
+impl io::Write for Bounded {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.0.len() + bytes.len() > MAX_OUTPUT {
+            return Err(io::Error::other(format!("the text is longer than {MAX_OUTPUT} bytes")));
+        }
+        self.0.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
