@@ -81,10 +81,7 @@ fn may_use(package: &Package, used: &str) -> bool {
 #[test]
 fn a_foreign_crate_is_named_by_its_owner_alone() {
     let mut problems = Vec::new();
-    for package in packages()
-        .iter()
-        .filter(|package| !EXEMPT.contains(&package.name.as_str()))
-    {
+    for package in packages().iter().filter(|package| !EXEMPT.contains(&package.name.as_str())) {
         for (owned, owners) in OWNED {
             if package.uses.iter().any(|used| used == owned) && !owners.contains(&package.name.as_str()) {
                 problems.push(format!(
@@ -94,11 +91,7 @@ fn a_foreign_crate_is_named_by_its_owner_alone() {
             }
         }
         if package.name == "domain" {
-            for used in package
-                .uses
-                .iter()
-                .filter(|used| NOT_IN_DOMAIN.contains(&used.as_str()))
-            {
+            for used in package.uses.iter().filter(|used| NOT_IN_DOMAIN.contains(&used.as_str())) {
                 problems.push(format!(
                     "domain must not name {used}: it decides, and takes what it needs as arguments"
                 ));
@@ -113,12 +106,7 @@ fn every_crate_takes_the_lints_of_the_workspace() {
     let without: Vec<String> = packages()
         .iter()
         .filter(|package| !read(&package.manifest).contains("[lints]\nworkspace = true"))
-        .map(|package| {
-            format!(
-                "{}: add `[lints]` with `workspace = true`",
-                package.manifest.display()
-            )
-        })
+        .map(|package| format!("{}: add `[lints]` with `workspace = true`", package.manifest.display()))
         .collect();
     report(&without);
 }
@@ -128,14 +116,7 @@ fn one_tls_library_and_one_provider_of_cryptography() {
     let mut versions: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for line in output(
         "cargo",
-        &[
-            "tree",
-            "--workspace",
-            "--locked",
-            "--edges=normal,build,dev",
-            "--prefix=none",
-            "--format={p}",
-        ],
+        &["tree", "--workspace", "--locked", "--edges=normal,build,dev", "--prefix=none", "--format={p}"],
     )
     .lines()
     {
@@ -174,10 +155,7 @@ fn no_file_is_too_long_to_read() {
         .map(|path| (read(&path).lines().count(), path))
         .filter(|(lines, _)| *lines > LONGEST_FILE)
         .map(|(lines, path)| {
-            format!(
-                "{}: {lines} lines of {LONGEST_FILE}; give its second noun a file",
-                relative(&path)
-            )
+            format!("{}: {lines} lines of {LONGEST_FILE}; give its second noun a file", relative(&path))
         })
         .collect();
     report(&long);
@@ -185,16 +163,10 @@ fn no_file_is_too_long_to_read() {
 
 #[test]
 fn names_of_modules_are_nouns_that_say_something() {
-    let vague = [
-        "utils", "util", "common", "helpers", "helper", "manager", "types", "misc",
-    ];
+    let vague = ["utils", "util", "common", "helpers", "helper", "manager", "types", "misc"];
     let found: Vec<String> = sources()
         .into_iter()
-        .filter(|path| {
-            vague
-                .iter()
-                .any(|name| path.file_stem().is_some_and(|stem| stem == *name))
-        })
+        .filter(|path| vague.iter().any(|name| path.file_stem().is_some_and(|stem| stem == *name)))
         .map(|path| format!("{}: name it for the one thing that it holds", relative(&path)))
         .collect();
     report(&found);
@@ -238,23 +210,11 @@ fn links(text: &str) -> impl Iterator<Item = &str> {
 
 /// What stands in backticks and begins with a folder of the repository, or is a file name of its root.
 fn quoted_paths(text: &str) -> impl Iterator<Item = &str> {
-    let tops = [
-        "libs/",
-        "services/",
-        "tests/",
-        "xtask/",
-        "docs/",
-        "deploy/",
-        ".ci/",
-        ".config/",
-        ".cargo/",
-    ];
+    let tops = ["libs/", "services/", "tests/", "xtask/", "docs/", "deploy/", ".ci/", ".config/", ".cargo/"];
     text.split('`').skip(1).step_by(2).filter(move |quoted| {
         let plain = !quoted.contains(|letter: char| letter.is_whitespace() || "<>{}*:…".contains(letter));
-        let at_root = !quoted.contains('/')
-            && [".md", ".toml", ".yml"]
-                .iter()
-                .any(|ending| quoted.ends_with(ending));
+        let at_root =
+            !quoted.contains('/') && [".md", ".toml", ".yml"].iter().any(|ending| quoted.ends_with(ending));
         plain
             && (tops.iter().any(|top| quoted.starts_with(top))
                 || (at_root && quoted.starts_with(char::is_uppercase)))
@@ -269,10 +229,7 @@ struct Package {
 }
 
 fn packages() -> Vec<Package> {
-    let metadata = output(
-        "cargo",
-        &["metadata", "--no-deps", "--offline", "--format-version=1"],
-    );
+    let metadata = output("cargo", &["metadata", "--no-deps", "--offline", "--format-version=1"]);
     let metadata: Value = serde_json::from_str(&metadata).unwrap();
     let package = |package: &Value| Package {
         name: package["name"].as_str().unwrap().to_owned(),
@@ -285,31 +242,16 @@ fn packages() -> Vec<Package> {
             .map(|dependency| dependency["name"].as_str().unwrap().to_owned())
             .collect(),
     };
-    metadata["packages"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(package)
-        .collect()
+    metadata["packages"].as_array().unwrap().iter().map(package).collect()
 }
 
 fn is_of_the_workspace(name: &str) -> bool {
-    ["libs", "services"]
-        .iter()
-        .any(|folder| root().join(folder).join(name).exists())
+    ["libs", "services"].iter().any(|folder| root().join(folder).join(name).exists())
 }
 
 fn output(program: &str, arguments: &[&str]) -> String {
-    let output = Command::new(program)
-        .args(arguments)
-        .current_dir(root())
-        .output()
-        .unwrap();
-    assert!(
-        output.status.success(),
-        "{program} {arguments:?}: {}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    let output = Command::new(program).args(arguments).current_dir(root()).output().unwrap();
+    assert!(output.status.success(), "{program} {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()
 }
 
@@ -334,10 +276,7 @@ fn sources() -> Vec<PathBuf> {
 
 fn pages() -> Vec<PathBuf> {
     let at_root = ["README.md", "ARCHITECTURE.md", "CHANGELOG.md"].map(|name| root().join(name));
-    at_root
-        .into_iter()
-        .chain(files(&root().join("docs"), "md"))
-        .collect()
+    at_root.into_iter().chain(files(&root().join("docs"), "md")).collect()
 }
 
 fn files(folder: &Path, ending: &str) -> Vec<PathBuf> {
