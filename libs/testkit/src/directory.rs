@@ -1,6 +1,7 @@
 //! The directory of a server: one instance at a time.
 
-use std::fs::{File, TryLockError};
+use std::fs::{File, Permissions, TryLockError};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,11 +22,14 @@ pub(crate) struct Directory {
 }
 
 impl Directory {
-    /// Claims `path`, created if need be. Fails after 5 s when somebody else keeps it.
+    /// Claims `path`, created if need be, and closes it to others. Fails after 5 s when somebody else keeps it.
     pub(crate) async fn claim(path: &Path) -> anyhow::Result<Self> {
         let path = std::path::absolute(path)?;
         std::fs::create_dir_all(&path).with_context(|| format!("cannot create {}", path.display()))?;
         let descriptor = lock(&path).await?;
+        descriptor
+            .set_permissions(Permissions::from_mode(0o700))
+            .with_context(|| format!("cannot close {} to others", path.display()))?;
         Ok(Self { path, descriptor })
     }
 

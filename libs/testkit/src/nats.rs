@@ -43,7 +43,8 @@ impl NatsServer {
         let program =
             std::env::var_os(OTHER_PROGRAM).map_or_else(installed::nats_server, |path| Ok(path.into()))?;
         let files = tempfile::Builder::new().prefix("tidings-nats-").tempdir()?;
-        let mut server = Self::start_program(program, files.path(), None).await?;
+        let directory = Directory::claim(files.path()).await?;
+        let mut server = Self::start_program(program, directory, None).await?;
         server._files = Some(files);
         Ok(server)
     }
@@ -51,18 +52,16 @@ impl NatsServer {
     /// The server whose streams are in `directory`, which is created if need be, open to whoever knows the password
     /// that is kept there. Fails when another instance runs on the directory.
     pub async fn start_in(directory: &Path) -> anyhow::Result<Self> {
-        std::fs::create_dir_all(directory)
-            .with_context(|| format!("cannot create {}", directory.display()))?;
-        let password = password::kept_in(&directory.join("password"))?;
+        let directory = Directory::claim(directory).await?;
+        let password = password::kept_in(&directory.path().join("password"))?;
         Self::start_program(installed::nats_server()?, directory, Some(&password)).await
     }
 
     async fn start_program(
         program: PathBuf,
-        directory: &Path,
+        directory: Directory,
         password: Option<&str>,
     ) -> anyhow::Result<Self> {
-        let directory = Directory::claim(directory).await?;
         // In a file, because everybody can read a command line.
         let settings = password.map_or_else(String::new, |password| {
             format!("authorization {{ user: {USER}, password: \"{password}\" }}\n")

@@ -1,7 +1,6 @@
 //! A private PostgreSQL cluster, as a child process.
 
 use std::fs::File;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::Duration;
 
@@ -134,7 +133,6 @@ async fn prepare(directory: &Directory, durability: Durability) -> anyhow::Resul
         std::fs::remove_dir_all(&data)?;
     }
     let account = OsAccount::for_postgres(path)?;
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o700))?;
     let password = path.join("password");
     password::kept_in(&password)?;
     if let Some(account) = account {

@@ -98,15 +98,16 @@ async fn a_paused_server_answers_again_once_resumed() {
 async fn one_with_a_directory_is_closed_to_those_without_its_password() {
     use std::os::unix::fs::PermissionsExt;
     let files = tempfile::tempdir().unwrap();
-    let server = NatsServer::start_in(files.path()).await.unwrap();
+    let directory = files.path().join("nats");
+    let server = NatsServer::start_in(&directory).await.unwrap();
     let mut stream = TcpStream::connect(("127.0.0.1", server.port())).await.unwrap();
     stream.write_all(b"CONNECT {\"verbose\":false}\r\nPING\r\n").await.unwrap();
     let mut answer = String::new();
     let read = tokio::io::AsyncReadExt::read_to_string(&mut stream, &mut answer);
     tokio::time::timeout(Duration::from_secs(10), read).await.unwrap().unwrap();
     assert!(answer.contains("Authorization Violation"), "{answer}");
-    for secret in ["password", "nats-server.conf"] {
-        let mode = files.path().join(secret).metadata().unwrap().permissions().mode();
-        assert_eq!(mode & 0o777, 0o600, "{secret}");
+    for (secret, expected) in [("", 0o700), ("password", 0o600), ("nats-server.conf", 0o600)] {
+        let mode = directory.join(secret).metadata().unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, expected, "{secret}");
     }
 }
