@@ -62,16 +62,8 @@ impl Outbox {
     /// An outbox in memory only, with room for the newest [`DEFAULT_KEEP`] captures.
     #[must_use]
     pub fn in_memory() -> Arc<Self> {
-        let state = State {
-            captures: VecDeque::new(),
-            bytes: 0,
-            next_id: 1,
-            file: None,
-        };
-        Arc::new(Outbox {
-            keep: DEFAULT_KEEP,
-            state: Mutex::new(state),
-        })
+        let state = State { captures: VecDeque::new(), bytes: 0, next_id: 1, file: None };
+        Arc::new(Outbox { keep: DEFAULT_KEEP, state: Mutex::new(state) })
     }
 
     /// An outbox with the newest `keep` captures, which are also appended to a file in `directory`; what an earlier
@@ -89,10 +81,7 @@ impl Outbox {
             file: Some(file),
         };
         state.trim(keep);
-        Ok(Arc::new(Outbox {
-            keep,
-            state: Mutex::new(state),
-        }))
+        Ok(Arc::new(Outbox { keep, state: Mutex::new(state) }))
     }
 
     /// Reads what an outbox, perhaps of another process, has left in `directory`: oldest first.
@@ -177,10 +166,7 @@ fn path_in(directory: &Path) -> PathBuf {
     directory.join("outbox.jsonl")
 }
 
-#[allow(
-    clippy::disallowed_methods,
-    reason = "the edge that takes a message reads the clock"
-)]
+#[allow(clippy::disallowed_methods, reason = "the edge that takes a message reads the clock")]
 fn now() -> Timestamp {
     let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Timestamp::from_millis(i64::try_from(since_epoch.as_millis()).unwrap_or(i64::MAX))

@@ -89,12 +89,7 @@ impl SmtpStandIn {
         let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
         let accepting = accept(listener, server.clone(), stop.clone(), tasks.clone());
         tasks.spawn(stop.clone().run_until_cancelled_owned(accepting));
-        Ok(SmtpStandIn {
-            address,
-            server,
-            stop,
-            tasks,
-        })
+        Ok(SmtpStandIn { address, server, stop, tasks })
     }
 
     /// Where it listens.

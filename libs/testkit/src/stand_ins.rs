@@ -23,12 +23,7 @@ pub struct StandInSettings {
 impl StandInSettings {
     /// Free ports, and the usual number of captures.
     pub fn in_directory(directory: impl Into<PathBuf>) -> Self {
-        StandInSettings {
-            directory: directory.into(),
-            smtp_port: 0,
-            outbox_port: 0,
-            keep: DEFAULT_KEEP,
-        }
+        StandInSettings { directory: directory.into(), smtp_port: 0, outbox_port: 0, keep: DEFAULT_KEEP }
     }
 }
 
@@ -46,10 +41,7 @@ impl StandIns {
     /// When a port is taken, or the directory cannot be used.
     pub async fn start(settings: &StandInSettings) -> io::Result<Self> {
         let outbox = Outbox::in_directory(&settings.directory, settings.keep)?;
-        let smtp_settings = SmtpSettings {
-            port: settings.smtp_port,
-            ..SmtpSettings::default()
-        };
+        let smtp_settings = SmtpSettings { port: settings.smtp_port, ..SmtpSettings::default() };
         Ok(StandIns {
             smtp: SmtpStandIn::start(smtp_settings, outbox.clone()).await?,
             outbox: OutboxServer::start(settings.outbox_port, outbox).await?,

@@ -13,10 +13,6 @@ pub(crate) fn parse(text: &str) -> Option<Address> {
         return None;
     }
     let (local, domain) = text.rsplit_once('@')?;
-    let domain = if domain.is_ascii() {
-        domain.to_owned()
-    } else {
-        idna::domain_to_ascii(domain).ok()?
-    };
+    let domain = if domain.is_ascii() { domain.to_owned() } else { idna::domain_to_ascii(domain).ok()? };
     Address::new(local, domain).ok()
 }

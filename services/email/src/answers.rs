@@ -24,10 +24,7 @@ pub enum Verdict {
     PauseProvider,
 }
 
-const MAILBOX_FULL: RetryLimit = RetryLimit {
-    retries: 3,
-    over: Duration::from_secs(24 * 3600),
-};
+const MAILBOX_FULL: RetryLimit = RetryLimit { retries: 3, over: Duration::from_secs(24 * 3600) };
 const GREYLISTED: Duration = Duration::from_secs(5 * 60);
 
 /// Answers and their classes; the first row that fits counts. `x` stands for any number of an enhanced code
@@ -73,40 +70,26 @@ pub fn answer(result: &Result<Reply, Failure>, recipient: &str) -> Answer {
         message: presentable(message, recipient),
     };
     match result {
-        Ok(reply) => recorded(
-            Outcome::Sent {
-                provider_id: queue_id(&reply.text),
-            },
-            &reply.codes(),
-            &reply.text,
-        ),
+        Ok(reply) => {
+            recorded(Outcome::Sent { provider_id: queue_id(&reply.text) }, &reply.codes(), &reply.text)
+        }
         Err(Failure::Refused { stage, reply }) => {
             let verdict = row(reply).map_or(Verdict::Retry, |(_, verdict)| *verdict);
             recorded(outcome(at(*stage, verdict)), &reply.codes(), &reply.text)
         }
-        Err(Failure::Unsupported {
-            stage: Stage::Login,
-            what,
-        }) => recorded(
-            Outcome::PauseProvider,
-            "auth",
-            &format!("the server has no {what}"),
-        ),
-        Err(Failure::Unsupported { what, .. }) => recorded(
-            Outcome::Failed,
-            "unsupported",
-            &format!("the server has no {what}"),
-        ),
-        Err(Failure::Broken {
-            stage: Stage::Connect | Stage::Login,
-            cause,
-        }) => recorded(outcome(Verdict::Retry), "connect", cause),
+        Err(Failure::Unsupported { stage: Stage::Login, what }) => {
+            recorded(Outcome::PauseProvider, "auth", &format!("the server has no {what}"))
+        }
+        Err(Failure::Unsupported { what, .. }) => {
+            recorded(Outcome::Failed, "unsupported", &format!("the server has no {what}"))
+        }
+        Err(Failure::Broken { stage: Stage::Connect | Stage::Login, cause }) => {
+            recorded(outcome(Verdict::Retry), "connect", cause)
+        }
         Err(Failure::Broken { stage, cause }) => recorded(undecided(*stage), "connection_lost", cause),
-        Err(Failure::TimedOut { stage }) => recorded(
-            undecided(*stage),
-            "timeout",
-            &format!("no answer in time ({stage:?})"),
-        ),
+        Err(Failure::TimedOut { stage }) => {
+            recorded(undecided(*stage), "timeout", &format!("no answer in time ({stage:?})"))
+        }
     }
 }
 
@@ -172,18 +155,9 @@ fn at(stage: Stage, verdict: Verdict) -> Verdict {
 
 fn outcome(verdict: Verdict) -> Outcome {
     match verdict {
-        Verdict::Retry => Outcome::Retry {
-            after: None,
-            limit: None,
-        },
-        Verdict::RetryAfter(after) => Outcome::Retry {
-            after: Some(after),
-            limit: None,
-        },
-        Verdict::RetryWithin(limit) => Outcome::Retry {
-            after: None,
-            limit: Some(limit),
-        },
+        Verdict::Retry => Outcome::Retry { after: None, limit: None },
+        Verdict::RetryAfter(after) => Outcome::Retry { after: Some(after), limit: None },
+        Verdict::RetryWithin(limit) => Outcome::Retry { after: None, limit: Some(limit) },
         Verdict::Failed => Outcome::Failed,
         Verdict::TargetGone => Outcome::TargetGone,
         Verdict::PauseProvider => Outcome::PauseProvider,
@@ -192,11 +166,7 @@ fn outcome(verdict: Verdict) -> Outcome {
 
 /// Once content is on its way, silence says nothing: the server may have it.
 fn undecided(stage: Stage) -> Outcome {
-    if stage == Stage::Content {
-        Outcome::Unknown
-    } else {
-        outcome(Verdict::Retry)
-    }
+    if stage == Stage::Content { Outcome::Unknown } else { outcome(Verdict::Retry) }
 }
 
 /// The name that the server gave the message, as the usual servers write it: `queued as X`, `id=X`.
@@ -211,17 +181,11 @@ fn presentable(text: &str, recipient: &str) -> String {
     let (lower, recipient) = (text.to_ascii_lowercase(), recipient.to_ascii_lowercase());
     let mut out = String::new();
     let mut end = 0;
-    for (start, found) in lower
-        .match_indices(&recipient)
-        .filter(|(_, found)| !found.is_empty())
-    {
+    for (start, found) in lower.match_indices(&recipient).filter(|(_, found)| !found.is_empty()) {
         out.push_str(text.get(end..start).unwrap_or_default());
         out.push_str("[recipient]");
         end = start + found.len();
     }
     out.push_str(text.get(end..).unwrap_or_default());
-    out.chars()
-        .filter(|character| !character.is_control())
-        .take(MESSAGE_LENGTH)
-        .collect()
+    out.chars().filter(|character| !character.is_control()).take(MESSAGE_LENGTH).collect()
 }

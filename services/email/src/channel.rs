@@ -5,14 +5,15 @@ use std::sync::Arc;
 
 use domain::content::Content;
 use domain::event::DeliveryJob;
-use domain::{Answer, Outcome, Timestamp};
-use serde_json::Value;
+use domain::{Answer, Channel, Outcome, Timestamp};
+use service_kit::clock;
+use worker::{Provider, Sender};
 
 use crate::answers;
 use crate::message::OutgoingMail;
 use crate::pool::{Pool, PoolLimits};
 use crate::pools::{Pools, ProviderVersion};
-use crate::settings::SmtpSettings;
+use crate::settings::{self, SmtpSettings};
 
 /// Sends emails over SMTP. Clones share their connections.
 #[derive(Clone)]
@@ -24,29 +25,26 @@ impl SmtpSender {
     /// A sender with these bounds for each provider.
     #[must_use]
     pub fn new(limits: PoolLimits) -> Self {
-        SmtpSender {
-            pools: Arc::new(Pools::new(limits)),
-        }
+        SmtpSender { pools: Arc::new(Pools::new(limits)) }
     }
 
-    /// Makes one attempt at `now`, with the provider's settings, secrets filled in.
-    pub async fn attempt(
-        &self,
-        provider: &ProviderVersion,
-        settings: &Value,
-        job: &DeliveryJob,
-        now: Timestamp,
-    ) -> Answer {
+    /// Makes one attempt at `now`.
+    pub async fn attempt(&self, provider: &Provider, job: &DeliveryJob, now: Timestamp) -> Answer {
         let Content::Email(content) = &job.content else {
             return ours(Outcome::Failed, "content", "the job carries no email");
         };
-        let pool = match self.pools.get(provider, |limits| pool(settings, limits)) {
+        let version = ProviderVersion {
+            app: provider.app,
+            identifier: provider.identifier.clone(),
+            version: provider.version,
+        };
+        let pool = match self.pools.get(version, |limits| pool(provider, limits)) {
             Ok(pool) => pool,
             Err(problem) => return ours(Outcome::PauseProvider, "settings", &problem),
         };
         match OutgoingMail::build(pool.settings(), &job.target, job.delivery_id, content, now) {
             Ok(mail) => answers::answer(&pool.send(&mail).await, &job.target),
-            Err(unsendable) => ours(Outcome::Failed, "content", &unsendable.to_string()),
+            Err(unsendable) => ours(Outcome::Failed, unsendable.code(), &unsendable.to_string()),
         }
     }
 
@@ -56,22 +54,29 @@ impl SmtpSender {
     }
 }
 
-fn pool(settings: &Value, limits: PoolLimits) -> Result<Pool, String> {
-    let settings = SmtpSettings::parse(settings).map_err(|problems| {
-        problems
-            .into_iter()
-            .map(|problem| problem.message)
-            .collect::<Vec<_>>()
-            .join("; ")
+impl Sender for SmtpSender {
+    const CHANNEL: Channel = Channel::Email;
+
+    async fn send(&self, provider: &Provider, job: &DeliveryJob) -> Answer {
+        self.attempt(provider, job, clock::now()).await
+    }
+}
+
+fn pool(provider: &Provider, limits: PoolLimits) -> Result<Pool, String> {
+    if provider.kind != settings::KIND {
+        return Err(format!(
+            "no email provider can be of kind {:?}, only {:?}",
+            provider.kind,
+            settings::KIND
+        ));
+    }
+    let settings = SmtpSettings::parse(&provider.settings).map_err(|problems| {
+        problems.into_iter().map(|problem| problem.message).collect::<Vec<_>>().join("; ")
     })?;
     Pool::new(settings, limits).map_err(|error| error.to_string())
 }
 
 /// An answer for which no server was asked.
 fn ours(outcome: Outcome, code: &str, message: &str) -> Answer {
-    Answer {
-        outcome,
-        code: code.to_owned(),
-        message: message.to_owned(),
-    }
+    Answer { outcome, code: code.to_owned(), message: message.to_owned() }
 }

@@ -104,19 +104,11 @@ impl Connection {
             *stage = Stage::Login;
             log_in(&mut smtp, login).await?;
         }
-        let features = smtp
-            .command(Ehlo::new(client))
-            .await
-            .map_err(|error| failure(*stage, &error))?;
-        let pipelining = features
-            .message()
-            .any(|line| line.eq_ignore_ascii_case("PIPELINING"));
-        Ok(Connection {
-            smtp,
-            pipelining,
-            state: State::Ready,
-            messages: 0,
-        })
+        *stage = Stage::Connect;
+        // Once more, for the library keeps only some of what the server offers.
+        let features = smtp.command(Ehlo::new(client)).await.map_err(|error| failure(*stage, &error))?;
+        let pipelining = features.message().any(|line| line.eq_ignore_ascii_case("PIPELINING"));
+        Ok(Connection { smtp, pipelining, state: State::Ready, messages: 0 })
     }
 
     /// How many messages were tried on it.
@@ -134,13 +126,9 @@ impl Connection {
         *stage = Stage::Mail;
         self.messages += 1;
         if mail.needs_utf8() && !self.smtp.server_info().supports_feature(Extension::SmtpUtfEight) {
-            return Err(Failure::Unsupported {
-                stage: *stage,
-                what: "SMTPUTF8",
-            });
+            return Err(Failure::Unsupported { stage: *stage, what: "SMTPUTF8" });
         }
-        let before = std::mem::replace(&mut self.state, State::Spent);
-        let result = self.transaction(before, mail, stage).await;
+        let result = self.transaction(mail, stage).await;
         self.state = match &result {
             Ok(_) => State::Ready,
             Err(Failure::Refused { reply, .. }) if reply.code != 421 => State::Unfinished,
@@ -149,23 +137,13 @@ impl Connection {
         result
     }
 
-    async fn transaction(
-        &mut self,
-        before: State,
-        mail: &OutgoingMail,
-        stage: &mut Stage,
-    ) -> Result<Reply, Failure> {
-        if before == State::Unfinished {
-            self.smtp
-                .command(Rset)
-                .await
-                .map_err(|error| failure(*stage, &error))?;
+    async fn transaction(&mut self, mail: &OutgoingMail, stage: &mut Stage) -> Result<Reply, Failure> {
+        if self.state == State::Unfinished {
+            let reset = self.smtp.command(Rset).await;
+            // A refusal speaks of the connection here, not of this message.
+            reset.map_err(|error| Failure::Broken { stage: *stage, cause: error.to_string() })?;
         }
-        let parameters = if mail.needs_utf8() {
-            " BODY=8BITMIME SMTPUTF8"
-        } else {
-            ""
-        };
+        let parameters = if mail.needs_utf8() { " BODY=8BITMIME SMTPUTF8" } else { "" };
         let commands = [
             (Stage::Mail, format!("MAIL FROM:<{}>{parameters}\r\n", mail.from)),
             (Stage::Rcpt, format!("RCPT TO:<{}>\r\n", mail.to)),
@@ -190,10 +168,7 @@ impl Connection {
 
     /// Says all commands, then hears each answer: the first refusal counts, but the rest is to be heard too.
     async fn at_once(&mut self, commands: &[(Stage, String)], stage: &mut Stage) -> Result<(), Failure> {
-        let together = commands
-            .iter()
-            .map(|(_, command)| command.as_str())
-            .collect::<String>();
+        let together = commands.iter().map(|(_, command)| command.as_str()).collect::<String>();
         let mut refusal = None;
         for (at, _) in commands {
             let answer = match *at {
@@ -225,10 +200,7 @@ impl Connection {
 async fn log_in(smtp: &mut AsyncSmtpConnection, login: &Login) -> Result<(), Failure> {
     const MECHANISMS: &[Mechanism] = &[Mechanism::Plain, Mechanism::Login];
     if smtp.server_info().get_auth_mechanism(MECHANISMS).is_none() {
-        return Err(Failure::Unsupported {
-            stage: Stage::Login,
-            what: "AUTH PLAIN or LOGIN",
-        });
+        return Err(Failure::Unsupported { stage: Stage::Login, what: "AUTH PLAIN or LOGIN" });
     }
     let credentials = Credentials::new(login.username.clone(), login.password.expose_secret().to_owned());
     match smtp.auth(MECHANISMS, &credentials).await {
@@ -243,15 +215,9 @@ fn understood(stage: Stage, answer: Result<Response, Error>) -> Result<Reply, Fa
     let code = u16::from(response.code());
     let expected = if stage == Stage::Data { 300..400 } else { 200..300 };
     if !expected.contains(&code) {
-        return Err(Failure::Broken {
-            stage,
-            cause: format!("unexpected answer {code}"),
-        });
+        return Err(Failure::Broken { stage, cause: format!("unexpected answer {code}") });
     }
-    Ok(Reply {
-        code,
-        text: response.message().collect::<Vec<_>>().join(" "),
-    })
+    Ok(Reply { code, text: response.message().collect::<Vec<_>>().join(" ") })
 }
 
 /// What an error of the library means.
@@ -259,17 +225,8 @@ pub(crate) fn failure(stage: Stage, error: &Error) -> Failure {
     match error.status() {
         Some(code) => {
             let text = error.source().map(ToString::to_string).unwrap_or_default();
-            Failure::Refused {
-                stage,
-                reply: Reply {
-                    code: code.into(),
-                    text,
-                },
-            }
+            Failure::Refused { stage, reply: Reply { code: code.into(), text } }
         }
-        None => Failure::Broken {
-            stage,
-            cause: error.to_string(),
-        },
+        None => Failure::Broken { stage, cause: error.to_string() },
     }
 }

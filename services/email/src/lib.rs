@@ -14,4 +14,19 @@ pub use channel::SmtpSender;
 pub use connection::{Failure, Reply, Stage};
 pub use message::{OutgoingMail, Unsendable};
 pub use pool::PoolLimits;
-pub use pools::ProviderVersion;
+
+use service_kit::Context;
+
+/// Runs the email worker until the process stops.
+///
+/// # Errors
+/// See [`worker::run`].
+pub async fn run(context: Context) -> anyhow::Result<()> {
+    // Below the time that the worker gives a call: the pool knows how far an exchange came, the worker does not.
+    let exchange = PoolLimits::default().exchange.min(context.config.delivery.lease * 2 / 5);
+    let sender = SmtpSender::new(PoolLimits { exchange, ..PoolLimits::default() });
+    tokio::select! {
+        result = worker::run(context, sender.clone()) => result,
+        never = sender.reap() => match never {},
+    }
+}

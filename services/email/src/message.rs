@@ -41,6 +41,17 @@ pub enum Unsendable {
     Build,
 }
 
+impl Unsendable {
+    /// What is recorded as the attempt's code.
+    #[must_use]
+    pub fn code(self) -> &'static str {
+        match self {
+            Unsendable::Address => "address",
+            Unsendable::Subject | Unsendable::Empty | Unsendable::Build => "content",
+        }
+    }
+}
+
 impl OutgoingMail {
     /// Puts an email together. Its `Message-ID` is `<{delivery}@{domain of From}>` at every attempt.
     ///
@@ -69,11 +80,7 @@ impl OutgoingMail {
         }
         let message = with_body(headers, content)?;
         let message = String::from_utf8(message.formatted()).map_err(|_| Unsendable::Build)?;
-        Ok(OutgoingMail {
-            from: from.email.clone(),
-            to,
-            data: on_the_wire(&message)?,
-        })
+        Ok(OutgoingMail { from: from.email.clone(), to, data: on_the_wire(&message)? })
     }
 
     /// Whether the server must know SMTPUTF8 (RFC 6531).
@@ -83,16 +90,8 @@ impl OutgoingMail {
 }
 
 fn with_body(headers: MessageBuilder, content: &EmailContent) -> Result<Message, Unsendable> {
-    let text = content
-        .text
-        .as_deref()
-        .map(|text| part(ContentType::TEXT_PLAIN, text))
-        .transpose()?;
-    let html = content
-        .html
-        .as_deref()
-        .map(|html| part(ContentType::TEXT_HTML, html))
-        .transpose()?;
+    let text = content.text.as_deref().map(|text| part(ContentType::TEXT_PLAIN, text)).transpose()?;
+    let html = content.html.as_deref().map(|html| part(ContentType::TEXT_HTML, html)).transpose()?;
     match (text, html) {
         (Some(text), Some(html)) => {
             headers.multipart(MultiPart::alternative().singlepart(text).singlepart(html))
@@ -123,11 +122,7 @@ fn with_crlf(content: &str) -> String {
     let mut rest = content;
     while let Some((line, after)) = rest.split_once(['\r', '\n']) {
         let ended_by_cr = rest.as_bytes().get(line.len()) == Some(&b'\r');
-        rest = if ended_by_cr {
-            after.strip_prefix('\n').unwrap_or(after)
-        } else {
-            after
-        };
+        rest = if ended_by_cr { after.strip_prefix('\n').unwrap_or(after) } else { after };
         out.push_str(line);
         out.push_str("\r\n");
     }

@@ -58,13 +58,7 @@ impl Pool {
     pub(crate) fn new(settings: SmtpSettings, limits: PoolLimits) -> Result<Self, TlsError> {
         let route = Route::new(&settings)?;
         let room = Semaphore::new(limits.connections);
-        Ok(Pool {
-            settings,
-            route,
-            limits,
-            room,
-            idle: Mutex::new(Vec::new()),
-        })
+        Ok(Pool { settings, route, limits, room, idle: Mutex::new(Vec::new()) })
     }
 
     /// The settings that its connections were made with.
@@ -107,20 +101,14 @@ impl Pool {
 
     fn put_back(&self, connection: Connection) {
         if connection.is_usable() && connection.messages() < self.limits.messages_per_connection {
-            self.lock().push(IdleConnection {
-                connection,
-                since: Instant::now(),
-            });
+            self.lock().push(IdleConnection { connection, since: Instant::now() });
         }
     }
 
     /// Removes the connections that have been idle too long.
     pub(crate) fn take_expired(&self) -> Vec<Connection> {
         let expired = |idle: &mut IdleConnection| idle.since.elapsed() >= self.limits.idle;
-        self.lock()
-            .extract_if(.., expired)
-            .map(|idle| idle.connection)
-            .collect()
+        self.lock().extract_if(.., expired).map(|idle| idle.connection).collect()
     }
 
     /// Whether no idle connection is left.

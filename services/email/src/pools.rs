@@ -8,6 +8,7 @@ use std::time::Duration;
 use domain::AppId;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
+use crate::connection::Connection;
 use crate::pool::{Pool, PoolLimits};
 
 /// How long closing idle connections in order may take; then they are closed without a word.
@@ -15,13 +16,13 @@ const QUIT_LIMIT: Duration = Duration::from_secs(2);
 
 /// A version of a provider: changed settings are another one, and get connections of their own.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct ProviderVersion {
+pub(crate) struct ProviderVersion {
     /// The app that it belongs to.
-    pub app: AppId,
+    pub(crate) app: AppId,
     /// Its identifier, unique in the app.
-    pub identifier: String,
+    pub(crate) identifier: String,
     /// Grows with every change.
-    pub version: i64,
+    pub(crate) version: i64,
 }
 
 /// One pool for each provider version in use.
@@ -32,24 +33,21 @@ pub(crate) struct Pools {
 
 impl Pools {
     pub(crate) fn new(limits: PoolLimits) -> Self {
-        Pools {
-            limits,
-            pools: Mutex::default(),
-        }
+        Pools { limits, pools: Mutex::default() }
     }
 
     /// The pool of a provider version, made by `create` where there is none.
     pub(crate) fn get<E>(
         &self,
-        provider: &ProviderVersion,
+        provider: ProviderVersion,
         create: impl FnOnce(PoolLimits) -> Result<Pool, E>,
     ) -> Result<Arc<Pool>, E> {
         let mut pools = self.lock();
-        if let Some(pool) = pools.get(provider) {
+        if let Some(pool) = pools.get(&provider) {
             return Ok(pool.clone());
         }
         let pool = Arc::new(create(self.limits.clone())?);
-        pools.insert(provider.clone(), pool.clone());
+        pools.insert(provider, pool.clone());
         Ok(pool)
     }
 
@@ -70,7 +68,7 @@ impl Pools {
         }
     }
 
-    fn take_expired(&self) -> Vec<crate::connection::Connection> {
+    fn take_expired(&self) -> Vec<Connection> {
         let mut pools = self.lock();
         let expired = pools.values().flat_map(|pool| pool.take_expired()).collect();
         // Under the lock, a count of one says that no exchange has it.

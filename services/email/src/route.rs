@@ -55,43 +55,27 @@ impl Route {
                 ServerName::try_from(host.clone()).map_err(|error| tls_error(&error))?,
             ),
         };
-        Ok(Route {
-            host,
-            port: settings.port,
-            protection,
-        })
+        Ok(Route { host, port: settings.port, protection })
     }
 
     /// Connects up to and including EHLO, over TLS where asked for. Also returns the name given in EHLO: the address
     /// of this end, since a host name that others can resolve is not to be had everywhere (RFC 5321 section 4.1.4).
     pub(crate) async fn open(&self) -> Result<(AsyncSmtpConnection, ClientId), Failure> {
         let stream = self.dial().await.map_err(|error| broken(&error))?;
-        let client = match stream
-            .local_addr()
-            .map_err(|error| broken(&error))?
-            .ip()
-            .to_canonical()
-        {
+        let client = match stream.local_addr().map_err(|error| broken(&error))?.ip().to_canonical() {
             IpAddr::V4(address) => ClientId::Ipv4(address),
             IpAddr::V6(address) => ClientId::Ipv6(address),
         };
         let stream: Box<dyn AsyncTokioStream> = match &self.protection {
             Protection::Tls(connector, name) => Box::new(Encrypted(
-                connector
-                    .connect(name.clone(), stream)
-                    .await
-                    .map_err(|error| broken(&error))?,
+                connector.connect(name.clone(), stream).await.map_err(|error| broken(&error))?,
             )),
             Protection::None | Protection::StartTls(_) => Box::new(stream),
         };
         let refused = |error| failure(Stage::Connect, &error);
-        let mut smtp = AsyncSmtpConnection::connect_with_transport(stream, &client)
-            .await
-            .map_err(refused)?;
+        let mut smtp = AsyncSmtpConnection::connect_with_transport(stream, &client).await.map_err(refused)?;
         if let Protection::StartTls(parameters) = &self.protection {
-            smtp.starttls(parameters.clone(), &client)
-                .await
-                .map_err(refused)?;
+            smtp.starttls(parameters.clone(), &client).await.map_err(refused)?;
         }
         Ok((smtp, client))
     }
@@ -128,10 +112,7 @@ fn tls_error(error: &impl ToString) -> TlsError {
 }
 
 fn broken(error: &io::Error) -> Failure {
-    Failure::Broken {
-        stage: Stage::Connect,
-        cause: error.to_string(),
-    }
+    Failure::Broken { stage: Stage::Connect, cause: error.to_string() }
 }
 
 /// A TLS connection as the library wants its streams.

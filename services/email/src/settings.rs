@@ -15,9 +15,8 @@ pub const KIND: &str = "smtp";
 /// The members that are kept encrypted and never shown.
 pub const SECRETS: &[&str] = &["password"];
 
-const MEMBERS: [&str; 8] = [
-    "host", "port", "security", "username", "password", "from", "fromName", "replyTo",
-];
+const MEMBERS: [&str; 8] =
+    ["host", "port", "security", "username", "password", "from", "fromName", "replyTo"];
 
 /// How to reach a server, and in whose name.
 #[derive(Clone, Debug)]
@@ -63,16 +62,9 @@ impl SmtpSettings {
     /// Every problem found, none of which repeats a secret.
     pub fn parse(settings: &Value) -> Result<Self, Vec<Problem>> {
         let Some(members) = settings.as_object() else {
-            return Err(vec![Problem::new(
-                "settings",
-                "wrong_type",
-                "settings must be an object",
-            )]);
+            return Err(vec![Problem::new("settings", "wrong_type", "settings must be an object")]);
         };
-        let mut reader = Reader {
-            members,
-            problems: Vec::new(),
-        };
+        let mut reader = Reader { members, problems: Vec::new() };
         reader.refuse_unknown();
         let host = reader.host();
         let port = reader.port();
@@ -114,11 +106,7 @@ impl Reader<'_> {
     fn refuse_unknown(&mut self) {
         for member in self.members.keys() {
             if !MEMBERS.contains(&member.as_str()) {
-                self.problem(
-                    member,
-                    "unknown",
-                    &format!("is not known; there are {}", MEMBERS.join(", ")),
-                );
+                self.problem(member, "unknown", &format!("is not known; there are {}", MEMBERS.join(", ")));
             }
         }
     }
@@ -148,11 +136,7 @@ impl Reader<'_> {
         let host = self.text("host", true)?;
         let name = rustls::pki_types::ServerName::try_from(host.as_str());
         if host.parse::<IpAddr>().is_err() && name.is_err() {
-            self.problem(
-                "host",
-                "invalid",
-                "must be a DNS name or an IP address, without a port",
-            );
+            self.problem("host", "invalid", "must be a DNS name or an IP address, without a port");
             return None;
         }
         Some(host)
@@ -160,10 +144,8 @@ impl Reader<'_> {
 
     fn port(&mut self) -> Option<u16> {
         let given = self.members.get("port").filter(|port| !port.is_null());
-        let port = given
-            .and_then(Value::as_u64)
-            .and_then(|port| u16::try_from(port).ok())
-            .filter(|port| *port > 0);
+        let port =
+            given.and_then(Value::as_u64).and_then(|port| u16::try_from(port).ok()).filter(|port| *port > 0);
         match (given, port) {
             (None, _) => self.problem("port", "required", "is required"),
             (Some(_), None) => self.problem("port", "invalid", "must be a number from 1 to 65535"),
@@ -186,10 +168,7 @@ impl Reader<'_> {
 
     fn login(&mut self) -> Option<Login> {
         match (self.text("username", false), self.text("password", false)) {
-            (Some(username), Some(password)) => Some(Login {
-                username,
-                password: password.into(),
-            }),
+            (Some(username), Some(password)) => Some(Login { username, password: password.into() }),
             (Some(_), None) => {
                 self.problem("password", "required", "is required beside username");
                 None

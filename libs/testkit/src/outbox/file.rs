@@ -27,23 +27,11 @@ pub(super) struct Contents {
 impl CaptureFile {
     /// Opens or creates the file at `path`, with the newest `keep` captures that it holds.
     pub(super) fn open(path: &Path, keep: usize) -> io::Result<(Self, VecDeque<Capture>)> {
-        let mut file = OpenOptions::new()
-            .create(true)
-            .truncate(false)
-            .read(true)
-            .write(true)
-            .open(path)?;
+        let mut file = OpenOptions::new().create(true).truncate(false).read(true).write(true).open(path)?;
         let contents = read(path, keep)?;
         file.set_len(contents.sound_length)?;
         file.seek(SeekFrom::End(0))?;
-        Ok((
-            CaptureFile {
-                path: path.to_owned(),
-                file,
-                lines: contents.lines,
-            },
-            contents.captures,
-        ))
+        Ok((CaptureFile { path: path.to_owned(), file, lines: contents.lines }, contents.captures))
     }
 
     pub(super) fn lines(&self) -> usize {
@@ -78,11 +66,7 @@ impl CaptureFile {
 /// Reads the newest `keep` captures of the file at `path`.
 pub(super) fn read(path: &Path, keep: usize) -> io::Result<Contents> {
     let mut reader = BufReader::new(File::open(path)?);
-    let mut contents = Contents {
-        captures: VecDeque::new(),
-        lines: 0,
-        sound_length: 0,
-    };
+    let mut contents = Contents { captures: VecDeque::new(), lines: 0, sound_length: 0 };
     let mut line = Vec::new();
     while reader.read_until(b'\n', &mut line)? > 0 && line.ends_with(b"\n") {
         contents.captures.push_back(serde_json::from_slice(&line)?);

@@ -108,9 +108,7 @@ fn answer(request: &Request<Incoming>, outbox: &Outbox) -> Response<Full<Bytes>>
         },
         _ => {
             let mut refused = status(StatusCode::METHOD_NOT_ALLOWED);
-            refused
-                .headers_mut()
-                .insert(ALLOW, HeaderValue::from_static("GET, DELETE"));
+            refused.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, DELETE"));
             refused
         }
     }
@@ -128,9 +126,7 @@ fn list(query: &str, outbox: &Outbox) -> Response<Full<Bytes>> {
     match serde_json::to_vec(&serde_json::json!({ "data": shown })) {
         Ok(body) => {
             let mut response = Response::new(Full::new(Bytes::from(body)));
-            response
-                .headers_mut()
-                .insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+            response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
             response
         }
         Err(_) => status(StatusCode::INTERNAL_SERVER_ERROR),
@@ -144,9 +140,7 @@ fn parameter(query: &str, name: &str) -> Option<String> {
         .filter_map(|pair| pair.split_once('='))
         .find_map(|(key, value)| (key == name).then_some(value))?;
     let spaced = raw.replace('+', " ");
-    let value = percent_encoding::percent_decode_str(&spaced)
-        .decode_utf8_lossy()
-        .into_owned();
+    let value = percent_encoding::percent_decode_str(&spaced).decode_utf8_lossy().into_owned();
     (!value.is_empty()).then_some(value)
 }
 

@@ -84,9 +84,5 @@ fn attachment(part: &MessagePart<'_>) -> AttachmentView {
         Some(subtype) => format!("{}/{subtype}", kind.ctype()),
         None => kind.ctype().to_owned(),
     });
-    AttachmentView {
-        name: part.attachment_name().map(str::to_owned),
-        content_type,
-        size: part.len(),
-    }
+    AttachmentView { name: part.attachment_name().map(str::to_owned), content_type, size: part.len() }
 }

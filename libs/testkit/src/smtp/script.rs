@@ -46,34 +46,19 @@ pub struct Rule {
 impl Rule {
     /// Answers `stage` with `text` once.
     pub fn answer(stage: Stage, text: impl Into<String>) -> Self {
-        Rule {
-            stage,
-            to: None,
-            reaction: Reaction::Answer(text.into()),
-            times: 1,
-        }
+        Rule { stage, to: None, reaction: Reaction::Answer(text.into()), times: 1 }
     }
 
     /// Closes the connection at `stage` once.
     #[must_use]
     pub fn cut(stage: Stage) -> Self {
-        Rule {
-            stage,
-            to: None,
-            reaction: Reaction::Cut,
-            times: 1,
-        }
+        Rule { stage, to: None, reaction: Reaction::Cut, times: 1 }
     }
 
     /// Falls silent at `stage` once.
     #[must_use]
     pub fn stall(stage: Stage) -> Self {
-        Rule {
-            stage,
-            to: None,
-            reaction: Reaction::Stall,
-            times: 1,
-        }
+        Rule { stage, to: None, reaction: Reaction::Stall, times: 1 }
     }
 
     /// Only for messages to this recipient: an address, or `*@example.com` for a whole domain. From [`Stage::Rcpt`] on.
@@ -92,10 +77,7 @@ impl Rule {
 
     fn fits(&self, stage: Stage, recipients: &[String]) -> bool {
         self.stage == stage
-            && self
-                .to
-                .as_deref()
-                .is_none_or(|pattern| recipients.iter().any(|to| matches(pattern, to)))
+            && self.to.as_deref().is_none_or(|pattern| recipients.iter().any(|to| matches(pattern, to)))
     }
 }
 
@@ -136,10 +118,7 @@ impl Script {
 /// The reply that a recipient such as `5.1.1@example.com` asks for by its name: enhanced codes of RFC 3463.
 pub(super) fn reply_by_name(recipient: &str) -> Option<String> {
     let (code, _) = recipient.split_once('@')?;
-    let numbers = code
-        .split('.')
-        .map(|part| part.parse::<u16>().ok())
-        .collect::<Option<Vec<_>>>()?;
+    let numbers = code.split('.').map(|part| part.parse::<u16>().ok()).collect::<Option<Vec<_>>>()?;
     let basic = match numbers[..] {
         [4, _, _] => "450",
         [5, 2, 2] => "552",

@@ -87,11 +87,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
         match reaction {
             Reaction::Answer(text) => {
                 self.wire.reply(&text);
-                if text.starts_with("421") {
-                    Next::Close
-                } else {
-                    Next::Command
-                }
+                if text.starts_with("421") { Next::Close } else { Next::Command }
             }
             Reaction::Cut => Next::Cut,
             Reaction::Stall => Next::Stall,
@@ -148,8 +144,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
             return self.say("250 stand-in.invalid");
         }
         self.wire.reply("250-stand-in.invalid");
-        self.wire
-            .reply(&format!("250-SIZE {}", self.server.settings.max_size));
+        self.wire.reply(&format!("250-SIZE {}", self.server.settings.max_size));
         if self.server.settings.login.is_some() {
             self.wire.reply("250-AUTH PLAIN LOGIN");
         }
@@ -177,18 +172,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
                 let mut parts = answer.split('\0').skip(1).map(str::to_owned);
                 (parts.next().unwrap_or_default(), parts.next().unwrap_or_default())
             }
-            "LOGIN" => (
-                self.challenge(initial, "Username:").await?,
-                self.challenge("", "Password:").await?,
-            ),
+            "LOGIN" => (self.challenge(initial, "Username:").await?, self.challenge("", "Password:").await?),
             _ => return Ok(self.say("504 5.5.4 unknown mechanism")),
         };
         self.logged_in = given.0 == *user && given.1 == *password;
-        let verdict = if self.logged_in {
-            "235 2.7.0 welcome"
-        } else {
-            "535 5.7.8 wrong user or password"
-        };
+        let verdict = if self.logged_in { "235 2.7.0 welcome" } else { "535 5.7.8 wrong user or password" };
         Ok(self.say(verdict))
     }
 
@@ -237,9 +225,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
         }
         let named = reply_by_name(&to);
         self.to.push(to);
-        let next = self
-            .react(Stage::Rcpt)
-            .or_else(|| named.map(|reply| self.say(&reply)));
+        let next = self.react(Stage::Rcpt).or_else(|| named.map(|reply| self.say(&reply)));
         match next {
             Some(next) => {
                 self.to.pop();
@@ -287,12 +273,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
             return self.say(&refusal);
         }
         let from = self.from.as_deref().unwrap_or_default();
-        if self
-            .server
-            .outbox
-            .capture("email", from, &self.to, content.lines)
-            .is_err()
-        {
+        if self.server.outbox.capture("email", from, &self.to, content.lines).is_err() {
             return self.say("451 4.3.0 cannot be kept");
         }
         match reaction {
@@ -306,9 +287,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
 fn path<'a>(text: &'a str, keyword: &str) -> Option<(&'a str, &'a str)> {
     let (head, tail) = text.split_at_checked(keyword.len())?;
     let inside = tail.trim_start().strip_prefix('<')?;
-    head.eq_ignore_ascii_case(keyword)
-        .then(|| inside.split_once('>'))
-        .flatten()
+    head.eq_ignore_ascii_case(keyword).then(|| inside.split_once('>')).flatten()
 }
 
 /// Content as it comes in, line by line.
@@ -342,16 +321,10 @@ impl Content {
         if read.is_ok() && starts_line && line == b"." {
             return true;
         }
-        let line = if line.first() == Some(&b'.') {
-            line.get(1..).unwrap_or_default()
-        } else {
-            line
-        };
+        let line = if line.first() == Some(&b'.') { line.get(1..).unwrap_or_default() } else { line };
         self.in_headers &= !line.is_empty();
-        self.message_id |= self.in_headers
-            && line
-                .get(..11)
-                .is_some_and(|name| name.eq_ignore_ascii_case(b"message-id:"));
+        self.message_id |=
+            self.in_headers && line.get(..11).is_some_and(|name| name.eq_ignore_ascii_case(b"message-id:"));
         self.too_big |= self.lines.len() + line.len() + 2 > self.max_size;
         if !self.too_big {
             self.lines.extend_from_slice(line);

@@ -37,12 +37,7 @@ pub(super) struct Wire<S> {
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
     pub(super) fn new(stream: S, idle: Duration) -> Self {
-        Wire {
-            stream: BufReader::new(stream),
-            replies: Vec::new(),
-            idle,
-            line: Vec::new(),
-        }
+        Wire { stream: BufReader::new(stream), replies: Vec::new(), idle, line: Vec::new() }
     }
 
     /// The line read last, without its end.
@@ -66,8 +61,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
             let end = available.iter().position(|byte| *byte == b'\n').map(|at| at + 1);
             let taken = end.unwrap_or(available.len());
             let room = max.saturating_sub(self.line.len()).min(taken);
-            self.line
-                .extend_from_slice(available.get(..room).unwrap_or_default());
+            self.line.extend_from_slice(available.get(..room).unwrap_or_default());
             self.stream.consume(taken);
             length += taken;
             if end.is_some() {

@@ -19,45 +19,25 @@ async fn talk(server: std::net::SocketAddr, say: &str) -> String {
     stream.write_all(say.as_bytes()).await.unwrap();
     let mut heard = Vec::new();
     // A connection cut with unread input is reset: what came before counts.
-    drop(
-        timeout(LIMIT, stream.read_to_end(&mut heard))
-            .await
-            .expect("the server ends the conversation"),
-    );
+    drop(timeout(LIMIT, stream.read_to_end(&mut heard)).await.expect("the server ends the conversation"));
     String::from_utf8(heard).unwrap()
 }
 
 async fn smtp() -> SmtpStandIn {
-    SmtpStandIn::start(SmtpSettings::default(), Outbox::in_memory())
-        .await
-        .unwrap()
+    SmtpStandIn::start(SmtpSettings::default(), Outbox::in_memory()).await.unwrap()
 }
 
 fn codes(heard: &str) -> Vec<&str> {
-    heard
-        .lines()
-        .filter(|line| line.as_bytes().get(3) == Some(&b' '))
-        .map(|line| &line[..3])
-        .collect()
+    heard.lines().filter(|line| line.as_bytes().get(3) == Some(&b' ')).map(|line| &line[..3]).collect()
 }
 
 #[tokio::test]
 async fn pipelined_message_is_captured_without_its_stuffing() {
     let server = smtp().await;
-    let heard = talk(
-        server.address(),
-        &format!("EHLO c\r\n{MAIL}DATA\r\n{MESSAGE}.\r\nQUIT\r\n"),
-    )
-    .await;
-    assert_eq!(
-        codes(&heard),
-        ["220", "250", "250", "250", "354", "250", "221"],
-        "{heard}"
-    );
+    let heard = talk(server.address(), &format!("EHLO c\r\n{MAIL}DATA\r\n{MESSAGE}.\r\nQUIT\r\n")).await;
+    assert_eq!(codes(&heard), ["220", "250", "250", "250", "354", "250", "221"], "{heard}");
     let captures = server.outbox().captures();
-    let [only] = &captures[..] else {
-        panic!("one capture expected: {captures:?}")
-    };
+    let [only] = &captures[..] else { panic!("one capture expected: {captures:?}") };
     assert_eq!(
         (only.from.as_str(), only.to.as_slice()),
         ("a@example.com", &["b@example.com".to_owned()][..])
@@ -69,28 +49,12 @@ async fn pipelined_message_is_captured_without_its_stuffing() {
 async fn whatever_is_out_of_order_or_form_is_refused() {
     let cases = [
         ("no greeting", format!("{MAIL}QUIT\r\n"), "503"),
-        (
-            "RCPT first",
-            "EHLO c\r\nRCPT TO:<b@example.com>\r\nQUIT\r\n".to_owned(),
-            "503",
-        ),
+        ("RCPT first", "EHLO c\r\nRCPT TO:<b@example.com>\r\nQUIT\r\n".to_owned(), "503"),
         ("DATA first", "EHLO c\r\nDATA\r\nQUIT\r\n".to_owned(), "503"),
         ("bare LF in a command", "EHLO c\nQUIT\r\n".to_owned(), "500"),
-        (
-            "no path",
-            "EHLO c\r\nMAIL FROM: a@example.com\r\nQUIT\r\n".to_owned(),
-            "501",
-        ),
-        (
-            "bare LF in content",
-            format!("EHLO c\r\n{MAIL}DATA\r\n{MESSAGE}a\nb\r\n.\r\nQUIT\r\n"),
-            "554",
-        ),
-        (
-            "bare CR in content",
-            format!("EHLO c\r\n{MAIL}DATA\r\n{MESSAGE}a\rb\r\n.\r\nQUIT\r\n"),
-            "554",
-        ),
+        ("no path", "EHLO c\r\nMAIL FROM: a@example.com\r\nQUIT\r\n".to_owned(), "501"),
+        ("bare LF in content", format!("EHLO c\r\n{MAIL}DATA\r\n{MESSAGE}a\nb\r\n.\r\nQUIT\r\n"), "554"),
+        ("bare CR in content", format!("EHLO c\r\n{MAIL}DATA\r\n{MESSAGE}a\rb\r\n.\r\nQUIT\r\n"), "554"),
         (
             "LF dot CRLF ends nothing",
             format!("EHLO c\r\n{MAIL}DATA\r\n{MESSAGE}\n.\r\nNOOP\r\n.\r\nQUIT\r\n"),
@@ -103,10 +67,7 @@ async fn whatever_is_out_of_order_or_form_is_refused() {
         ),
         (
             "line too long",
-            format!(
-                "EHLO c\r\n{MAIL}DATA\r\n{MESSAGE}{}\r\n.\r\nQUIT\r\n",
-                "x".repeat(999)
-            ),
+            format!("EHLO c\r\n{MAIL}DATA\r\n{MESSAGE}{}\r\n.\r\nQUIT\r\n", "x".repeat(999)),
             "554",
         ),
     ];
@@ -114,20 +75,14 @@ async fn whatever_is_out_of_order_or_form_is_refused() {
         let server = smtp().await;
         let heard = talk(server.address(), &say).await;
         assert!(codes(&heard).contains(&refusal), "{name}: {heard}");
-        assert!(
-            server.outbox().captures().is_empty(),
-            "{name} must not be captured"
-        );
+        assert!(server.outbox().captures().is_empty(), "{name} must not be captured");
     }
 }
 
 #[tokio::test]
 async fn login_is_asked_for() {
     let login = Some(("user".to_owned(), "secret".to_owned()));
-    let settings = SmtpSettings {
-        login,
-        ..SmtpSettings::default()
-    };
+    let settings = SmtpSettings { login, ..SmtpSettings::default() };
     let server = SmtpStandIn::start(settings, Outbox::in_memory()).await.unwrap();
     for (say, last) in [
         ("EHLO c\r\nMAIL FROM:<a@example.com>\r\nQUIT\r\n", "530"),
@@ -165,11 +120,9 @@ async fn scripts_and_names_decide_the_answer() {
 /// One request on a connection of its own: status and JSON body.
 async fn http(url: &str, method: &str, path: &str) -> (u16, Value) {
     let address = url.strip_prefix("http://").unwrap().parse().unwrap();
-    let heard = talk(
-        address,
-        &format!("{method} {path} HTTP/1.1\r\nHost: outbox\r\nConnection: close\r\n\r\n"),
-    )
-    .await;
+    let heard =
+        talk(address, &format!("{method} {path} HTTP/1.1\r\nHost: outbox\r\nConnection: close\r\n\r\n"))
+            .await;
     let (head, body) = heard.split_once("\r\n\r\n").unwrap();
     let status = head.split(' ').nth(1).unwrap().parse().unwrap();
     (status, serde_json::from_str(body).unwrap_or(Value::Null))
@@ -182,18 +135,11 @@ async fn outbox_shows_what_was_captured_also_after_a_restart() {
     let stand_ins = StandIns::start(&settings).await.unwrap();
     let say = format!("EHLO c\r\n{MAIL}DATA\r\n{MESSAGE}.\r\nQUIT\r\n");
     talk(stand_ins.smtp_address(), &say).await;
-    talk(
-        stand_ins.smtp_address(),
-        &say.replace("b@example.com", "c+1@example.com"),
-    )
-    .await;
+    talk(stand_ins.smtp_address(), &say.replace("b@example.com", "c+1@example.com")).await;
     assert_eq!(Outbox::read_directory(directory.path()).unwrap().len(), 2);
     let (status, first) = http(&stand_ins.outbox_url(), "GET", "/messages").await;
     assert_eq!(status, 200);
-    assert_eq!(
-        first["data"][0]["to"][0], "c+1@example.com",
-        "newest first: {first}"
-    );
+    assert_eq!(first["data"][0]["to"][0], "c+1@example.com", "newest first: {first}");
     stand_ins.stop().await;
 
     // A writer that was killed in the middle of a line.
@@ -205,9 +151,7 @@ async fn outbox_shows_what_was_captured_also_after_a_restart() {
     let url = stand_ins.outbox_url();
     assert_eq!(http(&url, "GET", "/messages").await.1, first);
     talk(stand_ins.smtp_address(), &say).await;
-    let found = http(&url, "GET", "/messages?channel=email&to=c%2B1%40example.com")
-        .await
-        .1;
+    let found = http(&url, "GET", "/messages?channel=email&to=c%2B1%40example.com").await.1;
     assert_eq!(found["data"].as_array().unwrap().len(), 1);
     let shown = &found["data"][0];
     assert_eq!(shown["subject"], "café");
@@ -215,17 +159,11 @@ async fn outbox_shows_what_was_captured_also_after_a_restart() {
     assert_eq!(shown["html"], Value::Null);
     assert_eq!(shown["headers"]["message-id"][0], "<1@example.com>");
     assert_eq!(shown["headers"]["x-long"][0], "one two");
-    assert_eq!(
-        http(&url, "GET", "/messages?channel=sms").await.1["data"],
-        Value::Array(Vec::new())
-    );
+    assert_eq!(http(&url, "GET", "/messages?channel=sms").await.1["data"], Value::Array(Vec::new()));
     assert_eq!(http(&url, "GET", "/nothing").await.0, 404);
     assert_eq!(http(&url, "PUT", "/messages").await.0, 405);
     assert_eq!(http(&url, "DELETE", "/messages").await.0, 204);
-    assert_eq!(
-        http(&url, "GET", "/messages").await.1["data"],
-        Value::Array(Vec::new())
-    );
+    assert_eq!(http(&url, "GET", "/messages").await.1["data"], Value::Array(Vec::new()));
     stand_ins.stop().await;
     assert!(Outbox::read_directory(directory.path()).unwrap().is_empty());
 }
@@ -235,26 +173,13 @@ fn outbox_keeps_the_newest_in_memory_and_in_its_file() {
     let directory = tempfile::tempdir().unwrap();
     let outbox = Outbox::in_directory(directory.path(), 3).unwrap();
     for number in 1..=20 {
-        outbox
-            .capture("email", "a@example.com", &[], vec![number])
-            .unwrap();
+        outbox.capture("email", "a@example.com", &[], vec![number]).unwrap();
     }
-    let kept = outbox
-        .captures()
-        .iter()
-        .map(|capture| capture.id)
-        .collect::<Vec<_>>();
+    let kept = outbox.captures().iter().map(|capture| capture.id).collect::<Vec<_>>();
     assert_eq!(kept, [20, 19, 18]);
     let written = Outbox::read_directory(directory.path()).unwrap();
     assert!(written.len() <= 6, "{} lines", written.len());
     drop(outbox);
     let again = Outbox::in_directory(directory.path(), 3).unwrap();
-    assert_eq!(
-        again
-            .captures()
-            .iter()
-            .map(|capture| capture.id)
-            .collect::<Vec<_>>(),
-        kept
-    );
+    assert_eq!(again.captures().iter().map(|capture| capture.id).collect::<Vec<_>>(), kept);
 }

@@ -9,21 +9,10 @@ use testkit::smtp::{Rule, SmtpSettings, Stage};
 
 use crate::fixture::{Mailer, TO, assert_sent};
 
-const RETRY: Outcome = Outcome::Retry {
-    after: None,
-    limit: None,
-};
-const GREYLISTED: Outcome = Outcome::Retry {
-    after: Some(Duration::from_secs(300)),
-    limit: None,
-};
-const FULL: Outcome = Outcome::Retry {
-    after: None,
-    limit: Some(RetryLimit {
-        retries: 3,
-        over: Duration::from_secs(86_400),
-    }),
-};
+const RETRY: Outcome = Outcome::Retry { after: None, limit: None };
+const GREYLISTED: Outcome = Outcome::Retry { after: Some(Duration::from_secs(300)), limit: None };
+const FULL: Outcome =
+    Outcome::Retry { after: None, limit: Some(RetryLimit { retries: 3, over: Duration::from_secs(86_400) }) };
 
 /// For each row of the table: where the server says what, the outcome, the recorded code.
 #[rustfmt::skip]
@@ -62,27 +51,17 @@ const CASES: &[(&str, Stage, &str, Outcome, &str)] = &[
 
 async fn with_login() -> Mailer {
     let login = Some(("user".to_owned(), "secret".to_owned()));
-    let mut mailer = Mailer::with(
-        SmtpSettings {
-            login,
-            ..SmtpSettings::default()
-        },
-        PoolLimits::default(),
-    )
-    .await;
-    mailer.settings["username"] = json!("user");
-    mailer.settings["password"] = json!("secret");
+    let mut mailer =
+        Mailer::with(SmtpSettings { login, ..SmtpSettings::default() }, PoolLimits::default()).await;
+    mailer.provider.settings["username"] = json!("user");
+    mailer.provider.settings["password"] = json!("secret");
     mailer
 }
 
 #[tokio::test]
 async fn every_row_of_the_table_means_what_it_says() {
     for (pattern, stage, says, outcome, code) in CASES {
-        let mailer = if *stage == Stage::Auth {
-            with_login().await
-        } else {
-            Mailer::start().await
-        };
+        let mailer = if *stage == Stage::Auth { with_login().await } else { Mailer::start().await };
         mailer.server.script(Rule::answer(*stage, *says));
         let answer = mailer.send(TO).await;
         assert_eq!(
@@ -90,36 +69,23 @@ async fn every_row_of_the_table_means_what_it_says() {
             (outcome, *code),
             "{says} at {stage:?}: {answer:?}"
         );
-        let reply = Reply {
-            code: says[..3].parse().unwrap(),
-            text: says[4..].to_owned(),
-        };
+        let reply = Reply { code: says[..3].parse().unwrap(), text: says[4..].to_owned() };
         assert_eq!(row(&reply).unwrap().0, *pattern, "the row that decides {says}");
         assert!(mailer.captures().is_empty());
         // Where the protocol goes on, so does the connection; a 421, a refused login or greeting ends it.
         let ended = says.starts_with("421") || matches!(stage, Stage::Auth | Stage::Connect | Stage::Hello);
         assert_sent(&mailer.send(TO).await);
-        assert_eq!(
-            mailer.server.connections(),
-            if ended { 2 } else { 1 },
-            "after {says} at {stage:?}"
-        );
+        assert_eq!(mailer.server.connections(), if ended { 2 } else { 1 }, "after {says} at {stage:?}");
     }
     for (pattern, verdict) in TABLE {
-        assert!(
-            CASES.iter().any(|case| case.0 == *pattern),
-            "no case for {pattern} ({verdict:?})"
-        );
+        assert!(CASES.iter().any(|case| case.0 == *pattern), "no case for {pattern} ({verdict:?})");
     }
 }
 
 #[tokio::test]
 async fn one_by_one_means_the_same() {
     for (_, stage, says, outcome, code) in CASES {
-        let settings = SmtpSettings {
-            pipelining: false,
-            ..SmtpSettings::default()
-        };
+        let settings = SmtpSettings { pipelining: false, ..SmtpSettings::default() };
         if *stage == Stage::Auth {
             continue;
         }
@@ -148,18 +114,11 @@ async fn lost_connections_are_unknown_only_once_content_was_sent() {
         (Stage::Dot, Outcome::Unknown, "connection_lost"),
     ] {
         for pipelining in [true, false] {
-            let settings = SmtpSettings {
-                pipelining,
-                ..SmtpSettings::default()
-            };
+            let settings = SmtpSettings { pipelining, ..SmtpSettings::default() };
             let mailer = Mailer::with(settings, PoolLimits::default()).await;
             mailer.server.script(Rule::cut(stage));
             let answer = mailer.send(TO).await;
-            assert_eq!(
-                (&answer.outcome, answer.code.as_str()),
-                (&outcome, code),
-                "{stage:?}: {answer:?}"
-            );
+            assert_eq!((&answer.outcome, answer.code.as_str()), (&outcome, code), "{stage:?}: {answer:?}");
         }
     }
 }
@@ -175,64 +134,48 @@ async fn silence_is_unknown_only_once_content_was_sent() {
         (Stage::Content, Outcome::Unknown),
         (Stage::Dot, Outcome::Unknown),
     ] {
-        let limits = PoolLimits {
-            exchange: Duration::from_millis(200),
-            ..PoolLimits::default()
-        };
+        let limits = PoolLimits { exchange: Duration::from_millis(200), ..PoolLimits::default() };
         let mailer = Mailer::with(SmtpSettings::default(), limits).await;
         mailer.server.script(Rule::stall(stage));
         let answer = mailer.send(TO).await;
-        assert_eq!(
-            (&answer.outcome, answer.code.as_str()),
-            (&outcome, "timeout"),
-            "{stage:?}: {answer:?}"
-        );
+        assert_eq!((&answer.outcome, answer.code.as_str()), (&outcome, "timeout"), "{stage:?}: {answer:?}");
     }
 }
 
 #[tokio::test]
 async fn what_cannot_even_start_has_a_code_of_its_own() {
     let mut mailer = Mailer::start().await;
-    mailer.settings["username"] = json!("user");
-    mailer.settings["password"] = json!("secret");
+    mailer.provider.settings["username"] = json!("user");
+    mailer.provider.settings["password"] = json!("secret");
     let answer = mailer.send(TO).await;
-    assert_eq!(
-        (answer.outcome, answer.code.as_str()),
-        (Outcome::PauseProvider, "auth")
-    );
+    assert_eq!((answer.outcome, answer.code.as_str()), (Outcome::PauseProvider, "auth"));
 
     let mut wrong = with_login().await;
-    wrong.settings["password"] = json!("guess");
+    wrong.provider.settings["password"] = json!("guess");
     let answer = wrong.send(TO).await;
-    assert_eq!(
-        (answer.outcome, answer.code.as_str()),
-        (Outcome::PauseProvider, "535 5.7.8")
-    );
+    assert_eq!((answer.outcome, answer.code.as_str()), (Outcome::PauseProvider, "535 5.7.8"));
     assert!(!answer.message.contains("guess"));
 
     let mut bad = Mailer::start().await;
-    bad.settings["port"] = json!("smtp");
+    bad.provider.settings["port"] = json!("smtp");
     let answer = bad.send(TO).await;
-    assert_eq!(
-        (answer.outcome, answer.code.as_str()),
-        (Outcome::PauseProvider, "settings")
-    );
+    assert_eq!((answer.outcome, answer.code.as_str()), (Outcome::PauseProvider, "settings"));
+
+    let mut other = Mailer::start().await;
+    other.provider.kind = "pigeon".to_owned();
+    assert_eq!(other.send(TO).await.code, "settings");
 
     let mut gone = Mailer::start().await;
-    gone.settings["port"] = json!(testkit::port::free().unwrap());
+    gone.provider.settings["port"] = json!(testkit::port::free().unwrap());
     let answer = gone.send(TO).await;
     assert_eq!((answer.outcome, answer.code.as_str()), (RETRY, "connect"));
 
     let mut encrypted = Mailer::start().await;
     for security in ["starttls", "tls"] {
-        encrypted.settings["security"] = json!(security);
+        encrypted.provider.settings["security"] = json!(security);
         encrypted.provider.version += 1;
         let answer = encrypted.send(TO).await;
-        assert_eq!(
-            (answer.outcome, answer.code.as_str()),
-            (RETRY, "connect"),
-            "{security}"
-        );
+        assert_eq!((answer.outcome, answer.code.as_str()), (RETRY, "connect"), "{security}");
     }
 }
 
@@ -245,22 +188,10 @@ async fn both_ways_to_log_in_work() {
 
 #[test]
 fn messages_are_bounded_and_do_not_name_the_recipient() {
-    let words = format!(
-        "5.1.1 <Ada@Example.ORG>: unknown,\r\n ada@example.org {}",
-        "x".repeat(2_000)
-    );
-    let refused = Err(Failure::Refused {
-        stage: At::Rcpt,
-        reply: Reply {
-            code: 550,
-            text: words,
-        },
-    });
+    let words = format!("5.1.1 <Ada@Example.ORG>: unknown,\r\n ada@example.org {}", "x".repeat(2_000));
+    let refused = Err(Failure::Refused { stage: At::Rcpt, reply: Reply { code: 550, text: words } });
     let message = answer(&refused, TO).message;
-    assert!(
-        message.starts_with("5.1.1 <[recipient]>: unknown, [recipient] xxx"),
-        "{message}"
-    );
+    assert!(message.starts_with("5.1.1 <[recipient]>: unknown, [recipient] xxx"), "{message}");
     assert_eq!(message.chars().count(), 500);
 }
 
@@ -272,17 +203,8 @@ fn the_servers_name_for_a_message_is_kept() {
         ("2.0.0 kept", None),
         ("queued as ", None),
     ] {
-        let taken = Ok(Reply {
-            code: 250,
-            text: text.to_owned(),
-        });
+        let taken = Ok(Reply { code: 250, text: text.to_owned() });
         let outcome = answer(&taken, TO).outcome;
-        assert_eq!(
-            outcome,
-            Outcome::Sent {
-                provider_id: id.map(str::to_owned)
-            },
-            "{text}"
-        );
+        assert_eq!(outcome, Outcome::Sent { provider_id: id.map(str::to_owned) }, "{text}");
     }
 }

@@ -3,11 +3,12 @@ use std::time::Duration;
 use domain::content::{Content, EmailContent};
 use domain::event::DeliveryJob;
 use domain::{Answer, AppId, Channel, DeliveryId, Outcome, Timestamp, UserNumber};
-use email::{PoolLimits, ProviderVersion, SmtpSender};
-use serde_json::{Value, json};
+use email::{PoolLimits, SmtpSender};
+use serde_json::json;
 use testkit::outbox::{Capture, Outbox};
 use testkit::smtp::{SmtpSettings, SmtpStandIn};
 use uuid::Uuid;
+use worker::Provider;
 
 pub(crate) const LIMIT: Duration = Duration::from_secs(20);
 pub(crate) const TO: &str = "ada@example.org";
@@ -18,8 +19,7 @@ pub(crate) const NOW: Timestamp = Timestamp::from_millis(1_767_323_045_000);
 pub(crate) struct Mailer {
     pub(crate) server: SmtpStandIn,
     pub(crate) sender: SmtpSender,
-    pub(crate) provider: ProviderVersion,
-    pub(crate) settings: Value,
+    pub(crate) provider: Provider,
 }
 
 impl Mailer {
@@ -33,17 +33,14 @@ impl Mailer {
             "host": "127.0.0.1", "port": server.address().port(), "security": "none",
             "from": "news@example.com", "fromName": "Tidings", "replyTo": "help@example.com",
         });
-        let provider = ProviderVersion {
+        let provider = Provider {
             app: AppId(1),
             identifier: "main".to_owned(),
+            kind: "smtp".to_owned(),
+            settings,
             version: 1,
         };
-        Mailer {
-            server,
-            sender: SmtpSender::new(limits),
-            provider,
-            settings,
-        }
+        Mailer { server, sender: SmtpSender::new(limits), provider }
     }
 
     pub(crate) async fn send(&self, to: &str) -> Answer {
@@ -51,28 +48,17 @@ impl Mailer {
     }
 
     pub(crate) async fn send_content(&self, to: &str, content: EmailContent) -> Answer {
-        self.sender
-            .attempt(&self.provider, &self.settings, &job(to, content), NOW)
-            .await
+        self.sender.attempt(&self.provider, &job(to, content), NOW).await
     }
 
     /// What the server took, newest first.
     pub(crate) fn captures(&self) -> Vec<Capture> {
-        self.server
-            .outbox()
-            .captures()
-            .iter()
-            .map(|capture| Capture::clone(capture))
-            .collect()
+        self.server.outbox().captures().iter().map(|capture| Capture::clone(capture)).collect()
     }
 }
 
 pub(crate) fn text(text: &str) -> EmailContent {
-    EmailContent {
-        subject: "Subject".to_owned(),
-        text: Some(text.to_owned()),
-        html: None,
-    }
+    EmailContent { subject: "Subject".to_owned(), text: Some(text.to_owned()), html: None }
 }
 
 pub(crate) fn job(to: &str, content: EmailContent) -> DeliveryJob {

@@ -20,10 +20,7 @@ async fn one_connection_carries_many_messages() {
 
 #[tokio::test]
 async fn a_connection_is_replaced_after_its_share_of_messages() {
-    let limits = PoolLimits {
-        messages_per_connection: 10,
-        ..PoolLimits::default()
-    };
+    let limits = PoolLimits { messages_per_connection: 10, ..PoolLimits::default() };
     let mailer = Mailer::with(SmtpSettings::default(), limits).await;
     for _ in 0..50 {
         assert_sent(&mailer.send(TO).await);
@@ -33,37 +30,19 @@ async fn a_connection_is_replaced_after_its_share_of_messages() {
 
 #[tokio::test]
 async fn connections_are_bounded_also_while_some_are_refused() {
-    let limits = PoolLimits {
-        connections: 4,
-        ..PoolLimits::default()
-    };
+    let limits = PoolLimits { connections: 4, ..PoolLimits::default() };
     let mailer = Mailer::with(SmtpSettings::default(), limits).await;
     let mut sends = JoinSet::new();
     for number in 0..200 {
         let (sender, provider) = (mailer.sender.clone(), mailer.provider.clone());
-        let settings = mailer.settings.clone();
         let to = if number % 4 == 0 { "5.1.1@example.org" } else { TO };
-        sends.spawn(async move {
-            sender
-                .attempt(&provider, &settings, &job(to, text("hello")), NOW)
-                .await
-        });
+        sends.spawn(async move { sender.attempt(&provider, &job(to, text("hello")), NOW).await });
     }
     let answers = sends.join_all().await;
-    let sent = answers
-        .iter()
-        .filter(|answer| matches!(answer.outcome, Outcome::Sent { .. }))
-        .count();
-    let gone = answers
-        .iter()
-        .filter(|answer| answer.outcome == Outcome::TargetGone)
-        .count();
+    let sent = answers.iter().filter(|answer| matches!(answer.outcome, Outcome::Sent { .. })).count();
+    let gone = answers.iter().filter(|answer| answer.outcome == Outcome::TargetGone).count();
     assert_eq!((sent, gone, mailer.captures().len()), (150, 50, 150));
-    assert!(
-        mailer.server.connections() <= 4,
-        "{} connections",
-        mailer.server.connections()
-    );
+    assert!(mailer.server.connections() <= 4, "{} connections", mailer.server.connections());
 }
 
 #[tokio::test]
@@ -79,23 +58,13 @@ async fn nothing_is_continued_after_an_exchange_that_went_wrong() {
         Rule::answer(Stage::Data, "250 this is not how it goes"),
         Rule::answer(Stage::Rcpt, "gibberish"),
     ] {
-        let limits = PoolLimits {
-            exchange: Duration::from_millis(300),
-            ..PoolLimits::default()
-        };
+        let limits = PoolLimits { exchange: Duration::from_millis(300), ..PoolLimits::default() };
         let mailer = Mailer::with(SmtpSettings::default(), limits).await;
         mailer.server.script(rule.clone());
         let answer = mailer.send("first@example.org").await;
-        assert!(
-            !matches!(answer.outcome, Outcome::Sent { .. }),
-            "{rule:?}: {answer:?}"
-        );
+        assert!(!matches!(answer.outcome, Outcome::Sent { .. }), "{rule:?}: {answer:?}");
         assert_sent(&mailer.send("second@example.org").await);
-        let recipients = mailer
-            .captures()
-            .into_iter()
-            .map(|capture| capture.to)
-            .collect::<Vec<_>>();
+        let recipients = mailer.captures().into_iter().map(|capture| capture.to).collect::<Vec<_>>();
         assert_eq!(recipients, [["second@example.org"]], "{rule:?}");
         assert_eq!(mailer.server.connections(), 2, "{rule:?}");
     }
@@ -129,22 +98,13 @@ async fn nothing_is_continued_after_a_cancelled_exchange() {
 #[tokio::test]
 async fn a_refusal_leaves_nothing_behind_for_the_next_message() {
     for pipelining in [true, false] {
-        let settings = SmtpSettings {
-            pipelining,
-            ..SmtpSettings::default()
-        };
+        let settings = SmtpSettings { pipelining, ..SmtpSettings::default() };
         let mailer = Mailer::with(settings, PoolLimits::default()).await;
-        assert_eq!(
-            mailer.send("5.1.1@example.org").await.outcome,
-            Outcome::TargetGone
-        );
+        assert_eq!(mailer.send("5.1.1@example.org").await.outcome, Outcome::TargetGone);
         if pipelining {
             // DATA let through beside a refused RCPT: the server now waits for content.
             mailer.server.script(Rule::answer(Stage::Data, "354 go on"));
-            assert_eq!(
-                mailer.send("5.1.1@example.org").await.outcome,
-                Outcome::TargetGone
-            );
+            assert_eq!(mailer.send("5.1.1@example.org").await.outcome, Outcome::TargetGone);
         }
         assert_sent(&mailer.send(TO).await);
         assert_eq!(mailer.captures().len(), 1);
@@ -155,34 +115,21 @@ async fn a_refusal_leaves_nothing_behind_for_the_next_message() {
 
 #[tokio::test]
 async fn a_connection_that_the_server_closed_meanwhile_costs_no_retry() {
-    let settings = SmtpSettings {
-        idle: Duration::from_millis(50),
-        ..SmtpSettings::default()
-    };
+    let settings = SmtpSettings { idle: Duration::from_millis(50), ..SmtpSettings::default() };
     let mailer = Mailer::with(settings, PoolLimits::default()).await;
     for round in 1..=3 {
         assert_sent(&mailer.send(TO).await);
         let closed = async || (mailer.server.open_connections() == 0).then_some(());
         eventually(LIMIT, "the server closes the idle connection", closed).await;
-        assert_eq!(
-            (mailer.server.connections(), mailer.captures().len()),
-            (round, round)
-        );
+        assert_eq!((mailer.server.connections(), mailer.captures().len()), (round, round));
     }
     mailer.server.script(Rule::cut(Stage::Connect));
-    assert_eq!(
-        mailer.send(TO).await.code,
-        "connect",
-        "the second try is the last"
-    );
+    assert_eq!(mailer.send(TO).await.code, "connect", "the second try is the last");
 }
 
 #[tokio::test]
 async fn idle_connections_are_closed() {
-    let limits = PoolLimits {
-        idle: Duration::from_millis(50),
-        ..PoolLimits::default()
-    };
+    let limits = PoolLimits { idle: Duration::from_millis(50), ..PoolLimits::default() };
     let mailer = Mailer::with(SmtpSettings::default(), limits).await;
     assert_sent(&mailer.send(TO).await);
     let closed = async || (mailer.server.open_connections() == 0).then_some(());
@@ -198,7 +145,7 @@ async fn idle_connections_are_closed() {
 async fn changed_settings_make_new_connections() {
     let mut mailer = Mailer::start().await;
     assert_sent(&mailer.send(TO).await);
-    mailer.settings["from"] = json!("other@example.com");
+    mailer.provider.settings["from"] = json!("other@example.com");
     mailer.provider.version = 2;
     assert_sent(&mailer.send(TO).await);
     assert_eq!(mailer.server.connections(), 2);

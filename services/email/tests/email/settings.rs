@@ -3,10 +3,7 @@ use serde_json::{Value, json};
 
 fn problems(settings: &Value) -> Vec<(String, &'static str)> {
     let problems = SmtpSettings::parse(settings).expect_err("problems expected");
-    problems
-        .into_iter()
-        .map(|problem| (problem.field, problem.code))
-        .collect()
+    problems.into_iter().map(|problem| (problem.field, problem.code)).collect()
 }
 
 #[test]
