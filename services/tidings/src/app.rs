@@ -111,28 +111,15 @@ pub(crate) async fn create_with_credentials(
     development: bool,
 ) -> anyhow::Result<Option<Created>> {
     let api_key = random_token("ak_", 16)?;
-    let app = NewApp {
-        name,
-        api_key: &api_key,
-        development,
-    };
+    let app = NewApp { name, api_key: &api_key, development };
     let Some(draft) = store.create_app(app, &actor()).await? else {
         return Ok(None);
     };
     let api_secret = SecretString::from(random_token("as_", 32)?);
     let secret = api_secret.expose_secret().as_bytes();
     let sealed = master_key.seal(&app_secret_context(draft.id()), secret)?;
-    let id = draft
-        .commit(NewSecret {
-            digest: &sha256(secret),
-            sealed: &sealed,
-        })
-        .await?;
-    Ok(Some(Created {
-        id,
-        api_key,
-        api_secret,
-    }))
+    let id = draft.commit(NewSecret { digest: &sha256(secret), sealed: &sealed }).await?;
+    Ok(Some(Created { id, api_key, api_secret }))
 }
 
 /// Gives an existing app a new secret, and returns it.
@@ -145,14 +132,9 @@ pub(crate) async fn renew_secret(
     let api_secret = SecretString::from(random_token("as_", 32)?);
     let secret = api_secret.expose_secret().as_bytes();
     let sealed = master_key.seal(&app_secret_context(app), secret)?;
-    let new = NewSecret {
-        digest: &sha256(secret),
-        sealed: &sealed,
-    };
+    let new = NewSecret { digest: &sha256(secret), sealed: &sealed };
     let rotated = store.rotate_secret(app, new, grace, &actor()).await?;
-    rotated
-        .then_some(api_secret)
-        .context("the app has been deleted meanwhile")
+    rotated.then_some(api_secret).context("the app has been deleted meanwhile")
 }
 
 async fn create(arguments: &CreateArguments) -> anyhow::Result<String> {
@@ -166,12 +148,7 @@ async fn create(arguments: &CreateArguments) -> anyhow::Result<String> {
     let name = &arguments.name;
     let created =
         create_with_credentials(&control_plane.store, &master_key, name, arguments.development).await?;
-    let Some(Created {
-        id,
-        api_key,
-        api_secret,
-    }) = created
-    else {
+    let Some(Created { id, api_key, api_secret }) = created else {
         bail!(
             "there is an app named {name:?} already; choose another name, or renew its secret with \
                `tidings app rotate-secret`"
@@ -216,18 +193,11 @@ async fn list(arguments: &ListArguments) -> anyhow::Result<String> {
             ]
         })
         .collect();
-    Ok(table::render(
-        ["ID", "NAME", "API KEY", "STATE", "SECRETS", "CREATED"],
-        &rows,
-    ))
+    Ok(table::render(["ID", "NAME", "API KEY", "STATE", "SECRETS", "CREATED"], &rows))
 }
 
 fn as_json(app: &App) -> serde_json::Value {
-    let secrets: Vec<_> = app
-        .secrets
-        .iter()
-        .map(|secret| json!({"expiresAt": secret.expires_at}))
-        .collect();
+    let secrets: Vec<_> = app.secrets.iter().map(|secret| json!({"expiresAt": secret.expires_at})).collect();
     json!({
         "id": app.id.to_string(),
         "name": app.name,

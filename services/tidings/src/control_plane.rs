@@ -65,19 +65,14 @@ impl Installation {
     /// Connects to the database alone.
     pub(crate) async fn open(&self) -> anyhow::Result<ControlPlane> {
         let (config, running) = self.configuration()?;
-        let store = connections::store(&config, CONNECTED_WITHIN)
-            .await
-            .with_context(|| {
-                if running {
-                    "`tidings up` has ended without removing its dev.json; start it again"
-                } else {
-                    "check the configured database"
-                }
-            })?;
-        Ok(ControlPlane {
-            store,
-            key_file: config.security.master_key_file,
-        })
+        let store = connections::store(&config, CONNECTED_WITHIN).await.with_context(|| {
+            if running {
+                "`tidings up` has ended without removing its dev.json; start it again"
+            } else {
+                "check the configured database"
+            }
+        })?;
+        Ok(ControlPlane { store, key_file: config.security.master_key_file })
     }
 }
 
@@ -117,8 +112,6 @@ pub(crate) fn app_secret_context(app: AppId) -> String {
 
 /// Who is at the keyboard, for the audit log.
 pub(crate) fn actor() -> String {
-    let user = ["USER", "LOGNAME"]
-        .iter()
-        .find_map(|name| std::env::var(name).ok());
+    let user = ["USER", "LOGNAME"].iter().find_map(|name| std::env::var(name).ok());
     format!("cli:{}", user.as_deref().unwrap_or("unknown"))
 }

@@ -40,10 +40,7 @@ impl DocumentSource {
         let name = self.name();
         let bytes = bytes.with_context(|| format!("cannot read {name}"))?;
         if bytes.len() as u64 > LONGEST {
-            return Err(Refused(format!(
-                "{name} is longer than {LONGEST} bytes; no document may be"
-            ))
-            .into());
+            return Err(Refused(format!("{name} is longer than {LONGEST} bytes; no document may be")).into());
         }
         let value = serde_json::from_slice(&bytes)
             .map_err(|error| Refused(format!("{name} is not JSON: {error}")))?;

@@ -32,13 +32,11 @@ const RUNTIME_STOPPED_WITHIN: Duration = Duration::from_secs(2);
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    let result = tokio::runtime::Runtime::new()
-        .map_err(Into::into)
-        .and_then(|runtime| {
-            let result = runtime.block_on(cli.run());
-            runtime.shutdown_timeout(RUNTIME_STOPPED_WITHIN);
-            result
-        });
+    let result = tokio::runtime::Runtime::new().map_err(Into::into).and_then(|runtime| {
+        let result = runtime.block_on(cli.run());
+        runtime.shutdown_timeout(RUNTIME_STOPPED_WITHIN);
+        result
+    });
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

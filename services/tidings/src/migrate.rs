@@ -23,11 +23,8 @@ pub(crate) struct Arguments {
 pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<String> {
     let (config, running) = arguments.installation.configuration()?;
     let configured = config.streams.partitions;
-    let partitions = if running {
-        Partitions::AsInstalledElse(configured)
-    } else {
-        Partitions::Exactly(configured)
-    };
+    let partitions =
+        if running { Partitions::AsInstalledElse(configured) } else { Partitions::Exactly(configured) };
     Ok(install(&config, partitions, CONNECTED_WITHIN).await?.to_string())
 }
 
@@ -58,11 +55,7 @@ impl std::fmt::Display for Installed {
             None => writeln!(f, "Schema: version {schema}, in an empty database.")?,
         }
         let (streams, created) = (self.streams, self.streams.saturating_sub(self.streams_before));
-        writeln!(
-            f,
-            "Streams: {streams}, {created} of them new; {} inbox partitions.",
-            self.partitions
-        )
+        writeln!(f, "Streams: {streams}, {created} of them new. Inbox partitions: {}.", self.partitions)
     }
 }
 
@@ -72,10 +65,8 @@ pub(crate) async fn install(
     wanted: Partitions,
     limit: Duration,
 ) -> anyhow::Result<Installed> {
-    let (store, log) = tokio::try_join!(
-        connections::store(config, limit),
-        connections::event_log(config, limit)
-    )?;
+    let (store, log) =
+        tokio::try_join!(connections::store(config, limit), connections::event_log(config, limit))?;
     let schema_before = store.schema_version().await?;
     store.migrate().await?;
     let partitions = match wanted {

@@ -15,11 +15,7 @@ pub(crate) fn write(path: &Path, text: &str) -> anyhow::Result<()> {
 fn replace(path: &Path, text: &str) -> std::io::Result<()> {
     let unfinished = path.with_extension("unfinished");
     remove(&unfinished)?;
-    let mut file = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(&unfinished)?;
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&unfinished)?;
     file.write_all(text.as_bytes())?;
     file.sync_all()?;
     std::fs::rename(&unfinished, path)?;

@@ -109,18 +109,12 @@ async fn set(arguments: &SetArguments) -> anyhow::Result<String> {
             None => SecretChange::Remove,
         },
     };
-    let version = control_plane
-        .store
-        .put_provider(app.id, provider, &actor())
-        .await?;
+    let version = control_plane.store.put_provider(app.id, provider, &actor()).await?;
     let identifier = &document.identifier;
     Ok(if arguments.json {
         format!("{}\n", json!({"identifier": identifier, "version": version}))
     } else {
-        format!(
-            "Set provider {identifier} of app {}, version {version}.\n",
-            app.name
-        )
+        format!("Set provider {identifier} of app {}, version {version}.\n", app.name)
     })
 }
 
@@ -151,26 +145,10 @@ async fn list(arguments: &ListArguments) -> anyhow::Result<String> {
             let priority = provider.priority.to_string();
             let channel = provider.channel.to_string();
             let version = provider.version.to_string();
-            [
-                provider.identifier,
-                channel,
-                provider.kind,
-                priority,
-                enabled.into(),
-                secret.into(),
-                version,
-            ]
+            [provider.identifier, channel, provider.kind, priority, enabled.into(), secret.into(), version]
         })
         .collect();
-    let header = [
-        "IDENTIFIER",
-        "CHANNEL",
-        "KIND",
-        "PRIORITY",
-        "ENABLED",
-        "SECRET",
-        "VERSION",
-    ];
+    let header = ["IDENTIFIER", "CHANNEL", "KIND", "PRIORITY", "ENABLED", "SECRET", "VERSION"];
     Ok(table::render(header, &rows))
 }
 

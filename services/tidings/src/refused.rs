@@ -12,12 +12,7 @@ impl Refused {
     pub(crate) fn document(origin: &str, problems: &[Problem]) -> Self {
         let count = problems.len();
         let plural = if count == 1 { "problem" } else { "problems" };
-        let lines: String = problems
-            .iter()
-            .map(|problem| format!("\n  - {}", problem.message))
-            .collect();
-        Refused(format!(
-            "{origin} has {count} {plural}, and nothing was stored:{lines}"
-        ))
+        let lines: String = problems.iter().map(|problem| format!("\n  - {}", problem.message)).collect();
+        Refused(format!("{origin} has {count} {plural}, and nothing was stored:{lines}"))
     }
 }

@@ -32,9 +32,7 @@ pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<()> {
         outbox_port: arguments.outbox_port,
         ..StandInSettings::in_directory(&arguments.data_dir)
     };
-    let stand_ins = StandIns::start(&settings)
-        .await
-        .context("cannot start the stand-ins")?;
+    let stand_ins = StandIns::start(&settings).await.context("cannot start the stand-ins")?;
     let addresses = json!({"smtp": stand_ins.smtp_address().to_string(), "outbox": stand_ins.outbox_url()});
     print(&format!("{addresses}\n"))?;
     signals.received().await;

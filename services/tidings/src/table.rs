@@ -8,10 +8,7 @@ pub(crate) fn render<const N: usize>(header: [&str; N], rows: &[[String; N]]) ->
         std::array::from_fn(|column| all().map(|row| row[column].chars().count()).max().unwrap_or(0));
     let mut text = String::new();
     for row in all() {
-        let cells = row
-            .iter()
-            .zip(widths)
-            .map(|(cell, width)| format!("{cell:width$}"));
+        let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:width$}"));
         text.push_str(cells.collect::<Vec<_>>().join("  ").trim_end());
         text.push('\n');
     }
@@ -24,10 +21,7 @@ mod tests {
 
     #[test]
     fn columns_are_aligned_and_lines_end_without_spaces() {
-        let rows = [
-            ["1".to_owned(), "shop".to_owned()],
-            ["12".to_owned(), "ü".to_owned()],
-        ];
+        let rows = [["1".to_owned(), "shop".to_owned()], ["12".to_owned(), "ü".to_owned()]];
         assert_eq!(render(["ID", "NAME"], &rows), "ID  NAME\n1   shop\n12  ü\n");
     }
 }

@@ -88,20 +88,11 @@ async fn put(arguments: &PutArguments) -> anyhow::Result<String> {
         category: document.category.as_deref(),
         channels: &document.channels,
     };
-    let (id, version) = control_plane
-        .store
-        .put_template(app.id, template, &actor())
-        .await?;
+    let (id, version) = control_plane.store.put_template(app.id, template, &actor()).await?;
     Ok(if arguments.json {
-        format!(
-            "{}\n",
-            json!({"identifier": identifier, "id": id, "version": version})
-        )
+        format!("{}\n", json!({"identifier": identifier, "id": id, "version": version}))
     } else {
-        format!(
-            "Put template {identifier} of app {}, version {version}.\n",
-            app.name
-        )
+        format!("Put template {identifier} of app {}, version {version}.\n", app.name)
     })
 }
 
@@ -129,18 +120,7 @@ async fn list(arguments: &ListArguments) -> anyhow::Result<String> {
             ]
         })
         .collect();
-    Ok(table::render(
-        [
-            "IDENTIFIER",
-            "ID",
-            "VERSION",
-            "NAME",
-            "CATEGORY",
-            "CHANNELS",
-            "CREATED",
-        ],
-        &rows,
-    ))
+    Ok(table::render(["IDENTIFIER", "ID", "VERSION", "NAME", "CATEGORY", "CHANNELS", "CREATED"], &rows))
 }
 
 fn as_json(template: &TemplateSummary) -> Value {

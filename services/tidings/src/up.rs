@@ -35,13 +35,11 @@ const QUIET: [(&str, &str); 2] = [("TIDINGS_LOG__FORMAT", "text"), ("TIDINGS_LOG
 /// DATABASE_URL and NATS_URL, where set, name servers to use instead of private ones. The next start on the same data
 /// directory finds everything again.
 #[derive(Debug, clap::Args)]
-#[command(
-    after_help = "While it runs, dev.json in the data directory holds addresses and credentials.
+#[command(after_help = "While it runs, dev.json in the data directory holds addresses and credentials.
 
 Examples:
   tidings up
-  tidings up --port 3000 --data-dir /var/tmp/tidings"
-)]
+  tidings up --port 3000 --data-dir /var/tmp/tidings")]
 pub(crate) struct Arguments {
     /// Where data are kept
     #[arg(long, value_name = "DIR", default_value = data_directory::DEFAULT)]
@@ -81,10 +79,8 @@ pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<()> {
 
 fn configuration(arguments: &Arguments) -> anyhow::Result<Config> {
     let has_file = arguments.config.is_some() || std::env::var_os("TIDINGS_CONFIG").is_some();
-    let quiet = QUIET
-        .iter()
-        .filter(|_| !has_file)
-        .map(|(name, value)| (OsString::from(name), OsString::from(value)));
+    let quiet =
+        QUIET.iter().filter(|_| !has_file).map(|(name, value)| (OsString::from(name), OsString::from(value)));
     let config = Config::from_sources(arguments.config.as_deref(), quiet.chain(std::env::vars_os()))?;
     Ok(config)
 }

@@ -2,21 +2,14 @@
 
 use domain::{AppId, Channel};
 use serde_json::{Value, json};
-use store::provider::SecretChange::{Keep, Remove, Replace};
 use store::provider::NewProvider;
+use store::provider::SecretChange::{Keep, Remove, Replace};
 
 use crate::{Fixture, fixture};
 
 fn smtp<'a>(identifier: &'a str, settings: &'a Value) -> NewProvider<'a> {
     let (channel, kind) = (Channel::Email, "smtp");
-    NewProvider {
-        identifier,
-        channel,
-        kind,
-        priority: 10,
-        enabled: true,
-        settings,
-        secret: Keep }
+    NewProvider { identifier, channel, kind, priority: 10, enabled: true, settings, secret: Keep }
 }
 
 async fn put(fixture: &Fixture, app: AppId, provider: NewProvider<'_>) -> i64 {
@@ -28,76 +21,18 @@ async fn the_lowest_priority_number_comes_first_and_disabled_ones_never() {
     let fixture = fixture().await;
     let (app, other) = (fixture.app("shop").await, fixture.app("other").await);
     let settings = json!({"host": "mail.example.com"});
-    put(
-        &fixture,
-        app,
-        NewProvider {
-            priority: 20,
-            ..smtp("a", &settings)
-        },
-    )
-    .await;
-    put(
-        &fixture,
-        app,
-        NewProvider {
-            priority: -1,
-            ..smtp("z", &settings)
-        },
-    )
-    .await;
-    put(
-        &fixture,
-        app,
-        NewProvider {
-            priority: 20,
-            ..smtp("b", &settings)
-        },
-    )
-    .await;
-    put(
-        &fixture,
-        app,
-        NewProvider {
-            enabled: false,
-            priority: 0,
-            ..smtp("off", &settings)
-        },
-    )
-    .await;
-    put(
-        &fixture,
-        app,
-        NewProvider {
-            channel: Channel::Sms,
-            enabled: false,
-            ..smtp("sms", &settings)
-        },
-    )
-    .await;
+    put(&fixture, app, NewProvider { priority: 20, ..smtp("a", &settings) }).await;
+    put(&fixture, app, NewProvider { priority: -1, ..smtp("z", &settings) }).await;
+    put(&fixture, app, NewProvider { priority: 20, ..smtp("b", &settings) }).await;
+    put(&fixture, app, NewProvider { enabled: false, priority: 0, ..smtp("off", &settings) }).await;
+    put(&fixture, app, NewProvider { channel: Channel::Sms, enabled: false, ..smtp("sms", &settings) }).await;
 
     let rows = fixture.store.providers(app, Channel::Email).await.unwrap();
-    assert_eq!(
-        rows.iter().map(|row| row.identifier.as_str()).collect::<Vec<_>>(),
-        ["z", "a", "b"]
-    );
-    assert_eq!(
-        (rows[0].kind.as_str(), rows[0].priority, &rows[0].settings),
-        ("smtp", -1, &settings)
-    );
-    assert_eq!(
-        fixture.store.enabled_channels(app).await.unwrap(),
-        [Channel::Email]
-    );
+    assert_eq!(rows.iter().map(|row| row.identifier.as_str()).collect::<Vec<_>>(), ["z", "a", "b"]);
+    assert_eq!((rows[0].kind.as_str(), rows[0].priority, &rows[0].settings), ("smtp", -1, &settings));
+    assert_eq!(fixture.store.enabled_channels(app).await.unwrap(), [Channel::Email]);
     assert_eq!(fixture.store.enabled_channels(other).await.unwrap(), []);
-    assert!(
-        fixture
-            .store
-            .providers(other, Channel::Email)
-            .await
-            .unwrap()
-            .is_empty()
-    );
+    assert!(fixture.store.providers(other, Channel::Email).await.unwrap().is_empty());
 
     let listed = fixture.store.list_providers(app).await.unwrap();
     let names: Vec<&str> = listed.iter().map(|row| row.identifier.as_str()).collect();
@@ -110,45 +45,13 @@ async fn a_secret_is_kept_replaced_and_removed() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     let (before, after) = (json!({"host": "a"}), json!({"host": "b"}));
-    assert_eq!(
-        put(
-            &fixture,
-            app,
-            NewProvider {
-                secret: Replace(b"old"),
-                ..smtp("main", &before)
-            }
-        )
-        .await,
-        1
-    );
+    assert_eq!(put(&fixture, app, NewProvider { secret: Replace(b"old"), ..smtp("main", &before) }).await, 1);
     assert_eq!(put(&fixture, app, smtp("main", &after)).await, 2);
-    let row = fixture
-        .store
-        .providers(app, Channel::Email)
-        .await
-        .unwrap()
-        .remove(0);
-    assert_eq!(
-        (row.sealed.as_deref(), row.version, &row.settings),
-        (Some(&b"old"[..]), 2, &after)
-    );
+    let row = fixture.store.providers(app, Channel::Email).await.unwrap().remove(0);
+    assert_eq!((row.sealed.as_deref(), row.version, &row.settings), (Some(&b"old"[..]), 2, &after));
 
-    put(
-        &fixture,
-        app,
-        NewProvider {
-            secret: Replace(b"new"),
-            ..smtp("main", &after)
-        },
-    )
-    .await;
-    let row = fixture
-        .store
-        .providers(app, Channel::Email)
-        .await
-        .unwrap()
-        .remove(0);
+    put(&fixture, app, NewProvider { secret: Replace(b"new"), ..smtp("main", &after) }).await;
+    let row = fixture.store.providers(app, Channel::Email).await.unwrap().remove(0);
     assert_eq!((row.sealed.as_deref(), row.version), (Some(&b"new"[..]), 3));
     assert!(fixture.store.list_providers(app).await.unwrap()[0].has_secret);
 
@@ -162,24 +65,8 @@ async fn a_secret_does_not_pass_to_another_kind() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     let settings = json!({});
-    put(
-        &fixture,
-        app,
-        NewProvider {
-            secret: Replace(b"old"),
-            ..smtp("main", &settings)
-        },
-    )
-    .await;
-    put(
-        &fixture,
-        app,
-        NewProvider {
-            kind: "other",
-            ..smtp("main", &settings)
-        },
-    )
-    .await;
+    put(&fixture, app, NewProvider { secret: Replace(b"old"), ..smtp("main", &settings) }).await;
+    put(&fixture, app, NewProvider { kind: "other", ..smtp("main", &settings) }).await;
     assert!(!fixture.store.list_providers(app).await.unwrap()[0].has_secret);
 }
 
@@ -187,10 +74,6 @@ async fn a_secret_does_not_pass_to_another_kind() {
 async fn a_provider_of_an_unknown_app_is_refused() {
     let fixture = fixture().await;
     let settings = json!({});
-    let refused = fixture
-        .store
-        .put_provider(AppId(999), smtp("main", &settings), "test")
-        .await
-        .unwrap_err();
+    let refused = fixture.store.put_provider(AppId(999), smtp("main", &settings), "test").await.unwrap_err();
     assert!(refused.is_refused_data(), "{refused}");
 }

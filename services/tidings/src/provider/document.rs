@@ -2,7 +2,7 @@
 
 use domain::fields::{Fields, check_plain_json};
 use domain::{Channel, Problem};
-use email::{SECRETS, SmtpSettings};
+use email::settings::{KIND, SECRETS, SmtpSettings};
 use serde_json::{Map, Value};
 
 /// Every kind of provider that can be set, by channel.
@@ -52,17 +52,13 @@ impl ProviderDocument {
         let enabled = enabled(&mut fields, &mut problems);
         let settings = fields.free_object("settings", &mut problems).unwrap_or_default();
         fields.finish(true, &mut problems);
+        // What settings there are, nobody knows for an unknown kind.
+        let Some((channel, kind)) = known else { return Err(problems) };
         let (settings, secret) = smtp(settings, &mut problems);
-        match (identifier, known) {
-            (Some(identifier), Some((channel, kind))) if problems.is_empty() => Ok(ProviderDocument {
-                identifier,
-                channel,
-                kind,
-                priority,
-                enabled,
-                settings,
-                secret,
-            }),
+        match identifier {
+            Some(identifier) if problems.is_empty() => {
+                Ok(ProviderDocument { identifier, channel, kind, priority, enabled, settings, secret })
+            }
             _ => Err(problems),
         }
     }
@@ -82,8 +78,8 @@ fn channel_and_kind(fields: &mut Fields, problems: &mut Vec<Problem>) -> Option<
     let channel = fields.required_identifier("channel", problems);
     let kind = fields.required_identifier("kind", problems);
     let (channel, kind) = (channel?, kind?);
-    if (channel.as_str(), kind.as_str()) == (Channel::Email.as_str(), email::KIND) {
-        return Some((Channel::Email, email::KIND));
+    if (channel.as_str(), kind.as_str()) == (Channel::Email.as_str(), KIND) {
+        return Some((Channel::Email, KIND));
     }
     let message =
         format!("there is no provider of channel {channel:?} and kind {kind:?}; there are: {KNOWN}");
@@ -95,18 +91,11 @@ fn priority(fields: &mut Fields, problems: &mut Vec<Problem>) -> i32 {
     let Some(value) = fields.take("priority") else {
         return DEFAULT_PRIORITY;
     };
-    value
-        .as_i64()
-        .and_then(|number| i32::try_from(number).ok())
-        .unwrap_or_else(|| {
-            let message = format!(
-                "priority must be a whole number from {} to {}",
-                i32::MIN,
-                i32::MAX
-            );
-            problems.push(Problem::new("priority", "invalid_type", message));
-            DEFAULT_PRIORITY
-        })
+    value.as_i64().and_then(|number| i32::try_from(number).ok()).unwrap_or_else(|| {
+        let message = format!("priority must be a whole number from {} to {}", i32::MIN, i32::MAX);
+        problems.push(Problem::new("priority", "invalid_type", message));
+        DEFAULT_PRIORITY
+    })
 }
 
 fn enabled(fields: &mut Fields, problems: &mut Vec<Problem>) -> bool {
@@ -114,11 +103,7 @@ fn enabled(fields: &mut Fields, problems: &mut Vec<Problem>) -> bool {
         return true;
     };
     value.as_bool().unwrap_or_else(|| {
-        problems.push(Problem::new(
-            "enabled",
-            "invalid_type",
-            "enabled must be true or false",
-        ));
+        problems.push(Problem::new("enabled", "invalid_type", "enabled must be true or false"));
         true
     })
 }
@@ -126,28 +111,19 @@ fn enabled(fields: &mut Fields, problems: &mut Vec<Problem>) -> bool {
 /// Checks the settings of an SMTP server, and takes the secrets out of them.
 fn smtp(mut settings: Map<String, Value>, problems: &mut Vec<Problem>) -> (Value, Secret) {
     let is_given = |name: &&str| {
-        settings
-            .get(*name)
-            .is_some_and(|value| !matches!(value.as_str(), Some("")) && !value.is_null())
+        settings.get(*name).is_some_and(|value| !matches!(value.as_str(), Some("")) && !value.is_null())
     };
     let given: Vec<&str> = SECRETS.iter().copied().filter(|name| is_given(name)).collect();
     let keeps = given.is_empty() && is_given(&"username");
     let mut complete = settings.clone();
     if keeps {
         // Stands for the secret that is kept, which is none of our business.
-        complete.extend(
-            SECRETS
-                .iter()
-                .map(|name| ((*name).to_owned(), Value::from("kept"))),
-        );
+        complete.extend(SECRETS.iter().map(|name| ((*name).to_owned(), Value::from("kept"))));
     }
     if let Err(found) = SmtpSettings::parse(&Value::Object(complete)) {
         problems.extend(found);
     }
-    let secrets: Map<String, Value> = given
-        .iter()
-        .filter_map(|name| settings.remove_entry(*name))
-        .collect();
+    let secrets: Map<String, Value> = given.iter().filter_map(|name| settings.remove_entry(*name)).collect();
     for name in SECRETS {
         settings.remove(*name);
     }
@@ -175,10 +151,7 @@ mod tests {
     }
 
     fn with(mut settings: Value, members: &Value) -> Value {
-        settings
-            .as_object_mut()
-            .unwrap()
-            .extend(members.as_object().unwrap().clone());
+        settings.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
         settings
     }
 
@@ -194,42 +167,39 @@ mod tests {
     #[test]
     fn a_user_name_alone_keeps_the_secret_and_none_removes_it() {
         let kept = with(settings(), &json!({"username": "shop", "password": null}));
-        assert_eq!(
-            ProviderDocument::read(document(&kept)).unwrap().secret,
-            Secret::Kept
-        );
+        assert_eq!(ProviderDocument::read(document(&kept)).unwrap().secret, Secret::Kept);
         let read = ProviderDocument::read(document(&settings())).unwrap();
-        assert_eq!(
-            (read.secret, read.priority, read.enabled),
-            (Secret::Absent, 10, true)
-        );
+        assert_eq!((read.secret, read.priority, read.enabled), (Secret::Absent, 10, true));
     }
 
     #[test]
     fn every_problem_is_told_at_once() {
         let wrong = json!({
-            "identifier": "", "channel": "sms", "kind": "smtp", "priority": 1.5, "enabled": "yes", "prio": 1,
+            "identifier": "", "channel": "email", "kind": "smtp", "priority": 1.5, "enabled": "yes", "prio": 1,
             "settings": {"host": "mail.example.com", "port": 0, "security": "ssl", "from": "nobody"},
         });
         let problems = ProviderDocument::read(wrong).unwrap_err();
         let fields: Vec<&str> = problems.iter().map(|problem| problem.field.as_str()).collect();
-        for field in [
+        let expected = [
             "identifier",
-            "kind",
             "priority",
             "enabled",
             "prio",
             "settings.port",
             "settings.security",
             "settings.from",
-        ] {
+        ];
+        for field in expected {
             assert!(fields.contains(&field), "{field} is missing in {fields:?}");
         }
-        assert!(
-            problems
-                .iter()
-                .any(|problem| problem.message.contains("there are: email/smtp"))
-        );
         assert!(ProviderDocument::read(json!([1])).is_err());
+    }
+
+    #[test]
+    fn an_unknown_kind_is_answered_with_those_there_are() {
+        let unknown = json!({"identifier": "main", "channel": "sms", "kind": "smtp", "settings": {}});
+        let problems = ProviderDocument::read(unknown).unwrap_err();
+        assert_eq!(problems.len(), 1, "{problems:?}");
+        assert!(problems[0].message.ends_with("there are: email/smtp"), "{}", problems[0].message);
     }
 }

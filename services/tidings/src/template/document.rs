@@ -31,41 +31,33 @@ impl TemplateDocument {
         let category = fields.identifier("category", &mut problems);
         let channels = fields.free_object("channels", &mut problems).unwrap_or_default();
         fields.finish(true, &mut problems);
-        let channels = Value::Object(contents(channels, &mut problems));
-        if let Err(found) = dispatcher::template::check(&channels) {
+        let channels = Value::Object(sound(channels, &mut problems));
+        if channels != Value::Object(Map::new())
+            && let Err(found) = dispatcher::template::check(&channels)
+        {
             problems.extend(found);
         }
         match identifier {
             Some(identifier) if problems.is_empty() => {
-                let name = name
-                    .filter(|name| !name.is_empty())
-                    .unwrap_or_else(|| identifier.clone());
-                Ok(TemplateDocument {
-                    identifier,
-                    name,
-                    category,
-                    channels,
-                })
+                let name = name.filter(|name| !name.is_empty()).unwrap_or_else(|| identifier.clone());
+                Ok(TemplateDocument { identifier, name, category, channels })
             }
             _ => Err(problems),
         }
     }
 }
 
-/// Checks each channel's content, and leaves out what is null.
-fn contents(mut channels: Map<String, Value>, problems: &mut Vec<Problem>) -> Map<String, Value> {
+/// The channels whose content has the right shape, without what is null.
+fn sound(mut channels: Map<String, Value>, problems: &mut Vec<Problem>) -> Map<String, Value> {
     channels.retain(|_, content| !content.is_null());
     if channels.is_empty() {
         let message = format!("channels must have content for at least one of {}", delivered());
         problems.push(Problem::new("channels", "required", message));
     }
-    for (name, content) in &mut channels {
+    channels.retain(|name, content| {
+        let before = problems.len();
         let path = format!("channels.{name}");
-        match name
-            .parse::<Channel>()
-            .ok()
-            .filter(|channel| channel.is_delivered())
-        {
+        match name.parse::<Channel>().ok().filter(|channel| channel.is_delivered()) {
             Some(channel) => check_content(channel, &path, content.clone(), problems),
             None => {
                 let message = format!("{path} is no channel of templates; there are {}", delivered());
@@ -75,7 +67,8 @@ fn contents(mut channels: Map<String, Value>, problems: &mut Vec<Problem>) -> Ma
         if let Value::Object(members) = content {
             members.retain(|_, member| !member.is_null());
         }
-    }
+        problems.len() == before
+    });
     channels
 }
 
@@ -98,11 +91,7 @@ fn check_content(channel: Channel, path: &str, content: Value, problems: &mut Ve
     let given: Vec<&str> = texts
         .iter()
         .copied()
-        .filter(|name| {
-            fields
-                .string(name, LONGEST_TEXT, problems)
-                .is_some_and(|text| !text.is_empty())
-        })
+        .filter(|name| fields.string(name, LONGEST_TEXT, problems).is_some_and(|text| !text.is_empty()))
         .collect();
     if channel == Channel::InApp {
         fields.free_object("data", problems);
@@ -113,10 +102,7 @@ fn check_content(channel: Channel, path: &str, content: Value, problems: &mut Ve
     if problems.len() > before {
         return;
     }
-    for group in needed
-        .iter()
-        .filter(|group| !group.iter().any(|name| given.contains(name)))
-    {
+    for group in needed.iter().filter(|group| !group.iter().any(|name| given.contains(name))) {
         let message = format!("{path}.{} is required", group.join(&format!(" or {path}.")));
         problems.push(Problem::new(path, "required", message));
     }
@@ -197,9 +183,6 @@ mod tests {
         assert_eq!(fields_of(&empty), ["channels"]);
         let broken = json!({"identifier": "x", "channels": {"sms": {"text": "one\ntwo {{ name"}}});
         let problems = TemplateDocument::read(broken).unwrap_err();
-        assert!(
-            problems.iter().any(|problem| problem.message.contains("line 2")),
-            "{problems:?}"
-        );
+        assert!(problems.iter().any(|problem| problem.message.contains("line 2")), "{problems:?}");
     }
 }

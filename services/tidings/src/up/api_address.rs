@@ -25,9 +25,7 @@ pub(super) fn choose(asked: Option<u16>) -> anyhow::Result<SocketAddr> {
         None if port::is_free(DEFAULT) => DEFAULT,
         None => {
             let free = port::free()?;
-            say(&format!(
-                "port {DEFAULT} is taken, so the API listens on port {free}"
-            ))?;
+            say(&format!("port {DEFAULT} is taken, so the API listens on port {free}"))?;
             free
         }
     };

@@ -28,18 +28,13 @@ impl DataDirectory {
         let path = std::path::absolute(path)?;
         std::fs::create_dir_all(&path).with_context(|| format!("cannot create {}", path.display()))?;
         let lock_file = path.join("lock");
-        let lock = File::options()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .open(&lock_file);
+        let lock = File::options().create(true).truncate(false).write(true).open(&lock_file);
         let lock = lock.with_context(|| format!("cannot write {}", lock_file.display()))?;
         match lock.try_lock() {
             Ok(()) => Ok(DataDirectory { path, _lock: lock }),
             Err(TryLockError::WouldBlock) => {
-                let address = DevFile::read(&path)?
-                    .map(|running| format!(" ({})", running.api))
-                    .unwrap_or_default();
+                let address =
+                    DevFile::read(&path)?.map(|running| format!(" ({})", running.api)).unwrap_or_default();
                 bail!(
                     "another `tidings up`{address} runs on {}: use that one, stop it, or choose another directory with \
                      --data-dir",

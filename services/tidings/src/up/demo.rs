@@ -42,27 +42,14 @@ pub(super) async fn credentials(context: &Context, file: &Path) -> anyhow::Resul
     }
     let (store, master_key) = (&context.store, &context.master_key);
     let credentials = match create_with_credentials(store, master_key, NAME, true).await? {
-        Some(Created {
-            id,
-            api_key,
-            api_secret,
-        }) => Credentials {
-            app_id: id,
-            api_key,
-            api_secret: api_secret.expose_secret().to_owned(),
-        },
+        Some(Created { id, api_key, api_secret }) => {
+            Credentials { app_id: id, api_key, api_secret: api_secret.expose_secret().to_owned() }
+        }
         None => {
-            let app = store
-                .app_by_name_or_id(NAME)
-                .await?
-                .context("the demo app has just been deleted")?;
+            let app = store.app_by_name_or_id(NAME).await?.context("the demo app has just been deleted")?;
             let api_secret = renew_secret(store, master_key, app.id, GRACE).await?;
             let api_secret = api_secret.expose_secret().to_owned();
-            Credentials {
-                app_id: app.id,
-                api_key: app.api_key,
-                api_secret,
-            }
+            Credentials { app_id: app.id, api_key: app.api_key, api_secret }
         }
     };
     private_file::write(file, &serde_json::to_string_pretty(&credentials)?)?;
@@ -76,12 +63,8 @@ fn read(file: &Path) -> anyhow::Result<Option<Credentials>> {
         Err(error) => return Err(error).with_context(|| format!("cannot read {}", file.display())),
     };
     let kept = serde_json::from_str(&text);
-    kept.map(Some).with_context(|| {
-        format!(
-            "{} is damaged; remove it, and new credentials are made",
-            file.display()
-        )
-    })
+    kept.map(Some)
+        .with_context(|| format!("{} is damaged; remove it, and new credentials are made", file.display()))
 }
 
 async fn is_valid(context: &Context, kept: &Credentials) -> anyhow::Result<bool> {
@@ -101,16 +84,12 @@ pub(super) async fn set_provider(context: &Context, app: AppId, smtp: SocketAddr
         "from": "demo@tidings.example",
         "fromName": "Tidings demo",
     });
-    let known = context
-        .store
-        .list_providers(app)
-        .await?
-        .into_iter()
-        .find(|known| known.identifier == PROVIDER);
+    let known =
+        context.store.list_providers(app).await?.into_iter().find(|known| known.identifier == PROVIDER);
     let provider = NewProvider {
         identifier: PROVIDER,
         channel: Channel::Email,
-        kind: email::KIND,
+        kind: email::settings::KIND,
         priority: known.as_ref().map_or(PRIORITY, |known| known.priority),
         enabled: known.is_none_or(|known| known.enabled),
         settings: &settings,

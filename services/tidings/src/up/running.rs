@@ -53,20 +53,12 @@ impl Running {
             database_url: url(context.config.database.url.as_ref()),
             nats_url: url(context.config.nats.url.as_ref()),
         };
-        Ok(Running {
-            context,
-            dev,
-            stand_ins,
-        })
+        Ok(Running { context, dev, stand_ins })
     }
 
     /// How the API's headers begin.
     pub(super) fn header_prefix(&self) -> &str {
-        self.context
-            .config
-            .header_prefixes
-            .first()
-            .map_or("X-SERVICE", String::as_str)
+        self.context.config.header_prefixes.first().map_or("X-SERVICE", String::as_str)
     }
 
     /// Lets the services finish what they have begun, then stops the stand-ins.

@@ -21,10 +21,7 @@ pub(super) struct Servers {
 impl Servers {
     /// Starts what the configuration does not name, and puts its address there.
     pub(super) async fn start(directory: &DataDirectory, config: &mut Config) -> anyhow::Result<Servers> {
-        let mut servers = Servers {
-            postgres: None,
-            nats: None,
-        };
+        let mut servers = Servers { postgres: None, nats: None };
         match &config.database.url {
             Some(url) => say(&format!("using PostgreSQL at {}", url.endpoint()))?,
             None => {
@@ -86,8 +83,5 @@ impl Servers {
 }
 
 fn ended(server: &str, log: &Path) -> anyhow::Error {
-    anyhow!(
-        "{server} has ended; its log {} says why. Start again to continue",
-        log.display()
-    )
+    anyhow!("{server} has ended; its log {} says why. Start again to continue", log.display())
 }
