@@ -1,0 +1,101 @@
+//! Calls and answers.
+
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+use reqwest::{Client, RequestBuilder};
+use serde_json::Value;
+
+/// A call in the making.
+pub(crate) struct Call {
+    request: RequestBuilder,
+    what: String,
+}
+
+/// An answer, complete.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Value,
+    what: String,
+}
+
+pub(crate) fn call(client: &Client, method: &str, url: &str) -> Call {
+    let method = method.parse().unwrap();
+    Call { what: format!("{method} {url}"), request: client.request(method, url) }
+}
+
+impl Call {
+    /// Adds a header; calling it again with the same name sends both.
+    pub(crate) fn header(mut self, name: &str, value: &str) -> Call {
+        let name: HeaderName = name.parse().unwrap();
+        self.request = self.request.header(name, HeaderValue::from_bytes(value.as_bytes()).unwrap());
+        self
+    }
+
+    pub(crate) fn json(mut self, body: &Value) -> Call {
+        self.request = self.request.json(body);
+        self
+    }
+
+    /// Bytes as they are, as JSON unless `media` says otherwise.
+    pub(crate) fn body(mut self, body: impl Into<Vec<u8>>, media: &str) -> Call {
+        self.request = self.request.header("content-type", media).body(body.into());
+        self
+    }
+
+    pub(crate) async fn send(self) -> Answer {
+        let response = self.request.send().await.unwrap();
+        let (status, headers) = (response.status().as_u16(), response.headers().clone());
+        let text = response.text().await.unwrap();
+        let body = match text.is_empty() {
+            true => Value::Null,
+            false => {
+                serde_json::from_str(&text).unwrap_or_else(|_| panic!("{}: not JSON: {text}", self.what))
+            }
+        };
+        let answer = Answer { status, headers, body, what: self.what };
+        assert!(answer.header("x-request-id").is_some(), "{}: no request id", answer.what);
+        answer
+    }
+}
+
+impl Answer {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name)?.to_str().ok()
+    }
+
+    /// The body, of an answer with this status.
+    #[track_caller]
+    pub(crate) fn is(self, status: u16) -> Value {
+        assert_eq!(self.status, status, "{}: {}", self.what, self.body);
+        self.body
+    }
+
+    /// An error with a status other than 400: `status`, `message` and `code`, and nothing else.
+    #[track_caller]
+    pub(crate) fn fails(&self, status: u16, code: &str) {
+        assert_eq!(self.status, status, "{}: {}", self.what, self.body);
+        let members: Vec<_> = self.body.as_object().unwrap().keys().map(String::as_str).collect();
+        assert_eq!(members, ["code", "message", "status"], "{}", self.what);
+        assert_eq!(self.body["status"], "error");
+        assert_eq!(self.body["code"], code, "{}: {}", self.what, self.body);
+        assert!(self.body["message"].is_string());
+    }
+
+    /// A 400 with exactly these problems, as field and code, in this order.
+    #[track_caller]
+    pub(crate) fn has_problems(&self, expected: &[(&str, &str)]) {
+        assert_eq!(self.status, 400, "{}: {}", self.what, self.body);
+        let members: Vec<_> = self.body.as_object().unwrap().keys().map(String::as_str).collect();
+        assert_eq!(members, ["errors", "message", "status"], "{}", self.what);
+        assert_eq!(self.body["status"], "error");
+        let errors = self.body["errors"].as_array().unwrap();
+        let found: Vec<_> = errors
+            .iter()
+            .map(|error| (error["field"].as_str().unwrap(), error["code"].as_str().unwrap()))
+            .collect();
+        assert_eq!(found, expected, "{}: {}", self.what, self.body);
+        let messages: Vec<_> = errors.iter().map(|error| error["message"].clone()).collect();
+        assert_eq!(self.body["message"], Value::Array(messages), "{}", self.what);
+    }
+}

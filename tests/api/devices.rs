@@ -1,0 +1,58 @@
+//! `POST /v3/sdk/connect`.
+
+use serde_json::json;
+
+use crate::service::{Behind, Service};
+
+const CONNECT: &str = "POST /v3/sdk/connect";
+
+#[tokio::test]
+async fn connecting_creates_the_user_and_tells_of_the_app() {
+    let service = Service::start().await;
+    let shop = service.app("shop").await;
+    let category = json!({"identifier": "orders", "name": "Orders"});
+    let category = service.by(&shop, "POST /v3/categories").json(&category).send().await.is(200);
+    let connect = || service.of(&shop, "ada", CONNECT).header("X-SERVICE-DEVICE-ID", "d1");
+    let answer = connect().json(&json!({"deviceType": "android", "pushToken": "t1"})).send().await.is(200);
+    let expected = json!({
+        "unreadCount": 0, "unseenCount": 0,
+        "app": {
+            "id": shop.id.to_string(), "name": "shop", "enableWebPush": false, "publicKey": null,
+            "hideBranding": true, "channels": ["inApp"],
+            "categories": [{"id": category["id"], "name": "Orders"}],
+        },
+    });
+    assert_eq!(answer, expected);
+    service.deliver(&shop, "ada", 2).await;
+    let form = connect()
+        .body("deviceType=ios&pushToken=t%2B2&pushProvider=apns", "application/x-www-form-urlencoded");
+    assert_eq!(form.send().await.is(200)["unreadCount"], 2);
+    let user = service.context.store.find_user(shop.id, "ada").await.unwrap().unwrap();
+    let profile = json!({"fcm": {"tokens": ["t1"]}, "apns": {"tokens": ["t+2"]}});
+    assert_eq!(serde_json::Value::Object(user.profile), profile);
+}
+
+#[tokio::test]
+async fn every_problem_of_a_connection_is_named() {
+    let service = Service::start_with(Behind::Nothing).await;
+    let shop = service.app("shop").await;
+    let nothing = service.of(&shop, "ada", CONNECT).json(&json!({})).send().await;
+    nothing.has_problems(&[("device id", "required"), ("deviceType", "unknown_value")]);
+    let connect = || service.of(&shop, "ada", CONNECT).header("X-SERVICE-DEVICE-ID", "d1");
+    let wrong = connect().json(&json!({"deviceType": "fridge", "pushProvider": "post"})).send().await;
+    wrong.has_problems(&[("deviceType", "unknown_value"), ("pushProvider", "unknown_value")]);
+    let unreadable = connect().body("deviceType=%FF", "application/x-www-form-urlencoded").send().await;
+    unreadable.has_problems(&[("", "malformed_form")]);
+    connect().body("deviceType: ios", "text/plain").send().await.fails(415, "unsupported_media_type");
+    assert_eq!(service.context.store.find_user(shop.id, "ada").await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn an_app_may_leave_the_body_out() {
+    let service = Service::start_with(Behind::Nothing).await;
+    let shop = service.app("shop").await;
+    let by_app = service.by(&shop, &format!("{CONNECT}?userIdentifier=ada")).header("X-ACME-DEVICE-ID", "d1");
+    by_app.send().await.is(200);
+    let by_user = service.of(&shop, "ada", CONNECT).header("X-SERVICE-DEVICE-ID", "d1").send().await;
+    by_user.has_problems(&[("deviceType", "unknown_value")]);
+}

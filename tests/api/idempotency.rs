@@ -1,0 +1,104 @@
+//! `Idempotency-Key`.
+
+use serde_json::{Value, json};
+
+use crate::service::{Behind, Service, plain_send};
+
+const SEND: &str = "POST /v3/notifications";
+
+#[tokio::test]
+async fn the_same_key_with_equal_json_is_one_send() {
+    let service = Service::start_with(Behind::Nothing).await;
+    let (shop, bank) = (service.app("shop").await, service.app("bank").await);
+    let send = |body: &Value| service.by(&shop, SEND).header("Idempotency-Key", "order-7").json(body);
+    let body = plain_send(&["ada"]);
+    let first = send(&body).send().await.is(202);
+    assert_eq!(send(&body).send().await.is(202), first);
+    let spaced = br#" {"sendTo":{"recipients":["ada"]} , "notification":{"title":"Hello"}}"#;
+    let spaced =
+        service.by(&shop, SEND).header("Idempotency-Key", "order-7").body(*spaced, "application/json");
+    assert_eq!(spaced.send().await.is(202), first);
+    assert_eq!(service.sends().await, 1);
+
+    send(&plain_send(&["bob"])).send().await.fails(409, "idempotency_key_reused");
+    let other_app = service.by(&bank, SEND).header("Idempotency-Key", "order-7").json(&plain_send(&["bob"]));
+    assert_ne!(other_app.send().await.is(202), first);
+    assert_eq!(service.sends().await, 2);
+}
+
+#[tokio::test]
+async fn the_key_may_stand_in_the_body() {
+    let service = Service::start_with(Behind::Nothing).await;
+    let shop = service.app("shop").await;
+    let mut body = plain_send(&["ada"]);
+    body["idempotencyKey"] = json!("order-8");
+    let first = service.by(&shop, SEND).json(&body).send().await.is(202);
+    assert_eq!(service.by(&shop, SEND).json(&body).send().await.is(202), first);
+    let both = service.by(&shop, SEND).header("Idempotency-Key", "order-8").json(&body);
+    assert_eq!(both.send().await.is(202), first);
+    let different = service.by(&shop, SEND).header("Idempotency-Key", "order-9").json(&body).send().await;
+    different.has_problems(&[("idempotencyKey", "conflict")]);
+    assert_eq!(service.sends().await, 1);
+}
+
+#[tokio::test]
+async fn an_unusable_key_is_refused() {
+    let service = Service::start_with(Behind::Nothing).await;
+    let shop = service.app("shop").await;
+    let long = "k".repeat(256);
+    for key in ["", "a b", "ä", &long] {
+        let answer =
+            service.by(&shop, SEND).header("Idempotency-Key", key).json(&plain_send(&["ada"])).send().await;
+        answer.has_problems(&[("Idempotency-Key", "invalid_character")]);
+    }
+    let twice = service.by(&shop, SEND).header("Idempotency-Key", "a").header("Idempotency-Key", "b");
+    twice.json(&plain_send(&["ada"])).send().await.has_problems(&[("Idempotency-Key", "repeated")]);
+    assert_eq!(service.sends().await, 0);
+}
+
+#[tokio::test]
+async fn concurrent_repeats_are_one_send() {
+    let service = Service::start_with(Behind::Nothing).await;
+    let shop = service.app("shop").await;
+    let calls: Vec<_> = (0..32)
+        .map(|number| {
+            // Two bodies race for the key: exactly one of them is taken.
+            let recipient = if number % 2 == 0 { "ada" } else { "bob" };
+            let call =
+                service.by(&shop, SEND).header("Idempotency-Key", "race").json(&plain_send(&[recipient]));
+            tokio::spawn(async move { (number % 2, call.send().await) })
+        })
+        .collect();
+    let (mut winners, mut ids) = (Vec::new(), Vec::new());
+    for call in calls {
+        let (body, answer) = call.await.unwrap();
+        if answer.status == 202 {
+            winners.push(body);
+            ids.push(answer.body["requestId"].clone());
+        } else {
+            answer.fails(409, "idempotency_key_reused");
+        }
+    }
+    assert_eq!(ids.len(), 16);
+    winners.dedup();
+    ids.dedup();
+    assert_eq!((winners.len(), ids.len()), (1, 1));
+    assert_eq!(service.sends().await, 1);
+}
+
+#[tokio::test]
+async fn a_repeat_passes_by_what_was_checked_the_first_time() {
+    let service = Service::start_with(Behind::Nothing).await;
+    let shop = service.app("shop").await;
+    service.by(&shop, "POST /v3/users").json(&json!({"identifier": "ada"})).send().await.is(200);
+    let mut body = plain_send(&["ada"]);
+    body["onUnknownRecipient"] = json!("reject");
+    let send = |key: &str| service.by(&shop, SEND).header("Idempotency-Key", key).json(&body);
+    let first = send("taken").send().await.is(202);
+    service.execute("DELETE FROM app_user").await;
+    assert_eq!(send("taken").send().await.is(202), first);
+    send("fresh").send().await.has_problems(&[("sendTo.recipients", "unknown_recipient")]);
+    // A refusal reserves nothing: it stays a refusal when it is repeated.
+    send("fresh").send().await.has_problems(&[("sendTo.recipients", "unknown_recipient")]);
+    assert_eq!(service.sends().await, 1);
+}

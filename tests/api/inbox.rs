@@ -1,0 +1,216 @@
+//! A user's inbox: lists, single notifications and every change.
+
+use serde_json::{Value, json};
+
+use crate::service::{App, Behind, Service, titles};
+
+/// The newest notification of a user's inbox.
+async fn newest(service: &Service, app: &App, user: &str) -> Value {
+    service.list(app, user, "limit=1").await["data"][0].clone()
+}
+
+#[tokio::test]
+async fn an_unknown_user_has_an_empty_inbox_and_is_not_created() {
+    let service = Service::start_with(Behind::Nothing).await;
+    let shop = service.app("shop").await;
+    let empty = json!({
+        "unreadCount": 0, "unseenCount": 0,
+        "pagination": {"totalCount": 0, "pageNo": 1, "limit": 15, "pageCount": 0, "nextCursor": null},
+        "data": [],
+    });
+    assert_eq!(service.list(&shop, "ada", "").await, empty);
+    assert_eq!(service.context.store.find_user(shop.id, "ada").await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn a_list_pages_by_number_and_by_cursor() {
+    let service = Service::start().await;
+    let shop = service.app("shop").await;
+    service.deliver(&shop, "ada", 7).await;
+    let first = service.list(&shop, "ada", "limit=3").await;
+    assert_eq!(titles(&first), ["7", "6", "5"]);
+    assert_eq!((&first["unreadCount"], &first["unseenCount"]), (&json!(7), &json!(7)));
+    let pagination = &first["pagination"];
+    assert_eq!((&pagination["totalCount"], &pagination["pageCount"]), (&json!(7), &json!(3)));
+    assert_eq!(titles(&service.list(&shop, "ada", "limit=3&pageNo=3").await), ["1"]);
+    assert!(titles(&service.list(&shop, "ada", "limit=3&pageNo=4").await).is_empty());
+
+    let cursor = pagination["nextCursor"].as_str().unwrap().to_owned();
+    // Later than every other, so that pages by number shift.
+    service.deliver(&shop, "ada", 1).await;
+    let second = service.list(&shop, "ada", &format!("limit=3&cursor={cursor}")).await;
+    assert_eq!(titles(&second), ["4", "3", "2"]);
+    assert_eq!(second["pagination"]["pageNo"], Value::Null);
+    let cursor = second["pagination"]["nextCursor"].as_str().unwrap();
+    let third = service.list(&shop, "ada", &format!("limit=3&cursor={cursor}")).await;
+    assert!(titles(&third).starts_with(&["1"]));
+    assert_eq!(third["pagination"]["nextCursor"], Value::Null);
+}
+
+#[tokio::test]
+async fn every_problem_of_a_query_is_named() {
+    let service = Service::start_with(Behind::Nothing).await;
+    let shop = service.app("shop").await;
+    let cases: [(&str, &[(&str, &str)]); 12] = [
+        ("limit=abc", &[("limit", "invalid_number")]),
+        ("limit=0", &[("limit", "invalid_number")]),
+        ("limit=21", &[("limit", "invalid_number")]),
+        ("limit=", &[("limit", "invalid_number")]),
+        ("limit=+5", &[("limit", "invalid_number")]),
+        ("limit=5&limit=6", &[("limit", "repeated")]),
+        ("pageNo=0&limit=1.5", &[("pageNo", "invalid_number"), ("limit", "invalid_number")]),
+        ("pageNo=99999999999999999999", &[("pageNo", "invalid_number")]),
+        ("filter=old", &[("filter", "unknown_value")]),
+        ("cursor=%21", &[("cursor", "invalid_cursor")]),
+        ("cursor=MS4x&pageNo=1", &[("cursor", "conflict")]),
+        ("category=%00&filter=%FF", &[("filter", "invalid_character"), ("category", "invalid_character")]),
+    ];
+    for (query, expected) in cases {
+        let answer = service.of(&shop, "ada", &format!("GET /v3/notifications?{query}")).send().await;
+        answer.has_problems(expected);
+    }
+    for query in ["category=&filter=&cursor=", "unknown=1", "&&=&%=%", "limit=20&pageNo=1000000"] {
+        service.list(&shop, "ada", query).await;
+    }
+    let huge = format!("GET /v3/notifications?category={}", "x".repeat(30_000));
+    service.of(&shop, "ada", &huge).send().await.is(200);
+}
+
+#[tokio::test]
+async fn changes_show_in_their_answer_and_in_the_list_right_after() {
+    let service = Service::start().await;
+    let shop = service.app("shop").await;
+    service.deliver(&shop, "ada", 2).await;
+    let id = newest(&service, &shop, "ada").await["id"].as_i64().unwrap();
+    // The change, then: seen, read, unseen and unread counters.
+    let cases = [
+        ("POST", "/views", true, false, 1, 2),
+        ("DELETE", "/views", false, false, 2, 2),
+        ("PUT", "/views", true, false, 1, 2),
+        ("POST", "/click", true, true, 1, 1),
+        ("DELETE", "/reads", true, false, 1, 2),
+        ("PATCH", "/click", true, true, 1, 1),
+        ("DELETE", "/views", false, false, 2, 2),
+        ("PUT", "/reads", true, true, 1, 1),
+        ("POST", "/reads", true, true, 1, 1),
+    ];
+    for (method, path, seen, read, unseen_count, unread_count) in cases {
+        let call = service.of(&shop, "ada", &format!("{method} /v3/notifications/{id}{path}"));
+        // A body that the call has no use for is ignored.
+        let changed = call.body("{", "text/plain").send().await.is(200);
+        let list = service.list(&shop, "ada", "").await;
+        assert_eq!(changed, list["data"][0], "{method} {path}");
+        assert_eq!(
+            (changed["seenAt"].is_string(), changed["clickedAt"].is_string()),
+            (seen, read),
+            "{method} {path}"
+        );
+        let counts = (&list["unseenCount"], &list["unreadCount"]);
+        assert_eq!(counts, (&json!(unseen_count), &json!(unread_count)), "{method} {path}");
+    }
+    for (filter, expected) in
+        [("read", vec!["2"]), ("unread", vec!["1"]), ("seen", vec!["2"]), ("unseen", vec!["1"])]
+    {
+        let list = service.list(&shop, "ada", &format!("filter={filter}")).await;
+        assert_eq!(titles(&list), expected);
+        assert_eq!(list["pagination"]["totalCount"], 1);
+    }
+
+    let gone = service.of(&shop, "ada", &format!("DELETE /v3/notifications/{id}")).send().await.is(200);
+    assert_eq!(gone["statusCode"], 200);
+    let list = service.list(&shop, "ada", "").await;
+    assert_eq!((titles(&list), &list["unreadCount"]), (vec!["1"], &json!(1)));
+    for (method, path) in
+        [("GET", ""), ("DELETE", ""), ("POST", "/click"), ("DELETE", "/reads"), ("PUT", "/views")]
+    {
+        let call = service.of(&shop, "ada", &format!("{method} /v3/notifications/{id}{path}"));
+        call.send().await.fails(404, "not_found");
+    }
+}
+
+#[tokio::test]
+async fn whoever_retrieves_a_notification_has_seen_it_but_the_app() {
+    let service = Service::start().await;
+    let shop = service.app("shop").await;
+    service.deliver(&shop, "ada", 1).await;
+    let id = newest(&service, &shop, "ada").await["id"].as_i64().unwrap();
+    let get = |query: &str| format!("GET /v3/notifications/{id}{query}");
+    let untouched = service.of(&shop, "ada", &get("?markSeen=false")).send().await.is(200);
+    assert_eq!(untouched["seenAt"], Value::Null);
+    let members: Vec<_> = untouched.as_object().unwrap().keys().map(String::as_str).collect();
+    let expected = [
+        "blocks",
+        "category",
+        "clickedAt",
+        "createdAt",
+        "data",
+        "icon",
+        "id",
+        "message",
+        "seenAt",
+        "state",
+        "title",
+        "url",
+    ];
+    assert_eq!(members, expected);
+    let by_app = service.by(&shop, &get("?userIdentifier=ada")).send().await.is(200);
+    assert_eq!(by_app["seenAt"], Value::Null);
+    assert_eq!(service.by(&shop, &get("")).send().await.is(200)["seenAt"], Value::Null);
+    let wrong = service.of(&shop, "ada", &get("?markSeen=no")).send().await;
+    wrong.has_problems(&[("markSeen", "unknown_value")]);
+
+    let seen = service.of(&shop, "ada", &get("")).send().await.is(200);
+    assert!(seen["seenAt"].is_string() && seen["clickedAt"].is_null());
+    assert_eq!(service.list(&shop, "ada", "").await["unseenCount"], 0);
+    assert_eq!(service.of(&shop, "ada", &get("")).send().await.is(200), seen);
+}
+
+#[tokio::test]
+async fn an_app_changes_a_notification_with_a_user_or_without() {
+    let service = Service::start().await;
+    let shop = service.app("shop").await;
+    service.deliver(&shop, "ada", 1).await;
+    let id = newest(&service, &shop, "ada").await["id"].as_i64().unwrap();
+    let read = service.by(&shop, &format!("POST /v3/notifications/{id}/click")).send().await.is(200);
+    assert!(read["clickedAt"].is_string());
+    let unread = format!("DELETE /v3/notifications/{id}/reads?userIdentifier=ada");
+    assert!(service.by(&shop, &unread).send().await.is(200)["clickedAt"].is_null());
+    let other = format!("DELETE /v3/notifications/{id}/reads?userIdentifier=bob");
+    service.by(&shop, &other).send().await.fails(404, "not_found");
+}
+
+#[tokio::test]
+async fn an_id_that_is_no_number_is_a_problem() {
+    let service = Service::start_with(Behind::Nothing).await;
+    let shop = service.app("shop").await;
+    for id in ["abc", "1.5", "%FF", "99999999999999999999", "1%2F2"] {
+        let answer = service.of(&shop, "ada", &format!("GET /v3/notifications/{id}")).send().await;
+        answer.has_problems(&[("id", "invalid_number")]);
+    }
+    for id in ["1", "-1", "9223372036854775807"] {
+        service.of(&shop, "ada", &format!("GET /v3/notifications/{id}")).send().await.fails(404, "not_found");
+    }
+}
+
+#[tokio::test]
+async fn a_change_that_the_projection_is_late_to_show_is_accepted() {
+    let service = Service::start_with(Behind::Nothing).await;
+    let shop = service.app("shop").await;
+    service.context.store.merge_user(shop.id, "ada", Default::default()).await.unwrap();
+    service
+        .execute(
+            "INSERT INTO inbox_item (app_id, user_number, id, send_id, created_at, content, event_id)
+             SELECT app_id, number, 5, gen_random_uuid(), now(),
+                    '{\"title\":\"x\",\"message\":null,\"icon\":null,\"url\":null,\"data\":{},\"blocks\":[]}',
+                    gen_random_uuid()
+             FROM app_user",
+        )
+        .await;
+    for call in ["POST /v3/notifications/5/click", "DELETE /v3/notifications/5"] {
+        let answer = service.of(&shop, "ada", call).send().await.is(202);
+        assert_eq!(answer["statusCode"], 202);
+        assert!(answer["message"].is_string());
+    }
+    let item = service.of(&shop, "ada", "GET /v3/notifications/5").send().await.is(200);
+    assert_eq!(item["seenAt"], Value::Null, "as the list shows it");
+}

@@ -1,0 +1,52 @@
+//! What belongs to another app, or to another user, reads as if it did not exist.
+
+use serde_json::json;
+
+use crate::service::{SOON, Service, plain_send};
+
+#[tokio::test]
+async fn every_foreign_id_is_a_404_and_changes_nothing() {
+    let service = Service::start().await;
+    let (shop, bank) = (service.app("shop").await, service.app("bank").await);
+    for app in [&shop, &bank] {
+        for user in ["ada", "bob"] {
+            service.by(app, "POST /v3/users").json(&json!({"identifier": user})).send().await.is(200);
+        }
+    }
+    let receipt =
+        service.by(&shop, "POST /v3/notifications").json(&plain_send(&["ada"])).send().await.is(202);
+    let request = receipt["requestId"].as_str().unwrap();
+    let list = testkit::eventually(SOON, "the notification is listed", async || {
+        let list = service.list(&shop, "ada", "").await;
+        (list["unreadCount"] == 1).then_some(list)
+    })
+    .await;
+    let id = list["data"][0]["id"].as_i64().unwrap();
+    let calls = [
+        ("GET", ""),
+        ("DELETE", ""),
+        ("POST", "/click"),
+        ("PATCH", "/click"),
+        ("PUT", "/reads"),
+        ("POST", "/reads"),
+        ("DELETE", "/reads"),
+        ("PUT", "/views"),
+        ("POST", "/views"),
+        ("DELETE", "/views"),
+    ];
+    for (method, path) in calls {
+        let call = format!("{method} /v3/notifications/{id}{path}");
+        service.of(&bank, "ada", &call).send().await.fails(404, "not_found");
+        service.of(&shop, "bob", &call).send().await.fails(404, "not_found");
+        service.of(&shop, "nobody", &call).send().await.fails(404, "not_found");
+        service.by(&bank, &call).send().await.fails(404, "not_found");
+        service.by(&bank, &call).header("X-SERVICE-USER-ID", "ada").send().await.fails(404, "not_found");
+    }
+    for path in ["", "/deliveries"] {
+        service.by(&bank, &format!("GET /v3/requests/{request}{path}")).send().await.fails(404, "not_found");
+        service.by(&shop, &format!("GET /v3/requests/{request}{path}")).send().await.is(200);
+    }
+    assert_eq!(service.list(&shop, "ada", "").await, list);
+    assert_eq!(service.list(&bank, "ada", "").await["pagination"]["totalCount"], 0);
+    assert_eq!(service.list(&shop, "bob", "").await["pagination"]["totalCount"], 0);
+}

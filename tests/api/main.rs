@@ -1,0 +1,16 @@
+//! The API over HTTP, row by row, on real servers: the gateway, and behind it the dispatcher and the inbox projection.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+
+mod categories;
+mod client;
+mod credentials;
+mod devices;
+mod idempotency;
+mod inbox;
+mod isolation;
+mod outages;
+mod protocol;
+mod requests;
+mod sends;
+mod service;
+mod users;

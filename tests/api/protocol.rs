@@ -1,0 +1,156 @@
+//! Routes, methods, sizes, media types, malformed bodies and the order of the checks.
+
+use serde_json::{Value, json};
+
+use crate::service::{Behind, Service, plain_send};
+
+const SEND: &str = "POST /v3/notifications";
+
+/// `body` with spaces after it up to `size` bytes.
+fn padded(body: &Value, size: usize) -> Vec<u8> {
+    let mut bytes = serde_json::to_vec(body).unwrap();
+    bytes.resize(size, b' ');
+    bytes
+}
+
+#[tokio::test]
+async fn unknown_routes_are_404_and_known_ones_name_their_methods() {
+    let service = Service::start_with(Behind::Nothing).await;
+    for path in [
+        "/",
+        "/v3",
+        "/v3/",
+        "/v4/notifications",
+        "/v3/notifications/1/reads/2",
+        "/notifications",
+        "/v3//users",
+    ] {
+        service.call(&format!("GET {path}")).send().await.fails(404, "not_found");
+    }
+    let cases = [
+        ("DELETE", "/v3/notifications", "GET, POST"),
+        ("PUT", "/v3/notifications/1", "GET, DELETE"),
+        ("GET", "/v3/notifications/1/click", "POST, PATCH"),
+        ("GET", "/v3/notifications/1/reads", "PUT, POST, DELETE"),
+        ("PATCH", "/v3/notifications/1/views/", "PUT, POST, DELETE"),
+        ("GET", "/v3/notifications/categories", "POST"),
+        ("PUT", "/v3/categories", "GET, POST"),
+        ("PUT", "/v3/users", "POST"),
+        ("POST", "/v3/users/ada", "PUT"),
+        ("GET", "/v3/sdk/connect", "POST"),
+        ("POST", "/v3/requests/1", "GET"),
+        ("POST", "/v3/requests/1/deliveries", "GET"),
+        ("POST", "/healthz", "GET"),
+        ("BREW", "/readyz/", "GET"),
+    ];
+    for (method, path, allow) in cases {
+        let answer = service.call(&format!("{method} {path}")).send().await;
+        answer.fails(405, "method_not_allowed");
+        assert_eq!(answer.header("allow"), Some(allow), "{path}");
+    }
+}
+
+#[tokio::test]
+async fn checks_go_from_route_to_validation() {
+    let service = Service::start_with(Behind::Nothing).await;
+    let shop = service.app("shop").await;
+    let large = vec![b'x'; gateway::MAX_BODY + 1];
+    service.call("POST /v3/nowhere").body(&*large, "text/plain").send().await.fails(404, "not_found");
+    service
+        .call("PUT /v3/notifications")
+        .body(&*large, "text/plain")
+        .send()
+        .await
+        .fails(405, "method_not_allowed");
+    service.call(SEND).body(&*large, "text/plain").send().await.fails(401, "no_credentials");
+    service.by(&shop, SEND).body(&*large, "text/plain").send().await.fails(413, "too_large");
+    service.by(&shop, SEND).body("{}", "text/plain").send().await.fails(415, "unsupported_media_type");
+    service
+        .by(&shop, SEND)
+        .body("{", "application/json")
+        .send()
+        .await
+        .has_problems(&[("", "malformed_json")]);
+}
+
+#[tokio::test]
+async fn a_body_may_have_768_kib_and_not_a_byte_more() {
+    let service = Service::start_with(Behind::Nothing).await;
+    let shop = service.app("shop").await;
+    let body = plain_send(&["ada"]);
+    let largest = padded(&body, gateway::MAX_BODY);
+    service.by(&shop, SEND).body(largest, "application/json").send().await.is(202);
+    for size in [gateway::MAX_BODY + 1, 3 * gateway::MAX_BODY] {
+        let answer = service.by(&shop, SEND).body(padded(&body, size), "application/json").send().await;
+        answer.fails(413, "too_large");
+    }
+    let user = padded(&json!({"identifier": "ada"}), gateway::MAX_BODY + 1);
+    service.by(&shop, "POST /v3/users").body(user, "application/json").send().await.fails(413, "too_large");
+}
+
+#[tokio::test]
+async fn only_json_in_utf8_is_read() {
+    let service = Service::start_with(Behind::Nothing).await;
+    let shop = service.app("shop").await;
+    let body = serde_json::to_vec(&plain_send(&["ada"])).unwrap();
+    for media in ["application/json", "Application/JSON; charset=UTF-8", "application/json;charset=\"utf-8\""]
+    {
+        service.by(&shop, SEND).body(&*body, media).send().await.is(202);
+    }
+    for media in
+        ["text/plain", "application/x-www-form-urlencoded", "application/json; charset=latin1", "json"]
+    {
+        service.by(&shop, SEND).body(&*body, media).send().await.fails(415, "unsupported_media_type");
+    }
+    let compressed =
+        service.by(&shop, SEND).header("Content-Encoding", "gzip").body(&*body, "application/json");
+    compressed.send().await.fails(415, "unsupported_media_type");
+}
+
+#[tokio::test]
+async fn malformed_bodies_are_a_400() {
+    let service = Service::start_with(Behind::Nothing).await;
+    let shop = service.app("shop").await;
+    let deep = "[".repeat(100_000);
+    let bodies: [&[u8]; 9] = [
+        b"",
+        b"hello",
+        b"{\"a\":}",
+        b"{\"a\":1}x",
+        b"\xff\xfe",
+        b"{\"a\":\"\xff\"}",
+        br#"{"a":"\ud800"}"#,
+        b"{\"a\":1e999}",
+        deep.as_bytes(),
+    ];
+    for call in [SEND, "POST /v3/users", "POST /v3/categories"] {
+        for body in bodies {
+            let answer = service.by(&shop, call).body(body, "application/json").send().await;
+            answer.has_problems(&[("", "malformed_json")]);
+        }
+    }
+    let nested = |levels: usize| {
+        let data = (0..levels).fold(json!(1), |inner, _| json!({ "a": inner }));
+        json!({"notification": {"title": "x"}, "sendTo": {"recipients": ["ada"]}, "data": data})
+    };
+    service.by(&shop, SEND).json(&nested(31)).send().await.is(202);
+    let answer = service.by(&shop, SEND).json(&nested(40)).send().await;
+    assert_eq!(answer.status, 400);
+    assert_eq!(answer.body["errors"][0]["code"], "too_deep");
+}
+
+#[tokio::test]
+async fn every_answer_carries_a_request_id() {
+    let service = Service::start_with(Behind::Nothing).await;
+    let ids = async |sent: &str| {
+        let answer = service.call("GET /healthz").header("X-Request-Id", sent).send().await;
+        answer.header("x-request-id").unwrap().to_owned()
+    };
+    assert_eq!(ids("abc-123_4.5:6/7+8=").await, "abc-123_4.5:6/7+8=");
+    let long = "x".repeat(129);
+    for malformed in ["", "a b", "a\tb", "<x>", "é", &long] {
+        let id = ids(malformed).await;
+        assert_eq!((id != malformed, id.len()), (true, 36), "{malformed}: {id}");
+    }
+    assert_ne!(ids("").await, ids("").await);
+}

@@ -1,0 +1,107 @@
+//! `/v3/requests`.
+
+use serde_json::json;
+
+use crate::service::{Behind, SOON, Service};
+
+#[tokio::test]
+async fn a_request_tells_what_became_of_it() {
+    let service = Service::start().await;
+    let shop = service.app("shop").await;
+    let body = json!({
+        "notification": {"title": "Hello"},
+        "sendTo": {"recipients": [{"identifier": "ada", "email": "ada@example.com"}, "eve"]},
+    });
+    let receipt = service.by(&shop, "POST /v3/notifications").json(&body).send().await.is(202);
+    let id = receipt["requestId"].as_str().unwrap();
+    // Right after the 202, and however long planning takes.
+    let first = service.by(&shop, &format!("GET /v3/requests/{id}")).send().await.is(200);
+    assert_eq!(
+        (&first["requestId"], &first["recipients"], &first["sendAt"]),
+        (&json!(id), &json!(2), &json!(null))
+    );
+    let request = testkit::eventually(SOON, "the request is completed", async || {
+        let request = service.by(&shop, &format!("GET /v3/requests/{id}")).send().await.is(200);
+        (request["status"] == "completed").then_some(request)
+    })
+    .await;
+    let skipped = json!({"skipped": 2});
+    let expected = json!({
+        "inApp": {"delivered": 1, "skipped": 1},
+        "email": skipped, "webPush": skipped, "mobilePush": skipped, "sms": skipped,
+    });
+    assert_eq!(request["counts"], expected);
+
+    let deliveries = format!("GET /v3/requests/{id}/deliveries");
+    let all = service.by(&shop, &deliveries).send().await.is(200);
+    assert_eq!(all["data"].as_array().unwrap().len(), 10);
+    assert_eq!(all["nextCursor"], json!(null));
+    let in_app = service.by(&shop, &format!("{deliveries}?channel=inApp&recipient=ada")).send().await.is(200);
+    let expected = json!({
+        "id": null, "recipient": "ada", "channel": "inApp", "target": null, "provider": null,
+        "status": "delivered", "reason": null, "attempts": [],
+    });
+    assert_eq!(in_app["data"], json!([expected]));
+    let skipped =
+        service.by(&shop, &format!("{deliveries}?status=skipped&channel=email")).send().await.is(200);
+    assert_eq!(skipped["data"][0]["reason"], "no_provider");
+}
+
+#[tokio::test]
+async fn deliveries_come_in_pages_with_masked_targets() {
+    let service = Service::start_with(Behind::Nothing).await;
+    let shop = service.app("shop").await;
+    service
+        .execute(
+            "INSERT INTO request (app_id, send_id, accepted_at, lane, recipients)
+             SELECT id, '018f0000-0000-7000-8000-000000000001', now(), 'bulk', 150 FROM app;
+             INSERT INTO planned_recipient
+                 (app_id, send_id, recipient_index, turn, identifier, user_number, in_app, skips)
+             SELECT app_id, send_id, n, 0, 'user-' || n, n, false, '{}' FROM request, generate_series(0, 149) AS n;
+             INSERT INTO delivery (app_id, id, send_id, recipient_index, user_number, channel, target)
+             SELECT app_id, gen_random_uuid(), send_id, recipient_index, user_number, 'email', identifier || '@example.com'
+             FROM planned_recipient;
+             INSERT INTO attempt (app_id, delivery_id, number, started_at, ended_at, outcome, provider_code,
+                                  provider_message)
+             SELECT app_id, id, 1, now(), now(), 'retry', '451', 'later' FROM delivery",
+        )
+        .await;
+    let deliveries = "GET /v3/requests/018f0000-0000-7000-8000-000000000001/deliveries";
+    let first = service.by(&shop, deliveries).send().await.is(200);
+    let cursor = first["nextCursor"].as_str().unwrap();
+    let second = service.by(&shop, &format!("{deliveries}?cursor={cursor}")).send().await.is(200);
+    assert_eq!(second["nextCursor"], json!(null));
+    let both = [&first, &second].map(|page| page["data"].as_array().unwrap());
+    let recipients: Vec<_> =
+        both.into_iter().flatten().map(|one| one["recipient"].as_str().unwrap()).collect();
+    let expected: Vec<_> = (0..150).map(|number| format!("user-{number}")).collect();
+    assert_eq!(recipients, expected);
+    let one = &second["data"][0];
+    assert_eq!((&one["target"], &one["status"]), (&json!("u***@example.com"), &json!("queued")));
+    assert!(one["id"].is_string());
+    let attempt = &one["attempts"][0];
+    assert_eq!((&attempt["number"], &attempt["providerCode"]), (&json!(1), &json!("451")));
+    let processing =
+        service.by(&shop, "GET /v3/requests/018f0000-0000-7000-8000-000000000001").send().await.is(200);
+    assert_eq!(processing["status"], "processing");
+}
+
+#[tokio::test]
+async fn what_is_no_request_of_the_app_is_a_404() {
+    let service = Service::start_with(Behind::Nothing).await;
+    let shop = service.app("shop").await;
+    // The third was made just now, and is waited for; nobody plans it.
+    let fresh = service_kit::clock::new_id().to_string();
+    for id in ["abc", "018f0000-0000-7000-8000-000000000002", &fresh, "%FF"] {
+        service.by(&shop, &format!("GET /v3/requests/{id}")).send().await.fails(404, "not_found");
+        service.by(&shop, &format!("GET /v3/requests/{id}/deliveries")).send().await.fails(404, "not_found");
+    }
+    let query = "?channel=pigeon&status=lost&cursor=x&recipient=%00";
+    let answer = service.by(&shop, &format!("GET /v3/requests/{fresh}/deliveries{query}")).send().await;
+    answer.has_problems(&[
+        ("recipient", "invalid_character"),
+        ("channel", "unknown_value"),
+        ("status", "unknown_value"),
+        ("cursor", "invalid_cursor"),
+    ]);
+}

@@ -1,0 +1,201 @@
+//! The service under test, with servers of its own.
+
+use std::net::{SocketAddr, TcpListener};
+use std::time::Duration;
+
+use domain::content::{InAppContent, Object};
+use domain::event::ItemsAdded;
+use domain::id::partition;
+use domain::{AppId, Envelope, Event, SendId, StreamName, Timestamp};
+use event_log::Message;
+use serde_json::{Value, json};
+use service_kit::{Config, Context, MasterKey, clock, connections, installation, secrets};
+use sqlx::{Connection, PgConnection};
+use store::app::{NewApp, NewSecret};
+use tempfile::TempDir;
+use testkit::{Database, NatsServer, eventually};
+
+use crate::client::{Call, call};
+
+pub(crate) const SOON: Duration = Duration::from_secs(20);
+const PARTITIONS: u32 = 2;
+
+/// Which services run behind the gateway.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Behind {
+    Nothing,
+    DispatcherAndInbox,
+}
+
+/// A running service. Dropping it ends everything.
+pub(crate) struct Service {
+    pub(crate) address: SocketAddr,
+    pub(crate) context: Context,
+    pub(crate) nats: NatsServer,
+    client: reqwest::Client,
+    database_url: String,
+    _database: Option<Database>,
+    _files: TempDir,
+}
+
+/// An app of the service, with its credentials.
+#[derive(Clone)]
+pub(crate) struct App {
+    pub(crate) id: AppId,
+    pub(crate) key: String,
+    pub(crate) secret: String,
+}
+
+impl Service {
+    /// Everything: gateway, dispatcher, inbox projection.
+    pub(crate) async fn start() -> Service {
+        Self::start_with(Behind::DispatcherAndInbox).await
+    }
+
+    pub(crate) async fn start_with(behind: Behind) -> Service {
+        let database = Database::create().await;
+        let url = database.url().to_owned();
+        Self::start_on(&url, Some(database), behind).await
+    }
+
+    /// On a database that the test can stop.
+    pub(crate) async fn start_on(database_url: &str, database: Option<Database>, behind: Behind) -> Service {
+        let nats = NatsServer::start().await.unwrap();
+        let files = tempfile::tempdir().unwrap();
+        let key_file = files.path().join("master.key");
+        MasterKey::generate_file(&key_file).unwrap();
+        let header_prefixes = vec!["X-SERVICE".to_owned(), "X-ACME".to_owned()];
+        let mut config = Config { header_prefixes, ..Config::default() };
+        config.database.url = Some(database_url.parse().unwrap());
+        config.nats.url = Some(nats.url().parse().unwrap());
+        config.security.master_key_file = Some(key_file);
+        let store = connections::store(&config, SOON).await.unwrap();
+        store.migrate().await.unwrap();
+        let log = connections::event_log(&config, SOON).await.unwrap();
+        installation::prepare(&store, &log, PARTITIONS).await.unwrap();
+        store.close().await;
+
+        let context = Context::connect(config).await.unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        context.serve("gateway", |context| gateway::serve(context, listener));
+        if behind == Behind::DispatcherAndInbox {
+            context.serve("dispatcher", dispatcher::run);
+            context.serve("inbox", inbox::run);
+        }
+        let client = reqwest::Client::builder().timeout(SOON).build().unwrap();
+        Service {
+            address,
+            context,
+            nats,
+            client,
+            database_url: database_url.to_owned(),
+            _database: database,
+            _files: files,
+        }
+    }
+
+    /// Creates an app whose API key is its name.
+    pub(crate) async fn app(&self, name: &str) -> App {
+        let (key, secret) = (name.to_owned(), format!("secret of {name}"));
+        let new = NewApp { name, api_key: &key, development: true };
+        let draft = self.context.store.create_app(new, "test").await.unwrap().unwrap();
+        let digest = secrets::sha256(secret.as_bytes());
+        let id = draft.commit(NewSecret { digest: &digest, sealed: b"sealed" }).await.unwrap();
+        App { id, key, secret }
+    }
+
+    /// A call such as `"GET /v3/notifications"`, without credentials so far.
+    pub(crate) fn call(&self, method_and_path: &str) -> Call {
+        let (method, path) = method_and_path.split_once(' ').unwrap();
+        call(&self.client, method, &format!("http://{}{path}", self.address))
+    }
+
+    /// A call of the app's backend.
+    pub(crate) fn by(&self, app: &App, method_and_path: &str) -> Call {
+        self.call(method_and_path)
+            .header("X-SERVICE-API-KEY", &app.key)
+            .header("X-SERVICE-API-SECRET", &app.secret)
+    }
+
+    /// A call of one of the app's users.
+    pub(crate) fn of(&self, app: &App, user: &str, method_and_path: &str) -> Call {
+        self.call(method_and_path).header("X-SERVICE-API-KEY", &app.key).header("X-SERVICE-USER-ID", user)
+    }
+
+    /// Puts `count` items into a user's inbox, titled `1` and so on, and waits until a list shows them.
+    pub(crate) async fn deliver(&self, app: &App, user: &str, count: u32) {
+        let number = self.context.store.merge_user(app.id, user, Object::new()).await.unwrap().number;
+        let stream = StreamName::Inbox(partition(app.id, number, PARTITIONS));
+        let before = self.total(app, user).await;
+        for index in 1..=count {
+            let content = InAppContent { title: Some(index.to_string()), ..InAppContent::default() };
+            let send_id = SendId(clock::new_id());
+            let created_at = Timestamp::from_millis(1_800_000_000_000 + i64::from(index));
+            let added = ItemsAdded {
+                created_at,
+                category_id: None,
+                contents: vec![content],
+                recipients: vec![(number, 0)],
+            };
+            let event = Envelope {
+                id: clock::new_id(),
+                app: app.id,
+                at: created_at,
+                send_id: Some(send_id),
+                caused_by: None,
+                trace: None,
+                event: Event::InboxItemsAdded(added),
+            };
+            let message = Message { stream, id: None, payload: event.encode().unwrap().into() };
+            self.context.log.publish(message).await.unwrap();
+        }
+        let expected = before + i64::from(count);
+        eventually(SOON, "delivered items are listed", async || {
+            (self.total(app, user).await == expected).then_some(())
+        })
+        .await;
+    }
+
+    async fn total(&self, app: &App, user: &str) -> i64 {
+        let list = self.of(app, user, "GET /v3/notifications").send().await.is(200);
+        list["pagination"]["totalCount"].as_i64().unwrap()
+    }
+
+    /// The user's list, with this query.
+    pub(crate) async fn list(&self, app: &App, user: &str, query: &str) -> Value {
+        self.of(app, user, &format!("GET /v3/notifications?{query}")).send().await.is(200)
+    }
+
+    /// Runs a statement that the service has none for.
+    pub(crate) async fn execute(&self, statement: &'static str) {
+        let mut connection = PgConnection::connect(&self.database_url).await.unwrap();
+        sqlx::raw_sql(statement).execute(&mut connection).await.unwrap();
+        connection.close().await.unwrap();
+    }
+
+    /// How many messages the streams of sends hold.
+    pub(crate) async fn sends(&self) -> u64 {
+        let mut sends = 0;
+        for &lane in domain::Lane::ALL {
+            sends += self.context.log.state(StreamName::Send(lane)).await.unwrap().messages;
+        }
+        sends
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        self.context.tasks.stop();
+    }
+}
+
+/// A send that nothing is wrong with.
+pub(crate) fn plain_send(recipients: &[&str]) -> Value {
+    json!({"notification": {"title": "Hello"}, "sendTo": {"recipients": recipients}})
+}
+
+/// The titles of a list.
+pub(crate) fn titles(list: &Value) -> Vec<&str> {
+    list["data"].as_array().unwrap().iter().map(|item| item["title"].as_str().unwrap()).collect()
+}
