@@ -26,32 +26,14 @@ impl Gateway {
     /// With a key, the send that the key stands for is published, again if need be: the log takes it once, and what
     /// the dispatcher planned for it holds.
     pub(crate) async fn accept(&self, submission: Submission) -> Result<SendId, Failure> {
-        let Submission {
-            app,
-            mut send,
-            idempotency,
-            reject_unknown,
-        } = submission;
+        let Submission { app, mut send, idempotency, reject_unknown } = submission;
         let checked = self.check_references(app, &send, reject_unknown).await;
         let mut send_id = SendId(clock::new_id());
         match idempotency {
             None => checked?,
             Some(Idempotency { key, body_hash }) => {
-                let wanted = Reserved {
-                    send_id,
-                    body_hash,
-                    lane: send.lane,
-                };
-                let reserved = self
-                    .reserve(
-                        Reservation {
-                            app,
-                            key,
-                            send: wanted,
-                        },
-                        checked,
-                    )
-                    .await?;
+                let wanted = Reserved { send_id, body_hash, lane: send.lane };
+                let reserved = self.reserve(Reservation { app, key, send: wanted }, checked).await?;
                 (send_id, send.lane) = (reserved.send_id, reserved.lane);
             }
         }
@@ -63,7 +45,7 @@ impl Gateway {
             send_id: Some(send_id),
             caused_by: None,
             trace: trace::current_traceparent(),
-            event: Event::SendAccepted(send),
+            event: Event::SendAccepted(Box::new(send)),
         };
         self.append(StreamName::Send(lane), &accepted).await?;
         ::metrics::counter!(metrics::ACCEPTED, "lane" => lane.as_str()).increment(1);
@@ -82,27 +64,16 @@ impl Gateway {
         if reject_unknown {
             problems.extend(self.unknown_recipients(app, send).await?);
         }
-        if problems.is_empty() {
-            Ok(())
-        } else {
-            Err(Failure::Invalid(problems))
-        }
+        if problems.is_empty() { Ok(()) } else { Err(Failure::Invalid(problems)) }
     }
 
     /// Recipients given with a profile are created, so they are never unknown.
     async fn unknown_recipients(&self, app: AppId, send: &Send) -> Result<Vec<Problem>, Failure> {
-        let plain = send
-            .recipients
-            .iter()
-            .filter(|recipient| recipient.profile.is_none());
+        let plain = send.recipients.iter().filter(|recipient| recipient.profile.is_none());
         let named: Vec<&str> = plain.map(|recipient| recipient.identifier.as_str()).collect();
-        let known: HashSet<String> = database(self.store.known_identifiers(app, &named))
-            .await?
-            .into_iter()
-            .collect();
-        let unknown = named
-            .into_iter()
-            .filter(|identifier| !known.contains(*identifier));
+        let known: HashSet<String> =
+            database(self.store.known_identifiers(app, &named)).await?.into_iter().collect();
+        let unknown = named.into_iter().filter(|identifier| !known.contains(*identifier));
         Ok(unknown.map(unknown_recipient).collect())
     }
 
@@ -112,19 +83,15 @@ impl Gateway {
         let body_hash = wanted.send.body_hash;
         let reserved = match checked {
             Ok(()) => database(self.reservations.call(wanted)).await?,
-            Err(refusal) => database(self.store.reserved_key(wanted.app, &wanted.key))
-                .await?
-                .ok_or(refusal)?,
+            Err(refusal) => {
+                database(self.store.reserved_key(wanted.app, &wanted.key)).await?.ok_or(refusal)?
+            }
         };
         if reserved.body_hash == body_hash {
             return Ok(reserved);
         }
         let message = "the Idempotency-Key was used with another body within 24 hours";
-        Err(Failure::refused(
-            StatusCode::CONFLICT,
-            "idempotency_key_reused",
-            message,
-        ))
+        Err(Failure::refused(StatusCode::CONFLICT, "idempotency_key_reused", message))
     }
 }
 
@@ -133,11 +100,7 @@ fn unknown_template(template: &TemplateRef) -> Problem {
         TemplateRef::Identifier(identifier) => ("notification.templateIdentifier", identifier.clone()),
         TemplateRef::Id(id) => ("notification.templateId", id.to_string()),
     };
-    Problem::new(
-        field,
-        "unknown_template",
-        format!("{field}: there is no template {name:?}"),
-    )
+    Problem::new(field, "unknown_template", format!("{field}: there is no template {name:?}"))
 }
 
 fn unknown_recipient(identifier: &str) -> Problem {

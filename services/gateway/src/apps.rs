@@ -37,10 +37,7 @@ impl Expiry<String, Option<Arc<App>>> for Memory {
 impl Apps {
     /// Remembers nothing yet.
     pub(crate) fn new(store: Store) -> Apps {
-        let cache = Cache::builder()
-            .max_capacity(CAPACITY)
-            .expire_after(Memory)
-            .build();
+        let cache = Cache::builder().max_capacity(CAPACITY).expire_after(Memory).build();
         Apps { store, cache }
     }
 

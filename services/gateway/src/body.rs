@@ -44,10 +44,7 @@ impl FromRequest for Body {
     type Future = Ready<Result<Body, Failure>>;
 
     fn from_request(request: &HttpRequest, payload: &mut Payload) -> Self::Future {
-        ready(Ok(Body {
-            request: request.clone(),
-            payload: payload.take(),
-        }))
+        ready(Ok(Body { request: request.clone(), payload: payload.take() }))
     }
 }
 
@@ -101,27 +98,14 @@ impl Body {
             Ok(result) => result?,
             Err(_) => {
                 let message = "the body was not sent in time";
-                return Err(Failure::refused(
-                    StatusCode::REQUEST_TIMEOUT,
-                    "body_timeout",
-                    message,
-                ));
+                return Err(Failure::refused(StatusCode::REQUEST_TIMEOUT, "body_timeout", message));
             }
         }
         if total > MAX_BODY {
             let message = format!("the body is larger than {MAX_BODY} bytes");
-            return Err(Failure::refused(
-                StatusCode::PAYLOAD_TOO_LARGE,
-                "too_large",
-                message,
-            ));
+            return Err(Failure::refused(StatusCode::PAYLOAD_TOO_LARGE, "too_large", message));
         }
-        if self
-            .request
-            .headers()
-            .get(CONTENT_ENCODING)
-            .is_some_and(|coding| coding != "identity")
-        {
+        if self.request.headers().get(CONTENT_ENCODING).is_some_and(|coding| coding != "identity") {
             return Err(unsupported("the body must not have a content coding"));
         }
         Ok(bytes)
@@ -136,13 +120,12 @@ fn announced(request: &HttpRequest) -> Option<usize> {
 fn reserve_room(request: &HttpRequest, announced: Option<usize>) -> Result<OwnedSemaphorePermit, Failure> {
     let kib = announced.unwrap_or(MAX_BODY).min(MAX_BODY).div_ceil(1024);
     let room = Gateway::of(request)?.body_room.clone();
-    room.try_acquire_many_owned(u32::try_from(kib).unwrap_or(u32::MAX))
-        .map_err(|_| {
-            Failure::unavailable(
-                "too many requests are being served; repeat this one",
-                "no room for another body",
-            )
-        })
+    room.try_acquire_many_owned(u32::try_from(kib).unwrap_or(u32::MAX)).map_err(|_| {
+        Failure::unavailable(
+            "too many requests are being served; repeat this one",
+            "no room for another body",
+        )
+    })
 }
 
 fn incomplete() -> Failure {
@@ -150,11 +133,7 @@ fn incomplete() -> Failure {
 }
 
 fn unsupported(message: &'static str) -> Failure {
-    Failure::refused(
-        StatusCode::UNSUPPORTED_MEDIA_TYPE,
-        "unsupported_media_type",
-        message,
-    )
+    Failure::refused(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", message)
 }
 
 /// A body without a media type is taken for JSON (RFC 9110, section 8.3, leaves that to the recipient).
@@ -164,12 +143,8 @@ fn media(request: &HttpRequest) -> Media {
     };
     let value = value.to_str().unwrap_or_default().to_ascii_lowercase();
     let (essence, parameters) = value.split_once(';').unwrap_or((&value, ""));
-    let charset = parameters
-        .split(';')
-        .filter_map(|parameter| parameter.trim().strip_prefix("charset="));
-    let is_utf8 = charset
-        .map(|name| name.trim_matches('"'))
-        .all(|name| matches!(name, "utf-8" | "utf8"));
+    let charset = parameters.split(';').filter_map(|parameter| parameter.trim().strip_prefix("charset="));
+    let is_utf8 = charset.map(|name| name.trim_matches('"')).all(|name| matches!(name, "utf-8" | "utf8"));
     match essence.trim() {
         "application/json" if is_utf8 => Media::Json,
         "application/x-www-form-urlencoded" if is_utf8 => Media::Form,
@@ -183,17 +158,11 @@ fn parse(bytes: &[u8]) -> Result<Value, Failure> {
 }
 
 fn form(bytes: &[u8]) -> Result<Value, Failure> {
-    let text = std::str::from_utf8(bytes)
-        .map_err(|_| not_a_form())?
-        .replace('+', " ");
+    let text = std::str::from_utf8(bytes).map_err(|_| not_a_form())?.replace('+', " ");
     let mut members = Object::new();
     for pair in text.split('&').filter(|pair| !pair.is_empty()) {
         let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
-        let decode = |text| {
-            percent_decode_str(text)
-                .decode_utf8()
-                .map(|text| text.into_owned())
-        };
+        let decode = |text| percent_decode_str(text).decode_utf8().map(|text| text.into_owned());
         let (Ok(key), Ok(value)) = (decode(key), decode(value)) else {
             return Err(not_a_form());
         };

@@ -51,10 +51,7 @@ impl Identity {
     async fn verify(request: &HttpRequest) -> Result<Identity, Failure> {
         let gateway = Gateway::of(request)?;
         let (names, headers) = (&gateway.header_names, request.headers());
-        if headers
-            .get_all(AUTHORIZATION)
-            .any(|value| is_bearer(value.as_bytes()))
-        {
+        if headers.get_all(AUTHORIZATION).any(|value| is_bearer(value.as_bytes())) {
             let message =
                 "bearer tokens cannot be verified yet; send the API key with the API secret or a user id";
             return Err(Failure::unauthorized("bearer_not_available", message));
@@ -66,19 +63,13 @@ impl Identity {
         let app = gateway.apps.by_key(key).await?;
         let app = app.filter(|app| secret.is_none_or(|secret| is_secret_of(app, secret)));
         match app {
-            None => Err(Failure::unauthorized(
-                "invalid_credentials",
-                "the API key or the API secret is wrong",
-            )),
-            Some(app) if app.disabled => Err(Failure::refused(
-                StatusCode::FORBIDDEN,
-                "app_disabled",
-                "the app is disabled",
-            )),
-            Some(app) => Ok(Identity {
-                app,
-                by_app: secret.is_some(),
-            }),
+            None => {
+                Err(Failure::unauthorized("invalid_credentials", "the API key or the API secret is wrong"))
+            }
+            Some(app) if app.disabled => {
+                Err(Failure::refused(StatusCode::FORBIDDEN, "app_disabled", "the app is disabled"))
+            }
+            Some(app) => Ok(Identity { app, by_app: secret.is_some() }),
         }
     }
 
@@ -86,9 +77,7 @@ impl Identity {
     fn user(&self, request: &HttpRequest) -> Result<Option<String>, Failure> {
         let names = &Gateway::of(request)?.header_names;
         let mut problems = Vec::new();
-        let in_header = names
-            .read(request.headers(), Credential::UserId)?
-            .map(str::to_owned);
+        let in_header = names.read(request.headers(), Credential::UserId)?.map(str::to_owned);
         let in_query = match self.by_app {
             true => Query::of(request).text("userIdentifier", &mut problems),
             false => None,
@@ -97,18 +86,13 @@ impl Identity {
             let message = "userIdentifier and the user id header must name the same user";
             return Err(Failure::problem("userIdentifier", "conflict", message));
         }
-        let user = in_header
-            .or(in_query)
-            .map(|user| check_identifier("the user id", user, &mut problems));
+        let user = in_header.or(in_query).map(|user| check_identifier("the user id", user, &mut problems));
         sound(Some(user.flatten()), problems)
     }
 }
 
 fn is_bearer(authorization: &[u8]) -> bool {
-    let scheme = authorization
-        .split(|byte| *byte == b' ')
-        .next()
-        .unwrap_or_default();
+    let scheme = authorization.split(|byte| *byte == b' ').next().unwrap_or_default();
     scheme.eq_ignore_ascii_case(b"bearer")
 }
 
@@ -121,13 +105,8 @@ fn no_credentials() -> Failure {
 fn is_secret_of(app: &App, secret: &str) -> bool {
     let digest = secrets::sha256(secret.as_bytes());
     let now = clock::now();
-    let live = app
-        .secrets
-        .iter()
-        .filter(|secret| secret.expires_at.is_none_or(|end| end > now));
-    live.fold(false, |found, secret| {
-        found | secrets::same(&secret.digest, &digest)
-    })
+    let live = app.secrets.iter().filter(|secret| secret.expires_at.is_none_or(|end| end > now));
+    live.fold(false, |found, secret| found | secrets::same(&secret.digest, &digest))
 }
 
 impl AppCaller {
@@ -145,15 +124,10 @@ impl UserCaller {
     async fn read(request: HttpRequest) -> Result<UserCaller, Failure> {
         let identity = Identity::verify(&request).await?;
         match identity.user(&request)? {
-            Some(user) => Ok(UserCaller {
-                app: identity.app,
-                user,
-                by_app: identity.by_app,
-            }),
-            None => Err(Failure::unauthorized(
-                "user_required",
-                "this call needs a user id beside the API key",
-            )),
+            Some(user) => Ok(UserCaller { app: identity.app, user, by_app: identity.by_app }),
+            None => {
+                Err(Failure::unauthorized("user_required", "this call needs a user id beside the API key"))
+            }
         }
     }
 }
@@ -165,11 +139,7 @@ impl Caller {
         if user.is_none() && !identity.by_app {
             return Err(no_credentials());
         }
-        Ok(Caller {
-            app: identity.app.id,
-            user,
-            by_app: identity.by_app,
-        })
+        Ok(Caller { app: identity.app.id, user, by_app: identity.by_app })
     }
 }
 

@@ -60,9 +60,7 @@ pub(crate) async fn list(caller: Caller, gateway: Data<Gateway>) -> Result<HttpR
 
 fn read_name(fields: &mut Fields, problems: &mut Vec<Problem>) -> Option<String> {
     let before = problems.len();
-    let name = fields
-        .string("name", MAX_IDENTIFIER, problems)
-        .filter(|name| !name.is_empty());
+    let name = fields.string("name", MAX_IDENTIFIER, problems).filter(|name| !name.is_empty());
     if name.is_none() && problems.len() == before {
         problems.push(Problem::new("name", "required", "name is required"));
     }

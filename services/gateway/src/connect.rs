@@ -67,9 +67,7 @@ pub(crate) async fn connect(
 ) -> Result<HttpResponse, Failure> {
     let body = body.json_or_form().await?;
     let mut problems = Vec::new();
-    let device_id = gateway
-        .header_names
-        .read(request.headers(), Credential::DeviceId)?;
+    let device_id = gateway.header_names.read(request.headers(), Credential::DeviceId)?;
     let device_id = read_device_id(device_id, &mut problems);
     let device = match body {
         None if caller.by_app => Some(Device::default()),
@@ -89,11 +87,7 @@ pub(crate) async fn connect(
 
 fn read_device_id(sent: Option<&str>, problems: &mut Vec<Problem>) -> Option<String> {
     let Some(id) = sent else {
-        problems.push(Problem::new(
-            "device id",
-            "required",
-            "the device id header is required",
-        ));
+        problems.push(Problem::new("device id", "required", "the device id header is required"));
         return None;
     };
     check_identifier("device id", id.to_owned(), problems)
@@ -103,50 +97,31 @@ fn read_device(body: Value, strict: bool, problems: &mut Vec<Problem>) -> Option
     check_plain_json("", &body, problems);
     let mut fields = Fields::open("", body, problems)?;
     let named = fields.string("deviceType", MAX_REFERENCE, problems);
-    let kind = DEVICE_TYPES
-        .into_iter()
-        .find(|kind| named.as_deref() == Some(kind));
+    let kind = DEVICE_TYPES.into_iter().find(|kind| named.as_deref() == Some(kind));
     if kind.is_none() {
-        let message = format!(
-            "deviceType is required and must be one of {}",
-            DEVICE_TYPES.join(", ")
-        );
+        let message = format!("deviceType is required and must be one of {}", DEVICE_TYPES.join(", "));
         problems.push(Problem::new("deviceType", "unknown_value", message));
     }
     fields.string("browserType", MAX_REFERENCE, problems);
-    let token = fields
-        .string("pushToken", MAX_REFERENCE, problems)
-        .filter(|token| !token.is_empty());
+    let token = fields.string("pushToken", MAX_REFERENCE, problems).filter(|token| !token.is_empty());
     let provider = fields.string("pushProvider", MAX_REFERENCE, problems);
     let provider = provider.as_deref().unwrap_or("fcm");
     if !matches!(provider, "fcm" | "apns") {
-        problems.push(Problem::new(
-            "pushProvider",
-            "unknown_value",
-            "pushProvider must be one of fcm, apns",
-        ));
+        problems.push(Problem::new("pushProvider", "unknown_value", "pushProvider must be one of fcm, apns"));
     }
     fields.finish(strict, problems);
     let token = token.map(|token| (provider.to_owned(), json!({ "token": token })));
-    Some(Device {
-        kind,
-        token: token.into_iter().collect(),
-    })
+    Some(Device { kind, token: token.into_iter().collect() })
 }
 
 impl Gateway {
     /// The channels that notifications of the app can take: its inbox, and those with an enabled provider.
     async fn channels(&self, caller: &UserCaller) -> Result<Vec<Channel>, Failure> {
         let providers = database(self.store.list_providers(caller.app.id)).await?;
-        let has_provider = |channel| {
-            providers
-                .iter()
-                .any(|provider| provider.enabled && provider.channel == channel)
-        };
+        let has_provider =
+            |channel| providers.iter().any(|provider| provider.enabled && provider.channel == channel);
         let channels = Channel::DELIVERED.into_iter();
-        Ok(channels
-            .filter(|&channel| channel == Channel::InApp || has_provider(channel))
-            .collect())
+        Ok(channels.filter(|&channel| channel == Channel::InApp || has_provider(channel)).collect())
     }
 }
 
@@ -157,9 +132,7 @@ fn answer(
     categories: &[Category],
 ) -> HttpResponse {
     let counts = owner.map(|owner| owner.counts).unwrap_or_default();
-    let categories = categories
-        .iter()
-        .map(|Category { id, name, .. }| CategoryBody { id: *id, name });
+    let categories = categories.iter().map(|Category { id, name, .. }| CategoryBody { id: *id, name });
     HttpResponse::Ok().json(Connected {
         unread_count: counts.unread,
         unseen_count: counts.unseen,

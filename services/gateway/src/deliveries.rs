@@ -57,32 +57,18 @@ pub(crate) async fn list(
 ) -> Result<HttpResponse, Failure> {
     let mut problems = Vec::new();
     let recipient = query.text("recipient", &mut problems);
-    let channels: Vec<_> = Channel::ALL
-        .iter()
-        .map(|&channel| (channel.as_str(), channel))
-        .collect();
+    let channels: Vec<_> = Channel::ALL.iter().map(|&channel| (channel.as_str(), channel)).collect();
     let channel = query.one_of("channel", &channels, &mut problems);
-    let statuses: Vec<_> = Status::ALL
-        .iter()
-        .map(|&status| (status.as_str(), status))
-        .collect();
+    let statuses: Vec<_> = Status::ALL.iter().map(|&status| (status.as_str(), status)).collect();
     let status = query.one_of("status", &statuses, &mut problems);
-    let after = query
-        .text("cursor", &mut problems)
-        .and_then(|text| read_cursor(&text, &mut problems));
+    let after = query.text("cursor", &mut problems).and_then(|text| read_cursor(&text, &mut problems));
     sound(Some(()), problems)?;
 
     let request = id.request()?;
     gateway.await_planning(caller.app, request).await?;
-    let filter = DeliveryFilter {
-        recipient: recipient.as_deref(),
-        channel,
-        status,
-    };
+    let filter = DeliveryFilter { recipient: recipient.as_deref(), channel, status };
     // One more than shown tells whether there is a next page.
-    let found = gateway
-        .store
-        .list_deliveries(caller.app, request, filter, after, PAGE as i64 + 1);
+    let found = gateway.store.list_deliveries(caller.app, request, filter, after, PAGE as i64 + 1);
     Ok(answer(&database(found).await?))
 }
 
@@ -90,10 +76,7 @@ fn answer(deliveries: &[DeliveryState]) -> HttpResponse {
     let (shown, more) = deliveries.split_at(deliveries.len().min(PAGE));
     HttpResponse::Ok().json(Listing {
         data: shown.iter().map(present).collect(),
-        next_cursor: shown
-            .last()
-            .filter(|_| !more.is_empty())
-            .map(|last| cursor_after(&last.position)),
+        next_cursor: shown.last().filter(|_| !more.is_empty()).map(|last| cursor_after(&last.position)),
     })
 }
 
@@ -140,11 +123,7 @@ fn masked(target: &str) -> String {
 
 /// Opaque to clients: a place in the order of the list.
 fn cursor_after(position: &DeliveryPosition) -> String {
-    let DeliveryPosition {
-        recipient_index,
-        channel,
-        id,
-    } = position;
+    let DeliveryPosition { recipient_index, channel, id } = position;
     URL_SAFE_NO_PAD.encode(format!("{recipient_index}.{channel}.{id}"))
 }
 
@@ -162,11 +141,7 @@ fn parse_cursor(text: &str) -> Option<DeliveryPosition> {
     let mut parts = std::str::from_utf8(&bytes).ok()?.splitn(3, '.');
     let recipient_index = parts.next()?.parse().ok()?;
     let channel = parts.next()?.parse().ok()?;
-    Some(DeliveryPosition {
-        recipient_index,
-        channel,
-        id: parts.next()?.parse().ok()?,
-    })
+    Some(DeliveryPosition { recipient_index, channel, id: parts.next()?.parse().ok()? })
 }
 
 #[cfg(test)]

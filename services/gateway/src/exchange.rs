@@ -27,15 +27,8 @@ pub(crate) async fn exchange(
     let begin = Instant::now();
     let request_id = request_id(&request);
     let method = method_name(request.method());
-    let span = tracing::info_span!(
-        "request",
-        request_id = request_id.to_str().unwrap_or_default(),
-        method
-    );
-    let traceparent = request
-        .headers()
-        .get("traceparent")
-        .and_then(|value| value.to_str().ok());
+    let span = tracing::info_span!("request", request_id = request_id.to_str().unwrap_or_default(), method);
+    let traceparent = request.headers().get("traceparent").and_then(|value| value.to_str().ok());
     trace::continue_from(&span, traceparent);
     let deprecated = uses_signature(&request);
 
@@ -63,18 +56,11 @@ fn request_id(request: &ServiceRequest) -> HeaderValue {
 
 fn uses_signature(request: &ServiceRequest) -> bool {
     let gateway = request.app_data::<Data<Gateway>>();
-    gateway.is_some_and(|gateway| {
-        gateway
-            .header_names
-            .has(request.headers(), Credential::UserSignature)
-    })
+    gateway.is_some_and(|gateway| gateway.header_names.has(request.headers(), Credential::UserSignature))
 }
 
 fn observe(response: &ServiceResponse<impl MessageBody>, method: &'static str, begin: Instant) {
-    let route = response
-        .request()
-        .match_pattern()
-        .unwrap_or_else(|| "none".to_owned());
+    let route = response.request().match_pattern().unwrap_or_else(|| "none".to_owned());
     let status = response.status();
     ::metrics::histogram!(
         metrics::HTTP_REQUEST_SECONDS, "route" => route, "method" => method, "status" => status_name(status)
@@ -94,10 +80,7 @@ fn method_name(method: &Method) -> &'static str {
         Method::HEAD,
     ];
     let names = ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "HEAD"];
-    known
-        .iter()
-        .position(|known| known == method)
-        .map_or("other", |index| names[index])
+    known.iter().position(|known| known == method).map_or("other", |index| names[index])
 }
 
 fn status_name(status: StatusCode) -> String {

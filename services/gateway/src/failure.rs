@@ -82,19 +82,12 @@ impl Failure {
         code: &'static str,
         message: impl Into<Cow<'static, str>>,
     ) -> Failure {
-        Failure::Refused {
-            status,
-            code,
-            message: message.into(),
-        }
+        Failure::Refused { status, code, message: message.into() }
     }
 
     /// 503.
     pub(crate) fn unavailable(message: &'static str, cause: impl Display) -> Failure {
-        Failure::Unavailable {
-            message,
-            cause: cause.to_string(),
-        }
+        Failure::Unavailable { message, cause: cause.to_string() }
     }
 }
 
@@ -119,10 +112,7 @@ impl From<store::Error> for Failure {
 impl From<PublishError> for Failure {
     fn from(error: PublishError) -> Self {
         match error {
-            PublishError::Refused {
-                refusal: Refusal::TooLarge,
-                ..
-            } => too_large(),
+            PublishError::Refused { refusal: Refusal::TooLarge, .. } => too_large(),
             PublishError::Refused { .. } => {
                 Failure::unavailable("the event log cannot take it now; repeat the request", error)
             }
@@ -172,29 +162,16 @@ impl ResponseError for Failure {
 
     fn error_response(&self) -> HttpResponse {
         let mut response = HttpResponse::build(self.status_code());
-        let body = |message, code, error_id| ErrorBody {
-            status: "error",
-            message,
-            code,
-            error_id,
-        };
+        let body = |message, code, error_id| ErrorBody { status: "error", message, code, error_id };
         match self {
             Failure::Invalid(problems) => {
                 let message = problems.iter().map(|problem| problem.message.as_str()).collect();
-                response.json(ProblemsBody {
-                    status: "error",
-                    message,
-                    errors: problems,
-                })
+                response.json(ProblemsBody { status: "error", message, errors: problems })
             }
             Failure::Refused { code, message, .. } => response.json(body(message, code, None)),
             Failure::Method(allow) => {
                 response.insert_header((ALLOW, allow.as_str()));
-                response.json(body(
-                    "the resource does not have this method",
-                    "method_not_allowed",
-                    None,
-                ))
+                response.json(body("the resource does not have this method", "method_not_allowed", None))
             }
             Failure::Unavailable { message, cause } => {
                 tracing::warn!(cause, "a request could not be taken");

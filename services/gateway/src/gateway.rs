@@ -50,10 +50,7 @@ impl Gateway {
             Ok(())
         });
         let positions = Positions::new(partitions);
-        context.spawn(
-            "inbox positions",
-            positions.clone().follow_until_stopped(context.clone()),
-        );
+        context.spawn("inbox positions", positions.clone().follow_until_stopped(context.clone()));
         let header_names = HeaderNames::new(&context.config.header_prefixes);
         Ok(web::Data::new(Gateway {
             store: context.store.clone(),
@@ -77,17 +74,11 @@ impl Gateway {
     /// Appends an event and waits for the log's confirmation. Returns its sequence. The event's id is the message's,
     /// so that repeating it adds nothing.
     pub(crate) async fn append(&self, stream: StreamName, event: &Envelope) -> Result<u64, Failure> {
-        let payload = event
-            .encode()
-            .map_err(|error| Failure::Defect(error.to_string()))?;
+        let payload = event.encode().map_err(|error| Failure::Defect(error.to_string()))?;
         if payload.len() > MAX_EVENT {
             return Err(too_large());
         }
-        let message = Message {
-            stream,
-            id: Some(event.id.to_string()),
-            payload: payload.into(),
-        };
+        let message = Message { stream, id: Some(event.id.to_string()), payload: payload.into() };
         match timeout(ANSWERED_WITHIN, self.log.publish(message)).await {
             Ok(appended) => Ok(appended?.seq),
             Err(_) => Err(unconfirmed("no acknowledgement in time")),

@@ -18,13 +18,8 @@ impl FromRequest for Handling {
     type Future = Ready<Result<Handling, Failure>>;
 
     fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
-        let mut values = request
-            .headers()
-            .get_all("prefer")
-            .filter_map(|value| value.to_str().ok());
-        ready(Ok(Handling {
-            strict: values.any(|value| value.split([',', ';']).any(is_strict)),
-        }))
+        let mut values = request.headers().get_all("prefer").filter_map(|value| value.to_str().ok());
+        ready(Ok(Handling { strict: values.any(|value| value.split([',', ';']).any(is_strict)) }))
     }
 }
 

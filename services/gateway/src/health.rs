@@ -19,10 +19,6 @@ pub(crate) async fn alive() -> HttpResponse {
 /// Whether requests may come here.
 pub(crate) async fn ready(gateway: Data<Gateway>) -> HttpResponse {
     let report = gateway.readiness.check().await;
-    let mut response = if report.ready {
-        HttpResponse::Ok()
-    } else {
-        HttpResponse::ServiceUnavailable()
-    };
+    let mut response = if report.ready { HttpResponse::Ok() } else { HttpResponse::ServiceUnavailable() };
     response.json(report)
 }

@@ -23,11 +23,7 @@ pub(crate) fn header_key(request: &HttpRequest, problems: &mut Vec<Problem>) -> 
     } else if let Some(key) = value.to_str().ok().filter(|key| is_idempotency_key(key)) {
         return Some(key.to_owned());
     } else {
-        Problem::new(
-            NAME,
-            "invalid_character",
-            "Idempotency-Key must have 1 to 255 visible ASCII characters",
-        )
+        Problem::new(NAME, "invalid_character", "Idempotency-Key must have 1 to 255 visible ASCII characters")
     };
     problems.push(problem);
     None
@@ -75,10 +71,7 @@ fn write_text(text: &str, out: &mut Vec<u8>) {
 }
 
 /// `1.0` is the same number as `1`.
-#[allow(
-    clippy::cast_possible_truncation,
-    reason = "only whole numbers within 53 bits are converted"
-)]
+#[allow(clippy::cast_possible_truncation, reason = "only whole numbers within 53 bits are converted")]
 fn canonical_number(number: &Number) -> String {
     match number.as_f64() {
         Some(float) if float.fract() == 0.0 && float.abs() < 9_007_199_254_740_992.0 => {
@@ -101,10 +94,7 @@ mod tests {
 
     #[test]
     fn equal_json_has_equal_digests_and_other_json_others() {
-        assert_eq!(
-            of(r#"{"a": 1, "b": [true, null]}"#),
-            of(r#"{"b":[true,null],"a":1.0}"#)
-        );
+        assert_eq!(of(r#"{"a": 1, "b": [true, null]}"#), of(r#"{"b":[true,null],"a":1.0}"#));
         assert_eq!(of(r#""\u00e9""#), of(r#""é""#));
         let different = [
             "{}",

@@ -79,13 +79,8 @@ pub(crate) async fn list(
     };
     let total = page.total(&gateway, &caller, owner).await?;
     // One more than asked for tells whether there is a next page.
-    let items = gateway.store.list_inbox(
-        caller.app.id,
-        owner.user,
-        page.filter(),
-        page.start,
-        page.limit + 1,
-    );
+    let items =
+        gateway.store.list_inbox(caller.app.id, owner.user, page.filter(), page.start, page.limit + 1);
     answer(&page, owner.counts, total, &database(items).await?)
 }
 
@@ -93,18 +88,10 @@ impl Page {
     fn read(query: &Query) -> Result<Page, Failure> {
         let mut problems = Vec::new();
         let number = query.number("pageNo", 1..=LAST_PAGE, &mut problems);
-        let limit = query
-            .number("limit", 1..=MAX_LIMIT, &mut problems)
-            .unwrap_or(DEFAULT_LIMIT);
-        let cursor = query
-            .text("cursor", &mut problems)
-            .and_then(|text| read_cursor(&text, &mut problems));
+        let limit = query.number("limit", 1..=MAX_LIMIT, &mut problems).unwrap_or(DEFAULT_LIMIT);
+        let cursor = query.text("cursor", &mut problems).and_then(|text| read_cursor(&text, &mut problems));
         if cursor.is_some() && number.is_some() {
-            problems.push(Problem::new(
-                "cursor",
-                "conflict",
-                "cursor and pageNo must not be sent together",
-            ));
+            problems.push(Problem::new("cursor", "conflict", "cursor and pageNo must not be sent together"));
         }
         let filter = query.one_of("filter", &FILTERS, &mut problems);
         let category = query.text("category", &mut problems);
@@ -115,16 +102,7 @@ impl Page {
                 (Some(number), PageStart::Offset((number - 1) * limit))
             }
         };
-        sound(
-            Some(Page {
-                number,
-                start,
-                limit,
-                filter,
-                category,
-            }),
-            problems,
-        )
+        sound(Some(Page { number, start, limit, filter, category }), problems)
     }
 
     fn filter(&self) -> InboxFilter<'_> {
@@ -191,12 +169,6 @@ fn read_cursor(text: &str, problems: &mut Vec<Problem>) -> Option<PageStart> {
 fn parse_cursor(text: &str) -> Option<PageStart> {
     let bytes = URL_SAFE_NO_PAD.decode(text).ok()?;
     let (millis, id) = std::str::from_utf8(&bytes).ok()?.split_once('.')?;
-    let millis = millis
-        .parse()
-        .ok()
-        .filter(|millis| (0..1 << 53).contains(millis))?;
-    Some(PageStart::After(
-        Timestamp::from_millis(millis),
-        ItemId(id.parse().ok()?),
-    ))
+    let millis = millis.parse().ok().filter(|millis| (0..1 << 53).contains(millis))?;
+    Some(PageStart::After(Timestamp::from_millis(millis), ItemId(id.parse().ok()?)))
 }

@@ -50,9 +50,7 @@ pub(crate) async fn read(
     gateway: Data<Gateway>,
     id: PathId,
 ) -> Result<HttpResponse, Failure> {
-    gateway
-        .change_and_show(&caller, id.item()?, ItemChange::Read)
-        .await
+    gateway.change_and_show(&caller, id.item()?, ItemChange::Read).await
 }
 
 /// Marks as unread.
@@ -61,9 +59,7 @@ pub(crate) async fn unread(
     gateway: Data<Gateway>,
     id: PathId,
 ) -> Result<HttpResponse, Failure> {
-    gateway
-        .change_and_show(&caller, id.item()?, ItemChange::Unread)
-        .await
+    gateway.change_and_show(&caller, id.item()?, ItemChange::Unread).await
 }
 
 /// Marks as seen.
@@ -72,9 +68,7 @@ pub(crate) async fn seen(
     gateway: Data<Gateway>,
     id: PathId,
 ) -> Result<HttpResponse, Failure> {
-    gateway
-        .change_and_show(&caller, id.item()?, ItemChange::Seen)
-        .await
+    gateway.change_and_show(&caller, id.item()?, ItemChange::Seen).await
 }
 
 /// Marks as unseen, and so as unread.
@@ -83,9 +77,7 @@ pub(crate) async fn unseen(
     gateway: Data<Gateway>,
     id: PathId,
 ) -> Result<HttpResponse, Failure> {
-    gateway
-        .change_and_show(&caller, id.item()?, ItemChange::Unseen)
-        .await
+    gateway.change_and_show(&caller, id.item()?, ItemChange::Unseen).await
 }
 
 /// Removes from the inbox.
@@ -131,11 +123,7 @@ impl Gateway {
             send_id: None,
             caused_by: None,
             trace: trace::current_traceparent(),
-            event: Event::InboxItemsChanged(ItemsChanged {
-                user: item.user,
-                items: vec![item.id],
-                change,
-            }),
+            event: Event::InboxItemsChanged(ItemsChanged { user: item.user, items: vec![item.id], change }),
         };
         let seq = self.append(StreamName::Inbox(partition), &event).await?;
         Ok(self.positions.reach(partition, seq, VISIBLE_WITHIN).await)
@@ -143,8 +131,5 @@ impl Gateway {
 }
 
 fn not_visible_yet() -> HttpResponse {
-    status_body(
-        StatusCode::ACCEPTED,
-        "the change is stored and will soon be visible",
-    )
+    status_body(StatusCode::ACCEPTED, "the change is stored and will soon be visible")
 }

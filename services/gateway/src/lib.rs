@@ -65,10 +65,7 @@ pub async fn serve(context: Context, listener: TcpListener) -> anyhow::Result<()
     let gateway = Gateway::start(&context)?;
     let address = listener.local_addr()?;
     let app = move || {
-        App::new()
-            .app_data(gateway.clone())
-            .configure(routes::routes)
-            .wrap(from_fn(exchange::exchange))
+        App::new().app_data(gateway.clone()).configure(routes::routes).wrap(from_fn(exchange::exchange))
     };
     let server = HttpServer::new(app)
         .keep_alive(KEEP_ALIVE)

@@ -26,9 +26,7 @@ impl FromRequest for PathId {
     fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
         let segment = request.uri().path().split('/').nth(SEGMENT);
         let text = segment.and_then(|text| percent_decode_str(text).decode_utf8().ok());
-        ready(Ok(PathId {
-            text: text.map(|text| text.into_owned()),
-        }))
+        ready(Ok(PathId { text: text.map(|text| text.into_owned()) }))
     }
 }
 
@@ -36,11 +34,7 @@ impl PathId {
     /// As a user's identifier.
     pub(crate) fn user(self) -> Result<String, Failure> {
         let Some(text) = self.text else {
-            return Err(Failure::problem(
-                "identifier",
-                "invalid_character",
-                "identifier must be UTF-8",
-            ));
+            return Err(Failure::problem("identifier", "invalid_character", "identifier must be UTF-8"));
         };
         let mut problems = Vec::new();
         sound(check_identifier("identifier", text, &mut problems), problems)

@@ -26,10 +26,7 @@ impl Positions {
     /// Nothing is known of any partition.
     pub(crate) fn new(partitions: u32) -> Positions {
         let reached = (0..partitions).map(|_| watch::Sender::new(0)).collect();
-        Positions {
-            reached,
-            somebody_waits: Arc::default(),
-        }
+        Positions { reached, somebody_waits: Arc::default() }
     }
 
     /// Waits until the projection has committed `seq` of a partition. False when it has not within `limit`.
@@ -51,18 +48,18 @@ impl Positions {
         }
     }
 
+    /// Most waits end by an announcement before the first look at the checkpoints.
     async fn poll(&self, store: &Store) {
         loop {
+            sleep(POLL_INTERVAL).await;
             if self.reached.iter().all(|reached| reached.receiver_count() == 0) {
                 self.somebody_waits.notified().await;
+                continue;
             }
             match store.inbox_positions().await {
-                Ok(positions) => positions
-                    .into_iter()
-                    .for_each(|(stream, seq)| self.note(&stream, seq)),
+                Ok(positions) => positions.into_iter().for_each(|(stream, seq)| self.note(&stream, seq)),
                 Err(error) => tracing::warn!(%error, "the inbox's checkpoints cannot be read"),
             }
-            sleep(POLL_INTERVAL).await;
         }
     }
 
@@ -83,9 +80,7 @@ impl Positions {
     }
 
     fn note(&self, stream: &str, seq: u64) {
-        let partition = stream
-            .strip_prefix("INBOX_")
-            .and_then(|number| number.parse::<usize>().ok());
+        let partition = stream.strip_prefix("INBOX_").and_then(|number| number.parse::<usize>().ok());
         let Some(reached) = partition.and_then(|partition| self.reached.get(partition)) else {
             return;
         };

@@ -28,9 +28,7 @@ impl FromRequest for Query {
 impl Query {
     /// The query of a request.
     pub(crate) fn of(request: &HttpRequest) -> Query {
-        Query {
-            request: request.clone(),
-        }
+        Query { request: request.clone() }
     }
 
     /// A text; None where it is missing or empty.
@@ -47,10 +45,7 @@ impl Query {
     ) -> Option<i64> {
         let text = self.value(name, problems)?;
         let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-        let number = digits
-            .then(|| text.parse().ok())
-            .flatten()
-            .filter(|number| range.contains(number));
+        let number = digits.then(|| text.parse().ok()).flatten().filter(|number| range.contains(number));
         if number.is_none() {
             let (least, most) = range.into_inner();
             let message = format!("{name} must be a whole number from {least} to {most}");
@@ -83,27 +78,15 @@ impl Query {
 
     /// The decoded value. A parameter that is sent twice, or that holds no text, is a problem.
     fn value(&self, name: &str, problems: &mut Vec<Problem>) -> Option<String> {
-        let pairs = self
-            .request
-            .query_string()
-            .split('&')
-            .map(|pair| pair.split_once('=').unwrap_or((pair, "")));
-        let mut values = pairs
-            .filter(|(key, _)| decode(key).is_some_and(|key| key == name))
-            .map(|(_, value)| value);
+        let pairs =
+            self.request.query_string().split('&').map(|pair| pair.split_once('=').unwrap_or((pair, "")));
+        let mut values =
+            pairs.filter(|(key, _)| decode(key).is_some_and(|key| key == name)).map(|(_, value)| value);
         let value = decode(values.next()?);
         let problem = if values.next().is_some() {
-            Problem::new(
-                name,
-                "repeated",
-                format!("{name} must not be sent more than once"),
-            )
+            Problem::new(name, "repeated", format!("{name} must not be sent more than once"))
         } else if value.as_deref().is_none_or(|value| value.contains('\0')) {
-            Problem::new(
-                name,
-                "invalid_character",
-                format!("{name} must be UTF-8 without U+0000"),
-            )
+            Problem::new(name, "invalid_character", format!("{name} must be UTF-8 without U+0000"))
         } else {
             return value.map(Cow::into_owned);
         };
@@ -117,10 +100,7 @@ fn decode(text: &str) -> Option<Cow<'_, str>> {
         false => percent_decode_str(text).decode_utf8().ok(),
         true => {
             let spaced = text.replace('+', " ");
-            percent_decode_str(&spaced)
-                .decode_utf8()
-                .ok()
-                .map(|text| Cow::Owned(text.into_owned()))
+            percent_decode_str(&spaced).decode_utf8().ok().map(|text| Cow::Owned(text.into_owned()))
         }
     }
 }

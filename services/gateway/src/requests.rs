@@ -80,18 +80,10 @@ fn was_just_accepted(request: SendId) -> bool {
 /// One word for the whole: `cancelled`, `scheduled`, `processing`, or `completed` once nothing more happens by itself.
 fn status(request: &Request) -> &'static str {
     let all_planned = request.planned >= i64::from(request.recipients);
-    let all_ended = request
-        .counts
-        .values()
-        .flat_map(BTreeMap::keys)
-        .all(|status| status.is_terminal());
+    let all_ended = request.counts.values().flat_map(BTreeMap::keys).all(|status| status.is_terminal());
     match request {
         Request { cancelled: true, .. } => "cancelled",
-        Request {
-            planned: 0,
-            send_at: Some(_),
-            ..
-        } => "scheduled",
+        Request { planned: 0, send_at: Some(_), .. } => "scheduled",
         _ if all_planned && all_ended => "completed",
         _ => "processing",
     }

@@ -10,22 +10,10 @@ use crate::{categories, connect, deliveries, health, inbox, item, requests, send
 /// Every call of the interface.
 pub(crate) fn routes(server: &mut ServiceConfig) {
     server
-        .service(resource(
-            "/v3/notifications",
-            [get(inbox::list), post(send::send)],
-        ))
-        .service(resource(
-            "/v3/notifications/categories",
-            [post(categories::create)],
-        ))
-        .service(resource(
-            "/v3/notifications/{id}",
-            [get(item::retrieve), delete(item::delete)],
-        ))
-        .service(resource(
-            "/v3/notifications/{id}/click",
-            [post(item::read), patch(item::read)],
-        ))
+        .service(resource("/v3/notifications", [get(inbox::list), post(send::send)]))
+        .service(resource("/v3/notifications/categories", [post(categories::create)]))
+        .service(resource("/v3/notifications/{id}", [get(item::retrieve), delete(item::delete)]))
+        .service(resource("/v3/notifications/{id}/click", [post(item::read), patch(item::read)]))
         .service(resource(
             "/v3/notifications/{id}/reads",
             [put(item::read), post(item::read), delete(item::unread)],
@@ -34,10 +22,7 @@ pub(crate) fn routes(server: &mut ServiceConfig) {
             "/v3/notifications/{id}/views",
             [put(item::seen), post(item::seen), delete(item::unseen)],
         ))
-        .service(resource(
-            "/v3/categories",
-            [get(categories::list), post(categories::create)],
-        ))
+        .service(resource("/v3/categories", [get(categories::list), post(categories::create)]))
         .service(resource("/v3/users", [post(users::create)]))
         .service(resource("/v3/users/{id}", [put(users::merge)]))
         .service(resource("/v3/sdk/connect", [post(connect::connect)]))

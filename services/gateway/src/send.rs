@@ -40,13 +40,8 @@ pub(crate) async fn send(
     let has_key = header_key.is_some() || body.get("idempotencyKey").is_some();
     let body_hash = has_key.then(|| digest(&body));
 
-    let rules = SendRules {
-        now: clock::now(),
-        strict: handling.strict,
-    };
-    let parsed = parse_send(body, rules)
-        .map_err(|found| problems.extend(found))
-        .ok();
+    let rules = SendRules { now: clock::now(), strict: handling.strict };
+    let parsed = parse_send(body, rules).map_err(|found| problems.extend(found)).ok();
     let body_key = parsed.as_ref().and_then(|parsed| parsed.idempotency_key.as_ref());
     if header_key.is_some() && body_key.is_some() && header_key.as_ref() != body_key {
         let message = "idempotencyKey and the header Idempotency-Key must be the same";
@@ -55,15 +50,9 @@ pub(crate) async fn send(
     let parsed = sound(parsed, problems)?;
 
     let key = header_key.or(parsed.idempotency_key);
-    let idempotency = key
-        .zip(body_hash)
-        .map(|(key, body_hash)| Idempotency { key, body_hash });
-    let submission = Submission {
-        app: caller.app,
-        send: parsed.send,
-        reject_unknown: parsed.reject_unknown,
-        idempotency,
-    };
+    let idempotency = key.zip(body_hash).map(|(key, body_hash)| Idempotency { key, body_hash });
+    let submission =
+        Submission { app: caller.app, send: parsed.send, reject_unknown: parsed.reject_unknown, idempotency };
     let request_id = gateway.accept(submission).await?;
     let mut response = HttpResponse::build(StatusCode::ACCEPTED);
     if parsed.deprecated {
@@ -75,10 +64,6 @@ pub(crate) async fn send(
 /// Whoever asks for a plan must never have it sent instead.
 fn refuse_dry_run(query: &Query, problems: &mut Vec<Problem>) {
     if query.flag("dryRun", problems) == Some(true) {
-        problems.push(Problem::new(
-            "dryRun",
-            "not_available",
-            "dryRun is not available yet",
-        ));
+        problems.push(Problem::new("dryRun", "not_available", "dryRun is not available yet"));
     }
 }

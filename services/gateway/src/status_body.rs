@@ -13,8 +13,5 @@ struct StatusBody {
 
 /// `{statusCode, message}`
 pub(crate) fn status_body(status: StatusCode, message: &'static str) -> HttpResponse {
-    HttpResponse::build(status).json(StatusBody {
-        status_code: status.as_u16(),
-        message,
-    })
+    HttpResponse::build(status).json(StatusBody { status_code: status.as_u16(), message })
 }

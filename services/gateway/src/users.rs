@@ -4,7 +4,7 @@ use actix_web::HttpResponse;
 use actix_web::http::StatusCode;
 use actix_web::web::Data;
 use domain::content::Object;
-use domain::fields::Fields;
+use domain::fields::{Fields, check_plain_json};
 use domain::profile::{self, MAX_PROFILE};
 use domain::{Problem, profile::names_identifier};
 use serde::Serialize;
@@ -33,6 +33,7 @@ pub(crate) async fn create(
 ) -> Result<HttpResponse, Failure> {
     let body = body.json().await?;
     let mut problems = Vec::new();
+    check_plain_json("", &body, &mut problems);
     let new = Fields::open("", body, &mut problems).and_then(|mut fields| {
         let identifier = fields.required_identifier("identifier", &mut problems);
         let pairs = fields.free_object("profile", &mut problems).unwrap_or_default();
@@ -44,11 +45,9 @@ pub(crate) async fn create(
     refuse_reserved_key(&pairs)?;
     match database(gateway.store.create_user(caller.app, &identifier, pairs)).await? {
         Some(user) => Ok(answer(&user)),
-        None => Err(Failure::refused(
-            StatusCode::CONFLICT,
-            "user_exists",
-            "there is a user with this identifier",
-        )),
+        None => {
+            Err(Failure::refused(StatusCode::CONFLICT, "user_exists", "there is a user with this identifier"))
+        }
     }
 }
 
@@ -63,25 +62,18 @@ pub(crate) async fn merge(
     let identifier = id.user()?;
     let mut problems = Vec::new();
     let body = body.unwrap_or_else(|| Value::Object(Object::new()));
+    check_plain_json("", &body, &mut problems);
     let pairs = Fields::open("", body, &mut problems).map(Fields::rest);
-    pairs
-        .iter()
-        .for_each(|pairs| check_pairs("", pairs, &mut problems));
+    pairs.iter().for_each(|pairs| check_pairs("", pairs, &mut problems));
     let pairs = sound(pairs, problems)?;
     refuse_reserved_key(&pairs)?;
-    Ok(answer(
-        &database(gateway.store.merge_user(caller.app, &identifier, pairs)).await?,
-    ))
+    Ok(answer(&database(gateway.store.merge_user(caller.app, &identifier, pairs)).await?))
 }
 
 fn check_pairs(path: &str, pairs: &Object, problems: &mut Vec<Problem>) {
     profile::check(path, pairs, problems);
     if serde_json::to_vec(pairs).map_or(usize::MAX, |text| text.len()) > MAX_PROFILE {
-        problems.push(Problem::new(
-            path,
-            "too_long",
-            format!("a profile has at most {MAX_PROFILE} bytes"),
-        ));
+        problems.push(Problem::new(path, "too_long", format!("a profile has at most {MAX_PROFILE} bytes")));
     }
 }
 
@@ -89,18 +81,11 @@ fn check_pairs(path: &str, pairs: &Object, problems: &mut Vec<Problem>) {
 fn refuse_reserved_key(pairs: &Object) -> Result<(), Failure> {
     if names_identifier(pairs) {
         let message = "the profile key identifier is reserved: a user cannot be renamed";
-        return Err(Failure::refused(
-            StatusCode::UNPROCESSABLE_ENTITY,
-            "reserved_key",
-            message,
-        ));
+        return Err(Failure::refused(StatusCode::UNPROCESSABLE_ENTITY, "reserved_key", message));
     }
     Ok(())
 }
 
 fn answer(user: &User) -> HttpResponse {
-    HttpResponse::Ok().json(UserBody {
-        identifier: &user.identifier,
-        profile: &user.profile,
-    })
+    HttpResponse::Ok().json(UserBody { identifier: &user.identifier, profile: &user.profile })
 }
