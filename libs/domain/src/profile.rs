@@ -4,7 +4,6 @@ use serde_json::Value;
 
 use crate::Problem;
 use crate::content::Object;
-use crate::fields::check_plain_json;
 
 /// Largest profile, as JSON text, in bytes.
 pub const MAX_PROFILE: usize = 64 * 1024;
@@ -12,13 +11,13 @@ pub const MAX_PROFILE: usize = 64 * 1024;
 /// Profile members that hold push tokens; they merge one level deeper.
 const TOKEN_HOLDERS: [&str; 2] = ["fcm", "apns"];
 
-/// Checks key-value pairs before they are merged: plain JSON, within the size, no reserved key.
+/// Checks the types of the keys that the service reads itself, before pairs are merged. That they are plain JSON is
+/// checked with the body they came in.
 ///
 /// The reserved key `identifier` is reported apart (see [`names_identifier`]) since it has its own status.
 pub fn check(path: &str, pairs: &Object, problems: &mut Vec<Problem>) {
     for (key, value) in pairs {
         let at = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
-        check_plain_json(&at, value, problems);
         let text_expected = matches!(key.as_str(), "email" | "phoneNumber" | "phone");
         if text_expected && !(value.is_string() || value.is_null()) {
             problems.push(Problem::new(&at, "invalid_type", format!("{at} must be a string or null")));
