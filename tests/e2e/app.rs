@@ -1,0 +1,72 @@
+//! `tidings app`: credentials that are shown once and hold for as long as was said.
+
+use service_kit::secrets::sha256;
+
+use crate::installation::Installation;
+
+#[tokio::test]
+async fn a_created_app_has_the_printed_credentials() {
+    let installation = Installation::create().await;
+    let created = installation.run(&["app", "create", "shop", "--json"]).json();
+    let key = created["apiKey"].as_str().unwrap();
+    let secret = created["apiSecret"].as_str().unwrap();
+    let app = installation.store.app_by_key(key).await.unwrap().unwrap();
+    assert_eq!((app.name.as_str(), app.development), ("shop", false));
+    assert_eq!(created["id"], app.id.to_string());
+    assert_eq!(app.secrets.len(), 1);
+    assert_eq!(app.secrets[0].digest, sha256(secret.as_bytes()));
+
+    let people = installation.run(&["app", "create", "test-shop", "--development"]);
+    assert_eq!(people.code, 0, "{}", people.errors);
+    assert!(
+        people.output.contains("API secret") && people.output.contains("not shown again"),
+        "{}",
+        people.output
+    );
+    assert!(installation.store.app_by_name_or_id("test-shop").await.unwrap().unwrap().development);
+
+    let listed = installation.run(&["app", "list", "--json"]);
+    assert!(!listed.output.contains(secret));
+    assert_eq!(listed.json()[0]["apiKey"], key);
+    assert!(installation.run(&["app", "list"]).output.contains(key));
+}
+
+#[tokio::test]
+async fn a_name_that_is_taken_is_1_and_a_bad_one_2() {
+    let installation = Installation::create().await;
+    installation.run(&["app", "create", "shop"]);
+    let taken = installation.run(&["app", "create", "shop"]);
+    assert_eq!(taken.code, 1);
+    assert!(taken.errors.contains("rotate-secret"), "{}", taken.errors);
+    for bad in ["", "a\nb", &"x".repeat(256)] {
+        assert_eq!(installation.run(&["app", "create", bad]).code, 2, "{bad:?}");
+    }
+    assert_eq!(installation.store.list_apps().await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_rotated_secret_lives_on_for_its_grace() {
+    let installation = Installation::create().await;
+    let created = installation.run(&["app", "create", "shop", "--json"]).json();
+    let first = sha256(created["apiSecret"].as_str().unwrap().as_bytes());
+
+    let rotated = installation.run(&["app", "rotate-secret", "shop", "--grace", "1h", "--json"]).json();
+    assert_eq!(rotated["apiKey"], created["apiKey"]);
+    let second = sha256(rotated["apiSecret"].as_str().unwrap().as_bytes());
+    let app = installation.store.app_by_name_or_id("shop").await.unwrap().unwrap();
+    assert_eq!(
+        app.secrets.iter().map(|secret| &secret.digest[..]).collect::<Vec<_>>(),
+        [&second[..], &first[..]]
+    );
+    assert!(app.secrets[0].expires_at.is_none() && app.secrets[1].expires_at.is_some());
+
+    let id = app.id.to_string();
+    assert_eq!(installation.run(&["app", "rotate-secret", &id, "--grace", "0s"]).code, 0);
+    let app = installation.store.app_by_name_or_id("shop").await.unwrap().unwrap();
+    assert_eq!(app.secrets.len(), 1);
+
+    let unknown = installation.run(&["app", "rotate-secret", "shoe"]);
+    assert_eq!(unknown.code, 1);
+    assert!(unknown.errors.contains("tidings app list"), "{}", unknown.errors);
+    assert_eq!(installation.run(&["app", "rotate-secret", "shop", "--grace", "91days"]).code, 2);
+}

@@ -1,0 +1,72 @@
+//! A working directory of its own, in which `tidings` is run.
+
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+/// Variables of the environment that would configure more than the test does.
+const NOT_INHERITED: [&str; 4] =
+    ["DATABASE_URL", "NATS_URL", "TIDINGS_CONFIG", "TIDINGS_SECURITY__MASTER_KEY_FILE"];
+
+/// An empty directory, gone with the value.
+pub(crate) struct Directory {
+    files: tempfile::TempDir,
+}
+
+/// How a command ended, and what it said.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) code: i32,
+    pub(crate) output: String,
+    pub(crate) errors: String,
+}
+
+impl Answer {
+    /// What it said to a script that asked for JSON.
+    pub(crate) fn json(&self) -> Value {
+        assert_eq!(self.code, 0, "{}", self.errors);
+        serde_json::from_str(&self.output).unwrap()
+    }
+}
+
+impl Directory {
+    pub(crate) fn new() -> Self {
+        Directory { files: tempfile::Builder::new().prefix("tidings-e2e-").tempdir().unwrap() }
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.files.path()
+    }
+
+    /// Runs `tidings` without any configuration.
+    pub(crate) fn run(&self, arguments: &[&str]) -> Answer {
+        self.run_with(arguments, &[], "")
+    }
+
+    /// Runs `tidings` with these variables and this standard input.
+    pub(crate) fn run_with(&self, arguments: &[&str], variables: &[(&str, &str)], input: &str) -> Answer {
+        let mut command = Command::new(testkit::binary("tidings"));
+        for name in NOT_INHERITED {
+            command.env_remove(name);
+        }
+        let mut child = command
+            .args(arguments)
+            .envs(variables.iter().copied())
+            .current_dir(self.path())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        // A command that wants no input may have ended before it is written.
+        child.stdin.take().unwrap().write_all(input.as_bytes()).ok();
+        let ended = child.wait_with_output().unwrap();
+        Answer {
+            code: ended.status.code().expect("no signal ends a command"),
+            output: String::from_utf8(ended.stdout).unwrap(),
+            errors: String::from_utf8(ended.stderr).unwrap(),
+        }
+    }
+}

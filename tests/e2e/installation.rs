@@ -1,0 +1,44 @@
+//! A database with today's schema and a master key: what the commands of operators work on.
+
+use serde_json::Value;
+use service_kit::MasterKey;
+use store::{Settings, Store};
+use testkit::Database;
+
+use crate::directory::{Answer, Directory};
+
+pub(crate) struct Installation {
+    pub(crate) store: Store,
+    pub(crate) master_key: MasterKey,
+    directory: Directory,
+    database: Database,
+}
+
+impl Installation {
+    pub(crate) async fn create() -> Self {
+        let database = Database::create().await;
+        let settings = Settings { url: database.url().to_owned(), max_connections: 2 };
+        let store = Store::connect(&settings).await.unwrap();
+        store.migrate().await.unwrap();
+        let directory = Directory::new();
+        let master_key = MasterKey::generate_file(&directory.path().join("master.key")).unwrap();
+        Installation { store, master_key, directory, database }
+    }
+
+    pub(crate) fn run(&self, arguments: &[&str]) -> Answer {
+        self.run_with_input(arguments, "")
+    }
+
+    pub(crate) fn run_with_input(&self, arguments: &[&str], input: &str) -> Answer {
+        let variables =
+            [("DATABASE_URL", self.database.url()), ("TIDINGS_SECURITY__MASTER_KEY_FILE", "master.key")];
+        self.directory.run_with(arguments, &variables, input)
+    }
+
+    /// Writes a document to a file, and returns the file's path.
+    pub(crate) fn file(&self, name: &str, document: &Value) -> String {
+        let path = self.directory.path().join(name);
+        std::fs::write(&path, document.to_string()).unwrap();
+        path.to_str().unwrap().to_owned()
+    }
+}

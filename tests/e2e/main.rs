@@ -1,0 +1,14 @@
+//! The `tidings` command as people and scripts use it: the real binary, real servers, the printed lines.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+
+mod app;
+mod command;
+mod descendants;
+mod directory;
+mod installation;
+mod migrate;
+mod provider;
+mod running;
+mod template;
+mod up;
+mod up_failure;

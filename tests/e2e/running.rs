@@ -1,0 +1,117 @@
+//! A running `tidings up`, and its API over HTTP.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use reqwest::{Client, Method, RequestBuilder};
+use serde_json::Value;
+use testkit::{Service, eventually};
+
+use crate::descendants::{self, Descendant};
+
+const READY_WITHIN: Duration = Duration::from_secs(90);
+pub(crate) const STOPPED_WITHIN: Duration = Duration::from_secs(60);
+/// Empty counts as unset: what is configured around the test must not reach it.
+const UNSET: [(&str, &str); 3] = [("DATABASE_URL", ""), ("NATS_URL", ""), ("TIDINGS_CONFIG", "")];
+
+pub(crate) struct Running {
+    pub(crate) service: Service,
+    /// What dev.json says.
+    pub(crate) dev: Value,
+    directory: PathBuf,
+    client: Client,
+}
+
+impl Running {
+    /// Starts it on the data directory, and waits until it is ready.
+    pub(crate) async fn start(directory: &Path) -> Self {
+        let data = directory.to_str().unwrap();
+        let mut service =
+            Service::start("tidings", &["up", "--data-dir", data, "--port", "0"], &UNSET).unwrap();
+        // What a killed predecessor left is removed before the servers are started.
+        let started = eventually(READY_WITHIN, "the services are started", async || {
+            let log = log(&service);
+            if service.ended().unwrap().is_some() {
+                panic!("it ended: {log}");
+            }
+            log.contains("Tidings is running").then_some(())
+        });
+        started.await;
+        let dev = std::fs::read_to_string(directory.join("dev.json")).unwrap();
+        let dev = serde_json::from_str(&dev).unwrap();
+        Running { service, dev, directory: directory.to_owned(), client: Client::new() }
+    }
+
+    pub(crate) fn dev(&self, name: &str) -> &str {
+        self.dev[name].as_str().unwrap()
+    }
+
+    /// Everything that it wrote to its terminal.
+    pub(crate) fn log(&self) -> String {
+        log(&self.service)
+    }
+
+    /// The processes that it has started, and theirs. The watcher that ends it with this test is none of them.
+    pub(crate) fn descendants(&self) -> Vec<Descendant> {
+        let id = self.service.id();
+        descendants::of(id)
+            .into_iter()
+            .filter(|process| !(process.parent == id && process.name == "sh"))
+            .collect()
+    }
+
+    pub(crate) fn has_dev_file(&self) -> bool {
+        self.directory.join("dev.json").exists()
+    }
+
+    /// A call as the demo app.
+    pub(crate) async fn call(&self, method: Method, path: &str, body: Option<&Value>) -> (u16, Value) {
+        let request = self.client.request(method, format!("{}/v3{path}", self.dev("api")));
+        let request = request.header("X-SERVICE-API-SECRET", self.dev("apiSecret"));
+        self.answer(match body {
+            Some(body) => request.json(body),
+            None => request,
+        })
+        .await
+    }
+
+    /// A call as a user.
+    pub(crate) async fn get_as(&self, user: &str, path: &str) -> (u16, Value) {
+        let request = self.client.get(format!("{}/v3{path}", self.dev("api")));
+        self.answer(request.header("X-SERVICE-USER-ID", user)).await
+    }
+
+    /// What the outbox holds for an address, newest first.
+    pub(crate) async fn mails(&self, to: &str) -> Vec<Value> {
+        let url = format!("{}/messages?channel=email&to={to}", self.dev("outbox"));
+        let answer: Value = self.client.get(url).send().await.unwrap().json().await.unwrap();
+        answer["data"].as_array().unwrap().clone()
+    }
+
+    /// Status of a plain GET.
+    pub(crate) async fn status_of(&self, url: &str) -> u16 {
+        self.client.get(url).send().await.unwrap().status().as_u16()
+    }
+
+    async fn answer(&self, request: RequestBuilder) -> (u16, Value) {
+        let answer = request.header("X-SERVICE-API-KEY", self.dev("apiKey")).send().await.unwrap();
+        (answer.status().as_u16(), answer.json().await.unwrap())
+    }
+
+    /// SIGTERM, then its exit code.
+    pub(crate) async fn stop(&mut self) -> i32 {
+        self.service.terminate().unwrap();
+        self.exit_code().await
+    }
+
+    /// Waits for its end.
+    pub(crate) async fn exit_code(&mut self) -> i32 {
+        let ended =
+            eventually(STOPPED_WITHIN, "tidings up has ended", async || self.service.ended().unwrap()).await;
+        ended.code().expect("no signal ended it")
+    }
+}
+
+fn log(service: &Service) -> String {
+    std::fs::read_to_string(service.log()).unwrap()
+}

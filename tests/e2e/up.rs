@@ -1,0 +1,152 @@
+//! `tidings up`: the newcomer's first minutes.
+
+use std::os::unix::fs::PermissionsExt;
+use std::time::Duration;
+
+use reqwest::Method;
+use serde_json::{Value, json};
+use testkit::eventually;
+
+use crate::descendants::Descendant;
+use crate::directory::Directory;
+use crate::running::{Running, STOPPED_WITHIN};
+
+const VISIBLE_WITHIN: Duration = Duration::from_secs(20);
+const ADDRESS: &str = "ada@example.com";
+const TITLE: &str = "Hello Ada";
+const MESSAGE: &str = "Your parcel is on its way.";
+
+#[tokio::test]
+async fn a_send_reaches_inbox_and_mailbox_and_outlives_a_restart() {
+    let directory = Directory::new();
+    let data = directory.path().join("data");
+    let mut running = Running::start(&data).await;
+    check_what_it_tells(&running, &data);
+    refuse_a_second(&directory);
+
+    let (status, user) = running.call(Method::PUT, "/users/ada", Some(&json!({"email": ADDRESS}))).await;
+    assert_eq!(status, 200, "{user}");
+    let request = send(&running).await;
+    let (item, mail) = (inbox_item(&running).await, mail(&running).await);
+    let delivery = settled_delivery(&running, &request).await;
+    check_contents(&item, &mail, &delivery);
+    assert_eq!(running.status_of(running.dev("metrics")).await, 200);
+
+    let (before, dev) = (running.descendants(), running.dev.clone());
+    assert!(before.iter().any(|process| process.name == "nats-server"), "{before:?}");
+    assert_eq!(running.stop().await, 0, "{}", running.log());
+    assert!(!running.has_dev_file());
+    all_gone(&before).await;
+
+    let mut running = Running::start(&data).await;
+    for kept in ["appId", "apiKey", "apiSecret"] {
+        assert_eq!(running.dev[kept], dev[kept], "{kept}");
+    }
+    assert_eq!(inbox_item(&running).await, item);
+    assert_eq!(running.mails(ADDRESS).await, [mail]);
+    assert_eq!(settled_delivery(&running, &request).await, delivery);
+    let request = send(&running).await;
+    settled_delivery(&running, &request).await;
+    assert_eq!(running.mails(ADDRESS).await.len(), 2);
+    assert_eq!(running.stop().await, 0, "{}", running.log());
+}
+
+/// Sends as the printed line does, and returns the request's id.
+async fn send(running: &Running) -> String {
+    let send = json!({
+        "notification": {"title": TITLE, "message": MESSAGE},
+        "sendTo": {"recipients": ["ada"]},
+    });
+    let (status, sent) = running.call(Method::POST, "/notifications", Some(&send)).await;
+    assert_eq!(status, 202, "{sent}");
+    sent["requestId"].as_str().unwrap().to_owned()
+}
+
+fn check_contents(item: &Value, mail: &Value, delivery: &Value) {
+    assert_eq!((&item["title"], &item["message"]), (&json!(TITLE), &json!(MESSAGE)));
+    assert_eq!((&mail["subject"], &mail["to"]), (&json!(TITLE), &json!([ADDRESS])));
+    for part in ["text", "html"] {
+        assert!(mail[part].as_str().unwrap().contains(MESSAGE), "{part}: {mail}");
+    }
+    let message_id = mail["headers"]["message-id"][0].as_str().unwrap();
+    assert!(message_id.contains(delivery["id"].as_str().unwrap()), "{message_id} of {delivery}");
+}
+
+/// Every address in dev.json is printed, with the lines to paste; the file is for its owner alone.
+fn check_what_it_tells(running: &Running, data: &std::path::Path) {
+    let (log, api, outbox) = (running.log(), running.dev("api"), running.dev("outbox"));
+    for line in [
+        format!("curl -sS -X PUT {api}/v3/users/ada "),
+        format!("curl -sS -X POST {api}/v3/notifications "),
+        format!("curl -sS {api}/v3/notifications "),
+        format!("curl -sS '{outbox}/messages?channel=email&to={ADDRESS}'"),
+        format!("curl -sS {api}/v3/requests/"),
+        format!("X-SERVICE-API-SECRET: {}", running.dev("apiSecret")),
+        running.dev("metrics").to_owned(),
+    ] {
+        assert!(log.contains(&line), "{line} is missing in {log}");
+    }
+    for file in ["dev.json", "demo-app.json", "master.key"] {
+        let mode = data.join(file).metadata().unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "{file}");
+    }
+    let names: Vec<&str> = running.dev.as_object().unwrap().keys().map(String::as_str).collect();
+    let expected = ["api", "apiKey", "apiSecret", "appId", "databaseUrl", "metrics", "natsUrl", "outbox"];
+    assert_eq!(names, expected);
+}
+
+/// A second start says that one runs; the other commands find the running one.
+fn refuse_a_second(directory: &Directory) {
+    let second = directory.run(&["up", "--data-dir", "data", "--port", "0"]);
+    assert_eq!(second.code, 1);
+    assert!(
+        second.errors.contains("another `tidings up`") && second.errors.contains("--data-dir"),
+        "{}",
+        second.errors
+    );
+    let apps = directory.run(&["app", "list", "--data-dir", "data", "--json"]).json();
+    assert_eq!(apps[0]["name"], "demo");
+    let migrated = directory.run(&["migrate", "--data-dir", "data"]);
+    assert_eq!(migrated.code, 0, "{}", migrated.errors);
+}
+
+async fn inbox_item(running: &Running) -> Value {
+    let inbox = eventually(VISIBLE_WITHIN, "the notification in the inbox", async || {
+        let (status, inbox) = running.get_as("ada", "/notifications").await;
+        assert_eq!(status, 200, "{inbox}");
+        (inbox["data"] != json!([])).then_some(inbox)
+    });
+    let inbox = inbox.await;
+    assert_eq!((&inbox["unreadCount"], &inbox["unseenCount"]), (&json!(1), &json!(1)));
+    assert_eq!(inbox["data"].as_array().unwrap().len(), 1);
+    inbox["data"][0].clone()
+}
+
+async fn mail(running: &Running) -> Value {
+    let mails = eventually(VISIBLE_WITHIN, "the email in the outbox", async || {
+        let mails = running.mails(ADDRESS).await;
+        (!mails.is_empty()).then_some(mails)
+    });
+    let mut mails = mails.await;
+    assert_eq!(mails.len(), 1);
+    mails.remove(0)
+}
+
+/// The email's delivery, once it is sent.
+async fn settled_delivery(running: &Running, request: &str) -> Value {
+    let path = format!("/requests/{request}/deliveries?channel=email");
+    eventually(VISIBLE_WITHIN, "the delivery is sent", async || {
+        let (status, deliveries) = running.call(Method::GET, &path, None).await;
+        assert_eq!(status, 200, "{deliveries}");
+        (deliveries["data"][0]["status"] == "sent").then(|| deliveries["data"][0].clone())
+    })
+    .await
+}
+
+/// Waits until no process of an ended `tidings up` is left.
+pub(crate) async fn all_gone(before: &[Descendant]) {
+    eventually(STOPPED_WITHIN, "every process that it started is gone", async || {
+        (!before.iter().any(Descendant::is_running)).then_some(())
+    })
+    .await;
+}

@@ -1,0 +1,50 @@
+//! `tidings up` where something dies.
+
+use std::process::Command;
+
+use crate::descendants::Descendant;
+use crate::directory::Directory;
+use crate::running::Running;
+use crate::up::all_gone;
+
+fn kill(id: u32) {
+    assert!(Command::new("kill").args(["-KILL", &id.to_string()]).status().unwrap().success());
+}
+
+fn nats(processes: &[Descendant]) -> u32 {
+    processes.iter().find(|process| process.name == "nats-server").unwrap().id
+}
+
+#[tokio::test]
+async fn a_server_that_dies_is_named_with_its_log() {
+    let directory = Directory::new();
+    let data = directory.path().join("data");
+    let mut running = Running::start(&data).await;
+    let before = running.descendants();
+    kill(nats(&before));
+    assert_eq!(running.exit_code().await, 1);
+    let log = running.log();
+    let told = log.lines().rfind(|line| line.contains("nats-server has ended")).expect(&log);
+    assert!(told.contains(data.join("nats").to_str().unwrap()), "{told}");
+    assert!(!running.has_dev_file());
+    all_gone(&before).await;
+}
+
+#[tokio::test]
+async fn killed_it_leaves_nothing_running_and_starts_again() {
+    let directory = Directory::new();
+    let data = directory.path().join("data");
+    let mut running = Running::start(&data).await;
+    let before = running.descendants();
+    kill(running.service.id());
+    assert!(running.has_dev_file(), "nobody was there to remove it");
+    all_gone(&before).await;
+    let stale = directory.run(&["app", "list", "--data-dir", "data"]);
+    assert_eq!(stale.code, 1);
+    assert!(stale.errors.contains("start it again"), "{}", stale.errors);
+
+    let secret = running.dev("apiSecret").to_owned();
+    running = Running::start(&data).await;
+    assert_eq!(running.dev("apiSecret"), secret);
+    assert_eq!(running.stop().await, 0, "{}", running.log());
+}
