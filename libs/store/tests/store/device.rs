@@ -10,21 +10,9 @@ async fn connecting_again_updates_the_device() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     let user = fixture.store.merge_user(app, "ada", Object::new()).await.unwrap();
-    fixture
-        .store
-        .connect_device(app, user.number, "phone-1", "android")
-        .await
-        .unwrap();
-    fixture
-        .store
-        .connect_device(app, user.number, "phone-1", "ios")
-        .await
-        .unwrap();
-    fixture
-        .store
-        .connect_device(app, user.number, "laptop", "browser")
-        .await
-        .unwrap();
+    fixture.store.connect_device(app, user.number, "phone-1", "android").await.unwrap();
+    fixture.store.connect_device(app, user.number, "phone-1", "ios").await.unwrap();
+    fixture.store.connect_device(app, user.number, "laptop", "browser").await.unwrap();
     let devices: Vec<(String, String)> =
         sqlx::query_as("SELECT device_id, device_type FROM device ORDER BY device_id")
             .fetch_all(&fixture.pool)
@@ -34,10 +22,6 @@ async fn connecting_again_updates_the_device() {
     assert_eq!(devices, [named("laptop", "browser"), named("phone-1", "ios")]);
 
     let nobody = UserNumber(user.number.0 + 1);
-    let refused = fixture
-        .store
-        .connect_device(app, nobody, "phone-1", "ios")
-        .await
-        .unwrap_err();
+    let refused = fixture.store.connect_device(app, nobody, "phone-1", "ios").await.unwrap_err();
     assert!(refused.is_refused_data() && !refused.is_unavailable());
 }

@@ -7,16 +7,8 @@ use uuid::Uuid;
 use crate::fixture;
 
 fn wanted(app: AppId, key: &str, send: u128) -> Reservation {
-    let send = Reserved {
-        send_id: SendId(Uuid::from_u128(send)),
-        body_hash: [7; 32],
-        lane: Lane::Bulk,
-    };
-    Reservation {
-        app,
-        key: key.to_owned(),
-        send,
-    }
+    let send = Reserved { send_id: SendId(Uuid::from_u128(send)), body_hash: [7; 32], lane: Lane::Bulk };
+    Reservation { app, key: key.to_owned(), send }
 }
 
 #[tokio::test]
@@ -26,23 +18,12 @@ async fn a_key_keeps_the_send_that_reserved_it_first() {
     assert_eq!(fixture.store.reserved_key(shop, "a").await.unwrap(), None);
 
     // Twice in one batch, twice in two batches, and another app's.
-    let batch = [
-        wanted(shop, "b", 1),
-        wanted(shop, "a", 2),
-        wanted(shop, "a", 3),
-        wanted(bank, "a", 4),
-    ];
+    let batch = [wanted(shop, "b", 1), wanted(shop, "a", 2), wanted(shop, "a", 3), wanted(bank, "a", 4)];
     let answers = fixture.store.reserve_keys(&batch).await.unwrap();
-    assert_eq!(
-        answers,
-        [batch[0].send, batch[1].send, batch[1].send, batch[3].send]
-    );
+    assert_eq!(answers, [batch[0].send, batch[1].send, batch[1].send, batch[3].send]);
     let later = fixture.store.reserve_keys(&[wanted(shop, "a", 5)]).await.unwrap();
     assert_eq!(later, [batch[1].send]);
-    assert_eq!(
-        fixture.store.reserved_key(shop, "a").await.unwrap(),
-        Some(batch[1].send)
-    );
+    assert_eq!(fixture.store.reserved_key(shop, "a").await.unwrap(), Some(batch[1].send));
     assert_eq!(fixture.store.reserve_keys(&[]).await.unwrap(), []);
 }
 
@@ -50,11 +31,7 @@ async fn a_key_keeps_the_send_that_reserved_it_first() {
 async fn a_key_is_free_again_after_a_day() {
     let fixture = fixture().await;
     let shop = fixture.app("shop").await;
-    fixture
-        .store
-        .reserve_keys(&[wanted(shop, "old", 1), wanted(shop, "young", 2)])
-        .await
-        .unwrap();
+    fixture.store.reserve_keys(&[wanted(shop, "old", 1), wanted(shop, "young", 2)]).await.unwrap();
     for (key, age) in [("old", "24 hours 1 second"), ("young", "23 hours 59 minutes")] {
         sqlx::query("UPDATE idempotency_key SET created_at = now() - $2::text::interval WHERE key = $1")
             .bind(key)
@@ -67,10 +44,7 @@ async fn a_key_is_free_again_after_a_day() {
     let (old, young) = (wanted(shop, "old", 3), wanted(shop, "young", 4));
     let answers = fixture.store.reserve_keys(&[old.clone(), young]).await.unwrap();
     assert_eq!(answers, [old.send, wanted(shop, "young", 2).send]);
-    assert_eq!(
-        fixture.store.reserved_key(shop, "old").await.unwrap(),
-        Some(old.send)
-    );
+    assert_eq!(fixture.store.reserved_key(shop, "old").await.unwrap(), Some(old.send));
 }
 
 #[tokio::test]

@@ -45,23 +45,11 @@ fn ids(items: &[InboxItem]) -> Vec<i64> {
 async fn pages_go_from_the_newest_to_the_oldest() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
-    let ada = fixture
-        .store
-        .merge_user(app, "ada", Object::new())
-        .await
-        .unwrap()
-        .number;
-    let bob = fixture
-        .store
-        .merge_user(app, "bob", Object::new())
-        .await
-        .unwrap()
-        .number;
+    let ada = fixture.store.merge_user(app, "ada", Object::new()).await.unwrap().number;
+    let bob = fixture.store.merge_user(app, "bob", Object::new()).await.unwrap().number;
     fixture.add_items(app, ada, 1, 7).await;
     fixture.add_items(app, bob, 100, 1).await;
-    fixture
-        .run("UPDATE inbox_item SET deleted_at = now(), content = NULL WHERE id = 4")
-        .await;
+    fixture.run("UPDATE inbox_item SET deleted_at = now(), content = NULL WHERE id = 4").await;
 
     let all = InboxFilter::default();
     let page = fixture.store.list_inbox(app, ada, all, FIRST, 3).await.unwrap();
@@ -83,97 +71,35 @@ async fn pages_go_from_the_newest_to_the_oldest() {
 async fn filters_apply_to_lists_and_counts_alike() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
-    let ada = fixture
-        .store
-        .merge_user(app, "ada", Object::new())
-        .await
-        .unwrap()
-        .number;
+    let ada = fixture.store.merge_user(app, "ada", Object::new()).await.unwrap().number;
     fixture.add_items(app, ada, 1, 4).await;
-    let orders = fixture
-        .store
-        .create_category(app, "orders", "Orders")
-        .await
-        .unwrap()
-        .unwrap();
+    let orders = fixture.store.create_category(app, "orders", "Orders").await.unwrap().unwrap();
     sqlx::query("UPDATE inbox_item SET category_id = $1 WHERE id IN (1, 2)")
         .bind(orders.id.0)
         .execute(&fixture.pool)
         .await
         .unwrap();
-    fixture
-        .run("UPDATE inbox_item SET seen_at = now() WHERE id IN (2, 3)")
-        .await;
-    fixture
-        .run("UPDATE inbox_item SET clicked_at = now(), state = 'done' WHERE id = 3")
-        .await;
+    fixture.run("UPDATE inbox_item SET seen_at = now() WHERE id IN (2, 3)").await;
+    fixture.run("UPDATE inbox_item SET clicked_at = now(), state = 'done' WHERE id = 3").await;
 
     let none = InboxFilter::default();
     let category = Some("orders");
     let cases = [
-        (
-            InboxFilter {
-                read: Some(true),
-                ..none
-            },
-            vec![3],
-        ),
-        (
-            InboxFilter {
-                read: Some(false),
-                ..none
-            },
-            vec![4, 2, 1],
-        ),
-        (
-            InboxFilter {
-                seen: Some(true),
-                ..none
-            },
-            vec![3, 2],
-        ),
-        (
-            InboxFilter {
-                seen: Some(false),
-                ..none
-            },
-            vec![4, 1],
-        ),
-        (
-            InboxFilter {
-                has_state: Some(true),
-                ..none
-            },
-            vec![3],
-        ),
+        (InboxFilter { read: Some(true), ..none }, vec![3]),
+        (InboxFilter { read: Some(false), ..none }, vec![4, 2, 1]),
+        (InboxFilter { seen: Some(true), ..none }, vec![3, 2]),
+        (InboxFilter { seen: Some(false), ..none }, vec![4, 1]),
+        (InboxFilter { has_state: Some(true), ..none }, vec![3]),
         (InboxFilter { category, ..none }, vec![2, 1]),
-        (
-            InboxFilter {
-                category,
-                seen: Some(false),
-                ..none
-            },
-            vec![1],
-        ),
-        (
-            InboxFilter {
-                category: Some("unknown"),
-                ..none
-            },
-            vec![],
-        ),
+        (InboxFilter { category, seen: Some(false), ..none }, vec![1]),
+        (InboxFilter { category: Some("unknown"), ..none }, vec![]),
     ];
     for (filter, expected) in cases {
         assert_eq!(fixture.ids(app, ada, filter, FIRST).await, expected, "{filter:?}");
         let count = fixture.store.count_inbox(app, ada, filter).await.unwrap();
         assert_eq!(count, expected.len() as i64, "{filter:?}");
     }
-    let item = fixture
-        .store
-        .find_item(app, None, ItemId(2))
-        .await
-        .unwrap()
-        .unwrap();
+    let item = fixture.store.find_item(app, None, ItemId(2)).await.unwrap().unwrap();
     let category = item.category.unwrap();
     assert_eq!(
         (category.id, category.identifier.as_str(), category.name.as_str()),
@@ -187,11 +113,7 @@ async fn counting_is_bounded() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     fixture.add_items(app, UserNumber(1), 1, MAX_COUNTED + 5).await;
-    let count = fixture
-        .store
-        .count_inbox(app, UserNumber(1), InboxFilter::default())
-        .await
-        .unwrap();
+    let count = fixture.store.count_inbox(app, UserNumber(1), InboxFilter::default()).await.unwrap();
     assert_eq!(count, MAX_COUNTED);
 }
 
@@ -199,22 +121,11 @@ async fn counting_is_bounded() {
 async fn an_item_is_found_in_its_own_inbox_alone() {
     let fixture = fixture().await;
     let (app, other) = (fixture.app("shop").await, fixture.app("bank").await);
-    let ada = fixture
-        .store
-        .merge_user(app, "ada", Object::new())
-        .await
-        .unwrap()
-        .number;
+    let ada = fixture.store.merge_user(app, "ada", Object::new()).await.unwrap().number;
     fixture.store.merge_user(app, "bob", Object::new()).await.unwrap();
-    fixture
-        .store
-        .merge_user(other, "ada", Object::new())
-        .await
-        .unwrap();
+    fixture.store.merge_user(other, "ada", Object::new()).await.unwrap();
     fixture.add_items(app, ada, 1, 2).await;
-    fixture
-        .run("UPDATE inbox_item SET deleted_at = now() WHERE id = 2")
-        .await;
+    fixture.run("UPDATE inbox_item SET deleted_at = now() WHERE id = 2").await;
     let cases = [
         (app, Some("ada"), 1, true),
         (app, None, 1, true),
@@ -236,12 +147,7 @@ async fn counters_come_with_the_owner() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     assert_eq!(fixture.store.inbox_owner(app, "ada").await.unwrap(), None);
-    let ada = fixture
-        .store
-        .merge_user(app, "ada", Object::new())
-        .await
-        .unwrap()
-        .number;
+    let ada = fixture.store.merge_user(app, "ada", Object::new()).await.unwrap().number;
     let owner = fixture.store.inbox_owner(app, "ada").await.unwrap().unwrap();
     assert_eq!((owner.user, owner.counts), (ada, Counts::default()));
     sqlx::query(
@@ -253,14 +159,7 @@ async fn counters_come_with_the_owner() {
     .await
     .unwrap();
     let owner = fixture.store.inbox_owner(app, "ada").await.unwrap().unwrap();
-    assert_eq!(
-        owner.counts,
-        Counts {
-            total: 3,
-            unread: 2,
-            unseen: 1
-        }
-    );
+    assert_eq!(owner.counts, Counts { total: 3, unread: 2, unseen: 1 });
     let other = fixture.app("bank").await;
     assert_eq!(fixture.store.inbox_owner(other, "ada").await.unwrap(), None);
 }
@@ -272,8 +171,5 @@ async fn positions_are_those_of_the_inbox_projection() {
     fixture
         .run("INSERT INTO checkpoint (projection, stream, seq) VALUES ('inbox', 'INBOX_1', 7), ('other', 'INBOX_2', 9)")
         .await;
-    assert_eq!(
-        fixture.store.inbox_positions().await.unwrap(),
-        [("INBOX_1".to_owned(), 7)]
-    );
+    assert_eq!(fixture.store.inbox_positions().await.unwrap(), [("INBOX_1".to_owned(), 7)]);
 }

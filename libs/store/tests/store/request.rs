@@ -12,12 +12,7 @@ const SEND: SendId = SendId(Uuid::from_u128(1));
 
 impl Fixture {
     async fn run_for(&self, app: AppId, statement: &'static str) {
-        sqlx::query(statement)
-            .bind(app.0)
-            .bind(SEND.0)
-            .execute(&self.pool)
-            .await
-            .unwrap();
+        sqlx::query(statement).bind(app.0).bind(SEND.0).execute(&self.pool).await.unwrap();
     }
 
     /// Ada: inbox shown, two phones, an email refused by preference. Bob: inbox not shown yet, an email that was sent
@@ -67,11 +62,7 @@ impl Fixture {
         let mut all: Vec<DeliveryState> = Vec::new();
         loop {
             let after = all.last().map(|last| last.position);
-            let page = self
-                .store
-                .list_deliveries(app, SEND, filter, after, limit)
-                .await
-                .unwrap();
+            let page = self.store.list_deliveries(app, SEND, filter, after, limit).await.unwrap();
             assert!(page.len() <= usize::try_from(limit).unwrap());
             if page.is_empty() {
                 return all;
@@ -99,10 +90,7 @@ async fn a_request_counts_every_channel_by_status() {
     assert_eq!(fixture.store.find_request(app, SEND).await.unwrap(), None);
     fixture.add_request(app).await;
     let request = fixture.store.find_request(app, SEND).await.unwrap().unwrap();
-    assert_eq!(
-        (request.recipients, request.planned, request.cancelled),
-        (5, 4, false)
-    );
+    assert_eq!((request.recipients, request.planned, request.cancelled), (5, 4, false));
     let expected = BTreeMap::from([
         (
             Channel::InApp,
@@ -113,14 +101,8 @@ async fn a_request_counts_every_channel_by_status() {
                 (Status::Skipped, 1),
             ]),
         ),
-        (
-            Channel::Email,
-            BTreeMap::from([(Status::Sent, 1), (Status::Skipped, 2)]),
-        ),
-        (
-            Channel::MobilePush,
-            BTreeMap::from([(Status::Queued, 1), (Status::Failed, 1)]),
-        ),
+        (Channel::Email, BTreeMap::from([(Status::Sent, 1), (Status::Skipped, 2)])),
+        (Channel::MobilePush, BTreeMap::from([(Status::Queued, 1), (Status::Failed, 1)])),
         (Channel::Sms, BTreeMap::from([(Status::Skipped, 1)])),
     ]);
     assert_eq!(request.counts, expected);
@@ -150,19 +132,12 @@ async fn deliveries_come_page_by_page_in_the_order_of_the_recipients() {
     ];
     assert_eq!(brief(&all), expected);
     for limit in 1..4 {
-        assert_eq!(
-            fixture.all_pages(app, DeliveryFilter::default(), limit).await,
-            all,
-            "pages of {limit}"
-        );
+        assert_eq!(fixture.all_pages(app, DeliveryFilter::default(), limit).await, all, "pages of {limit}");
     }
     let sent = &all[4];
     assert_eq!(sent.target.as_deref(), Some("bob@example.com"));
-    let numbers: Vec<_> = sent
-        .attempts
-        .iter()
-        .map(|attempt| (attempt.number, attempt.provider_id.as_deref()))
-        .collect();
+    let numbers: Vec<_> =
+        sent.attempts.iter().map(|attempt| (attempt.number, attempt.provider_id.as_deref())).collect();
     assert_eq!(numbers, [(1, Some("p1")), (2, Some("p2"))]);
     assert!(all[3].attempts.is_empty());
     assert_eq!(fixture.all_pages(other, DeliveryFilter::default(), 100).await, []);
@@ -175,48 +150,13 @@ async fn deliveries_can_be_filtered() {
     fixture.add_request(app).await;
     let none = DeliveryFilter::default();
     let cases = [
-        (
-            DeliveryFilter {
-                recipient: Some("bob"),
-                ..none
-            },
-            3,
-        ),
-        (
-            DeliveryFilter {
-                channel: Some(Channel::MobilePush),
-                ..none
-            },
-            2,
-        ),
-        (
-            DeliveryFilter {
-                status: Some(Status::Failed),
-                ..none
-            },
-            2,
-        ),
-        (
-            DeliveryFilter {
-                status: Some(Status::Failed),
-                channel: Some(Channel::InApp),
-                ..none
-            },
-            1,
-        ),
-        (
-            DeliveryFilter {
-                recipient: Some("nobody"),
-                ..none
-            },
-            0,
-        ),
+        (DeliveryFilter { recipient: Some("bob"), ..none }, 3),
+        (DeliveryFilter { channel: Some(Channel::MobilePush), ..none }, 2),
+        (DeliveryFilter { status: Some(Status::Failed), ..none }, 2),
+        (DeliveryFilter { status: Some(Status::Failed), channel: Some(Channel::InApp), ..none }, 1),
+        (DeliveryFilter { recipient: Some("nobody"), ..none }, 0),
     ];
     for (filter, expected) in cases {
-        assert_eq!(
-            fixture.all_pages(app, filter, 1).await.len(),
-            expected,
-            "{filter:?}"
-        );
+        assert_eq!(fixture.all_pages(app, filter, 1).await.len(), expected, "{filter:?}");
     }
 }
