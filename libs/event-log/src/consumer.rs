@@ -1,5 +1,6 @@
 //! Durable consumers: work on a stream, shared by any number of processes.
 
+use std::fmt::Display;
 use std::time::Duration;
 
 use async_nats::jetstream::consumer::{
@@ -7,15 +8,15 @@ use async_nats::jetstream::consumer::{
 };
 use async_nats::jetstream::context::ConsumerInfoErrorKind;
 use domain::StreamName;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::connection::EventLog;
 use crate::delivered::Delivered;
 use crate::error::Error;
 use crate::pull::{Answer, Ends, Pull};
 
-/// While `max_ack_pending` is used up, the server ends a request for many only when its time is over, and keeps us
-/// from the messages it has brought; so that time is short.
+/// While `max_ack_pending` is used up, the server ends a request for many only when its time is over, and would keep us
+/// from the messages it has brought: after this pause among them the request is abandoned.
 const GATHERING: Duration = Duration::from_millis(50);
 /// A longer wait is made of several requests, so that a crash of the server is noticed early.
 const LONGEST_REQUEST: Duration = Duration::from_secs(2);
@@ -203,28 +204,39 @@ impl Consumer {
     /// No request is left open when this returns: what it brought afterwards would be lost until `ack_wait` is over.
     async fn fetch_until(&self, max: usize, until: Instant) -> Result<Vec<Delivered>, Error> {
         let mut pull = Pull::open(&self.log, self.remote.clone()).await?;
-        pull.request(&self.log, max, request_time(until, GATHERING), Ends::WhenDrained).await?;
-        let mut batch = self.collect(&mut pull).await?;
-        while batch.is_empty() && Instant::now() < until {
-            pull.request(&self.log, 1, request_time(until, LONGEST_REQUEST), Ends::WhenFull).await?;
-            batch = self.collect(&mut pull).await?;
+        loop {
+            let time =
+                until.saturating_duration_since(Instant::now()).clamp(SHORTEST_REQUEST, LONGEST_REQUEST);
+            pull.request(&self.log, max, time, Ends::WhenDrained).await?;
+            let batch = self.collect(&mut pull).await?;
+            if !batch.is_empty() || Instant::now() >= until {
+                return Ok(batch);
+            }
         }
-        Ok(batch)
     }
 
     async fn collect(&self, pull: &mut Pull) -> Result<Vec<Delivered>, Error> {
         let mut batch = Vec::new();
         loop {
-            match pull.answer().await {
+            let gathering = if batch.is_empty() { Duration::MAX } else { GATHERING };
+            let Ok(answer) = timeout(gathering, pull.answer()).await else {
+                pull.abandon().await.map_err(|error| self.undelivered(&error))?;
+                continue;
+            };
+            match answer {
                 Answer::Message(message) => batch.extend(Delivered::new(&self.log, message)),
                 Answer::Over => return Ok(batch),
                 // What did arrive is worth more than the reason why no more will; the next call meets that again.
-                Answer::Broken(_) if !batch.is_empty() => return Ok(batch),
-                Answer::Broken(reason) => {
-                    return Err(Error::unavailable(format!("deliver from {}", self.name), reason));
-                }
+                Answer::Silence | Answer::Broken(_) if !batch.is_empty() => return Ok(batch),
+                // Either the server forgot the request alone, or there is nobody to remember it.
+                Answer::Silence => return self.progress().await.map(|_| batch),
+                Answer::Broken(reason) => return Err(self.undelivered(&reason)),
             }
         }
+    }
+
+    fn undelivered(&self, reason: &dyn Display) -> Error {
+        Error::unavailable(format!("deliver from {}", self.name), reason)
     }
 
     /// Where the consumer stands, over all processes that share it.
@@ -235,8 +247,4 @@ impl Consumer {
         let info = self.log.bounded(format!("describe {}", self.name), self.remote.get_info()).await?;
         Ok(ConsumerProgress::read(&info))
     }
-}
-
-fn request_time(until: Instant, longest: Duration) -> Duration {
-    until.saturating_duration_since(Instant::now()).clamp(SHORTEST_REQUEST, longest)
 }

@@ -122,7 +122,7 @@ impl Reader {
                         Ordering::Greater => self.explain_gap(record.seq).await?,
                     }
                 }
-                Answer::Over => self.ask_again().await?,
+                Answer::Over | Answer::Silence => self.ask_again().await?,
                 Answer::Broken(reason) => Some(reason),
             };
             if let Some(reason) = end {

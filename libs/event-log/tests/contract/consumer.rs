@@ -213,3 +213,28 @@ async fn fetching_from_a_lost_consumer_is_an_error() {
     let Err(error) = consumer.fetch(1, SOON).await else { panic!("fetched") };
     assert!(error.to_string().contains("consumer dispatcher of SEND_transactional"), "{error}");
 }
+
+/// nats-server 2.9.10 forgets a request without a word when a message comes in at the moment of its expiry.
+#[tokio::test]
+async fn a_request_that_the_server_forgets_costs_no_message_and_no_error() {
+    const MESSAGES: u64 = 700;
+    let world = World::start().await;
+    let consumer = world.log.consumer(SENDS, DURABLE, LONG).await.unwrap();
+    let log = world.log.clone();
+    let trickle = tokio::spawn(async move {
+        let mut pace = tokio::time::interval(Duration::from_millis(12));
+        for n in 1..=MESSAGES {
+            pace.tick().await;
+            log.publish(message(SENDS, &n.to_string())).await.unwrap();
+        }
+    });
+    let mut delivered = 0;
+    while delivered < MESSAGES {
+        for message in consumer.fetch(200, Duration::from_millis(11)).await.unwrap() {
+            assert_eq!(message.deliveries, 1);
+            message.ack().await.unwrap();
+            delivered += 1;
+        }
+    }
+    trickle.await.unwrap();
+}
