@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use actix_web::dev::Payload;
 use actix_web::http::StatusCode;
-use actix_web::http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
+use actix_web::http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use actix_web::web::BytesMut;
 use actix_web::{FromRequest, HttpMessage, HttpRequest};
 use domain::content::Object;
@@ -76,60 +76,56 @@ impl Body {
     }
 
     async fn read(mut self) -> Result<BytesMut, Failure> {
-        let announced = announced(&self.request);
-        let room = reserve_room(&self.request, announced)?;
-        self.request.extensions_mut().insert(room);
-        let mut bytes = BytesMut::with_capacity(announced.unwrap_or(0).min(MAX_BODY));
-        let mut total = 0;
-        let reading = async {
-            while let Some(chunk) = self.payload.next().await {
-                let chunk = chunk.map_err(|_| incomplete())?;
-                total += chunk.len();
-                if total > MAX_IGNORED {
-                    break;
-                }
-                if total <= MAX_BODY {
-                    bytes.extend_from_slice(&chunk);
-                }
-            }
-            Ok::<(), Failure>(())
-        };
-        match timeout(SENT_WITHIN, reading).await {
-            Ok(result) => result?,
+        let bytes = match timeout(SENT_WITHIN, self.collect()).await {
+            Ok(bytes) => bytes?,
             Err(_) => {
                 let message = "the body was not sent in time";
                 return Err(Failure::refused(StatusCode::REQUEST_TIMEOUT, "body_timeout", message));
+            }
+        };
+        let coding = self.request.headers().get(CONTENT_ENCODING);
+        if coding.is_some_and(|coding| coding != "identity") {
+            return Err(unsupported("the body must not have a content coding"));
+        }
+        Ok(bytes)
+    }
+
+    /// The whole body. Room for it is taken as it arrives, and given back when the request is answered.
+    async fn collect(&mut self) -> Result<BytesMut, Failure> {
+        let body_room = Gateway::of(&self.request)?.body_room.clone();
+        let mut room = body_room.try_acquire_many_owned(0).map_err(|_| no_room())?;
+        let mut bytes = BytesMut::new();
+        let mut total = 0;
+        while let Some(chunk) = self.payload.next().await {
+            let chunk = chunk.map_err(|_| Failure::problem("", "incomplete", "the body ended early"))?;
+            total += chunk.len();
+            if total <= MAX_BODY {
+                grow(&mut room, total)?;
+                bytes.extend_from_slice(&chunk);
+            } else if total > MAX_IGNORED {
+                break;
             }
         }
         if total > MAX_BODY {
             let message = format!("the body is larger than {MAX_BODY} bytes");
             return Err(Failure::refused(StatusCode::PAYLOAD_TOO_LARGE, "too_large", message));
         }
-        if self.request.headers().get(CONTENT_ENCODING).is_some_and(|coding| coding != "identity") {
-            return Err(unsupported("the body must not have a content coding"));
-        }
+        self.request.extensions_mut().insert(room);
         Ok(bytes)
     }
 }
 
-fn announced(request: &HttpRequest) -> Option<usize> {
-    request.headers().get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
+/// Extends room, counted in KiB, to this many bytes.
+fn grow(room: &mut OwnedSemaphorePermit, bytes: usize) -> Result<(), Failure> {
+    let missing = bytes.div_ceil(1024).saturating_sub(room.num_permits());
+    let missing = u32::try_from(missing).map_err(|_| no_room())?;
+    room.merge(room.semaphore().clone().try_acquire_many_owned(missing).map_err(|_| no_room())?);
+    Ok(())
 }
 
-/// Room in memory until the request is answered. A body of unknown size counts as a full one.
-fn reserve_room(request: &HttpRequest, announced: Option<usize>) -> Result<OwnedSemaphorePermit, Failure> {
-    let kib = announced.unwrap_or(MAX_BODY).min(MAX_BODY).div_ceil(1024);
-    let room = Gateway::of(request)?.body_room.clone();
-    room.try_acquire_many_owned(u32::try_from(kib).unwrap_or(u32::MAX)).map_err(|_| {
-        Failure::unavailable(
-            "too many requests are being served; repeat this one",
-            "no room for another body",
-        )
-    })
-}
-
-fn incomplete() -> Failure {
-    Failure::problem("", "incomplete", "the body ended early")
+fn no_room() -> Failure {
+    let message = "too many requests are being served; repeat this one";
+    Failure::unavailable(message, "no room for another body")
 }
 
 fn unsupported(message: &'static str) -> Failure {

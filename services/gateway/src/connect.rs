@@ -19,6 +19,8 @@ use crate::handling::Handling;
 use crate::headers::Credential;
 
 const DEVICE_TYPES: [&str; 3] = ["browser", "android", "ios"];
+/// The first is meant where none is named.
+const PUSH_PROVIDERS: [&str; 2] = ["fcm", "apns"];
 
 /// What is recorded where an app connects a user without saying on what.
 const UNKNOWN_DEVICE: &str = "unknown";
@@ -79,9 +81,11 @@ pub(crate) async fn connect(
     let user = database(store.merge_user(app, &caller.user, device.token)).await?;
     let kind = device.kind.unwrap_or(UNKNOWN_DEVICE);
     database(store.connect_device(app, user.number, &device_id, kind)).await?;
-    let counts = database(store.inbox_owner(app, &caller.user)).await?;
-    let categories = database(store.list_categories(app)).await?;
-    let channels = gateway.channels(&caller).await?;
+    let (counts, categories, channels) = tokio::try_join!(
+        database(store.inbox_owner(app, &caller.user)),
+        database(store.list_categories(app)),
+        gateway.channels(&caller),
+    )?;
     Ok(answer(&caller, counts, channels, &categories))
 }
 
@@ -96,22 +100,33 @@ fn read_device_id(sent: Option<&str>, problems: &mut Vec<Problem>) -> Option<Str
 fn read_device(body: Value, strict: bool, problems: &mut Vec<Problem>) -> Option<Device> {
     check_plain_json("", &body, problems);
     let mut fields = Fields::open("", body, problems)?;
-    let named = fields.string("deviceType", MAX_REFERENCE, problems);
-    let kind = DEVICE_TYPES.into_iter().find(|kind| named.as_deref() == Some(kind));
-    if kind.is_none() {
-        let message = format!("deviceType is required and must be one of {}", DEVICE_TYPES.join(", "));
-        problems.push(Problem::new("deviceType", "unknown_value", message));
+    let before = problems.len();
+    let kind = read_name(&mut fields, "deviceType", &DEVICE_TYPES, problems);
+    if kind.is_none() && problems.len() == before {
+        problems.push(Problem::new("deviceType", "required", "deviceType is required"));
     }
     fields.string("browserType", MAX_REFERENCE, problems);
     let token = fields.string("pushToken", MAX_REFERENCE, problems).filter(|token| !token.is_empty());
-    let provider = fields.string("pushProvider", MAX_REFERENCE, problems);
-    let provider = provider.as_deref().unwrap_or("fcm");
-    if !matches!(provider, "fcm" | "apns") {
-        problems.push(Problem::new("pushProvider", "unknown_value", "pushProvider must be one of fcm, apns"));
-    }
+    let provider = read_name(&mut fields, "pushProvider", &PUSH_PROVIDERS, problems);
     fields.finish(strict, problems);
+    let provider = provider.unwrap_or(PUSH_PROVIDERS[0]);
     let token = token.map(|token| (provider.to_owned(), json!({ "token": token })));
     Some(Device { kind, token: token.into_iter().collect() })
+}
+
+fn read_name(
+    fields: &mut Fields,
+    key: &str,
+    names: &[&'static str],
+    problems: &mut Vec<Problem>,
+) -> Option<&'static str> {
+    let sent = fields.string(key, MAX_REFERENCE, problems)?;
+    let found = names.iter().copied().find(|name| *name == sent);
+    if found.is_none() {
+        let message = format!("{key} must be one of {}", names.join(", "));
+        problems.push(Problem::new(key, "unknown_value", message));
+    }
+    found
 }
 
 impl Gateway {

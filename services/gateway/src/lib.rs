@@ -30,18 +30,22 @@ mod send;
 mod status_body;
 mod users;
 
-use std::net::TcpListener;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
 use std::time::Duration;
 
 use actix_web::middleware::from_fn;
 use actix_web::{App, HttpServer};
 use anyhow::Context as _;
 use service_kit::Context;
+use tokio::net::TcpSocket;
 
 pub use body::MAX_BODY;
 
 use crate::gateway::Gateway;
 
+/// Connections that wait to be taken.
+const BACKLOG: u32 = 1024;
 /// How long a connection may idle between two requests; longer than proxies keep theirs.
 const KEEP_ALIVE: Duration = Duration::from_secs(75);
 /// How long requests under way may take to finish once the process stops.
@@ -53,8 +57,16 @@ const FINISHED_WITHIN_SECONDS: u64 = 20;
 /// The address cannot be listened on.
 pub async fn run(context: Context) -> anyhow::Result<()> {
     let address = context.config.gateway.listen;
-    let listener = TcpListener::bind(address).with_context(|| format!("cannot listen on {address}"))?;
+    let listener = listen(address).with_context(|| format!("cannot listen on {address}"))?;
     serve(context, listener).await
+}
+
+fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+    // A restart must not wait for the connections of its predecessor to be forgotten.
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)?.into_std()
 }
 
 /// Serves the API on a socket that already listens, until the process stops.
