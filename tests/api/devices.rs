@@ -37,10 +37,13 @@ async fn every_problem_of_a_connection_is_named() {
     let service = Service::start_with(Behind::Nothing).await;
     let shop = service.app("shop").await;
     let nothing = service.of(&shop, "ada", CONNECT).json(&json!({})).send().await;
-    nothing.has_problems(&[("device id", "required"), ("deviceType", "unknown_value")]);
+    nothing.has_problems(&[("device id", "required"), ("deviceType", "required")]);
     let connect = || service.of(&shop, "ada", CONNECT).header("X-SERVICE-DEVICE-ID", "d1");
     let wrong = connect().json(&json!({"deviceType": "fridge", "pushProvider": "post"})).send().await;
     wrong.has_problems(&[("deviceType", "unknown_value"), ("pushProvider", "unknown_value")]);
+    let mistyped =
+        connect().json(&json!({"deviceType": 7, "pushToken": [], "pushProvider": null})).send().await;
+    mistyped.has_problems(&[("deviceType", "invalid_type"), ("pushToken", "invalid_type")]);
     let unreadable = connect().body("deviceType=%FF", "application/x-www-form-urlencoded").send().await;
     unreadable.has_problems(&[("", "malformed_form")]);
     connect().body("deviceType: ios", "text/plain").send().await.fails(415, "unsupported_media_type");
@@ -54,5 +57,5 @@ async fn an_app_may_leave_the_body_out() {
     let by_app = service.by(&shop, &format!("{CONNECT}?userIdentifier=ada")).header("X-ACME-DEVICE-ID", "d1");
     by_app.send().await.is(200);
     let by_user = service.of(&shop, "ada", CONNECT).header("X-SERVICE-DEVICE-ID", "d1").send().await;
-    by_user.has_problems(&[("deviceType", "unknown_value")]);
+    by_user.has_problems(&[("deviceType", "required")]);
 }

@@ -89,6 +89,59 @@ async fn a_body_may_have_768_kib_and_not_a_byte_more() {
 }
 
 #[tokio::test]
+async fn an_event_that_the_log_has_no_room_for_is_a_413() {
+    let service = Service::start_with(Behind::Nothing).await;
+    let shop = service.app("shop").await;
+    // Written in full in the event, these numbers take four times as much as in the body.
+    let numbers = vec!["1e15"; 100_000].join(",");
+    let body = format!(
+        r#"{{"notification":{{"title":"x","blocks":[{{"n":[{numbers}]}}]}},"sendTo":{{"recipients":["ada"]}}}}"#
+    );
+    service.by(&shop, SEND).body(body, "application/json").send().await.fails(413, "too_large");
+    assert_eq!(service.sends().await, 0);
+}
+
+#[tokio::test]
+async fn a_defect_is_answered_with_an_id_and_nothing_else() {
+    let service = Service::start_with(Behind::Nothing).await;
+    let shop = service.app("shop").await;
+    service
+        .execute(
+            "INSERT INTO inbox_item (app_id, user_number, id, send_id, created_at, content, event_id)
+             SELECT id, 1, 5, gen_random_uuid(), now(), '\"what the projection never writes\"', gen_random_uuid()
+             FROM app",
+        )
+        .await;
+    let answer = service.by(&shop, "GET /v3/notifications/5").send().await.is(500);
+    let id = answer["errorId"].as_str().unwrap();
+    assert_eq!(id.len(), 36);
+    let expected = json!({"status": "error", "message": "internal error", "code": "internal", "errorId": id});
+    assert_eq!(answer, expected);
+}
+
+#[tokio::test]
+async fn a_body_without_a_length_is_read_up_to_the_limit() {
+    let service = Service::start_with(Behind::Nothing).await;
+    let shop = service.app("shop").await;
+    let body = serde_json::to_vec(&plain_send(&["ada"])).unwrap();
+    let chunked = |padding: usize| {
+        let padding = "20\r\n                                \r\n".repeat(padding / 32);
+        let request = format!(
+            "POST /v3/notifications HTTP/1.1\r\nHost: x\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\
+             X-SERVICE-API-KEY: {}\r\nX-SERVICE-API-SECRET: {}\r\nX-Request-Id: raw\r\n\r\n\
+             {:x}\r\n{}\r\n{padding}0\r\n\r\n",
+            shop.key,
+            shop.secret,
+            body.len(),
+            String::from_utf8_lossy(&body),
+        );
+        service.raw(request)
+    };
+    assert!(chunked(0).await.starts_with("HTTP/1.1 202 "));
+    assert!(chunked(gateway::MAX_BODY).await.starts_with("HTTP/1.1 413 "));
+}
+
+#[tokio::test]
 async fn only_json_in_utf8_is_read() {
     let service = Service::start_with(Behind::Nothing).await;
     let shop = service.app("shop").await;

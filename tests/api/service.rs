@@ -14,6 +14,8 @@ use sqlx::{Connection, PgConnection};
 use store::app::{NewApp, NewSecret};
 use tempfile::TempDir;
 use testkit::{Database, NatsServer, eventually};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 
 use crate::client::{Call, call};
 
@@ -121,6 +123,15 @@ impl Service {
     /// A call of one of the app's users.
     pub(crate) fn of(&self, app: &App, user: &str, method_and_path: &str) -> Call {
         self.call(method_and_path).header("X-SERVICE-API-KEY", &app.key).header("X-SERVICE-USER-ID", user)
+    }
+
+    /// Sends bytes as they are, and reads the answer until the connection closes.
+    pub(crate) async fn raw(&self, request: String) -> String {
+        let mut connection = TcpStream::connect(self.address).await.unwrap();
+        connection.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        tokio::time::timeout(SOON, connection.read_to_string(&mut answer)).await.unwrap().unwrap();
+        answer
     }
 
     /// Puts `count` items into a user's inbox, titled `1` and so on, and waits until a list shows them.
