@@ -24,7 +24,7 @@ Try it in another terminal:
   curl -sS -X PUT {api}/v3/users/ada {app} {json} -d '{{"email":"ada@example.com"}}'; echo
 
   # A send
-  SENT=$(curl -sS -X POST {api}/v3/notifications {app} {json} -d '{send}'); echo "$SENT"
+  SENT=$(curl -sS -X POST {api}/v3/notifications {app} {json} -d '{send}'); echo "$SENT"; sleep 1
 
   # The user's inbox
   curl -sS {api}/v3/notifications {user}; echo
