@@ -15,13 +15,11 @@ CREATE TABLE inbox_item (
     -- {title, message, icon, url, data, blocks} as text, which lists pass on unread.
     content       json,
     event_id      uuid NOT NULL,
-    PRIMARY KEY (app_id, user_number, id),
-    UNIQUE (app_id, user_number, send_id)
+    PRIMARY KEY (app_id, id),
+    -- An inbox has one item of a send; with the send first, it also answers what became of it.
+    UNIQUE (app_id, send_id, user_number)
 );
 CREATE INDEX inbox_item_list ON inbox_item (app_id, user_number, created_at DESC, id DESC) WHERE deleted_at IS NULL;
--- With an app's credentials an item is named by its id alone.
-CREATE INDEX inbox_item_id ON inbox_item (app_id, id);
-CREATE INDEX inbox_item_send ON inbox_item (app_id, send_id);
 
 CREATE TABLE inbox_counter (
     app_id        bigint NOT NULL,
