@@ -61,6 +61,27 @@ async fn without_the_log_nothing_is_accepted_and_a_repeat_succeeds() {
 }
 
 #[tokio::test]
+async fn a_log_that_is_nearly_full_takes_no_more_sends() {
+    let service = Service::start_with(Behind::Streams(20)).await;
+    let shop = service.app("shop").await;
+    let send = || service.by(&shop, "POST /v3/notifications").json(&plain_send(&["ada"])).send();
+    for _ in 0..18 {
+        send().await.is(202);
+    }
+    // The first looks may come before the last sends; meanwhile the log itself refuses what it has no room for.
+    let refused = testkit::eventually(SOON, "a send is refused", async || {
+        let answer = send().await;
+        let told = answer.body["message"].as_str().is_some_and(|message| message.contains("nearly full"));
+        told.then_some(answer)
+    })
+    .await;
+    is_unavailable(&refused);
+    let mut bulk = plain_send(&["ada"]);
+    bulk["lane"] = json!("bulk");
+    service.by(&shop, "POST /v3/notifications").json(&bulk).send().await.is(202);
+}
+
+#[tokio::test]
 async fn without_the_database_every_call_says_so() {
     let files = tempfile::tempdir().unwrap();
     let mut postgres = Postgres::start_fast(&files.path().join("cluster")).await.unwrap();

@@ -26,6 +26,8 @@ const PARTITIONS: u32 = 2;
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Behind {
     Nothing,
+    /// Nothing, and streams that hold this many messages.
+    Streams(i64),
     DispatcherAndInbox,
 }
 
@@ -70,6 +72,9 @@ impl Service {
         let mut config = Config { header_prefixes, ..Config::default() };
         config.database.url = Some(database_url.parse().unwrap());
         config.nats.url = Some(nats.url().parse().unwrap());
+        if let Behind::Streams(max_messages) = behind {
+            config.nats.max_messages = max_messages;
+        }
         config.security.master_key_file = Some(key_file);
         let store = connections::store(&config, SOON).await.unwrap();
         store.migrate().await.unwrap();

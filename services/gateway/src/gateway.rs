@@ -15,6 +15,7 @@ use tokio::time::timeout;
 
 use crate::apps::Apps;
 use crate::failure::{Failure, too_large, unconfirmed};
+use crate::fullness::Fullness;
 use crate::headers::HeaderNames;
 use crate::positions::Positions;
 
@@ -35,6 +36,7 @@ pub(crate) struct Gateway {
     pub(crate) header_names: HeaderNames,
     pub(crate) reservations: Reservations,
     pub(crate) positions: Positions,
+    fullness: Fullness,
     pub(crate) readiness: Readiness,
     pub(crate) partitions: u32,
     pub(crate) body_room: Arc<Semaphore>,
@@ -51,6 +53,8 @@ impl Gateway {
         });
         let positions = Positions::new(partitions);
         context.spawn("inbox positions", positions.clone().follow_until_stopped(context.clone()));
+        let fullness = Fullness::new(partitions);
+        context.spawn("fullness of the log", fullness.clone().follow_until_stopped(context.clone()));
         let header_names = HeaderNames::new(&context.config.header_prefixes);
         Ok(web::Data::new(Gateway {
             store: context.store.clone(),
@@ -59,6 +63,7 @@ impl Gateway {
             header_names: header_names.context("header_prefixes")?,
             reservations,
             positions,
+            fullness,
             readiness: context.readiness.clone(),
             partitions,
             body_room: Arc::new(Semaphore::new(BODY_ROOM)),
@@ -77,6 +82,10 @@ impl Gateway {
         let payload = event.encode().map_err(|error| Failure::Defect(error.to_string()))?;
         if payload.len() > MAX_EVENT {
             return Err(too_large());
+        }
+        if self.fullness.is_full(stream) {
+            let message = "the event log is nearly full; repeat the request later";
+            return Err(Failure::unavailable(message, format_args!("{stream} is nearly full")));
         }
         let message = Message { stream, id: Some(event.id.to_string()), payload: payload.into() };
         match timeout(ANSWERED_WITHIN, self.log.publish(message)).await {

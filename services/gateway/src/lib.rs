@@ -13,6 +13,7 @@ mod deliveries;
 mod deprecation;
 mod exchange;
 mod failure;
+mod fullness;
 mod gateway;
 mod handling;
 mod headers;
