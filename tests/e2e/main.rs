@@ -9,6 +9,7 @@ mod installation;
 mod migrate;
 mod provider;
 mod running;
+mod telemetry;
 mod template;
 mod up;
 mod up_failure;

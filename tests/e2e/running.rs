@@ -25,9 +25,15 @@ pub(crate) struct Running {
 impl Running {
     /// Starts it on the data directory, and waits until it is ready.
     pub(crate) async fn start(directory: &Path) -> Self {
+        Self::start_with(directory, &[]).await
+    }
+
+    /// The same with more variables.
+    pub(crate) async fn start_with(directory: &Path, more: &[(&str, &str)]) -> Self {
         let data = directory.to_str().unwrap();
+        let variables = [&UNSET[..], more].concat();
         let mut service =
-            Service::start("tidings", &["up", "--data-dir", data, "--port", "0"], &UNSET).unwrap();
+            Service::start("tidings", &["up", "--data-dir", data, "--port", "0"], &variables).unwrap();
         // What a killed predecessor left is removed before the servers are started.
         let started = eventually(READY_WITHIN, "the services are started", async || {
             let log = log(&service);
@@ -66,9 +72,8 @@ impl Running {
 
     /// A call as the demo app.
     pub(crate) async fn call(&self, method: Method, path: &str, body: Option<&Value>) -> (u16, Value) {
-        let request = self.client.request(method, format!("{}/v3{path}", self.dev("api")));
-        let request = request.header("X-SERVICE-API-SECRET", self.dev("apiSecret"));
-        self.answer(match body {
+        let request = self.request(method, path);
+        answer(match body {
             Some(body) => request.json(body),
             None => request,
         })
@@ -78,7 +83,15 @@ impl Running {
     /// A call as a user.
     pub(crate) async fn get_as(&self, user: &str, path: &str) -> (u16, Value) {
         let request = self.client.get(format!("{}/v3{path}", self.dev("api")));
-        self.answer(request.header("X-SERVICE-USER-ID", user)).await
+        let request = request.header("X-SERVICE-API-KEY", self.dev("apiKey"));
+        answer(request.header("X-SERVICE-USER-ID", user)).await
+    }
+
+    /// The address, credentials and client for a call that sets more than these.
+    pub(crate) fn request(&self, method: Method, path: &str) -> RequestBuilder {
+        let request = self.client.request(method, format!("{}/v3{path}", self.dev("api")));
+        let request = request.header("X-SERVICE-API-KEY", self.dev("apiKey"));
+        request.header("X-SERVICE-API-SECRET", self.dev("apiSecret"))
     }
 
     /// What the outbox holds for an address, newest first.
@@ -93,11 +106,6 @@ impl Running {
         self.client.get(url).send().await.unwrap().status().as_u16()
     }
 
-    async fn answer(&self, request: RequestBuilder) -> (u16, Value) {
-        let answer = request.header("X-SERVICE-API-KEY", self.dev("apiKey")).send().await.unwrap();
-        (answer.status().as_u16(), answer.json().await.unwrap())
-    }
-
     /// SIGTERM, then its exit code.
     pub(crate) async fn stop(&mut self) -> i32 {
         self.service.terminate().unwrap();
@@ -110,6 +118,11 @@ impl Running {
             eventually(STOPPED_WITHIN, "tidings up has ended", async || self.service.ended().unwrap()).await;
         ended.code().expect("no signal ended it")
     }
+}
+
+async fn answer(request: RequestBuilder) -> (u16, Value) {
+    let answer = request.send().await.unwrap();
+    (answer.status().as_u16(), answer.json().await.unwrap())
 }
 
 fn log(service: &Service) -> String {
