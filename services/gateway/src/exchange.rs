@@ -15,13 +15,14 @@ use tracing::Instrument;
 use crate::deprecation;
 use crate::gateway::Gateway;
 use crate::headers::Credential;
+use crate::trailing_slash;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const LONGEST_REQUEST_ID: usize = 128;
 
 /// Serves a request within a span, and adds to its answer.
 pub(crate) async fn exchange(
-    request: ServiceRequest,
+    mut request: ServiceRequest,
     next: Next<impl MessageBody>,
 ) -> Result<ServiceResponse<impl MessageBody>, Error> {
     let begin = Instant::now();
@@ -32,6 +33,7 @@ pub(crate) async fn exchange(
     trace::continue_from(&span, traceparent);
     let deprecated = uses_signature(&request);
 
+    trailing_slash::trim(&mut request);
     let mut response = next.call(request).instrument(span).await?;
     if deprecated {
         let (name, value) = deprecation::header();

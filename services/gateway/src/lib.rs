@@ -1,6 +1,6 @@
 //! The gateway: the v3 API over HTTP.
 //!
-//! A request goes through [`exchange`], is routed by [`routes`], and reaches a handler whose arguments state who may
+//! A request goes through `exchange`, is routed by `routes`, and reaches a handler whose arguments state who may
 //! call it. Whatever it changes is durable, in the event log or in the database, before it is answered.
 
 mod acceptance;
@@ -29,6 +29,7 @@ mod requests;
 mod routes;
 mod send;
 mod status_body;
+mod trailing_slash;
 mod users;
 
 use std::io;

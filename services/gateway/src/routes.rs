@@ -33,10 +33,10 @@ pub(crate) fn routes(server: &mut ServiceConfig) {
         .default_service(web::to(no_such_route));
 }
 
-/// A path, with or without a slash at its end, and its calls. Any other method is a 405.
+/// A path and its calls. Any other method is a 405.
 fn resource<const CALLS: usize>(path: &str, calls: [(Method, Route); CALLS]) -> Resource {
     let allow = calls.each_ref().map(|(method, _)| method.as_str()).join(", ");
-    let mut resource = web::resource([path.to_owned(), format!("{path}/")]);
+    let mut resource = web::resource(path);
     for (_, route) in calls {
         resource = resource.route(route);
     }
