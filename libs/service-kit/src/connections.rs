@@ -12,7 +12,7 @@ use crate::{Config, ServerUrl};
 
 /// Enough for both servers to start together with us on a small machine.
 pub const CONNECTED_WITHIN: Duration = Duration::from_secs(60);
-const RETRY_INTERVAL: Duration = Duration::from_secs(1);
+pub(crate) const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 const LOG_CONNECT_LIMIT: Duration = Duration::from_secs(5);
 /// The gateway answers 503 when the log has not confirmed a send by then.
 const LOG_ACK_LIMIT: Duration = Duration::from_secs(5);

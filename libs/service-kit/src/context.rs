@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use anyhow::{Context as _, ensure};
-use event_log::EventLog;
+use domain::StreamName;
+use event_log::{Consumer, ConsumerSettings, DeclareError, EventLog};
 use store::Store;
+use tokio::time::{Instant, sleep};
 
-use crate::connections::{self, CONNECTED_WITHIN};
+use crate::connections::{self, CONNECTED_WITHIN, RETRY_INTERVAL};
 use crate::{Config, MasterKey, Readiness, Tasks, install_crypto_provider, installation, metrics};
 
 /// Configuration, connections, keys and tasks of the process. Clones share all of it, so that several services can
@@ -46,10 +48,34 @@ impl Context {
             connections::store(&config, CONNECTED_WITHIN),
             connections::event_log(&config, CONNECTED_WITHIN),
         )?;
-        let partitions = installation::verify(&store, &log).await?;
+        let partitions = verified(&store, &log).await?;
         let tasks = Tasks::new();
         let readiness = Readiness::new(store.clone(), log.clone(), tasks.clone());
         Ok(Context { config: Arc::new(config), store, log, master_key, tasks, partitions, readiness })
+    }
+
+    /// Opens a durable consumer. Waits for a log that is away, until the process stops.
+    ///
+    /// # Errors
+    /// The consumer is there and differs, or the process stops.
+    pub async fn consumer(
+        &self,
+        stream: StreamName,
+        durable: &str,
+        settings: ConsumerSettings,
+    ) -> Result<Consumer, event_log::Error> {
+        loop {
+            match self.log.consumer(stream, durable, settings).await {
+                Err(error) if !error.is_permanent() => {
+                    tracing::warn!(%stream, %error, "no consumer yet; trying again");
+                    let pause = self.tasks.token().run_until_cancelled(sleep(RETRY_INTERVAL));
+                    if pause.await.is_none() {
+                        return Err(error);
+                    }
+                }
+                opened => return opened,
+            }
+        }
     }
 
     /// Runs `task`, which may end by itself; see [`Tasks::spawn`].
@@ -72,4 +98,31 @@ impl Context {
             Ok(())
         });
     }
+}
+
+/// A server that goes away again right after the connection is waited for like one that is not up yet.
+async fn verified(store: &Store, log: &EventLog) -> anyhow::Result<u32> {
+    let end = Instant::now() + CONNECTED_WITHIN;
+    loop {
+        match installation::verify(store, log).await {
+            Err(error) if is_outage(&error) && Instant::now() < end => {
+                tracing::info!(
+                    error = format!("{error:#}"),
+                    "the installation cannot be checked; trying again"
+                );
+                sleep(RETRY_INTERVAL).await;
+            }
+            verified => return verified,
+        }
+    }
+}
+
+fn is_outage(error: &anyhow::Error) -> bool {
+    if let Some(error) = error.downcast_ref::<event_log::Error>() {
+        return !error.is_permanent();
+    }
+    if let Some(error) = error.downcast_ref::<store::Error>() {
+        return error.is_unavailable();
+    }
+    matches!(error.downcast_ref(), Some(DeclareError::Unavailable(_)))
 }

@@ -1,5 +1,7 @@
 //! One database and one log belong together: what one says of the other is checked before anything runs.
 
+use std::collections::HashMap;
+
 use anyhow::{Context as _, bail, ensure};
 use domain::{StreamName, Timestamp};
 use event_log::{EventLog, StreamIdentity};
@@ -27,6 +29,7 @@ pub async fn prepare(store: &Store, log: &EventLog, partitions: u32) -> anyhow::
             .await
             .with_context(|| format!("stream {name} belongs to this installation and is missing"))?;
     }
+    let projected = checkpoints(store, partitions).await?;
     let identities = log.declare(&StreamName::all(partitions)).await?;
     let streams: Vec<_> = identities
         .iter()
@@ -36,7 +39,7 @@ pub async fn prepare(store: &Store, log: &EventLog, partitions: u32) -> anyhow::
         })
         .collect();
     store.record_streams(&streams).await?;
-    check(store, &identities).await
+    check(store, &identities, &projected).await
 }
 
 /// Checks that database and log belong together, and returns the number of inbox partitions.
@@ -58,11 +61,26 @@ pub async fn verify(store: &Store, log: &EventLog) -> anyhow::Result<u32> {
             .await
             .with_context(|| format!("stream {name} belongs to this installation and is missing"))?;
     }
-    check(store, &log.declare(&names).await?).await?;
+    let projected = checkpoints(store, partitions).await?;
+    check(store, &log.declare(&names).await?, &projected).await?;
     Ok(partitions)
 }
 
-async fn check(store: &Store, identities: &[StreamIdentity]) -> anyhow::Result<()> {
+/// How far each inbox stream is projected. Read before the log's own state, which only grows: read after it, the inbox
+/// of an installation at work would seem to be ahead of its log.
+async fn checkpoints(store: &Store, partitions: u32) -> anyhow::Result<HashMap<StreamName, u64>> {
+    let mut projected = HashMap::new();
+    for stream in (0..partitions).map(StreamName::Inbox) {
+        projected.insert(stream, store.checkpoint(INBOX, stream).await?);
+    }
+    Ok(projected)
+}
+
+async fn check(
+    store: &Store,
+    identities: &[StreamIdentity],
+    projected: &HashMap<StreamName, u64>,
+) -> anyhow::Result<()> {
     let recorded = store.recorded_streams().await?;
     for stream in identities {
         let name = stream.name;
@@ -72,14 +90,12 @@ async fn check(store: &Store, identities: &[StreamIdentity]) -> anyhow::Result<(
             "stream {name} is not the one that this database belongs to: connect to the right log, or restore both \
              from backups that belong together"
         );
-        if matches!(name, StreamName::Inbox(_)) {
-            let checkpoint = store.checkpoint(INBOX, name).await?;
-            ensure!(
-                stream.last_seq >= checkpoint,
-                "stream {name} ends at {} but the inbox was projected up to {checkpoint}: the log has lost its end",
-                stream.last_seq
-            );
-        }
+        let checkpoint = projected.get(&name).copied().unwrap_or(0);
+        ensure!(
+            stream.last_seq >= checkpoint,
+            "stream {name} ends at {} but the inbox was projected up to {checkpoint}: the log has lost its end",
+            stream.last_seq
+        );
     }
     Ok(())
 }

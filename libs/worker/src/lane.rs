@@ -24,7 +24,7 @@ pub(crate) async fn open(
 ) -> Result<Consumer, event_log::Error> {
     let settings =
         ConsumerSettings { ack_wait: context.config.delivery.ack_wait, max_ack_pending: MAX_ACK_PENDING };
-    context.log.consumer(StreamName::Job(channel, lane), channel.as_str(), settings).await
+    context.consumer(StreamName::Job(channel, lane), channel.as_str(), settings).await
 }
 
 /// Works through a lane until the process stops, then finishes what is under way.

@@ -58,7 +58,7 @@ struct Intake {
 /// Dispatches the sends of one lane until the process stops.
 pub(crate) async fn run(context: Context, lane: Lane) -> anyhow::Result<()> {
     let settings = ConsumerSettings { ack_wait: context.config.delivery.ack_wait, max_ack_pending: 2_000 };
-    let consumer = context.log.consumer(StreamName::Send(lane), DURABLE, settings).await?;
+    let consumer = context.consumer(StreamName::Send(lane), DURABLE, settings).await?;
     let token = context.tasks.token().clone();
     let planner = Planner::new(context.clone());
     let inbound = Inbound::new(context.store.clone(), StreamName::Send(lane));
