@@ -41,8 +41,18 @@ pub struct Service {
 impl Service {
     /// Starts [`binary`]`(name)` with `arguments`, and `environment` beside our own.
     pub fn start(name: &str, arguments: &[&str], environment: &[(&str, &str)]) -> anyhow::Result<Self> {
+        Self::start_program(&find(name)?, arguments, environment)
+    }
+
+    /// Starts any program with `arguments`, and `environment` beside our own.
+    pub fn start_program(
+        program: &Path,
+        arguments: &[&str],
+        environment: &[(&str, &str)],
+    ) -> anyhow::Result<Self> {
         let files = tempfile::Builder::new().prefix("tidings-service-").tempdir()?;
-        let mut start = Start::new(find(name)?, files.path().join(format!("{name}.log")));
+        let name = program.file_name().context("a program has a name")?.display();
+        let mut start = Start::new(program, files.path().join(format!("{name}.log")));
         start.arguments = arguments.iter().map(|argument| (*argument).to_owned()).collect();
         start.environment =
             environment.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
