@@ -1,0 +1,141 @@
+//! Inbox items projected per second: the inbox projection beside bare inserts of the same rows.
+
+use std::time::{Duration, Instant};
+
+use domain::StreamName;
+use serde::Serialize;
+use sqlx::{Connection, PgConnection};
+use store::projection::INBOX;
+use testkit::eventually;
+
+use crate::bare_insert;
+use crate::cpu::Processes;
+use crate::inbox_events::{Published, Users, publish};
+use crate::installation::{Installation, PARTITIONS};
+use crate::role::Role;
+use crate::series::Series;
+
+const LONG: Duration = Duration::from_secs(120);
+/// Between two looks at the checkpoints; short beside what is measured.
+const LOOK_EVERY: Duration = Duration::from_millis(2);
+
+/// What the projection and bare inserts did with events of one size, round by round.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Projected {
+    pub(crate) recipients: usize,
+    pub(crate) per_second: Series,
+    pub(crate) bare_per_second: Series,
+    /// Processor time for one item.
+    pub(crate) service_micros: Series,
+    pub(crate) postgres_micros: Series,
+    pub(crate) bare_postgres_micros: Series,
+}
+
+/// First events of one recipient, then of 500.
+pub(crate) async fn measure(installation: &Installation, rounds: u32, items: u32) -> Vec<Projected> {
+    bare_insert::prepare(installation.database_url()).await;
+    let users = Users::of(installation.app);
+    let postgres = Processes::named("postgres");
+    let mut results: Vec<Projected> = [1, 500].map(Projected::of).into();
+    for round in 1..=rounds {
+        eprintln!("project: round {round} of {rounds}");
+        for projected in &mut results {
+            let (log, app) = (&installation.log, installation.app);
+            let published = publish(log, app, &users, items as usize, projected.recipients).await;
+            projected.measure(installation, postgres, published).await;
+        }
+    }
+    results
+}
+
+impl Projected {
+    fn of(recipients: usize) -> Projected {
+        Projected {
+            recipients,
+            per_second: Series::default(),
+            bare_per_second: Series::default(),
+            service_micros: Series::default(),
+            postgres_micros: Series::default(),
+            bare_postgres_micros: Series::default(),
+        }
+    }
+
+    #[allow(clippy::cast_precision_loss, reason = "counts stay far below 2^52")]
+    async fn measure(
+        &mut self,
+        installation: &Installation,
+        postgres: Option<Processes>,
+        published: Published,
+    ) {
+        let used = || postgres.map_or(0, Processes::micros);
+        let items = published.rows.iter().map(Vec::len).sum::<usize>() as f64;
+
+        empty_tables(installation).await;
+        installation.settle().await;
+        let (rate, micros) = self.project(installation, used, items).await;
+        self.per_second.push(rate);
+        self.service_micros.push(micros[0] / items);
+        self.postgres_micros.push(micros[1] / items);
+
+        installation.settle().await;
+        let before = used();
+        let elapsed = bare_insert::insert(installation.database_url(), published.rows).await;
+        self.bare_per_second.push(items / elapsed.as_secs_f64());
+        self.bare_postgres_micros.push((used() - before) as f64 / items);
+    }
+
+    /// Items per second from the first batch that is seen in the database to the last, so that the start of the
+    /// process does not count; and the processor time of the service and of PostgreSQL.
+    #[allow(clippy::cast_precision_loss, reason = "counts stay far below 2^52")]
+    async fn project(
+        &self,
+        installation: &Installation,
+        used: impl Fn() -> u64,
+        items: f64,
+    ) -> (f64, [f64; 2]) {
+        let start = position(installation).await;
+        let end = end(installation).await;
+        assert_eq!((end - start) * self.recipients as u64, items as u64, "the log holds what was published");
+        let used_before = used();
+        let inbox = installation.serve(Role::Inbox, &[]);
+        let (seen, began) = eventually(LONG, "the projection begins", async || {
+            let seen = position(installation).await;
+            (seen > start).then(|| (seen, Instant::now()))
+        })
+        .await;
+        let mut at = seen;
+        while at < end {
+            assert!(began.elapsed() < LONG, "the projection stands at {at} of {end}");
+            tokio::time::sleep(LOOK_EVERY).await;
+            at = position(installation).await;
+        }
+        let rate = ((end - seen) * self.recipients as u64) as f64 / began.elapsed().as_secs_f64();
+        (rate, [Processes::below(inbox.id()).micros() as f64, (used() - used_before) as f64])
+    }
+}
+
+/// Sum of the checkpoints.
+async fn position(installation: &Installation) -> u64 {
+    let mut sum = 0;
+    for number in 0..PARTITIONS {
+        sum += installation.store.checkpoint(INBOX, StreamName::Inbox(number)).await.unwrap();
+    }
+    sum
+}
+
+/// Sum of the last sequences.
+async fn end(installation: &Installation) -> u64 {
+    let mut sum = 0;
+    for number in 0..PARTITIONS {
+        sum += installation.log.state(StreamName::Inbox(number)).await.unwrap().last_seq;
+    }
+    sum
+}
+
+async fn empty_tables(installation: &Installation) {
+    let mut connection = PgConnection::connect(installation.database_url()).await.unwrap();
+    let statement = "TRUNCATE inbox_item, inbox_counter, bare_item";
+    sqlx::raw_sql(statement).execute(&mut connection).await.unwrap();
+    connection.close().await.unwrap();
+}

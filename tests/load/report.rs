@@ -1,0 +1,98 @@
+//! What is told of a run: a table for people, a line of JSON for a series.
+
+use std::fmt;
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::path::Path;
+
+use domain::Timestamp;
+use serde::Serialize;
+use service_kit::clock;
+
+use crate::accept::Accepted;
+use crate::connections::CONNECTIONS;
+use crate::project::Projected;
+
+/// The machine and everything that was measured on it.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Report {
+    at: Timestamp,
+    cores: usize,
+    processor: String,
+    accept: Vec<Accepted>,
+    project: Vec<Projected>,
+}
+
+impl Report {
+    pub(crate) fn new(accept: Vec<Accepted>, project: Vec<Projected>) -> Report {
+        let cores = std::thread::available_parallelism().map_or(0, usize::from);
+        Report { at: clock::now(), cores, processor: processor(), accept, project }
+    }
+
+    /// Appends it to a file, as one line.
+    pub(crate) fn append_to(&self, path: &Path) -> std::io::Result<()> {
+        let mut line = serde_json::to_string(self)?;
+        line.push('\n');
+        OpenOptions::new().create(true).append(true).open(path)?.write_all(line.as_bytes())
+    }
+}
+
+fn processor() -> String {
+    let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let name = text.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
+    name.map_or_else(|| "unknown processor".to_owned(), |(_, name)| name.to_owned())
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "\n{} · {} cores · {}", self.at, self.cores, self.processor)?;
+        writeln!(f, "Medians of the rounds. The load generator and all servers share the machine.\n")?;
+        writeln!(
+            f,
+            "{:<34}{:>10}{:>9}{:>9}{:>9}{:>22}",
+            format!("accept, {CONNECTIONS} connections"),
+            "sends/s",
+            "of bare",
+            "p50 ms",
+            "p99 ms",
+            "µs: own/nats/postgres"
+        )?;
+        for accepted in &self.accept {
+            let bare = &self.accept[0].per_second;
+            writeln!(
+                f,
+                "  {:<32}{:>10.0}{:>9.2}{:>9.1}{:>9.1}{:>22}",
+                accepted.name,
+                accepted.per_second.median(),
+                accepted.per_second.of(bare),
+                accepted.p50_millis.median(),
+                accepted.p99_millis.median(),
+                format!(
+                    "{:.0}/{:.0}/{:.0}",
+                    accepted.server_micros.median(),
+                    accepted.nats_micros.median(),
+                    accepted.postgres_micros.median()
+                )
+            )?;
+        }
+        writeln!(
+            f,
+            "\n{:<34}{:>10}{:>9}{:>9}{:>22}{:>16}",
+            "project, 4 partitions", "items/s", "of bare", "bare/s", "µs: own/postgres", "bare postgres"
+        )?;
+        for projected in &self.project {
+            writeln!(
+                f,
+                "  {:<32}{:>10.0}{:>9.2}{:>9.0}{:>22}{:>16.0}",
+                format!("events of {} recipients", projected.recipients),
+                projected.per_second.median(),
+                projected.per_second.of(&projected.bare_per_second),
+                projected.bare_per_second.median(),
+                format!("{:.0}/{:.0}", projected.service_micros.median(), projected.postgres_micros.median()),
+                projected.bare_postgres_micros.median(),
+            )?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,45 @@
+//! What a process of the bench does. The bench starts itself again for every service that it measures, so that each
+//! runs in a process of its own, with the `main` of production.
+
+use std::path::Path;
+
+use testkit::Service;
+
+const VARIABLE: &str = "LOAD_ROLE";
+
+/// What a child process is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// The gateway.
+    Gateway,
+    /// The inbox projection.
+    Inbox,
+    /// The least that accepts over HTTP and has a log confirm.
+    BareServer,
+}
+
+impl Role {
+    const ALL: [Role; 3] = [Role::Gateway, Role::Inbox, Role::BareServer];
+
+    /// None in the process that measures.
+    pub(crate) fn of_this_process() -> Option<Role> {
+        let name = std::env::var(VARIABLE).ok()?;
+        Some(Role::ALL.into_iter().find(|role| role.name() == name).expect("a role of the bench"))
+    }
+
+    /// Starts a child in this role.
+    pub(crate) fn start(self, environment: &[(&str, &str)]) -> Service {
+        let mut variables = vec![(VARIABLE, self.name())];
+        variables.extend(environment);
+        let program = std::env::current_exe().unwrap();
+        Service::start_program(Path::new(&program), &[], &variables).unwrap()
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Role::Gateway => "gateway",
+            Role::Inbox => "inbox",
+            Role::BareServer => "bare-server",
+        }
+    }
+}
