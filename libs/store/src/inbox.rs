@@ -91,6 +91,15 @@ pub struct InboxFilter<'a> {
     pub has_state: Option<bool>,
 }
 
+/// A page of an inbox, with the counters of the same moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct InboxPage {
+    /// Counters of the whole inbox.
+    pub counts: Counts,
+    /// The items, newest first.
+    pub items: Vec<InboxItem>,
+}
+
 /// Where a page of an inbox begins, newest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PageStart {
@@ -121,7 +130,8 @@ impl Store {
         }))
     }
 
-    /// At most `limit` items of a user's inbox, newest first.
+    /// At most `limit` items of a user's inbox, newest first. One statement reads items and counters, so that they
+    /// agree.
     ///
     /// # Errors
     /// The database failed.
@@ -132,14 +142,20 @@ impl Store {
         filter: InboxFilter<'_>,
         start: PageStart,
         limit: i64,
-    ) -> Result<Vec<InboxItem>, Error> {
+    ) -> Result<InboxPage, Error> {
         let (offset, (before, before_id)) = match start {
             PageStart::Offset(offset) => (offset, NEWEST),
             PageStart::After(created_at, id) => (0, (created_at, id)),
         };
-        let rows = sqlx::query(select_items!(
-            matching!(),
-            " AND (i.created_at, i.id) < ($7, $8) ORDER BY i.created_at DESC, i.id DESC OFFSET $9 LIMIT $10"
+        let rows = sqlx::query(concat!(
+            "SELECT counter.total, counter.unread, counter.unseen, item.*
+             FROM (VALUES (1)) AS one LEFT JOIN inbox_counter counter ON counter.app_id = $1 AND counter.user_number = $2
+             LEFT JOIN LATERAL (",
+            select_items!(
+                matching!(),
+                " AND (i.created_at, i.id) < ($7, $8) ORDER BY i.created_at DESC, i.id DESC OFFSET $9 LIMIT $10"
+            ),
+            ") AS item ON true ORDER BY item.created_at DESC, item.id DESC"
         ))
         .bind(app.0)
         .bind(user.0)
@@ -153,7 +169,15 @@ impl Store {
         .bind(limit)
         .fetch_all(&self.pool)
         .await?;
-        rows.iter().map(read_item).collect()
+        let mut page = InboxPage::default();
+        for row in &rows {
+            page.counts = read_counts(row)?;
+            // A page without items is one row of counters alone.
+            if row.try_get::<Option<i64>, _>("id")?.is_some() {
+                page.items.push(read_item(row)?);
+            }
+        }
+        Ok(page)
     }
 
     /// How many items of a user's inbox match, at most [`MAX_COUNTED`].
@@ -217,6 +241,11 @@ impl Store {
                 .await?;
         Ok(rows.into_iter().map(|(stream, seq)| (stream, seq.cast_unsigned())).collect())
     }
+}
+
+fn read_counts(row: &PgRow) -> Result<Counts, Error> {
+    let count = |column| -> Result<i64, Error> { Ok(row.try_get::<Option<i64>, _>(column)?.unwrap_or(0)) };
+    Ok(Counts { total: count("total")?, unread: count("unread")?, unseen: count("unseen")? })
 }
 
 fn read_item(row: &PgRow) -> Result<InboxItem, Error> {

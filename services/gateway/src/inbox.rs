@@ -5,9 +5,9 @@ use actix_web::web::Data;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use domain::inbox::Counts;
-use domain::{ItemId, Problem, Timestamp};
+use domain::{ItemId, Problem, Timestamp, UserNumber};
 use serde::Serialize;
-use store::inbox::{InboxFilter, InboxItem, InboxOwner, PageStart};
+use store::inbox::{InboxFilter, InboxItem, InboxPage, PageStart};
 
 use crate::caller::UserCaller;
 use crate::failure::{Failure, sound};
@@ -75,13 +75,14 @@ pub(crate) async fn list(
 ) -> Result<HttpResponse, Failure> {
     let page = Page::read(&query)?;
     let Some(owner) = database(gateway.store.inbox_owner(caller.app.id, &caller.user)).await? else {
-        return answer(&page, Counts::default(), 0, &[]);
+        return answer(&page, InboxPage::default(), 0);
     };
-    let total = page.total(&gateway, &caller, owner).await?;
     // One more than asked for tells whether there is a next page.
-    let items =
+    let shown =
         gateway.store.list_inbox(caller.app.id, owner.user, page.filter(), page.start, page.limit + 1);
-    answer(&page, owner.counts, total, &database(items).await?)
+    let shown = database(shown).await?;
+    let total = page.total(&gateway, &caller, owner.user, shown.counts).await?;
+    answer(&page, shown, total)
 }
 
 impl Page {
@@ -120,8 +121,13 @@ impl Page {
     }
 
     /// How many items match: by the counters, or counted up to a bound where they cannot tell.
-    async fn total(&self, gateway: &Gateway, caller: &UserCaller, owner: InboxOwner) -> Result<i64, Failure> {
-        let InboxOwner { user, counts } = owner;
+    async fn total(
+        &self,
+        gateway: &Gateway,
+        caller: &UserCaller,
+        user: UserNumber,
+        counts: Counts,
+    ) -> Result<i64, Failure> {
         Ok(match (&self.category, self.filter) {
             (None, None) => counts.total,
             (None, Some(Filter::Unread)) => counts.unread,
@@ -135,7 +141,8 @@ impl Page {
     }
 }
 
-fn answer(page: &Page, counts: Counts, total: i64, items: &[InboxItem]) -> Result<HttpResponse, Failure> {
+fn answer(page: &Page, found: InboxPage, total: i64) -> Result<HttpResponse, Failure> {
+    let InboxPage { counts, items } = found;
     let shown = items.len().min(usize::try_from(page.limit).unwrap_or(0));
     let (shown, more) = items.split_at(shown);
     Ok(HttpResponse::Ok().json(Listing {

@@ -3,7 +3,7 @@
 use domain::content::Object;
 use domain::inbox::Counts;
 use domain::{AppId, ItemId, Timestamp, UserNumber};
-use store::inbox::{InboxFilter, InboxItem, MAX_COUNTED, PageStart};
+use store::inbox::{InboxFilter, InboxItem, InboxPage, MAX_COUNTED, PageStart};
 
 use crate::{Fixture, fixture};
 
@@ -32,8 +32,8 @@ impl Fixture {
     }
 
     async fn ids(&self, app: AppId, user: UserNumber, filter: InboxFilter<'_>, start: PageStart) -> Vec<i64> {
-        let items = self.store.list_inbox(app, user, filter, start, 3).await.unwrap();
-        items.iter().map(|item| item.id.0).collect()
+        let page = self.store.list_inbox(app, user, filter, start, 3).await.unwrap();
+        page.items.iter().map(|item| item.id.0).collect()
     }
 }
 
@@ -52,7 +52,7 @@ async fn pages_go_from_the_newest_to_the_oldest() {
     fixture.run("UPDATE inbox_item SET deleted_at = now(), content = NULL WHERE id = 4").await;
 
     let all = InboxFilter::default();
-    let page = fixture.store.list_inbox(app, ada, all, FIRST, 3).await.unwrap();
+    let page = fixture.store.list_inbox(app, ada, all, FIRST, 3).await.unwrap().items;
     assert_eq!(ids(&page), [7, 6, 5]);
     assert_eq!(page[0].created_at, Timestamp::from_millis(3));
     assert_eq!(page[0].content, "{\"n\" : 7}");
@@ -143,7 +143,7 @@ async fn an_item_is_found_in_its_own_inbox_alone() {
 }
 
 #[tokio::test]
-async fn counters_come_with_the_owner() {
+async fn counters_come_with_the_owner_and_with_the_list() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     assert_eq!(fixture.store.inbox_owner(app, "ada").await.unwrap(), None);
@@ -159,7 +159,10 @@ async fn counters_come_with_the_owner() {
     .await
     .unwrap();
     let owner = fixture.store.inbox_owner(app, "ada").await.unwrap().unwrap();
-    assert_eq!(owner.counts, Counts { total: 3, unread: 2, unseen: 1 });
+    let counts = Counts { total: 3, unread: 2, unseen: 1 };
+    assert_eq!(owner.counts, counts);
+    let empty = fixture.store.list_inbox(app, ada, InboxFilter::default(), FIRST, 3).await.unwrap();
+    assert_eq!(empty, InboxPage { counts, items: Vec::new() });
     let other = fixture.app("bank").await;
     assert_eq!(fixture.store.inbox_owner(other, "ada").await.unwrap(), None);
 }
