@@ -33,6 +33,15 @@ pub(crate) enum Unfit {
     Content(#[from] serde_json::Error),
 }
 
+/// Which items the inbox may have already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Repeats {
+    /// None: nobody published an event again, which only a crash leads to.
+    Unexpected,
+    /// Some, and those are left as they are.
+    LeftOut,
+}
+
 /// A batch of events, folded. All items are added before any is changed: a change names an item that was there
 /// before it, so the order among adds and changes of different items does not matter.
 #[derive(Default)]
@@ -58,14 +67,22 @@ impl Fold {
         Ok(())
     }
 
+    /// Items to add and changes to make.
+    pub(crate) fn len(&self) -> usize {
+        self.adds.len() + self.changes.len()
+    }
+
     /// Creation time of every item to be added.
     pub(crate) fn created_at(&self) -> impl Iterator<Item = Timestamp> {
         self.adds.iter().map(|item| item.created_at)
     }
 
     /// Writes everything into the batch's transaction.
-    pub(crate) async fn apply(&self, batch: &mut Batch) -> Result<(), store::Error> {
-        batch.add(&self.adds).await?;
+    pub(crate) async fn apply(&self, batch: &mut Batch, repeats: Repeats) -> Result<(), store::Error> {
+        match repeats {
+            Repeats::Unexpected => batch.add_new(&self.adds).await?,
+            Repeats::LeftOut => batch.add(&self.adds).await?,
+        }
         if self.changes.is_empty() {
             return Ok(());
         }

@@ -12,10 +12,12 @@ use service_kit::{Context, clock};
 use store::failure::MAX_FAILURES;
 use store::projection::INBOX;
 
-use crate::fold::{Fold, Origin};
+use crate::fold::{Fold, Origin, Repeats};
 
-/// Events of one transaction at most, and how long to gather them.
+/// Events that are read at once, and how long to gather them.
 const BATCH: usize = 500;
+/// Items of one transaction, beyond which no further event joins it.
+const ROWS: usize = 1_000;
 const LINGER: Duration = Duration::from_millis(2);
 /// Pause after a failure of the database or the log.
 const PAUSE: Duration = Duration::from_millis(200);
@@ -40,6 +42,13 @@ enum Projected {
 
 /// An event to set aside, and why.
 type Dead<'a> = (&'a Record, String);
+
+/// The events of one transaction, and what they come down to.
+struct Folded<'a> {
+    records: &'a [Record],
+    fold: Fold,
+    dead: Vec<Dead<'a>>,
+}
 
 /// Why a batch was not projected.
 #[derive(Debug, thiserror::Error)]
@@ -82,11 +91,7 @@ impl Partition {
                 }
                 Err(error) => return self.put_off(&error),
             };
-            let projected = match self.project(&records).await {
-                Err(Failure::Store(error)) if error.is_refused_data() => self.project_singly(&records).await,
-                other => other,
-            };
-            match projected {
+            match self.project(&records).await {
                 Ok(Projected::Yes) => {}
                 Ok(Projected::Overtaken) => return Ok(()),
                 Err(Failure::Store(error)) => return self.put_off(&error),
@@ -101,9 +106,31 @@ impl Partition {
     }
 
     async fn project(&mut self, records: &[Record]) -> Result<Projected, Failure> {
-        let mut fold = Fold::default();
-        let mut dead = Vec::new();
+        let mut rest = records;
+        while !rest.is_empty() {
+            let folded = self.fold(rest)?;
+            rest = &rest[folded.records.len()..];
+            let mut projected = self.write(&folded, Repeats::Unexpected).await;
+            if is_refused(&projected) {
+                projected = self.write(&folded, Repeats::LeftOut).await;
+            }
+            if is_refused(&projected) {
+                projected = self.project_singly(folded.records).await;
+            }
+            if projected? == Projected::Overtaken {
+                return Ok(Projected::Overtaken);
+            }
+        }
+        Ok(Projected::Yes)
+    }
+
+    /// Takes as many records from the front as one transaction holds.
+    fn fold<'a>(&self, records: &'a [Record]) -> Result<Folded<'a>, Failure> {
+        let (mut fold, mut dead, mut taken) = (Fold::default(), Vec::new(), 0);
         for record in records {
+            if fold.len() >= ROWS {
+                break;
+            }
             match Envelope::decode(&record.payload) {
                 Ok(envelope) => {
                     if let Err(unfit) = fold.push(self.origin, record.seq, &envelope) {
@@ -111,29 +138,34 @@ impl Partition {
                     }
                 }
                 Err(DecodeError::UnknownType(kind)) => counter!(UNKNOWN_EVENTS, "type" => kind).increment(1),
+                // What was before it still counts.
+                Err(DecodeError::Newer { .. }) if taken > 0 => break,
                 Err(cause @ DecodeError::Newer { .. }) => {
                     return Err(Failure::Newer { seq: record.seq, cause });
                 }
                 Err(malformed) => dead.push((record, malformed.to_string())),
             }
+            taken += 1;
         }
-        self.write(records, &fold, &dead).await
+        Ok(Folded { records: &records[..taken], fold, dead })
     }
 
     /// Finds the event that the database refuses: it is tried five times by itself, then set aside.
     async fn project_singly(&mut self, records: &[Record]) -> Result<Projected, Failure> {
         for record in records {
-            let one = std::slice::from_ref(record);
-            let mut projected = self.project(one).await;
+            let folded = self.fold(std::slice::from_ref(record))?;
+            let mut projected = self.write(&folded, Repeats::LeftOut).await;
             while let Err(Failure::Store(error)) = &projected
                 && error.is_refused_data()
             {
                 let cause = error.to_string();
                 let failures = self.context.store.count_failure(self.stream, record.seq, &cause).await?;
                 projected = if failures < MAX_FAILURES {
-                    self.project(one).await
+                    self.write(&folded, Repeats::LeftOut).await
                 } else {
-                    self.write(one, &Fold::default(), &[(record, cause)]).await
+                    let (records, fold) = (folded.records, Fold::default());
+                    let dead = vec![(record, cause)];
+                    self.write(&Folded { records, fold, dead }, Repeats::LeftOut).await
                 };
             }
             if projected? == Projected::Overtaken {
@@ -143,27 +175,22 @@ impl Partition {
         Ok(Projected::Yes)
     }
 
-    async fn write(
-        &mut self,
-        records: &[Record],
-        fold: &Fold,
-        dead: &[Dead<'_>],
-    ) -> Result<Projected, Failure> {
-        let Some(last) = records.last().map(|record| record.seq) else {
+    async fn write(&mut self, folded: &Folded<'_>, repeats: Repeats) -> Result<Projected, Failure> {
+        let Some(last) = folded.records.last().map(|record| record.seq) else {
             return Ok(Projected::Yes);
         };
         let Some(mut batch) = self.context.store.project(self.stream, self.position, last).await? else {
             return Ok(Projected::Overtaken);
         };
-        fold.apply(&mut batch).await?;
-        for (record, cause) in dead {
+        folded.fold.apply(&mut batch, repeats).await?;
+        for (record, cause) in &folded.dead {
             counter!(DEAD_EVENTS, "stream" => self.stream.to_string()).increment(1);
             tracing::error!(stream = %self.stream, seq = record.seq, cause, "an event is set aside");
             batch.bury(self.stream, record.seq, &record.payload, cause).await?;
         }
         batch.commit().await?;
         self.position = last;
-        self.tell(fold).await;
+        self.tell(&folded.fold).await;
         Ok(Projected::Yes)
     }
 
@@ -177,4 +204,8 @@ impl Partition {
             histogram!(ACCEPT_TO_INBOX_SECONDS).record(now.since(created_at).as_secs_f64());
         }
     }
+}
+
+fn is_refused(projected: &Result<Projected, Failure>) -> bool {
+    matches!(projected, Err(Failure::Store(error)) if error.is_refused_data())
 }
