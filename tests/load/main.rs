@@ -28,6 +28,9 @@ use crate::role::Role;
 /// Measures how fast sends are accepted and inbox events projected.
 #[derive(Parser)]
 struct Arguments {
+    /// What to measure; everything, unless told.
+    #[arg(value_enum)]
+    only: Option<Measured>,
     /// Rounds, in each of which everything is measured once.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
@@ -43,6 +46,12 @@ struct Arguments {
     /// What cargo passes to every bench.
     #[arg(long, hide = true)]
     bench: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Measured {
+    Accept,
+    Project,
 }
 
 fn main() -> ExitCode {
@@ -61,9 +70,14 @@ fn main() -> ExitCode {
 
 async fn measure(arguments: &Arguments) {
     let installation = Installation::start().await;
-    let accept =
-        accept::measure(&installation, arguments.rounds, Duration::from_secs(arguments.seconds)).await;
-    let project = project::measure(&installation, arguments.rounds, arguments.items).await;
+    let (mut accept, mut project) = (Vec::new(), Vec::new());
+    if arguments.only != Some(Measured::Project) {
+        let span = Duration::from_secs(arguments.seconds);
+        accept = accept::measure(&installation, arguments.rounds, span).await;
+    }
+    if arguments.only != Some(Measured::Accept) {
+        project = project::measure(&installation, arguments.rounds, arguments.items).await;
+    }
     let report = Report::new(accept, project);
     println!("{report}");
     if let Some(path) = &arguments.json {
