@@ -48,17 +48,26 @@ pub struct ParsedSend {
     pub reject_unknown: bool,
 }
 
+/// A send request that is not sound.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Unsound {
+    /// Every problem of the body, in the order of its members.
+    pub problems: Vec<Problem>,
+    /// The template that it names, for whoever can tell whether that is a further problem.
+    pub template: Option<TemplateRef>,
+}
+
 /// Reads the body of `POST /notifications`.
 ///
 /// # Errors
-/// Every problem of the body, in the order of its members.
-pub fn parse_send(body: Value, rules: SendRules) -> Result<ParsedSend, Vec<Problem>> {
+/// The body has a problem; see [`Unsound`].
+pub fn parse_send(body: Value, rules: SendRules) -> Result<ParsedSend, Unsound> {
     let mut problems = Vec::new();
     check_plain_json("", &body, &mut problems);
     let parsed = Fields::open("", body, &mut problems).map(|fields| read_body(fields, rules, &mut problems));
     match parsed {
         Some(parsed) if problems.is_empty() => Ok(parsed),
-        _ => Err(problems),
+        parsed => Err(Unsound { problems, template: parsed.and_then(|parsed| parsed.send.template) }),
     }
 }
 
@@ -197,8 +206,7 @@ fn read_recipient(path: impl Fn() -> String, item: Value, problems: &mut Vec<Pro
             let data = read_object(&mut fields, "data", problems);
             let pairs = fields.rest();
             profile::check(&path, &pairs, problems);
-            let profile = (!pairs.is_empty()).then_some(pairs);
-            identifier.map(|identifier| Recipient { identifier, profile, data })
+            identifier.map(|identifier| Recipient { identifier, profile: Some(pairs), data })
         }
         _ => {
             let path = path();

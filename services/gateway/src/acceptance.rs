@@ -56,15 +56,23 @@ impl Gateway {
     /// What the send names must be there. Asks the database: a template may be a moment old.
     async fn check_references(&self, app: AppId, send: &Send, reject_unknown: bool) -> Result<(), Failure> {
         let mut problems = Vec::new();
-        if let Some(template) = &send.template
-            && database(self.store.find_template(app, template)).await?.is_none()
-        {
-            problems.push(unknown_template(template));
+        if let Some(template) = &send.template {
+            problems.extend(self.unknown_template(app, template).await?);
         }
         if reject_unknown {
             problems.extend(self.unknown_recipients(app, send).await?);
         }
         if problems.is_empty() { Ok(()) } else { Err(Failure::Invalid(problems)) }
+    }
+
+    /// The problem that there is no such template, if so.
+    pub(crate) async fn unknown_template(
+        &self,
+        app: AppId,
+        template: &TemplateRef,
+    ) -> Result<Option<Problem>, Failure> {
+        let found = database(self.store.find_template(app, template)).await?;
+        Ok(found.is_none().then(|| unknown_template(template)))
     }
 
     /// Recipients given with a profile are created, so they are never unknown.

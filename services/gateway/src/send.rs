@@ -4,7 +4,7 @@ use actix_web::http::StatusCode;
 use actix_web::web::Data;
 use actix_web::{HttpRequest, HttpResponse};
 use domain::Problem;
-use domain::request::{SendRules, parse_send};
+use domain::request::{SendRules, Unsound, parse_send};
 use serde::Serialize;
 use service_kit::clock;
 
@@ -41,7 +41,16 @@ pub(crate) async fn send(
     let body_hash = has_key.then(|| digest(&body));
 
     let rules = SendRules { now: clock::now(), strict: handling.strict };
-    let parsed = parse_send(body, rules).map_err(|found| problems.extend(found)).ok();
+    let parsed = match parse_send(body, rules) {
+        Ok(parsed) => Some(parsed),
+        Err(Unsound { problems: found, template }) => {
+            problems.extend(found);
+            if let Some(template) = template {
+                problems.extend(gateway.unknown_template(caller.app, &template).await?);
+            }
+            None
+        }
+    };
     let body_key = parsed.as_ref().and_then(|parsed| parsed.idempotency_key.as_ref());
     if header_key.is_some() && body_key.is_some() && header_key.as_ref() != body_key {
         let message = "idempotencyKey and the header Idempotency-Key must be the same";

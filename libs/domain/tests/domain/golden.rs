@@ -1,7 +1,5 @@
 //! Messages that were once written stay readable: one golden file per type and version, kept for ever.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
