@@ -1,6 +1,7 @@
 //! Messages that fail by themselves: counted, and set aside before they can hold up the others.
 
 use domain::{AppId, SendId, StreamName};
+use sqlx::PgConnection;
 use uuid::Uuid;
 
 use crate::{Error, Store};
@@ -64,12 +65,18 @@ impl Store {
         .bind(message.cause)
         .execute(&mut *transaction)
         .await?;
-        sqlx::query("DELETE FROM message_failure WHERE stream = $1 AND seq = $2")
-            .bind(message.stream.to_string())
-            .bind(message.seq.cast_signed())
-            .execute(&mut *transaction)
-            .await?;
+        forget(&mut transaction, message.stream, message.seq).await?;
         transaction.commit().await?;
         Ok(())
     }
+}
+
+/// Forgets the failures of a message that is set aside.
+pub(crate) async fn forget(connection: &mut PgConnection, stream: StreamName, seq: u64) -> Result<(), Error> {
+    sqlx::query("DELETE FROM message_failure WHERE stream = $1 AND seq = $2")
+        .bind(stream.to_string())
+        .bind(seq.cast_signed())
+        .execute(connection)
+        .await?;
+    Ok(())
 }

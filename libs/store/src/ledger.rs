@@ -72,11 +72,13 @@ impl DeliveryState {
     }
 }
 
+/// Whoever waited for a row's lock sees in `held` what the row has become; the statement's snapshot is older.
 const CLAIM: &str = "
     WITH job AS (
       SELECT * FROM unnest($1::bigint[], $2::uuid[], $3::int[], $4::text[]) AS job (app_id, id, attempt, provider)
     ), held AS (
-      SELECT d.app_id, d.id, job.attempt AS wanted, job.provider AS offered, s.target IS NOT NULL AS suppressed
+      SELECT d.app_id, d.id, d AS delivery, job.attempt AS wanted, job.provider AS offered,
+        s.target IS NOT NULL AS suppressed
       FROM delivery d JOIN job USING (app_id, id)
       LEFT JOIN suppression s ON (s.app_id, s.channel, s.target) = (d.app_id, d.channel, d.target)
       ORDER BY d.app_id, d.id FOR UPDATE OF d
@@ -101,9 +103,9 @@ const CLAIM: &str = "
     UNION ALL
     SELECT d.*, true, NULL FROM claimed d
     UNION ALL
-    SELECT d.*, false, extract(epoch FROM d.lease_until - now())::float8 FROM delivery d JOIN held USING (app_id, id)
-    WHERE NOT EXISTS (SELECT FROM ended e WHERE (e.app_id, e.id) = (d.app_id, d.id))
-      AND NOT EXISTS (SELECT FROM claimed c WHERE (c.app_id, c.id) = (d.app_id, d.id))";
+    SELECT (held.delivery).*, false, extract(epoch FROM (held.delivery).lease_until - clock_timestamp())::float8 FROM held
+    WHERE NOT EXISTS (SELECT FROM ended e WHERE (e.app_id, e.id) = (held.app_id, held.id))
+      AND NOT EXISTS (SELECT FROM claimed c WHERE (c.app_id, c.id) = (held.app_id, held.id))";
 
 impl Store {
     /// Claims deliveries for attempts, in one statement. The answers are in the order of the requests; of two
@@ -135,10 +137,15 @@ impl Store {
         }
         requests
             .iter()
-            .map(|request| match found.remove(&(request.app, request.delivery)) {
-                Some((state, row)) => answer(request, state, row),
-                None if seen.remove(&(request.app, request.delivery)) => Ok(Claim::Missing),
-                None => Ok(Claim::Leased(lease)),
+            .map(|request| {
+                let key = (request.app, request.delivery);
+                if !seen.remove(&key) {
+                    return Ok(Claim::Leased(lease));
+                }
+                match found.remove(&key) {
+                    Some((state, row)) => answer(request, state, row),
+                    None => Ok(Claim::Missing),
+                }
             })
             .collect()
     }

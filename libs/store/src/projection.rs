@@ -11,7 +11,7 @@ use sqlx::{Postgres, Row, Transaction};
 use uuid::Uuid;
 
 use crate::send::instant;
-use crate::{Error, Store};
+use crate::{Error, Store, failure};
 
 /// Name of the inbox projection in `checkpoint`.
 pub const INBOX: &str = "inbox";
@@ -121,7 +121,8 @@ impl Batch {
         Ok(())
     }
 
-    /// Adds items. Those that the inbox has, or had, from the same send are left out.
+    /// Adds items. Those that the inbox has, or had, from the same send are left out; of several in one batch the one
+    /// with the lowest id stays, so that a replay in other batches keeps the same.
     ///
     /// # Errors
     /// The database failed; the batch is then void.
@@ -129,7 +130,7 @@ impl Batch {
         if items.is_empty() {
             return Ok(());
         }
-        let statement = insert_items!("ON CONFLICT DO NOTHING RETURNING app_id, user_number");
+        let statement = insert_items!("ORDER BY id ON CONFLICT DO NOTHING RETURNING app_id, user_number");
         let rows = bind_items(statement, items).fetch_all(&mut *self.transaction).await?;
         for row in rows {
             self.count(AppId(row.try_get(0)?), UserNumber(row.try_get(1)?), ItemState::default().counts());
@@ -219,7 +220,7 @@ impl Batch {
         .bind(cause)
         .execute(&mut *self.transaction)
         .await?;
-        Ok(())
+        failure::forget(&mut self.transaction, stream, seq).await
     }
 
     /// Moves the counters, in key order, and commits everything with the checkpoint.

@@ -62,7 +62,8 @@ impl Next {
 
 impl Store {
     /// Settles attempts in one transaction. Says for each whether its claim still held; where it did not, nothing
-    /// of it is written.
+    /// of it is written. A late answer also holds against the end that a later claim gave the delivery (expired,
+    /// suppressed): the provider knows better what became of it.
     ///
     /// # Errors
     /// The database failed; whether it was written is then unknown, and repeating is safe.
@@ -105,7 +106,9 @@ async fn update_deliveries(
            settled_at = CASE WHEN settled.status = 'retrying' THEN NULL ELSE now() END
          FROM settled
          WHERE (d.app_id, d.id) = (settled.app_id, settled.id) AND d.token = settled.token
-           AND d.attempt = settled.attempt AND d.status = 'sending'
+           AND d.attempt = settled.attempt AND (d.status = 'sending' OR d.status IN ('expired', 'skipped')
+             AND NOT EXISTS (SELECT FROM attempt made
+               WHERE (made.app_id, made.delivery_id, made.number) = (d.app_id, d.id, d.attempt)))
          RETURNING d.token",
     )
     .bind(all().map(|settlement| settlement.app.0).collect::<Vec<_>>())

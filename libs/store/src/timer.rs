@@ -9,6 +9,9 @@ use uuid::Uuid;
 use crate::send::instant;
 use crate::{Error, Store};
 
+/// How long a timer that could not be published waits for its next turn.
+pub const PUT_OFF: Duration = Duration::from_secs(1);
+
 /// A timer to be set. Every timer has a new id, under which its message is published: an earlier one would be
 /// swallowed by the stream's duplicate window.
 #[derive(Clone, Debug)]
@@ -96,13 +99,20 @@ impl Store {
 }
 
 impl DueTimers {
-    /// Removes those that were published, and lets go of the others.
+    /// Removes those that were published, and puts the others off by [`PUT_OFF`]: what cannot go now must not stand
+    /// before what can.
     ///
     /// # Errors
     /// The database failed; the published ones are published again then, under the same ids.
     pub async fn done(mut self, published: &[Uuid]) -> Result<(), Error> {
         sqlx::query("DELETE FROM timer WHERE id = ANY($1)")
             .bind(published)
+            .execute(&mut *self.transaction)
+            .await?;
+        let left = self.timers.iter().map(|timer| timer.id).filter(|id| !published.contains(id));
+        sqlx::query("UPDATE timer SET due_at = now() + $2::float8 * interval '1 second' WHERE id = ANY($1)")
+            .bind(left.collect::<Vec<_>>())
+            .bind(PUT_OFF.as_secs_f64())
             .execute(&mut *self.transaction)
             .await?;
         self.transaction.commit().await?;

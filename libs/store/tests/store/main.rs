@@ -2,60 +2,136 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 mod app;
+mod batch;
 mod category;
 mod device;
+mod failure;
 mod idempotency;
 mod inbox;
+mod installation;
+mod ledger;
+mod plan;
+mod projection;
 mod provider;
 mod request;
+mod schema;
+mod send;
+mod settlement;
 mod template;
+mod timer;
 
-use domain::AppId;
+use std::time::Duration;
+
+use domain::content::InAppContent;
+use domain::send::Recipient;
+use domain::{AppId, DeliveryId, Lane, SendId, Timestamp};
 use sqlx::PgPool;
 use store::app::{NewApp, NewSecret};
 use store::{Settings, Store};
-use testkit::Database;
+use testkit::{Database, eventually};
+use uuid::Uuid;
+
+pub(crate) const LIMIT: Duration = Duration::from_secs(20);
+/// 2026-01-02T03:04:05Z
+pub(crate) const NOW: Timestamp = Timestamp::from_millis(1_767_323_045_000);
 
 /// A database of its own with today's schema.
-pub struct Fixture {
-    pub store: Store,
+pub(crate) struct Fixture {
+    pub(crate) store: Store,
     /// For what the store has no statement for.
-    pub pool: PgPool,
+    pub(crate) pool: PgPool,
     _database: Database,
 }
 
-pub async fn fixture() -> Fixture {
+pub(crate) async fn fixture() -> Fixture {
     let database = Database::create().await;
-    let store = Store::connect(&Settings {
-        url: database.url().to_owned(),
-        max_connections: 4,
-    })
-    .await
-    .unwrap();
+    let store =
+        Store::connect(&Settings { url: database.url().to_owned(), max_connections: 12 }).await.unwrap();
     store.migrate().await.unwrap();
     let pool = PgPool::connect(database.url()).await.unwrap();
-    Fixture {
-        store,
-        pool,
-        _database: database,
-    }
+    Fixture { store, pool, _database: database }
 }
 
 impl Fixture {
     /// An app whose API key and secret's digest are its name.
-    pub async fn app(&self, name: &str) -> AppId {
-        let app = NewApp {
-            name,
-            api_key: name,
-            development: true,
-        };
+    pub(crate) async fn app(&self, name: &str) -> AppId {
+        let app = NewApp { name, api_key: name, development: true };
         let draft = self.store.create_app(app, "test").await.unwrap().unwrap();
-        draft
-            .commit(NewSecret {
-                digest: name.as_bytes(),
-                sealed: b"sealed",
-            })
-            .await
-            .unwrap()
+        draft.commit(NewSecret { digest: name.as_bytes(), sealed: b"sealed" }).await.unwrap()
+    }
+
+    /// Queued email deliveries `1..=count` of send 1, to users of the same numbers.
+    pub(crate) async fn deliveries(&self, app: AppId, count: i64) -> Vec<DeliveryId> {
+        let ids: Vec<Uuid> =
+            (1..=count).map(|number| Uuid::from_u128(number.cast_unsigned().into())).collect();
+        sqlx::query(
+            "INSERT INTO delivery (app_id, id, send_id, recipient_index, user_number, channel, target)
+             SELECT $1, id, $2, number - 1, number, 'email', 'user-' || number || '@example.com'
+             FROM unnest($3::uuid[]) WITH ORDINALITY AS new (id, number)",
+        )
+        .bind(app.0)
+        .bind(Uuid::from_u128(1))
+        .bind(&ids)
+        .execute(&self.pool)
+        .await
+        .unwrap();
+        ids.into_iter().map(DeliveryId).collect()
+    }
+
+    pub(crate) async fn count(&self, statement: &'static str) -> i64 {
+        sqlx::query_scalar(statement).fetch_one(&self.pool).await.unwrap()
+    }
+
+    /// Returns once a statement of this database waits for another's lock.
+    pub(crate) async fn somebody_waits(&self) {
+        eventually(LIMIT, "a statement waits for a lock", async || {
+            let waiting = "SELECT count(*) FROM pg_stat_activity
+                           WHERE datname = current_database() AND wait_event_type = 'Lock'";
+            (self.count(waiting).await > 0).then_some(())
+        })
+        .await;
+    }
+}
+
+pub(crate) fn send_id(number: u128) -> SendId {
+    SendId(Uuid::from_u128(number))
+}
+
+/// A plain send, in the transactional lane.
+pub(crate) fn send_to(recipients: Vec<Recipient>) -> domain::Send {
+    let content = InAppContent { title: Some("Title".to_owned()), ..InAppContent::default() };
+    domain::Send {
+        content,
+        template: None,
+        category: None,
+        recipients,
+        channels: None,
+        send_at: None,
+        expires_at: None,
+        lane: Lane::Transactional,
+    }
+}
+
+pub(crate) fn recipient(identifier: &str) -> Recipient {
+    Recipient::plain(identifier.to_owned())
+}
+
+/// Numbers that look random and are the same in every run (splitmix64).
+pub(crate) struct Seeded(pub(crate) u64);
+
+impl Seeded {
+    pub(crate) fn below(&mut self, end: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (mixed ^ (mixed >> 31)) % end
+    }
+
+    pub(crate) fn shuffled<T>(&mut self, mut items: Vec<T>) -> Vec<T> {
+        for end in (1..items.len()).rev() {
+            items.swap(end, usize::try_from(self.below(end as u64 + 1)).unwrap());
+        }
+        items
     }
 }

@@ -1,0 +1,127 @@
+//! Many callers, one statement.
+
+use std::sync::{Arc, Mutex};
+
+use store::Error;
+use store::batch::Batcher;
+use testkit::eventually;
+use tokio::sync::Semaphore;
+
+use crate::LIMIT;
+
+/// Doubles numbers, batch by batch as permits are given; refuses every batch with a 13 in it.
+struct Doubling {
+    batcher: Batcher<u32, u32>,
+    permits: Arc<Semaphore>,
+    batches: Arc<Mutex<Vec<Vec<u32>>>>,
+}
+
+impl Doubling {
+    fn start(most: usize) -> Self {
+        let (permits, batches) = (Arc::new(Semaphore::new(0)), Arc::new(Mutex::new(Vec::new())));
+        let (gate, seen) = (Arc::clone(&permits), Arc::clone(&batches));
+        let (batcher, running) = Batcher::new(most, move |queries: Vec<u32>| {
+            let gate = Arc::clone(&gate);
+            seen.lock().unwrap().push(queries.clone());
+            async move {
+                gate.acquire().await.unwrap().forget();
+                if queries.contains(&13) {
+                    return Err(Error::Unreadable("13".to_owned()));
+                }
+                Ok(queries.into_iter().map(|query| query * 2).collect())
+            }
+        });
+        tokio::spawn(running);
+        Doubling { batcher, permits, batches }
+    }
+
+    fn batches(&self) -> Vec<Vec<u32>> {
+        self.batches.lock().unwrap().clone()
+    }
+
+    fn call(&self, query: u32) -> tokio::task::JoinHandle<Result<u32, Error>> {
+        let batcher = self.batcher.clone();
+        tokio::spawn(async move { batcher.call(query).await })
+    }
+
+    /// A first call that is under way, so that the others gather behind it.
+    async fn hold(&self) -> tokio::task::JoinHandle<Result<u32, Error>> {
+        let first = self.call(0);
+        eventually(LIMIT, "the first is under way", async || (!self.batches().is_empty()).then_some(()))
+            .await;
+        first
+    }
+}
+
+#[tokio::test]
+async fn callers_at_the_same_time_share_statements_and_get_their_own_answers() {
+    let doubling = Doubling::start(40);
+    let first = doubling.hold().await;
+    let calls: Vec<_> = (101..=200).map(|query| doubling.call(query)).collect();
+    tokio::task::yield_now().await;
+    doubling.permits.add_permits(100);
+    assert_eq!(first.await.unwrap().unwrap(), 0);
+    for (query, call) in (101..=200).zip(calls) {
+        assert_eq!(call.await.unwrap().unwrap(), query * 2);
+    }
+    let sizes: Vec<_> = doubling.batches().iter().map(Vec::len).collect();
+    assert_eq!(sizes, [1, 40, 40, 20]);
+}
+
+#[tokio::test]
+async fn an_error_reaches_everybody_in_the_batch_and_nobody_else() {
+    let doubling = Doubling::start(40);
+    let first = doubling.hold().await;
+    let calls = [12, 13, 14].map(|query| doubling.call(query));
+    tokio::task::yield_now().await;
+    doubling.permits.add_permits(3);
+    assert_eq!(first.await.unwrap().unwrap(), 0);
+    for call in calls {
+        let error = call.await.unwrap().unwrap_err();
+        assert!(matches!(&error, Error::Batch(cause) if cause.contains("13")), "{error}");
+        assert!(error.is_unavailable());
+    }
+    assert_eq!(doubling.batcher.call(15).await.unwrap(), 30);
+}
+
+#[tokio::test]
+async fn whoever_gives_up_disturbs_nobody() {
+    let doubling = Doubling::start(40);
+    let first = doubling.hold().await;
+    let calls = [1, 2, 3].map(|query| doubling.call(query));
+    tokio::task::yield_now().await;
+    calls[1].abort();
+    tokio::task::yield_now().await;
+    doubling.permits.add_permits(2);
+    let [one, two, three] = calls;
+    assert!(two.await.unwrap_err().is_cancelled());
+    assert_eq!((one.await.unwrap().unwrap(), three.await.unwrap().unwrap()), (2, 6));
+    assert_eq!(doubling.batches(), [vec![0], vec![1, 3]]);
+
+    first.await.unwrap().unwrap();
+    doubling.batches.lock().unwrap().clear();
+    let held = doubling.hold().await;
+    held.abort();
+    assert!(held.await.unwrap_err().is_cancelled());
+    doubling.permits.add_permits(2);
+    assert_eq!(doubling.batcher.call(4).await.unwrap(), 8, "after one that gave up while it was under way");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_caller_waits_three_seconds_at_most() {
+    let doubling = Doubling::start(1);
+    let error = doubling.batcher.call(1).await.unwrap_err();
+    assert!(error.is_unavailable(), "{error}");
+}
+
+#[tokio::test]
+async fn callers_learn_that_the_task_has_ended() {
+    let (batcher, running) = Batcher::<u32, u32>::new(1, |_| async { Ok(Vec::new()) });
+    drop(running);
+    assert!(batcher.call(1).await.unwrap_err().is_unavailable());
+    let (batcher, running) = Batcher::<u32, u32>::new(1, |_| async { Ok(Vec::new()) });
+    let running = tokio::spawn(running);
+    assert!(batcher.call(1).await.is_err(), "no answer to the query");
+    drop(batcher);
+    tokio::time::timeout(LIMIT, running).await.unwrap().unwrap();
+}

@@ -1,0 +1,43 @@
+//! Messages that fail by themselves.
+
+use domain::{Lane, StreamName};
+use store::failure::{MAX_FAILURES, SetAside};
+use uuid::Uuid;
+
+use crate::{fixture, send_id};
+
+const STREAM: StreamName = StreamName::Send(Lane::Bulk);
+
+#[tokio::test]
+async fn failures_of_a_message_add_up() {
+    let fixture = fixture().await;
+    for expected in 1..=MAX_FAILURES {
+        assert_eq!(fixture.store.count_failure(STREAM, 7, "broken").await.unwrap(), expected);
+    }
+    let other_stream = StreamName::Send(Lane::Transactional);
+    assert_eq!(fixture.store.count_failure(STREAM, 8, "broken").await.unwrap(), 1);
+    assert_eq!(fixture.store.count_failure(other_stream, 7, "broken").await.unwrap(), 1);
+}
+
+#[tokio::test]
+async fn what_is_set_aside_is_parked_and_forgotten() {
+    let fixture = fixture().await;
+    let app = fixture.app("shop").await;
+    fixture.store.count_failure(STREAM, 7, "broken").await.unwrap();
+    fixture.store.count_failure(STREAM, 8, "broken").await.unwrap();
+    let message = SetAside {
+        id: Uuid::from_u128(1),
+        app: Some(app),
+        send_id: Some(send_id(1)),
+        stream: STREAM,
+        seq: 7,
+        message: &[0, 255],
+        cause: "broken",
+    };
+    fixture.store.set_aside(&message).await.unwrap();
+    let parked = "SELECT count(*) FROM parked WHERE app_id IS NOT NULL AND stream = 'SEND_bulk'
+                  AND message = '\\x00ff' AND cause = 'broken'";
+    assert_eq!(fixture.count(parked).await, 1);
+    assert_eq!(fixture.store.count_failure(STREAM, 7, "broken").await.unwrap(), 1);
+    assert_eq!(fixture.store.count_failure(STREAM, 8, "broken").await.unwrap(), 2);
+}

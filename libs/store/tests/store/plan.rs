@@ -1,0 +1,353 @@
+//! Freezing turns.
+
+use std::sync::Arc;
+
+use domain::content::Object;
+use domain::plan::{self, Person, SendFacts, Suppressed};
+use domain::send::{Recipient, TURN_RECIPIENTS, TemplateRef};
+use domain::{AppId, Channel, Reason, Send};
+use serde_json::json;
+use store::Store;
+use store::facts::Facts;
+use store::plan::{Decisions, Freeze, RenderFailure, Turn};
+use store::template::NewTemplate;
+
+use crate::{Fixture, NOW, Seeded, fixture, recipient, send_id, send_to};
+
+fn turn(app: AppId, number: u128, turn: u32, send: &Send) -> Turn {
+    Turn { app, send_id: send_id(number), turn, accepted_at: NOW, send: Arc::new(send.clone()) }
+}
+
+fn with_profile(identifier: &str, profile: &serde_json::Value) -> Recipient {
+    Recipient { profile: profile.as_object().cloned(), ..recipient(identifier) }
+}
+
+/// Decides as the dispatcher does, for sends that have content for every channel.
+fn decide(turn: &Turn, index: usize, facts: &Facts) -> Decisions {
+    let send = SendFacts {
+        send_id: turn.send_id,
+        selected: None,
+        content: &Channel::DELIVERED,
+        providers: facts.providers(turn.app),
+    };
+    let nothing = Suppressed::new();
+    let suppressed = facts.suppressed(turn.app).unwrap_or(&nothing);
+    let first = turn.turn * u32::try_from(TURN_RECIPIENTS).unwrap();
+    (first..)
+        .zip(turn.send.turn(turn.turn))
+        .map(|(position, recipient)| {
+            let person = facts.user(turn.app, &recipient.identifier).map(|(number, profile)| Person {
+                number,
+                profile,
+                turned_off: facts
+                    .category(index)
+                    .map_or(&[], |category| facts.turned_off(turn.app, category.id, number)),
+            });
+            (position, plan::decide(&send, recipient, person, suppressed))
+        })
+        .collect()
+}
+
+/// Decides what is new, reads back what is not, and commits.
+async fn finish(mut freeze: Freeze<'_>, turns: &[Turn]) -> Result<(Facts, Vec<Decisions>), store::Error> {
+    let facts = freeze.facts().await?;
+    let mut decisions = Vec::new();
+    for (index, turn) in turns.iter().enumerate() {
+        decisions.push(if freeze.is_new(index) {
+            decide(turn, index, &facts)
+        } else {
+            freeze.stored(index).await?
+        });
+    }
+    freeze.commit(&facts, &decisions).await?;
+    Ok((facts, decisions))
+}
+
+async fn frozen(store: &Store, turns: &[Turn]) -> (Facts, Vec<Decisions>) {
+    finish(store.freeze(turns).await.unwrap(), turns).await.unwrap()
+}
+
+impl Fixture {
+    async fn email_provider(&self, app: AppId, enabled: bool) {
+        sqlx::query(
+            "INSERT INTO provider (app_id, identifier, channel, kind, priority, enabled, settings)
+             VALUES ($1, gen_random_uuid(), 'email', 'smtp', 1, $2, '{}')",
+        )
+        .bind(app.0)
+        .bind(enabled)
+        .execute(&self.pool)
+        .await
+        .unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_turn_is_frozen_once_and_read_back_as_decided() {
+    let fixture = fixture().await;
+    let app = fixture.app("shop").await;
+    fixture.email_provider(app, true).await;
+    let send = send_to(vec![
+        with_profile("ada", &json!({"email": "ada@example.com"})),
+        recipient("eve"),
+        with_profile("bob", &json!({"fcm": {"token": "x"}})),
+    ]);
+    let turns = [turn(app, 1, 0, &send)];
+    let freeze = fixture.store.freeze(&turns).await.unwrap();
+    assert!(freeze.is_new(0) && !freeze.is_new(1));
+    let (_, decided) = finish(freeze, &turns).await.unwrap();
+    assert!(decided[0][0].1.in_app && decided[0][0].1.deliveries.len() == 1);
+    assert_eq!(decided[0][1].1.user, None);
+
+    // What has changed since does not matter any more.
+    fixture.store.merge_user(app, "eve", Object::new()).await.unwrap();
+    let freeze = fixture.store.freeze(&turns).await.unwrap();
+    assert!(!freeze.is_new(0));
+    let (_, stored) = finish(freeze, &turns).await.unwrap();
+    assert_eq!(stored, decided);
+    assert_eq!(fixture.count("SELECT count(*) FROM plan").await, 1);
+    assert_eq!(fixture.count("SELECT count(*) FROM planned_recipient").await, 3);
+    assert_eq!(fixture.count("SELECT count(*) FROM delivery").await, 1);
+    let request = "SELECT count(*) FROM request WHERE title = 'Title' AND recipients = 3 AND body IS NULL";
+    assert_eq!(fixture.count(request).await, 1);
+}
+
+#[tokio::test]
+async fn of_two_transactions_the_second_waits_and_reads_back() {
+    let fixture = fixture().await;
+    let app = fixture.app("shop").await;
+    let turns = [turn(app, 1, 0, &send_to(vec![with_profile("ada", &json!({}))]))];
+    let first = fixture.store.freeze(&turns).await.unwrap();
+    let (store, same) = (fixture.store.clone(), turns.clone());
+    let second = tokio::spawn(async move {
+        let freeze = store.freeze(&same).await.unwrap();
+        let is_new = freeze.is_new(0);
+        (is_new, finish(freeze, &same).await.unwrap().1)
+    });
+    fixture.somebody_waits().await;
+    let (_, decided) = finish(first, &turns).await.unwrap();
+    assert_eq!(second.await.unwrap(), (false, decided));
+    assert_eq!(fixture.count("SELECT count(*) FROM plan").await, 1);
+}
+
+#[tokio::test]
+async fn of_a_turn_that_is_twice_in_a_batch_the_first_decides() {
+    let fixture = fixture().await;
+    let app = fixture.app("shop").await;
+    let one = turn(app, 1, 0, &send_to(vec![with_profile("ada", &json!({}))]));
+    let turns = [one.clone(), one];
+    let freeze = fixture.store.freeze(&turns).await.unwrap();
+    assert!(freeze.is_new(0) && !freeze.is_new(1));
+    let (_, decisions) = finish(freeze, &turns).await.unwrap();
+    assert!(decisions[0][0].1.in_app && decisions[1].is_empty());
+    assert_eq!(fixture.count("SELECT count(*) FROM planned_recipient").await, 1);
+}
+
+#[tokio::test]
+async fn nothing_is_written_before_the_commit() {
+    let fixture = fixture().await;
+    let app = fixture.app("shop").await;
+    let mut send = send_to(vec![with_profile("ada", &json!({}))]);
+    send.category = Some("orders".to_owned());
+    let turns = [turn(app, 1, 0, &send)];
+    let mut freeze = fixture.store.freeze(&turns).await.unwrap();
+    freeze.facts().await.unwrap();
+    drop(freeze);
+    let everything = "SELECT (SELECT count(*) FROM plan) + (SELECT count(*) FROM app_user)
+        + (SELECT count(*) FROM category) + (SELECT count(*) FROM request)";
+    assert_eq!(fixture.count(everything).await, 0);
+    assert!(fixture.store.freeze(&turns).await.unwrap().is_new(0), "the turn is free again");
+}
+
+#[tokio::test]
+async fn inline_profiles_are_merged_by_the_inserter_alone() {
+    let fixture = fixture().await;
+    let app = fixture.app("shop").await;
+    let turns =
+        [turn(app, 1, 0, &send_to(vec![with_profile("ada", &json!({"plan": "free", "city": "Rome"}))]))];
+    frozen(&fixture.store, &turns).await;
+    let later = json!({"plan": "paid"});
+    fixture.store.merge_user(app, "ada", later.as_object().cloned().unwrap()).await.unwrap();
+    let (facts, _) = frozen(&fixture.store, &turns).await;
+    let (_, profile) = facts.user(app, "ada").unwrap();
+    assert_eq!(json!(profile), json!({"plan": "paid", "city": "Rome"}));
+}
+
+#[tokio::test]
+async fn a_missing_category_is_made_once() {
+    let fixture = fixture().await;
+    let app = fixture.app("shop").await;
+    let mut send = send_to(vec![recipient("ada")]);
+    send.category = Some("orders".to_owned());
+    let (one, other) = ([turn(app, 1, 0, &send)], [turn(app, 2, 0, &send), turn(app, 3, 0, &send)]);
+    let mut first = fixture.store.freeze(&one).await.unwrap();
+    let facts = first.facts().await.unwrap();
+    let store = fixture.store.clone();
+    let second = tokio::spawn(async move { frozen(&store, &other).await.0.category(1).unwrap().id });
+    fixture.somebody_waits().await;
+    first.commit(&facts, &[Decisions::new()]).await.unwrap();
+    assert_eq!(second.await.unwrap(), facts.category(0).unwrap().id);
+    assert_eq!(fixture.count("SELECT count(*) FROM category").await, 1);
+    assert_eq!(fixture.count("SELECT count(DISTINCT category_id) FROM request").await, 1);
+}
+
+#[tokio::test]
+async fn every_turn_keeps_the_template_version_of_the_first() {
+    let fixture = fixture().await;
+    let app = fixture.app("shop").await;
+    let put = async |title: &str| {
+        let channels = json!({"inApp": {"title": title}});
+        let template = NewTemplate {
+            identifier: "welcome",
+            name: "Welcome",
+            category: Some("news"),
+            channels: &channels,
+        };
+        fixture.store.put_template(app, template, "test").await.unwrap()
+    };
+    let version = async |turn: Turn| {
+        let (facts, _) = frozen(&fixture.store, &[turn]).await;
+        assert_eq!(facts.category(0).unwrap().identifier, "news");
+        facts.template(0).unwrap().version
+    };
+    let (id, first) = put("one").await;
+    let mut send = send_to((0..600).map(|number| recipient(&number.to_string())).collect());
+    send.template = Some(TemplateRef::Identifier("welcome".to_owned()));
+    assert_eq!(version(turn(app, 1, 0, &send)).await, first);
+    assert_eq!(fixture.count("SELECT count(*) FROM request WHERE body IS NOT NULL").await, 1);
+    let (_, second) = put("two").await;
+    assert_eq!(version(turn(app, 1, 1, &send)).await, first);
+    assert_eq!(version(turn(app, 1, 0, &send)).await, first, "the same turn again");
+    send.template = Some(TemplateRef::Id(id));
+    assert_eq!(version(turn(app, 2, 0, &send)).await, second, "another send");
+    let other = fixture.app("bank").await;
+    let (facts, _) = frozen(&fixture.store, &[turn(other, 3, 0, &send)]).await;
+    assert!(facts.template(0).is_none(), "another app's template");
+}
+
+#[tokio::test]
+async fn decisions_rest_on_preferences_suppressions_providers_and_users() {
+    let fixture = fixture().await;
+    let (app, other) = (fixture.app("shop").await, fixture.app("bank").await);
+    fixture.email_provider(app, true).await;
+    fixture.email_provider(other, false).await;
+    let mut send = send_to(vec![
+        with_profile("off@example.com", &json!({})),
+        with_profile("dead@example.com", &json!({})),
+        with_profile("ada@example.com", &json!({})),
+        recipient("eve@example.com"),
+    ]);
+    send.category = Some("orders".to_owned());
+    frozen(&fixture.store, &[turn(app, 1, 0, &send)]).await;
+    for statement in [
+        "INSERT INTO preference (app_id, user_number, category_id, channel, enabled)
+         SELECT u.app_id, u.number, c.id, channel, channel = 'sms' FROM app_user u JOIN category c USING (app_id),
+           unnest('{inApp,email,sms}'::text[]) AS channel WHERE u.identifier = 'off@example.com'",
+        "INSERT INTO suppression (app_id, channel, target, delivery_id, code)
+         SELECT id, 'email', 'dead@example.com', gen_random_uuid(), '550' FROM app WHERE name = 'shop'",
+    ] {
+        sqlx::query(statement).execute(&fixture.pool).await.unwrap();
+    }
+    let (facts, decisions) =
+        frozen(&fixture.store, &[turn(app, 2, 0, &send), turn(other, 2, 0, &send)]).await;
+    assert_eq!((facts.app_name(app), facts.app_name(other)), ("shop", "bank"));
+    let emails: Vec<_> = decisions[0]
+        .iter()
+        .map(|(_, decision)| decision.skips.iter().find(|(channel, _)| *channel == Channel::Email))
+        .map(|skip| skip.map(|(_, reason)| *reason))
+        .collect();
+    let expected =
+        [Some(Reason::PreferenceOff), Some(Reason::Suppressed), None, Some(Reason::RecipientUnknown)];
+    assert_eq!(emails, expected);
+    let in_app: Vec<_> = decisions[0].iter().map(|(_, decision)| decision.in_app).collect();
+    assert_eq!(in_app, [false, true, true, false]);
+    for (_, decision) in &decisions[1][..3] {
+        assert!(decision.in_app && decision.skips.contains(&(Channel::Email, Reason::NoProvider)));
+    }
+
+    sqlx::query("UPDATE category SET critical = true").execute(&fixture.pool).await.unwrap();
+    let (_, decisions) = frozen(&fixture.store, &[turn(app, 3, 0, &send)]).await;
+    assert!(decisions[0][0].1.in_app && decisions[0][0].1.deliveries.len() == 1, "critical");
+}
+
+#[tokio::test]
+async fn what_cannot_be_rendered_is_recorded() {
+    let fixture = fixture().await;
+    let app = fixture.app("shop").await;
+    fixture.email_provider(app, true).await;
+    let people = ["ada@example.com", "bob@example.com"].map(|name| with_profile(name, &json!({})));
+    let turns = [turn(app, 1, 0, &send_to(people.to_vec()))];
+    frozen(&fixture.store, &turns).await;
+    let failure = |channel| RenderFailure { app, send_id: send_id(1), recipient_index: 1, channel };
+    let failures = [failure(Channel::InApp), failure(Channel::Email)];
+    fixture.store.record_render_failures(&failures).await.unwrap();
+    fixture.store.record_render_failures(&failures).await.unwrap();
+    fixture.store.record_render_failures(&[]).await.unwrap();
+    let (_, stored) = frozen(&fixture.store, &turns).await;
+    assert!(stored[0][0].1.in_app && stored[0][0].1.deliveries.len() == 1);
+    let failed = &stored[0][1].1;
+    assert!(!failed.in_app && failed.deliveries.is_empty());
+    let recorded = failed.skips.iter().filter(|skip| **skip == (Channel::InApp, Reason::TemplateError));
+    assert_eq!(recorded.count(), 1);
+    let ended = "SELECT count(*) FROM delivery WHERE recipient_index = 1 AND status = 'failed'
+                 AND reason = 'template_error' AND settled_at IS NOT NULL";
+    assert_eq!(fixture.count(ended).await, 1);
+}
+
+#[tokio::test]
+async fn deliveries_that_have_gone_on_are_not_ordered_again() {
+    let fixture = fixture().await;
+    let app = fixture.app("shop").await;
+    fixture.email_provider(app, true).await;
+    let people =
+        ["a@example.com", "b@example.com", "c@example.com"].map(|name| with_profile(name, &json!({})));
+    let turns = [turn(app, 1, 0, &send_to(people.to_vec()))];
+    frozen(&fixture.store, &turns).await;
+    for statement in [
+        "UPDATE delivery SET status = 'sending' WHERE recipient_index = 0",
+        "UPDATE delivery SET status = 'retrying', attempt = 2 WHERE recipient_index = 1",
+    ] {
+        sqlx::query(statement).execute(&fixture.pool).await.unwrap();
+    }
+    let (_, stored) = frozen(&fixture.store, &turns).await;
+    let waiting: Vec<_> = stored[0].iter().map(|(_, decision)| decision.deliveries.len()).collect();
+    assert_eq!(waiting, [0, 0, 1]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn overlapping_batches_never_deadlock() {
+    let fixture = fixture().await;
+    let apps = [fixture.app("shop").await, fixture.app("bank").await];
+    let mut random = Seeded(7);
+    for round in 0..6 {
+        // Neighbours share a send; all share users and categories, of which each round brings new ones.
+        let batches: Vec<Vec<Turn>> = (0..8)
+            .map(|batch| {
+                let numbers = [batch, (batch + 1) % 8, 8 + batch, 16 + batch];
+                let turns = numbers.map(|number| {
+                    let names = random.shuffled((round * 3..round * 3 + 8).collect());
+                    let person = |name| with_profile(&format!("u{name}"), &json!({"round": round}));
+                    let mut send = send_to(names.into_iter().map(person).collect());
+                    send.category = Some(format!("c{}", round + random.below(4)));
+                    let app = apps[usize::try_from(number % 2).unwrap()];
+                    turn(app, u128::from(round * 100 + number), 0, &send)
+                });
+                random.shuffled(turns.to_vec())
+            })
+            .collect();
+        let freezing: Vec<_> = batches
+            .into_iter()
+            .map(|turns| {
+                let store = fixture.store.clone();
+                tokio::spawn(async move {
+                    let freeze = store.freeze(&turns).await?;
+                    finish(freeze, &turns).await.map(drop)
+                })
+            })
+            .collect();
+        for frozen in freezing {
+            frozen.await.unwrap().unwrap();
+        }
+    }
+    assert_eq!(fixture.count("SELECT count(*) FROM plan").await, 6 * 24);
+    assert_eq!(fixture.count("SELECT count(*) FROM planned_recipient").await, 6 * 24 * 8);
+}

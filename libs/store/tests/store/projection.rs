@@ -1,0 +1,241 @@
+//! The inbox projection's transactions.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use domain::inbox::{Counts, ItemChange, ItemState};
+use domain::{AppId, ItemId, StreamName, UserNumber};
+use sqlx::Row;
+use store::inbox::InboxFilter;
+use store::projection::{Batch, INBOX, ItemKey, NewItem};
+use uuid::Uuid;
+
+use crate::{Fixture, NOW, Seeded, fixture, send_id};
+
+const STREAM: StreamName = StreamName::Inbox(0);
+
+fn item(app: AppId, user: i64, id: i64, send: u128, content: &Arc<str>) -> NewItem {
+    NewItem {
+        app,
+        user: UserNumber(user),
+        id: ItemId(id),
+        send_id: send_id(send),
+        category: None,
+        created_at: NOW,
+        content: Arc::clone(content),
+        event_id: Uuid::from_u128(id.cast_unsigned().into()),
+    }
+}
+
+fn content(number: u32) -> Arc<str> {
+    Arc::from(format!("{{\"n\":{number}}}"))
+}
+
+impl Fixture {
+    /// A batch from the checkpoint on, one event long.
+    async fn batch(&self) -> Batch {
+        let at = self.store.checkpoint(INBOX, STREAM).await.unwrap();
+        self.store.project(STREAM, at, at + 1).await.unwrap().unwrap()
+    }
+
+    async fn add(&self, items: &[NewItem]) {
+        let mut batch = self.batch().await;
+        batch.add(items).await.unwrap();
+        batch.commit().await.unwrap();
+    }
+
+    async fn change(&self, key: ItemKey, change: ItemChange) {
+        let mut batch = self.batch().await;
+        let (_, before) = batch.states(&[key]).await.unwrap()[0];
+        let mut after = before;
+        after.apply(change, NOW);
+        batch.change(&[(key, before, after)]).await.unwrap();
+        batch.commit().await.unwrap();
+    }
+
+    async fn counters(&self) -> BTreeMap<(i64, i64), Counts> {
+        self.counted("SELECT app_id, user_number, total, unread, unseen FROM inbox_counter").await
+    }
+
+    async fn recounted(&self) -> BTreeMap<(i64, i64), Counts> {
+        self.counted(
+            "SELECT app_id, user_number, count(*) AS total, count(*) FILTER (WHERE clicked_at IS NULL) AS unread,
+               count(*) FILTER (WHERE seen_at IS NULL) AS unseen
+             FROM inbox_item WHERE deleted_at IS NULL GROUP BY app_id, user_number",
+        )
+        .await
+    }
+
+    async fn counted(&self, statement: &'static str) -> BTreeMap<(i64, i64), Counts> {
+        let rows = sqlx::query(statement).fetch_all(&self.pool).await.unwrap();
+        let counts = rows.iter().map(|row| {
+            let counts =
+                Counts { total: row.get("total"), unread: row.get("unread"), unseen: row.get("unseen") };
+            ((row.get("app_id"), row.get("user_number")), counts)
+        });
+        counts.filter(|(_, counts)| *counts != Counts::default()).collect()
+    }
+}
+
+#[tokio::test]
+async fn of_two_writers_one_moves_the_checkpoint() {
+    let fixture = fixture().await;
+    let app = fixture.app("shop").await;
+    for from in [0, 3] {
+        let mut first = fixture.store.project(STREAM, from, from + 3).await.unwrap().unwrap();
+        let store = fixture.store.clone();
+        let second = tokio::spawn(async move { store.project(STREAM, from, from + 2).await });
+        fixture.somebody_waits().await;
+        first.add(&[item(app, 1, i64::try_from(from).unwrap(), from.into(), &content(1))]).await.unwrap();
+        first.commit().await.unwrap();
+        assert!(second.await.unwrap().unwrap().is_none(), "from {from}");
+        assert_eq!(fixture.store.checkpoint(INBOX, STREAM).await.unwrap(), from + 3);
+    }
+    assert!(fixture.store.project(STREAM, 0, 1).await.unwrap().is_none());
+    assert!(fixture.store.project(STREAM, 7, 8).await.unwrap().is_none(), "ahead of it");
+    assert_eq!(fixture.store.checkpoint(INBOX, StreamName::Inbox(1)).await.unwrap(), 0);
+}
+
+#[tokio::test]
+async fn a_dropped_batch_leaves_nothing() {
+    let fixture = fixture().await;
+    let app = fixture.app("shop").await;
+    let mut batch = fixture.batch().await;
+    batch.add(&[item(app, 1, 1, 1, &content(1))]).await.unwrap();
+    batch.bury(STREAM, 1, b"dead", "broken").await.unwrap();
+    drop(batch);
+    let everything = "SELECT (SELECT count(*) FROM inbox_item) + (SELECT count(*) FROM inbox_counter)
+                      + (SELECT count(*) FROM dead_event)";
+    assert_eq!(fixture.count(everything).await, 0);
+    assert_eq!(fixture.store.checkpoint(INBOX, STREAM).await.unwrap(), 0);
+}
+
+#[tokio::test]
+async fn an_inbox_has_one_item_of_a_send() {
+    let fixture = fixture().await;
+    let (app, other) = (fixture.app("shop").await, fixture.app("bank").await);
+    let (one, two) = (content(1), content(2));
+    fixture
+        .add(&[
+            item(app, 1, 10, 1, &one),
+            item(app, 2, 11, 1, &two),
+            item(app, 3, 12, 1, &one),
+            item(other, 1, 13, 1, &two),
+        ])
+        .await;
+    fixture.add(&[item(app, 1, 20, 1, &two), item(app, 1, 21, 2, &two)]).await;
+    let list = async |app, user| {
+        let filter = InboxFilter::default();
+        let start = store::inbox::PageStart::Offset(0);
+        let items = fixture.store.list_inbox(app, UserNumber(user), filter, start, 10).await.unwrap().items;
+        items.into_iter().map(|item| (item.id.0, item.content)).collect::<Vec<_>>()
+    };
+    let row = |id: i64, content: &Arc<str>| (id, content.to_string());
+    assert_eq!(list(app, 1).await, [row(21, &two), row(10, &one)]);
+    assert_eq!((list(app, 2).await, list(app, 3).await), (vec![row(11, &two)], vec![row(12, &one)]));
+    assert_eq!(list(other, 1).await, [row(13, &two)]);
+    assert_eq!(fixture.counters().await, fixture.recounted().await);
+}
+
+#[tokio::test]
+async fn of_two_items_of_a_send_in_one_batch_the_earlier_stays() {
+    let fixture = fixture().await;
+    let app = fixture.app("shop").await;
+    // Enough of them that the planner may choose any kind of join.
+    for (round, users) in [(1, 3), (2, 500)] {
+        let adds = |first: i64, content: Arc<str>| {
+            (0..users).map(move |user| item(app, user, first + user, round, &content)).collect::<Vec<_>>()
+        };
+        let first = i64::try_from(round).unwrap() * 10_000;
+        fixture.add(&[adds(first, content(1)), adds(first + 5_000, content(2))].concat()).await;
+    }
+    let late = "SELECT count(*) FROM inbox_item WHERE id % 10000 >= 5000 OR content->>'n' <> '1'";
+    assert_eq!(fixture.count(late).await, 0);
+    assert_eq!(fixture.count("SELECT count(*) FROM inbox_item").await, 503);
+}
+
+#[tokio::test]
+async fn a_deleted_item_is_a_tombstone_without_content() {
+    let fixture = fixture().await;
+    let app = fixture.app("shop").await;
+    fixture.add(&[item(app, 1, 10, 1, &content(1))]).await;
+    let key = (app, UserNumber(1), ItemId(10));
+    fixture.change(key, ItemChange::Read).await;
+    let state = ItemState { seen_at: Some(NOW), clicked_at: Some(NOW), deleted_at: None };
+    assert_eq!(
+        fixture.batch().await.states(&[key, (app, UserNumber(2), ItemId(10))]).await.unwrap(),
+        [(key, state)]
+    );
+    fixture.change(key, ItemChange::Deleted).await;
+    fixture.add(&[item(app, 1, 10, 1, &content(1)), item(app, 1, 20, 1, &content(1))]).await;
+    let tombstones = "SELECT count(*) FROM inbox_item WHERE deleted_at IS NOT NULL AND content IS NULL";
+    assert_eq!(fixture.count(tombstones).await, 1);
+    assert_eq!(fixture.count("SELECT count(*) FROM inbox_item").await, 1);
+    assert_eq!(fixture.counters().await, BTreeMap::new());
+}
+
+#[tokio::test]
+async fn a_dead_event_is_kept_with_its_cause_and_no_longer_counted() {
+    let fixture = fixture().await;
+    fixture.store.count_failure(STREAM, 7, "broken").await.unwrap();
+    let mut batch = fixture.batch().await;
+    for _ in 0..2 {
+        batch.bury(STREAM, 7, &[0, 255], "broken").await.unwrap();
+    }
+    batch.commit().await.unwrap();
+    let dead = "SELECT count(*) FROM dead_event
+                WHERE (projection, stream, seq, message, cause) = ('inbox', 'INBOX_0', 7, '\\x00ff', 'broken')";
+    assert_eq!(fixture.count(dead).await, 1);
+    assert_eq!(fixture.count("SELECT count(*) FROM message_failure").await, 0);
+}
+
+#[tokio::test]
+async fn counters_equal_a_recount_after_any_batches() {
+    const CHANGES: [ItemChange; 5] =
+        [ItemChange::Seen, ItemChange::Unseen, ItemChange::Read, ItemChange::Unread, ItemChange::Deleted];
+    let fixture = fixture().await;
+    let apps = [fixture.app("shop").await, fixture.app("bank").await];
+    let mut random = Seeded(42);
+    let mut number = |end: u64| i64::try_from(random.below(end)).unwrap();
+    for round in 0..200 {
+        let mut batch = fixture.batch().await;
+        let adds: Vec<_> = (0..number(12))
+            .map(|place| {
+                let app = apps[usize::try_from(number(2)).unwrap()];
+                item(app, number(5), round * 100 + place, number(40).unsigned_abs().into(), &content(1))
+            })
+            .collect();
+        batch.add(&adds).await.unwrap();
+        let named: Vec<ItemKey> = fixture.some_items(number(1_000)).await;
+        let before = batch.states(&named).await.unwrap();
+        let changes: Vec<_> = before
+            .into_iter()
+            .map(|(key, old)| {
+                let mut new = old;
+                for _ in 0..number(4) {
+                    new.apply(CHANGES[usize::try_from(number(5)).unwrap()], NOW);
+                }
+                (key, old, new)
+            })
+            .collect();
+        batch.change(&changes).await.unwrap();
+        batch.commit().await.unwrap();
+        assert_eq!(fixture.counters().await, fixture.recounted().await, "round {round}");
+    }
+    assert!(!fixture.counters().await.is_empty());
+    assert!(fixture.count("SELECT count(*) FROM inbox_item WHERE deleted_at IS NOT NULL").await > 0);
+}
+
+impl Fixture {
+    /// Up to eight of the items, by their ids' remainders, tombstones among them.
+    async fn some_items(&self, seed: i64) -> Vec<ItemKey> {
+        let rows = sqlx::query(
+            "SELECT app_id, user_number, id FROM inbox_item ORDER BY md5((id + $1)::text) LIMIT 8",
+        )
+        .bind(seed)
+        .fetch_all(&self.pool)
+        .await
+        .unwrap();
+        rows.iter().map(|row| (AppId(row.get(0)), UserNumber(row.get(1)), ItemId(row.get(2)))).collect()
+    }
+}

@@ -1,0 +1,91 @@
+//! Timers.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use domain::{AppId, Channel, Lane, StreamName, Timestamp};
+use store::timer::NewTimer;
+use testkit::eventually;
+use uuid::Uuid;
+
+use crate::{Fixture, LIMIT, NOW, fixture};
+
+const STREAM: StreamName = StreamName::Job(Channel::Email, Lane::Bulk);
+
+fn timer(app: AppId, number: u128, due_at: Timestamp) -> NewTimer {
+    let id = Uuid::from_u128(number);
+    NewTimer { id, due_at, stream: STREAM, message: vec![0, 255], app, send_id: None, user: None }
+}
+
+impl Fixture {
+    /// The present time by the database's clock.
+    async fn now(&self) -> Timestamp {
+        let now: chrono::DateTime<chrono::Utc> =
+            sqlx::query_scalar("SELECT now()").fetch_one(&self.pool).await.unwrap();
+        now.into()
+    }
+}
+
+#[tokio::test]
+async fn a_timer_is_due_at_its_time() {
+    let fixture = fixture().await;
+    let app = fixture.app("shop").await;
+    assert_eq!(fixture.store.next_timer().await.unwrap(), None);
+    let later = fixture.now().await + Duration::from_secs(3_600);
+    fixture.store.set_timers(&[timer(app, 1, later)]).await.unwrap();
+    assert!(fixture.store.due_timers(10).await.unwrap().timers.is_empty());
+    let wait = fixture.store.next_timer().await.unwrap().unwrap();
+    assert!(wait > Duration::from_secs(3_500) && wait <= Duration::from_secs(3_600), "{wait:?}");
+
+    let soon = fixture.now().await + Duration::from_millis(300);
+    fixture.store.set_timers(&[timer(app, 2, soon)]).await.unwrap();
+    let due = eventually(LIMIT, "the timer is due", async || {
+        let due = fixture.store.due_timers(10).await.unwrap();
+        (!due.timers.is_empty()).then_some(due)
+    })
+    .await;
+    assert!(fixture.now().await >= soon);
+    let [one] = &due.timers[..] else { panic!("{due:?}") };
+    assert_eq!((one.id, one.stream, &one.message[..]), (Uuid::from_u128(2), STREAM, &[0, 255][..]));
+    assert_eq!(fixture.store.next_timer().await.unwrap(), Some(Duration::ZERO));
+}
+
+#[tokio::test]
+async fn two_takers_never_get_the_same_and_what_is_not_done_stays() {
+    let fixture = fixture().await;
+    let app = fixture.app("shop").await;
+    let timers: Vec<_> = (0..30).map(|number| timer(app, number, NOW)).collect();
+    fixture.store.set_timers(&timers).await.unwrap();
+    let (one, other) =
+        (fixture.store.due_timers(20).await.unwrap(), fixture.store.due_timers(20).await.unwrap());
+    let ids: HashSet<_> = one.timers.iter().chain(&other.timers).map(|timer| timer.id).collect();
+    assert_eq!((one.timers.len(), other.timers.len(), ids.len()), (20, 10, 30));
+    let published: Vec<_> = one.timers[..5].iter().map(|timer| timer.id).collect();
+    one.done(&published).await.unwrap();
+    drop(other);
+    let rest = eventually(LIMIT, "the others are free again", async || {
+        let due = fixture.store.due_timers(100).await.unwrap();
+        (due.timers.len() == 25).then_some(due)
+    })
+    .await;
+    assert!(rest.timers.iter().all(|timer| !published.contains(&timer.id)));
+}
+
+#[tokio::test]
+async fn timers_that_cannot_go_stand_in_nobodys_way() {
+    let fixture = fixture().await;
+    let app = fixture.app("shop").await;
+    let (stuck, fresh) = (timer(app, 1, NOW), timer(app, 2, NOW + Duration::from_secs(1)));
+    fixture.store.set_timers(&[stuck, fresh]).await.unwrap();
+    let first = fixture.store.due_timers(1).await.unwrap();
+    assert_eq!(first.timers[0].id, Uuid::from_u128(1));
+    first.done(&[]).await.unwrap();
+    let second = fixture.store.due_timers(1).await.unwrap();
+    assert_eq!(second.timers[0].id, Uuid::from_u128(2));
+    second.done(&[Uuid::from_u128(2)]).await.unwrap();
+    let again = eventually(LIMIT, "the first is due again", async || {
+        fixture.store.due_timers(1).await.unwrap().timers.first().cloned()
+    })
+    .await;
+    assert_eq!(again.id, Uuid::from_u128(1));
+}
