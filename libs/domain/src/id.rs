@@ -90,9 +90,12 @@ impl ItemId {
     /// The id of the item at `index` of the event with sequence `seq` in `partition` of `partitions`.
     ///
     /// The same event yields the same ids at every replay. None when it would leave the 53 bits that JSON
-    /// numbers keep exactly.
+    /// numbers keep exactly, or the room of its event.
     #[must_use]
     pub fn derive(seq: u64, partition: u32, partitions: u32, index: u32) -> Option<Self> {
+        if u64::from(index) >= RECIPIENTS_PER_EVENT {
+            return None;
+        }
         let slot = seq.checked_mul(u64::from(partitions))?.checked_add(u64::from(partition))?;
         let id = slot.checked_mul(RECIPIENTS_PER_EVENT)?.checked_add(u64::from(index))?;
         (id < 1 << 53).then_some(ItemId(i64::try_from(id).ok()?))
@@ -116,6 +119,7 @@ mod tests {
         assert_eq!(ItemId::derive(1, 3, 4, 511), Some(ItemId(4095)));
         assert_eq!(ItemId::derive(2, 0, 4, 0), Some(ItemId(4096)));
         assert_eq!(ItemId::derive(1 << 42, 0, 4, 0), None);
+        assert_eq!(ItemId::derive(1, 0, 4, 512), None);
     }
 
     #[test]

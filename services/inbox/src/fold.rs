@@ -6,7 +6,7 @@ use std::sync::Arc;
 use domain::event::ItemsAdded;
 use domain::id::partition;
 use domain::inbox::{ItemChange, ItemState};
-use domain::{Envelope, Event, ItemId, Timestamp};
+use domain::{AppId, Envelope, Event, ItemId, Timestamp, UserNumber};
 use store::projection::{Batch, ItemKey, NewItem};
 
 /// Which partition the events come from.
@@ -14,6 +14,14 @@ use store::projection::{Batch, ItemKey, NewItem};
 pub(crate) struct Origin {
     pub(crate) partition: u32,
     pub(crate) partitions: u32,
+}
+
+impl Origin {
+    /// Two partitions must never write the rows of one user.
+    fn owns(self, app: AppId, user: UserNumber) -> Result<(), Unfit> {
+        let own = partition(app, user, self.partitions) == self.partition;
+        if own { Ok(()) } else { Err(Unfit::WrongPartition(user.0)) }
+    }
 }
 
 /// Why an event cannot be applied. It is the event's own fault, so repeating does not help.
@@ -27,8 +35,8 @@ pub(crate) enum Unfit {
     NoContent(u32),
     #[error("user {0} belongs to another partition")]
     WrongPartition(i64),
-    #[error("the item's number leaves 53 bits")]
-    NumberTooLarge,
+    #[error("an item has no number: too many recipients, or a sequence beyond 53 bits")]
+    NoNumber,
     #[error("content: {0}")]
     Content(#[from] serde_json::Error),
 }
@@ -56,8 +64,8 @@ impl Fold {
         match &envelope.event {
             Event::InboxItemsAdded(added) => self.adds.extend(new_items(origin, seq, envelope, added)?),
             Event::InboxItemsChanged(changed) => {
-                let first_later =
-                    ItemId::derive(seq, 0, origin.partitions, 0).ok_or(Unfit::NumberTooLarge)?;
+                origin.owns(envelope.app, changed.user)?;
+                let first_later = ItemId::derive(seq, 0, origin.partitions, 0).ok_or(Unfit::NoNumber)?;
                 let earlier = changed.items.iter().filter(|&&item| item < first_later);
                 let keys = earlier.map(|&item| (envelope.app, changed.user, item));
                 self.changes.extend(keys.map(|key| (key, changed.change, envelope.at)));
@@ -119,15 +127,12 @@ fn new_items(
     let numbered = (0..).zip(&added.recipients);
     numbered
         .map(|(index, &(user, content))| {
-            if partition(envelope.app, user, origin.partitions) != origin.partition {
-                return Err(Unfit::WrongPartition(user.0));
-            }
+            origin.owns(envelope.app, user)?;
             let content = contents.get(content as usize).ok_or(Unfit::NoContent(content))?;
             Ok(NewItem {
                 app: envelope.app,
                 user,
-                id: ItemId::derive(seq, origin.partition, origin.partitions, index)
-                    .ok_or(Unfit::NumberTooLarge)?,
+                id: ItemId::derive(seq, origin.partition, origin.partitions, index).ok_or(Unfit::NoNumber)?,
                 send_id,
                 category: added.category_id,
                 created_at: added.created_at,
