@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use domain::content::InAppContent;
 use domain::event::{ItemsAdded, ItemsChanged};
+use domain::id::partition;
 use domain::inbox::ItemChange;
 use domain::{AppId, Envelope, Event, ItemId, SendId, StreamName, Timestamp, UserNumber};
 use event_log::Message;
@@ -19,7 +20,7 @@ const SOON: Duration = Duration::from_secs(30);
 const APP: AppId = AppId(1);
 const STREAM: StreamName = StreamName::Inbox(0);
 
-/// One partition, and nobody who projects it yet.
+/// Servers of its own, and nobody who projects yet.
 struct World {
     context: Context,
     database: PgPool,
@@ -29,7 +30,12 @@ struct World {
 }
 
 impl World {
+    /// One partition.
     async fn start() -> World {
+        World::with_partitions(1).await
+    }
+
+    async fn with_partitions(partitions: u32) -> World {
         let database = Database::create().await;
         let nats = NatsServer::start().await.unwrap();
         let files = tempfile::tempdir().unwrap();
@@ -42,10 +48,15 @@ impl World {
         let store = connections::store(&config, SOON).await.unwrap();
         let log = connections::event_log(&config, SOON).await.unwrap();
         store.migrate().await.unwrap();
-        installation::prepare(&store, &log, 1).await.unwrap();
+        installation::prepare(&store, &log, partitions).await.unwrap();
         let pool = PgPool::connect(database.url()).await.unwrap();
         let context = Context::connect(config).await.unwrap();
         World { context, database: pool, _database: database, _nats: nats, _files: files }
+    }
+
+    /// Another process beside, or after, the first.
+    async fn another(&self) -> Context {
+        Context::connect(Config::clone(&self.context.config)).await.unwrap()
     }
 
     async fn publish(&self, payloads: Vec<Vec<u8>>) {
@@ -68,6 +79,11 @@ impl World {
     async fn count(&self, query: &'static str) -> i64 {
         sqlx::query_scalar(query).fetch_one(&self.database).await.unwrap()
     }
+}
+
+async fn stop(context: &Context) {
+    context.tasks.stop();
+    tokio::time::timeout(SOON, context.tasks.finish()).await.unwrap().unwrap();
 }
 
 impl Drop for World {
@@ -159,4 +175,130 @@ async fn an_event_that_cannot_be_read_or_written_is_set_aside_and_the_rest_goes_
         .await
         .unwrap();
     assert_eq!(dead, [2, 4, 5]);
+}
+
+#[tokio::test]
+async fn a_refused_event_is_tried_five_times() {
+    let world = World::start().await;
+    // A sequence counts even what is rolled back.
+    let refuse = "CREATE SEQUENCE tries;
+        CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+          PERFORM nextval('tries');
+          RAISE EXCEPTION 'refused' USING ERRCODE = '22000';
+        END $$;
+        CREATE TRIGGER refuse BEFORE INSERT ON inbox_item FOR EACH ROW EXECUTE FUNCTION refuse()";
+    sqlx::raw_sql(refuse).execute(&world.database).await.unwrap();
+    world.publish(vec![added(1, 1)]).await;
+    world.context.serve("inbox", inbox::run);
+    world.projected().await;
+    // Twice among others, then five times by itself.
+    assert_eq!(world.count("SELECT last_value FROM tries").await, 7);
+    assert_eq!(world.count("SELECT count(*) FROM dead_event WHERE cause LIKE '%refused%'").await, 1);
+    assert_eq!(world.count("SELECT count(*) FROM message_failure").await, 0);
+}
+
+#[tokio::test]
+async fn a_new_process_goes_on_where_the_last_one_stopped() {
+    let world = World::start().await;
+    let first = world.another().await;
+    first.serve("inbox", inbox::run);
+    world.publish(vec![added(1, 3), changed(1, ItemChange::Read)]).await;
+    world.projected().await;
+    stop(&first).await;
+    // Were the first events read again, the item that is gone would come back.
+    sqlx::raw_sql("DELETE FROM inbox_item; DELETE FROM inbox_counter")
+        .execute(&world.database)
+        .await
+        .unwrap();
+    world.publish(vec![added(2, 3)]).await;
+    world.context.serve("inbox", inbox::run);
+    world.projected().await;
+    assert_eq!(world.count("SELECT count(*) FROM inbox_item").await, 3);
+    assert_eq!(world.count(WRONG_COUNTERS).await, 0);
+}
+
+#[tokio::test]
+async fn two_processes_end_with_the_rows_of_one() {
+    let world = World::start().await;
+    let others = [world.another().await, world.another().await];
+    for other in &others {
+        other.serve("inbox", inbox::run);
+    }
+    for send in 0..60 {
+        let first = u64::try_from(send * 3 + 1).unwrap();
+        world.publish(vec![added(send, 40), added(send, 50), changed(first, ItemChange::Read)]).await;
+    }
+    world.projected().await;
+    assert_eq!(world.count("SELECT count(*) FROM inbox_item").await, 60 * 50);
+    assert_eq!(world.count("SELECT count(*) FROM inbox_item WHERE clicked_at IS NOT NULL").await, 60);
+    assert_eq!(world.count(WRONG_COUNTERS).await, 0);
+    assert_eq!(world.count("SELECT count(*) FROM dead_event").await, 0);
+    for other in &others {
+        stop(other).await;
+    }
+}
+
+#[tokio::test]
+async fn events_of_another_partition_are_set_aside() {
+    let world = World::with_partitions(2).await;
+    let user = (1..).map(UserNumber).find(|user| partition(APP, *user, 2) == 1).unwrap();
+    let foreign_item = ItemsAdded {
+        created_at: Timestamp::from_millis(0),
+        category_id: None,
+        contents: vec![InAppContent::default()],
+        recipients: vec![(user, 0)],
+    };
+    let foreign_change = ItemsChanged { user, items: vec![ItemId(1)], change: ItemChange::Read };
+    let mut crowded = foreign_item.clone();
+    let own = (1..).map(UserNumber).filter(|user| partition(APP, *user, 2) == 0);
+    crowded.recipients = own.take(513).map(|user| (user, 0)).collect();
+    world
+        .publish(vec![
+            envelope(Some(1), Event::InboxItemsAdded(foreign_item)),
+            envelope(None, Event::InboxItemsChanged(foreign_change)),
+            envelope(Some(2), Event::InboxItemsAdded(crowded)),
+        ])
+        .await;
+    world.context.serve("inbox", inbox::run);
+    world.projected().await;
+    assert_eq!(world.count("SELECT count(*) FROM dead_event").await, 3);
+    assert_eq!(world.count("SELECT count(*) FROM inbox_item").await, 0);
+}
+
+#[tokio::test]
+async fn an_unknown_type_is_skipped_and_a_newer_version_halts() {
+    let world = World::start().await;
+    let with = |from: &str, to: &str| {
+        let text = String::from_utf8(added(2, 1)).unwrap();
+        assert!(text.contains(from));
+        text.replace(from, to).into_bytes()
+    };
+    let (unknown, newer) = (with("InboxItemsAdded", "InboxPainted"), with("\"v\":1", "\"v\":2"));
+    world.publish(vec![added(1, 1), unknown, added(3, 1), newer, added(4, 1)]).await;
+    let other = world.another().await;
+    other.serve("inbox", inbox::run);
+    let ended = tokio::time::timeout(SOON, other.tasks.finish()).await.unwrap();
+    assert_eq!(ended, Err(service_kit::ShutdownError::Failed("inbox partition")));
+    assert_eq!(world.context.store.checkpoint(INBOX, STREAM).await.unwrap(), 3);
+    assert_eq!(world.count("SELECT count(*) FROM inbox_item").await, 2);
+    assert_eq!(world.count("SELECT count(*) FROM dead_event").await, 0);
+}
+
+#[tokio::test]
+async fn positions_are_announced() {
+    let world = World::start().await;
+    let mut positions = world.context.log.positions().await.unwrap();
+    world.publish(vec![added(1, 1), added(2, 1)]).await;
+    world.context.serve("inbox", inbox::run);
+    let announced = async {
+        loop {
+            let position = positions.next().await.unwrap();
+            assert_eq!(position.stream, STREAM.to_string());
+            if position.seq == 2 {
+                return;
+            }
+        }
+    };
+    tokio::time::timeout(SOON, announced).await.unwrap();
+    assert_eq!(world.count("SELECT count(*) FROM inbox_item").await, 2, "it is visible when it is announced");
 }
