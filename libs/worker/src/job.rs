@@ -195,7 +195,7 @@ impl<S: Sender> Worker<S> {
         let answer = tokio::time::timeout(limit, self.sender.send(provider, job.order)).await;
         histogram!(PROVIDER_CALL_SECONDS, "channel" => S::CHANNEL.as_str())
             .record(called.elapsed().as_secs_f64());
-        answer.unwrap_or_else(|_| ours(Outcome::Unknown, "timeout", "no answer in time"))
+        answer.map_or_else(|_| ours(Outcome::Unknown, "timeout", "no answer in time"), storable)
     }
 
     fn next(&self, job: &Job<'_>, answer: &Answer) -> Result<Next, serde_json::Error> {
@@ -234,4 +234,14 @@ impl<S: Sender> Worker<S> {
 /// An answer for which no provider was asked, or none came.
 fn ours(outcome: Outcome, code: &str, message: &str) -> Answer {
     Answer { outcome, code: code.to_owned(), message: message.to_owned() }
+}
+
+/// PostgreSQL stores no U+0000: a provider that says one would fail the settlements of everybody in its batch.
+fn storable(mut answer: Answer) -> Answer {
+    answer.code.retain(|c| c != '\0');
+    answer.message.retain(|c| c != '\0');
+    if let Outcome::Sent { provider_id: Some(id) } = &mut answer.outcome {
+        id.retain(|c| c != '\0');
+    }
+    answer
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::{Channel, Lane, StreamName};
-use event_log::{Consumer, ConsumerSettings};
+use event_log::{Consumer, ConsumerSettings, Delivered};
 use service_kit::Context;
 use service_kit::inbound::Inbound;
 use tokio::task::JoinSet;
@@ -38,29 +38,36 @@ pub(crate) async fn run<S: Sender>(
     let inbound = Inbound::new(context.store.clone(), StreamName::Job(S::CHANNEL, lane));
     let most = context.config.delivery.max_concurrency;
     let mut running: JoinSet<()> = JoinSet::new();
-    while let Some(fetched) = token.run_until_cancelled(consumer.fetch(most, WAIT)).await {
-        let jobs = match fetched {
-            Ok(jobs) => jobs,
-            Err(error) => {
-                tracing::warn!(channel = %S::CHANNEL, %lane, %error, "no jobs can be fetched");
-                continue;
+    while let Some(fetched) = token.run_until_cancelled(fetch(&consumer, most, &mut running)).await {
+        match fetched {
+            Ok(jobs) => {
+                for delivered in jobs {
+                    let (worker, inbound) = (Arc::clone(&worker), inbound.clone());
+                    running.spawn(async move { worker.handle(&inbound, delivered, lane).await });
+                }
             }
-        };
-        for delivered in jobs {
-            while running.len() >= most {
-                reap(running.join_next().await);
-            }
-            let (worker, inbound) = (Arc::clone(&worker), inbound.clone());
-            running.spawn(async move { worker.handle(&inbound, delivered, lane).await });
-        }
-        while let Some(ended) = running.try_join_next() {
-            reap(Some(ended));
+            Err(error) => tracing::warn!(channel = %S::CHANNEL, %lane, %error, "no jobs can be fetched"),
         }
     }
     while let Some(ended) = running.join_next().await {
         reap(Some(ended));
     }
     Ok(())
+}
+
+/// Fetches what can be started now: a job that waits here would be kept from other workers.
+async fn fetch(
+    consumer: &Consumer,
+    most: usize,
+    running: &mut JoinSet<()>,
+) -> Result<Vec<Delivered>, event_log::Error> {
+    while let Some(ended) = running.try_join_next() {
+        reap(Some(ended));
+    }
+    if running.len() >= most {
+        reap(running.join_next().await);
+    }
+    consumer.fetch(most - running.len(), WAIT).await
 }
 
 /// A job that panicked comes again after its lease.

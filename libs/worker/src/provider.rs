@@ -46,14 +46,26 @@ impl Providers {
         Providers { store: context.store.clone(), master_key: context.master_key.clone(), channel, known }
     }
 
-    /// The enabled providers of an app for the channel, the preferred one first.
+    /// The enabled providers of an app for the channel, the preferred one first. One whose secrets cannot be opened
+    /// counts as absent: it holds up its own deliveries, which wait as timers, and nobody else's.
     pub(crate) async fn of(&self, app: AppId) -> Result<Arc<[Provider]>, Arc<anyhow::Error>> {
         self.known.try_get_with(app, self.load(app)).await
     }
 
     async fn load(&self, app: AppId) -> anyhow::Result<Arc<[Provider]>> {
         let rows = self.store.providers(app, self.channel).await?;
-        rows.into_iter().map(|row| self.open(app, row)).collect()
+        Ok(rows
+            .into_iter()
+            .filter_map(|row| {
+                let identifier = row.identifier.clone();
+                self.open(app, row)
+                    .inspect_err(|error| {
+                        let error = format!("{error:#}");
+                        tracing::error!(%app, provider = identifier, error, "a provider cannot be used");
+                    })
+                    .ok()
+            })
+            .collect())
     }
 
     fn open(&self, app: AppId, row: ProviderRow) -> anyhow::Result<Provider> {

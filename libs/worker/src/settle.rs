@@ -5,12 +5,13 @@ use std::time::Duration;
 use bytes::Bytes;
 use domain::event::{DeliveryJob, DeliverySettled, TargetSuppressed};
 use domain::{Envelope, Event, Outcome, Reason, Status, StreamName};
-use event_log::Message;
+use event_log::{Message, PublishError, Refusal};
 use metrics::counter;
 use service_kit::clock;
 use service_kit::metrics::DELIVERIES;
 use store::ledger::DeliveryState;
 use store::settlement::Settlement;
+use store::timer::NewTimer;
 use uuid::Uuid;
 
 use crate::Sender;
@@ -114,12 +115,34 @@ impl<S: Sender> Worker<S> {
                 Err(error) => tracing::error!(%error, "an outcome cannot be written"),
             }
         }
-        for result in self.context.log.publish_all(messages).await {
-            if let Err(error) = result {
-                tracing::warn!(%error, "the outcome is not confirmed; the job comes again");
-                return job.inbound.again(job.delivered).await;
+        match self.append(job, messages).await {
+            Ok(()) => job.inbound.done(job.delivered).await,
+            Err(error) => {
+                tracing::warn!(error = format!("{error:#}"), "the outcome is not kept; the job comes again");
+                job.inbound.again(job.delivered).await;
             }
         }
-        job.inbound.done(job.delivered).await;
+    }
+
+    /// Appends to the log; what a full stream refuses becomes a timer.
+    async fn append(&self, job: &Job<'_>, messages: Vec<Message>) -> anyhow::Result<()> {
+        let results = self.context.log.publish_all(messages.clone()).await;
+        let mut refused = Vec::new();
+        for (message, result) in messages.into_iter().zip(results) {
+            match result {
+                Ok(_) => {}
+                Err(PublishError::Refused { refusal: Refusal::Full, .. }) => refused.push(NewTimer {
+                    id: clock::new_id(),
+                    due_at: clock::now(),
+                    stream: message.stream,
+                    message: message.payload.to_vec(),
+                    app: job.envelope.app,
+                    send_id: job.envelope.send_id,
+                    user: None,
+                }),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(self.context.store.set_timers(&refused).await?)
     }
 }

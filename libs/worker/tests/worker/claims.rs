@@ -1,0 +1,130 @@
+//! Who may call.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use domain::{Answer, Outcome, Status};
+use service_kit::clock;
+use store::ledger::{Claim, ClaimRequest};
+use store::settlement::{Next, Settlement};
+use testkit::eventually;
+
+use crate::scripted::{RETRY, Scripted, Step};
+use crate::world::{JOBS, SOON, World, serve, stop};
+
+#[tokio::test]
+async fn a_job_that_comes_twice_calls_once() {
+    let world = World::start().await;
+    let scripted = Scripted::new([Step::Hold(Outcome::Sent { provider_id: None })]);
+    world.serve(&scripted);
+    let order = world.delivery(1).await;
+    world.order(&order).await;
+    eventually(SOON, "the first calls", async || (!scripted.calls().is_empty()).then_some(())).await;
+    world.order(&order).await;
+    eventually(SOON, "the second is handed back", async || {
+        let progress = world.context.log.consumer_progress(JOBS, "email").await.unwrap()?;
+        (progress.pending == 0).then_some(())
+    })
+    .await;
+    // The second may wait for the lease; its delivery ends long before.
+    world.run("UPDATE delivery SET lease_until = now() + interval '2 seconds'").await;
+    scripted.release();
+    world.reaches(order.delivery_id, Status::Sent).await;
+    world.order(&order).await;
+    eventually(SOON, "the third is done", async || {
+        let progress = world.context.log.consumer_progress(JOBS, "email").await.unwrap()?;
+        (progress.pending == 0 && progress.ack_pending <= 1).then_some(())
+    })
+    .await;
+    assert_eq!(scripted.calls().len(), 1);
+    assert_eq!(world.settlings().await, [(1, Status::Sent)]);
+}
+
+#[tokio::test]
+async fn the_answer_of_whoever_lost_the_claim_is_not_written() {
+    let world = World::start().await;
+    let scripted = Scripted::new([Step::Hold(RETRY)]);
+    world.serve(&scripted);
+    let order = world.delivery(1).await;
+    world.order(&order).await;
+    eventually(SOON, "the first calls", async || (!scripted.calls().is_empty()).then_some(())).await;
+
+    // Another instance finds the lease at its end.
+    world.run("UPDATE delivery SET lease_until = now()").await;
+    let (app, delivery, provider) = (world.app, order.delivery_id, Some("main".to_owned()));
+    let request = ClaimRequest { app, delivery, attempt: 1, provider: provider.clone() };
+    let claim = world.context.store.claim(&[request], SOON).await.unwrap().remove(0);
+    let Claim::Ours { token, .. } = claim else { panic!("{claim:?}") };
+    let told = world.told().await;
+    scripted.release();
+    eventually(SOON, "the job comes again and is handed back", async || {
+        let progress = world.context.log.consumer_progress(JOBS, "email").await.unwrap()?;
+        (progress.redelivered == 1).then_some(())
+    })
+    .await;
+    assert_eq!(world.count("SELECT count(*) FROM attempt").await, 0);
+    assert_eq!(world.count("SELECT count(*) FROM timer").await, 0);
+    assert_eq!(world.told().await, told);
+
+    let answer =
+        Answer { outcome: Outcome::Sent { provider_id: None }, code: String::new(), message: String::new() };
+    let (user, send_id) = (order.user, None);
+    let (started_at, ended_at) = (clock::now(), clock::now());
+    let next = Next::End(Status::Sent, None);
+    let settlement = Settlement {
+        app,
+        send_id,
+        delivery,
+        user,
+        token,
+        attempt: 1,
+        provider,
+        started_at,
+        ended_at,
+        answer,
+        next,
+    };
+    assert_eq!(world.context.store.settle(&[settlement]).await.unwrap(), [true]);
+    world.order(&order).await;
+    eventually(SOON, "what the holder did is told", async || {
+        (world.settlings().await == [(1, Status::Sent)]).then_some(())
+    })
+    .await;
+    assert_eq!(scripted.calls().len(), 1);
+}
+
+#[tokio::test]
+async fn two_workers_never_call_for_the_same_delivery() {
+    // What is claimed already is handed back until its lease is over.
+    let world = World::with(|config| config.delivery.lease = Duration::from_secs(3)).await;
+    let (scripted, other) = (Scripted::new([]), world.another().await);
+    for number in 1..=60 {
+        let order = world.delivery(number).await;
+        world.order(&order).await;
+        world.order(&order).await;
+    }
+    world.serve(&scripted);
+    serve(&other, &scripted);
+    world.acknowledged(120).await;
+    let calls = scripted.calls();
+    let distinct: HashSet<_> = calls.iter().map(|call| call.delivery).collect();
+    assert_eq!((calls.len(), distinct.len()), (60, 60));
+    assert_eq!(world.settlings().await, vec![(1, Status::Sent); 60]);
+    stop(&other).await;
+}
+
+#[tokio::test]
+async fn after_a_panic_the_job_comes_again_when_its_lease_is_over() {
+    let world = World::with(|config| config.delivery.lease = Duration::from_secs(3)).await;
+    let scripted = Scripted::new([Step::Panic]);
+    world.serve(&scripted);
+    let (order, other) = (world.delivery(1).await, world.delivery(2).await);
+    world.order(&order).await;
+    world.order(&other).await;
+    world.acknowledged(2).await;
+    let panicked = scripted.calls()[0].delivery;
+    let calls: Vec<_> = scripted.calls().into_iter().filter(|call| call.delivery == panicked).collect();
+    assert_eq!(calls.len(), 2);
+    assert_eq!(calls[0], calls[1], "the same attempt, through the same provider");
+    assert_eq!(world.count("SELECT count(*) FROM delivery WHERE status = 'sent'").await, 2);
+}

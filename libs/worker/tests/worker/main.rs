@@ -1,0 +1,8 @@
+//! Channel workers on real servers, with a channel that answers as it is told.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+
+mod attempts;
+mod claims;
+mod outages;
+mod scripted;
+mod world;

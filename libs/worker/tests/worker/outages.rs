@@ -1,0 +1,62 @@
+//! Servers that are away, and the end of the process.
+
+use domain::{Outcome, Status};
+use testkit::eventually;
+
+use crate::scripted::{Scripted, Step};
+use crate::world::{JOBS, SOON, World};
+
+const SENT: Outcome = Outcome::Sent { provider_id: None };
+
+#[tokio::test]
+async fn an_answer_is_settled_once_the_database_is_back_and_the_provider_called_once() {
+    let mut world = World::start().await;
+    let scripted = Scripted::new([Step::Hold(SENT)]);
+    world.serve(&scripted);
+    let order = world.delivery(1).await;
+    world.order(&order).await;
+    eventually(SOON, "it calls", async || (!scripted.calls().is_empty()).then_some(())).await;
+    world.postgres.kill();
+    scripted.release();
+    eventually(SOON, "the log hears that the job is under way, or hands it out again", async || {
+        let readiness = world.context.readiness.check().await;
+        (!readiness.ready).then_some(())
+    })
+    .await;
+    world.postgres.restart().await.unwrap();
+    eventually(SOON, "it is settled", async || {
+        let states = world.context.store.delivery_states(&[(world.app, order.delivery_id)]).await;
+        (states.ok()?[0].status == Status::Sent).then_some(())
+    })
+    .await;
+    eventually(SOON, "it is acknowledged", async || {
+        let progress = world.context.log.consumer_progress(JOBS, "email").await.unwrap()?;
+        (progress.ack_floor == 1).then_some(())
+    })
+    .await;
+    assert_eq!(scripted.calls().len(), 1);
+    assert_eq!(world.settlings().await, [(1, Status::Sent)]);
+}
+
+#[tokio::test]
+async fn a_stop_finishes_what_is_under_way_and_begins_nothing_new() {
+    let world = World::with(|config| config.delivery.max_concurrency = 1).await;
+    let scripted = Scripted::new([Step::Hold(SENT)]);
+    world.serve(&scripted);
+    let (first, second) = (world.delivery(1).await, world.delivery(2).await);
+    world.order(&first).await;
+    eventually(SOON, "it calls", async || (!scripted.calls().is_empty()).then_some(())).await;
+    world.order(&second).await;
+    world.context.tasks.stop();
+    let tasks = world.context.tasks.clone();
+    let finished = tokio::spawn(async move { tasks.finish().await });
+    tokio::task::yield_now().await;
+    assert!(!finished.is_finished());
+    scripted.release();
+    tokio::time::timeout(SOON, finished).await.unwrap().unwrap().unwrap();
+    world.reaches(first.delivery_id, Status::Sent).await;
+    world.acknowledged(1).await;
+    world.reaches(second.delivery_id, Status::Queued).await;
+    assert_eq!(world.settlings().await, [(1, Status::Sent)]);
+    assert_eq!(scripted.calls().len(), 1);
+}

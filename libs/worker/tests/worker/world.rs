@@ -1,0 +1,205 @@
+//! Servers, an app with a provider, and deliveries to make.
+
+use std::time::Duration;
+
+use domain::content::{Content, EmailContent};
+use domain::event::{DeliveryJob, DeliverySettled};
+use domain::{AppId, Channel, DeliveryId, Envelope, Event, Lane, SendId, Status, StreamName, UserNumber};
+use event_log::Message;
+use service_kit::{Config, Context, MasterKey, clock, connections, installation};
+use sqlx::PgPool;
+use store::app::{NewApp, NewSecret};
+use tempfile::TempDir;
+use testkit::{NatsServer, Postgres, eventually};
+use uuid::Uuid;
+
+use crate::scripted::Scripted;
+
+pub(crate) const SOON: Duration = Duration::from_secs(30);
+pub(crate) const JOBS: StreamName = StreamName::Job(Channel::Email, Lane::Transactional);
+const SEND: SendId = SendId(Uuid::from_u128(1));
+
+pub(crate) struct World {
+    pub(crate) context: Context,
+    pub(crate) app: AppId,
+    pub(crate) pool: PgPool,
+    pub(crate) postgres: Postgres,
+    _nats: NatsServer,
+    _files: TempDir,
+}
+
+impl World {
+    pub(crate) async fn start() -> World {
+        World::with(|_| {}).await
+    }
+
+    /// Attempts at once and after 100 ms; short waits, so that what is lost soon comes again.
+    pub(crate) async fn with(configure: impl FnOnce(&mut Config)) -> World {
+        let files = tempfile::tempdir().unwrap();
+        let postgres = Postgres::start_fast(&files.path().join("postgres")).await.unwrap();
+        let nats = NatsServer::start().await.unwrap();
+        let key_file = files.path().join("master.key");
+        MasterKey::generate_file(&key_file).unwrap();
+        let mut config = Config::default();
+        config.database.url = Some(postgres.url().parse().unwrap());
+        config.nats.url = Some(nats.url().parse().unwrap());
+        config.security.master_key_file = Some(key_file);
+        config.delivery.retry_schedule = vec![Duration::ZERO, Duration::from_millis(100)];
+        config.delivery.ack_wait = Duration::from_secs(2);
+        configure(&mut config);
+        let store = connections::store(&config, SOON).await.unwrap();
+        let log = connections::event_log(&config, SOON).await.unwrap();
+        store.migrate().await.unwrap();
+        installation::prepare(&store, &log, 1).await.unwrap();
+        let draft = store.create_app(NewApp { name: "shop", api_key: "shop", development: true }, "test");
+        let secret = NewSecret { digest: b"digest", sealed: b"sealed" };
+        let app = draft.await.unwrap().unwrap().commit(secret).await.unwrap();
+        let pool = PgPool::connect(postgres.url()).await.unwrap();
+        let context = Context::connect(config).await.unwrap();
+        let world = World { context, app, pool, postgres, _nats: nats, _files: files };
+        world.provider("main", None).await;
+        world
+    }
+
+    /// Another process beside the first.
+    pub(crate) async fn another(&self) -> Context {
+        Context::connect(Config::clone(&self.context.config)).await.unwrap()
+    }
+
+    pub(crate) fn serve(&self, scripted: &Scripted) {
+        serve(&self.context, scripted);
+    }
+
+    pub(crate) async fn provider(&self, identifier: &str, sealed: Option<&[u8]>) {
+        sqlx::query(
+            "INSERT INTO provider (app_id, identifier, channel, kind, priority, enabled, settings, sealed)
+             VALUES ($1, $2, 'email', 'smtp', 1, true, '{}', $3)",
+        )
+        .bind(self.app.0)
+        .bind(identifier)
+        .bind(sealed)
+        .execute(&self.pool)
+        .await
+        .unwrap();
+    }
+
+    /// The planned delivery of this number, to a user of the same number.
+    pub(crate) async fn delivery(&self, number: i64) -> DeliveryJob {
+        let order = job(number);
+        sqlx::query(
+            "INSERT INTO delivery (app_id, id, send_id, recipient_index, user_number, channel, target)
+             VALUES ($1, $2, $3, $4::int, $4, 'email', $5)",
+        )
+        .bind(self.app.0)
+        .bind(order.delivery_id.0)
+        .bind(SEND.0)
+        .bind(number)
+        .bind(&order.target)
+        .execute(&self.pool)
+        .await
+        .unwrap();
+        order
+    }
+
+    pub(crate) async fn order(&self, order: &DeliveryJob) {
+        let event = Event::DeliveryJob(Box::new(order.clone()));
+        let id = clock::new_id();
+        let (send_id, caused_by, trace) = (Some(SEND), None, None);
+        let envelope = Envelope { id, app: self.app, at: clock::now(), send_id, caused_by, trace, event };
+        self.publish(JOBS, None, envelope.encode().unwrap()).await;
+    }
+
+    pub(crate) async fn publish(&self, stream: StreamName, id: Option<String>, payload: Vec<u8>) {
+        let message = Message { stream, id, payload: payload.into() };
+        self.context.log.publish(message).await.unwrap();
+    }
+
+    /// Waits for as many timers, and publishes them.
+    pub(crate) async fn fire_timers(&self, count: usize) {
+        let due = eventually(SOON, "timers are due", async || {
+            let due = self.context.store.due_timers(100).await.unwrap();
+            (due.timers.len() == count).then_some(due)
+        })
+        .await;
+        for timer in &due.timers {
+            self.publish(timer.stream, Some(timer.id.to_string()), timer.message.clone()).await;
+        }
+        let ids: Vec<_> = due.timers.iter().map(|timer| timer.id).collect();
+        due.done(&ids).await.unwrap();
+    }
+
+    pub(crate) async fn count(&self, query: &'static str) -> i64 {
+        sqlx::query_scalar(query).fetch_one(&self.pool).await.unwrap()
+    }
+
+    pub(crate) async fn run(&self, statement: &'static str) {
+        sqlx::query(statement).execute(&self.pool).await.unwrap();
+    }
+
+    pub(crate) async fn reaches(&self, delivery: DeliveryId, status: Status) {
+        eventually(SOON, status.as_str(), async || {
+            let states = self.context.store.delivery_states(&[(self.app, delivery)]).await.unwrap();
+            (states[0].status == status).then_some(())
+        })
+        .await;
+    }
+
+    /// Waits until as many jobs are acknowledged, all from the first on.
+    pub(crate) async fn acknowledged(&self, jobs: u64) {
+        eventually(SOON, "jobs are acknowledged", async || {
+            let progress = self.context.log.consumer_progress(JOBS, "email").await.unwrap()?;
+            (progress.ack_floor == jobs && progress.ack_pending == 0).then_some(())
+        })
+        .await;
+    }
+
+    /// Every outcome told so far.
+    pub(crate) async fn told(&self) -> Vec<Event> {
+        let last = self.context.log.state(StreamName::Outcome).await.unwrap().last_seq;
+        let mut reader = self.context.log.reader(StreamName::Outcome, 1);
+        let mut events = Vec::new();
+        while u64::try_from(events.len()).unwrap() < last {
+            let records = reader.next_batch(100, Duration::ZERO).await.unwrap();
+            events.extend(records.iter().map(|record| Envelope::decode(&record.payload).unwrap().event));
+        }
+        events
+    }
+
+    /// Attempt and status of every settling told so far.
+    pub(crate) async fn settlings(&self) -> Vec<(u32, Status)> {
+        let settled = |event| match event {
+            Event::DeliverySettled(DeliverySettled { attempt, status, .. }) => Some((attempt, status)),
+            _ => None,
+        };
+        self.told().await.into_iter().filter_map(settled).collect()
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        self.context.tasks.stop();
+    }
+}
+
+pub(crate) fn serve(context: &Context, scripted: &Scripted) {
+    let scripted = scripted.clone();
+    context.serve("worker", move |context| worker::run(context, scripted));
+}
+
+pub(crate) async fn stop(context: &Context) {
+    context.tasks.stop();
+    tokio::time::timeout(SOON, context.tasks.finish()).await.unwrap().unwrap();
+}
+
+fn job(number: i64) -> DeliveryJob {
+    let content = EmailContent { subject: "Subject".to_owned(), text: None, html: None };
+    DeliveryJob {
+        delivery_id: DeliveryId(Uuid::from_u128(number.cast_unsigned().into())),
+        attempt: 1,
+        channel: Channel::Email,
+        user: UserNumber(number),
+        target: format!("user-{number}@example.com"),
+        expires_at: None,
+        content: Content::Email(content),
+    }
+}
