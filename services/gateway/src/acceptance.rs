@@ -9,7 +9,7 @@ use service_kit::{clock, metrics, trace};
 use store::idempotency::{Reservation, Reserved};
 
 use crate::failure::Failure;
-use crate::gateway::{Gateway, database};
+use crate::gateway::{Gateway, Repeats, database};
 use crate::idempotency::Idempotency;
 
 /// A send that is sound in itself.
@@ -29,6 +29,7 @@ impl Gateway {
         let Submission { app, mut send, idempotency, reject_unknown } = submission;
         let checked = self.check_references(app, &send, reject_unknown).await;
         let mut send_id = SendId(clock::new_id());
+        let repeats = if idempotency.is_some() { Repeats::Possible } else { Repeats::Impossible };
         match idempotency {
             None => checked?,
             Some(Idempotency { key, body_hash }) => {
@@ -47,7 +48,7 @@ impl Gateway {
             trace: trace::current_traceparent(),
             event: Event::SendAccepted(Box::new(send)),
         };
-        self.append(StreamName::Send(lane), &accepted).await?;
+        self.append(StreamName::Send(lane), &accepted, repeats).await?;
         ::metrics::counter!(metrics::ACCEPTED, "lane" => lane.as_str()).increment(1);
         tracing::debug!(%send_id, %app, %lane, "accepted a send");
         Ok(send_id)

@@ -28,6 +28,15 @@ const BODY_ROOM: usize = 256 * 1024;
 /// The broker's limit of 1 MiB for a message, less room for its headers.
 const MAX_EVENT: usize = 1024 * 1024 - 4 * 1024;
 
+/// Whether an event may be appended again under its id.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Repeats {
+    /// The caller can name what it repeats.
+    Possible,
+    /// A repetition is another event.
+    Impossible,
+}
+
 /// What every request works with.
 pub(crate) struct Gateway {
     pub(crate) store: Store,
@@ -76,9 +85,14 @@ impl Gateway {
         gateway.ok_or_else(|| Failure::Defect("the server was built without a gateway".to_owned()))
     }
 
-    /// Appends an event and waits for the log's confirmation. Returns its sequence. The event's id is the message's,
-    /// so that repeating it adds nothing.
-    pub(crate) async fn append(&self, stream: StreamName, event: &Envelope) -> Result<u64, Failure> {
+    /// Appends an event and waits for the log's confirmation. Returns its sequence. An event that a caller may repeat
+    /// has its id as the message's, so that the log takes it once; for others the log need not remember any.
+    pub(crate) async fn append(
+        &self,
+        stream: StreamName,
+        event: &Envelope,
+        repeats: Repeats,
+    ) -> Result<u64, Failure> {
         let payload = event.encode().map_err(|error| Failure::Defect(error.to_string()))?;
         if payload.len() > MAX_EVENT {
             return Err(too_large());
@@ -87,7 +101,8 @@ impl Gateway {
             let message = "the event log is nearly full; repeat the request later";
             return Err(Failure::unavailable(message, format_args!("{stream} is nearly full")));
         }
-        let message = Message { stream, id: Some(event.id.to_string()), payload: payload.into() };
+        let id = (repeats == Repeats::Possible).then(|| event.id.to_string());
+        let message = Message { stream, id, payload: payload.into() };
         match timeout(ANSWERED_WITHIN, self.log.publish(message)).await {
             Ok(appended) => Ok(appended?.seq),
             Err(_) => Err(unconfirmed("no acknowledgement in time")),

@@ -14,7 +14,7 @@ use store::inbox::InboxItem;
 
 use crate::caller::Caller;
 use crate::failure::{Failure, sound};
-use crate::gateway::{Gateway, database};
+use crate::gateway::{Gateway, Repeats, database};
 use crate::notification::Notification;
 use crate::path_id::PathId;
 use crate::query::Query;
@@ -125,7 +125,7 @@ impl Gateway {
             trace: trace::current_traceparent(),
             event: Event::InboxItemsChanged(ItemsChanged { user: item.user, items: vec![item.id], change }),
         };
-        let seq = self.append(StreamName::Inbox(partition), &event).await?;
+        let seq = self.append(StreamName::Inbox(partition), &event, Repeats::Impossible).await?;
         Ok(self.positions.reach(partition, seq, VISIBLE_WITHIN).await)
     }
 }
