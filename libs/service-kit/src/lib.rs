@@ -4,6 +4,7 @@
 //! A service is a function `async fn run(context: Context) -> anyhow::Result<()>` that returns once
 //! [`Tasks::stopping`] does; its `main` hands it to [`service_main`].
 
+mod allocator;
 pub mod clock;
 pub mod config;
 pub mod connections;
