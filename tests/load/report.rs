@@ -11,6 +11,7 @@ use service_kit::clock;
 
 use crate::accept::Accepted;
 use crate::connections::CONNECTIONS;
+use crate::installation::PARTITIONS;
 use crate::project::Projected;
 
 /// The machine and everything that was measured on it.
@@ -47,49 +48,58 @@ fn processor() -> String {
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "\n{} · {} cores · {}", self.at, self.cores, self.processor)?;
-        writeln!(f, "Medians of the rounds. The load generator and all servers share the machine.\n")?;
+        writeln!(f, "Medians of the rounds. The load generator and all servers share the machine.")?;
+        if !self.accept.is_empty() {
+            self.show_accepted(f)?;
+        }
+        if !self.project.is_empty() {
+            self.show_projected(f)?;
+        }
+        Ok(())
+    }
+}
+
+impl Report {
+    fn show_accepted(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let title = format!("accept, {CONNECTIONS} connections");
         writeln!(
             f,
-            "{:<34}{:>10}{:>9}{:>9}{:>9}{:>22}",
-            format!("accept, {CONNECTIONS} connections"),
-            "sends/s",
-            "of bare",
-            "p50 ms",
-            "p99 ms",
-            "µs: own/nats/postgres"
+            "\n{title:<32}{:>10}{:>10}{:>9}{:>9}{:>24}",
+            "sends/s", "of bare", "p50 ms", "p99 ms", "µs own/nats/postgres"
         )?;
         for accepted in &self.accept {
-            let bare = &self.accept[0].per_second;
+            let micros = [&accepted.server_micros, &accepted.nats_micros, &accepted.postgres_micros];
             writeln!(
                 f,
-                "  {:<32}{:>10.0}{:>9.2}{:>9.1}{:>9.1}{:>22}",
+                "  {:<30}{:>10.0}{:>10.2}{:>9.1}{:>9.1}{:>24}",
                 accepted.name,
                 accepted.per_second.median(),
-                accepted.per_second.of(bare),
+                accepted.per_second.of(&self.accept[0].per_second),
                 accepted.p50_millis.median(),
                 accepted.p99_millis.median(),
-                format!(
-                    "{:.0}/{:.0}/{:.0}",
-                    accepted.server_micros.median(),
-                    accepted.nats_micros.median(),
-                    accepted.postgres_micros.median()
-                )
+                micros.map(|micros| format!("{:.0}", micros.median())).join("/"),
             )?;
         }
+        Ok(())
+    }
+
+    fn show_projected(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let title = format!("project, {PARTITIONS} partitions");
         writeln!(
             f,
-            "\n{:<34}{:>10}{:>9}{:>9}{:>22}{:>16}",
-            "project, 4 partitions", "items/s", "of bare", "bare/s", "µs: own/postgres", "bare postgres"
+            "\n{title:<32}{:>10}{:>10}{:>10}{:>24}{:>18}",
+            "items/s", "of bare", "bare/s", "µs own/nats/postgres", "bare: postgres"
         )?;
         for projected in &self.project {
+            let micros = [&projected.service_micros, &projected.nats_micros, &projected.postgres_micros];
             writeln!(
                 f,
-                "  {:<32}{:>10.0}{:>9.2}{:>9.0}{:>22}{:>16.0}",
+                "  {:<30}{:>10.0}{:>10.2}{:>10.0}{:>24}{:>18.0}",
                 format!("events of {} recipients", projected.recipients),
                 projected.per_second.median(),
                 projected.per_second.of(&projected.bare_per_second),
                 projected.bare_per_second.median(),
-                format!("{:.0}/{:.0}", projected.service_micros.median(), projected.postgres_micros.median()),
+                micros.map(|micros| format!("{:.0}", micros.median())).join("/"),
                 projected.bare_postgres_micros.median(),
             )?;
         }
