@@ -13,7 +13,8 @@ use store::projection::INBOX;
 /// to run by several processes at once; the schema must be up to date.
 ///
 /// # Errors
-/// The installation has another number of partitions, or its streams are not those that the database knows.
+/// The installation has another number of partitions, or its streams are not those that the database knows, or a
+/// stream that it does not know was in use.
 pub async fn prepare(store: &Store, log: &EventLog, partitions: u32) -> anyhow::Result<()> {
     let fixed = store.fix_partitions(partitions).await?;
     ensure!(
@@ -31,6 +32,15 @@ pub async fn prepare(store: &Store, log: &EventLog, partitions: u32) -> anyhow::
     }
     let projected = checkpoints(store, partitions).await?;
     let identities = log.declare(&StreamName::all(partitions)).await?;
+    // Whoever else prepares records the streams before anybody uses them; so what is recorded is read once more.
+    let recorded = store.recorded_streams().await?;
+    for stream in identities.iter().filter(|stream| !recorded.contains_key(&stream.name.to_string())) {
+        ensure!(
+            stream.last_seq == 0,
+            "stream {} was used with another database: connect to that, or to an empty log",
+            stream.name
+        );
+    }
     let streams: Vec<_> = identities
         .iter()
         .map(|stream| KnownStream {

@@ -81,7 +81,8 @@ impl<'a> Writer<'a> {
         let own = minijinja::Value::from(Serde(&recipient.data));
         let (facts, data) = (self.facts.clone(), self.data.clone());
         let person = context! { recipient => minijinja::Value::from(Serde(&person)) };
-        merge_maps([person, facts, own, data])
+        // The last one wins.
+        merge_maps([data, own, facts, person])
     }
 
     fn merged_data(&self, recipient: &Recipient) -> Object {

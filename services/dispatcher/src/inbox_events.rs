@@ -32,21 +32,25 @@ impl InboxEvents {
     /// Adds an item. Content that the event has already is not repeated.
     pub(crate) fn add(&mut self, partition: u32, user: UserNumber, content: Cow<'_, InAppContent>) {
         let events = self.partitions.entry(partition).or_default();
-        let known =
-            events.last().and_then(|last| last.event.contents.iter().position(|known| *known == *content));
-        let added = if known.is_some() { RECIPIENT_SIZE } else { RECIPIENT_SIZE + size_of(&content) };
+        if let Some(last) = events.last_mut()
+            && let Some(known) = last.event.contents.iter().position(|known| *known == *content)
+            && last.size + RECIPIENT_SIZE <= MAX_EVENT
+        {
+            last.event.recipients.push((user, place(known)));
+            last.size += RECIPIENT_SIZE;
+            return;
+        }
+        let added = RECIPIENT_SIZE + size_of(&content);
         if events.last().is_none_or(|last| last.size + added > MAX_EVENT) {
             let (created_at, category_id) = (self.created_at, self.category_id);
             let event = ItemsAdded { created_at, category_id, contents: Vec::new(), recipients: Vec::new() };
             events.push(Sized { event, size: 0 });
         }
-        let Some(last) = events.last_mut() else { return };
-        let place = known.filter(|place| *place < last.event.contents.len()).unwrap_or_else(|| {
+        if let Some(last) = events.last_mut() {
+            last.event.recipients.push((user, place(last.event.contents.len())));
             last.event.contents.push(content.into_owned());
-            last.event.contents.len() - 1
-        });
-        last.event.recipients.push((user, u32::try_from(place).unwrap_or(u32::MAX)));
-        last.size += added;
+            last.size += added;
+        }
     }
 
     /// Every event with its partition.
@@ -54,6 +58,10 @@ impl InboxEvents {
         let events = self.partitions.into_iter();
         events.flat_map(|(partition, events)| events.into_iter().map(move |sized| (partition, sized.event)))
     }
+}
+
+fn place(index: usize) -> u32 {
+    u32::try_from(index).unwrap_or(u32::MAX)
 }
 
 fn size_of(content: &InAppContent) -> usize {

@@ -40,6 +40,9 @@ pub(crate) struct FrozenTurn<'a> {
 #[derive(Default)]
 pub(crate) struct Orders {
     pub(crate) orders: Vec<Order>,
+    /// The order for the next turn. Only when all else is in the log may it follow: once the last turn has been acted
+    /// on, the send's body is gone, and no earlier turn can be acted on again.
+    pub(crate) next: Option<Order>,
     pub(crate) failures: Vec<RenderFailure>,
 }
 
@@ -128,7 +131,7 @@ impl FrozenTurn<'_> {
         if !self.is_last() {
             let next = self.turn.turn + 1;
             let name = format!("{}.{next}", self.turn.send_id);
-            orders.orders.push(Order {
+            orders.next = Some(Order {
                 stream: StreamName::Send(self.turn.send.lane),
                 envelope: self.envelope(&name, Event::SendContinues(SendContinues { turn: next })),
                 message_id: Some(name),

@@ -105,14 +105,16 @@ impl Planner {
     }
 
     async fn act(&self, frozen: &[FrozenTurn<'_>]) -> Result<(), PlanError> {
-        let (mut orders, mut failures) = (Vec::new(), Vec::new());
+        let (mut orders, mut next, mut failures) = (Vec::new(), Vec::new(), Vec::new());
         for turn in frozen {
             let written = turn.orders();
             orders.extend(written.orders);
+            next.extend(written.next);
             failures.extend(written.failures);
         }
         self.context.store.record_render_failures(&failures).await?;
         self.publish(&orders).await?;
+        self.publish(&next).await?;
         for FrozenTurn { turn, .. } in frozen.iter().filter(|frozen| frozen.is_last()) {
             if turn.send.is_kept() {
                 self.context.store.drop_body(turn.app, turn.send_id).await?;

@@ -3,7 +3,7 @@ use std::time::Duration;
 use service_kit::{Config, Context, MasterKey, connections, installation};
 use testkit::{Database, NatsServer};
 
-const LIMIT: Duration = Duration::from_secs(60);
+pub(crate) const LIMIT: Duration = Duration::from_secs(60);
 
 /// Servers of its own, prepared for Tidings, and a configuration that points at them.
 pub(crate) struct Installation {

@@ -3,6 +3,7 @@
 
 mod config;
 mod connect;
+mod installation;
 mod secrets;
 mod server;
 mod tasks;

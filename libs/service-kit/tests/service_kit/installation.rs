@@ -1,0 +1,88 @@
+use domain::StreamName;
+use service_kit::{connections, installation};
+use store::projection::INBOX;
+use testkit::{Database, NatsServer};
+
+use crate::connect::{Installation, LIMIT};
+
+impl Installation {
+    async fn prepare(&self, partitions: u32) -> Result<(), String> {
+        let store = connections::store(&self.config, LIMIT).await.unwrap();
+        let log = connections::event_log(&self.config, LIMIT).await.unwrap();
+        let prepared = installation::prepare(&store, &log, partitions).await;
+        prepared.map_err(|error| format!("{error:#}"))
+    }
+
+    async fn verify(&self) -> Result<u32, String> {
+        let store = connections::store(&self.config, LIMIT).await.unwrap();
+        let log = connections::event_log(&self.config, LIMIT).await.unwrap();
+        installation::verify(&store, &log).await.map_err(|error| format!("{error:#}"))
+    }
+}
+
+#[tokio::test]
+async fn preparing_twice_changes_nothing() {
+    let installation = Installation::start().await;
+    let partitions = installation.config.streams.partitions;
+    let (one, other) = tokio::join!(installation.prepare(partitions), installation.prepare(partitions));
+    assert_eq!((one, other), (Ok(()), Ok(())));
+    assert_eq!(installation.verify().await, Ok(partitions));
+}
+
+#[tokio::test]
+async fn another_number_of_partitions_is_refused() {
+    let installation = Installation::start().await;
+    let partitions = installation.config.streams.partitions;
+    let refused = installation.prepare(partitions + 1).await.unwrap_err();
+    assert!(refused.contains(&format!("streams.partitions = {partitions}")), "{refused}");
+    assert_eq!(installation.verify().await, Ok(partitions));
+}
+
+#[tokio::test]
+async fn streams_that_are_missing_are_refused_and_not_made_anew() {
+    let mut installation = Installation::start().await;
+    let empty = NatsServer::start().await.unwrap();
+    installation.config.nats.url = Some(empty.url().parse().unwrap());
+    for refused in [installation.prepare(4).await.unwrap_err(), installation.verify().await.unwrap_err()] {
+        assert!(refused.contains("SEND_transactional") && refused.contains("missing"), "{refused}");
+    }
+    let log = connections::event_log(&installation.config, LIMIT).await.unwrap();
+    for stream in StreamName::all(4) {
+        assert!(log.state(stream).await.is_err(), "{stream} was made");
+    }
+}
+
+#[tokio::test]
+async fn other_streams_of_the_same_names_are_refused() {
+    let (mut one, other) = (Installation::start().await, Installation::start().await);
+    one.config.nats.url = other.config.nats.url.clone();
+    for refused in [one.prepare(4).await.unwrap_err(), one.verify().await.unwrap_err()] {
+        assert!(refused.contains("not the one that this database belongs to"), "{refused}");
+    }
+    assert_eq!(other.verify().await, Ok(4));
+}
+
+#[tokio::test]
+async fn a_log_in_use_is_refused_to_a_new_database() {
+    let mut installation = Installation::start().await;
+    let log = connections::event_log(&installation.config, LIMIT).await.unwrap();
+    let message = event_log::Message { stream: StreamName::Inbox(0), id: None, payload: "event".into() };
+    log.publish(message).await.unwrap();
+    let database = Database::create().await;
+    installation.config.database.url = Some(database.url().parse().unwrap());
+    connections::store(&installation.config, LIMIT).await.unwrap().migrate().await.unwrap();
+    let refused = installation.prepare(4).await.unwrap_err();
+    assert!(refused.contains("INBOX_0") && refused.contains("another database"), "{refused}");
+    assert!(installation.prepare(4).await.is_err(), "nothing was recorded");
+}
+
+#[tokio::test]
+async fn a_log_that_ends_below_a_checkpoint_is_refused() {
+    let installation = Installation::start().await;
+    let store = connections::store(&installation.config, LIMIT).await.unwrap();
+    store.project(StreamName::Inbox(2), 0, 7).await.unwrap().unwrap().commit().await.unwrap();
+    assert_eq!(store.checkpoint(INBOX, StreamName::Inbox(2)).await.unwrap(), 7);
+    for refused in [installation.prepare(4).await.unwrap_err(), installation.verify().await.unwrap_err()] {
+        assert!(refused.contains("INBOX_2 ends at 0") && refused.contains("up to 7"), "{refused}");
+    }
+}

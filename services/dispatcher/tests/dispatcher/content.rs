@@ -1,0 +1,119 @@
+//! What recipients get to read.
+
+use domain::content::{Content, EmailContent, PushContent, SmsContent};
+use domain::send::{Recipient, Send, TemplateRef};
+use domain::{Channel, Lane};
+use serde_json::json;
+use store::template::NewTemplate;
+
+use crate::world::{World, person, send_to};
+
+fn ada() -> Recipient {
+    let profile =
+        json!({"name": "Ada", "email": "ada@example.com", "phone": "+15005550006", "fcm": {"token": "t"}});
+    Recipient { profile: profile.as_object().cloned(), ..person("ada") }
+}
+
+impl World {
+    async fn template(&self, channels: serde_json::Value) -> TemplateRef {
+        let template = NewTemplate {
+            identifier: "welcome",
+            name: "Welcome",
+            category: Some("news"),
+            channels: &channels,
+        };
+        self.context.store.put_template(self.app, template, "test").await.unwrap();
+        TemplateRef::Identifier("welcome".to_owned())
+    }
+}
+
+#[tokio::test]
+async fn a_plain_send_has_content_for_every_channel() {
+    let world = World::start().await;
+    for channel in [Channel::Email, Channel::Sms, Channel::MobilePush] {
+        world.provider(channel).await;
+    }
+    let mut send = send_to(vec![ada()]);
+    send.content.message = Some("1 < 2\n& \"3\"".to_owned());
+    send.content.url = Some("https://example.com".to_owned());
+    send.content.data = json!({"order": 7}).as_object().cloned().unwrap();
+    let mut wordless = send.clone();
+    wordless.content.message = None;
+    world.accept(&send).await;
+    world.dispatched(Lane::Transactional, 1).await;
+    world.accept(&wordless).await;
+    world.dispatched(Lane::Transactional, 2).await;
+
+    let contents: Vec<_> = world.inboxes().await.into_iter().map(|(_, _, content)| content).collect();
+    assert_eq!(contents, [send.content.clone(), wordless.content.clone()]);
+    let mut emails = world.jobs(Channel::Email).await.into_iter();
+    let job = emails.next().unwrap();
+    assert_eq!((job.target.as_str(), job.attempt), ("ada@example.com", 1));
+    let expected = EmailContent {
+        subject: "Title".to_owned(),
+        text: Some("1 < 2\n& \"3\"".to_owned()),
+        html: Some("<p>1 &lt; 2<br>&amp; &quot;3&quot;</p>".to_owned()),
+    };
+    assert_eq!(job.content, Content::Email(expected));
+    let texts: Vec<_> =
+        world.jobs(Channel::Sms).await.into_iter().map(|job| (job.target, job.content)).collect();
+    let text = |text: &str| ("+15005550006".to_owned(), Content::Sms(SmsContent { text: text.to_owned() }));
+    assert_eq!(texts, [text("1 < 2\n& \"3\""), text("Title")]);
+    let push = world.jobs(Channel::MobilePush).await.remove(0);
+    assert_eq!(push.target, "fcm:t");
+    let expected = PushContent {
+        title: Some("Title".to_owned()),
+        body: send.content.message.clone(),
+        icon: None,
+        url: send.content.url.clone(),
+        data: send.content.data.clone(),
+    };
+    assert_eq!(push.content, Content::Push(expected));
+}
+
+#[tokio::test]
+async fn recipient_app_and_category_win_over_own_data_and_that_over_the_sends() {
+    let world = World::start().await;
+    let title = "{{ recipient.identifier }} {{ recipient.name }} {{ app.name }} {{ category.identifier }} {{ who }} {{ what }}";
+    let template = world.template(json!({"inApp": {"title": title}})).await;
+    let data = |value: serde_json::Value| value.as_object().cloned().unwrap();
+    let own = data(json!({"who": "own", "recipient": {"name": "own"}, "app": "own"}));
+    let mut send = Send { template: Some(template), ..send_to(vec![Recipient { data: own, ..ada() }]) };
+    send.content.title = None;
+    send.content.data = data(json!({"who": "send", "what": "send", "app": "send", "category": "send"}));
+    world.accept(&send).await;
+    world.dispatched(Lane::Transactional, 1).await;
+    let (_, _, content) = world.inboxes().await.remove(0);
+    assert_eq!(content.title.as_deref(), Some("ada Ada shop news own send"));
+    assert_eq!((&content.data["who"], &content.data["what"]), (&json!("own"), &json!("send")));
+}
+
+#[tokio::test]
+async fn what_a_template_cannot_render_ends_as_failed_and_the_rest_goes_out() {
+    let world = World::start().await;
+    for channel in [Channel::Email, Channel::Sms] {
+        world.provider(channel).await;
+    }
+    let channels = json!({
+        "inApp": {"title": "{{ recipient.name }}"},
+        "email": {"subject": "{{ recipient.name }}"},
+        "sms": {"text": "hello"},
+    });
+    let nameless = Recipient {
+        profile: json!({"email": "bob@example.com", "phone": "+15005550007"}).as_object().cloned(),
+        ..person("bob")
+    };
+    let template = Some(world.template(channels).await);
+    world.accept(&Send { template, ..send_to(vec![nameless, ada()]) }).await;
+    world.dispatched(Lane::Transactional, 1).await;
+    assert_eq!(world.inboxes().await.len(), 1);
+    let emails: Vec<_> = world.jobs(Channel::Email).await.into_iter().map(|job| job.target).collect();
+    assert_eq!(emails, ["ada@example.com"]);
+    assert_eq!(world.jobs(Channel::Sms).await.len(), 2);
+    let failed = "SELECT count(*) FROM delivery WHERE target = 'bob@example.com' AND status = 'failed'
+                  AND reason = 'template_error'";
+    assert_eq!(world.count(failed).await, 1);
+    let skipped = "SELECT count(*) FROM planned_recipient
+                   WHERE identifier = 'bob' AND NOT in_app AND 'inApp:template_error' = ANY(skips)";
+    assert_eq!(world.count(skipped).await, 1);
+}

@@ -1,0 +1,73 @@
+//! Messages that fail by themselves.
+
+use domain::event::SendContinues;
+use domain::{Envelope, Event, Lane, StreamName};
+use service_kit::clock;
+
+use crate::world::{World, person, send_number, send_to};
+
+const SENDS: StreamName = StreamName::Send(Lane::Transactional);
+
+#[tokio::test]
+async fn a_send_that_the_database_refuses_is_parked_and_the_others_pass() {
+    let world = World::with(|_| {}).await;
+    let mut poison = send_to(vec![person("eve")]);
+    poison.content.title = Some("a\0b".to_owned());
+    world.accept(&send_to(vec![person("ada")])).await;
+    let poisoned = world.accept(&poison).await;
+    world.accept(&send_to(vec![person("bob")])).await;
+    world.publish(SENDS, b"{".to_vec()).await;
+    world.serve();
+    world.dispatched(Lane::Transactional, 4).await;
+    assert_eq!(world.inboxes().await.len(), 2);
+    let parked: Vec<(Option<uuid::Uuid>, String)> =
+        sqlx::query_as("SELECT send_id, stream FROM parked ORDER BY send_id")
+            .fetch_all(&world.pool)
+            .await
+            .unwrap();
+    let stream = SENDS.to_string();
+    assert_eq!(parked, [(Some(poisoned.0), stream.clone()), (None, stream)]);
+    assert_eq!(world.count("SELECT count(*) FROM request").await, 2);
+    assert_eq!(world.count("SELECT count(*) FROM message_failure").await, 0);
+}
+
+#[tokio::test]
+async fn unknown_types_are_skipped_and_foreign_events_parked() {
+    let world = World::start().await;
+    let envelope = |event| Envelope {
+        id: clock::new_id(),
+        app: world.app,
+        at: clock::now(),
+        send_id: None,
+        caused_by: None,
+        trace: None,
+        event,
+    };
+    let homeless = envelope(Event::SendContinues(SendContinues { turn: 1 })).encode().unwrap();
+    let unknown = String::from_utf8(homeless.clone()).unwrap().replace("SendContinues", "SendPainted");
+    world.publish(SENDS, homeless).await;
+    world.publish(SENDS, unknown.into_bytes()).await;
+    world.dispatched(Lane::Transactional, 2).await;
+    assert_eq!(world.count("SELECT count(*) FROM parked").await, 1);
+}
+
+#[tokio::test]
+async fn a_newer_version_stops_the_dispatcher() {
+    let world = World::start().await;
+    world.accept(&send_to(vec![person("ada")])).await;
+    world.dispatched(Lane::Transactional, 1).await;
+    let newer = Envelope {
+        id: clock::new_id(),
+        app: world.app,
+        at: clock::now(),
+        send_id: Some(send_number(1)),
+        caused_by: None,
+        trace: None,
+        event: Event::SendAccepted(Box::new(send_to(vec![person("bob")]))),
+    };
+    let newer = String::from_utf8(newer.encode().unwrap()).unwrap().replace("\"v\":1", "\"v\":2");
+    world.publish(SENDS, newer.into_bytes()).await;
+    let ended = tokio::time::timeout(crate::world::SOON, world.context.tasks.finish()).await.unwrap();
+    assert_eq!(ended, Err(service_kit::ShutdownError::Failed("dispatcher intake")));
+    assert_eq!(world.count("SELECT count(*) FROM plan").await, 1);
+}

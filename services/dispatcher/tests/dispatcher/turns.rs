@@ -1,0 +1,132 @@
+//! Turns, schedules and repeats.
+
+use std::collections::HashSet;
+
+use domain::send::Send;
+use domain::{Channel, Event, Lane, StreamName, Timestamp};
+use service_kit::clock;
+use testkit::eventually;
+
+use crate::world::{SOON, World, person, send_to};
+
+#[tokio::test]
+async fn a_large_send_takes_several_turns_and_reaches_every_inbox_once() {
+    let world = World::start().await;
+    let people = (0..1_200).map(|number| person(&format!("user-{number}"))).collect();
+    let send_id = world.accept(&Send { lane: Lane::Bulk, ..send_to(people) }).await;
+    world.dispatched(Lane::Bulk, 3).await;
+    let items = world.inboxes().await;
+    let users: HashSet<_> = items.iter().map(|(_, user, _)| user.0).collect();
+    assert_eq!((items.len(), users.len()), (1_200, 1_200));
+    let numbers: Vec<i64> =
+        sqlx::query_scalar("SELECT number FROM app_user").fetch_all(&world.pool).await.unwrap();
+    assert_eq!(users, numbers.into_iter().collect());
+    assert!(items.iter().all(|(send, ..)| *send == send_id));
+    let planned = world.held(StreamName::Outcome).await.into_iter().map(|envelope| match envelope.event {
+        Event::SendPlanned(planned) => (planned.turn, planned.recipients, planned.in_app),
+        other => panic!("{other:?}"),
+    });
+    assert_eq!(planned.collect::<Vec<_>>(), [(0, 500, 500), (1, 500, 500), (2, 200, 200)]);
+    assert_eq!(world.count("SELECT count(*) FROM request WHERE recipients = 1200 AND body IS NULL").await, 1);
+}
+
+#[tokio::test]
+async fn a_scheduled_send_is_kept_until_its_time() {
+    let world = World::start().await;
+    // Far enough that it is seen waiting; then the timer is moved, as if the time had come.
+    let send_at = Timestamp::from_millis(clock::now().millis() + 3_600_000);
+    world.accept(&Send { send_at: Some(send_at), ..send_to(vec![person("ada")]) }).await;
+    world.dispatched(Lane::Transactional, 1).await;
+    assert_eq!(world.count("SELECT count(*) FROM plan").await, 0);
+    assert_eq!(world.count("SELECT count(*) FROM request WHERE body IS NOT NULL").await, 1);
+    assert_eq!(world.count("SELECT count(*) FROM timer").await, 1);
+    let due: chrono::DateTime<chrono::Utc> =
+        sqlx::query_scalar("SELECT due_at FROM timer").fetch_one(&world.pool).await.unwrap();
+    assert_eq!(Timestamp::from(due), send_at);
+
+    sqlx::query("UPDATE timer SET due_at = now()").execute(&world.pool).await.unwrap();
+    world.dispatched(Lane::Transactional, 2).await;
+    assert_eq!(world.inboxes().await.len(), 1);
+    for partition in 0..crate::world::PARTITIONS {
+        for envelope in world.held(StreamName::Inbox(partition)).await {
+            assert!(matches!(envelope.event, Event::InboxItemsAdded(added) if added.created_at == send_at));
+        }
+    }
+    assert_eq!(world.count("SELECT count(*) FROM request WHERE body IS NULL").await, 1);
+    eventually(SOON, "the timer is gone", async || {
+        (world.count("SELECT count(*) FROM timer").await == 0).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_send_that_comes_again_adds_to_no_inbox_and_orders_nothing_new() {
+    let world = World::start().await;
+    world.provider(Channel::Email).await;
+    let send = send_to(vec![person("ada@example.com"), person("bob@example.com")]);
+    let send_id = world.accept(&send).await;
+    world.dispatched(Lane::Transactional, 1).await;
+    let before: HashSet<_> = world.inboxes().await.into_iter().map(|(send, user, _)| (send, user)).collect();
+    assert_eq!((before.len(), world.jobs(Channel::Email).await.len()), (2, 2));
+    // Another person of the same name must not get the first one's.
+    sqlx::query("DELETE FROM app_user WHERE identifier = 'ada@example.com'")
+        .execute(&world.pool)
+        .await
+        .unwrap();
+    world.context.store.merge_user(world.app, "ada@example.com", Default::default()).await.unwrap();
+    world.accept_as(send_id, &send).await;
+    world.dispatched(Lane::Transactional, 2).await;
+    let after: HashSet<_> = world.inboxes().await.into_iter().map(|(send, user, _)| (send, user)).collect();
+    assert_eq!(after, before);
+    assert_eq!(world.jobs(Channel::Email).await.len(), 2);
+    assert_eq!(world.count("SELECT count(*) FROM delivery").await, 2);
+    assert_eq!(world.count("SELECT count(*) FROM plan").await, 1);
+}
+
+#[tokio::test]
+async fn the_next_turn_is_ordered_once_everything_of_this_one_is_kept() {
+    let world = World::with(|config| config.nats.max_messages = 4).await;
+    world.provider(Channel::Email).await;
+    let jobs = StreamName::Job(Channel::Email, Lane::Bulk);
+    for _ in 0..4 {
+        world.publish(jobs, b"filler".to_vec()).await;
+    }
+    // The jobs become timers, which cannot be written yet.
+    let mut held = world.pool.begin().await.unwrap();
+    sqlx::query("LOCK TABLE timer IN EXCLUSIVE MODE").execute(&mut *held).await.unwrap();
+    world.serve();
+    let people = (0..501).map(|number| person(&format!("user-{number}@example.com"))).collect();
+    world.accept(&Send { lane: Lane::Bulk, ..send_to(people) }).await;
+    eventually(SOON, "the timers wait", async || {
+        let waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'
+                       AND datname = current_database() AND query LIKE 'INSERT INTO timer%'";
+        (world.count(waiting).await > 0).then_some(())
+    })
+    .await;
+    assert_eq!(world.last_seq(StreamName::Send(Lane::Bulk)).await, 1);
+    held.rollback().await.unwrap();
+    world.dispatched(Lane::Bulk, 2).await;
+    assert_eq!(world.count("SELECT count(*) FROM timer WHERE stream = 'JOB_email_bulk'").await, 501);
+    assert_eq!(world.inboxes().await.len(), 501);
+}
+
+#[tokio::test]
+async fn jobs_that_find_the_log_full_go_out_when_there_is_room() {
+    let world = World::with(|config| config.nats.max_messages = 2).await;
+    world.provider(Channel::Email).await;
+    let jobs = StreamName::Job(Channel::Email, Lane::Transactional);
+    for _ in 0..2 {
+        world.publish(jobs, b"filler".to_vec()).await;
+    }
+    world.serve();
+    world.accept(&send_to(vec![person("ada@example.com")])).await;
+    world.dispatched(Lane::Transactional, 1).await;
+    assert_eq!(world.count("SELECT count(*) FROM timer").await, 1);
+    world.context.log.purge_below(jobs, 3).await.unwrap();
+    eventually(SOON, "the timer has gone out", async || {
+        (world.count("SELECT count(*) FROM timer").await == 0).then_some(())
+    })
+    .await;
+    let jobs = world.jobs(Channel::Email).await;
+    assert_eq!(jobs.iter().map(|job| job.target.as_str()).collect::<Vec<_>>(), ["ada@example.com"]);
+}

@@ -1,0 +1,189 @@
+//! Servers, an app and a running dispatcher.
+
+use std::time::Duration;
+
+use domain::content::InAppContent;
+use domain::event::{DeliveryJob, ItemsAdded};
+use domain::send::{Recipient, Send};
+use domain::{AppId, Channel, Envelope, Event, Lane, SendId, StreamName, UserNumber};
+use event_log::Message;
+use serde_json::json;
+use service_kit::{Config, Context, MasterKey, clock, connections, installation};
+use sqlx::PgPool;
+use store::app::{NewApp, NewSecret};
+use tempfile::TempDir;
+use testkit::{Database, NatsServer, eventually};
+use uuid::Uuid;
+
+pub(crate) const SOON: Duration = Duration::from_secs(30);
+pub(crate) const PARTITIONS: u32 = 2;
+
+pub(crate) struct World {
+    pub(crate) context: Context,
+    pub(crate) app: AppId,
+    pub(crate) pool: PgPool,
+    _database: Database,
+    _nats: NatsServer,
+    _files: TempDir,
+}
+
+impl World {
+    pub(crate) async fn start() -> World {
+        let world = World::with(|_| {}).await;
+        world.serve();
+        world
+    }
+
+    /// Without a dispatcher yet.
+    pub(crate) async fn with(configure: impl FnOnce(&mut Config)) -> World {
+        let files = tempfile::tempdir().unwrap();
+        let (database, nats) = (Database::create().await, NatsServer::start().await.unwrap());
+        let key_file = files.path().join("master.key");
+        MasterKey::generate_file(&key_file).unwrap();
+        let mut config = Config::default();
+        config.database.url = Some(database.url().parse().unwrap());
+        config.nats.url = Some(nats.url().parse().unwrap());
+        config.security.master_key_file = Some(key_file);
+        configure(&mut config);
+        let store = connections::store(&config, SOON).await.unwrap();
+        let log = connections::event_log(&config, SOON).await.unwrap();
+        store.migrate().await.unwrap();
+        installation::prepare(&store, &log, PARTITIONS).await.unwrap();
+        let draft = store.create_app(NewApp { name: "shop", api_key: "shop", development: true }, "test");
+        let secret = NewSecret { digest: b"digest", sealed: b"sealed" };
+        let app = draft.await.unwrap().unwrap().commit(secret).await.unwrap();
+        let pool = PgPool::connect(database.url()).await.unwrap();
+        let context = Context::connect(config).await.unwrap();
+        World { context, app, pool, _database: database, _nats: nats, _files: files }
+    }
+
+    pub(crate) fn serve(&self) {
+        self.context.serve("dispatcher", dispatcher::run);
+    }
+
+    pub(crate) async fn provider(&self, channel: Channel) {
+        sqlx::query(
+            "INSERT INTO provider (app_id, identifier, channel, kind, priority, enabled, settings)
+             VALUES ($1, $2, $2, 'test', 1, true, '{}')",
+        )
+        .bind(self.app.0)
+        .bind(channel.as_str())
+        .execute(&self.pool)
+        .await
+        .unwrap();
+    }
+
+    /// Publishes what the gateway would, and returns the send's id.
+    pub(crate) async fn accept(&self, send: &Send) -> SendId {
+        let send_id = SendId(clock::new_id());
+        self.accept_as(send_id, send).await;
+        send_id
+    }
+
+    pub(crate) async fn accept_as(&self, send_id: SendId, send: &Send) {
+        let envelope = Envelope {
+            id: send_id.0,
+            app: self.app,
+            at: clock::now(),
+            send_id: Some(send_id),
+            caused_by: None,
+            trace: None,
+            event: Event::SendAccepted(Box::new(send.clone())),
+        };
+        self.publish(StreamName::Send(send.lane), envelope.encode().unwrap()).await;
+    }
+
+    pub(crate) async fn publish(&self, stream: StreamName, payload: Vec<u8>) {
+        self.context.log.publish(Message { stream, id: None, payload: payload.into() }).await.unwrap();
+    }
+
+    /// Waits until as many messages of a lane are acknowledged, all from the first on.
+    pub(crate) async fn dispatched(&self, lane: Lane, messages: u64) {
+        eventually(SOON, "sends are dispatched", async || {
+            let stream = StreamName::Send(lane);
+            let progress = self.context.log.consumer_progress(stream, "dispatcher").await.unwrap()?;
+            (progress.ack_floor == messages && progress.ack_pending == 0).then_some(())
+        })
+        .await;
+    }
+
+    pub(crate) async fn count(&self, query: &'static str) -> i64 {
+        sqlx::query_scalar(query).fetch_one(&self.pool).await.unwrap()
+    }
+
+    pub(crate) async fn last_seq(&self, stream: StreamName) -> u64 {
+        self.context.log.state(stream).await.unwrap().last_seq
+    }
+
+    /// Everything that a stream holds.
+    pub(crate) async fn held(&self, stream: StreamName) -> Vec<Envelope> {
+        let state = self.context.log.state(stream).await.unwrap();
+        let mut reader = self.context.log.reader(stream, state.first_seq);
+        let mut envelopes = Vec::new();
+        while u64::try_from(envelopes.len()).unwrap() < state.messages {
+            let records = reader.next_batch(100, Duration::ZERO).await.unwrap();
+            envelopes.extend(records.iter().map(|record| Envelope::decode(&record.payload).unwrap()));
+        }
+        envelopes
+    }
+
+    /// What was put into inboxes: send, user and content, in the order of the partitions.
+    pub(crate) async fn inboxes(&self) -> Vec<(SendId, UserNumber, InAppContent)> {
+        let mut items = Vec::new();
+        for partition in 0..PARTITIONS {
+            for envelope in self.held(StreamName::Inbox(partition)).await {
+                let Event::InboxItemsAdded(ItemsAdded { contents, recipients, .. }) = envelope.event else {
+                    panic!("{:?}", envelope.event)
+                };
+                let item = |(user, place): (UserNumber, u32)| {
+                    (envelope.send_id.unwrap(), user, contents[place as usize].clone())
+                };
+                items.extend(recipients.into_iter().map(item));
+            }
+        }
+        items
+    }
+
+    pub(crate) async fn jobs(&self, channel: Channel) -> Vec<DeliveryJob> {
+        let held = self.held(StreamName::Job(channel, Lane::Transactional)).await;
+        let jobs = held.into_iter().map(|envelope| match envelope.event {
+            Event::DeliveryJob(job) => *job,
+            other => panic!("{other:?}"),
+        });
+        jobs.collect()
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        self.context.tasks.stop();
+    }
+}
+
+/// A plain transactional send.
+pub(crate) fn send_to(recipients: Vec<Recipient>) -> Send {
+    let content = InAppContent {
+        title: Some("Title".to_owned()),
+        message: Some("Message".to_owned()),
+        ..InAppContent::default()
+    };
+    Send {
+        content,
+        template: None,
+        category: None,
+        recipients,
+        channels: None,
+        send_at: None,
+        expires_at: None,
+        lane: Lane::Transactional,
+    }
+}
+
+/// A recipient with an inline profile, so that the user exists.
+pub(crate) fn person(identifier: &str) -> Recipient {
+    Recipient { profile: json!({}).as_object().cloned(), ..Recipient::plain(identifier.to_owned()) }
+}
+
+pub(crate) fn send_number(number: u128) -> SendId {
+    SendId(Uuid::from_u128(number))
+}
