@@ -14,7 +14,7 @@ use crate::send::{SENDS, body};
 const CLIENTS: usize = 8;
 /// A part that was killed is back long before.
 const MOST_ATTEMPTS: usize = 300;
-/// What a polite client leaves between two attempts.
+/// From one attempt of a polite client to its next.
 const BACK_OFF: Duration = Duration::from_millis(100);
 /// Of so many sends, one is repeated in the end.
 const REPEATED: usize = 20;
@@ -70,12 +70,13 @@ impl Journal {
 
 async fn until_confirmed(api: &Api, send: usize, attempts: &AtomicUsize) -> String {
     let (body, key) = (body(send), key(send));
+    let mut pace = tokio::time::interval(BACK_OFF);
     for _ in 0..MOST_ATTEMPTS {
+        pace.tick().await;
         attempts.fetch_add(1, Ordering::Relaxed);
         if let Some(request) = api.send(&body, &key).await {
             return request;
         }
-        tokio::time::sleep(BACK_OFF).await;
     }
     panic!("send {send} is not confirmed after {MOST_ATTEMPTS} attempts");
 }

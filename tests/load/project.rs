@@ -105,10 +105,10 @@ impl Projected {
             (seen > start).then(|| (seen, Instant::now()))
         })
         .await;
-        let mut at = seen;
+        let (mut at, mut look) = (seen, tokio::time::interval(LOOK_EVERY));
         while at < end {
             assert!(began.elapsed() < LONG, "the projection stands at {at} of {end}");
-            tokio::time::sleep(LOOK_EVERY).await;
+            look.tick().await;
             at = position(installation).await;
         }
         let rate = (end - seen) as f64 * recipients / began.elapsed().as_secs_f64();
