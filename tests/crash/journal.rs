@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::task::JoinSet;
+use tokio::time::MissedTickBehavior;
 
 use crate::api::Api;
 use crate::send::{SENDS, body};
@@ -71,6 +72,7 @@ impl Journal {
 async fn until_confirmed(api: &Api, send: usize, attempts: &AtomicUsize) -> String {
     let (body, key) = (body(send), key(send));
     let mut pace = tokio::time::interval(BACK_OFF);
+    pace.set_missed_tick_behavior(MissedTickBehavior::Delay);
     for _ in 0..MOST_ATTEMPTS {
         pace.tick().await;
         attempts.fetch_add(1, Ordering::Relaxed);
