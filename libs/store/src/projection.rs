@@ -65,20 +65,18 @@ impl Store {
     /// Begins a batch of the inbox projection that takes the checkpoint from `from` to `to`. None when the
     /// checkpoint is not at `from`: another writer is ahead.
     ///
-    /// Its commit does not wait for the disk: what a crash of the database takes away, it takes with the checkpoint,
-    /// and the log brings it again.
+    /// Its commit waits for the disk, although the log could bring back what a crash took away: until then lists would
+    /// deny what they have shown.
     ///
     /// # Errors
     /// The database failed.
     pub async fn project(&self, stream: StreamName, from: u64, to: u64) -> Result<Option<Batch>, Error> {
         let mut transaction = self.pool.begin().await?;
         let moved = if from == 0 {
-            sqlx::query("INSERT INTO checkpoint (projection, stream, seq)
-                         SELECT $1, $2, $4::bigint FROM set_config('synchronous_commit', 'off', true)
+            sqlx::query("INSERT INTO checkpoint (projection, stream, seq) VALUES ($1, $2, $4)
                          ON CONFLICT (projection, stream) DO UPDATE SET seq = excluded.seq WHERE checkpoint.seq = $3")
         } else {
-            sqlx::query("UPDATE checkpoint SET seq = $4 FROM set_config('synchronous_commit', 'off', true)
-                         WHERE projection = $1 AND stream = $2 AND seq = $3")
+            sqlx::query("UPDATE checkpoint SET seq = $4 WHERE projection = $1 AND stream = $2 AND seq = $3")
         }
         .bind(INBOX)
         .bind(stream.to_string())
