@@ -12,9 +12,10 @@ fn rules() -> SendRules {
 
 /// A sound body with some members replaced.
 fn body(changes: Value) -> Value {
+    let Value::Object(changes) = changes else { panic!("{changes} is no object") };
     let mut body = json!({"notification": {"title": "Hi"}, "sendTo": {"recipients": ["ada"]}});
-    for (key, value) in changes.as_object().unwrap() {
-        body[key] = value.clone();
+    for (key, value) in changes {
+        body[key] = value;
     }
     body
 }
