@@ -11,8 +11,9 @@ use store::failure::{MAX_FAILURES, SetAside};
 use crate::clock;
 use crate::metrics::DEAD_EVENTS;
 
-/// Until a message that could not be handled comes again.
-const AGAIN: Duration = Duration::from_secs(1);
+/// Until a message that could not be handled comes again. Idle consumers ask for messages a second at a time, from this
+/// moment on, and nats-server 2.9.10 puts a redelivery that is due just when a request ends off by the whole `ack_wait`.
+const AGAIN: Duration = Duration::from_millis(700);
 
 /// One work stream, seen by a service that consumes it. An answer that is lost means another delivery, which finds
 /// the work done; so failures to answer are only noted.
@@ -45,7 +46,7 @@ impl Inbound {
         }
     }
 
-    /// Hands a message back, to come again in a second.
+    /// Hands a message back, to come again in a moment.
     pub async fn again(&self, delivered: &Delivered) {
         self.after(delivered, AGAIN).await;
     }
