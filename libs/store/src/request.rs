@@ -10,37 +10,6 @@ use uuid::Uuid;
 
 use crate::{Error, Store};
 
-/// Every (recipient, channel) of a send from a recipient on, with its status, as `$rest` of the statement goes on.
-///
-/// Parameters: app, send, reasons of planning that mean `failed`, index of the first recipient.
-macro_rules! with_pairs {
-    ($rest:literal) => {
-        concat!(
-            "WITH planned AS (
-                 SELECT recipient_index, identifier, user_number, in_app, skips FROM planned_recipient
-                 WHERE app_id = $1 AND send_id = $2 AND recipient_index >= $4
-             ), pair AS (
-                 SELECT p.recipient_index, p.identifier, 'inApp' AS channel,
-                        CASE WHEN i.id IS NULL THEN 'queued' ELSE 'delivered' END AS status, NULL AS reason,
-                        NULL::uuid AS id, NULL AS target, NULL AS provider
-                 FROM planned p
-                 LEFT JOIN inbox_item i ON i.app_id = $1 AND i.send_id = $2 AND i.user_number = p.user_number
-                 WHERE p.in_app
-                 UNION ALL
-                 SELECT p.recipient_index, p.identifier, split_part(skip, ':', 1),
-                        CASE WHEN split_part(skip, ':', 2) = ANY($3) THEN 'failed' ELSE 'skipped' END,
-                        split_part(skip, ':', 2), NULL, NULL, NULL
-                 FROM planned p CROSS JOIN unnest(p.skips) AS skip
-                 UNION ALL
-                 SELECT p.recipient_index, p.identifier, d.channel, d.status, d.reason, d.id, d.target, d.provider
-                 FROM delivery d JOIN planned p USING (recipient_index)
-                 WHERE d.app_id = $1 AND d.send_id = $2
-             ) ",
-            $rest
-        )
-    };
-}
-
 /// A request as a whole.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
@@ -151,13 +120,24 @@ impl Store {
         app: AppId,
         send: SendId,
     ) -> Result<BTreeMap<Channel, BTreeMap<Status, i64>>, Error> {
-        let rows: Vec<(String, String, i64)> = sqlx::query_as(with_pairs!(
-            "SELECT channel, status, count(*) FROM pair GROUP BY channel, status"
-        ))
+        // Three scans of one send's rows: nothing is joined, so that no plan depends on what the statistics know of
+        // a send that has just come in.
+        let rows: Vec<(String, String, i64)> = sqlx::query_as(
+            "SELECT 'inApp', status, pairs FROM (
+               SELECT (SELECT count(*) FROM planned_recipient WHERE app_id = $1 AND send_id = $2 AND in_app) AS planned,
+                      (SELECT count(*) FROM inbox_item WHERE app_id = $1 AND send_id = $2) AS shown
+             ) AS inbox CROSS JOIN LATERAL (VALUES ('delivered', shown), ('queued', planned - shown)) AS v (status, pairs)
+             WHERE pairs > 0
+             UNION ALL
+             SELECT split_part(skip, ':', 1), CASE WHEN split_part(skip, ':', 2) = ANY($3) THEN 'failed' ELSE 'skipped' END,
+                    count(*)
+             FROM planned_recipient CROSS JOIN unnest(skips) AS skip WHERE app_id = $1 AND send_id = $2 GROUP BY 1, 2
+             UNION ALL
+             SELECT channel, status, count(*) FROM delivery WHERE app_id = $1 AND send_id = $2 GROUP BY channel, status",
+        )
         .bind(app.0)
         .bind(send.0)
         .bind(failing_reasons())
-        .bind(0_i32)
         .fetch_all(&self.pool)
         .await?;
         let mut counts: BTreeMap<Channel, BTreeMap<Status, i64>> = BTreeMap::new();
@@ -193,13 +173,30 @@ impl Store {
         after: Option<DeliveryPosition>,
         limit: i64,
     ) -> Result<Vec<DeliveryState>, Error> {
-        let rows = sqlx::query(with_pairs!(
-            "SELECT recipient_index, identifier, channel, status, reason, id, target, provider FROM pair
-             WHERE ($5::text IS NULL OR identifier = $5) AND ($6::text IS NULL OR channel = $6)
+        // Recipient by recipient, each by its keys, so that a page costs the same however large the send is.
+        let rows = sqlx::query(
+            "SELECT p.recipient_index, p.identifier, pair.*
+             FROM planned_recipient p CROSS JOIN LATERAL (
+               SELECT 'inApp' AS channel, CASE WHEN EXISTS (
+                        SELECT FROM inbox_item i
+                        WHERE i.app_id = $1 AND i.send_id = $2 AND i.user_number = p.user_number
+                      ) THEN 'delivered' ELSE 'queued' END AS status,
+                      NULL AS reason, NULL::uuid AS id, NULL AS target, NULL AS provider
+               WHERE p.in_app
+               UNION ALL
+               SELECT split_part(skip, ':', 1), CASE WHEN split_part(skip, ':', 2) = ANY($3) THEN 'failed' ELSE 'skipped' END,
+                      split_part(skip, ':', 2), NULL, NULL, NULL
+               FROM unnest(p.skips) AS skip
+               UNION ALL
+               SELECT d.channel, d.status, d.reason, d.id, d.target, d.provider FROM delivery d
+               WHERE d.app_id = $1 AND d.send_id = $2 AND d.recipient_index = p.recipient_index
+             ) AS pair
+             WHERE p.app_id = $1 AND p.send_id = $2 AND p.recipient_index >= $4
+               AND ($5::text IS NULL OR p.identifier = $5) AND ($6::text IS NULL OR channel = $6)
                AND ($7::text IS NULL OR status = $7)
-               AND (recipient_index, channel, coalesce(id, '00000000-0000-0000-0000-000000000000')) > ($4, $8, $9)
-             ORDER BY recipient_index, channel, id NULLS FIRST LIMIT $10"
-        ))
+               AND (p.recipient_index, channel, coalesce(id, '00000000-0000-0000-0000-000000000000')) > ($4, $8, $9)
+             ORDER BY p.recipient_index, channel, id NULLS FIRST LIMIT $10",
+        )
         .bind(app.0)
         .bind(send.0)
         .bind(failing_reasons())
