@@ -43,6 +43,12 @@ impl Fields {
         if self.path.is_empty() { key.to_owned() } else { format!("{}.{key}", self.path) }
     }
 
+    /// Whether a member is there.
+    #[must_use]
+    pub fn has(&self, key: &str) -> bool {
+        self.members.get(key).is_some_and(|value| !value.is_null())
+    }
+
     /// Takes a member out, whatever it is.
     pub fn take(&mut self, key: &str) -> Option<Value> {
         self.members.remove(key).filter(|value| !value.is_null())
@@ -81,7 +87,7 @@ impl Fields {
 
     /// Takes an identifier that must be there.
     pub fn required_identifier(&mut self, key: &str, problems: &mut Vec<Problem>) -> Option<String> {
-        if self.members.get(key).is_none_or(Value::is_null) {
+        if !self.has(key) {
             let path = self.path(key);
             problems.push(Problem::new(&path, "required", format!("{path} is required")));
             return None;

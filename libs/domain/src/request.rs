@@ -110,6 +110,8 @@ fn read_notification(body: &mut Fields, strict: bool, problems: &mut Vec<Problem
         }
         return Notification::default();
     };
+    let named = ["templateIdentifier", "templateId", "workflow"].iter().any(|key| fields.has(key));
+    let title_given = fields.has("title");
     let content = InAppContent {
         title: fields.string("title", MAX_TITLE, problems),
         message: fields.string("message", MAX_MESSAGE, problems),
@@ -122,13 +124,11 @@ fn read_notification(body: &mut Fields, strict: bool, problems: &mut Vec<Problem
         let path = format!("notification.blocks[{index}]");
         problems.push(Problem::new(&path, "invalid_type", format!("{path} must be an object, not {block}")));
     }
+    let title_missing = !title_given || content.title.as_deref() == Some("");
     let template = read_template(&mut fields, strict, problems);
     let category = fields.identifier("category", problems);
     fields.finish(strict, problems);
-    if template.is_none()
-        && content.title.as_deref().unwrap_or_default().is_empty()
-        && problems.len() == before
-    {
+    if !named && title_missing {
         let message =
             "notification.title is required unless notification.templateIdentifier names a template";
         problems.push(Problem::new("notification.title", "required", message));
@@ -159,9 +159,11 @@ fn read_template(fields: &mut Fields, strict: bool, problems: &mut Vec<Problem>)
 }
 
 fn read_recipients(body: &mut Fields, strict: bool, problems: &mut Vec<Problem>) -> (Vec<Recipient>, bool) {
-    let before = problems.len();
     let mut lists = Vec::new();
+    let deprecated = body.has("recipients");
+    let mut given = deprecated || body.has("sendTo");
     if let Some(mut send_to) = body.object("sendTo", problems) {
+        given = deprecated || send_to.has("recipients");
         lists.extend(send_to.array("recipients", problems).map(|list| ("sendTo.recipients", list)));
         if send_to.take("topics").is_some() {
             let message = "sendTo.topics is not available yet; name the recipients";
@@ -169,11 +171,13 @@ fn read_recipients(body: &mut Fields, strict: bool, problems: &mut Vec<Problem>)
         }
         send_to.finish(strict, problems);
     }
-    let top_level = body.array("recipients", problems);
-    let deprecated = top_level.is_some();
-    lists.extend(top_level.map(|list| ("recipients", list)));
+    lists.extend(body.array("recipients", problems).map(|list| ("recipients", list)));
 
     let count: usize = lists.iter().map(|(_, list)| list.len()).sum();
+    if !given || (count == 0 && !lists.is_empty()) {
+        let message = "sendTo.recipients is required and must name at least one recipient";
+        problems.push(Problem::new("sendTo.recipients", "required", message));
+    }
     if count > MAX_RECIPIENTS {
         let message =
             format!("sendTo.recipients names {count} recipients; at most {MAX_RECIPIENTS} are allowed");
@@ -187,10 +191,6 @@ fn read_recipients(body: &mut Fields, strict: bool, problems: &mut Vec<Problem>)
             let recipient = read_recipient(|| format!("{path}[{index}]"), item, problems);
             recipients.extend(recipient.filter(|recipient| seen.insert(recipient.identifier.clone())));
         }
-    }
-    if count == 0 && problems.len() == before {
-        let message = "sendTo.recipients is required and must name at least one recipient";
-        problems.push(Problem::new("sendTo.recipients", "required", message));
     }
     (recipients, deprecated)
 }

@@ -86,6 +86,22 @@ impl Store {
         Ok(row.as_ref().map(read_reserved).transpose()?.map(|(_, reserved)| reserved))
     }
 
+    /// Removes up to `most` keys that have become free, and returns how many.
+    ///
+    /// # Errors
+    /// The database failed.
+    pub async fn forget_free_keys(&self, most: u32) -> Result<u64, Error> {
+        let removed = sqlx::query(
+            "DELETE FROM idempotency_key WHERE (app_id, key) IN (
+               SELECT app_id, key FROM idempotency_key WHERE created_at < now() - interval '24 hours'
+               ORDER BY created_at LIMIT $1 FOR UPDATE SKIP LOCKED)",
+        )
+        .bind(i64::from(most))
+        .execute(&self.pool)
+        .await?;
+        Ok(removed.rows_affected())
+    }
+
     async fn reserve_distinct(
         &self,
         wanted: impl Iterator<Item = &Reservation>,

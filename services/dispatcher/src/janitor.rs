@@ -1,4 +1,5 @@
-//! Removing from the log what is older than the retention and has been read by everybody.
+//! Removing what nobody needs any more: from the log what is older than the retention and has been read by everybody,
+//! from the database idempotency keys that have become free.
 
 use std::time::Duration;
 
@@ -13,6 +14,9 @@ const PAUSE: Duration = Duration::from_secs(60);
 /// Share of a stream's message limit above which its read part goes early.
 const CROWDED: f64 = 0.7;
 
+/// Idempotency keys that one statement removes.
+const KEYS: u32 = 5_000;
+
 /// Cleans up until the process stops. Several instances may do it at once: purging twice is harmless.
 pub(crate) async fn run(context: Context) -> anyhow::Result<()> {
     let token = context.tasks.token().clone();
@@ -23,7 +27,15 @@ pub(crate) async fn run(context: Context) -> anyhow::Result<()> {
                 tracing::warn!(%stream, error = format!("{error:#}"), "the stream is not cleaned up");
             }
         }
+        if let Some(Err(error)) = token.run_until_cancelled(forget_keys(&context)).await {
+            tracing::warn!(%error, "free idempotency keys are not removed");
+        }
     }
+    Ok(())
+}
+
+async fn forget_keys(context: &Context) -> Result<(), store::Error> {
+    while context.store.forget_free_keys(KEYS).await? == u64::from(KEYS) {}
     Ok(())
 }
 

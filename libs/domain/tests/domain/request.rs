@@ -164,6 +164,11 @@ fn all_problems_are_told_at_once() {
     );
     let fields: Vec<_> = found.iter().map(|(field, _)| field.as_str()).collect();
     assert_eq!(fields, ["notification.title", "recipients[0]", "override.channels[0]", "lane"]);
+    // What is missing is told beside what is wrong.
+    let found = problems(json!({"notification": {"message": 5}, "sendTo": {"topics": ["t"]}}), rules());
+    let fields: Vec<_> = found.iter().map(|(field, _)| field.as_str()).collect();
+    let expected = ["notification.message", "notification.title", "sendTo.topics", "sendTo.recipients"];
+    assert_eq!(fields, expected);
 }
 
 #[test]

@@ -48,6 +48,25 @@ async fn a_key_is_free_again_after_a_day() {
 }
 
 #[tokio::test]
+async fn free_keys_are_forgotten_and_others_kept() {
+    let fixture = fixture().await;
+    let shop = fixture.app("shop").await;
+    for (number, key) in (1..).zip(["young", "old", "older", "oldest"]) {
+        fixture.store.reserve_keys(&[wanted(shop, key, number)]).await.unwrap();
+    }
+    sqlx::query("UPDATE idempotency_key SET created_at = now() - interval '25 hours' WHERE key LIKE 'old%'")
+        .execute(&fixture.pool)
+        .await
+        .unwrap();
+    assert_eq!(fixture.store.forget_free_keys(2).await.unwrap(), 2);
+    assert_eq!(fixture.store.forget_free_keys(2).await.unwrap(), 1);
+    assert!(fixture.store.reserved_key(shop, "young").await.unwrap().is_some());
+    let left: i64 =
+        sqlx::query_scalar("SELECT count(*) FROM idempotency_key").fetch_one(&fixture.pool).await.unwrap();
+    assert_eq!(left, 1);
+}
+
+#[tokio::test]
 async fn of_concurrent_callers_with_one_key_all_get_the_same_send() {
     let fixture = fixture().await;
     let shop = fixture.app("shop").await;
