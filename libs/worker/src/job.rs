@@ -152,7 +152,7 @@ impl<S: Sender> Worker<S> {
     /// Calls the provider and settles what came of it.
     async fn make(&self, job: &Job<'_>, held: Held<'_>) {
         let started_at = clock::now();
-        let limit = self.context.config.delivery.lease / 2;
+        let limit = self.context.config.delivery.lease * 3 / 5;
         if Instant::now() + limit > held.until {
             // Another may hold the delivery by the time an answer came.
             tracing::warn!("the claim took too long to be used");

@@ -77,6 +77,9 @@ pub fn answer(result: &Result<Reply, Failure>, recipient: &str) -> Answer {
             let verdict = row(reply).map_or(Verdict::Retry, |(_, verdict)| *verdict);
             recorded(outcome(at(*stage, verdict)), &reply.codes(), &reply.text)
         }
+        Err(Failure::Busy) => {
+            recorded(outcome(Verdict::Retry), "busy", "every connection to the server was in use")
+        }
         Err(Failure::Unsupported { stage: Stage::Login, what }) => {
             recorded(Outcome::PauseProvider, "auth", &format!("the server has no {what}"))
         }

@@ -17,7 +17,7 @@ use crate::settings::Login;
 /// How far an exchange has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stage {
-    /// No usable connection yet: waiting for one, connecting, TLS, greeting, EHLO.
+    /// No usable connection yet: connecting, TLS, greeting, EHLO.
     Connect,
     /// AUTH.
     Login,
@@ -43,6 +43,8 @@ pub struct Reply {
 /// Why a message was not taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
+    /// As many connections as allowed were in use all the while; the server was not asked.
+    Busy,
     /// The server refused.
     Refused {
         /// At which command.
@@ -64,7 +66,7 @@ pub enum Failure {
         /// What happened.
         cause: String,
     },
-    /// The time for the whole exchange was over.
+    /// The time for a part of the exchange was over.
     TimedOut {
         /// In which command.
         stage: Stage,
@@ -87,8 +89,17 @@ enum State {
     Ready,
     /// RSET, since the last transaction was refused half-way.
     Unfinished,
-    /// Nothing: where the conversation stands is unknown, or it was ended.
+    /// Nothing new: content is due, where the conversation stands is unknown, or it was ended.
     Spent,
+}
+
+impl State {
+    fn after(failure: &Failure) -> Self {
+        match failure {
+            Failure::Refused { reply, .. } if reply.code != 421 => State::Unfinished,
+            _ => State::Spent,
+        }
+    }
 }
 
 impl Connection {
@@ -121,23 +132,19 @@ impl Connection {
         self.state != State::Spent
     }
 
-    /// Sends one message, and keeps `stage` at how far it came.
-    pub(crate) async fn deliver(&mut self, mail: &OutgoingMail, stage: &mut Stage) -> Result<Reply, Failure> {
+    /// Says everything before a message's content, and keeps `stage` at how far it came.
+    pub(crate) async fn begin(&mut self, mail: &OutgoingMail, stage: &mut Stage) -> Result<(), Failure> {
         *stage = Stage::Mail;
         self.messages += 1;
         if mail.needs_utf8() && !self.smtp.server_info().supports_feature(Extension::SmtpUtfEight) {
             return Err(Failure::Unsupported { stage: *stage, what: "SMTPUTF8" });
         }
-        let result = self.transaction(mail, stage).await;
-        self.state = match &result {
-            Ok(_) => State::Ready,
-            Err(Failure::Refused { reply, .. }) if reply.code != 421 => State::Unfinished,
-            Err(_) => State::Spent,
-        };
+        let result = self.commands(mail, stage).await;
+        self.state = result.as_ref().map_or_else(State::after, |()| State::Spent);
         result
     }
 
-    async fn transaction(&mut self, mail: &OutgoingMail, stage: &mut Stage) -> Result<Reply, Failure> {
+    async fn commands(&mut self, mail: &OutgoingMail, stage: &mut Stage) -> Result<(), Failure> {
         if self.state == State::Unfinished {
             let reset = self.smtp.command(Rset).await;
             // A refusal speaks of the connection here, not of this message.
@@ -150,12 +157,10 @@ impl Connection {
             (Stage::Data, "DATA\r\n".to_owned()),
         ];
         if self.pipelining {
-            self.at_once(&commands, stage).await?;
+            self.at_once(&commands, stage).await
         } else {
-            self.one_by_one(&commands, stage).await?;
+            self.one_by_one(&commands, stage).await
         }
-        *stage = Stage::Content;
-        understood(*stage, self.smtp.command(&mail.data).await)
     }
 
     async fn one_by_one(&mut self, commands: &[(Stage, String)], stage: &mut Stage) -> Result<(), Failure> {
@@ -188,6 +193,13 @@ impl Connection {
             }
         }
         refusal.map_or(Ok(()), Err)
+    }
+
+    /// Sends the content of a message that was begun, and hears whether the server took it.
+    pub(crate) async fn finish(&mut self, mail: &OutgoingMail) -> Result<Reply, Failure> {
+        let result = understood(Stage::Content, self.smtp.command(&mail.data).await);
+        self.state = result.as_ref().map_or_else(State::after, |_| State::Ready);
+        result
     }
 
     /// Says goodbye.

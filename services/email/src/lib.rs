@@ -22,9 +22,7 @@ use service_kit::Context;
 /// # Errors
 /// See [`worker::run`].
 pub async fn run(context: Context) -> anyhow::Result<()> {
-    // Below the time that the worker gives a call: the pool knows how far an exchange came, the worker does not.
-    let exchange = PoolLimits::default().exchange.min(context.config.delivery.lease * 2 / 5);
-    let sender = SmtpSender::new(PoolLimits { exchange, ..PoolLimits::default() });
+    let sender = SmtpSender::new(PoolLimits::for_lease(context.config.delivery.lease));
     tokio::select! {
         result = worker::run(context, sender.clone()) => result,
         never = sender.reap() => match never {},

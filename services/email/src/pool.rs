@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::Semaphore;
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::connection::{Connection, Failure, Reply, Stage};
 use crate::message::OutgoingMail;
@@ -24,17 +24,26 @@ pub struct PoolLimits {
     pub messages_per_connection: u32,
     /// How long an unused connection is kept.
     pub idle: Duration,
-    /// Time for one message, from waiting for a connection to the last answer.
-    pub exchange: Duration,
+    /// Time to wait for a connection that is in use, or to make one, or both.
+    pub connecting: Duration,
+    /// Time for the commands before the content, and for replacing a connection that the server closed meanwhile.
+    pub commands: Duration,
+    /// Time for the content and the answer to it. Silence here leaves open whether the server took the message.
+    pub content: Duration,
 }
 
-impl Default for PoolLimits {
-    fn default() -> Self {
+impl PoolLimits {
+    /// Limits that end below the three fifths of a lease that the worker gives a call: the pool knows how far a
+    /// message came, the worker does not.
+    #[must_use]
+    pub fn for_lease(lease: Duration) -> Self {
         PoolLimits {
             connections: 32,
             messages_per_connection: 200,
             idle: Duration::from_secs(30),
-            exchange: Duration::from_secs(30),
+            connecting: lease / 9,
+            commands: lease / 15,
+            content: lease * 2 / 5,
         }
     }
 }
@@ -66,27 +75,48 @@ impl Pool {
         &self.settings
     }
 
-    /// Sends one message, within the time limit.
+    /// Sends one message. Whatever runs out of time before its content is begun was certainly not taken.
     pub(crate) async fn send(&self, mail: &OutgoingMail) -> Result<Reply, Failure> {
+        let connected_by = Instant::now() + self.limits.connecting;
+        // The semaphore is never closed: it gives room, or the time is over.
+        let _permit = timeout_at(connected_by, self.room.acquire()).await.map_err(|_| Failure::Busy)?;
         let mut stage = Stage::Connect;
-        let result = timeout(self.limits.exchange, self.exchange(mail, &mut stage)).await;
-        result.unwrap_or(Err(Failure::TimedOut { stage }))
-    }
-
-    async fn exchange(&self, mail: &OutgoingMail, stage: &mut Stage) -> Result<Reply, Failure> {
-        // Never closed, so this waits for room and cannot fail.
-        let _permit = self.room.acquire().await;
-        let (mut connection, reused) = match self.take() {
-            Some(connection) => (connection, true),
-            None => (self.open(stage).await?, false),
-        };
-        let mut result = connection.deliver(mail, stage).await;
-        if reused && was_closed_meanwhile(&result) {
-            connection = self.open(stage).await?;
-            result = connection.deliver(mail, stage).await;
-        }
+        let connected = timeout_at(connected_by, self.connect(&mut stage)).await;
+        let (connection, reused) = connected.unwrap_or(Err(Failure::TimedOut { stage }))?;
+        let begun = timeout(self.limits.commands, self.begin(connection, reused, mail, &mut stage)).await;
+        let mut connection = begun.unwrap_or(Err(Failure::TimedOut { stage }))?;
+        let finished = timeout(self.limits.content, connection.finish(mail)).await;
+        let result = finished.map_err(|_| Failure::TimedOut { stage: Stage::Content })?;
         self.put_back(connection);
         result
+    }
+
+    /// A connection, and whether it was used before.
+    async fn connect(&self, stage: &mut Stage) -> Result<(Connection, bool), Failure> {
+        match self.take() {
+            Some(connection) => Ok((connection, true)),
+            None => Ok((self.open(stage).await?, false)),
+        }
+    }
+
+    /// The connection on which the server waits for the content of `mail`.
+    async fn begin(
+        &self,
+        mut connection: Connection,
+        reused: bool,
+        mail: &OutgoingMail,
+        stage: &mut Stage,
+    ) -> Result<Connection, Failure> {
+        let mut result = connection.begin(mail, stage).await;
+        if reused && was_closed_meanwhile(&result) {
+            connection = self.open(stage).await?;
+            result = connection.begin(mail, stage).await;
+        }
+        if let Err(failure) = result {
+            self.put_back(connection);
+            return Err(failure);
+        }
+        Ok(connection)
     }
 
     async fn open(&self, stage: &mut Stage) -> Result<Connection, Failure> {
@@ -122,7 +152,7 @@ impl Pool {
 }
 
 /// Servers close idle connections: nothing was lost then, the message can go over a new one at once.
-fn was_closed_meanwhile(result: &Result<Reply, Failure>) -> bool {
+fn was_closed_meanwhile(result: &Result<(), Failure>) -> bool {
     match result {
         Err(Failure::Broken { stage, .. }) => *stage == Stage::Mail,
         Err(Failure::Refused { stage, reply }) => *stage == Stage::Mail && reply.code == 421,

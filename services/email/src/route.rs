@@ -22,7 +22,7 @@ use crate::connection::{Failure, Stage, failure};
 use crate::settings::{Security, SmtpSettings};
 
 /// For one address of the server, so that a dead one leaves time for the next.
-const CONNECT_LIMIT: Duration = Duration::from_secs(8);
+const CONNECT_LIMIT: Duration = Duration::from_secs(4);
 
 /// Host, port and protection of a server.
 pub(crate) struct Route {

@@ -3,11 +3,11 @@ use std::time::Duration;
 use domain::Outcome;
 use domain::outcome::RetryLimit;
 use email::answers::{TABLE, answer, row};
-use email::{Failure, PoolLimits, Reply, Stage as At};
+use email::{Failure, Reply, Stage as At};
 use serde_json::json;
 use testkit::smtp::{Rule, SmtpSettings, Stage};
 
-use crate::fixture::{Mailer, TO, assert_sent};
+use crate::fixture::{Mailer, TO, assert_sent, limits, limits_each};
 
 const RETRY: Outcome = Outcome::Retry { after: None, limit: None };
 const GREYLISTED: Outcome = Outcome::Retry { after: Some(Duration::from_secs(300)), limit: None };
@@ -51,8 +51,7 @@ const CASES: &[(&str, Stage, &str, Outcome, &str)] = &[
 
 async fn with_login() -> Mailer {
     let login = Some(("user".to_owned(), "secret".to_owned()));
-    let mut mailer =
-        Mailer::with(SmtpSettings { login, ..SmtpSettings::default() }, PoolLimits::default()).await;
+    let mut mailer = Mailer::with(SmtpSettings { login, ..SmtpSettings::default() }, limits()).await;
     mailer.provider.settings["username"] = json!("user");
     mailer.provider.settings["password"] = json!("secret");
     mailer
@@ -89,7 +88,7 @@ async fn one_by_one_means_the_same() {
         if *stage == Stage::Auth {
             continue;
         }
-        let mailer = Mailer::with(settings, PoolLimits::default()).await;
+        let mailer = Mailer::with(settings, limits()).await;
         mailer.server.script(Rule::answer(*stage, *says));
         let answer = mailer.send(TO).await;
         assert_eq!(
@@ -115,7 +114,7 @@ async fn lost_connections_are_unknown_only_once_content_was_sent() {
     ] {
         for pipelining in [true, false] {
             let settings = SmtpSettings { pipelining, ..SmtpSettings::default() };
-            let mailer = Mailer::with(settings, PoolLimits::default()).await;
+            let mailer = Mailer::with(settings, limits()).await;
             mailer.server.script(Rule::cut(stage));
             let answer = mailer.send(TO).await;
             assert_eq!((&answer.outcome, answer.code.as_str()), (&outcome, code), "{stage:?}: {answer:?}");
@@ -134,7 +133,7 @@ async fn silence_is_unknown_only_once_content_was_sent() {
         (Stage::Content, Outcome::Unknown),
         (Stage::Dot, Outcome::Unknown),
     ] {
-        let limits = PoolLimits { exchange: Duration::from_millis(200), ..PoolLimits::default() };
+        let limits = limits_each(Duration::from_millis(200));
         let mailer = Mailer::with(SmtpSettings::default(), limits).await;
         mailer.server.script(Rule::stall(stage));
         let answer = mailer.send(TO).await;

@@ -24,7 +24,7 @@ pub(crate) struct Mailer {
 
 impl Mailer {
     pub(crate) async fn start() -> Self {
-        Mailer::with(SmtpSettings::default(), PoolLimits::default()).await
+        Mailer::with(SmtpSettings::default(), limits()).await
     }
 
     pub(crate) async fn with(server: SmtpSettings, limits: PoolLimits) -> Self {
@@ -55,6 +55,15 @@ impl Mailer {
     pub(crate) fn captures(&self) -> Vec<Capture> {
         self.server.outbox().captures().iter().map(|capture| Capture::clone(capture)).collect()
     }
+}
+
+pub(crate) fn limits() -> PoolLimits {
+    PoolLimits::for_lease(Duration::from_secs(90))
+}
+
+/// As much time for each part of an exchange.
+pub(crate) fn limits_each(time: Duration) -> PoolLimits {
+    PoolLimits { connecting: time, commands: time, content: time, ..limits() }
 }
 
 pub(crate) fn text(text: &str) -> EmailContent {

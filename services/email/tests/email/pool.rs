@@ -7,7 +7,7 @@ use testkit::eventually;
 use testkit::smtp::{Rule, SmtpSettings, Stage};
 use tokio::task::JoinSet;
 
-use crate::fixture::{LIMIT, Mailer, NOW, TO, assert_sent, job, text};
+use crate::fixture::{LIMIT, Mailer, NOW, TO, assert_sent, job, limits, limits_each, text};
 
 #[tokio::test]
 async fn one_connection_carries_many_messages() {
@@ -20,7 +20,7 @@ async fn one_connection_carries_many_messages() {
 
 #[tokio::test]
 async fn a_connection_is_replaced_after_its_share_of_messages() {
-    let limits = PoolLimits { messages_per_connection: 10, ..PoolLimits::default() };
+    let limits = PoolLimits { messages_per_connection: 10, ..limits() };
     let mailer = Mailer::with(SmtpSettings::default(), limits).await;
     for _ in 0..50 {
         assert_sent(&mailer.send(TO).await);
@@ -30,7 +30,7 @@ async fn a_connection_is_replaced_after_its_share_of_messages() {
 
 #[tokio::test]
 async fn connections_are_bounded_also_while_some_are_refused() {
-    let limits = PoolLimits { connections: 4, ..PoolLimits::default() };
+    let limits = PoolLimits { connections: 4, ..limits() };
     let mailer = Mailer::with(SmtpSettings::default(), limits).await;
     let mut sends = JoinSet::new();
     for number in 0..200 {
@@ -46,6 +46,38 @@ async fn connections_are_bounded_also_while_some_are_refused() {
 }
 
 #[tokio::test]
+async fn waiting_for_a_connection_takes_nothing_from_the_time_for_content() {
+    let limits = PoolLimits { connections: 1, content: Duration::from_millis(500), ..limits_each(LIMIT) };
+    let mailer = Mailer::with(SmtpSettings::default(), limits).await;
+    mailer.server.script(Rule::stall(Stage::Dot).to("first@example.org"));
+    // The first, polled first, has the only connection until its time for content is over.
+    let (first, second) = tokio::join!(mailer.send("first@example.org"), mailer.send("second@example.org"));
+    assert_eq!(first.outcome, Outcome::Unknown, "{first:?}");
+    assert_sent(&second);
+    let recipients = mailer.captures().into_iter().map(|capture| capture.to).collect::<Vec<_>>();
+    assert_eq!(recipients, [["second@example.org"], ["first@example.org"]]);
+}
+
+#[tokio::test]
+async fn who_finds_no_free_connection_in_time_has_certainly_sent_nothing() {
+    let limits = PoolLimits { connections: 1, connecting: Duration::from_millis(300), ..limits_each(LIMIT) };
+    let mailer = Mailer::with(SmtpSettings::default(), limits).await;
+    mailer.server.script(Rule::stall(Stage::Dot).to("first@example.org"));
+    tokio::select! {
+        biased;
+        answer = mailer.send("first@example.org") => panic!("{answer:?}"),
+        answer = mailer.send("second@example.org") => {
+            let retry = Outcome::Retry { after: None, limit: None };
+            assert_eq!((answer.outcome, answer.code.as_str()), (retry, "busy"));
+        }
+    }
+    assert_eq!(mailer.server.connections(), 1);
+    assert_sent(&mailer.send("second@example.org").await);
+    let recipients = mailer.captures().into_iter().map(|capture| capture.to).collect::<Vec<_>>();
+    assert_eq!(recipients, [["second@example.org"], ["first@example.org"]]);
+}
+
+#[tokio::test]
 async fn nothing_is_continued_after_an_exchange_that_went_wrong() {
     for rule in [
         Rule::cut(Stage::Rcpt),
@@ -58,7 +90,7 @@ async fn nothing_is_continued_after_an_exchange_that_went_wrong() {
         Rule::answer(Stage::Data, "250 this is not how it goes"),
         Rule::answer(Stage::Rcpt, "gibberish"),
     ] {
-        let limits = PoolLimits { exchange: Duration::from_millis(300), ..PoolLimits::default() };
+        let limits = limits_each(Duration::from_millis(300));
         let mailer = Mailer::with(SmtpSettings::default(), limits).await;
         mailer.server.script(rule.clone());
         let answer = mailer.send("first@example.org").await;
@@ -99,7 +131,7 @@ async fn nothing_is_continued_after_a_cancelled_exchange() {
 async fn a_refusal_leaves_nothing_behind_for_the_next_message() {
     for pipelining in [true, false] {
         let settings = SmtpSettings { pipelining, ..SmtpSettings::default() };
-        let mailer = Mailer::with(settings, PoolLimits::default()).await;
+        let mailer = Mailer::with(settings, limits()).await;
         assert_eq!(mailer.send("5.1.1@example.org").await.outcome, Outcome::TargetGone);
         if pipelining {
             // DATA let through beside a refused RCPT: the server now waits for content.
@@ -116,7 +148,7 @@ async fn a_refusal_leaves_nothing_behind_for_the_next_message() {
 #[tokio::test]
 async fn a_connection_that_the_server_closed_meanwhile_costs_no_retry() {
     let settings = SmtpSettings { idle: Duration::from_millis(50), ..SmtpSettings::default() };
-    let mailer = Mailer::with(settings, PoolLimits::default()).await;
+    let mailer = Mailer::with(settings, limits()).await;
     for round in 1..=3 {
         assert_sent(&mailer.send(TO).await);
         let closed = async || (mailer.server.open_connections() == 0).then_some(());
@@ -129,7 +161,7 @@ async fn a_connection_that_the_server_closed_meanwhile_costs_no_retry() {
 
 #[tokio::test]
 async fn idle_connections_are_closed() {
-    let limits = PoolLimits { idle: Duration::from_millis(50), ..PoolLimits::default() };
+    let limits = PoolLimits { idle: Duration::from_millis(50), ..limits() };
     let mailer = Mailer::with(SmtpSettings::default(), limits).await;
     assert_sent(&mailer.send(TO).await);
     let closed = async || (mailer.server.open_connections() == 0).then_some(());
