@@ -39,10 +39,15 @@ impl Inbound {
         Inbound { store, stream }
     }
 
-    /// Acknowledges a message.
+    /// Acknowledges a message; what it failed with before, if it came more than once, is forgotten.
     pub async fn done(&self, delivered: &Delivered) {
         if let Err(error) = delivered.ack().await {
             tracing::debug!(stream = %self.stream, seq = delivered.seq, %error, "not acknowledged");
+        }
+        if delivered.deliveries > 1
+            && let Err(error) = self.store.forget_failure(self.stream, delivered.seq).await
+        {
+            tracing::debug!(stream = %self.stream, seq = delivered.seq, %error, "its failures are not forgotten");
         }
     }
 

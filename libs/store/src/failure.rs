@@ -1,7 +1,7 @@
 //! Messages that fail by themselves: counted, and set aside before they can hold up the others.
 
 use domain::{AppId, SendId, StreamName};
-use sqlx::PgConnection;
+use sqlx::PgExecutor;
 use uuid::Uuid;
 
 use crate::{Error, Store};
@@ -48,6 +48,14 @@ impl Store {
         Ok(failures)
     }
 
+    /// Forgets the failures of a message that is done, if there were any.
+    ///
+    /// # Errors
+    /// The database failed.
+    pub async fn forget_failure(&self, stream: StreamName, seq: u64) -> Result<(), Error> {
+        forget(&self.pool, stream, seq).await
+    }
+
     /// Parks a message after its last failure; the caller may then acknowledge it.
     ///
     /// # Errors
@@ -65,18 +73,17 @@ impl Store {
         .bind(message.cause)
         .execute(&mut *transaction)
         .await?;
-        forget(&mut transaction, message.stream, message.seq).await?;
+        forget(&mut *transaction, message.stream, message.seq).await?;
         transaction.commit().await?;
         Ok(())
     }
 }
 
-/// Forgets the failures of a message that is set aside.
-pub(crate) async fn forget(connection: &mut PgConnection, stream: StreamName, seq: u64) -> Result<(), Error> {
+pub(crate) async fn forget(database: impl PgExecutor<'_>, stream: StreamName, seq: u64) -> Result<(), Error> {
     sqlx::query("DELETE FROM message_failure WHERE stream = $1 AND seq = $2")
         .bind(stream.to_string())
         .bind(seq.cast_signed())
-        .execute(connection)
+        .execute(database)
         .await?;
     Ok(())
 }

@@ -218,7 +218,7 @@ impl Batch {
         .bind(cause)
         .execute(&mut *self.transaction)
         .await?;
-        failure::forget(&mut self.transaction, stream, seq).await
+        failure::forget(&mut *self.transaction, stream, seq).await
     }
 
     /// Moves the counters, in key order, and commits everything with the checkpoint.

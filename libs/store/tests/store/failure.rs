@@ -20,6 +20,17 @@ async fn failures_of_a_message_add_up() {
 }
 
 #[tokio::test]
+async fn what_is_done_after_failures_is_forgotten() {
+    let fixture = fixture().await;
+    for seq in [7, 8] {
+        fixture.store.count_failure(STREAM, seq, "broken").await.unwrap();
+    }
+    fixture.store.forget_failure(STREAM, 7).await.unwrap();
+    assert_eq!(fixture.store.count_failure(STREAM, 7, "broken").await.unwrap(), 1);
+    assert_eq!(fixture.store.count_failure(STREAM, 8, "broken").await.unwrap(), 2);
+}
+
+#[tokio::test]
 async fn what_is_set_aside_is_parked_and_forgotten() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
