@@ -1,6 +1,7 @@
 //! Micro-batching: many concurrent callers, one statement.
 
 use std::future::Future;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
@@ -67,21 +68,21 @@ impl<Q: Send + 'static, A: Send + 'static> Batcher<Q, A> {
         };
         match tokio::time::timeout(CALL_LIMIT, exchange).await {
             Ok(outcome) => outcome,
-            Err(_) => Err(Error::Batch("no answer in time".to_owned())),
+            Err(_) => Err(Error::Unanswered("no answer in time")),
         }
     }
 }
 
 fn gone() -> Error {
-    Error::Batch("the batching task has ended".to_owned())
+    Error::Unanswered("the batching task has ended")
 }
 
 fn deliver<A>(callers: Vec<oneshot::Sender<Result<A, Error>>>, outcome: Result<Vec<A>, Error>) {
     let answers: Box<dyn Iterator<Item = Result<A, Error>>> = match outcome {
         Ok(answers) => Box::new(answers.into_iter().map(Ok)),
         Err(error) => {
-            let cause = error.to_string();
-            Box::new(std::iter::repeat_with(move || Err(Error::Batch(cause.clone()))))
+            let cause = Arc::new(error);
+            Box::new(std::iter::repeat_with(move || Err(Error::Batch(Arc::clone(&cause)))))
         }
     };
     for (caller, answer) in callers.into_iter().zip(answers) {

@@ -1,5 +1,7 @@
 //! What can go wrong with the database.
 
+use std::sync::Arc;
+
 /// A failure of a statement or of the connection.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -12,26 +14,33 @@ pub enum Error {
     /// A row holds what this release cannot read.
     #[error("unreadable row: {0}")]
     Unreadable(String),
-    /// The batch that this call was part of failed; its cause is told once, in the log.
+    /// The batch that this call was part of failed. All its callers share the cause, which may be another's data.
     #[error("the batch that this was part of failed: {0}")]
-    Batch(String),
+    Batch(Arc<Error>),
+    /// The call got no answer from its batch; it may still be carried out.
+    #[error("unanswered: {0}")]
+    Unanswered(&'static str),
 }
 
 impl Error {
     /// Whether the data itself was refused (SQLSTATE classes 22 and 23), so that repeating cannot help.
     #[must_use]
     pub fn is_refused_data(&self) -> bool {
-        let Error::Database(sqlx::Error::Database(error)) = self else {
-            return false;
-        };
-        error.code().is_some_and(|code| code.starts_with("22") || code.starts_with("23"))
+        match self {
+            Error::Batch(cause) => cause.is_refused_data(),
+            Error::Database(sqlx::Error::Database(error)) => {
+                error.code().is_some_and(|code| code.starts_with("22") || code.starts_with("23"))
+            }
+            _ => false,
+        }
     }
 
     /// Whether the database could not be reached or could not do it now, so that repeating can help.
     #[must_use]
     pub fn is_unavailable(&self) -> bool {
         match self {
-            Error::Batch(_) => true,
+            Error::Batch(cause) => cause.is_unavailable(),
+            Error::Unanswered(_) => true,
             Error::Migration(_) | Error::Unreadable(_) => false,
             // Connection, transaction and lock failures, too few resources, shutting down, read only.
             Error::Database(sqlx::Error::Database(error)) => error.code().is_some_and(|code| {
