@@ -1,11 +1,13 @@
 //! The life of one job: claim, call, settle, outcome event, acknowledgement.
 
+use std::panic::AssertUnwindSafe;
 use std::time::{Duration, Instant};
 
 use domain::event::{DecodeError, DeliveryJob};
 use domain::retry::{Finished, RetryPolicy, Verdict};
 use domain::{Answer, Envelope, Event, Lane, Outcome, StreamName};
 use event_log::Delivered;
+use futures_util::FutureExt as _;
 use metrics::{counter, histogram};
 use service_kit::inbound::{Inbound, Owner};
 use service_kit::metrics::{PROVIDER_CALL_SECONDS, UNKNOWN_EVENTS};
@@ -45,7 +47,8 @@ pub(crate) struct Job<'a> {
 /// The right to make a job's attempt.
 struct Held<'a> {
     token: Uuid,
-    provider: Option<&'a Provider>,
+    /// Whom to call, or the answer that stands for a call which must not be made.
+    provider: Result<&'a Provider, Answer>,
     /// Past this moment, by our own clock, we do not call.
     until: Instant,
 }
@@ -132,9 +135,7 @@ impl<S: Sender> Worker<S> {
         };
         match self.claims.call(request).await {
             Ok(Claim::Ours { token, provider }) => {
-                let named =
-                    |wanted: &String| providers.iter().find(|provider| provider.identifier == *wanted);
-                let provider = provider.as_ref().and_then(named).or(providers.first());
+                let provider = choose(&providers, provider.as_deref());
                 self.make(job, Held { token, provider, until }).await;
             }
             Ok(Claim::Done(state)) => self.conclude(job, &state).await,
@@ -158,7 +159,10 @@ impl<S: Sender> Worker<S> {
             tracing::warn!("the claim took too long to be used");
             return job.inbound.again(job.delivered).await;
         }
-        let answer = self.call(job, held.provider, limit).await;
+        let answer = match &held.provider {
+            Ok(provider) => self.call(job, provider, limit).await,
+            Err(instead) => instead.clone(),
+        };
         let ended_at = clock::now();
         let next = match self.next(job, &answer) {
             Ok(next) => next,
@@ -174,7 +178,7 @@ impl<S: Sender> Worker<S> {
             user: job.order.user,
             token: held.token,
             attempt: job.order.attempt,
-            provider: held.provider.map(|provider| provider.identifier.clone()),
+            provider: held.provider.ok().map(|provider| provider.identifier.clone()),
             started_at,
             ended_at,
             answer,
@@ -183,19 +187,21 @@ impl<S: Sender> Worker<S> {
         self.settle(job, settlement).await;
     }
 
-    async fn call(&self, job: &Job<'_>, provider: Option<&Provider>, limit: Duration) -> Answer {
-        let Some(provider) = provider else {
-            return ours(
-                Outcome::Retry { after: None, limit: None },
-                "no_provider",
-                "no provider is enabled",
-            );
-        };
+    async fn call(&self, job: &Job<'_>, provider: &Provider, limit: Duration) -> Answer {
         let called = Instant::now();
-        let answer = tokio::time::timeout(limit, self.sender.send(provider, job.order)).await;
+        let call = AssertUnwindSafe(async { self.sender.send(provider, job.order).await }).catch_unwind();
+        let answer = tokio::time::timeout(limit, call).await;
         histogram!(PROVIDER_CALL_SECONDS, "channel" => S::CHANNEL.as_str())
             .record(called.elapsed().as_secs_f64());
-        answer.map_or_else(|_| ours(Outcome::Unknown, "timeout", "no answer in time"), storable)
+        match answer {
+            Ok(Ok(answer)) => storable(answer),
+            Ok(Err(_panic)) => {
+                // Settled, so that the attempts rise and the job is parked at their end.
+                tracing::error!(provider = provider.identifier, "the call panicked");
+                ours(Outcome::Unknown, "panic", "the call panicked")
+            }
+            Err(_) => ours(Outcome::Unknown, "timeout", "no answer in time"),
+        }
     }
 
     fn next(&self, job: &Job<'_>, answer: &Answer) -> Result<Next, serde_json::Error> {
@@ -229,6 +235,18 @@ impl<S: Sender> Worker<S> {
             }),
         })
     }
+}
+
+/// The provider that the claim names. After an attempt whose outcome is unknown no other may stand in for it.
+fn choose<'a>(providers: &'a [Provider], claimed: Option<&str>) -> Result<&'a Provider, Answer> {
+    let retry = Outcome::Retry { after: None, limit: None };
+    let Some(wanted) = claimed else {
+        return Err(ours(retry, "no_provider", "no provider is enabled"));
+    };
+    let named = providers.iter().find(|provider| provider.identifier == wanted);
+    named.ok_or_else(|| {
+        ours(retry, "provider_gone", "the provider that this attempt began with is not enabled any more")
+    })
 }
 
 /// An answer for which no provider was asked, or none came.

@@ -70,7 +70,7 @@ async fn fetch(
     consumer.fetch(most - running.len(), WAIT).await
 }
 
-/// A job that panicked comes again after its lease.
+/// A job that panicked outside its call comes again after its lease.
 fn reap(ended: Option<Result<(), tokio::task::JoinError>>) {
     if let Some(Err(error)) = ended {
         tracing::error!(%error, "a job ended early");

@@ -9,7 +9,7 @@ use store::ledger::{Claim, ClaimRequest};
 use store::settlement::{Next, Settlement};
 use testkit::eventually;
 
-use crate::scripted::{RETRY, Scripted, Step};
+use crate::scripted::{Call, RETRY, Scripted, Step};
 use crate::world::{JOBS, SOON, World, serve, stop};
 
 #[tokio::test]
@@ -114,17 +114,21 @@ async fn two_workers_never_call_for_the_same_delivery() {
 }
 
 #[tokio::test]
-async fn after_a_panic_the_job_comes_again_when_its_lease_is_over() {
-    let world = World::with(|config| config.delivery.lease = Duration::from_secs(3)).await;
-    let scripted = Scripted::new([Step::Panic]);
+async fn after_an_unknown_outcome_no_other_provider_stands_in_for_one_that_is_gone() {
+    let world = World::start().await;
+    let scripted = Scripted::new([]);
+    let order = world.delivery(1).await;
+    // An attempt was under way when its lease ended.
+    world.run("UPDATE delivery SET status = 'sending', provider = 'gone', lease_until = now()").await;
     world.serve(&scripted);
-    let (order, other) = (world.delivery(1).await, world.delivery(2).await);
     world.order(&order).await;
-    world.order(&other).await;
+    world.acknowledged(1).await;
+    assert!(scripted.calls().is_empty());
+    assert_eq!(world.settlings().await, [(1, Status::Retrying)]);
+    let gone = "SELECT count(*) FROM attempt WHERE outcome = 'retry' AND provider_code = 'provider_gone'";
+    assert_eq!(world.count(gone).await, 1);
+    world.fire_timers(1).await;
     world.acknowledged(2).await;
-    let panicked = scripted.calls()[0].delivery;
-    let calls: Vec<_> = scripted.calls().into_iter().filter(|call| call.delivery == panicked).collect();
-    assert_eq!(calls.len(), 2);
-    assert_eq!(calls[0], calls[1], "the same attempt, through the same provider");
-    assert_eq!(world.count("SELECT count(*) FROM delivery WHERE status = 'sent'").await, 2);
+    let call = Call { delivery: order.delivery_id, attempt: 2, provider: "main".to_owned() };
+    assert_eq!(scripted.calls(), [call]);
 }
