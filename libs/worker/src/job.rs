@@ -21,6 +21,7 @@ use uuid::Uuid;
 
 use crate::Sender;
 use crate::provider::{Provider, Providers};
+use crate::settle::settle_each;
 
 /// Claims or settlements of one statement at most.
 const BATCH: usize = 256;
@@ -32,7 +33,7 @@ pub(crate) struct Worker<S> {
     providers: Providers,
     policy: RetryPolicy,
     claims: Batcher<ClaimRequest, Claim>,
-    pub(crate) settlements: Batcher<Settlement, bool>,
+    pub(crate) settlements: Batcher<Settlement, Result<bool, store::Error>>,
 }
 
 /// A job in hand.
@@ -64,7 +65,7 @@ impl<S: Sender> Worker<S> {
         let store = context.store.clone();
         let (settlements, run_settlements) = Batcher::new(BATCH, move |settlements: Vec<Settlement>| {
             let store = store.clone();
-            async move { store.settle(&settlements).await }
+            async move { settle_each(&store, &settlements).await }
         });
         for batching in [
             Box::pin(run_claims) as std::pin::Pin<Box<dyn Future<Output = ()> + Send>>,

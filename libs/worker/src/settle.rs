@@ -8,7 +8,9 @@ use domain::{Envelope, Event, Outcome, Reason, Status, StreamName};
 use event_log::{Message, PublishError, Refusal};
 use metrics::counter;
 use service_kit::clock;
+use service_kit::inbound::Owner;
 use service_kit::metrics::DELIVERIES;
+use store::Store;
 use store::ledger::DeliveryState;
 use store::settlement::Settlement;
 use store::timer::NewTimer;
@@ -19,26 +21,27 @@ use crate::job::{Job, Worker};
 
 /// Between two tries to settle.
 const SETTLE_PAUSE: Duration = Duration::from_millis(500);
+/// How long tries to settle go on once the process stops; its tasks may take 30 s.
+const SETTLE_AFTER_STOP: Duration = Duration::from_secs(20);
 
 impl<S: Sender> Worker<S> {
-    /// Settles, however long the database takes, until the process stops: the answer must not be lost while somebody
-    /// is left who knows it.
+    /// Settles, however long the database takes, and for a while yet when the process stops: the answer must not be
+    /// lost while somebody is left who knows it.
     pub(crate) async fn settle(&self, job: &Job<'_>, settlement: Settlement) {
-        let held = loop {
-            match self.settlements.call(settlement.clone()).await {
-                Ok(held) => break held,
-                Err(error) => tracing::warn!(%error, "not settled yet"),
-            }
-            if let Err(error) = job.delivered.in_progress().await {
-                tracing::debug!(%error, "the log does not hear that the job is under way");
-            }
-            let pause = tokio::time::sleep(SETTLE_PAUSE);
-            if self.context.tasks.token().run_until_cancelled(pause).await.is_none() {
+        let written = tokio::select! {
+            written = self.write(job, &settlement) => written,
+            () = self.stopped_long_ago() => {
+                tracing::error!(code = settlement.answer.code, "an answer is lost: stopped before it could be settled");
                 return;
             }
         };
-        if !held {
-            return self.after_losing_the_claim(job).await;
+        match written {
+            Ok(true) => {}
+            Ok(false) => return self.after_losing_the_claim(job).await,
+            Err(refused) => {
+                let owner = Owner { app: Some(job.envelope.app), send_id: job.envelope.send_id };
+                return job.inbound.failed_by_itself(job.delivered, owner, &refused.to_string()).await;
+            }
         }
         let (status, reason) = settlement.next.status();
         counter!(DELIVERIES, "channel" => S::CHANNEL.as_str(), "status" => status.as_str()).increment(1);
@@ -49,6 +52,26 @@ impl<S: Sender> Worker<S> {
         }
         let dead = settlement.answer.outcome == Outcome::TargetGone;
         self.publish(job, status, reason, settlement.provider, dead).await;
+    }
+
+    /// Tries until the database has written the answer, says that the claim is lost, or refuses the answer itself.
+    async fn write(&self, job: &Job<'_>, settlement: &Settlement) -> Result<bool, store::Error> {
+        loop {
+            match self.settlements.call(settlement.clone()).await.flatten() {
+                Ok(held) => return Ok(held),
+                Err(error) if error.is_refused_data() => return Err(error),
+                Err(error) => tracing::warn!(%error, "not settled yet"),
+            }
+            if let Err(error) = job.delivered.in_progress().await {
+                tracing::debug!(%error, "the log does not hear that the job is under way");
+            }
+            tokio::time::sleep(SETTLE_PAUSE).await;
+        }
+    }
+
+    async fn stopped_long_ago(&self) {
+        self.context.tasks.stopping().await;
+        tokio::time::sleep(SETTLE_AFTER_STOP).await;
     }
 
     /// Somebody else settled, or holds the delivery now.
@@ -145,4 +168,30 @@ impl<S: Sender> Worker<S> {
         }
         Ok(self.context.store.set_timers(&refused).await?)
     }
+}
+
+/// Settles in one transaction; where the database refuses that, each in its own, so that the one at fault stops no other.
+///
+/// # Errors
+/// The database is away; what was settled before is found so when it is repeated.
+pub(crate) async fn settle_each(
+    store: &Store,
+    settlements: &[Settlement],
+) -> Result<Vec<Result<bool, store::Error>>, store::Error> {
+    match store.settle(settlements).await {
+        Ok(held) => return Ok(held.into_iter().map(Ok).collect()),
+        Err(error) if error.is_unavailable() => return Err(error),
+        Err(error) if settlements.len() == 1 => return Ok(vec![Err(error)]),
+        Err(error) => {
+            tracing::warn!(%error, batch = settlements.len(), "refused together, now settled one by one");
+        }
+    }
+    let mut each = Vec::with_capacity(settlements.len());
+    for settlement in settlements {
+        match store.settle(std::slice::from_ref(settlement)).await {
+            Err(error) if error.is_unavailable() => return Err(error),
+            settled => each.push(settled.map(|held| held.contains(&true))),
+        }
+    }
+    Ok(each)
 }

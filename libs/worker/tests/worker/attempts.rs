@@ -122,6 +122,60 @@ async fn an_answer_that_does_not_come_in_time_is_unknown() {
 }
 
 #[tokio::test]
+async fn calls_that_panic_are_attempts_and_the_last_one_parks() {
+    let world = World::start().await;
+    let scripted = Scripted::new([Step::Panic, Step::Panic]);
+    world.serve(&scripted);
+    let order = world.delivery(1).await;
+    world.order(&order).await;
+    world.acknowledged(1).await;
+    world.fire_timers(1).await;
+    world.acknowledged(2).await;
+    assert_eq!(world.settlings().await, [(1, Status::Retrying), (2, Status::Parked)]);
+    let panics = "SELECT count(*) FROM attempt WHERE outcome = 'unknown' AND provider_code = 'panic'";
+    assert_eq!(world.count(panics).await, 2);
+    let other = world.delivery(2).await;
+    world.order(&other).await;
+    world.reaches(other.delivery_id, Status::Sent).await;
+}
+
+#[tokio::test]
+async fn a_settlement_that_the_database_refuses_stops_no_other_and_is_parked() {
+    let world = World::with(|config| config.delivery.lease = Duration::from_secs(1)).await;
+    world.run("ALTER TABLE attempt ADD CHECK (delivery_id <> '00000000-0000-0000-0000-000000000001')").await;
+    let scripted = Scripted::new([]);
+    for number in 1..=20 {
+        let order = world.delivery(number).await;
+        world.order(&order).await;
+    }
+    world.serve(&scripted);
+    world.acknowledged(20).await;
+    assert_eq!(world.settlings().await, vec![(1, Status::Sent); 19]);
+    assert_eq!(world.count("SELECT count(*) FROM parked WHERE stream = 'JOB_email_transactional'").await, 1);
+    assert_eq!(world.count("SELECT count(*) FROM message_failure").await, 0);
+}
+
+#[tokio::test]
+async fn the_failures_of_a_job_that_is_done_later_are_forgotten() {
+    let world = World::with(|config| config.delivery.lease = Duration::from_secs(1)).await;
+    world.run("ALTER TABLE attempt ADD CONSTRAINT refused CHECK (number > 1)").await;
+    let scripted = Scripted::new([]);
+    world.serve(&scripted);
+    let order = world.delivery(1).await;
+    world.order(&order).await;
+    eventually(SOON, "a failure is counted", async || {
+        (world.count("SELECT count(*) FROM message_failure").await == 1).then_some(())
+    })
+    .await;
+    world.run("ALTER TABLE attempt DROP CONSTRAINT refused").await;
+    world.reaches(order.delivery_id, Status::Sent).await;
+    eventually(SOON, "it is forgotten", async || {
+        (world.count("SELECT count(*) FROM message_failure").await == 0).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn no_more_jobs_are_taken_than_can_be_started() {
     let world = World::with(|config| {
         config.delivery.max_concurrency = 2;

@@ -4,7 +4,7 @@ use domain::{Outcome, Status};
 use testkit::eventually;
 
 use crate::scripted::{Scripted, Step};
-use crate::world::{JOBS, SOON, World};
+use crate::world::{JOBS, SOON, World, stop};
 
 const SENT: Outcome = Outcome::Sent { provider_id: None };
 
@@ -36,6 +36,27 @@ async fn an_answer_is_settled_once_the_database_is_back_and_the_provider_called_
     .await;
     assert_eq!(scripted.calls().len(), 1);
     assert_eq!(world.settlings().await, [(1, Status::Sent)]);
+}
+
+#[tokio::test]
+async fn after_a_stop_an_answer_still_waits_for_the_database() {
+    let mut world = World::start().await;
+    let scripted = Scripted::new([Step::Hold(SENT)]);
+    world.serve(&scripted);
+    let order = world.delivery(1).await;
+    world.order(&order).await;
+    eventually(SOON, "it calls", async || (!scripted.calls().is_empty()).then_some(())).await;
+    world.postgres.kill();
+    world.context.tasks.stop();
+    scripted.release();
+    // Two looks take as long as the first try to settle, and longer.
+    for _ in 0..2 {
+        world.context.store.delivery_states(&[(world.app, order.delivery_id)]).await.unwrap_err();
+    }
+    world.postgres.restart().await.unwrap();
+    stop(&world.context).await;
+    world.reaches(order.delivery_id, Status::Sent).await;
+    assert_eq!(scripted.calls().len(), 1);
 }
 
 #[tokio::test]
