@@ -11,6 +11,10 @@ use crate::{Error, Store};
 
 /// How long a timer that could not be published waits for its next turn.
 pub const PUT_OFF: Duration = Duration::from_secs(1);
+/// How long a timer that this release cannot read waits for another one.
+const UNREADABLE_PUT_OFF: Duration = Duration::from_secs(60);
+/// Bytes of messages, beyond which no further timer is taken at once.
+const TAKEN_BYTES: i64 = 8 * 1024 * 1024;
 
 /// A timer to be set. Every timer has a new id, under which its message is published: an earlier one would be
 /// swallowed by the stream's duplicate window.
@@ -47,6 +51,7 @@ pub struct DueTimer {
 #[derive(Debug)]
 pub struct DueTimers {
     transaction: Transaction<'static, Postgres>,
+    ids: Vec<Uuid>,
     /// The timers, earliest first.
     pub timers: Vec<DueTimer>,
 }
@@ -61,40 +66,41 @@ impl Store {
         insert(&mut connection, timers).await
     }
 
-    /// Takes up to `most` due timers that nobody else holds.
-    ///
-    /// # Errors
-    /// The database failed, or a row names an unknown stream.
-    pub async fn due_timers(&self, most: u32) -> Result<DueTimers, Error> {
-        let mut transaction = self.pool.begin().await?;
-        let rows = sqlx::query(
-            "SELECT id, stream, message FROM timer WHERE due_at <= now() ORDER BY due_at LIMIT $1
-             FOR UPDATE SKIP LOCKED",
-        )
-        .bind(i64::from(most))
-        .fetch_all(&mut *transaction)
-        .await?;
-        let timers = rows
-            .into_iter()
-            .map(|row| {
-                let stream: &str = row.try_get("stream")?;
-                let stream = stream.parse().map_err(|error| Error::Unreadable(format!("{error}")))?;
-                Ok(DueTimer { id: row.try_get("id")?, stream, message: row.try_get("message")? })
-            })
-            .collect::<Result<_, Error>>()?;
-        Ok(DueTimers { transaction, timers })
-    }
-
-    /// Time until the next timer is due, by the database's clock: zero when one is, None when there is none.
+    /// Takes up to `most` due timers that nobody else holds, fewer when they are large. One that names an unknown
+    /// stream is left out and put off.
     ///
     /// # Errors
     /// The database failed.
-    pub async fn next_timer(&self) -> Result<Option<Duration>, Error> {
-        let seconds: Option<f64> =
-            sqlx::query_scalar("SELECT extract(epoch FROM min(due_at) - now())::float8 FROM timer")
-                .fetch_one(&self.pool)
-                .await?;
-        Ok(seconds.map(|seconds| Duration::try_from_secs_f64(seconds).unwrap_or_default()))
+    pub async fn due_timers(&self, most: u32) -> Result<DueTimers, Error> {
+        let mut transaction = self.pool.begin().await?;
+        let rows = sqlx::query(
+            "WITH due AS MATERIALIZED (
+               SELECT id, due_at, stream, message FROM timer WHERE due_at <= now() ORDER BY due_at LIMIT $1
+               FOR UPDATE SKIP LOCKED
+             ), summed AS (
+               SELECT *, sum(octet_length(message)) OVER (ORDER BY due_at, id) - octet_length(message) AS before
+               FROM due
+             )
+             SELECT id, stream, message FROM summed WHERE before < $2 ORDER BY due_at, id",
+        )
+        .bind(i64::from(most))
+        .bind(TAKEN_BYTES)
+        .fetch_all(&mut *transaction)
+        .await?;
+        let (mut timers, mut unreadable) = (Vec::with_capacity(rows.len()), Vec::new());
+        for row in rows {
+            let (id, stream): (Uuid, &str) = (row.try_get("id")?, row.try_get("stream")?);
+            match stream.parse() {
+                Ok(stream) => timers.push(DueTimer { id, stream, message: row.try_get("message")? }),
+                Err(error) => {
+                    tracing::error!(timer = %id, stream, %error, "a timer is of no stream that this release knows");
+                    unreadable.push(id);
+                }
+            }
+        }
+        put_off(&mut transaction, &unreadable, UNREADABLE_PUT_OFF).await?;
+        let ids = timers.iter().map(|timer| timer.id).collect();
+        Ok(DueTimers { transaction, ids, timers })
     }
 }
 
@@ -105,19 +111,29 @@ impl DueTimers {
     /// # Errors
     /// The database failed; the published ones are published again then, under the same ids.
     pub async fn done(mut self, published: &[Uuid]) -> Result<(), Error> {
-        sqlx::query("DELETE FROM timer WHERE id = ANY($1)")
-            .bind(published)
-            .execute(&mut *self.transaction)
-            .await?;
-        let left = self.timers.iter().map(|timer| timer.id).filter(|id| !published.contains(id));
-        sqlx::query("UPDATE timer SET due_at = now() + $2::float8 * interval '1 second' WHERE id = ANY($1)")
-            .bind(left.collect::<Vec<_>>())
-            .bind(PUT_OFF.as_secs_f64())
-            .execute(&mut *self.transaction)
-            .await?;
+        if !published.is_empty() {
+            sqlx::query("DELETE FROM timer WHERE id = ANY($1)")
+                .bind(published)
+                .execute(&mut *self.transaction)
+                .await?;
+        }
+        self.ids.retain(|id| !published.contains(id));
+        put_off(&mut self.transaction, &self.ids, PUT_OFF).await?;
         self.transaction.commit().await?;
         Ok(())
     }
+}
+
+async fn put_off(connection: &mut PgConnection, timers: &[Uuid], delay: Duration) -> Result<(), Error> {
+    if timers.is_empty() {
+        return Ok(());
+    }
+    sqlx::query("UPDATE timer SET due_at = now() + $2::float8 * interval '1 second' WHERE id = ANY($1)")
+        .bind(timers)
+        .bind(delay.as_secs_f64())
+        .execute(connection)
+        .await?;
+    Ok(())
 }
 
 pub(crate) async fn insert(connection: &mut PgConnection, timers: &[NewTimer]) -> Result<(), Error> {

@@ -30,12 +30,9 @@ impl Fixture {
 async fn a_timer_is_due_at_its_time() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
-    assert_eq!(fixture.store.next_timer().await.unwrap(), None);
     let later = fixture.now().await + Duration::from_secs(3_600);
     fixture.store.set_timers(&[timer(app, 1, later)]).await.unwrap();
     assert!(fixture.store.due_timers(10).await.unwrap().timers.is_empty());
-    let wait = fixture.store.next_timer().await.unwrap().unwrap();
-    assert!(wait > Duration::from_secs(3_500) && wait <= Duration::from_secs(3_600), "{wait:?}");
 
     let soon = fixture.now().await + Duration::from_millis(300);
     fixture.store.set_timers(&[timer(app, 2, soon)]).await.unwrap();
@@ -47,7 +44,6 @@ async fn a_timer_is_due_at_its_time() {
     assert!(fixture.now().await >= soon);
     let [one] = &due.timers[..] else { panic!("{due:?}") };
     assert_eq!((one.id, one.stream, &one.message[..]), (Uuid::from_u128(2), STREAM, &[0, 255][..]));
-    assert_eq!(fixture.store.next_timer().await.unwrap(), Some(Duration::ZERO));
 }
 
 #[tokio::test]
@@ -88,4 +84,41 @@ async fn timers_that_cannot_go_stand_in_nobodys_way() {
     })
     .await;
     assert_eq!(again.id, Uuid::from_u128(1));
+}
+
+#[tokio::test]
+async fn a_timer_of_an_unknown_stream_is_put_off_and_the_others_go() {
+    let fixture = fixture().await;
+    let app = fixture.app("shop").await;
+    fixture.store.set_timers(&[timer(app, 1, NOW), timer(app, 2, NOW)]).await.unwrap();
+    sqlx::query("UPDATE timer SET stream = 'PIGEON' WHERE id = $1")
+        .bind(Uuid::from_u128(1))
+        .execute(&fixture.pool)
+        .await
+        .unwrap();
+    let due = fixture.store.due_timers(10).await.unwrap();
+    assert_eq!(due.timers.iter().map(|timer| timer.id).collect::<Vec<_>>(), [Uuid::from_u128(2)]);
+    due.done(&[Uuid::from_u128(2)]).await.unwrap();
+    let waiting: i64 =
+        sqlx::query_scalar("SELECT count(*) FROM timer WHERE stream = 'PIGEON' AND due_at > now()")
+            .fetch_one(&fixture.pool)
+            .await
+            .unwrap();
+    assert_eq!(waiting, 1);
+}
+
+#[tokio::test]
+async fn large_timers_are_taken_a_few_at_a_time() {
+    let fixture = fixture().await;
+    let app = fixture.app("shop").await;
+    let large: Vec<_> = (0..5)
+        .map(|number| NewTimer { message: vec![7; 3 * 1024 * 1024], ..timer(app, number, NOW) })
+        .collect();
+    fixture.store.set_timers(&large).await.unwrap();
+    for expected in [3, 2, 0] {
+        let due = fixture.store.due_timers(10).await.unwrap();
+        assert_eq!(due.timers.len(), expected);
+        let ids: Vec<_> = due.timers.iter().map(|timer| timer.id).collect();
+        due.done(&ids).await.unwrap();
+    }
 }
