@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use event_log::Message;
 use service_kit::Context;
+use store::timer::DueTimer;
 
 /// Timers of one round at most.
 const ROUND: u32 = 500;
@@ -30,25 +31,19 @@ pub(crate) async fn run(context: Context) -> anyhow::Result<()> {
 
 /// Publishes what is due, each under its timer's id, and removes what the log has confirmed.
 async fn round(context: &Context) -> Result<usize, store::Error> {
-    let due = context.store.due_timers(ROUND).await?;
-    if due.timers.is_empty() {
-        return Ok(0);
-    }
-    let messages = due
-        .timers
-        .iter()
-        .map(|timer| Message {
-            stream: timer.stream,
-            id: Some(timer.id.to_string()),
-            payload: timer.message.clone().into(),
+    let mut due = context.store.due_timers(ROUND).await?;
+    let (ids, messages): (Vec<_>, Vec<_>) = std::mem::take(&mut due.timers)
+        .into_iter()
+        .map(|DueTimer { id, stream, message }| {
+            (id, Message { stream, id: Some(id.to_string()), payload: message.into() })
         })
-        .collect();
+        .unzip();
     let results = context.log.publish_all(messages).await;
     let mut published = Vec::with_capacity(results.len());
-    for (timer, result) in due.timers.iter().zip(results) {
+    for (id, result) in ids.into_iter().zip(results) {
         match result {
-            Ok(_) => published.push(timer.id),
-            Err(error) => tracing::warn!(timer = %timer.id, %error, "a timer stays due"),
+            Ok(_) => published.push(id),
+            Err(error) => tracing::warn!(timer = %id, %error, "a timer stays due"),
         }
     }
     due.done(&published).await?;
