@@ -18,6 +18,7 @@ pub(crate) const PLAIN: &[Channel] = &Channel::DELIVERED;
 /// What every recipient of a send shares.
 pub(crate) struct Writer<'a> {
     send: &'a Send,
+    /// None without one, or when it cannot be compiled.
     template: Option<&'a Template>,
     /// The variables `app` and `category`.
     facts: minijinja::Value,
@@ -44,11 +45,12 @@ impl<'a> Writer<'a> {
         recipient: &Recipient,
         profile: &Object,
     ) -> Result<Cow<'a, InAppContent>, TemplateError> {
-        if self.template.is_none() && recipient.data.is_empty() {
+        let template = self.template()?;
+        if template.is_none() && recipient.data.is_empty() {
             return Ok(Cow::Borrowed(&self.send.content));
         }
         let plain = InAppContent { data: self.merged_data(recipient), ..self.send.content.clone() };
-        match self.template {
+        match template {
             None => Ok(Cow::Owned(plain)),
             Some(template) => template.in_app(&self.variables(recipient, profile), plain).map(Cow::Owned),
         }
@@ -61,7 +63,7 @@ impl<'a> Writer<'a> {
         recipient: &Recipient,
         profile: &Object,
     ) -> Result<Content, TemplateError> {
-        let rendered = match self.template {
+        let rendered = match self.template()? {
             None => None,
             Some(template) => {
                 let variables = self.variables(recipient, profile);
@@ -73,6 +75,14 @@ impl<'a> Writer<'a> {
             }
         };
         Ok(rendered.unwrap_or_else(|| self.plain(channel, recipient)))
+    }
+
+    /// The template, if the send has one.
+    fn template(&self) -> Result<Option<&'a Template>, TemplateError> {
+        if self.send.template.is_some() && self.template.is_none() {
+            return Err(TemplateError::Missing);
+        }
+        Ok(self.template)
     }
 
     fn variables(&self, recipient: &Recipient, profile: &Object) -> minijinja::Value {

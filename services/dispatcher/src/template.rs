@@ -79,6 +79,17 @@ pub enum TemplateError {
     /// Nothing to show: a title or subject came out empty.
     #[error("{0} came out empty")]
     Empty(&'static str),
+    /// The version that a turn was frozen with is gone, or cannot be compiled any more.
+    #[error("its template cannot be compiled")]
+    Missing,
+    /// What came out does not fit into a message.
+    #[error("it comes to {size} bytes, of {most} at most")]
+    TooLarge {
+        /// Its bytes as JSON.
+        size: usize,
+        /// What they may be.
+        most: usize,
+    },
 }
 
 /// Checks the content of a template.
