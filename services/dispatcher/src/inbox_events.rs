@@ -7,6 +7,8 @@ use domain::content::InAppContent;
 use domain::event::ItemsAdded;
 use domain::{CategoryId, Timestamp, UserNumber};
 
+use crate::template::TemplateError;
+
 /// Size that one event may have, so that it fits into the broker's 1 MiB with its envelope.
 const MAX_EVENT: usize = 768 * 1024;
 /// Room for one recipient in an event.
@@ -16,21 +18,28 @@ const RECIPIENT_SIZE: usize = 32;
 pub(crate) struct InboxEvents {
     created_at: Timestamp,
     category_id: Option<CategoryId>,
-    partitions: BTreeMap<u32, Vec<Sized>>,
+    partitions: BTreeMap<u32, Vec<Filling>>,
+    /// Bytes of all events.
+    size: usize,
 }
 
-struct Sized {
+struct Filling {
     event: ItemsAdded,
     size: usize,
 }
 
 impl InboxEvents {
     pub(crate) fn new(created_at: Timestamp, category_id: Option<CategoryId>) -> InboxEvents {
-        InboxEvents { created_at, category_id, partitions: BTreeMap::new() }
+        InboxEvents { created_at, category_id, partitions: BTreeMap::new(), size: 0 }
     }
 
-    /// Adds an item. Content that the event has already is not repeated.
-    pub(crate) fn add(&mut self, partition: u32, user: UserNumber, content: Cow<'_, InAppContent>) {
+    /// Adds an item. Content that the event has already is not repeated; content that no event can hold is refused.
+    pub(crate) fn add(
+        &mut self,
+        partition: u32,
+        user: UserNumber,
+        content: Cow<'_, InAppContent>,
+    ) -> Result<(), TemplateError> {
         let events = self.partitions.entry(partition).or_default();
         if let Some(last) = events.last_mut()
             && let Some(known) = last.event.contents.iter().position(|known| *known == *content)
@@ -38,32 +47,39 @@ impl InboxEvents {
         {
             last.event.recipients.push((user, place(known)));
             last.size += RECIPIENT_SIZE;
-            return;
+            self.size += RECIPIENT_SIZE;
+            return Ok(());
         }
-        let added = RECIPIENT_SIZE + size_of(&content);
+        let added = RECIPIENT_SIZE + serde_json::to_vec(&content)?.len();
+        if added > MAX_EVENT {
+            return Err(TemplateError::TooLarge { size: added, most: MAX_EVENT });
+        }
         if events.last().is_none_or(|last| last.size + added > MAX_EVENT) {
             let (created_at, category_id) = (self.created_at, self.category_id);
             let event = ItemsAdded { created_at, category_id, contents: Vec::new(), recipients: Vec::new() };
-            events.push(Sized { event, size: 0 });
+            events.push(Filling { event, size: 0 });
         }
         if let Some(last) = events.last_mut() {
             last.event.recipients.push((user, place(last.event.contents.len())));
             last.event.contents.push(content.into_owned());
             last.size += added;
+            self.size += added;
         }
+        Ok(())
+    }
+
+    /// About how many bytes the events are.
+    pub(crate) fn size(&self) -> usize {
+        self.size
     }
 
     /// Every event with its partition.
     pub(crate) fn into_events(self) -> impl Iterator<Item = (u32, ItemsAdded)> {
         let events = self.partitions.into_iter();
-        events.flat_map(|(partition, events)| events.into_iter().map(move |sized| (partition, sized.event)))
+        events.flat_map(|(partition, events)| events.into_iter().map(move |filled| (partition, filled.event)))
     }
 }
 
 fn place(index: usize) -> u32 {
     u32::try_from(index).unwrap_or(u32::MAX)
-}
-
-fn size_of(content: &InAppContent) -> usize {
-    serde_json::to_vec(content).map_or(MAX_EVENT, |text| text.len())
 }

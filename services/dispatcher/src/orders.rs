@@ -1,11 +1,12 @@
 //! The messages that a frozen turn comes down to: inbox events, jobs, and word of what was planned.
 
+use bytes::Bytes;
 use domain::content::{Content, Object};
 use domain::event::{DeliveryJob, ItemsAdded, SendContinues, SendPlanned};
 use domain::id::partition;
-use domain::plan::PlannedDelivery;
+use domain::plan::{Decision, PlannedDelivery};
 use domain::send::TURN_RECIPIENTS;
-use domain::{Channel, Envelope, Event, Reason, StreamName, Timestamp, UserNumber};
+use domain::{AppId, Channel, Envelope, Event, Reason, SendId, StreamName, Timestamp, UserNumber};
 use store::facts::Facts;
 use store::plan::{Decisions, RenderFailure, Turn};
 use uuid::Uuid;
@@ -15,12 +16,19 @@ use crate::inbox_events::InboxEvents;
 use crate::planner::Cause;
 use crate::template::TemplateError;
 
+/// Bytes of a job at most, so that it stays far from the broker's 1 MiB.
+const MAX_JOB: usize = 512 * 1024;
+/// Bytes of messages to gather before they are published.
+const SLICE: usize = 8 * 1024 * 1024;
+
 /// A message to publish.
 pub(crate) struct Order {
     pub(crate) stream: StreamName,
     /// None where a repeat is harmless by itself.
     pub(crate) message_id: Option<String>,
-    pub(crate) envelope: Envelope,
+    pub(crate) app: AppId,
+    pub(crate) send_id: SendId,
+    pub(crate) payload: Bytes,
 }
 
 /// Everything that acting on a turn needs.
@@ -36,65 +44,88 @@ pub(crate) struct FrozenTurn<'a> {
     pub(crate) cause: &'a Cause,
 }
 
-/// What acting on a turn comes to.
+/// What acting on turns comes to, gathered until it is worth publishing and no longer.
 #[derive(Default)]
 pub(crate) struct Orders {
     pub(crate) orders: Vec<Order>,
-    /// The order for the next turn. Only when all else is in the log may it follow: once the last turn has been acted
-    /// on, the send's body is gone, and no earlier turn can be acted on again.
-    pub(crate) next: Option<Order>,
     pub(crate) failures: Vec<RenderFailure>,
+    size: usize,
+}
+
+impl Orders {
+    fn push(&mut self, order: Order) {
+        self.size += order.payload.len();
+        self.orders.push(order);
+    }
 }
 
 impl FrozenTurn<'_> {
-    /// Renders every decision and writes the messages. What cannot be rendered is reported, not published.
-    pub(crate) fn orders(&self) -> Orders {
-        let mut orders = Orders::default();
-        let recipients = self.turn.send.turn(self.turn.turn);
-        let first = self.turn.turn as usize * TURN_RECIPIENTS;
+    /// Renders the decisions from the one at `from` on and writes their messages, until `orders` are to be published.
+    /// Returns the decision to go on with then; None when the whole turn is written. What cannot be rendered, or comes
+    /// out too large, is reported instead.
+    pub(crate) fn write(&self, from: usize, orders: &mut Orders) -> Result<Option<usize>, serde_json::Error> {
         let created_at = self.turn.send.send_at.unwrap_or(self.turn.accepted_at);
         let category_id = self.facts.category(self.position).map(|category| category.id);
         let mut inbox = InboxEvents::new(created_at, category_id);
+        let mut rest = None;
+        for (place, (index, decision)) in self.decisions.iter().enumerate().skip(from) {
+            if orders.size + inbox.size() >= SLICE {
+                rest = Some(place);
+                break;
+            }
+            self.write_recipient(*index, decision, &mut inbox, orders)?;
+        }
+        for (number, event) in inbox.into_events().enumerate() {
+            orders.push(self.inbox_event(from + number, event)?);
+        }
+        if rest.is_none() {
+            orders.push(self.planned()?);
+        }
+        Ok(rest)
+    }
+
+    fn write_recipient(
+        &self,
+        index: u32,
+        decision: &Decision,
+        inbox: &mut InboxEvents,
+        orders: &mut Orders,
+    ) -> Result<(), serde_json::Error> {
+        let first = self.turn.turn as usize * TURN_RECIPIENTS;
+        let recipients = self.turn.send.turn(self.turn.turn);
+        let recipient = (index as usize).checked_sub(first).and_then(|place| recipients.get(place));
+        let (Some(recipient), Some(user)) = (recipient, decision.user) else {
+            return Ok(());
+        };
         let nothing = Object::new();
-        for (index, decision) in self.decisions {
-            let recipient = (*index as usize).checked_sub(first).and_then(|place| recipients.get(place));
-            let (Some(recipient), Some(user)) = (recipient, decision.user) else {
-                continue;
+        let profile =
+            self.facts.user(self.turn.app, &recipient.identifier).map_or(&nothing, |(_, profile)| profile);
+        if decision.in_app {
+            let partition = partition(self.turn.app, user, self.partitions);
+            let content = self.writer.in_app(recipient, profile);
+            if let Err(error) = content.and_then(|content| inbox.add(partition, user, content)) {
+                orders.failures.push(self.failure(index, Channel::InApp, &error));
+            }
+        }
+        for delivery in &decision.deliveries {
+            let job = match self.writer.external(delivery.channel, recipient, profile) {
+                Ok(content) => fitting(self.job(user, delivery, content)?),
+                Err(error) => Err(error),
             };
-            let profile = self
-                .facts
-                .user(self.turn.app, &recipient.identifier)
-                .map_or(&nothing, |(_, profile)| profile);
-            if decision.in_app {
-                match self.writer.in_app(recipient, profile) {
-                    Ok(content) => inbox.add(partition(self.turn.app, user, self.partitions), user, content),
-                    Err(error) => orders.failures.push(self.failure(*index, Channel::InApp, &error)),
-                }
-            }
-            for delivery in &decision.deliveries {
-                match self.writer.external(delivery.channel, recipient, profile) {
-                    Ok(content) => orders.orders.push(self.job(user, delivery, content)),
-                    Err(error) => orders.failures.push(self.failure(*index, delivery.channel, &error)),
-                }
+            match job {
+                Ok(job) => orders.push(job),
+                Err(error) => orders.failures.push(self.failure(index, delivery.channel, &error)),
             }
         }
-        orders
-            .orders
-            .extend(inbox.into_events().enumerate().map(|(number, event)| self.inbox_event(number, event)));
-        self.words(&mut orders);
-        orders
+        Ok(())
     }
 
-    fn inbox_event(&self, number: usize, (partition, added): (u32, ItemsAdded)) -> Order {
-        let name = format!("inbox.{}.{number}", self.turn.turn);
-        Order {
-            stream: StreamName::Inbox(partition),
-            message_id: None,
-            envelope: self.envelope(&name, Event::InboxItemsAdded(added)),
-        }
-    }
-
-    fn job(&self, user: UserNumber, delivery: &PlannedDelivery, content: Content) -> Order {
+    fn job(
+        &self,
+        user: UserNumber,
+        delivery: &PlannedDelivery,
+        content: Content,
+    ) -> Result<Order, serde_json::Error> {
         let job = DeliveryJob {
             delivery_id: delivery.id,
             attempt: 1,
@@ -104,16 +135,21 @@ impl FrozenTurn<'_> {
             expires_at: self.turn.send.expires_at,
             content,
         };
-        let name = format!("{}.1", delivery.id);
-        Order {
-            stream: StreamName::Job(delivery.channel, self.turn.send.lane),
-            envelope: self.envelope(&name, Event::DeliveryJob(Box::new(job))),
-            message_id: Some(name),
-        }
+        let stream = StreamName::Job(delivery.channel, self.turn.send.lane);
+        self.named(stream, format!("{}.1", delivery.id), Event::DeliveryJob(Box::new(job)))
     }
 
-    /// `SendPlanned`, and `SendContinues` while turns are to come.
-    fn words(&self, orders: &mut Orders) {
+    fn inbox_event(
+        &self,
+        number: usize,
+        (partition, added): (u32, ItemsAdded),
+    ) -> Result<Order, serde_json::Error> {
+        let name = format!("inbox.{}.{number}", self.turn.turn);
+        let order = self.named(StreamName::Inbox(partition), name, Event::InboxItemsAdded(added))?;
+        Ok(Order { message_id: None, ..order })
+    }
+
+    fn planned(&self) -> Result<Order, serde_json::Error> {
         let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
         let planned = SendPlanned {
             turn: self.turn.turn,
@@ -123,20 +159,19 @@ impl FrozenTurn<'_> {
             skipped: count(self.decisions.iter().map(|(_, decision)| decision.skips.len()).sum()),
         };
         let name = format!("{}.planned.{}", self.turn.send_id, self.turn.turn);
-        orders.orders.push(Order {
-            stream: StreamName::Outcome,
-            envelope: self.envelope(&name, Event::SendPlanned(planned)),
-            message_id: Some(name),
-        });
-        if !self.is_last() {
-            let next = self.turn.turn + 1;
-            let name = format!("{}.{next}", self.turn.send_id);
-            orders.next = Some(Order {
-                stream: StreamName::Send(self.turn.send.lane),
-                envelope: self.envelope(&name, Event::SendContinues(SendContinues { turn: next })),
-                message_id: Some(name),
-            });
+        self.named(StreamName::Outcome, name, Event::SendPlanned(planned))
+    }
+
+    /// The order for the next turn, while turns are to come. Only when all else is in the log may it follow: once the
+    /// last turn has been acted on, the send's body is gone, and no earlier turn can be acted on again.
+    pub(crate) fn next(&self) -> Result<Option<Order>, serde_json::Error> {
+        if self.is_last() {
+            return Ok(None);
         }
+        let turn = self.turn.turn + 1;
+        let name = format!("{}.{turn}", self.turn.send_id);
+        let stream = StreamName::Send(self.turn.send.lane);
+        self.named(stream, name, Event::SendContinues(SendContinues { turn })).map(Some)
     }
 
     /// Whether no turn follows.
@@ -145,16 +180,18 @@ impl FrozenTurn<'_> {
     }
 
     /// The same turn writes the same ids, however often it is acted on.
-    fn envelope(&self, name: &str, event: Event) -> Envelope {
-        Envelope {
-            id: Uuid::new_v5(&self.turn.send_id.0, name.as_bytes()),
-            app: self.turn.app,
+    fn named(&self, stream: StreamName, name: String, event: Event) -> Result<Order, serde_json::Error> {
+        let Turn { app, send_id, .. } = *self.turn;
+        let envelope = Envelope {
+            id: Uuid::new_v5(&send_id.0, name.as_bytes()),
+            app,
             at: self.now,
-            send_id: Some(self.turn.send_id),
+            send_id: Some(send_id),
             caused_by: Some(self.cause.id),
             trace: self.cause.trace.clone(),
             event,
-        }
+        };
+        Ok(Order { stream, message_id: Some(name), app, send_id, payload: envelope.encode()?.into() })
     }
 
     fn failure(&self, recipient_index: u32, channel: Channel, error: &TemplateError) -> RenderFailure {
@@ -162,4 +199,9 @@ impl FrozenTurn<'_> {
         tracing::warn!(%send_id, recipient_index, %channel, %error, reason = %Reason::TemplateError, "not rendered");
         RenderFailure { app, send_id, recipient_index, channel }
     }
+}
+
+fn fitting(job: Order) -> Result<Order, TemplateError> {
+    let size = job.payload.len();
+    if size > MAX_JOB { Err(TemplateError::TooLarge { size, most: MAX_JOB }) } else { Ok(job) }
 }

@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use bytes::Bytes;
 use domain::AppId;
 use domain::id::TemplateId;
 use domain::plan::{self, Person, SendFacts, Suppressed};
@@ -18,7 +17,7 @@ use store::timer::NewTimer;
 use uuid::Uuid;
 
 use crate::content::{PLAIN, Writer};
-use crate::orders::{FrozenTurn, Order};
+use crate::orders::{FrozenTurn, Order, Orders};
 use crate::template::Template;
 
 /// Compiled templates to keep.
@@ -45,6 +44,15 @@ pub(crate) enum PlanError {
 }
 
 impl PlanError {
+    /// Whether the database or the log cannot do it now, for whichever messages.
+    pub(crate) fn is_outage(&self) -> bool {
+        match self {
+            PlanError::Store(error) => error.is_unavailable(),
+            PlanError::Publish(_) => !self.is_own_failure(),
+            PlanError::Encode(_) => false,
+        }
+    }
+
     /// Whether the messages themselves are at fault, so that repeating cannot help.
     pub(crate) fn is_own_failure(&self) -> bool {
         match self {
@@ -104,17 +112,19 @@ impl Planner {
         self.act(&frozen).await
     }
 
+    /// Publishes slice by slice; the order for a turn's successor once all else is kept.
     async fn act(&self, frozen: &[FrozenTurn<'_>]) -> Result<(), PlanError> {
-        let (mut orders, mut next, mut failures) = (Vec::new(), Vec::new(), Vec::new());
+        let mut orders = Orders::default();
         for turn in frozen {
-            let written = turn.orders();
-            orders.extend(written.orders);
-            next.extend(written.next);
-            failures.extend(written.failures);
+            let mut from = 0;
+            while let Some(rest) = turn.write(from, &mut orders)? {
+                self.give_out(std::mem::take(&mut orders)).await?;
+                from = rest;
+            }
         }
-        self.context.store.record_render_failures(&failures).await?;
-        self.publish(&orders).await?;
-        self.publish(&next).await?;
+        self.give_out(orders).await?;
+        let next = frozen.iter().filter_map(|turn| turn.next().transpose());
+        self.publish(next.collect::<Result<_, _>>()?).await?;
         for FrozenTurn { turn, .. } in frozen.iter().filter(|frozen| frozen.is_last()) {
             if turn.send.is_kept() {
                 self.context.store.drop_body(turn.app, turn.send_id).await?;
@@ -124,31 +134,33 @@ impl Planner {
         Ok(())
     }
 
+    async fn give_out(&self, slice: Orders) -> Result<(), PlanError> {
+        self.context.store.record_render_failures(&slice.failures).await?;
+        self.publish(slice.orders).await
+    }
+
     /// Publishes every order; what a full stream refuses becomes a timer.
-    async fn publish(&self, orders: &[Order]) -> Result<(), PlanError> {
-        let payloads: Vec<Bytes> =
-            orders.iter().map(|order| order.envelope.encode().map(Bytes::from)).collect::<Result<_, _>>()?;
+    async fn publish(&self, orders: Vec<Order>) -> Result<(), PlanError> {
         let messages = orders
             .iter()
-            .zip(&payloads)
-            .map(|(order, payload)| Message {
+            .map(|order| Message {
                 stream: order.stream,
                 id: order.message_id.clone(),
-                payload: payload.clone(),
+                payload: order.payload.clone(),
             })
             .collect();
         let results = self.context.log.publish_all(messages).await;
         let mut refused = Vec::new();
-        for ((order, payload), result) in orders.iter().zip(&payloads).zip(results) {
+        for (order, result) in orders.into_iter().zip(results) {
             match result {
                 Ok(_) => {}
                 Err(PublishError::Refused { refusal: Refusal::Full, .. }) => refused.push(NewTimer {
                     id: clock::new_id(),
                     due_at: clock::now(),
                     stream: order.stream,
-                    message: payload.to_vec(),
-                    app: order.envelope.app,
-                    send_id: order.envelope.send_id,
+                    message: order.payload.into(),
+                    app: order.app,
+                    send_id: Some(order.send_id),
                     user: None,
                 }),
                 Err(error) => return Err(error.into()),

@@ -1,8 +1,10 @@
 //! What recipients get to read.
 
+use std::collections::HashSet;
+
 use domain::content::{Content, EmailContent, PushContent, SmsContent};
 use domain::send::{Recipient, Send, TemplateRef};
-use domain::{Channel, Lane};
+use domain::{Channel, Event, Lane, StreamName};
 use serde_json::json;
 use store::template::NewTemplate;
 
@@ -116,4 +118,77 @@ async fn what_a_template_cannot_render_ends_as_failed_and_the_rest_goes_out() {
     let skipped = "SELECT count(*) FROM planned_recipient
                    WHERE identifier = 'bob' AND NOT in_app AND 'inApp:template_error' = ANY(skips)";
     assert_eq!(world.count(skipped).await, 1);
+}
+
+#[tokio::test]
+async fn what_comes_out_too_large_for_one_holds_up_nobody_else_and_no_later_turn() {
+    let world = World::start().await;
+    world.provider(Channel::Email).await;
+    let large = "{{ own }}{{ own }}";
+    let channels = json!({
+        "inApp": {"title": "hello", "message": large, "url": large},
+        "email": {"subject": "hello", "text": large, "html": large},
+    });
+    // Twice as long as JSON.
+    let own = json!({"own": "\\".repeat(120_000)}).as_object().cloned().unwrap();
+    let mut people: Vec<_> = (0..501).map(|number| person(&format!("user-{number}@example.com"))).collect();
+    people[1].data = own;
+    let template = Some(world.template(channels).await);
+    world.accept(&Send { template, ..send_to(people) }).await;
+    world.dispatched(Lane::Transactional, 2).await;
+    assert_eq!((world.inboxes().await.len(), world.jobs(Channel::Email).await.len()), (500, 500));
+    let failed = "SELECT count(*) FROM delivery WHERE target = 'user-1@example.com' AND status = 'failed'
+                  AND reason = 'template_error'";
+    assert_eq!(world.count(failed).await, 1);
+    let skipped = "SELECT count(*) FROM planned_recipient
+                   WHERE recipient_index = 1 AND NOT in_app AND 'inApp:template_error' = ANY(skips)";
+    assert_eq!(world.count(skipped).await, 1);
+    assert_eq!(world.count("SELECT count(*) FROM message_failure").await, 0);
+}
+
+#[tokio::test]
+async fn a_turn_of_many_megabytes_goes_out_whole() {
+    let world = World::start().await;
+    world.provider(Channel::Email).await;
+    let text = "{{ recipient.identifier }}{{ filler }}{{ filler }}{{ filler }}{{ filler }}";
+    let channels = json!({
+        "inApp": {"title": "hello", "message": text},
+        "email": {"subject": "hello", "text": text},
+    });
+    let people = (0..60).map(|number| person(&format!("user-{number}@example.com"))).collect();
+    let mut send = Send { template: Some(world.template(channels).await), ..send_to(people) };
+    send.content.data = json!({"filler": "x".repeat(50_000)}).as_object().cloned().unwrap();
+    world.accept(&send).await;
+    world.dispatched(Lane::Transactional, 1).await;
+    let users: HashSet<_> = world.inboxes().await.into_iter().map(|(_, user, _)| user).collect();
+    let targets: HashSet<_> = world.jobs(Channel::Email).await.into_iter().map(|job| job.target).collect();
+    assert_eq!((users.len(), targets.len()), (60, 60));
+    let mut held = world.held(StreamName::Outcome).await.into_iter();
+    assert!(matches!(held.next().unwrap().event, Event::SendPlanned(planned) if planned.recipients == 60));
+    assert!(held.next().is_none());
+    let mut inbox = world.held(StreamName::Inbox(0)).await;
+    inbox.extend(world.held(StreamName::Inbox(1)).await);
+    let ids: HashSet<_> = inbox.iter().map(|envelope| envelope.id).collect();
+    assert_eq!(ids.len(), inbox.len());
+}
+
+#[tokio::test]
+async fn a_frozen_turn_whose_template_no_longer_compiles_sends_nothing_else_instead() {
+    let world = World::start().await;
+    world.provider(Channel::Email).await;
+    let template = world.template(json!({"inApp": {"title": "x"}, "email": {"subject": "x"}})).await;
+    let send = Send { template: Some(template), ..send_to(vec![ada()]) };
+    let send_id = world.accept(&send).await;
+    world.dispatched(Lane::Transactional, 1).await;
+    sqlx::query("UPDATE template_version SET channels = '{\"pigeon\": 7}'")
+        .execute(&world.pool)
+        .await
+        .unwrap();
+    // The other lane has compiled nothing yet.
+    world.accept_as(send_id, &Send { lane: Lane::Bulk, ..send }).await;
+    world.dispatched(Lane::Bulk, 1).await;
+    assert_eq!((world.inboxes().await.len(), world.jobs(Channel::Email).await.len()), (1, 1));
+    assert_eq!(world.last_seq(StreamName::Job(Channel::Email, Lane::Bulk)).await, 0);
+    let failed = "SELECT count(*) FROM delivery WHERE status = 'failed' AND reason = 'template_error'";
+    assert_eq!(world.count(failed).await, 1);
 }
