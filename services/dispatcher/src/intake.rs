@@ -86,15 +86,20 @@ impl Intake {
     async fn is_inbox_behind(&self) -> bool {
         for partition in 0..self.context.partitions {
             let stream = StreamName::Inbox(partition);
-            let position = self.context.store.checkpoint(store::projection::INBOX, stream).await;
-            let state = self.context.log.state(stream).await;
-            if let (Ok(position), Ok(state)) = (position, state)
-                && state.last_seq.saturating_sub(position) > INBOX_BACKLOG
-            {
-                return true;
+            match self.inbox_backlog(stream).await {
+                Ok(backlog) if backlog > INBOX_BACKLOG => return true,
+                Ok(_) => {}
+                Err(error) => {
+                    tracing::debug!(%stream, error = format!("{error:#}"), "nobody knows how far it is behind");
+                }
             }
         }
         false
+    }
+
+    async fn inbox_backlog(&self, stream: StreamName) -> anyhow::Result<u64> {
+        let position = self.context.store.checkpoint(store::projection::INBOX, stream).await?;
+        Ok(self.context.log.state(stream).await?.last_seq.saturating_sub(position))
     }
 
     async fn handle(&mut self, messages: Vec<Delivered>) -> anyhow::Result<()> {
@@ -215,11 +220,12 @@ impl Intake {
         Ok(self.context.store.schedule(turn, &timer).await?)
     }
 
-    /// Plans and acts on a batch; where a message itself is at fault, finds it by taking each alone.
+    /// Plans and acts on a batch. Unless that fails for everybody, the one at fault is found by taking each alone: what
+    /// is refused as such is counted, anything else, such as a row of a newer release, is tried again later.
     async fn carry_out(&mut self, batch: Vec<Ordered>) {
         match self.plan(&batch).await {
             Ok(()) => self.all_done(&batch).await,
-            Err(error) if !error.is_own_failure() => self.put_off(&batch, &error).await,
+            Err(error) if error.is_outage() => self.put_off(&batch, &error).await,
             Err(_) => {
                 for ordered in batch {
                     let one = std::slice::from_ref(&ordered);

@@ -3,8 +3,9 @@
 use domain::event::SendContinues;
 use domain::{Envelope, Event, Lane, StreamName};
 use service_kit::clock;
+use testkit::eventually;
 
-use crate::world::{World, person, send_number, send_to};
+use crate::world::{SOON, World, person, send_number, send_to};
 
 const SENDS: StreamName = StreamName::Send(Lane::Transactional);
 
@@ -70,4 +71,23 @@ async fn a_newer_version_stops_the_dispatcher() {
     let ended = tokio::time::timeout(crate::world::SOON, world.context.tasks.finish()).await.unwrap();
     assert_eq!(ended, Err(service_kit::ShutdownError::Failed("dispatcher intake")));
     assert_eq!(world.count("SELECT count(*) FROM plan").await, 1);
+}
+
+#[tokio::test]
+async fn a_turn_whose_rows_cannot_be_read_waits_and_the_others_pass() {
+    let world = World::with(|_| {}).await;
+    world.accept(&send_to(vec![person("ada")])).await;
+    let strange = world.accept(&send_to(vec![person("eve")])).await;
+    world.accept(&send_to(vec![person("bob")])).await;
+    for query in [
+        "INSERT INTO plan (app_id, send_id, turn) VALUES ($1, $2, 0)",
+        "INSERT INTO planned_recipient VALUES ($1, $2, 0, 0, 'eve', NULL, false, '{pigeon:tired}')",
+    ] {
+        sqlx::query(query).bind(world.app.0).bind(strange.0).execute(&world.pool).await.unwrap();
+    }
+    world.serve();
+    eventually(SOON, "the others have arrived", async || (world.inboxes().await.len() == 2).then_some(()))
+        .await;
+    assert_eq!(world.count("SELECT count(*) FROM message_failure").await, 0);
+    assert_eq!(world.count("SELECT count(*) FROM parked").await, 0);
 }
