@@ -12,9 +12,22 @@ use sqlx::types::Json;
 use sqlx::{PgConnection, Row};
 
 use crate::Error;
-use crate::plan::{PlanCategory, Turn};
 use crate::template::{self, TemplateVersion};
+use crate::turn::Turn;
 use crate::user;
+
+/// A category as planning needs it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlanCategory {
+    /// Its number.
+    pub id: CategoryId,
+    /// The app's identifier of it.
+    pub identifier: String,
+    /// Its display name.
+    pub name: String,
+    /// Whether preferences do not apply to it.
+    pub critical: bool,
+}
 
 /// The facts of a batch of turns; turns are named by their position in it.
 #[derive(Debug, Default)]

@@ -15,6 +15,7 @@ pub mod failure;
 pub mod idempotency;
 pub mod inbox;
 pub mod installation;
+mod instant;
 pub mod ledger;
 pub mod plan;
 pub mod projection;
@@ -25,6 +26,7 @@ pub mod send;
 pub mod settlement;
 pub mod template;
 pub mod timer;
+pub mod turn;
 pub mod user;
 
 pub use connection::{Settings, Store};

@@ -1,30 +1,16 @@
 //! Freezing turns: one transaction decides for good what a turn of a send does.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
 use domain::plan::{Decision, PlannedDelivery};
-use domain::{AppId, CategoryId, Channel, DeliveryId, Reason, SendId, Status, Timestamp, UserNumber};
+use domain::{AppId, Channel, DeliveryId, Reason, SendId, Status, UserNumber};
 use sqlx::{Postgres, Row, Transaction};
 
 use crate::facts::{self, Facts};
-use crate::send::{self, NewRequest, instant};
+use crate::instant::instant;
+use crate::send::{self, NewRequest};
+use crate::turn::Turn;
 use crate::{Error, Store};
-
-/// One turn of a send.
-#[derive(Clone, Debug)]
-pub struct Turn {
-    /// The app.
-    pub app: AppId,
-    /// The send.
-    pub send_id: SendId,
-    /// Number of the turn, from 0.
-    pub turn: u32,
-    /// When the send was accepted.
-    pub accepted_at: Timestamp,
-    /// The send itself.
-    pub send: Arc<domain::Send>,
-}
 
 /// A transaction in which turns are being planned. Dropped without [`Freeze::commit`], it leaves no trace.
 #[derive(Debug)]
@@ -307,17 +293,4 @@ fn unreadable(cause: impl std::fmt::Display) -> Error {
 
 fn number(value: u32) -> i32 {
     i32::try_from(value).unwrap_or(i32::MAX)
-}
-
-/// A category as planning needs it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PlanCategory {
-    /// Its number.
-    pub id: CategoryId,
-    /// The app's identifier of it.
-    pub identifier: String,
-    /// Its display name.
-    pub name: String,
-    /// Whether preferences do not apply to it.
-    pub critical: bool,
 }

@@ -10,7 +10,7 @@ use sqlx::query::Query;
 use sqlx::{Postgres, Row, Transaction};
 use uuid::Uuid;
 
-use crate::send::instant;
+use crate::instant::instant;
 use crate::{Error, Store, failure};
 
 /// Name of the inbox projection in `checkpoint`.

@@ -6,8 +6,9 @@ use domain::{AppId, CategoryId, SendId, Timestamp};
 use sqlx::types::Json;
 use sqlx::{PgConnection, Row};
 
-use crate::plan::Turn;
+use crate::instant::instant;
 use crate::timer::{self, NewTimer};
+use crate::turn::Turn;
 use crate::{Error, Store};
 
 /// A request row to be written.
@@ -140,8 +141,4 @@ async fn insert(
         .execute(connection)
         .await?;
     Ok(outcome.rows_affected())
-}
-
-pub(crate) fn instant(time: Timestamp) -> DateTime<Utc> {
-    time.into()
 }

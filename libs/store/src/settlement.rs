@@ -6,7 +6,7 @@ use domain::{Answer, AppId, DeliveryId, Outcome, Reason, SendId, Status, StreamN
 use sqlx::{Postgres, Row, Transaction};
 use uuid::Uuid;
 
-use crate::send::instant;
+use crate::instant::instant;
 use crate::timer::{self, NewTimer};
 use crate::{Error, Store};
 

@@ -6,7 +6,7 @@ use domain::{AppId, SendId, StreamName, Timestamp, UserNumber};
 use sqlx::{PgConnection, Postgres, Row, Transaction};
 use uuid::Uuid;
 
-use crate::send::instant;
+use crate::instant::instant;
 use crate::{Error, Store};
 
 /// How long a timer that could not be published waits for its next turn.

@@ -8,7 +8,7 @@ use domain::{Channel, Send};
 use minijinja::context;
 use minijinja::value::{Serde, merge_maps};
 use serde_json::Value;
-use store::plan::PlanCategory;
+use store::facts::PlanCategory;
 
 use crate::template::{Template, TemplateError, one_line};
 

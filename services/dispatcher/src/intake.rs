@@ -11,12 +11,13 @@ use metrics::counter;
 use service_kit::inbound::{Inbound, Owner};
 use service_kit::metrics::UNKNOWN_EVENTS;
 use service_kit::{Context, clock, trace};
-use store::plan::Turn;
 use store::send::KeptSend;
 use store::timer::NewTimer;
+use store::turn::Turn;
 use tracing::Instrument as _;
 
-use crate::planner::{Cause, PlanError, Planner};
+use crate::orders::Cause;
+use crate::planner::{PlanError, Planner};
 
 /// Durable name of the dispatcher's consumers.
 pub(crate) const DURABLE: &str = "dispatcher";

@@ -8,12 +8,12 @@ use domain::plan::{Decision, PlannedDelivery};
 use domain::send::TURN_RECIPIENTS;
 use domain::{AppId, Channel, Envelope, Event, Reason, SendId, StreamName, Timestamp, UserNumber};
 use store::facts::Facts;
-use store::plan::{Decisions, RenderFailure, Turn};
+use store::plan::{Decisions, RenderFailure};
+use store::turn::Turn;
 use uuid::Uuid;
 
 use crate::content::Writer;
 use crate::inbox_events::InboxEvents;
-use crate::planner::Cause;
 use crate::template::TemplateError;
 
 /// Bytes of a job at most, so that it stays far from the broker's 1 MiB.
@@ -29,6 +29,15 @@ pub(crate) struct Order {
     pub(crate) app: AppId,
     pub(crate) send_id: SendId,
     pub(crate) payload: Bytes,
+}
+
+/// What ordered a turn.
+#[derive(Clone, Debug)]
+pub(crate) struct Cause {
+    /// Id of the message.
+    pub(crate) id: Uuid,
+    /// Its trace.
+    pub(crate) trace: Option<String>,
 }
 
 /// Everything that acting on a turn needs.

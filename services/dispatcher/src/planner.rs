@@ -12,25 +12,16 @@ use metrics::counter;
 use service_kit::metrics::DISPATCHED;
 use service_kit::{Context, clock};
 use store::facts::Facts;
-use store::plan::{Decisions, Turn};
+use store::plan::Decisions;
 use store::timer::NewTimer;
-use uuid::Uuid;
+use store::turn::Turn;
 
 use crate::content::{PLAIN, Writer};
-use crate::orders::{FrozenTurn, Order, Orders};
+use crate::orders::{Cause, FrozenTurn, Order, Orders};
 use crate::template::Template;
 
 /// Compiled templates to keep.
 const MAX_COMPILED: usize = 1_000;
-
-/// What ordered a turn.
-#[derive(Clone, Debug)]
-pub(crate) struct Cause {
-    /// Id of the message.
-    pub(crate) id: Uuid,
-    /// Its trace.
-    pub(crate) trace: Option<String>,
-}
 
 /// Why a batch could not be finished. Whatever was frozen stays so, and repeating finishes it.
 #[derive(Debug, thiserror::Error)]

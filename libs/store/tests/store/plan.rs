@@ -9,8 +9,9 @@ use domain::{AppId, Channel, Reason, Send};
 use serde_json::json;
 use store::Store;
 use store::facts::Facts;
-use store::plan::{Decisions, Freeze, RenderFailure, Turn};
+use store::plan::{Decisions, Freeze, RenderFailure};
 use store::template::NewTemplate;
+use store::turn::Turn;
 
 use crate::{Fixture, NOW, Seeded, fixture, recipient, send_id, send_to};
 

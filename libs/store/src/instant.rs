@@ -1,0 +1,8 @@
+//! The domain's time as PostgreSQL takes it.
+
+use chrono::{DateTime, Utc};
+use domain::Timestamp;
+
+pub(crate) fn instant(time: Timestamp) -> DateTime<Utc> {
+    time.into()
+}
