@@ -13,10 +13,10 @@ use store::idempotency::Reservations;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
-use crate::apps::Apps;
-use crate::failure::{Failure, too_large, unconfirmed};
+use crate::access::apps::Apps;
 use crate::fullness::Fullness;
-use crate::headers::HeaderNames;
+use crate::http::failure::{Failure, too_large, unconfirmed};
+use crate::http::headers::HeaderNames;
 use crate::positions::Positions;
 
 /// How long a step of a request waits for the database or the log.

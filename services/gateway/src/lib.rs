@@ -3,34 +3,17 @@
 //! A request goes through `exchange`, is routed by `routes`, and reaches a handler whose arguments state who may
 //! call it. Whatever it changes is durable, in the event log or in the database, before it is answered.
 
-mod acceptance;
-mod apps;
-mod body;
-mod caller;
-mod categories;
-mod connect;
-mod deliveries;
-mod deprecation;
-mod exchange;
-mod failure;
+mod access;
+mod directory;
 mod fullness;
 mod gateway;
-mod handling;
-mod headers;
 mod health;
-mod idempotency;
+mod http;
 mod inbox;
-mod item;
-mod notification;
-mod path_id;
 mod positions;
-mod query;
 mod requests;
 mod routes;
-mod send;
-mod status_body;
-mod trailing_slash;
-mod users;
+mod sending;
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -42,7 +25,7 @@ use anyhow::Context as _;
 use service_kit::Context;
 use tokio::net::TcpSocket;
 
-pub use body::MAX_BODY;
+pub use crate::http::body::MAX_BODY;
 
 use crate::gateway::Gateway;
 
@@ -79,7 +62,7 @@ pub async fn serve(context: Context, listener: TcpListener) -> anyhow::Result<()
     let gateway = Gateway::start(&context)?;
     let address = listener.local_addr()?;
     let app = move || {
-        App::new().app_data(gateway.clone()).configure(routes::routes).wrap(from_fn(exchange::exchange))
+        App::new().app_data(gateway.clone()).configure(routes::routes).wrap(from_fn(http::exchange::exchange))
     };
     let server = HttpServer::new(app)
         .keep_alive(KEEP_ALIVE)

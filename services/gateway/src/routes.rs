@@ -4,13 +4,17 @@ use actix_web::http::Method;
 use actix_web::web::{self, ServiceConfig};
 use actix_web::{FromRequest, Handler, Resource, Responder, Route};
 
-use crate::failure::Failure;
-use crate::{categories, connect, deliveries, health, inbox, item, requests, send, users};
+use crate::directory::{categories, connect, users};
+use crate::health;
+use crate::http::failure::Failure;
+use crate::inbox::{item, list};
+use crate::requests::{deliveries, request};
+use crate::sending::send;
 
 /// Every call of the interface.
 pub(crate) fn routes(server: &mut ServiceConfig) {
     server
-        .service(resource("/v3/notifications", [get(inbox::list), post(send::send)]))
+        .service(resource("/v3/notifications", [get(list::list), post(send::send)]))
         .service(resource("/v3/notifications/categories", [post(categories::create)]))
         .service(resource("/v3/notifications/{id}", [get(item::retrieve), delete(item::delete)]))
         .service(resource("/v3/notifications/{id}/click", [post(item::read), patch(item::read)]))
@@ -26,7 +30,7 @@ pub(crate) fn routes(server: &mut ServiceConfig) {
         .service(resource("/v3/users", [post(users::create)]))
         .service(resource("/v3/users/{id}", [put(users::merge)]))
         .service(resource("/v3/sdk/connect", [post(connect::connect)]))
-        .service(resource("/v3/requests/{id}", [get(requests::retrieve)]))
+        .service(resource("/v3/requests/{id}", [get(request::retrieve)]))
         .service(resource("/v3/requests/{id}/deliveries", [get(deliveries::list)]))
         .service(resource("/healthz", [get(health::alive)]))
         .service(resource("/readyz", [get(health::ready)]))

@@ -12,10 +12,10 @@ use domain::fields::check_identifier;
 use service_kit::{clock, secrets};
 use store::app::App;
 
-use crate::failure::{Failure, sound};
 use crate::gateway::Gateway;
-use crate::headers::Credential;
-use crate::query::Query;
+use crate::http::failure::{Failure, sound};
+use crate::http::headers::Credential;
+use crate::http::query::Query;
 
 /// An app's backend, proven by the API secret.
 pub(crate) struct AppCaller {

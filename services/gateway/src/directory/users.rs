@@ -11,12 +11,12 @@ use serde::Serialize;
 use serde_json::Value;
 use store::user::User;
 
-use crate::body::Body;
-use crate::caller::AppCaller;
-use crate::failure::{Failure, sound};
+use crate::access::caller::AppCaller;
 use crate::gateway::{Gateway, database};
-use crate::handling::Handling;
-use crate::path_id::PathId;
+use crate::http::body::Body;
+use crate::http::failure::{Failure, sound};
+use crate::http::handling::Handling;
+use crate::http::path_id::PathId;
 
 #[derive(Serialize)]
 struct UserBody<'a> {

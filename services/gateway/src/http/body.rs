@@ -15,8 +15,8 @@ use serde_json::Value;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout;
 
-use crate::failure::Failure;
 use crate::gateway::Gateway;
+use crate::http::failure::Failure;
 
 /// Largest body, in bytes.
 pub const MAX_BODY: usize = 768 * 1024;

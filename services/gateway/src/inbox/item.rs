@@ -12,13 +12,13 @@ use domain::{AppId, Envelope, Event, ItemId, StreamName};
 use service_kit::{clock, trace};
 use store::inbox::InboxItem;
 
-use crate::caller::Caller;
-use crate::failure::{Failure, sound};
+use crate::access::caller::Caller;
 use crate::gateway::{Gateway, Repeats, database};
-use crate::notification::Notification;
-use crate::path_id::PathId;
-use crate::query::Query;
-use crate::status_body::status_body;
+use crate::http::failure::{Failure, sound};
+use crate::http::path_id::PathId;
+use crate::http::query::Query;
+use crate::http::status_body::status_body;
+use crate::inbox::notification::Notification;
 
 /// How long an answer waits for the inbox to show a change.
 const VISIBLE_WITHIN: Duration = Duration::from_millis(1500);

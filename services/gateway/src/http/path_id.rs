@@ -8,7 +8,7 @@ use domain::fields::check_identifier;
 use domain::{ItemId, SendId};
 use percent_encoding::percent_decode_str;
 
-use crate::failure::{Failure, sound};
+use crate::http::failure::{Failure, sound};
 
 /// `/v3/{collection}/{id}`
 const SEGMENT: usize = 3;

@@ -9,7 +9,7 @@ use actix_web::{FromRequest, HttpRequest};
 use domain::Problem;
 use percent_encoding::percent_decode_str;
 
-use crate::failure::Failure;
+use crate::http::failure::Failure;
 
 /// A query string. Nothing is checked before it is asked for; unknown parameters are ignored.
 pub(crate) struct Query {

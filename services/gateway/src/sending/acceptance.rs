@@ -8,9 +8,9 @@ use domain::{AppId, Envelope, Event, Problem, Send, SendId, StreamName};
 use service_kit::{clock, metrics, trace};
 use store::idempotency::{Reservation, Reserved};
 
-use crate::failure::Failure;
 use crate::gateway::{Gateway, Repeats, database};
-use crate::idempotency::Idempotency;
+use crate::http::failure::Failure;
+use crate::sending::idempotency::Idempotency;
 
 /// A send that is sound in itself.
 pub(crate) struct Submission {

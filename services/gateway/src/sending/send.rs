@@ -8,15 +8,15 @@ use domain::request::{SendRules, Unsound, parse_send};
 use serde::Serialize;
 use service_kit::clock;
 
-use crate::acceptance::Submission;
-use crate::body::Body;
-use crate::caller::AppCaller;
-use crate::deprecation;
-use crate::failure::{Failure, sound};
+use crate::access::caller::AppCaller;
 use crate::gateway::Gateway;
-use crate::handling::Handling;
-use crate::idempotency::{Idempotency, digest, header_key};
-use crate::query::Query;
+use crate::http::body::Body;
+use crate::http::deprecation;
+use crate::http::failure::{Failure, sound};
+use crate::http::handling::Handling;
+use crate::http::query::Query;
+use crate::sending::acceptance::Submission;
+use crate::sending::idempotency::{Idempotency, digest, header_key};
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use store::inbox::InboxItem;
 
-use crate::failure::Failure;
+use crate::http::failure::Failure;
 
 /// The interface's Notification. The content passes through as the text that is stored.
 #[derive(Serialize)]

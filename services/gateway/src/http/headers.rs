@@ -2,7 +2,7 @@
 
 use actix_web::http::header::{HeaderMap, HeaderName, InvalidHeaderName};
 
-use crate::failure::Failure;
+use crate::http::failure::Failure;
 
 /// A header of the interface, named without its prefix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,11 +8,11 @@ use domain::{CategoryId, Problem, Timestamp};
 use serde::Serialize;
 use store::category::Category;
 
-use crate::body::Body;
-use crate::caller::{AppCaller, Caller};
-use crate::failure::{Failure, sound};
+use crate::access::caller::{AppCaller, Caller};
 use crate::gateway::{Gateway, database};
-use crate::handling::Handling;
+use crate::http::body::Body;
+use crate::http::failure::{Failure, sound};
+use crate::http::handling::Handling;
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]

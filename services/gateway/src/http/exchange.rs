@@ -12,10 +12,10 @@ use actix_web::web::Data;
 use service_kit::{clock, metrics, trace};
 use tracing::Instrument;
 
-use crate::deprecation;
 use crate::gateway::Gateway;
-use crate::headers::Credential;
-use crate::trailing_slash;
+use crate::http::deprecation;
+use crate::http::headers::Credential;
+use crate::http::trailing_slash;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const LONGEST_REQUEST_ID: usize = 128;

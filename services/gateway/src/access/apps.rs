@@ -8,8 +8,8 @@ use moka::future::Cache;
 use store::Store;
 use store::app::App;
 
-use crate::failure::Failure;
 use crate::gateway::database;
+use crate::http::failure::Failure;
 
 /// How long a change to an app or its secrets may take to be noticed.
 const KNOWN_FOR: Duration = Duration::from_secs(5);

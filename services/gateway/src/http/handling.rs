@@ -5,7 +5,7 @@ use std::future::{Ready, ready};
 use actix_web::dev::Payload;
 use actix_web::{FromRequest, HttpRequest};
 
-use crate::failure::Failure;
+use crate::http::failure::Failure;
 
 /// How a request wants what it does not name rightly to be handled.
 #[derive(Clone, Copy)]

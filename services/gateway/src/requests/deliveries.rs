@@ -8,11 +8,11 @@ use domain::{Channel, DeliveryId, Problem, Reason, Status, Timestamp};
 use serde::Serialize;
 use store::request::{Attempt, DeliveryFilter, DeliveryPosition, DeliveryState};
 
-use crate::caller::AppCaller;
-use crate::failure::{Failure, sound};
+use crate::access::caller::AppCaller;
 use crate::gateway::{Gateway, database};
-use crate::path_id::PathId;
-use crate::query::Query;
+use crate::http::failure::{Failure, sound};
+use crate::http::path_id::PathId;
+use crate::http::query::Query;
 
 const PAGE: usize = 100;
 

@@ -11,12 +11,12 @@ use serde_json::{Value, json};
 use store::category::Category;
 use store::inbox::InboxOwner;
 
-use crate::body::Body;
-use crate::caller::UserCaller;
-use crate::failure::{Failure, sound};
+use crate::access::caller::UserCaller;
 use crate::gateway::{Gateway, database};
-use crate::handling::Handling;
-use crate::headers::Credential;
+use crate::http::body::Body;
+use crate::http::failure::{Failure, sound};
+use crate::http::handling::Handling;
+use crate::http::headers::Credential;
 
 const DEVICE_TYPES: [&str; 3] = ["browser", "android", "ios"];
 /// The first is meant where none is named.

@@ -1,0 +1,4 @@
+//! Who calls, and what the caller may do.
+
+pub(crate) mod apps;
+pub(crate) mod caller;

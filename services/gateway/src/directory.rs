@@ -1,0 +1,5 @@
+//! Users, what they chose and what they use.
+
+pub(crate) mod categories;
+pub(crate) mod connect;
+pub(crate) mod users;

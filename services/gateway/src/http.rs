@@ -1,0 +1,12 @@
+//! What every exchange goes through, and what handlers read requests and write answers with.
+
+pub(crate) mod body;
+pub(crate) mod deprecation;
+pub(crate) mod exchange;
+pub(crate) mod failure;
+pub(crate) mod handling;
+pub(crate) mod headers;
+pub(crate) mod path_id;
+pub(crate) mod query;
+pub(crate) mod status_body;
+pub(crate) mod trailing_slash;

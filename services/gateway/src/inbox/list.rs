@@ -1,0 +1,181 @@
+//! `GET /v3/notifications`: a user's inbox.
+
+use actix_web::HttpResponse;
+use actix_web::web::Data;
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use domain::inbox::Counts;
+use domain::{ItemId, Problem, Timestamp, UserNumber};
+use serde::Serialize;
+use store::inbox::{InboxFilter, InboxItem, InboxPage, PageStart};
+
+use crate::access::caller::UserCaller;
+use crate::gateway::{Gateway, database};
+use crate::http::failure::{Failure, sound};
+use crate::http::query::Query;
+use crate::inbox::notification::Notification;
+
+const DEFAULT_LIMIT: i64 = 15;
+const MAX_LIMIT: i64 = 20;
+const LAST_PAGE: i64 = 1_000_000;
+
+/// `filter`, in the words of the interface.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Filter {
+    Unread,
+    Read,
+    Unseen,
+    Seen,
+    /// The app gave it a state.
+    Interacted,
+}
+
+const FILTERS: [(&str, Filter); 5] = [
+    ("unread", Filter::Unread),
+    ("read", Filter::Read),
+    ("unseen", Filter::Unseen),
+    ("seen", Filter::Seen),
+    ("interacted", Filter::Interacted),
+];
+
+/// What of an inbox is asked for.
+struct Page {
+    /// From 1; None where a cursor was sent instead.
+    number: Option<i64>,
+    start: PageStart,
+    limit: i64,
+    filter: Option<Filter>,
+    category: Option<String>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Listing<'a> {
+    unread_count: i64,
+    unseen_count: i64,
+    pagination: Pagination,
+    data: Vec<Notification<'a>>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Pagination {
+    total_count: i64,
+    page_no: Option<i64>,
+    limit: i64,
+    page_count: i64,
+    next_cursor: Option<String>,
+}
+
+/// Lists a page of the inbox, newest first.
+pub(crate) async fn list(
+    caller: UserCaller,
+    gateway: Data<Gateway>,
+    query: Query,
+) -> Result<HttpResponse, Failure> {
+    let page = Page::read(&query)?;
+    let Some(owner) = database(gateway.store.inbox_owner(caller.app.id, &caller.user)).await? else {
+        return answer(&page, InboxPage::default(), 0);
+    };
+    // One more than asked for tells whether there is a next page.
+    let shown =
+        gateway.store.list_inbox(caller.app.id, owner.user, page.filter(), page.start, page.limit + 1);
+    let shown = database(shown).await?;
+    let total = page.total(&gateway, &caller, owner.user, shown.counts).await?;
+    answer(&page, shown, total)
+}
+
+impl Page {
+    fn read(query: &Query) -> Result<Page, Failure> {
+        let mut problems = Vec::new();
+        let number = query.number("pageNo", 1..=LAST_PAGE, &mut problems);
+        let limit = query.number("limit", 1..=MAX_LIMIT, &mut problems).unwrap_or(DEFAULT_LIMIT);
+        let cursor = query.text("cursor", &mut problems).and_then(|text| read_cursor(&text, &mut problems));
+        if cursor.is_some() && number.is_some() {
+            problems.push(Problem::new("cursor", "conflict", "cursor and pageNo must not be sent together"));
+        }
+        let filter = query.one_of("filter", &FILTERS, &mut problems);
+        let category = query.text("category", &mut problems);
+        let (number, start) = match cursor {
+            Some(start) => (None, start),
+            None => {
+                let number = number.unwrap_or(1);
+                (Some(number), PageStart::Offset((number - 1) * limit))
+            }
+        };
+        sound(Some(Page { number, start, limit, filter, category }), problems)
+    }
+
+    fn filter(&self) -> InboxFilter<'_> {
+        let is = |yes, no| match self.filter {
+            Some(filter) if filter == yes => Some(true),
+            Some(filter) if filter == no => Some(false),
+            _ => None,
+        };
+        InboxFilter {
+            category: self.category.as_deref(),
+            read: is(Filter::Read, Filter::Unread),
+            seen: is(Filter::Seen, Filter::Unseen),
+            has_state: (self.filter == Some(Filter::Interacted)).then_some(true),
+        }
+    }
+
+    /// How many items match: by the counters, or counted up to a bound where they cannot tell.
+    async fn total(
+        &self,
+        gateway: &Gateway,
+        caller: &UserCaller,
+        user: UserNumber,
+        counts: Counts,
+    ) -> Result<i64, Failure> {
+        Ok(match (&self.category, self.filter) {
+            (None, None) => counts.total,
+            (None, Some(Filter::Unread)) => counts.unread,
+            (None, Some(Filter::Read)) => counts.total - counts.unread,
+            (None, Some(Filter::Unseen)) => counts.unseen,
+            (None, Some(Filter::Seen)) => counts.total - counts.unseen,
+            (Some(_), _) | (None, Some(Filter::Interacted)) => {
+                database(gateway.store.count_inbox(caller.app.id, user, self.filter())).await?
+            }
+        })
+    }
+}
+
+fn answer(page: &Page, found: InboxPage, total: i64) -> Result<HttpResponse, Failure> {
+    let InboxPage { counts, items } = found;
+    let shown = items.len().min(usize::try_from(page.limit).unwrap_or(0));
+    let (shown, more) = items.split_at(shown);
+    Ok(HttpResponse::Ok().json(Listing {
+        unread_count: counts.unread,
+        unseen_count: counts.unseen,
+        pagination: Pagination {
+            total_count: total,
+            page_no: page.number,
+            limit: page.limit,
+            page_count: (total + page.limit - 1) / page.limit,
+            next_cursor: shown.last().filter(|_| !more.is_empty()).map(cursor_after),
+        },
+        data: shown.iter().map(Notification::of).collect::<Result<_, _>>()?,
+    }))
+}
+
+/// Opaque to clients: where the item stands in the order of the list.
+fn cursor_after(item: &InboxItem) -> String {
+    URL_SAFE_NO_PAD.encode(format!("{}.{}", item.created_at.millis(), item.id))
+}
+
+fn read_cursor(text: &str, problems: &mut Vec<Problem>) -> Option<PageStart> {
+    let start = parse_cursor(text);
+    if start.is_none() {
+        let message = "cursor must be the pagination.nextCursor of an earlier answer";
+        problems.push(Problem::new("cursor", "invalid_cursor", message));
+    }
+    start
+}
+
+fn parse_cursor(text: &str) -> Option<PageStart> {
+    let bytes = URL_SAFE_NO_PAD.decode(text).ok()?;
+    let (millis, id) = std::str::from_utf8(&bytes).ok()?.split_once('.')?;
+    let millis = millis.parse().ok().filter(|millis| (0..1 << 53).contains(millis))?;
+    Some(PageStart::After(Timestamp::from_millis(millis), ItemId(id.parse().ok()?)))
+}

@@ -1,0 +1,90 @@
+//! `/v3/requests/{requestId}`: what became of a send.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use actix_web::HttpResponse;
+use actix_web::web::Data;
+use domain::{AppId, Channel, SendId, Status, Timestamp};
+use serde::Serialize;
+use service_kit::clock;
+use store::request::Request;
+use tokio::time::{Instant, sleep};
+
+use crate::access::caller::AppCaller;
+use crate::gateway::{Gateway, database};
+use crate::http::failure::Failure;
+use crate::http::path_id::{PathId, no_such_request};
+
+/// How long a request that was just accepted may stay unknown while it is planned.
+const PLANNED_WITHIN: Duration = Duration::from_millis(1500);
+const ASK_INTERVAL: Duration = Duration::from_millis(50);
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct RequestBody {
+    request_id: SendId,
+    status: &'static str,
+    accepted_at: Timestamp,
+    send_at: Option<Timestamp>,
+    recipients: i32,
+    counts: BTreeMap<Channel, BTreeMap<Status, i64>>,
+}
+
+/// The request as a whole.
+pub(crate) async fn retrieve(
+    caller: AppCaller,
+    gateway: Data<Gateway>,
+    id: PathId,
+) -> Result<HttpResponse, Failure> {
+    let request_id = id.request()?;
+    gateway.await_planning(caller.app, request_id).await?;
+    let request = database(gateway.store.find_request(caller.app, request_id)).await?;
+    let request = request.ok_or_else(no_such_request)?;
+    Ok(HttpResponse::Ok().json(RequestBody {
+        request_id,
+        status: status(&request),
+        accepted_at: request.accepted_at,
+        send_at: request.send_at,
+        recipients: request.recipients,
+        counts: request.counts,
+    }))
+}
+
+impl Gateway {
+    /// Returns once the dispatcher has written the request. 404 where it does not in time: there is none, or none of
+    /// this app.
+    pub(crate) async fn await_planning(&self, app: AppId, request: SendId) -> Result<(), Failure> {
+        let end = Instant::now() + PLANNED_WITHIN;
+        while !database(self.store.request_exists(app, request)).await? {
+            if !was_just_accepted(request) || Instant::now() + ASK_INTERVAL > end {
+                return Err(no_such_request());
+            }
+            sleep(ASK_INTERVAL).await;
+        }
+        Ok(())
+    }
+}
+
+/// Only an id that was made a moment ago is worth waiting for; the id tells when (RFC 9562, section 5.7).
+fn was_just_accepted(request: SendId) -> bool {
+    let Some(made) = request.0.get_timestamp() else {
+        return false;
+    };
+    let (seconds, nanos) = made.to_unix();
+    let made = Duration::new(seconds, nanos).as_millis();
+    let now = u128::try_from(clock::now().millis()).unwrap_or(0);
+    now.abs_diff(made) <= 10 * PLANNED_WITHIN.as_millis()
+}
+
+/// One word for the whole: `cancelled`, `scheduled`, `processing`, or `completed` once nothing more happens by itself.
+fn status(request: &Request) -> &'static str {
+    let all_planned = request.planned >= i64::from(request.recipients);
+    let all_ended = request.counts.values().flat_map(BTreeMap::keys).all(|status| status.is_terminal());
+    match request {
+        Request { cancelled: true, .. } => "cancelled",
+        Request { planned: 0, send_at: Some(_), .. } => "scheduled",
+        _ if all_planned && all_ended => "completed",
+        _ => "processing",
+    }
+}
