@@ -11,6 +11,7 @@ mod isolation;
 mod outages;
 mod protocol;
 mod requests;
+mod rows;
 mod sends;
 mod service;
 mod users;

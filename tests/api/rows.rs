@@ -1,0 +1,178 @@
+//! Every row of the interface's table of endpoints, with every alias, and for each the errors that any call can meet.
+
+mod fixtures;
+mod table;
+
+use serde_json::{Value, json};
+
+use crate::client::{Answer, Call};
+use crate::service::{App, Service};
+use fixtures::Fixtures;
+use table::{By, ROWS, Row};
+
+/// What was tried, for the line that the test prints.
+#[derive(Default)]
+struct Tried {
+    calls: usize,
+    refusals: usize,
+    errors: usize,
+}
+
+#[tokio::test]
+async fn every_row_of_the_interface_answers_under_every_name_and_to_the_right_callers() {
+    let service = Service::start().await;
+    let mut rows = Rows { fixtures: Fixtures::new(&service).await, tried: Tried::default() };
+    for row in ROWS {
+        for call in row.calls {
+            rows.succeeds(row, call).await;
+            rows.succeeds(row, &with_trailing_slash(call)).await;
+            rows.refuses_others(row, call).await;
+            rows.has_its_methods(call).await;
+            rows.hides_what_is_foreign(row, call).await;
+        }
+        if let Some(body) = row.body {
+            rows.refuses_what_is_no_such_body(row, &body()).await;
+        }
+    }
+    let Tried { calls, refusals, errors } = rows.tried;
+    let names: usize = ROWS.iter().map(|row| row.calls.len()).sum();
+    println!(
+        "{} rows under {names} names: {calls} answers, {refusals} refusals of callers, {errors} error cases",
+        ROWS.len()
+    );
+}
+
+struct Rows<'a> {
+    fixtures: Fixtures<'a>,
+    tried: Tried,
+}
+
+impl Rows<'_> {
+    /// As everybody who may: the app, the user, the app for the user by header and by query.
+    async fn succeeds(&mut self, row: &Row, call: &str) {
+        for by in row.by {
+            let path = self.fixtures.fill(call).await;
+            let mut request = self.fixtures.call(*by, &path);
+            if let Some(body) = row.body {
+                request = request.json(&self.fixtures.fill_body(body()).await);
+            }
+            for (name, value) in row.headers {
+                request = request.header(name, value);
+            }
+            let answer = request.send().await;
+            let body = answer.is(row.status);
+            if !row.members.is_empty() {
+                assert_eq!(members(&body), row.members, "{call}: {body}");
+            }
+            self.tried.calls += 1;
+        }
+    }
+
+    /// Nobody, a wrong secret, an unknown key; a user where only the app may, and the app for nobody where a user must be.
+    async fn refuses_others(&mut self, row: &Row, call: &str) {
+        let path = self.fixtures.fill(call).await;
+        let App { key, secret, .. } = self.fixtures.shop.clone();
+        let service = self.fixtures.service;
+        let mut refused: Vec<(Call, &str)> = vec![
+            (service.call(&path), "no_credentials"),
+            (service.call(&path).header("X-SERVICE-USER-ID", "ada"), "no_credentials"),
+            (service.call(&path).header("X-SERVICE-API-KEY", &format!("{key}x")), "invalid_credentials"),
+            (
+                service.call(&path).header("X-SERVICE-API-KEY", &key).header("X-SERVICE-API-SECRET", &format!("{secret}x")),
+                "invalid_credentials",
+            ),
+            (
+                service
+                    .call(&path)
+                    .header("X-SERVICE-API-KEY", &key)
+                    .header("X-SERVICE-API-SECRET", &secret)
+                    .header("X-SERVICE-SECRET-KEY", "another"),
+                "conflicting_credentials",
+            ),
+            (service.call(&path).header("X-SERVICE-API-KEY", &key).header("X-ACME-API-KEY", "other"), "conflicting_credentials"),
+        ];
+        if !row.by.contains(&By::User) {
+            refused.push((service.of(&self.fixtures.shop, "ada", &path), "secret_required"));
+        }
+        if !row.by.contains(&By::App) {
+            refused.push((service.by(&self.fixtures.shop, &path), "user_required"));
+        }
+        for (call, code) in refused {
+            call.send().await.fails(401, code);
+            self.tried.refusals += 1;
+        }
+    }
+
+    /// A method that the resource does not have is a 405 that names those it has, before any credentials.
+    async fn has_its_methods(&mut self, call: &str) {
+        let (method, path) = call.split_once(' ').unwrap();
+        let path = self.fixtures.fill(path).await;
+        let answer = self.fixtures.service.call(&format!("PROPFIND {path}")).send().await;
+        answer.fails(405, "method_not_allowed");
+        let allow: Vec<_> = answer.header("allow").unwrap().split(", ").collect();
+        assert!(allow.contains(&method), "{call}: {allow:?}");
+        self.tried.errors += 1;
+    }
+
+    /// An id of another app, of another user, and of nobody all read the same.
+    async fn hides_what_is_foreign(&mut self, row: &Row, call: &str) {
+        if !row.is_of_something() {
+            return;
+        }
+        let body = row.body.map(|body| body());
+        for foreign in self.fixtures.foreign(row, call).await {
+            let request = match &body {
+                Some(body) => foreign.json(body),
+                None => foreign,
+            };
+            request.send().await.fails(404, "not_found");
+            self.tried.errors += 1;
+        }
+    }
+
+    /// What is no JSON, of another media type, or too large; and in strict handling, an unknown member.
+    async fn refuses_what_is_no_such_body(&mut self, row: &Row, sound: &Value) {
+        let by = row.by[0];
+        let path = self.fixtures.fill(row.calls[0]).await;
+        let call = || {
+            let call = self.fixtures.call(by, &path);
+            row.headers.iter().fold(call, |call, (name, value)| call.header(name, value))
+        };
+        let broken = call().body("{\"a\":", "application/json").send().await;
+        broken.has_problems(&[("", "malformed_json")]);
+        call().body("{}", "text/plain").send().await.fails(415, "unsupported_media_type");
+        let large = format!("{{\"x\":\"{}\"}}", "x".repeat(gateway::MAX_BODY));
+        call().body(large, "application/json").send().await.fails(413, "too_large");
+        invalid(&call().json(&json!(7)).send().await);
+        invalid(&call().body("{\"x\":\"\\u0000\"}", "application/json").send().await);
+        invalid(&call().body("{\"x\":9007199254740993}", "application/json").send().await);
+        let deep = format!("{}{}", "{\"x\":".repeat(40), "0".to_owned() + &"}".repeat(40));
+        invalid(&call().body(deep, "application/json").send().await);
+        self.tried.errors += 7;
+        if row.has_fixed_members {
+            let mut body = self.fixtures.fill_body(sound.clone()).await;
+            body["unknownMember"] = json!(1);
+            let answer = call().header("Prefer", "handling=strict").json(&body).send().await;
+            assert_eq!(answer.status, 400, "{}", answer.body);
+            assert!(answer.body["errors"].as_array().unwrap().iter().any(|error| error["field"] == "unknownMember"));
+            self.tried.errors += 1;
+        }
+    }
+}
+
+fn with_trailing_slash(call: &str) -> String {
+    match call.split_once('?') {
+        Some((path, query)) => format!("{path}/?{query}"),
+        None => format!("{call}/"),
+    }
+}
+
+fn invalid(answer: &Answer) {
+    assert_eq!(answer.status, 400, "{}", answer.body);
+    assert!(!answer.body["errors"].as_array().unwrap().is_empty(), "{}", answer.body);
+}
+
+fn members(body: &Value) -> Vec<&str> {
+    let one = body.as_array().map_or(Some(body), |items| items.first());
+    one.and_then(Value::as_object).map(|members| members.keys().map(String::as_str).collect()).unwrap_or_default()
+}

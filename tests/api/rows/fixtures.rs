@@ -1,0 +1,148 @@
+//! What the rows are called with.
+
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::table::{By, Row};
+use crate::client::Call;
+use crate::service::{App, Service, plain_send};
+
+/// Two apps with the same users, and things made for one call each.
+pub(super) struct Fixtures<'a> {
+    pub(super) service: &'a Service,
+    pub(super) shop: App,
+    bank: App,
+    made: u32,
+}
+
+/// A browser's subscription, with the keys of RFC 8291, appendix A.
+pub(super) fn subscription() -> Value {
+    json!({
+        "endpoint": "https://fcm.googleapis.com/fcm/send/{new}",
+        "expirationTime": null,
+        "keys": {
+            "p256dh": "BCVxsr7N_eNgVRqvHtD0zTZsEc6-VV-JvLexhqUzORcxaOzi6-AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4",
+            "auth": "BTBZMqHH6r4Tts7J_aSIgg",
+        },
+    })
+}
+
+impl<'a> Fixtures<'a> {
+    pub(super) async fn new(service: &'a Service) -> Fixtures<'a> {
+        let (shop, bank) = (service.app("shop").await, service.app("bank").await);
+        for app in [&shop, &bank] {
+            for user in ["ada", "bob"] {
+                service.by(app, "POST /v3/users").json(&json!({"identifier": user})).send().await.is(200);
+            }
+        }
+        let mut fixtures = Fixtures { service, shop, bank, made: 0 };
+        let category = fixtures.category().await;
+        let choice = json!({"preference": [{"categoryId": category, "channels": [{"channel": "sms", "enabled": true}]}]});
+        service.of(&fixtures.shop, "ada", "PATCH /v3/preferences").json(&choice).send().await.is(200);
+        fixtures
+    }
+
+    /// The call as this caller, who is or acts for ada.
+    pub(super) fn call(&self, by: By, path: &str) -> Call {
+        match by {
+            By::App => self.service.by(&self.shop, path),
+            By::User => self.service.of(&self.shop, "ada", path),
+            By::AppForUser => self.service.by(&self.shop, path).header("X-SERVICE-USER-ID", "ada"),
+            By::AppForUserInQuery => {
+                let joint = if path.contains('?') { '&' } else { '?' };
+                self.service.by(&self.shop, &format!("{path}{joint}userIdentifier=ada"))
+            }
+        }
+    }
+
+    /// The call with things made for it.
+    pub(super) async fn fill(&mut self, call: &str) -> String {
+        let mut call = call.to_owned();
+        for name in ["{item}", "{request}", "{category}", "{user}", "{new}", "{device}", "{browser}"] {
+            if call.contains(name) {
+                call = call.replace(name, &self.make(name).await);
+            }
+        }
+        call
+    }
+
+    /// The body with things made for it.
+    pub(super) async fn fill_body(&mut self, body: Value) -> Value {
+        let mut text = body.to_string();
+        if text.contains("{category}") {
+            text = text.replace("\"{category}\"", &self.category().await.to_string());
+        }
+        if text.contains("{new}") {
+            text = text.replace("{new}", &self.new_name());
+        }
+        serde_json::from_str(&text).unwrap()
+    }
+
+    /// The call by everybody to whom its subject must not exist, and for a subject that does not.
+    pub(super) async fn foreign(&mut self, row: &Row, call: &str) -> Vec<Call> {
+        let own = self.fill(call).await;
+        let (service, shop, bank) = (self.service, &self.shop, &self.bank);
+        let mut calls = Vec::new();
+        if row.by.contains(&By::App) {
+            calls.push(service.by(bank, &own));
+        }
+        if row.by.contains(&By::User) {
+            calls.push(service.of(bank, "ada", &own));
+            calls.push(service.of(shop, "bob", &own));
+            calls.push(service.of(shop, "nobody", &own));
+            calls.push(service.by(shop, &own).header("X-SERVICE-USER-ID", "bob"));
+        }
+        for nobody in ["1", &Uuid::from_u128(1).to_string()] {
+            if row.calls[0].contains("{request}") || nobody == "1" {
+                let mut absent = call.to_owned();
+                for name in ["{item}", "{request}", "{category}", "{user}", "{browser}"] {
+                    absent = absent.replace(name, nobody);
+                }
+                calls.push(self.call(row.by[0], &absent));
+            }
+        }
+        calls
+    }
+
+    async fn make(&mut self, name: &str) -> String {
+        match name {
+            "{item}" => {
+                self.service.deliver(&self.shop, "ada", 1).await;
+                let list = self.service.list(&self.shop, "ada", "limit=20").await;
+                let ids = list["data"].as_array().unwrap().iter().map(|item| item["id"].as_i64().unwrap());
+                ids.max().unwrap().to_string()
+            }
+            "{request}" => {
+                let call = self.service.by(&self.shop, "POST /v3/notifications");
+                let receipt = call.json(&plain_send(&["bob"])).send().await.is(202);
+                receipt["requestId"].as_str().unwrap().to_owned()
+            }
+            "{category}" => self.category().await.to_string(),
+            "{user}" => {
+                let identifier = self.new_name();
+                let call = self.service.by(&self.shop, "POST /v3/users");
+                call.json(&json!({"identifier": identifier})).send().await.is(200);
+                identifier
+            }
+            "{browser}" => {
+                let device = self.new_name();
+                let path = format!("POST /v3/devices/{device}/webPushSubscription");
+                let body = self.fill_body(subscription()).await;
+                self.service.of(&self.shop, "ada", &path).json(&body).send().await.is(200);
+                device
+            }
+            _ => self.new_name(),
+        }
+    }
+
+    async fn category(&mut self) -> i64 {
+        let body = json!({"identifier": self.new_name(), "name": "News"});
+        let created = self.service.by(&self.shop, "POST /v3/categories").json(&body).send().await.is(200);
+        created["id"].as_i64().unwrap()
+    }
+
+    fn new_name(&mut self) -> String {
+        self.made += 1;
+        format!("made-{}", self.made)
+    }
+}

@@ -1,0 +1,212 @@
+//! The rows.
+
+use serde_json::{Value, json};
+
+/// Who may call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum By {
+    /// The app, for itself.
+    App,
+    /// A user.
+    User,
+    /// The app for a user whom a header names.
+    AppForUser,
+    /// The app for a user whom the query names.
+    AppForUserInQuery,
+}
+
+/// One row of the table of endpoints.
+pub(super) struct Row {
+    /// The call under each of its names. `{item}`, `{request}`, `{category}`, `{user}`, `{new}`, `{device}` and
+    /// `{browser}` stand for something made for the call.
+    pub(super) calls: &'static [&'static str],
+    pub(super) by: &'static [By],
+    pub(super) headers: &'static [(&'static str, &'static str)],
+    pub(super) body: Option<fn() -> Value>,
+    /// Whether the body has members of the interface alone, so that strict handling refuses others.
+    pub(super) has_fixed_members: bool,
+    pub(super) status: u16,
+    /// The members of the answer, in alphabetical order, or of its first element; empty where they are the caller's own.
+    pub(super) members: &'static [&'static str],
+}
+
+impl Row {
+    /// Whether its path names something that another app or user may own.
+    pub(super) fn is_of_something(&self) -> bool {
+        ["{item}", "{request}", "{category}", "{user}", "{browser}"].iter().any(|part| self.calls[0].contains(part))
+            && !self.calls[0].starts_with("PUT /v3/users")
+    }
+}
+
+const APP: &[By] = &[By::App];
+const USER: &[By] = &[By::User, By::AppForUser, By::AppForUserInQuery];
+const BOTH: &[By] = &[By::User, By::AppForUser, By::AppForUserInQuery, By::App];
+
+const NOTIFICATION: &[&str] = &[
+    "blocks", "category", "clickedAt", "createdAt", "data", "icon", "id", "message", "seenAt", "state", "title", "url",
+];
+const STATUS: &[&str] = &["message", "statusCode"];
+const ALL_CHANGED: &[&str] = &["message", "statusCode", "updated"];
+const LIST: &[&str] = &["data", "pagination", "unreadCount", "unseenCount"];
+const CATEGORY: &[&str] =
+    &["createdAt", "hideInInApp", "hideInPreferenceManager", "id", "identifier", "name", "updatedAt"];
+const PREFERENCE: &[&str] = &["category", "categoryId", "channelPreferences", "channels"];
+/// A call of the app without a body, answered with what the caller stored.
+const PLAIN: Row = Row {
+    calls: &[],
+    by: APP,
+    headers: &[],
+    body: None,
+    has_fixed_members: false,
+    status: 200,
+    members: &[],
+};
+
+fn send() -> Value {
+    json!({"notification": {"title": "Hello"}, "sendTo": {"recipients": ["ada"]}})
+}
+
+pub(super) const ROWS: &[Row] = &[
+    Row {
+        calls: &["POST /v3/notifications"],
+        body: Some(send),
+        has_fixed_members: true,
+        status: 202,
+        members: &["requestId"],
+        ..PLAIN
+    },
+    Row {
+        calls: &["POST /v3/notifications?dryRun=true"],
+        body: Some(send),
+        has_fixed_members: true,
+        members: &["counts", "data", "recipients"],
+        ..PLAIN
+    },
+    Row { calls: &["GET /v3/notifications"], by: USER, members: LIST, ..PLAIN },
+    Row { calls: &["GET /v3/notifications/{item}"], by: BOTH, members: NOTIFICATION, ..PLAIN },
+    Row { calls: &["DELETE /v3/notifications/{item}"], by: BOTH, members: STATUS, ..PLAIN },
+    Row {
+        calls: &["POST /v3/notifications/{item}/click", "PATCH /v3/notifications/{item}/click"],
+        by: BOTH,
+        members: NOTIFICATION,
+        ..PLAIN
+    },
+    Row { calls: &["DELETE /v3/notifications/{item}/reads"], by: BOTH, members: NOTIFICATION, ..PLAIN },
+    Row { calls: &["DELETE /v3/notifications/{item}/views"], by: BOTH, members: NOTIFICATION, ..PLAIN },
+    Row {
+        calls: &[
+            "PUT /v3/notifications/{item}/views",
+            "POST /v3/notifications/{item}/views",
+            "PUT /v3/notifications/{item}/reads",
+            "POST /v3/notifications/{item}/reads",
+        ],
+        by: BOTH,
+        members: NOTIFICATION,
+        ..PLAIN
+    },
+    Row {
+        calls: &["POST /v3/notifications/markAllNotificationsAsSeen", "POST /v3/markAllNotificationsAsSeen"],
+        by: USER,
+        members: ALL_CHANGED,
+        ..PLAIN
+    },
+    Row {
+        calls: &[
+            "POST /v3/notifications/markAllNotificationsAsRead",
+            "POST /v3/notifications/markAllNotificationsAsDeleted",
+        ],
+        by: USER,
+        members: ALL_CHANGED,
+        ..PLAIN
+    },
+    Row {
+        calls: &["PUT /v3/notifications/{item}/state"],
+        by: BOTH,
+        body: Some(|| json!({"state": "archived"})),
+        has_fixed_members: true,
+        members: NOTIFICATION,
+        ..PLAIN
+    },
+    Row { calls: &["GET /v3/profile"], by: USER, ..PLAIN },
+    Row { calls: &["PUT /v3/profile", "PATCH /v3/profile"], by: USER, body: Some(|| json!({"city": "Łódź"})), ..PLAIN },
+    Row {
+        calls: &["PATCH /v3/profile"],
+        by: USER,
+        body: Some(|| json!([{"op": "add", "path": "/city", "value": "Łódź"}])),
+        ..PLAIN
+    },
+    Row { calls: &["GET /v3/preferences"], by: USER, members: PREFERENCE, ..PLAIN },
+    Row {
+        calls: &["PATCH /v3/preferences", "PUT /v3/preferences"],
+        by: USER,
+        body: Some(|| json!({"preference": [{"categoryId": "{category}", "channels": [{"channel": "email", "enabled": false}]}]})),
+        has_fixed_members: true,
+        members: PREFERENCE,
+        ..PLAIN
+    },
+    Row { calls: &["GET /v3/categories"], by: BOTH, members: CATEGORY, ..PLAIN },
+    Row {
+        calls: &["POST /v3/categories", "POST /v3/notifications/categories"],
+        body: Some(|| json!({"identifier": "{new}", "name": "New"})),
+        has_fixed_members: true,
+        members: CATEGORY,
+        ..PLAIN
+    },
+    Row {
+        calls: &["DELETE /v3/categories/{category}", "DELETE /v3/notifications/categories/{category}"],
+        members: STATUS,
+        ..PLAIN
+    },
+    Row {
+        calls: &["POST /v3/sdk/connect"],
+        by: USER,
+        headers: &[("X-SERVICE-DEVICE-ID", "phone")],
+        body: Some(|| json!({"deviceType": "ios"})),
+        has_fixed_members: true,
+        members: &["app", "unreadCount", "unseenCount"],
+        ..PLAIN
+    },
+    Row {
+        calls: &["POST /v3/devices/{device}/webPushSubscription"],
+        by: USER,
+        body: Some(super::fixtures::subscription),
+        has_fixed_members: true,
+        members: STATUS,
+        ..PLAIN
+    },
+    Row { calls: &["DELETE /v3/devices/{browser}/webPushSubscription"], by: USER, members: STATUS, ..PLAIN },
+    Row {
+        calls: &["POST /v3/users"],
+        body: Some(|| json!({"identifier": "{new}", "profile": {"city": "Łódź"}})),
+        has_fixed_members: true,
+        members: &["identifier", "profile"],
+        ..PLAIN
+    },
+    Row {
+        calls: &["PUT /v3/users/{new}", "PUT /v3/users/{user}"],
+        body: Some(|| json!({"city": "Łódź"})),
+        members: &["identifier", "profile"],
+        ..PLAIN
+    },
+    Row {
+        calls: &["GET /v3/users/{user}"],
+        members: &["createdAt", "devices", "identifier", "profile"],
+        ..PLAIN
+    },
+    Row { calls: &["GET /v3/users", "GET /v3/users?limit=1"], members: &["data", "nextCursor"], ..PLAIN },
+    Row {
+        calls: &["POST /v3/users/bulk"],
+        body: Some(|| json!({"users": [{"identifier": "{new}", "profile": {"city": "Łódź"}}]})),
+        has_fixed_members: true,
+        members: &["data"],
+        ..PLAIN
+    },
+    Row { calls: &["DELETE /v3/users/{user}"], status: 202, members: STATUS, ..PLAIN },
+    Row {
+        calls: &["GET /v3/requests/{request}"],
+        members: &["acceptedAt", "counts", "recipients", "requestId", "sendAt", "status"],
+        ..PLAIN
+    },
+    Row { calls: &["GET /v3/requests/{request}/deliveries"], members: &["data", "nextCursor"], ..PLAIN },
+    Row { calls: &["DELETE /v3/requests/{request}"], members: &["cancelled"], ..PLAIN },
+];

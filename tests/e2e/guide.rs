@@ -1,0 +1,161 @@
+//! `docs/api.md`: every snippet runs, in order, in one shell beside a running `tidings up`, and answers what the guide
+//! says.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+use serde_json::Value;
+use testkit::eventually;
+
+use crate::directory::Directory;
+use crate::running::Running;
+
+const GUIDE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/api.md");
+/// A snippet that begins with this word waits for something: it is repeated until it answers what it should.
+const WAITS: &str = "# Once ";
+const HAPPENS_WITHIN: Duration = Duration::from_secs(30);
+const ANSWERED_WITHIN: Duration = Duration::from_secs(30);
+/// In an expected answer: whatever is there.
+const ANYTHING: &str = "…";
+const END_OF_SNIPPET: &str = "@@@ ended with ";
+
+/// Lines to type, and what they answer where the guide shows it.
+struct Snippet {
+    line: usize,
+    script: String,
+    answer: Option<Value>,
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_snippet_of_the_guide_answers_what_the_guide_says() {
+    let snippets = snippets(&std::fs::read_to_string(GUIDE).unwrap());
+    assert!(snippets.iter().filter(|snippet| snippet.answer.is_some()).count() >= 10, "the guide lost its answers");
+    let directory = Directory::new();
+    let mut running = Running::start(&directory.path().join(".tidings")).await;
+    let mut shell = Shell::start(&directory, &running);
+    for snippet in &snippets {
+        if snippet.script.starts_with(WAITS) {
+            let what = format!("line {}: {}", snippet.line, snippet.script);
+            eventually(HAPPENS_WITHIN, &what, async || snippet.run(&mut shell).ok()).await;
+        } else if let Err(told) = snippet.run(&mut shell) {
+            panic!("docs/api.md, line {}: {told}\n{}", snippet.line, running.log());
+        }
+    }
+    println!("{} snippets of docs/api.md ran", snippets.len());
+    assert_eq!(running.stop().await, 0, "{}", running.log());
+}
+
+impl Snippet {
+    fn run(&self, shell: &mut Shell) -> Result<(), String> {
+        let (code, output) = shell.run(&self.script);
+        let wrong = |why: &str| Err(format!("{why}\n{}\n{output}", self.script));
+        match &self.answer {
+            _ if code != 0 => wrong(&format!("it ended with {code}")),
+            None if output.contains(r#""status":"error""#) => wrong("it answers an error"),
+            None => Ok(()),
+            Some(expected) => match serde_json::from_str(&output) {
+                Ok(found) if matches(expected, &found) => Ok(()),
+                Ok(_) => wrong(&format!("the guide says {expected}, the answer was")),
+                Err(error) => wrong(&format!("no JSON: {error}")),
+            },
+        }
+    }
+}
+
+/// The `sh` blocks, each with the `json` block that follows it at once.
+fn snippets(guide: &str) -> Vec<Snippet> {
+    let mut snippets: Vec<Snippet> = Vec::new();
+    let mut lines = (1..).zip(guide.lines());
+    let mut between = String::new();
+    while let Some((number, line)) = lines.next() {
+        let Some(language) = line.strip_prefix("```") else {
+            between.push_str(line);
+            continue;
+        };
+        let text: Vec<_> = lines.by_ref().map(|(_, line)| line).take_while(|line| *line != "```").collect();
+        let text = text.join("\n");
+        match language {
+            "sh" => snippets.push(Snippet { line: number, script: text, answer: None }),
+            "json" => {
+                assert!(between.is_empty(), "line {number}: an answer stands right after its snippet");
+                let answer = serde_json::from_str(&text).unwrap_or_else(|error| panic!("line {number}: {error}"));
+                snippets.last_mut().unwrap().answer = Some(answer);
+            }
+            other => panic!("line {number}: a block of {other:?}, which nobody runs"),
+        }
+        between.clear();
+    }
+    snippets
+}
+
+fn matches(expected: &Value, found: &Value) -> bool {
+    match (expected, found) {
+        (Value::String(text), found) if text == ANYTHING => !matches!(found, Value::Array(_) | Value::Object(_)),
+        (Value::Array(expected), Value::Array(found)) => {
+            expected.len() == found.len()
+                && expected.iter().zip(found).all(|(expected, found)| matches(expected, found))
+        }
+        (Value::Object(expected), Value::Object(found)) => {
+            expected.len() == found.len()
+                && expected.iter().all(|(key, value)| found.get(key).is_some_and(|found| matches(value, found)))
+        }
+        (expected, found) => expected == found,
+    }
+}
+
+/// A bash that keeps functions and variables from one snippet to the next.
+struct Shell {
+    process: Child,
+    input: ChildStdin,
+    output: Receiver<String>,
+}
+
+impl Shell {
+    fn start(directory: &Directory, running: &Running) -> Shell {
+        let programs = testkit::binary("tidings");
+        let programs = programs.parent().map(Path::display).unwrap();
+        let mut process = Command::new("bash")
+            .args(["-o", "pipefail"])
+            .current_dir(directory.path())
+            .env("PATH", format!("{programs}:{}", std::env::var("PATH").unwrap()))
+            .env("API", running.dev("api"))
+            .env("KEY", running.dev("apiKey"))
+            .env("SECRET", running.dev("apiSecret"))
+            .env("OUTBOX", running.dev("outbox"))
+            .env_remove("DATABASE_URL")
+            .env_remove("NATS_URL")
+            .env_remove("TIDINGS_CONFIG")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let (input, lines) = (process.stdin.take().unwrap(), BufReader::new(process.stdout.take().unwrap()).lines());
+        let (sender, output) = channel();
+        // Ends with the shell's output.
+        std::thread::spawn(move || lines.map_while(Result::ok).try_for_each(|line| sender.send(line)));
+        Shell { process, input, output }
+    }
+
+    /// Runs lines, and returns the exit code of the last command with what all of them printed.
+    fn run(&mut self, script: &str) -> (i32, String) {
+        writeln!(self.input, "{{ {script}\n}} 2>&1\ncode=$?; echo; echo \"{END_OF_SNIPPET}$code\"").unwrap();
+        let mut output = Vec::new();
+        loop {
+            let line = self.output.recv_timeout(ANSWERED_WITHIN);
+            let line = line.unwrap_or_else(|error| panic!("{error}: {script}\n{}", output.join("\n")));
+            match line.strip_prefix(END_OF_SNIPPET) {
+                Some(code) => return (code.parse().unwrap(), output.join("\n").trim().to_owned()),
+                None => output.push(line),
+            }
+        }
+    }
+}
+
+impl Drop for Shell {
+    fn drop(&mut self) {
+        self.process.kill().and_then(|()| self.process.wait()).ok();
+    }
+}
