@@ -28,6 +28,17 @@ pub enum ItemChange {
     Deleted,
 }
 
+/// A change to every item of a user.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AllChange {
+    /// Seen, keeping earlier times.
+    Seen,
+    /// Read, and so seen.
+    Read,
+    /// Removed from the inbox.
+    Deleted,
+}
+
 /// A user's counters, or a difference to them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {

@@ -63,12 +63,12 @@ impl Fold {
     pub(crate) fn push(&mut self, origin: Origin, seq: u64, envelope: &Envelope) -> Result<(), Unfit> {
         match &envelope.event {
             Event::InboxItemsAdded(added) => self.adds.extend(new_items(origin, seq, envelope, added)?),
-            Event::InboxItemsChanged(changed) => {
+            Event::InboxItemsChanged(change, changed) => {
                 origin.owns(envelope.app, changed.user)?;
                 let first_later = ItemId::derive(seq, 0, origin.partitions, 0).ok_or(Unfit::NoNumber)?;
                 let earlier = changed.items.iter().filter(|&&item| item < first_later);
                 let keys = earlier.map(|&item| (envelope.app, changed.user, item));
-                self.changes.extend(keys.map(|key| (key, changed.change, envelope.at)));
+                self.changes.extend(keys.map(|key| (key, *change, envelope.at)));
             }
             other => return Err(Unfit::Foreign(other.kind())),
         }

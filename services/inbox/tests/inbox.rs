@@ -118,7 +118,7 @@ fn added(send: u128, users: i64) -> Vec<u8> {
 
 fn changed(seq: u64, change: ItemChange) -> Vec<u8> {
     let items = vec![ItemId::derive(seq, 0, 1, 0).unwrap()];
-    envelope(None, Event::InboxItemsChanged(ItemsChanged { user: UserNumber(1), items, change }))
+    envelope(None, Event::InboxItemsChanged(change, ItemsChanged { user: UserNumber(1), items }))
 }
 
 const WRONG_COUNTERS: &str = "
@@ -248,14 +248,14 @@ async fn events_of_another_partition_are_set_aside() {
         contents: vec![InAppContent::default()],
         recipients: vec![(user, 0)],
     };
-    let foreign_change = ItemsChanged { user, items: vec![ItemId(1)], change: ItemChange::Read };
+    let foreign_change = ItemsChanged { user, items: vec![ItemId(1)] };
     let mut crowded = foreign_item.clone();
     let own = (1..).map(UserNumber).filter(|user| partition(APP, *user, 2) == 0);
     crowded.recipients = own.take(513).map(|user| (user, 0)).collect();
     world
         .publish(vec![
             envelope(Some(1), Event::InboxItemsAdded(foreign_item)),
-            envelope(None, Event::InboxItemsChanged(foreign_change)),
+            envelope(None, Event::InboxItemsChanged(ItemChange::Read, foreign_change)),
             envelope(Some(2), Event::InboxItemsAdded(crowded)),
         ])
         .await;

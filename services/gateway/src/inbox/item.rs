@@ -123,7 +123,7 @@ impl Gateway {
             send_id: None,
             caused_by: None,
             trace: trace::current_traceparent(),
-            event: Event::InboxItemsChanged(ItemsChanged { user: item.user, items: vec![item.id], change }),
+            event: Event::InboxItemsChanged(change, ItemsChanged { user: item.user, items: vec![item.id] }),
         };
         let seq = self.append(StreamName::Inbox(partition), &event, Repeats::Impossible).await?;
         Ok(self.positions.reach(partition, seq, VISIBLE_WITHIN).await)
