@@ -24,6 +24,8 @@ pub mod request;
 pub mod schema;
 pub mod send;
 pub mod settlement;
+pub mod signing_key;
+pub mod switch;
 pub mod template;
 pub mod timer;
 pub mod turn;

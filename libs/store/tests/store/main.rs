@@ -17,6 +17,8 @@ mod request;
 mod schema;
 mod send;
 mod settlement;
+mod signing_key;
+mod switch;
 mod template;
 mod timer;
 
