@@ -6,6 +6,9 @@ use crate::content::Object;
 use crate::send::Recipient;
 use crate::{Channel, DeliveryId, Reason, SendId, UserNumber, profile};
 
+/// Longest address, token or subscription that is used, in bytes.
+pub const MAX_TARGET: usize = 2048;
+
 /// What holds for every recipient of a send.
 #[derive(Clone, Debug)]
 pub struct SendFacts<'a> {
@@ -131,15 +134,17 @@ fn reach<'a>(
     if targets.is_empty() { Err(Reason::Suppressed) } else { Ok((person, targets)) }
 }
 
-/// Where a user can be reached over an external channel.
+/// Where a user can be reached over an external channel. What is too long to be a key of the ledger is no address.
 #[must_use]
 pub fn targets(channel: Channel, identifier: &str, profile: &Object) -> Vec<String> {
-    match channel {
+    let mut targets: Vec<String> = match channel {
         Channel::Email => profile::email(identifier, profile).map(str::to_owned).into_iter().collect(),
         Channel::Sms => profile::phone(profile).map(str::to_owned).into_iter().collect(),
         Channel::MobilePush => profile::push_targets(profile).collect(),
         _ => Vec::new(),
-    }
+    };
+    targets.retain(|target| target.len() <= MAX_TARGET);
+    targets
 }
 
 #[cfg(test)]
@@ -199,6 +204,13 @@ mod tests {
         assert_eq!(reason(&decision, Channel::InApp), Some(Reason::RecipientUnknown));
         assert_eq!(reason(&decision, Channel::Email), Some(Reason::RecipientUnknown));
         assert_eq!(reason(&decision, Channel::Sms), Some(Reason::NoProvider));
+    }
+
+    #[test]
+    fn a_token_without_end_is_no_target() {
+        let profile = json!({"fcm": {"tokens": ["a", "b".repeat(MAX_TARGET)]}});
+        let targets = targets(Channel::MobilePush, "ada", profile.as_object().unwrap());
+        assert_eq!(targets, ["fcm:a"]);
     }
 
     #[test]

@@ -4,14 +4,12 @@
 //! transaction and has [`orders`] write the messages that act on them. [`timers`] publishes what has come due,
 //! [`janitor`] removes from the log what everybody has read, [`observer`] measures how far behind anybody is.
 
-mod content;
 mod inbox_events;
 mod intake;
 mod janitor;
 mod observer;
 mod orders;
 mod planner;
-pub mod template;
 mod timers;
 
 use domain::Lane;
