@@ -9,6 +9,7 @@ pub mod batch;
 pub mod category;
 mod connection;
 pub mod device;
+pub mod erasure;
 mod error;
 pub mod facts;
 pub mod failure;
