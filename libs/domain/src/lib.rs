@@ -3,6 +3,7 @@
 //! Nothing here does I/O, awaits, reads a clock or draws a random number: time and randomness come in as
 //! arguments, so that every decision can be tested and replayed.
 
+pub mod address_key;
 pub mod channel;
 pub mod content;
 pub mod delivery;

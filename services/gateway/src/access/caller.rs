@@ -121,6 +121,21 @@ impl AppCaller {
 }
 
 impl UserCaller {
+    /// 403 where the write would touch an address of the profile (see [`domain::address_key`]) and the caller has
+    /// proven no more than to know a public key.
+    pub(crate) fn guard_addresses(&self, touches_address: bool) -> Result<(), Failure> {
+        if !touches_address || self.may_write_addresses() {
+            return Ok(());
+        }
+        let message = "email, phoneNumber and phone of a profile are written with the API secret or a bearer \
+                       token; `tidings app set` can open them";
+        Err(Failure::refused(StatusCode::FORBIDDEN, "address_guarded", message))
+    }
+
+    fn may_write_addresses(&self) -> bool {
+        self.by_app || !self.app.guards_addresses()
+    }
+
     async fn read(request: HttpRequest) -> Result<UserCaller, Failure> {
         let identity = Identity::verify(&request).await?;
         match identity.user(&request)? {

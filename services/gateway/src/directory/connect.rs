@@ -5,7 +5,7 @@ use actix_web::{HttpRequest, HttpResponse};
 use domain::content::Object;
 use domain::fields::{Fields, check_identifier, check_plain_json};
 use domain::request::MAX_REFERENCE;
-use domain::{CategoryId, Channel, Problem};
+use domain::{CategoryId, Channel, Problem, address_key};
 use serde::Serialize;
 use serde_json::{Value, json};
 use store::category::Category;
@@ -76,6 +76,7 @@ pub(crate) async fn connect(
         body => read_device(body.unwrap_or_else(|| json!({})), handling.strict, &mut problems),
     };
     let (device_id, device) = sound(device_id.zip(device), problems)?;
+    caller.guard_addresses(address_key::is_among(&device.token))?;
 
     let (app, store) = (caller.app.id, &gateway.store);
     let user = database(store.merge_user(app, &caller.user, device.token)).await?;
