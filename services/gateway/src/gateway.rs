@@ -17,6 +17,7 @@ use crate::access::apps::Apps;
 use crate::fullness::Fullness;
 use crate::http::failure::{Failure, too_large, unconfirmed};
 use crate::http::headers::HeaderNames;
+use crate::openapi::document::Document;
 use crate::positions::Positions;
 
 /// How long a step of a request waits for the database or the log.
@@ -43,6 +44,7 @@ pub(crate) struct Gateway {
     pub(crate) log: EventLog,
     pub(crate) apps: Apps,
     pub(crate) header_names: HeaderNames,
+    pub(crate) document: Document,
     pub(crate) reservations: Reservations,
     pub(crate) positions: Positions,
     fullness: Fullness,
@@ -64,12 +66,15 @@ impl Gateway {
         context.spawn("inbox positions", positions.clone().follow_until_stopped(context.clone()));
         let fullness = Fullness::new(partitions);
         context.spawn("fullness of the log", fullness.clone().follow_until_stopped(context.clone()));
-        let header_names = HeaderNames::new(&context.config.header_prefixes);
+        let prefixes = &context.config.header_prefixes;
+        let header_names = HeaderNames::new(prefixes);
+        let shown_prefix = prefixes.first().context("header_prefixes is empty")?;
         Ok(web::Data::new(Gateway {
             store: context.store.clone(),
             log: context.log.clone(),
             apps: Apps::new(context.store.clone()),
             header_names: header_names.context("header_prefixes")?,
+            document: Document::new(shown_prefix).context("the OpenAPI document")?,
             reservations,
             positions,
             fullness,

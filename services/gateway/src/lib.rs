@@ -10,6 +10,7 @@ mod gateway;
 mod health;
 mod http;
 mod inbox;
+mod openapi;
 mod positions;
 mod requests;
 mod routes;

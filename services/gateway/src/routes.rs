@@ -8,12 +8,34 @@ use crate::directory::{categories, connect, users};
 use crate::health;
 use crate::http::failure::Failure;
 use crate::inbox::{item, list};
+use crate::openapi::document;
 use crate::requests::{deliveries, request};
 use crate::sending::send;
 
-/// Every call of the interface.
+/// Routes every call of the interface.
 pub(crate) fn routes(server: &mut ServiceConfig) {
-    server
+    for (_, _, resource) in table().resources {
+        server.service(resource);
+    }
+    server.default_service(web::to(no_such_route));
+}
+
+/// The paths of the interface, each with its methods.
+#[derive(Default)]
+pub(crate) struct Table {
+    pub(crate) resources: Vec<(&'static str, Vec<Method>, Resource)>,
+}
+
+impl Table {
+    fn service(mut self, resource: (&'static str, Vec<Method>, Resource)) -> Table {
+        self.resources.push(resource);
+        self
+    }
+}
+
+/// Every call of the interface.
+pub(crate) fn table() -> Table {
+    Table::default()
         .service(resource("/v3/notifications", [get(list::list), post(send::send)]))
         .service(resource("/v3/notifications/categories", [post(categories::create)]))
         .service(resource("/v3/notifications/{id}", [get(item::retrieve), delete(item::delete)]))
@@ -34,20 +56,25 @@ pub(crate) fn routes(server: &mut ServiceConfig) {
         .service(resource("/v3/requests/{id}/deliveries", [get(deliveries::list)]))
         .service(resource("/healthz", [get(health::alive)]))
         .service(resource("/readyz", [get(health::ready)]))
-        .default_service(web::to(no_such_route));
+        .service(resource("/openapi.json", [get(document::serve)]))
 }
 
 /// A path and its calls. Any other method is a 405.
-fn resource<const CALLS: usize>(path: &str, calls: [(Method, Route); CALLS]) -> Resource {
+fn resource<const CALLS: usize>(
+    path: &'static str,
+    calls: [(Method, Route); CALLS],
+) -> (&'static str, Vec<Method>, Resource) {
+    let methods = calls.iter().map(|(method, _)| method.clone()).collect();
     let allow = calls.each_ref().map(|(method, _)| method.as_str()).join(", ");
     let mut resource = web::resource(path);
     for (_, route) in calls {
         resource = resource.route(route);
     }
-    resource.default_service(web::to(move || {
+    let resource = resource.default_service(web::to(move || {
         let allow = allow.clone();
         async move { Err::<String, _>(Failure::Method(allow)) }
-    }))
+    }));
+    (path, methods, resource)
 }
 
 macro_rules! methods {

@@ -7,26 +7,50 @@ use domain::fields::{Fields, MAX_IDENTIFIER, check_plain_json};
 use domain::{CategoryId, Problem, Timestamp};
 use serde::Serialize;
 use store::category::Category;
+use utoipa::ToSchema;
 
 use crate::access::caller::{AppCaller, Caller};
 use crate::gateway::{Gateway, database};
 use crate::http::body::Body;
 use crate::http::failure::{Failure, sound};
 use crate::http::handling::Handling;
+use crate::openapi::category::NewCategory;
+use crate::openapi::vocabulary::{Id, Identifier, Time};
 
-#[derive(Serialize)]
+/// A category of an app's notifications.
+#[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = Category, example = json!({
+    "id": 7, "name": "Orders", "identifier": "orders", "hideInInApp": false, "hideInPreferenceManager": false,
+    "createdAt": "2027-01-31T09:00:00.000Z", "updatedAt": "2027-01-31T09:00:00.000Z",
+}))]
 struct CategoryBody<'a> {
+    #[schema(value_type = Id)]
     id: CategoryId,
     name: &'a str,
+    #[schema(value_type = Identifier)]
     identifier: &'a str,
     hide_in_in_app: bool,
     hide_in_preference_manager: bool,
+    #[schema(value_type = Time)]
     created_at: Timestamp,
+    #[schema(value_type = Time)]
     updated_at: Timestamp,
 }
 
 /// Creates a category.
+#[utoipa::path(
+    post,
+    path = "/v3/categories",
+    operation_id = "createCategory",
+    tag = "categories",
+    security(("app" = [])),
+    request_body = NewCategory,
+    responses(
+        (status = 200, description = "The new category.", body = CategoryBody),
+        (status = 409, description = "There is a category with this identifier."),
+    ),
+)]
 pub(crate) async fn create(
     caller: AppCaller,
     gateway: Data<Gateway>,
@@ -53,6 +77,14 @@ pub(crate) async fn create(
 }
 
 /// Lists all categories.
+#[utoipa::path(
+    get,
+    path = "/v3/categories",
+    operation_id = "listCategories",
+    tag = "categories",
+    security(("either" = [])),
+    responses((status = 200, description = "Every category of the app.", body = Vec<CategoryBody>)),
+)]
 pub(crate) async fn list(caller: Caller, gateway: Data<Gateway>) -> Result<HttpResponse, Failure> {
     let categories = database(gateway.store.list_categories(caller.app)).await?;
     Ok(HttpResponse::Ok().json(categories.iter().map(present).collect::<Vec<_>>()))

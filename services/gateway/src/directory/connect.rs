@@ -10,6 +10,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use store::category::Category;
 use store::inbox::InboxOwner;
+use utoipa::ToSchema;
 
 use crate::access::caller::UserCaller;
 use crate::gateway::{Gateway, database};
@@ -17,6 +18,8 @@ use crate::http::body::Body;
 use crate::http::failure::{Failure, sound};
 use crate::http::handling::Handling;
 use crate::http::headers::Credential;
+use crate::openapi;
+use crate::openapi::vocabulary::{self, Count, Id, Identifier};
 
 const DEVICE_TYPES: [&str; 3] = ["browser", "android", "ios"];
 /// The first is meant where none is named.
@@ -33,33 +36,65 @@ struct Device {
     token: Object,
 }
 
-#[derive(Serialize)]
+/// What a front end starts with.
+#[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(example = json!({
+    "unreadCount": 1, "unseenCount": 0,
+    "app": {
+        "id": "1", "name": "Shop", "enableWebPush": false, "publicKey": null, "hideBranding": true,
+        "channels": ["inApp", "email"], "categories": [{"id": 7, "name": "Orders"}],
+    },
+}))]
 struct Connected<'a> {
+    #[schema(value_type = Count)]
     unread_count: i64,
+    #[schema(value_type = Count)]
     unseen_count: i64,
     app: AppBody<'a>,
 }
 
-#[derive(Serialize)]
+/// The app, as its front ends know it.
+#[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = App)]
 struct AppBody<'a> {
     id: String,
     name: &'a str,
     enable_web_push: bool,
+    /// For web push (VAPID).
     public_key: Option<&'a str>,
     hide_branding: bool,
+    /// Those that the app's notifications can take.
+    #[schema(value_type = Vec<vocabulary::Channel>)]
     channels: Vec<Channel>,
     categories: Vec<CategoryBody<'a>>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = NamedCategory)]
 struct CategoryBody<'a> {
+    #[schema(value_type = Id)]
     id: CategoryId,
     name: &'a str,
 }
 
 /// Records the device, and creates the user if missing.
+///
+/// An app that acts for the user may leave the body out.
+#[utoipa::path(
+    post,
+    path = "/v3/sdk/connect",
+    operation_id = "connect",
+    tag = "devices",
+    security(("user" = [])),
+    params(("DEVICE-ID" = Identifier, Header, description = "Unique per device or installation.")),
+    request_body(content(
+        (openapi::device::Device = "application/json"),
+        (openapi::device::Device = "application/x-www-form-urlencoded"),
+    )),
+    responses((status = 200, description = "The user is signed in.", body = Connected)),
+)]
 pub(crate) async fn connect(
     caller: UserCaller,
     gateway: Data<Gateway>,

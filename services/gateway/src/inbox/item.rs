@@ -17,13 +17,26 @@ use crate::gateway::{Gateway, Repeats, database};
 use crate::http::failure::{Failure, sound};
 use crate::http::path_id::PathId;
 use crate::http::query::Query;
-use crate::http::status_body::status_body;
+use crate::http::status_body::{StatusBody, status_body};
 use crate::inbox::notification::Notification;
+use crate::openapi::vocabulary::Id;
 
 /// How long an answer waits for the inbox to show a change.
 const VISIBLE_WITHIN: Duration = Duration::from_millis(1500);
 
 /// Retrieves a notification. A user who does so has seen it.
+#[utoipa::path(
+    get,
+    path = "/v3/notifications/{id}",
+    operation_id = "getNotification",
+    tag = "inbox",
+    security(("either" = [])),
+    params(
+        ("id" = Id, Path, description = "The notification's id."),
+        ("markSeen" = Option<bool>, Query, description = "Whether this marks it as seen. Never where an app acts."),
+    ),
+    responses((status = 200, description = "The notification.", body = Notification)),
+)]
 pub(crate) async fn retrieve(
     caller: Caller,
     gateway: Data<Gateway>,
@@ -45,6 +58,18 @@ pub(crate) async fn retrieve(
 }
 
 /// Marks as read, and so as seen.
+#[utoipa::path(
+    post,
+    path = "/v3/notifications/{id}/click",
+    operation_id = "markNotificationAsRead",
+    tag = "inbox",
+    security(("either" = [])),
+    params(("id" = Id, Path, description = "The notification's id.")),
+    responses(
+        (status = 200, description = "The notification, read.", body = Notification),
+        (status = 202, description = "It is stored, and soon visible.", body = StatusBody),
+    ),
+)]
 pub(crate) async fn read(
     caller: Caller,
     gateway: Data<Gateway>,
@@ -54,6 +79,18 @@ pub(crate) async fn read(
 }
 
 /// Marks as unread.
+#[utoipa::path(
+    delete,
+    path = "/v3/notifications/{id}/reads",
+    operation_id = "markNotificationAsUnread",
+    tag = "inbox",
+    security(("either" = [])),
+    params(("id" = Id, Path, description = "The notification's id.")),
+    responses(
+        (status = 200, description = "The notification, unread.", body = Notification),
+        (status = 202, description = "It is stored, and soon visible.", body = StatusBody),
+    ),
+)]
 pub(crate) async fn unread(
     caller: Caller,
     gateway: Data<Gateway>,
@@ -63,6 +100,18 @@ pub(crate) async fn unread(
 }
 
 /// Marks as seen.
+#[utoipa::path(
+    put,
+    path = "/v3/notifications/{id}/views",
+    operation_id = "markNotificationAsSeen",
+    tag = "inbox",
+    security(("either" = [])),
+    params(("id" = Id, Path, description = "The notification's id.")),
+    responses(
+        (status = 200, description = "The notification, seen.", body = Notification),
+        (status = 202, description = "It is stored, and soon visible.", body = StatusBody),
+    ),
+)]
 pub(crate) async fn seen(
     caller: Caller,
     gateway: Data<Gateway>,
@@ -72,6 +121,18 @@ pub(crate) async fn seen(
 }
 
 /// Marks as unseen, and so as unread.
+#[utoipa::path(
+    delete,
+    path = "/v3/notifications/{id}/views",
+    operation_id = "markNotificationAsUnseen",
+    tag = "inbox",
+    security(("either" = [])),
+    params(("id" = Id, Path, description = "The notification's id.")),
+    responses(
+        (status = 200, description = "The notification, unseen.", body = Notification),
+        (status = 202, description = "It is stored, and soon visible.", body = StatusBody),
+    ),
+)]
 pub(crate) async fn unseen(
     caller: Caller,
     gateway: Data<Gateway>,
@@ -81,6 +142,18 @@ pub(crate) async fn unseen(
 }
 
 /// Removes from the inbox.
+#[utoipa::path(
+    delete,
+    path = "/v3/notifications/{id}",
+    operation_id = "deleteNotification",
+    tag = "inbox",
+    security(("either" = [])),
+    params(("id" = Id, Path, description = "The notification's id.")),
+    responses(
+        (status = 200, description = "It is gone.", body = StatusBody),
+        (status = 202, description = "It is stored, and soon visible.", body = StatusBody),
+    ),
+)]
 pub(crate) async fn delete(
     caller: Caller,
     gateway: Data<Gateway>,

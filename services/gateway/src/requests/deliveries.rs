@@ -7,40 +7,70 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use domain::{Channel, DeliveryId, Problem, Reason, Status, Timestamp};
 use serde::Serialize;
 use store::request::{Attempt, DeliveryFilter, DeliveryPosition, DeliveryState};
+use utoipa::ToSchema;
 
 use crate::access::caller::AppCaller;
 use crate::gateway::{Gateway, database};
 use crate::http::failure::{Failure, sound};
 use crate::http::path_id::PathId;
 use crate::http::query::Query;
+use crate::openapi::vocabulary::{self, Identifier, Time, Uuid};
 
 const PAGE: usize = 100;
 
-#[derive(Serialize)]
+/// A page of deliveries.
+#[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = DeliveryList, example = json!({
+    "data": [{
+        "id": "6f9a6721-db99-52b3-8e3e-78775110ebb0", "recipient": "ada", "channel": "email",
+        "target": "a***@example.com", "provider": "main", "status": "sent", "reason": null,
+        "attempts": [{
+            "number": 1, "startedAt": "2027-01-31T09:00:00.100Z", "endedAt": "2027-01-31T09:00:00.300Z",
+            "outcome": "sent", "providerCode": "250", "providerMessage": "2.0.0 Ok", "providerId": "4711",
+        }],
+    }],
+    "nextCursor": null,
+}))]
 struct Listing<'a> {
     data: Vec<DeliveryBody<'a>>,
+    /// Null on the last page.
     next_cursor: Option<String>,
 }
 
-#[derive(Serialize)]
+/// What became of a send for one recipient over one channel.
+#[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = Delivery)]
 struct DeliveryBody<'a> {
+    /// Null where there was nothing to deliver.
+    #[schema(value_type = Option<Uuid>)]
     id: Option<DeliveryId>,
+    #[schema(value_type = Identifier)]
     recipient: &'a str,
+    #[schema(value_type = vocabulary::Channel)]
     channel: Channel,
+    /// The address or token, masked.
     target: Option<String>,
     provider: Option<&'a str>,
+    #[schema(value_type = vocabulary::Status)]
     status: Status,
+    #[schema(value_type = Option<vocabulary::Reason>)]
     reason: Option<Reason>,
     attempts: Vec<AttemptBody<'a>>,
 }
 
-#[derive(Serialize)]
+/// One call of a provider, and its answer.
+#[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = Attempt)]
 struct AttemptBody<'a> {
+    /// From 1.
+    #[schema(minimum = 1)]
     number: i32,
+    #[schema(value_type = Time)]
     started_at: Timestamp,
+    #[schema(value_type = Time)]
     ended_at: Timestamp,
     outcome: &'a str,
     provider_code: &'a str,
@@ -49,6 +79,21 @@ struct AttemptBody<'a> {
 }
 
 /// Lists them by recipient and channel, in the order in which the send names its recipients.
+#[utoipa::path(
+    get,
+    path = "/v3/requests/{requestId}/deliveries",
+    operation_id = "listDeliveries",
+    tag = "requests",
+    security(("app" = [])),
+    params(
+        ("requestId" = Uuid, Path, description = "As the send's receipt told it."),
+        ("recipient" = Option<String>, Query, description = "Only this user's."),
+        ("channel" = Option<vocabulary::Channel>, Query, description = "Only those of this channel."),
+        ("status" = Option<vocabulary::Status>, Query, description = "Only those in this state."),
+        ("cursor" = Option<String>, Query, description = "The `nextCursor` of an earlier answer."),
+    ),
+    responses((status = 200, description = "A page of up to 100 deliveries.", body = Listing)),
+)]
 pub(crate) async fn list(
     caller: AppCaller,
     gateway: Data<Gateway>,

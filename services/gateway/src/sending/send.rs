@@ -7,6 +7,7 @@ use domain::Problem;
 use domain::request::{SendRules, Unsound, parse_send};
 use serde::Serialize;
 use service_kit::clock;
+use utoipa::ToSchema;
 
 use crate::access::caller::AppCaller;
 use crate::gateway::Gateway;
@@ -15,16 +16,41 @@ use crate::http::deprecation;
 use crate::http::failure::{Failure, sound};
 use crate::http::handling::Handling;
 use crate::http::query::Query;
+use crate::openapi::send::SendRequest;
+use crate::openapi::vocabulary::Uuid;
 use crate::sending::acceptance::Submission;
 use crate::sending::idempotency::{Idempotency, digest, header_key};
 
-#[derive(Serialize)]
+/// What names the send from now on.
+#[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(example = json!({"requestId": "018f3c6e-7d1a-7cc2-b3a4-9a1f0f6f2b11"}))]
 struct Receipt {
+    #[schema(value_type = Uuid)]
     request_id: domain::SendId,
 }
 
 /// Accepts a send.
+///
+/// A confirmed 202 means that the send is durable, and what it promised is never lost.
+#[utoipa::path(
+    post,
+    path = "/v3/notifications",
+    operation_id = "send",
+    tag = "sending",
+    security(("app" = [])),
+    params(
+        (
+            "Idempotency-Key" = Option<String>, Header, min_length = 1, max_length = 255, pattern = "^[!-~]*$",
+            description = "The same key with a JSON-equal body within 24 hours answers the same, and sends nothing more."
+        ),
+    ),
+    request_body = SendRequest,
+    responses(
+        (status = 202, description = "The send is accepted.", body = Receipt),
+        (status = 409, description = "The Idempotency-Key was used with another body."),
+    ),
+)]
 pub(crate) async fn send(
     caller: AppCaller,
     gateway: Data<Gateway>,
