@@ -9,6 +9,7 @@ mod idempotency;
 mod inbox;
 mod isolation;
 mod outages;
+mod preferences;
 mod protocol;
 mod requests;
 mod sends;

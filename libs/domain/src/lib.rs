@@ -7,6 +7,7 @@ pub mod address_key;
 pub mod channel;
 pub mod content;
 pub mod delivery;
+pub mod device;
 pub mod event;
 pub mod fields;
 pub mod id;
@@ -25,6 +26,7 @@ pub mod time;
 
 pub use channel::Channel;
 pub use delivery::{Reason, Status};
+pub use device::DeviceType;
 pub use event::{Envelope, Event};
 pub use id::{AppId, CategoryId, DeliveryId, ItemId, SendId, UserNumber};
 pub use outcome::{Answer, Outcome};

@@ -19,6 +19,7 @@ pub mod installation;
 mod instant;
 pub mod ledger;
 pub mod plan;
+pub mod preference;
 pub mod projection;
 pub mod provider;
 pub mod request;

@@ -2,4 +2,5 @@
 
 pub(crate) mod categories;
 pub(crate) mod connect;
+pub(crate) mod preferences;
 pub(crate) mod users;

@@ -20,6 +20,7 @@ pub(crate) mod category;
 pub(crate) mod device;
 pub(crate) mod document;
 pub(crate) mod error;
+pub(crate) mod preference;
 pub(crate) mod readiness;
 pub(crate) mod security;
 pub(crate) mod send;
@@ -29,7 +30,7 @@ pub(crate) mod vocabulary;
 
 use utoipa::OpenApi;
 
-use crate::directory::{categories, connect, users};
+use crate::directory::{categories, connect, preferences, users};
 use crate::inbox::{item, list};
 use crate::requests::{deliveries, request};
 use crate::sending::send as sending;
@@ -66,6 +67,9 @@ use crate::{health, openapi};
         item::unseen,
         categories::list,
         categories::create,
+        categories::delete,
+        preferences::list,
+        preferences::set,
         users::create,
         users::merge,
         connect::connect,

@@ -4,7 +4,7 @@ use actix_web::http::Method;
 use actix_web::web::{self, ServiceConfig};
 use actix_web::{FromRequest, Handler, Resource, Responder, Route};
 
-use crate::directory::{categories, connect, users};
+use crate::directory::{categories, connect, preferences, users};
 use crate::health;
 use crate::http::failure::Failure;
 use crate::inbox::{item, list};
@@ -38,6 +38,7 @@ pub(crate) fn table() -> Table {
     Table::default()
         .service(resource("/v3/notifications", [get(list::list), post(send::send)]))
         .service(resource("/v3/notifications/categories", [post(categories::create)]))
+        .service(resource("/v3/notifications/categories/{id}", [delete(categories::delete)]))
         .service(resource("/v3/notifications/{id}", [get(item::retrieve), delete(item::delete)]))
         .service(resource("/v3/notifications/{id}/click", [post(item::read), patch(item::read)]))
         .service(resource(
@@ -49,6 +50,11 @@ pub(crate) fn table() -> Table {
             [put(item::seen), post(item::seen), delete(item::unseen)],
         ))
         .service(resource("/v3/categories", [get(categories::list), post(categories::create)]))
+        .service(resource("/v3/categories/{id}", [delete(categories::delete)]))
+        .service(resource(
+            "/v3/preferences",
+            [get(preferences::list), patch(preferences::set), put(preferences::set)],
+        ))
         .service(resource("/v3/users", [post(users::create)]))
         .service(resource("/v3/users/{id}", [put(users::merge)]))
         .service(resource("/v3/sdk/connect", [post(connect::connect)]))

@@ -11,6 +11,7 @@ mod inbox;
 mod installation;
 mod ledger;
 mod plan;
+mod preference;
 mod projection;
 mod provider;
 mod request;

@@ -3,8 +3,10 @@
 use serde_json::{Map, Value, json};
 
 /// An alias, and what it stands for, each as method and path.
-const ALIASES: [(&str, &str, &str, &str); 5] = [
+const ALIASES: [(&str, &str, &str, &str); 7] = [
     ("post", "/v3/notifications/categories", "post", "/v3/categories"),
+    ("delete", "/v3/notifications/categories/{id}", "delete", "/v3/categories/{id}"),
+    ("put", "/v3/preferences", "patch", "/v3/preferences"),
     ("patch", "/v3/notifications/{id}/click", "post", "/v3/notifications/{id}/click"),
     ("put", "/v3/notifications/{id}/reads", "post", "/v3/notifications/{id}/click"),
     ("post", "/v3/notifications/{id}/reads", "post", "/v3/notifications/{id}/click"),
