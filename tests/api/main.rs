@@ -1,8 +1,10 @@
 //! The API over HTTP, row by row, on real servers: the gateway, and behind it the dispatcher and the inbox projection.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
+mod bodies;
 mod categories;
 mod client;
+mod cors;
 mod credentials;
 mod devices;
 mod idempotency;
@@ -11,6 +13,7 @@ mod isolation;
 mod outages;
 mod preferences;
 mod protocol;
+mod rate_limit;
 mod requests;
 mod sends;
 mod service;

@@ -15,6 +15,7 @@ mod positions;
 mod requests;
 mod routes;
 mod sending;
+mod waiting;
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};

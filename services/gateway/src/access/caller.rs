@@ -13,6 +13,8 @@ use service_kit::{clock, secrets};
 use store::app::App;
 
 use crate::gateway::Gateway;
+use crate::http::accept;
+use crate::http::body::Body;
 use crate::http::failure::{Failure, sound};
 use crate::http::headers::Credential;
 use crate::http::query::Query;
@@ -61,6 +63,9 @@ impl Identity {
         };
         let secret = names.read(headers, Credential::ApiSecret)?;
         let app = gateway.apps.by_key(key).await?;
+        if let Some(app) = &app {
+            gateway.admit(request, app).await?;
+        }
         let app = app.filter(|app| secret.is_none_or(|secret| is_secret_of(app, secret)));
         match app {
             None => {
@@ -165,7 +170,15 @@ macro_rules! extracted {
             type Future = Pin<Box<dyn Future<Output = Result<Self, Failure>>>>;
 
             fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
-                Box::pin($caller::read(request.clone()))
+                let request = request.clone();
+                Box::pin(async move {
+                    let caller = $caller::read(request.clone()).await?;
+                    // A body that is too large is told first.
+                    if !Body::is_read(&request) {
+                        accept::check(&request)?;
+                    }
+                    Ok(caller)
+                })
             }
         }
     )+ };

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use actix_web::HttpResponse;
-use actix_web::http::StatusCode;
+use actix_web::http::{Method, StatusCode};
 use actix_web::web::Data;
 use domain::event::ItemsChanged;
 use domain::id::partition;
@@ -40,21 +40,20 @@ const VISIBLE_WITHIN: Duration = Duration::from_millis(1500);
 pub(crate) async fn retrieve(
     caller: Caller,
     gateway: Data<Gateway>,
+    method: Method,
     id: PathId,
     query: Query,
 ) -> Result<HttpResponse, Failure> {
     let mut problems = Vec::new();
     let mark_seen = query.flag("markSeen", &mut problems);
-    let mark_seen = sound(Some(mark_seen.unwrap_or(true)), problems)? && !caller.by_app;
-    let mut item = gateway.find_item(&caller, id.item()?).await?;
-    // Where the inbox does not show it in time, neither does this answer.
-    if mark_seen
-        && item.state.seen_at.is_none()
-        && gateway.change(caller.app, &item, ItemChange::Seen).await?
-    {
-        item = gateway.find_item(&caller, item.id).await?;
-    }
-    Ok(HttpResponse::Ok().json(Notification::of(&item)?))
+    let mark_seen =
+        sound(Some(mark_seen.unwrap_or(true)), problems)? && !caller.by_app && method == Method::GET;
+    let item = gateway.find_item(&caller, id.item()?).await?;
+    let seen = match mark_seen && item.state.seen_at.is_none() {
+        true => gateway.mark_seen(&caller, &item).await,
+        false => None,
+    };
+    Ok(HttpResponse::Ok().json(Notification::of(&seen.unwrap_or(item))?))
 }
 
 /// Marks as read, and so as seen.
@@ -179,6 +178,19 @@ impl Gateway {
         }
         let item = self.find_item(caller, id).await?;
         Ok(HttpResponse::Ok().json(Notification::of(&item)?))
+    }
+
+    /// The item once the inbox shows it as seen. None where it does not in time, or the change cannot be written now:
+    /// that is no reason to withhold the item.
+    async fn mark_seen(&self, caller: &Caller, item: &InboxItem) -> Option<InboxItem> {
+        let marked = async {
+            let visible = self.change(caller.app, item, ItemChange::Seen).await?;
+            if visible { self.find_item(caller, item.id).await.map(Some) } else { Ok(None) }
+        };
+        marked.await.unwrap_or_else(|failure| {
+            tracing::warn!(%failure, "a retrieved notification is not marked as seen");
+            None
+        })
     }
 
     async fn find_item(&self, caller: &Caller, id: ItemId) -> Result<InboxItem, Failure> {

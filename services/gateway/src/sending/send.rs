@@ -1,6 +1,5 @@
 //! `POST /v3/notifications`: sending.
 
-use actix_web::http::StatusCode;
 use actix_web::web::Data;
 use actix_web::{HttpRequest, HttpResponse};
 use domain::Problem;
@@ -83,17 +82,16 @@ pub(crate) async fn send(
         problems.push(Problem::new("idempotencyKey", "conflict", message));
     }
     let parsed = sound(parsed, problems)?;
+    if parsed.deprecated {
+        deprecation::note(&request);
+    }
 
     let key = header_key.or(parsed.idempotency_key);
     let idempotency = key.zip(body_hash).map(|(key, body_hash)| Idempotency { key, body_hash });
     let submission =
         Submission { app: caller.app, send: parsed.send, reject_unknown: parsed.reject_unknown, idempotency };
     let request_id = gateway.accept(submission).await?;
-    let mut response = HttpResponse::build(StatusCode::ACCEPTED);
-    if parsed.deprecated {
-        response.insert_header(deprecation::header());
-    }
-    Ok(response.json(Receipt { request_id }))
+    Ok(HttpResponse::Accepted().json(Receipt { request_id }))
 }
 
 /// Whoever asks for a plan must never have it sent instead.

@@ -1,0 +1,1 @@
+//! How many requests an app may make.
