@@ -80,3 +80,36 @@ async fn answers_of_calls_for_users_may_be_read_and_no_others() {
     let same_origin = service.of(&shop, "ada", "GET /v3/notifications").send().await;
     assert_eq!((allowed(&same_origin), same_origin.header("vary")), (None, Some("Origin")));
 }
+
+#[tokio::test]
+async fn an_app_can_name_the_origins() {
+    let service = Service::start_with(Behind::Nothing).await;
+    let (open, listed, closed) =
+        (service.app("open").await, service.app("listed").await, service.app("closed").await);
+    service
+        .execute(
+            "UPDATE app SET cors_origins = '{https://a.example,https://shop.example}' WHERE name = 'listed';
+             UPDATE app SET cors_origins = '{}' WHERE name = 'closed'",
+        )
+        .await;
+    let cases = [
+        (&open, ORIGIN, Some("*")),
+        (&open, "null", Some("*")),
+        (&listed, ORIGIN, Some(ORIGIN)),
+        (&listed, "https://a.example", Some("https://a.example")),
+        (&listed, "http://shop.example", None),
+        (&listed, "https://shop.example:8443", None),
+        (&listed, "https://evil.shop.example", None),
+        (&listed, "null", None),
+        (&closed, ORIGIN, None),
+    ];
+    for (app, origin, expected) in cases {
+        for (path, status) in [("/v3/notifications", 200), ("/v3/notifications/7", 404)] {
+            let call = service.of(app, "ada", &format!("GET {path}")).header("Origin", origin);
+            let answer = call.send().await;
+            assert_eq!(answer.status, status);
+            assert_eq!(allowed(&answer), expected, "{} {origin}", app.key);
+            assert_eq!(answer.header("vary"), Some("Origin"));
+        }
+    }
+}
