@@ -15,6 +15,7 @@ use crate::http::failure::{Failure, sound};
 use crate::http::path_id::PathId;
 use crate::http::query::Query;
 use crate::openapi::vocabulary::{self, Identifier, Time, Uuid};
+use crate::requests::target::masked;
 
 const PAGE: usize = 100;
 
@@ -150,22 +151,6 @@ fn present_attempt(attempt: &Attempt) -> AttemptBody<'_> {
     }
 }
 
-/// Enough of a target to recognise it by: `a***@example.com`, `fcm:d***`, `+***42`.
-fn masked(target: &str) -> String {
-    let first = |text: &str| text.chars().next().map(String::from).unwrap_or_default();
-    if let Some((local, domain)) = target.rsplit_once('@') {
-        return format!("{}***@{domain}", first(local));
-    }
-    if let Some(digits) = target.strip_prefix('+') {
-        let last: Vec<char> = digits.chars().rev().take(2).collect();
-        return format!("+***{}", last.into_iter().rev().collect::<String>());
-    }
-    match target.split_once(':') {
-        Some((service, token)) => format!("{service}:{}***", first(token)),
-        None => format!("{}***", first(target)),
-    }
-}
-
 /// Opaque to clients: a place in the order of the list.
 fn cursor_after(position: &DeliveryPosition) -> String {
     let DeliveryPosition { recipient_index, channel, id } = position;
@@ -187,24 +172,4 @@ fn parse_cursor(text: &str) -> Option<DeliveryPosition> {
     let recipient_index = parts.next()?.parse().ok()?;
     let channel = parts.next()?.parse().ok()?;
     Some(DeliveryPosition { recipient_index, channel, id: parts.next()?.parse().ok()? })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::masked;
-
-    #[test]
-    fn a_masked_target_tells_neither_the_person_nor_the_token() {
-        let cases = [
-            ("ada@example.com", "a***@example.com"),
-            ("\"a@b\"@example.com", "\"***@example.com"),
-            ("+4915112345678", "+***78"),
-            ("fcm:abcdef", "fcm:a***"),
-            ("token", "t***"),
-            ("", "***"),
-        ];
-        for (target, expected) in cases {
-            assert_eq!(masked(target), expected);
-        }
-    }
 }

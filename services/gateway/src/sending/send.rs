@@ -18,6 +18,7 @@ use crate::http::query::Query;
 use crate::openapi::send::SendRequest;
 use crate::openapi::vocabulary::Uuid;
 use crate::sending::acceptance::Submission;
+use crate::sending::dry_run::DryRun;
 use crate::sending::idempotency::{Idempotency, digest, header_key};
 
 /// What names the send from now on.
@@ -31,7 +32,8 @@ struct Receipt {
 
 /// Accepts a send.
 ///
-/// A confirmed 202 means that the send is durable, and what it promised is never lost.
+/// A confirmed 202 means that the send is durable, and what it promised is never lost. With `dryRun=true` nothing is
+/// sent, stored or reserved, and the answer tells what the send would do.
 #[utoipa::path(
     post,
     path = "/v3/notifications",
@@ -39,6 +41,7 @@ struct Receipt {
     tag = "sending",
     security(("app" = [])),
     params(
+        ("dryRun" = Option<bool>, Query, description = "Only tell what would be sent to whom over which channel, and why not."),
         (
             "Idempotency-Key" = Option<String>, Header, min_length = 1, max_length = 255, pattern = "^[!-~]*$",
             description = "The same key with a JSON-equal body within 24 hours answers the same, and sends nothing more."
@@ -46,6 +49,7 @@ struct Receipt {
     ),
     request_body = SendRequest,
     responses(
+        (status = 200, description = "With `dryRun=true`: what the send would do.", body = DryRun),
         (status = 202, description = "The send is accepted.", body = Receipt),
         (status = 409, description = "The Idempotency-Key was used with another body."),
     ),
@@ -60,7 +64,7 @@ pub(crate) async fn send(
 ) -> Result<HttpResponse, Failure> {
     let body = body.json().await?;
     let mut problems = Vec::new();
-    refuse_dry_run(&query, &mut problems);
+    let dry_run = query.flag("dryRun", &mut problems).unwrap_or(false);
     let header_key = header_key(&request, &mut problems);
     let has_key = header_key.is_some() || body.get("idempotencyKey").is_some();
     let body_hash = has_key.then(|| digest(&body));
@@ -90,13 +94,9 @@ pub(crate) async fn send(
     let idempotency = key.zip(body_hash).map(|(key, body_hash)| Idempotency { key, body_hash });
     let submission =
         Submission { app: caller.app, send: parsed.send, reject_unknown: parsed.reject_unknown, idempotency };
+    if dry_run {
+        return Ok(HttpResponse::Ok().json(gateway.try_out(submission).await?));
+    }
     let request_id = gateway.accept(submission).await?;
     Ok(HttpResponse::Accepted().json(Receipt { request_id }))
-}
-
-/// Whoever asks for a plan must never have it sent instead.
-fn refuse_dry_run(query: &Query, problems: &mut Vec<Problem>) {
-    if query.flag("dryRun", problems) == Some(true) {
-        problems.push(Problem::new("dryRun", "not_available", "dryRun is not available yet"));
-    }
 }
