@@ -7,6 +7,7 @@ mod client;
 mod cors;
 mod credentials;
 mod devices;
+mod dry_run;
 mod idempotency;
 mod inbox;
 mod isolation;

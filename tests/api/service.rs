@@ -190,6 +190,14 @@ impl Service {
         connection.close().await.unwrap();
     }
 
+    /// The one text that a query answers.
+    pub(crate) async fn one_text(&self, query: &'static str) -> String {
+        let mut connection = PgConnection::connect(&self.database_url).await.unwrap();
+        let text = sqlx::query_scalar(query).fetch_one(&mut connection).await.unwrap();
+        connection.close().await.unwrap();
+        text
+    }
+
     /// How many messages the streams of sends hold.
     pub(crate) async fn sends(&self) -> u64 {
         let mut sends = 0;
