@@ -57,10 +57,8 @@ pub struct InboxItem {
     pub user: UserNumber,
     /// When it was created.
     pub created_at: Timestamp,
-    /// Seen and read.
+    /// Seen, read, and the app's own state of it.
     pub state: ItemState,
-    /// The app's own state of it.
-    pub app_state: Option<String>,
     /// Its category, unless that is gone.
     pub category: Option<ItemCategory>,
     /// `domain::content::InAppContent` as JSON text.
@@ -264,8 +262,12 @@ fn read_item(row: &PgRow) -> Result<InboxItem, Error> {
         id: ItemId(row.try_get("id")?),
         user: UserNumber(row.try_get("user_number")?),
         created_at: row.try_get::<DateTime<Utc>, _>("created_at")?.into(),
-        state: ItemState { seen_at: time("seen_at")?, clicked_at: time("clicked_at")?, deleted_at: None },
-        app_state: row.try_get("state")?,
+        state: ItemState {
+            seen_at: time("seen_at")?,
+            clicked_at: time("clicked_at")?,
+            deleted_at: None,
+            app_state: row.try_get("state")?,
+        },
         category,
         content: row.try_get("content")?,
     })

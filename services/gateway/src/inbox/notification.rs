@@ -84,7 +84,7 @@ impl<'a> Notification<'a> {
                 identifier: &category.identifier,
                 name: &category.name,
             }),
-            state: item.app_state.as_deref(),
+            state: item.state.app_state.as_deref(),
         })
     }
 }
