@@ -104,6 +104,18 @@ impl AllChange {
     }
 }
 
+impl Counts {
+    /// How many of the items a change to all of them makes a difference to.
+    #[must_use]
+    pub fn changed_by(self, change: AllChange) -> i64 {
+        match change {
+            AllChange::Seen => self.unseen,
+            AllChange::Read => self.unread,
+            AllChange::Deleted => self.total,
+        }
+    }
+}
+
 impl std::ops::AddAssign for Counts {
     fn add_assign(&mut self, other: Counts) {
         self.total += other.total;

@@ -2,7 +2,7 @@
 
 use chrono::{DateTime, Utc};
 use domain::inbox::{Counts, ItemState};
-use domain::{AppId, CategoryId, ItemId, Timestamp, UserNumber};
+use domain::{AppId, CategoryId, ItemId, StreamName, Timestamp, UserNumber};
 use sqlx::Row;
 use sqlx::postgres::PgRow;
 
@@ -46,6 +46,15 @@ pub struct InboxOwner {
     pub user: UserNumber,
     /// Counters of the whole inbox.
     pub counts: Counts,
+}
+
+/// An inbox at one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct InboxMoment {
+    /// Counters of the whole inbox.
+    pub counts: Counts,
+    /// Sequence of the last event that they include.
+    pub position: u64,
 }
 
 /// An item of an inbox.
@@ -126,6 +135,36 @@ impl Store {
             user: UserNumber(user),
             counts: Counts { total, unread, unseen },
         }))
+    }
+
+    /// The counters of a user's inbox, and how much of its `stream` they include.
+    ///
+    /// # Errors
+    /// The database failed.
+    pub async fn inbox_moment(
+        &self,
+        app: AppId,
+        user: UserNumber,
+        stream: StreamName,
+    ) -> Result<InboxMoment, Error> {
+        let row = sqlx::query(
+            "SELECT p.seq, c.total, c.unread, c.unseen FROM checkpoint p
+             LEFT JOIN inbox_counter c ON c.app_id = $1 AND c.user_number = $2
+             WHERE p.projection = $3 AND p.stream = $4",
+        )
+        .bind(app.0)
+        .bind(user.0)
+        .bind(INBOX)
+        .bind(stream.to_string())
+        .fetch_optional(&self.pool)
+        .await?;
+        match row {
+            None => Ok(InboxMoment::default()),
+            Some(row) => {
+                let position: i64 = row.try_get("seq")?;
+                Ok(InboxMoment { counts: read_counts(&row)?, position: position.cast_unsigned() })
+            }
+        }
     }
 
     /// At most `limit` items of a user's inbox, newest first. One statement reads items and counters, so that they

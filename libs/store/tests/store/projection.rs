@@ -198,7 +198,8 @@ async fn a_change_to_a_whole_inbox_touches_what_it_makes_a_difference_to() {
             let mut batch = fixture.batch().await;
             batch.change_all(WholeInbox { at, ..inbox }).await.unwrap();
             batch.commit().await.unwrap();
-            let states = fixture.batch().await.states(&keys).await.unwrap();
+            let mut states = fixture.batch().await.states(&keys).await.unwrap();
+            states.sort_by_key(|(key, _)| *key);
             let found = states.into_iter().map(|(_, state)| {
                 [state.seen_at, state.clicked_at, state.deleted_at].into_iter().flatten().collect::<Vec<_>>()
             });
