@@ -28,7 +28,7 @@ async fn categories_are_created_and_listed() {
     assert_eq!(service.of(&shop, "ada", "GET /v3/categories").send().await.is(200), all);
     assert_eq!(service.by(&bank, "GET /v3/categories").send().await.is(200), json!([]));
     let public = service.call("GET /v3/categories").header("X-SERVICE-API-KEY", &shop.key).send().await;
-    public.fails(401, "no_credentials");
+    public.fails(401, "user_required");
 }
 
 #[tokio::test]

@@ -1,6 +1,7 @@
 //! The API over HTTP, row by row, on real servers: the gateway, and behind it the dispatcher and the inbox projection.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
+mod access_matrix;
 mod bodies;
 mod categories;
 mod client;
@@ -18,4 +19,5 @@ mod rate_limit;
 mod requests;
 mod sends;
 mod service;
+mod signer;
 mod users;

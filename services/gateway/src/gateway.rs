@@ -71,7 +71,7 @@ impl Gateway {
         Ok(web::Data::new(Gateway {
             store: context.store.clone(),
             log: context.log.clone(),
-            apps: Apps::new(context.store.clone()),
+            apps: Apps::new(context),
             rate_limits: RateLimits::new(context.config.gateway.rate_limit),
             header_names: header_names.context("header_prefixes")?,
             document: Document::new(shown_prefix).context("the OpenAPI document")?,

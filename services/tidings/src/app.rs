@@ -9,11 +9,11 @@ use domain::fields::check_identifier;
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::json;
 use service_kit::MasterKey;
-use service_kit::secrets::{random_token, sha256};
+use service_kit::secrets::{app_secret_context, random_token, sha256};
 use store::Store;
 use store::app::{App, NewApp, NewSecret};
 
-use crate::control_plane::{Installation, actor, app_secret_context};
+use crate::control_plane::{Installation, actor};
 use crate::refused::Refused;
 use crate::table;
 
