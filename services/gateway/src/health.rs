@@ -1,11 +1,13 @@
 //! `/healthz` and `/readyz`.
 
 use actix_web::HttpResponse;
+use actix_web::http::header::RETRY_AFTER;
 use actix_web::web::Data;
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::gateway::Gateway;
+use crate::http::failure::RETRY_AFTER_SECONDS;
 use crate::openapi::readiness::Readiness;
 
 /// The process answers.
@@ -46,5 +48,8 @@ pub(crate) async fn alive() -> HttpResponse {
 pub(crate) async fn ready(gateway: Data<Gateway>) -> HttpResponse {
     let report = gateway.readiness.check().await;
     let mut response = if report.ready { HttpResponse::Ok() } else { HttpResponse::ServiceUnavailable() };
+    if !report.ready {
+        response.insert_header((RETRY_AFTER, RETRY_AFTER_SECONDS));
+    }
     response.json(report)
 }

@@ -20,6 +20,7 @@ pub(crate) mod category;
 pub(crate) mod device;
 pub(crate) mod document;
 pub(crate) mod error;
+pub(crate) mod page;
 pub(crate) mod preference;
 pub(crate) mod readiness;
 pub(crate) mod security;
@@ -78,6 +79,8 @@ use crate::{health, openapi};
         health::alive,
         health::ready,
         openapi::document::serve,
+        openapi::page::page,
+        openapi::page::page_file,
     ),
     components(schemas(error::Problems, error::Refusal, error::Defect)),
 )]

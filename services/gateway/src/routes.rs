@@ -9,7 +9,7 @@ use crate::health;
 use crate::http::call::{delete, for_users, get, patch, post, put, resource};
 use crate::http::failure::Failure;
 use crate::inbox::{item, list};
-use crate::openapi::document;
+use crate::openapi::{document, page};
 use crate::requests::{deliveries, request};
 use crate::sending::send;
 
@@ -64,6 +64,8 @@ pub(crate) fn table() -> Table {
         .service(resource("/healthz", [get(health::alive)]))
         .service(resource("/readyz", [get(health::ready)]))
         .service(resource("/openapi.json", [get(document::serve)]))
+        .service(resource("/docs", [get(page::page)]))
+        .service(resource("/docs/{file}", [get(page::page_file)]))
 }
 
 async fn no_such_route() -> Result<String, Failure> {

@@ -13,7 +13,7 @@ use service_kit::clock;
 use uuid::Uuid;
 
 /// Seconds after which a client may repeat what could not be taken.
-const RETRY_AFTER_SECONDS: &str = "1";
+pub(crate) const RETRY_AFTER_SECONDS: &str = "1";
 /// Problems that an answer lists at most.
 const MOST_PROBLEMS: usize = 100;
 
