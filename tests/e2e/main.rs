@@ -9,6 +9,8 @@ mod installation;
 mod migrate;
 mod provider;
 mod running;
+mod signing_key;
+mod switches;
 mod telemetry;
 mod template;
 mod up;
