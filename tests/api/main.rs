@@ -23,4 +23,5 @@ mod requests;
 mod sends;
 mod service;
 mod signer;
+mod tokens;
 mod users;
