@@ -11,6 +11,7 @@ mod credentials;
 mod devices;
 mod docs;
 mod dry_run;
+mod erasure;
 mod idempotency;
 mod inbox;
 mod isolation;

@@ -211,6 +211,14 @@ impl Service {
         text
     }
 
+    /// What a query that the service has none for finds: one text a row.
+    pub(crate) async fn rows(&self, query: &'static str) -> Vec<String> {
+        let mut connection = PgConnection::connect(&self.database_url).await.unwrap();
+        let rows = sqlx::query_scalar(query).fetch_all(&mut connection).await.unwrap();
+        connection.close().await.unwrap();
+        rows
+    }
+
     /// How many messages the streams of sends hold.
     pub(crate) async fn sends(&self) -> u64 {
         let mut sends = 0;

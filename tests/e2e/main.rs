@@ -5,6 +5,7 @@ mod app;
 mod command;
 mod descendants;
 mod directory;
+mod erasure;
 mod installation;
 mod migrate;
 mod provider;

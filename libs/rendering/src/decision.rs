@@ -30,12 +30,15 @@ pub fn decide(turn: &Turn, facts: &Facts, position: usize, template: Option<&Tem
     let recipients = turn.send.turn(turn.turn).iter().enumerate();
     recipients
         .map(|(place, recipient)| {
+            let index = u32::try_from(first + place).unwrap_or(u32::MAX);
+            if facts.is_erased(turn, &recipient.identifier) {
+                return (index, plan::decide_erased(&send));
+            }
             let person = facts.user(turn.app, &recipient.identifier).map(|(number, profile)| Person {
                 number,
                 profile,
                 turned_off: category.map_or(&[], |category| facts.turned_off(turn.app, category.id, number)),
             });
-            let index = u32::try_from(first + place).unwrap_or(u32::MAX);
             (index, plan::decide(&send, recipient, person, suppressed))
         })
         .collect()

@@ -78,9 +78,9 @@ pub(crate) async fn claim_user(
     let number = sqlx::query_scalar("SELECT number FROM app_user WHERE app_id = $1 AND identifier = $2")
         .bind(app.0)
         .bind(identifier)
-        .fetch_one(connection)
+        .fetch_optional(connection)
         .await?;
-    Ok(UserNumber(number))
+    number.map(UserNumber).ok_or(Error::Unanswered("the user was erased meanwhile"))
 }
 
 /// Adds a device or refreshes it, and drops those beyond the limit.

@@ -2,6 +2,7 @@
 //! that is only tried.
 
 mod categories;
+mod erasures;
 mod people;
 mod templates;
 
@@ -13,6 +14,7 @@ use domain::plan::Suppressed;
 use domain::{AppId, CategoryId, Channel, UserNumber};
 use sqlx::{PgConnection, Row};
 
+use crate::erasure::ErasedRecipients;
 use crate::template::TemplateVersion;
 use crate::turn::Turn;
 use crate::{Error, Store};
@@ -40,6 +42,7 @@ pub struct Facts {
     users: HashMap<AppId, HashMap<String, (UserNumber, Object)>>,
     turned_off: HashMap<(AppId, CategoryId, UserNumber), Vec<Channel>>,
     suppressed: HashMap<AppId, Suppressed>,
+    erased: ErasedRecipients,
 }
 
 impl Facts {
@@ -103,15 +106,16 @@ impl Store {
     }
 }
 
-/// Applies what the new turns bring, then reads the facts.
+/// Applies what the new turns bring, then reads the facts. First of all it keeps erasures off.
 pub(crate) async fn gather(
     connection: &mut PgConnection,
     turns: &[Turn],
     new: &[bool],
 ) -> Result<Facts, Error> {
-    let mut facts = begin(connection, turns).await?;
+    let erased = erasures::read(connection, turns, new).await?;
+    let mut facts = Facts { erased, ..begin(connection, turns).await? };
     categories::read_or_make(connection, turns, new, &mut facts).await?;
-    people::merge_inline_profiles(connection, turns, new).await?;
+    people::merge_inline_profiles(connection, turns, new, &facts).await?;
     people::read(connection, turns, &mut facts).await?;
     finish(connection, turns, facts).await
 }

@@ -244,7 +244,7 @@ impl Store {
         Ok(count)
     }
 
-    /// An item by its id. With `identifier`, only if it is in that user's inbox.
+    /// An item by its id, unless its user is gone. With `identifier`, only if it is in that user's inbox.
     ///
     /// # Errors
     /// The database failed.
@@ -255,8 +255,10 @@ impl Store {
         id: ItemId,
     ) -> Result<Option<InboxItem>, Error> {
         let row = sqlx::query(select_items!(
-            "i.id = $2 AND ($3::text IS NULL
-                 OR i.user_number = (SELECT number FROM app_user WHERE app_id = $1 AND identifier = $3))"
+            "i.id = $2 AND EXISTS (
+                 SELECT FROM app_user u WHERE u.app_id = $1 AND u.number = i.user_number
+                   AND ($3::text IS NULL OR u.identifier = $3)
+               )"
         ))
         .bind(app.0)
         .bind(id.0)

@@ -31,7 +31,7 @@ pub(crate) mod vocabulary;
 
 use utoipa::OpenApi;
 
-use crate::directory::{categories, connect, preferences, users};
+use crate::directory::{categories, connect, erasure, preferences, users};
 use crate::inbox::{item, list};
 use crate::requests::{deliveries, request};
 use crate::sending::send as sending;
@@ -73,6 +73,7 @@ use crate::{health, openapi};
         preferences::set,
         users::create,
         users::merge,
+        erasure::erase,
         connect::connect,
         request::retrieve,
         deliveries::list,

@@ -4,7 +4,7 @@ use actix_web::Resource;
 use actix_web::http::Method;
 use actix_web::web::{self, ServiceConfig};
 
-use crate::directory::{categories, connect, preferences, users};
+use crate::directory::{categories, connect, erasure, preferences, users};
 use crate::health;
 use crate::http::call::{delete, for_users, get, patch, post, put, resource};
 use crate::http::failure::Failure;
@@ -57,7 +57,7 @@ pub(crate) fn table() -> Table {
             for_users([get(preferences::list), patch(preferences::set), put(preferences::set)]),
         ))
         .service(resource("/v3/users", [post(users::create)]))
-        .service(resource("/v3/users/{id}", [put(users::merge)]))
+        .service(resource("/v3/users/{id}", [put(users::merge), delete(erasure::erase)]))
         .service(resource("/v3/sdk/connect", for_users([post(connect::connect)])))
         .service(resource("/v3/requests/{id}", [get(request::retrieve)]))
         .service(resource("/v3/requests/{id}/deliveries", [get(deliveries::list)]))

@@ -12,16 +12,20 @@ use crate::facts::Facts;
 use crate::turn::Turn;
 use crate::user;
 
-/// Merges the profiles that new turns bring onto those of their users, who are made if missing.
+/// Merges the profiles that new turns bring onto those of their users, who are made if missing. Who was erased since
+/// stays so.
 pub(super) async fn merge_inline_profiles(
     connection: &mut PgConnection,
     turns: &[Turn],
     new: &[bool],
+    facts: &Facts,
 ) -> Result<(), Error> {
     let mut updates: BTreeMap<(AppId, &str), Vec<&Object>> = BTreeMap::new();
     for (turn, _) in turns.iter().zip(new).filter(|(_, new)| **new) {
         for recipient in turn.send.turn(turn.turn) {
-            if let Some(profile) = &recipient.profile {
+            if let Some(profile) = &recipient.profile
+                && !facts.is_erased(turn, &recipient.identifier)
+            {
                 updates.entry((turn.app, &recipient.identifier)).or_default().push(profile);
             }
         }

@@ -5,6 +5,8 @@ mod app;
 mod batch;
 mod category;
 mod device;
+mod erasure;
+mod erasure_messages;
 mod failure;
 mod idempotency;
 mod inbox;

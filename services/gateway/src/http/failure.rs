@@ -113,6 +113,8 @@ impl From<store::Error> for Failure {
     fn from(error: store::Error) -> Self {
         if error.is_unavailable() {
             Failure::unavailable("the database cannot take it now; repeat the request", error)
+        } else if error.is_overtaken() {
+            Failure::unavailable("what the request is about was removed meanwhile; repeat the request", error)
         } else {
             Failure::Defect(error.to_string())
         }

@@ -47,8 +47,9 @@ struct DeliveryBody<'a> {
     /// Null where there was nothing to deliver.
     #[schema(value_type = Option<Uuid>)]
     id: Option<DeliveryId>,
-    #[schema(value_type = Identifier)]
-    recipient: &'a str,
+    /// Null for a user who was erased.
+    #[schema(value_type = Option<Identifier>)]
+    recipient: Option<&'a str>,
     #[schema(value_type = vocabulary::Channel)]
     channel: Channel,
     /// The address or token, masked.
@@ -129,7 +130,7 @@ fn answer(deliveries: &[DeliveryState]) -> HttpResponse {
 fn present(delivery: &DeliveryState) -> DeliveryBody<'_> {
     DeliveryBody {
         id: delivery.id,
-        recipient: &delivery.recipient,
+        recipient: delivery.recipient.as_deref(),
         channel: delivery.position.channel,
         target: delivery.target.as_deref().map(masked),
         provider: delivery.provider.as_deref(),
