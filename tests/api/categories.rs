@@ -2,7 +2,9 @@
 
 use serde_json::{Value, json};
 
-use crate::service::{Behind, Service};
+use testkit::eventually;
+
+use crate::service::{Behind, SOON, Service, plain_send};
 
 #[tokio::test]
 async fn categories_are_created_and_listed() {
@@ -26,20 +28,85 @@ async fn categories_are_created_and_listed() {
     assert_eq!(service.of(&shop, "ada", "GET /v3/categories").send().await.is(200), all);
     assert_eq!(service.by(&bank, "GET /v3/categories").send().await.is(200), json!([]));
     let public = service.call("GET /v3/categories").header("X-SERVICE-API-KEY", &shop.key).send().await;
-    public.fails(401, "no_credentials");
+    public.fails(401, "user_required");
 }
 
 #[tokio::test]
 async fn every_problem_of_a_category_is_named() {
     let service = Service::start_with(Behind::Nothing).await;
     let shop = service.app("shop").await;
-    let cases: [(Value, &[(&str, &str)]); 4] = [
+    let cases: [(Value, &[(&str, &str)]); 5] = [
         (json!({}), &[("identifier", "required"), ("name", "required")]),
         (json!({"identifier": "", "name": ""}), &[("identifier", "empty"), ("name", "required")]),
         (json!({"identifier": "a", "name": 7}), &[("name", "invalid_type")]),
+        (
+            json!({"identifier": "a", "name": "A", "critical": 1, "hideInInApp": "no", "hideInPreferenceManager": null}),
+            &[("critical", "invalid_type"), ("hideInInApp", "invalid_type")],
+        ),
         (json!({"identifier": "a", "name": "x\u{0}"}), &[("name", "invalid_character")]),
     ];
     for (body, expected) in cases {
         service.by(&shop, "POST /v3/categories").json(&body).send().await.has_problems(expected);
+    }
+    let strict = service.by(&shop, "POST /v3/categories").header("Prefer", "handling=strict");
+    let body = json!({"identifier": "a", "name": "A", "hide": true});
+    strict.json(&body).send().await.has_problems(&[("hide", "unknown_member")]);
+}
+
+#[tokio::test]
+async fn flags_are_passed_on_to_clients() {
+    let service = Service::start_with(Behind::Nothing).await;
+    let shop = service.app("shop").await;
+    let body = json!({
+        "identifier": "orders", "name": "Orders", "critical": true, "hideInInApp": true, "hideInPreferenceManager": true,
+    });
+    let created = service.by(&shop, "POST /v3/categories").json(&body).send().await.is(200);
+    assert_eq!((&created["hideInInApp"], &created["hideInPreferenceManager"]), (&json!(true), &json!(true)));
+    assert_eq!(created.get("critical"), None);
+    let listed = service.of(&shop, "ada", "GET /v3/categories").send().await.is(200);
+    assert_eq!(listed, json!([created]));
+}
+
+#[tokio::test]
+async fn what_was_sent_in_a_deleted_category_stays() {
+    let service = Service::start().await;
+    let (shop, bank) = (service.app("shop").await, service.app("bank").await);
+    service.by(&shop, "POST /v3/users").json(&json!({"identifier": "ada"})).send().await.is(200);
+    let mut send = plain_send(&["ada"]);
+    send["category"] = json!("orders");
+    let listed = async |count: usize| {
+        service.by(&shop, "POST /v3/notifications").json(&send).send().await.is(202);
+        eventually(SOON, "the notification is listed", async || {
+            let list = service.list(&shop, "ada", "").await;
+            (list["data"].as_array().unwrap().len() == count).then_some(list)
+        })
+        .await
+    };
+    let first = listed(1).await["data"][0].clone();
+    assert_eq!(first["category"]["identifier"], "orders");
+    let path = format!("/v3/categories/{}", first["category"]["id"]);
+    service.by(&bank, &format!("DELETE {path}")).send().await.fails(404, "not_found");
+    service.of(&shop, "ada", &format!("DELETE {path}")).send().await.fails(401, "secret_required");
+    let deleted = service.by(&shop, &format!("DELETE {path}")).send().await.is(200);
+    assert_eq!(deleted["statusCode"], 200);
+    assert!(deleted["message"].is_string());
+    service.by(&shop, &format!("DELETE {path}/")).send().await.fails(404, "not_found");
+    assert_eq!(service.by(&shop, "GET /v3/categories").send().await.is(200), json!([]));
+
+    let mut kept = first.clone();
+    kept["category"] = Value::Null;
+    assert_eq!(service.list(&shop, "ada", "").await["data"], json!([kept]));
+    let again = listed(2).await;
+    assert_eq!(again["data"][0]["category"]["identifier"], "orders");
+    assert_ne!(again["data"][0]["category"]["id"], first["category"]["id"]);
+    assert_eq!(again["data"][1], kept);
+
+    let alias = format!("DELETE /v3/notifications/categories/{}", again["data"][0]["category"]["id"]);
+    service.by(&shop, &alias).send().await.is(200);
+    for id in ["orders", "1.5", "99999999999999999999"] {
+        for path in ["/v3/categories", "/v3/notifications/categories"] {
+            let answer = service.by(&shop, &format!("DELETE {path}/{id}")).send().await;
+            answer.has_problems(&[("id", "invalid_number")]);
+        }
     }
 }

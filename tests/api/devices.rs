@@ -37,7 +37,7 @@ async fn every_problem_of_a_connection_is_named() {
     let service = Service::start_with(Behind::Nothing).await;
     let shop = service.app("shop").await;
     let nothing = service.of(&shop, "ada", CONNECT).json(&json!({})).send().await;
-    nothing.has_problems(&[("device id", "required"), ("deviceType", "required")]);
+    nothing.has_problems(&[("X-SERVICE-DEVICE-ID", "required"), ("deviceType", "required")]);
     let connect = || service.of(&shop, "ada", CONNECT).header("X-SERVICE-DEVICE-ID", "d1");
     let wrong = connect().json(&json!({"deviceType": "fridge", "pushProvider": "post"})).send().await;
     wrong.has_problems(&[("deviceType", "unknown_value"), ("pushProvider", "unknown_value")]);

@@ -1,17 +1,11 @@
-//! Routes, methods, sizes, media types, malformed bodies and the order of the checks.
+//! Routes, methods, the order of the checks, and what every answer has.
 
 use serde_json::{Value, json};
 
+use crate::client::Call;
 use crate::service::{Behind, Service, plain_send};
 
 const SEND: &str = "POST /v3/notifications";
-
-/// `body` with spaces after it up to `size` bytes.
-fn padded(body: &Value, size: usize) -> Vec<u8> {
-    let mut bytes = serde_json::to_vec(body).unwrap();
-    bytes.resize(size, b' ');
-    bytes
-}
 
 #[tokio::test]
 async fn unknown_routes_are_404_and_known_ones_name_their_methods() {
@@ -28,25 +22,27 @@ async fn unknown_routes_are_404_and_known_ones_name_their_methods() {
         service.call(&format!("GET {path}")).send().await.fails(404, "not_found");
     }
     let cases = [
-        ("DELETE", "/v3/notifications", "GET, POST"),
-        ("PUT", "/v3/notifications/1", "GET, DELETE"),
-        ("GET", "/v3/notifications/1/click", "POST, PATCH"),
-        ("GET", "/v3/notifications/1/reads", "PUT, POST, DELETE"),
-        ("PATCH", "/v3/notifications/1/views/", "PUT, POST, DELETE"),
-        ("GET", "/v3/notifications/categories", "POST"),
-        ("PUT", "/v3/categories", "GET, POST"),
-        ("PUT", "/v3/users", "POST"),
-        ("POST", "/v3/users/ada", "PUT"),
-        ("GET", "/v3/sdk/connect", "POST"),
-        ("POST", "/v3/requests/1", "GET"),
-        ("POST", "/v3/requests/1/deliveries", "GET"),
-        ("POST", "/healthz", "GET"),
-        ("BREW", "/readyz/", "GET"),
+        ("DELETE", "/v3/notifications", "GET, HEAD, POST, OPTIONS"),
+        ("PUT", "/v3/notifications/1", "GET, HEAD, DELETE, OPTIONS"),
+        ("GET", "/v3/notifications/1/click", "POST, PATCH, OPTIONS"),
+        ("GET", "/v3/notifications/1/reads", "PUT, POST, DELETE, OPTIONS"),
+        ("PATCH", "/v3/notifications/1/views/", "PUT, POST, DELETE, OPTIONS"),
+        ("GET", "/v3/notifications/categories", "POST, OPTIONS"),
+        ("PUT", "/v3/categories", "GET, HEAD, POST, OPTIONS"),
+        ("PUT", "/v3/users", "POST, OPTIONS"),
+        ("POST", "/v3/users/ada", "PUT, OPTIONS"),
+        ("GET", "/v3/sdk/connect", "POST, OPTIONS"),
+        ("POST", "/v3/requests/1", "GET, HEAD, OPTIONS"),
+        ("POST", "/v3/requests/1/deliveries", "GET, HEAD, OPTIONS"),
+        ("POST", "/healthz", "GET, HEAD, OPTIONS"),
+        ("BREW", "/readyz/", "GET, HEAD, OPTIONS"),
     ];
     for (method, path, allow) in cases {
         let answer = service.call(&format!("{method} {path}")).send().await;
         answer.fails(405, "method_not_allowed");
         assert_eq!(answer.header("allow"), Some(allow), "{path}");
+        let options = service.call(&format!("OPTIONS {path}")).send().await;
+        assert_eq!((options.status, options.header("allow")), (204, Some(allow)), "{path}");
     }
 }
 
@@ -74,34 +70,6 @@ async fn checks_go_from_route_to_validation() {
 }
 
 #[tokio::test]
-async fn a_body_may_have_768_kib_and_not_a_byte_more() {
-    let service = Service::start_with(Behind::Nothing).await;
-    let shop = service.app("shop").await;
-    let body = plain_send(&["ada"]);
-    let largest = padded(&body, gateway::MAX_BODY);
-    service.by(&shop, SEND).body(largest, "application/json").send().await.is(202);
-    for size in [gateway::MAX_BODY + 1, 3 * gateway::MAX_BODY] {
-        let answer = service.by(&shop, SEND).body(padded(&body, size), "application/json").send().await;
-        answer.fails(413, "too_large");
-    }
-    let user = padded(&json!({"identifier": "ada"}), gateway::MAX_BODY + 1);
-    service.by(&shop, "POST /v3/users").body(user, "application/json").send().await.fails(413, "too_large");
-}
-
-#[tokio::test]
-async fn an_event_that_the_log_has_no_room_for_is_a_413() {
-    let service = Service::start_with(Behind::Nothing).await;
-    let shop = service.app("shop").await;
-    // Written in full in the event, these numbers take four times as much as in the body.
-    let numbers = vec!["1e15"; 100_000].join(",");
-    let body = format!(
-        r#"{{"notification":{{"title":"x","blocks":[{{"n":[{numbers}]}}]}},"sendTo":{{"recipients":["ada"]}}}}"#
-    );
-    service.by(&shop, SEND).body(body, "application/json").send().await.fails(413, "too_large");
-    assert_eq!(service.sends().await, 0);
-}
-
-#[tokio::test]
 async fn a_defect_is_answered_with_an_id_and_nothing_else() {
     let service = Service::start_with(Behind::Nothing).await;
     let shop = service.app("shop").await;
@@ -120,79 +88,6 @@ async fn a_defect_is_answered_with_an_id_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn a_body_without_a_length_is_read_up_to_the_limit() {
-    let service = Service::start_with(Behind::Nothing).await;
-    let shop = service.app("shop").await;
-    let body = serde_json::to_vec(&plain_send(&["ada"])).unwrap();
-    let chunked = |padding: usize| {
-        let padding = "20\r\n                                \r\n".repeat(padding / 32);
-        let request = format!(
-            "POST /v3/notifications HTTP/1.1\r\nHost: x\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\
-             X-SERVICE-API-KEY: {}\r\nX-SERVICE-API-SECRET: {}\r\nX-Request-Id: raw\r\n\r\n\
-             {:x}\r\n{}\r\n{padding}0\r\n\r\n",
-            shop.key,
-            shop.secret,
-            body.len(),
-            String::from_utf8_lossy(&body),
-        );
-        service.raw(request)
-    };
-    assert!(chunked(0).await.starts_with("HTTP/1.1 202 "));
-    assert!(chunked(gateway::MAX_BODY).await.starts_with("HTTP/1.1 413 "));
-}
-
-#[tokio::test]
-async fn only_json_in_utf8_is_read() {
-    let service = Service::start_with(Behind::Nothing).await;
-    let shop = service.app("shop").await;
-    let body = serde_json::to_vec(&plain_send(&["ada"])).unwrap();
-    for media in ["application/json", "Application/JSON; charset=UTF-8", "application/json;charset=\"utf-8\""]
-    {
-        service.by(&shop, SEND).body(&*body, media).send().await.is(202);
-    }
-    for media in
-        ["text/plain", "application/x-www-form-urlencoded", "application/json; charset=latin1", "json"]
-    {
-        service.by(&shop, SEND).body(&*body, media).send().await.fails(415, "unsupported_media_type");
-    }
-    let compressed =
-        service.by(&shop, SEND).header("Content-Encoding", "gzip").body(&*body, "application/json");
-    compressed.send().await.fails(415, "unsupported_media_type");
-}
-
-#[tokio::test]
-async fn malformed_bodies_are_a_400() {
-    let service = Service::start_with(Behind::Nothing).await;
-    let shop = service.app("shop").await;
-    let deep = "[".repeat(100_000);
-    let bodies: [&[u8]; 9] = [
-        b"",
-        b"hello",
-        b"{\"a\":}",
-        b"{\"a\":1}x",
-        b"\xff\xfe",
-        b"{\"a\":\"\xff\"}",
-        br#"{"a":"\ud800"}"#,
-        b"{\"a\":1e999}",
-        deep.as_bytes(),
-    ];
-    for call in [SEND, "POST /v3/users", "POST /v3/categories"] {
-        for body in bodies {
-            let answer = service.by(&shop, call).body(body, "application/json").send().await;
-            answer.has_problems(&[("", "malformed_json")]);
-        }
-    }
-    let nested = |levels: usize| {
-        let data = (0..levels).fold(json!(1), |inner, _| json!({ "a": inner }));
-        json!({"notification": {"title": "x"}, "sendTo": {"recipients": ["ada"]}, "data": data})
-    };
-    service.by(&shop, SEND).json(&nested(31)).send().await.is(202);
-    let answer = service.by(&shop, SEND).json(&nested(40)).send().await;
-    assert_eq!(answer.status, 400);
-    assert_eq!(answer.body["errors"][0]["code"], "too_deep");
-}
-
-#[tokio::test]
 async fn every_answer_carries_a_request_id() {
     let service = Service::start_with(Behind::Nothing).await;
     let ids = async |sent: &str| {
@@ -206,4 +101,91 @@ async fn every_answer_carries_a_request_id() {
         assert_eq!((id != malformed, id.len()), (true, 36), "{malformed}: {id}");
     }
     assert_ne!(ids("").await, ids("").await);
+}
+
+#[tokio::test]
+async fn what_can_be_got_can_be_asked_for_its_head() {
+    let service = Service::start().await;
+    let shop = service.app("shop").await;
+    service.deliver(&shop, "ada", 1).await;
+    let id = service.list(&shop, "ada", "").await["data"][0]["id"].clone();
+    for path in
+        ["/v3/notifications", "/v3/categories", "/healthz", "/readyz", &format!("/v3/notifications/{id}")]
+    {
+        let head = service.of(&shop, "ada", &format!("HEAD {path}")).send().await;
+        assert_eq!((head.status, &head.body), (200, &Value::Null), "{path}");
+        assert_eq!(head.header("content-type"), Some("application/json"), "{path}");
+    }
+    let unseen = service.list(&shop, "ada", "").await["unseenCount"].clone();
+    assert_eq!(unseen, 1, "asking for the head of a notification changes nothing");
+    let head = service.call("HEAD /v3/notifications").send().await;
+    assert_eq!((head.status, &head.body), (401, &Value::Null));
+    service.by(&shop, "HEAD /v3/sdk/connect").send().await.is(405);
+}
+
+#[tokio::test]
+async fn who_takes_no_json_gets_a_406_after_all_that_is_checked_before() {
+    let service = Service::start_with(Behind::Nothing).await;
+    let shop = service.app("shop").await;
+    let html = |call: Call| call.header("Accept", "text/html");
+    for accept in ["text/html", "application/json;q=0, */*", "application/problem+json"] {
+        let list = service.of(&shop, "ada", "GET /v3/notifications").header("Accept", accept);
+        list.send().await.fails(406, "not_acceptable");
+        let send = service.by(&shop, SEND).header("Accept", accept).json(&plain_send(&["ada"]));
+        send.send().await.fails(406, "not_acceptable");
+        service
+            .of(&shop, "ada", "POST /v3/notifications/1/click")
+            .header("Accept", accept)
+            .send()
+            .await
+            .is(406);
+    }
+    for accept in ["*/*", "text/html, application/*;q=0.1", "application/json", ""] {
+        service.of(&shop, "ada", "GET /v3/notifications").header("Accept", accept).send().await.is(200);
+    }
+    let large = vec![b'x'; gateway::MAX_BODY + 1];
+    html(service.call("GET /v3/nowhere")).send().await.fails(404, "not_found");
+    html(service.call("PUT /v3/notifications")).send().await.fails(405, "method_not_allowed");
+    html(service.call(SEND)).send().await.fails(401, "no_credentials");
+    html(service.by(&shop, SEND)).body(large, "application/json").send().await.fails(413, "too_large");
+    html(service.by(&shop, SEND)).body("{", "application/json").send().await.fails(406, "not_acceptable");
+    html(service.call("GET /healthz")).send().await.is(200);
+    assert_eq!(service.sends().await, 0);
+}
+
+#[tokio::test]
+async fn what_is_deprecated_says_so() {
+    let service = Service::start_with(Behind::Nothing).await;
+    let shop = service.app("shop").await;
+    let old = json!({"notification": {"title": "x"}, "recipients": ["ada"]});
+    let cases = [
+        (service.by(&shop, SEND).json(&old), true),
+        (service.by(&shop, SEND).json(&plain_send(&["ada"])), false),
+        (service.of(&shop, "ada", "GET /v3/notifications"), false),
+    ];
+    for (call, deprecated) in cases {
+        let answer = call.send().await;
+        assert!(answer.status < 300, "{answer:?}");
+        let expected =
+            deprecated.then_some(("@1735689600", "</docs>; rel=\"deprecation\"; type=\"text/html\""));
+        assert_eq!(answer.header("deprecation").zip(answer.header("link")), expected, "{answer:?}");
+    }
+}
+
+#[tokio::test]
+async fn no_more_than_a_hundred_problems_are_listed() {
+    let service = Service::start_with(Behind::Nothing).await;
+    let shop = service.app("shop").await;
+    let send =
+        |wrong: usize| json!({"notification": {"title": "x"}, "sendTo": {"recipients": vec![7; wrong]}});
+    for (wrong, last) in
+        [(100, "sendTo.recipients[99] must be"), (101, "2 further problems"), (9_000, "8901 further")]
+    {
+        let answer = service.by(&shop, SEND).json(&send(wrong)).send().await.is(400);
+        let (messages, errors) =
+            (answer["message"].as_array().unwrap(), answer["errors"].as_array().unwrap());
+        assert_eq!((messages.len(), errors.len()), (100, 100));
+        assert!(messages[99].as_str().unwrap().starts_with(last), "{}", messages[99]);
+        assert_eq!(errors[99]["message"], messages[99]);
+    }
 }

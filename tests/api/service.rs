@@ -108,8 +108,21 @@ impl Service {
         let new = NewApp { name, api_key: &key, development: true };
         let draft = self.context.store.create_app(new, "test").await.unwrap().unwrap();
         let digest = secrets::sha256(secret.as_bytes());
-        let id = draft.commit(NewSecret { digest: &digest, sealed: b"sealed" }).await.unwrap();
+        let sealed = self.sealed(draft.id(), &secret);
+        let id = draft.commit(NewSecret { digest: &digest, sealed: &sealed }).await.unwrap();
         App { id, key, secret }
+    }
+
+    /// Gives the app another secret; the one before lives on for `grace`.
+    pub(crate) async fn rotate(&self, app: &App, secret: &str, grace: Duration) -> App {
+        let (digest, sealed) = (secrets::sha256(secret.as_bytes()), self.sealed(app.id, secret));
+        let new = NewSecret { digest: &digest, sealed: &sealed };
+        assert!(self.context.store.rotate_secret(app.id, new, grace, "test").await.unwrap());
+        App { secret: secret.to_owned(), ..app.clone() }
+    }
+
+    fn sealed(&self, app: AppId, secret: &str) -> Vec<u8> {
+        self.context.master_key.seal(&secrets::app_secret_context(app), secret.as_bytes()).unwrap()
     }
 
     /// A call such as `"GET /v3/notifications"`, without credentials so far.
@@ -188,6 +201,22 @@ impl Service {
         let mut connection = PgConnection::connect(&self.database_url).await.unwrap();
         sqlx::raw_sql(statement).execute(&mut connection).await.unwrap();
         connection.close().await.unwrap();
+    }
+
+    /// The one text that a query answers.
+    pub(crate) async fn one_text(&self, query: &'static str) -> String {
+        let mut connection = PgConnection::connect(&self.database_url).await.unwrap();
+        let text = sqlx::query_scalar(query).fetch_one(&mut connection).await.unwrap();
+        connection.close().await.unwrap();
+        text
+    }
+
+    /// What a query that the service has none for finds: one text a row.
+    pub(crate) async fn rows(&self, query: &'static str) -> Vec<String> {
+        let mut connection = PgConnection::connect(&self.database_url).await.unwrap();
+        let rows = sqlx::query_scalar(query).fetch_all(&mut connection).await.unwrap();
+        connection.close().await.unwrap();
+        rows
     }
 
     /// How many messages the streams of sends hold.

@@ -3,34 +3,15 @@
 //! Golden files in `libs/domain/golden` hold one message per type and version, for ever: what was once written
 //! stays readable.
 
-use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
-use uuid::Uuid;
+mod envelope;
+
+pub use envelope::{DecodeError, Envelope};
+
+use serde::{Deserialize, Serialize, Serializer};
 
 use crate::content::{Content, InAppContent};
-use crate::inbox::ItemChange;
-use crate::{
-    AppId, CategoryId, Channel, DeliveryId, ItemId, Reason, Send, SendId, Status, Timestamp, UserNumber,
-};
-
-/// A message of the log.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Envelope {
-    /// Identity of this message.
-    pub id: Uuid,
-    /// The app that it belongs to.
-    pub app: AppId,
-    /// When the fact happened; what replays go by.
-    pub at: Timestamp,
-    /// The send that it concerns.
-    pub send_id: Option<SendId>,
-    /// The message that led to it.
-    pub caused_by: Option<Uuid>,
-    /// W3C trace context (`traceparent`) of the work that wrote it.
-    pub trace: Option<String>,
-    /// What happened.
-    pub event: Event,
-}
+use crate::inbox::{AllChange, ItemChange};
+use crate::{CategoryId, Channel, DeliveryId, ItemId, Reason, Send, Status, Timestamp, UserNumber};
 
 /// What happened, or for [`Event::DeliveryJob`], what is to be done.
 #[derive(Clone, Debug, PartialEq)]
@@ -43,8 +24,14 @@ pub enum Event {
     DeliveryJob(Box<DeliveryJob>),
     /// A send reached the inboxes of some users.
     InboxItemsAdded(ItemsAdded),
-    /// `InboxItemSeen`, `…Unseen`, `…Read`, `…Unread` or `…Deleted`: a user's items changed.
-    InboxItemsChanged(ItemsChanged),
+    /// `InboxItemSeen`, `…Unseen`, `…Read`, `…Unread` or `…Deleted`: some items of a user changed.
+    InboxItemsChanged(ItemChange, ItemsChanged),
+    /// `InboxAllSeen`, `…Read` or `…Deleted`: every item of a user changed, up to one.
+    InboxAllChanged(AllChange, AllChanged),
+    /// The app gave an item a state of its own, or took it away.
+    InboxItemStateSet(ItemStateSet),
+    /// A user was erased: nothing of the user may be kept, or come back.
+    UserErased(UserErased),
     /// A turn of a send was planned.
     SendPlanned(SendPlanned),
     /// A delivery reached a terminal state, or was put off.
@@ -94,15 +81,41 @@ pub struct ItemsAdded {
     pub recipients: Vec<(UserNumber, u32)>,
 }
 
-/// Data of the events that change items.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Data of the events that change some items. The change names the event's type.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ItemsChanged {
     /// The owner of the items.
     pub user: UserNumber,
     /// The items.
     pub items: Vec<ItemId>,
-    /// The change, which names the event's type.
-    pub change: ItemChange,
+}
+
+/// Data of the events that change all items. The change names the event's type.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AllChanged {
+    /// The owner of the items.
+    pub user: UserNumber,
+    /// The highest id that is meant; items added later stay as they are.
+    pub up_to: ItemId,
+}
+
+/// Data of `InboxItemStateSet`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ItemStateSet {
+    /// The owner of the item.
+    pub user: UserNumber,
+    /// The item.
+    pub item: ItemId,
+    /// The app's own state of it; None takes it away.
+    pub state: Option<String>,
+}
+
+/// Data of `UserErased`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UserErased {
+    /// The user, whose number is never used again.
+    pub user: UserNumber,
 }
 
 /// Data of `SendPlanned`.
@@ -153,161 +166,54 @@ pub struct TargetSuppressed {
     pub user: UserNumber,
 }
 
-/// Why a message of the log cannot be read.
-#[derive(Debug, thiserror::Error)]
-pub enum DecodeError {
-    /// Not an envelope, or its data does not fit its type.
-    #[error("malformed message: {0}")]
-    Malformed(#[from] serde_json::Error),
-    /// A type that this release does not know; readers count and skip it.
-    #[error("unknown message type {0:?}")]
-    UnknownType(String),
-    /// A newer version of a known type; its reader must be upgraded first.
-    #[error("{kind} has version {version}, this release reads up to 1")]
-    Newer {
-        /// The type.
-        kind: String,
-        /// The version found.
-        version: u16,
-    },
-}
+/// States once which type on the wire is which event, for its name, for reading and for writing.
+macro_rules! types {
+    ($($kind:literal = $event:ident $(($change:path))?),+ $(,)?) => {
+        impl Event {
+            /// Every type of this release.
+            pub const KINDS: &'static [&'static str] = &[$($kind),+];
 
-/// The version of every type that this release writes.
-const VERSION: u16 = 1;
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct WireOut<'a, D> {
-    id: Uuid,
-    #[serde(rename = "type")]
-    kind: &'a str,
-    v: u16,
-    app: AppId,
-    at: Timestamp,
-    send_id: Option<SendId>,
-    caused_by: Option<Uuid>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    trace: Option<&'a str>,
-    data: &'a D,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct WireIn<'a> {
-    id: Uuid,
-    #[serde(rename = "type")]
-    kind: &'a str,
-    v: u16,
-    app: AppId,
-    at: Timestamp,
-    send_id: Option<SendId>,
-    caused_by: Option<Uuid>,
-    #[serde(default)]
-    trace: Option<String>,
-    #[serde(borrow)]
-    data: &'a RawValue,
-}
-
-#[derive(Serialize, Deserialize)]
-struct ItemsWire {
-    user: UserNumber,
-    items: Vec<ItemId>,
-}
-
-impl Event {
-    /// The type's name on the wire.
-    #[must_use]
-    pub fn kind(&self) -> &'static str {
-        match self {
-            Event::SendAccepted(_) => "SendAccepted",
-            Event::SendContinues(_) => "SendContinues",
-            Event::DeliveryJob(_) => "DeliveryJob",
-            Event::InboxItemsAdded(_) => "InboxItemsAdded",
-            Event::InboxItemsChanged(changed) => match changed.change {
-                ItemChange::Seen => "InboxItemSeen",
-                ItemChange::Unseen => "InboxItemUnseen",
-                ItemChange::Read => "InboxItemRead",
-                ItemChange::Unread => "InboxItemUnread",
-                ItemChange::Deleted => "InboxItemDeleted",
-            },
-            Event::SendPlanned(_) => "SendPlanned",
-            Event::DeliverySettled(_) => "DeliverySettled",
-            Event::TargetSuppressed(_) => "TargetSuppressed",
-        }
-    }
-
-    fn read(kind: &str, data: &str) -> Result<Event, DecodeError> {
-        let changed = |change| -> Result<Event, DecodeError> {
-            let ItemsWire { user, items } = serde_json::from_str(data)?;
-            Ok(Event::InboxItemsChanged(ItemsChanged { user, items, change }))
-        };
-        Ok(match kind {
-            "SendAccepted" => Event::SendAccepted(serde_json::from_str(data)?),
-            "SendContinues" => Event::SendContinues(serde_json::from_str(data)?),
-            "DeliveryJob" => Event::DeliveryJob(serde_json::from_str(data)?),
-            "InboxItemsAdded" => Event::InboxItemsAdded(serde_json::from_str(data)?),
-            "InboxItemSeen" => changed(ItemChange::Seen)?,
-            "InboxItemUnseen" => changed(ItemChange::Unseen)?,
-            "InboxItemRead" => changed(ItemChange::Read)?,
-            "InboxItemUnread" => changed(ItemChange::Unread)?,
-            "InboxItemDeleted" => changed(ItemChange::Deleted)?,
-            "SendPlanned" => Event::SendPlanned(serde_json::from_str(data)?),
-            "DeliverySettled" => Event::DeliverySettled(serde_json::from_str(data)?),
-            "TargetSuppressed" => Event::TargetSuppressed(serde_json::from_str(data)?),
-            other => return Err(DecodeError::UnknownType(other.to_owned())),
-        })
-    }
-}
-
-impl Envelope {
-    /// Writes the message as JSON.
-    ///
-    /// # Errors
-    /// Only where memory for the text cannot be had; every event is representable.
-    pub fn encode(&self) -> Result<Vec<u8>, serde_json::Error> {
-        match &self.event {
-            Event::SendAccepted(data) => self.encode_with(data),
-            Event::SendContinues(data) => self.encode_with(data),
-            Event::DeliveryJob(data) => self.encode_with(data),
-            Event::InboxItemsAdded(data) => self.encode_with(data),
-            Event::InboxItemsChanged(data) => {
-                self.encode_with(&ItemsWire { user: data.user, items: data.items.clone() })
+            /// The type's name on the wire.
+            #[must_use]
+            pub fn kind(&self) -> &'static str {
+                match self { $(Event::$event($($change,)? _) => $kind),+ }
             }
-            Event::SendPlanned(data) => self.encode_with(data),
-            Event::DeliverySettled(data) => self.encode_with(data),
-            Event::TargetSuppressed(data) => self.encode_with(data),
-        }
-    }
 
-    fn encode_with<D: Serialize>(&self, data: &D) -> Result<Vec<u8>, serde_json::Error> {
-        serde_json::to_vec(&WireOut {
-            id: self.id,
-            kind: self.event.kind(),
-            v: VERSION,
-            app: self.app,
-            at: self.at,
-            send_id: self.send_id,
-            caused_by: self.caused_by,
-            trace: self.trace.as_deref(),
-            data,
-        })
-    }
-
-    /// Reads a message.
-    ///
-    /// # Errors
-    /// See [`DecodeError`]; an unknown type is to be skipped, a newer version to be waited for.
-    pub fn decode(bytes: &[u8]) -> Result<Envelope, DecodeError> {
-        let wire: WireIn<'_> = serde_json::from_slice(bytes)?;
-        let read = Event::read(wire.kind, wire.data.get());
-        let event = match read {
-            Err(unknown @ DecodeError::UnknownType(_)) => return Err(unknown),
-            _ if wire.v > VERSION => {
-                return Err(DecodeError::Newer { kind: wire.kind.to_owned(), version: wire.v });
+            fn read(kind: &str, data: &str) -> Result<Event, DecodeError> {
+                Ok(match kind {
+                    $($kind => Event::$event($($change,)? serde_json::from_str(data)?),)+
+                    other => return Err(DecodeError::UnknownType(other.to_owned())),
+                })
             }
-            other => other?,
-        };
-        let WireIn { id, app, at, send_id, caused_by, trace, .. } = wire;
-        Ok(Envelope { id, app, at, send_id, caused_by, trace, event })
-    }
+        }
+
+        impl Serialize for Data<'_> {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                match self.0 { $(Event::$event($($change,)? data) => data.serialize(serializer)),+ }
+            }
+        }
+    };
 }
+
+types! {
+    "SendAccepted" = SendAccepted,
+    "SendContinues" = SendContinues,
+    "DeliveryJob" = DeliveryJob,
+    "InboxItemsAdded" = InboxItemsAdded,
+    "InboxItemSeen" = InboxItemsChanged(ItemChange::Seen),
+    "InboxItemUnseen" = InboxItemsChanged(ItemChange::Unseen),
+    "InboxItemRead" = InboxItemsChanged(ItemChange::Read),
+    "InboxItemUnread" = InboxItemsChanged(ItemChange::Unread),
+    "InboxItemDeleted" = InboxItemsChanged(ItemChange::Deleted),
+    "InboxAllSeen" = InboxAllChanged(AllChange::Seen),
+    "InboxAllRead" = InboxAllChanged(AllChange::Read),
+    "InboxAllDeleted" = InboxAllChanged(AllChange::Deleted),
+    "InboxItemStateSet" = InboxItemStateSet,
+    "UserErased" = UserErased,
+    "SendPlanned" = SendPlanned,
+    "DeliverySettled" = DeliverySettled,
+    "TargetSuppressed" = TargetSuppressed,
+}
+
+/// What an event says, without its type.
+struct Data<'a>(&'a Event);

@@ -87,12 +87,16 @@ impl Fields {
 
     /// Takes an identifier that must be there.
     pub fn required_identifier(&mut self, key: &str, problems: &mut Vec<Problem>) -> Option<String> {
+        self.require(key, problems);
+        self.identifier(key, problems)
+    }
+
+    /// A problem where a member is missing.
+    pub fn require(&self, key: &str, problems: &mut Vec<Problem>) {
         if !self.has(key) {
             let path = self.path(key);
             problems.push(Problem::new(&path, "required", format!("{path} is required")));
-            return None;
         }
-        self.identifier(key, problems)
     }
 
     /// Takes an object and opens it.
@@ -116,6 +120,28 @@ impl Fields {
                 None
             }
         }
+    }
+
+    /// Takes `true` or `false`.
+    pub fn flag(&mut self, key: &str, problems: &mut Vec<Problem>) -> Option<bool> {
+        let value = self.take(key)?;
+        let flag = value.as_bool();
+        if flag.is_none() {
+            let path = self.path(key);
+            problems.push(Problem::new(&path, "invalid_type", format!("{path} must be true or false")));
+        }
+        flag
+    }
+
+    /// Takes a whole number; `7.0` is one.
+    pub fn whole_number(&mut self, key: &str, problems: &mut Vec<Problem>) -> Option<i64> {
+        let value = self.take(key)?;
+        let number = value.as_i64().or_else(|| whole(value.as_f64()?));
+        if number.is_none() {
+            let path = self.path(key);
+            problems.push(Problem::new(&path, "invalid_type", format!("{path} must be a whole number")));
+        }
+        number
     }
 
     /// Takes an RFC 3339 date-time.
@@ -149,6 +175,12 @@ impl Fields {
             }
         }
     }
+}
+
+// Beyond ±(2^53 − 1), what was sent may have been another number.
+fn whole(number: f64) -> Option<i64> {
+    let exact = number.fract() == 0.0 && number.abs() <= MAX_SAFE_NUMBER;
+    exact.then_some(number as i64)
 }
 
 /// Checks an identifier: 1 to 255 bytes without control characters.

@@ -3,7 +3,7 @@
 use crate::Timestamp;
 
 /// What an inbox knows of one item beside its content.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ItemState {
     /// When the person first saw it, unless made unseen since.
     pub seen_at: Option<Timestamp>,
@@ -11,6 +11,8 @@ pub struct ItemState {
     pub clicked_at: Option<Timestamp>,
     /// When it was removed from the inbox; a deleted item never comes back.
     pub deleted_at: Option<Timestamp>,
+    /// The app's own state of it; a deleted item has none.
+    pub app_state: Option<String>,
 }
 
 /// A change to one item.
@@ -24,6 +26,17 @@ pub enum ItemChange {
     Read,
     /// Not read.
     Unread,
+    /// Removed from the inbox.
+    Deleted,
+}
+
+/// A change to every item of a user.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AllChange {
+    /// Seen, keeping earlier times.
+    Seen,
+    /// Read, and so seen.
+    Read,
     /// Removed from the inbox.
     Deleted,
 }
@@ -53,7 +66,14 @@ impl ItemState {
                 self.seen_at = self.seen_at.or(Some(at));
             }
             ItemChange::Unread => self.clicked_at = None,
-            ItemChange::Deleted => self.deleted_at = Some(at),
+            ItemChange::Deleted => (self.deleted_at, self.app_state) = (Some(at), None),
+        }
+    }
+
+    /// Gives it the app's own state, or takes that away.
+    pub fn set_app_state(&mut self, app_state: Option<String>) {
+        if self.deleted_at.is_none() {
+            self.app_state = app_state;
         }
     }
 
@@ -67,6 +87,31 @@ impl ItemState {
             total: 1,
             unread: i64::from(self.clicked_at.is_none()),
             unseen: i64::from(self.seen_at.is_none()),
+        }
+    }
+}
+
+impl AllChange {
+    /// How the counters move when it changes items that had these.
+    #[must_use]
+    pub fn difference(self, changed: Counts) -> Counts {
+        let gone = match self {
+            AllChange::Seen => Counts { unseen: changed.unseen, ..Counts::default() },
+            AllChange::Read => Counts { total: 0, ..changed },
+            AllChange::Deleted => changed,
+        };
+        Counts::default() - gone
+    }
+}
+
+impl Counts {
+    /// How many of the items a change to all of them makes a difference to.
+    #[must_use]
+    pub fn changed_by(self, change: AllChange) -> i64 {
+        match change {
+            AllChange::Seen => self.unseen,
+            AllChange::Read => self.unread,
+            AllChange::Deleted => self.total,
         }
     }
 }
@@ -114,9 +159,9 @@ mod tests {
             for (step, &change) in changes.iter().enumerate() {
                 let at = Timestamp::from_millis(step as i64);
                 item.apply(change, at);
-                let once = item;
+                let once = item.clone();
                 item.apply(change, at + std::time::Duration::from_secs(1));
-                prop_assert_eq!(item, once);
+                prop_assert_eq!(&item, &once);
                 prop_assert!(item.clicked_at.is_none() || item.seen_at.is_some());
             }
             let deleted = changes.contains(&ItemChange::Deleted);

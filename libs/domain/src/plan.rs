@@ -6,6 +6,9 @@ use crate::content::Object;
 use crate::send::Recipient;
 use crate::{Channel, DeliveryId, Reason, SendId, UserNumber, profile};
 
+/// Longest address, token or subscription that is used, in bytes.
+pub const MAX_TARGET: usize = 2048;
+
 /// What holds for every recipient of a send.
 #[derive(Clone, Debug)]
 pub struct SendFacts<'a> {
@@ -30,10 +33,18 @@ pub struct Person<'a> {
     pub turned_off: &'a [Channel],
 }
 
+impl SendFacts<'_> {
+    /// The channels to decide on: every delivered one, and every one that the send names.
+    fn channels(&self) -> impl Iterator<Item = Channel> {
+        let named = |channel| self.selected.is_some_and(|selected| selected.contains(&channel));
+        Channel::ALL.iter().copied().filter(move |&channel| channel.is_delivered() || named(channel))
+    }
+}
+
 /// What was decided for one recipient.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decision {
-    /// The recipient's identifier as the send gave it.
+    /// The recipient's identifier as the send gave it; empty for one that was erased.
     pub identifier: String,
     /// The user, if the service knows one.
     pub user: Option<UserNumber>,
@@ -75,11 +86,7 @@ pub fn decide(
         deliveries: Vec::new(),
         skips: Vec::new(),
     };
-    for &channel in Channel::ALL {
-        let named = facts.selected.is_some_and(|selected| selected.contains(&channel));
-        if !channel.is_delivered() && !named {
-            continue;
-        }
+    for channel in facts.channels() {
         match reach(facts, channel, &recipient.identifier, person, suppressed) {
             Err(reason) => decision.skips.push((channel, reason)),
             Ok(_) if channel == Channel::InApp => decision.in_app = true,
@@ -94,6 +101,19 @@ pub fn decide(
         }
     }
     decision
+}
+
+/// Decides for a recipient that was erased after the send was accepted: nothing goes anywhere, and the decision does
+/// not tell whom it was about.
+#[must_use]
+pub fn decide_erased(facts: &SendFacts<'_>) -> Decision {
+    Decision {
+        identifier: String::new(),
+        user: None,
+        in_app: false,
+        deliveries: Vec::new(),
+        skips: facts.channels().map(|channel| (channel, Reason::RecipientErased)).collect(),
+    }
 }
 
 /// The targets of a person on a channel (none for the inbox), or why there is nothing to reach.
@@ -131,15 +151,17 @@ fn reach<'a>(
     if targets.is_empty() { Err(Reason::Suppressed) } else { Ok((person, targets)) }
 }
 
-/// Where a user can be reached over an external channel.
+/// Where a user can be reached over an external channel. What is too long to be a key of the ledger is no address.
 #[must_use]
 pub fn targets(channel: Channel, identifier: &str, profile: &Object) -> Vec<String> {
-    match channel {
+    let mut targets: Vec<String> = match channel {
         Channel::Email => profile::email(identifier, profile).map(str::to_owned).into_iter().collect(),
         Channel::Sms => profile::phone(profile).map(str::to_owned).into_iter().collect(),
         Channel::MobilePush => profile::push_targets(profile).collect(),
         _ => Vec::new(),
-    }
+    };
+    targets.retain(|target| target.len() <= MAX_TARGET);
+    targets
 }
 
 #[cfg(test)]
@@ -199,6 +221,24 @@ mod tests {
         assert_eq!(reason(&decision, Channel::InApp), Some(Reason::RecipientUnknown));
         assert_eq!(reason(&decision, Channel::Email), Some(Reason::RecipientUnknown));
         assert_eq!(reason(&decision, Channel::Sms), Some(Reason::NoProvider));
+    }
+
+    #[test]
+    fn a_token_without_end_is_no_target() {
+        let profile = json!({"fcm": {"tokens": ["a", "b".repeat(MAX_TARGET)]}});
+        let targets = targets(Channel::MobilePush, "ada", profile.as_object().unwrap());
+        assert_eq!(targets, ["fcm:a"]);
+    }
+
+    #[test]
+    fn of_an_erased_recipient_nothing_is_said_but_that() {
+        let selected = [Channel::Email, Channel::Slack];
+        let decision = decide_erased(&facts(Some(&selected), &[Channel::Email]));
+        assert_eq!((decision.identifier.as_str(), decision.user, decision.in_app), ("", None, false));
+        assert!(decision.deliveries.is_empty());
+        let channels: Vec<_> = Channel::DELIVERED.into_iter().chain([Channel::Slack]).collect();
+        assert_eq!(decision.skips.iter().map(|(channel, _)| *channel).collect::<Vec<_>>(), channels);
+        assert!(decision.skips.iter().all(|(_, reason)| *reason == Reason::RecipientErased));
     }
 
     #[test]

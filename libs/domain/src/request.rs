@@ -330,8 +330,8 @@ fn check_fan_out(content: &InAppContent, recipients: usize, problems: &mut Vec<P
     }
 }
 
-/// Length of `value` as JSON text, in bytes.
-fn json_size(value: &impl serde::Serialize) -> usize {
+/// Length of `value` as JSON text, in bytes; no text is longer than that of what cannot be written.
+pub fn json_size(value: &impl serde::Serialize) -> usize {
     struct Count(usize);
     impl std::io::Write for Count {
         fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {

@@ -112,6 +112,18 @@ impl Recipient {
     pub fn plain(identifier: String) -> Self {
         Recipient { identifier, profile: None, data: Object::new() }
     }
+
+    /// What stands in the place of a recipient that was erased. No user has an empty identifier.
+    #[must_use]
+    pub fn erased() -> Self {
+        Recipient::plain(String::new())
+    }
+
+    /// Whether this stands in the place of a recipient that was erased.
+    #[must_use]
+    pub fn is_erased(&self) -> bool {
+        self.identifier.is_empty()
+    }
 }
 
 impl Send {
@@ -131,5 +143,60 @@ impl Send {
     #[must_use]
     pub fn turn(&self, turn: u32) -> &[Recipient] {
         self.recipients.chunks(TURN_RECIPIENTS).nth(turn as usize).unwrap_or_default()
+    }
+
+    /// The send without what it says of the recipients whose identifiers `is_erased` knows; None when it names none
+    /// of them. The others keep their positions. Where nobody is left, the content goes too: it may have been about
+    /// the one that it was for.
+    #[must_use]
+    pub fn without(&self, is_erased: impl Fn(&str) -> bool) -> Option<Send> {
+        let goes = |recipient: &Recipient| !recipient.is_erased() && is_erased(&recipient.identifier);
+        if !self.recipients.iter().any(goes) {
+            return None;
+        }
+        let mut send = self.clone();
+        for recipient in send.recipients.iter_mut().filter(|recipient| goes(recipient)) {
+            *recipient = Recipient::erased();
+        }
+        if send.recipients.iter().all(Recipient::is_erased) {
+            send.content = InAppContent::default();
+        }
+        Some(send)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn send() -> Send {
+        let send = json!({
+            "content": {"title": "Hello Ada", "data": {"age": 36}},
+            "recipients": [{"identifier": "ada", "profile": {"email": "ada@example.com"}}, "bob"],
+            "lane": "transactional",
+        });
+        serde_json::from_value(send).unwrap()
+    }
+
+    #[test]
+    fn an_erased_recipient_leaves_its_place_and_nothing_else() {
+        let send = send();
+        assert_eq!(send.without(|identifier| identifier == "eve"), None);
+        let without_ada = send.without(|identifier| identifier == "ada").unwrap();
+        assert_eq!(without_ada.recipients, [Recipient::erased(), Recipient::plain("bob".into())]);
+        assert_eq!(without_ada.content, send.content);
+        let text = serde_json::to_string(&without_ada).unwrap();
+        assert!(!text.contains("ada@") && serde_json::from_str::<Send>(&text).unwrap() == without_ada);
+        assert_eq!(without_ada.without(|identifier| identifier == "ada"), None);
+    }
+
+    #[test]
+    fn with_its_last_recipient_a_send_loses_its_content() {
+        let nobody = send().without(|_| true).unwrap();
+        assert_eq!(nobody.content, InAppContent::default());
+        assert!(nobody.recipients.iter().all(Recipient::is_erased));
+        assert_eq!(nobody.recipients.len(), 2);
     }
 }

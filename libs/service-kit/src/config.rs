@@ -21,6 +21,8 @@ pub use problem::{ConfigError, Origin, Problem};
 const FILE_VARIABLE: &str = "TIDINGS_CONFIG";
 /// The design's schedule: eight attempts over nine hours.
 const RETRY_SCHEDULE: [u64; 8] = [0, 5, 30, 120, 600, 1_800, 7_200, 21_600];
+/// What one app may ask of one gateway in a second: more than one gateway on a small machine serves.
+const RATE_LIMIT: u32 = 10_000;
 const MINUTE: Duration = Duration::from_secs(60);
 const DAY: Duration = Duration::from_secs(86_400);
 
@@ -83,6 +85,8 @@ pub struct Streams {
 pub struct Gateway {
     /// Address to listen on.
     pub listen: SocketAddr,
+    /// Requests a second that one process takes of an app that has no limit of its own, 1 to 1,000,000.
+    pub rate_limit: u32,
 }
 
 /// `/metrics`, `/healthz` and `/readyz` of every service.
@@ -197,7 +201,7 @@ impl Config {
                 partitions: settings.number("streams.partitions", 4, 1..=64),
                 retention: settings.duration("streams.retention", 7 * DAY, MINUTE..=365 * DAY),
             },
-            gateway: Gateway { listen: settings.address("gateway.listen", local(8080)) },
+            gateway: gateway(settings),
             metrics: Metrics { listen: settings.address("metrics.listen", local(9090)) },
             security: Security { master_key_file: settings.path("security.master_key_file") },
             delivery: delivery(settings),
@@ -236,6 +240,13 @@ fn header_prefixes(settings: &mut Settings) -> Vec<String> {
         settings.refuse(KEY, prefixes.join(","), "names a prefix twice (capitals do not matter); remove one");
     }
     prefixes
+}
+
+fn gateway(settings: &mut Settings) -> Gateway {
+    Gateway {
+        listen: settings.address("gateway.listen", local(8080)),
+        rate_limit: settings.number("gateway.rate_limit", RATE_LIMIT, 1..=1_000_000),
+    }
 }
 
 fn delivery(settings: &mut Settings) -> Delivery {

@@ -19,6 +19,7 @@ pub mod server;
 mod server_url;
 mod service_main;
 mod shutdown;
+pub mod signing;
 pub mod telemetry;
 mod tls;
 pub mod trace;

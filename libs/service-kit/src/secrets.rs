@@ -9,9 +9,10 @@ use std::sync::Arc;
 
 use aws_lc_rs::aead::{AES_256_GCM, Aad, Nonce, RandomizedNonceKey};
 use aws_lc_rs::error::Unspecified;
-use aws_lc_rs::{constant_time, digest, rand};
+use aws_lc_rs::{constant_time, digest, hmac, rand};
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use domain::AppId;
 use secrecy::SecretSlice;
 use secrecy::zeroize::Zeroizing;
 
@@ -229,6 +230,20 @@ pub fn random_token(prefix: &str, bytes: usize) -> Result<String, SecretsError> 
     let mut random = Zeroizing::new(vec![0; bytes]);
     rand::fill(&mut random).map_err(|Unspecified| SecretsError::Random)?;
     Ok(prefix.to_owned() + &URL_SAFE_NO_PAD.encode(&*random))
+}
+
+/// The context in which an app's API secrets are sealed.
+#[must_use]
+pub fn app_secret_context(app: AppId) -> String {
+    format!("app-secret:{app}")
+}
+
+/// HMAC-SHA256 of `message` (RFC 2104).
+#[must_use]
+pub fn hmac_sha256(key: &[u8], message: &[u8]) -> [u8; 32] {
+    let mut tag = [0; 32];
+    tag.copy_from_slice(hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, key), message).as_ref());
+    tag
 }
 
 /// SHA-256 of `data`.

@@ -1,5 +1,6 @@
 //! Apps (tenants) and the secrets that prove their callers.
 
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
@@ -7,18 +8,27 @@ use domain::{AppId, Timestamp};
 use sqlx::postgres::PgRow;
 use sqlx::{PgConnection, Postgres, Row, Transaction};
 
-use crate::{Error, Store, audit};
+use crate::signing_key::SigningKey;
+use crate::{Error, Store, audit, signing_key};
 
-/// Apps with their live secrets, and `$rest` of the statement.
+/// Apps with their live secrets and signing keys, and `$rest` of the statement.
 macro_rules! select_apps {
     ($rest:literal) => {
         concat!(
-            "SELECT id, name, api_key, disabled, development, created_at, digests, expiries
+            "SELECT app.*, live.*, keys.*
              FROM app, LATERAL (
                  SELECT array_agg(digest ORDER BY id DESC) AS digests,
+                        array_agg(sealed ORDER BY id DESC) AS sealed_secrets,
                         array_agg(expires_at ORDER BY id DESC) AS expiries
                  FROM app_secret WHERE app_id = app.id AND (expires_at IS NULL OR expires_at > now())
-             ) AS live ",
+             ) AS live, LATERAL (
+                 SELECT array_agg(kid ORDER BY created_at, kid) AS kids,
+                        array_agg(algorithm ORDER BY created_at, kid) AS algorithms,
+                        array_agg(public_key ORDER BY created_at, kid) AS public_keys,
+                        array_agg(sealed ORDER BY created_at, kid) AS sealed_keys,
+                        array_agg(created_at ORDER BY created_at, kid) AS key_times
+                 FROM signing_key WHERE app_id = app.id
+             ) AS keys ",
             $rest
         )
     };
@@ -49,11 +59,13 @@ pub struct NewSecret<'a> {
 pub struct AppSecret {
     /// Digest of the secret, to compare in constant time.
     pub digest: Vec<u8>,
+    /// The secret itself under the master key; see [`NewSecret::sealed`].
+    pub sealed: Vec<u8>,
     /// When it stops to be accepted; None for the newest.
     pub expires_at: Option<Timestamp>,
 }
 
-/// An app and its live secrets.
+/// An app, its switches, its live secrets and its signing keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct App {
     /// The internal number; every tenant row's key starts with it.
@@ -66,10 +78,33 @@ pub struct App {
     pub disabled: bool,
     /// Whether the relaxations for development apply.
     pub development: bool,
+    /// Whether calls of users need a bearer token.
+    pub secure_mode: bool,
+    /// Whether calls of users without a token need a signature of the user's identifier.
+    pub hmac: bool,
+    /// Whether bearer tokens must expire.
+    pub require_exp: bool,
+    /// What was decided about the addresses of profiles; see [`App::guards_addresses`].
+    pub guard_addresses: Option<bool>,
+    /// The web origins whose pages may make calls of users: None for all, empty for none.
+    pub cors_origins: Option<Vec<String>>,
+    /// Requests a second; None for the configured default.
+    pub rate_limit: Option<NonZeroU32>,
     /// When it was created.
     pub created_at: Timestamp,
     /// Secrets that had not expired when they were read, newest first; at most two.
     pub secrets: Vec<AppSecret>,
+    /// Keys of bearer tokens, oldest first; at most [`MAX_SIGNING_KEYS`](signing_key::MAX_SIGNING_KEYS).
+    pub signing_keys: Vec<SigningKey>,
+}
+
+impl App {
+    /// Whether a public API key alone may not write the addresses of a profile. Where nothing was decided, apps in
+    /// development are open, and all others guarded.
+    #[must_use]
+    pub fn guards_addresses(&self) -> bool {
+        self.guard_addresses.unwrap_or(!self.development)
+    }
 }
 
 /// An app that exists once it is committed. Its id is known before, because its first secret is sealed for it.
@@ -201,18 +236,35 @@ async fn insert_secret(
 }
 
 fn read_app(row: &PgRow) -> Result<App, sqlx::Error> {
-    let digests: Option<Vec<Vec<u8>>> = row.try_get("digests")?;
-    let expiries: Option<Vec<Option<DateTime<Utc>>>> = row.try_get("expiries")?;
-    let secrets = digests.unwrap_or_default().into_iter().zip(expiries.unwrap_or_default());
+    let rate_limit: Option<i32> = row.try_get("rate_limit")?;
     Ok(App {
         id: AppId(row.try_get("id")?),
         name: row.try_get("name")?,
         api_key: row.try_get("api_key")?,
         disabled: row.try_get("disabled")?,
         development: row.try_get("development")?,
+        secure_mode: row.try_get("secure_mode")?,
+        hmac: row.try_get("hmac")?,
+        require_exp: row.try_get("require_exp")?,
+        guard_addresses: row.try_get("guard_addresses")?,
+        cors_origins: row.try_get("cors_origins")?,
+        rate_limit: rate_limit.and_then(|limit| NonZeroU32::new(limit.unsigned_abs())),
         created_at: row.try_get::<DateTime<Utc>, _>("created_at")?.into(),
-        secrets: secrets
-            .map(|(digest, expires_at)| AppSecret { digest, expires_at: expires_at.map(Into::into) })
-            .collect(),
+        secrets: read_secrets(row)?,
+        signing_keys: signing_key::read_all(row)?,
     })
+}
+
+fn read_secrets(row: &PgRow) -> Result<Vec<AppSecret>, sqlx::Error> {
+    let digests: Option<Vec<Vec<u8>>> = row.try_get("digests")?;
+    let sealed: Option<Vec<Vec<u8>>> = row.try_get("sealed_secrets")?;
+    let expiries: Option<Vec<Option<DateTime<Utc>>>> = row.try_get("expiries")?;
+    let secrets = digests.unwrap_or_default().into_iter().zip(sealed.unwrap_or_default());
+    let secrets = secrets.zip(expiries.unwrap_or_default());
+    let secret = |((digest, sealed), expires_at): ((_, _), Option<DateTime<Utc>>)| AppSecret {
+        digest,
+        sealed,
+        expires_at: expires_at.map(Into::into),
+    };
+    Ok(secrets.map(secret).collect())
 }

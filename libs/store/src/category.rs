@@ -1,11 +1,28 @@
 //! Notification categories of an app.
 
+use std::collections::BTreeSet;
+
 use chrono::{DateTime, Utc};
 use domain::{AppId, CategoryId, Timestamp};
 use sqlx::Row;
 use sqlx::postgres::PgRow;
 
 use crate::{Error, Store};
+
+/// A category to create.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NewCategory<'a> {
+    /// The app's own identifier of it; unique in the app.
+    pub identifier: &'a str,
+    /// Display name.
+    pub name: &'a str,
+    /// Whether its notifications go out whatever users prefer.
+    pub critical: bool,
+    /// What clients are told of showing it in inboxes.
+    pub hide_in_in_app: bool,
+    /// What clients are told of showing it in preference screens.
+    pub hide_in_preference_manager: bool,
+}
 
 /// A category.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,9 +33,9 @@ pub struct Category {
     pub identifier: String,
     /// Display name.
     pub name: String,
-    /// Whether inboxes leave it out of what they show.
+    /// Whether clients should leave it out of the inboxes that they show; lists and counters do not.
     pub hide_in_in_app: bool,
-    /// Whether preference screens leave it out.
+    /// Whether clients should leave it out of their preference screens.
     pub hide_in_preference_manager: bool,
     /// When it was created.
     pub created_at: Timestamp,
@@ -34,17 +51,19 @@ impl Store {
     pub async fn create_category(
         &self,
         app: AppId,
-        identifier: &str,
-        name: &str,
+        category: NewCategory<'_>,
     ) -> Result<Option<Category>, Error> {
         let row = sqlx::query(
-            "INSERT INTO category (app_id, identifier, name) VALUES ($1, $2, $3)
-             ON CONFLICT (app_id, identifier) DO NOTHING
+            "INSERT INTO category (app_id, identifier, name, critical, hide_in_in_app, hide_in_preference_manager)
+             VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (app_id, identifier) DO NOTHING
              RETURNING id, identifier, name, hide_in_in_app, hide_in_preference_manager, created_at, updated_at",
         )
         .bind(app.0)
-        .bind(identifier)
-        .bind(name)
+        .bind(category.identifier)
+        .bind(category.name)
+        .bind(category.critical)
+        .bind(category.hide_in_in_app)
+        .bind(category.hide_in_preference_manager)
         .fetch_optional(&self.pool)
         .await?;
         Ok(row.as_ref().map(read_category).transpose()?)
@@ -63,6 +82,37 @@ impl Store {
         .fetch_all(&self.pool)
         .await?;
         Ok(rows.iter().map(read_category).collect::<Result<_, _>>()?)
+    }
+
+    /// Which of these numbers are categories of the app.
+    ///
+    /// # Errors
+    /// The database failed.
+    pub async fn known_categories(
+        &self,
+        app: AppId,
+        ids: &BTreeSet<CategoryId>,
+    ) -> Result<BTreeSet<CategoryId>, Error> {
+        let known = sqlx::query_scalar("SELECT id FROM category WHERE app_id = $1 AND id = ANY($2)")
+            .bind(app.0)
+            .bind(ids.iter().map(|id| id.0).collect::<Vec<_>>())
+            .fetch_all(&self.pool)
+            .await?;
+        Ok(known.into_iter().map(CategoryId).collect())
+    }
+
+    /// Deletes a category and the preferences of it. Notifications stay as they are, without a category from then on;
+    /// a send that names its identifier makes a new one. False: the app has no such category.
+    ///
+    /// # Errors
+    /// The database failed.
+    pub async fn delete_category(&self, app: AppId, id: CategoryId) -> Result<bool, Error> {
+        let deleted = sqlx::query("DELETE FROM category WHERE app_id = $1 AND id = $2")
+            .bind(app.0)
+            .bind(id.0)
+            .execute(&self.pool)
+            .await?;
+        Ok(deleted.rows_affected() > 0)
     }
 }
 

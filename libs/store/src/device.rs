@@ -1,32 +1,127 @@
 //! Devices that users signed in on.
 
-use domain::{AppId, UserNumber};
+use std::collections::BTreeMap;
 
+use chrono::{DateTime, Utc};
+use domain::content::Object;
+use domain::device::MAX_DEVICES;
+use domain::problem::UnknownName;
+use domain::{AppId, DeviceType, Timestamp, UserNumber};
+use sqlx::postgres::PgRow;
+use sqlx::{PgConnection, Row};
+
+use crate::user::merge_users;
 use crate::{Error, Store};
 
+/// A device of a user.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Device {
+    /// The client's own name of it.
+    pub device_id: String,
+    /// What it is; None where nobody said.
+    pub device_type: Option<DeviceType>,
+    /// When the user was last connected on it.
+    pub connected_at: Timestamp,
+    /// Whether web push reaches it.
+    pub web_push: bool,
+}
+
 impl Store {
-    /// Notes that the user is connected on a device, which is added if it is new.
+    /// Merges `pairs` onto the user's profile and notes that the user is connected on a device. Both are created where
+    /// they are missing; a device that says nothing of its type keeps the one it has.
     ///
     /// # Errors
-    /// The database failed, or there is no such user.
+    /// The database failed; then neither has changed.
     pub async fn connect_device(
         &self,
         app: AppId,
-        user: UserNumber,
+        identifier: &str,
+        pairs: &Object,
         device_id: &str,
-        device_type: &str,
+        device_type: Option<DeviceType>,
     ) -> Result<(), Error> {
-        sqlx::query(
-            "INSERT INTO device (app_id, user_number, device_id, device_type) VALUES ($1, $2, $3, $4)
-             ON CONFLICT (app_id, user_number, device_id)
-             DO UPDATE SET device_type = excluded.device_type, connected_at = now()",
+        let mut transaction = self.pool.begin().await?;
+        let user = claim_user(&mut transaction, app, identifier, pairs).await?;
+        connect(&mut transaction, app, user, device_id, device_type).await?;
+        transaction.commit().await?;
+        Ok(())
+    }
+
+    /// The user's devices, the last connected first.
+    ///
+    /// # Errors
+    /// The database failed, or a row is of a newer release.
+    pub async fn list_devices(&self, app: AppId, user: UserNumber) -> Result<Vec<Device>, Error> {
+        let rows = sqlx::query(
+            "SELECT d.device_id, d.device_type, d.connected_at, s.device_id IS NOT NULL AS web_push
+             FROM device d LEFT JOIN web_push_subscription s
+               ON (s.app_id, s.user_number, s.device_id) = (d.app_id, d.user_number, d.device_id)
+             WHERE d.app_id = $1 AND d.user_number = $2 ORDER BY d.connected_at DESC, d.device_id",
         )
         .bind(app.0)
         .bind(user.0)
-        .bind(device_id)
-        .bind(device_type)
-        .execute(&self.pool)
+        .fetch_all(&self.pool)
         .await?;
-        Ok(())
+        rows.iter().map(read_device).collect()
     }
+}
+
+/// The user, created if missing, with `pairs` on the profile. Others that write the user's devices wait until the
+/// transaction ends.
+pub(crate) async fn claim_user(
+    connection: &mut PgConnection,
+    app: AppId,
+    identifier: &str,
+    pairs: &Object,
+) -> Result<UserNumber, Error> {
+    merge_users(connection, &BTreeMap::from([((app, identifier), vec![pairs])])).await?;
+    let number = sqlx::query_scalar("SELECT number FROM app_user WHERE app_id = $1 AND identifier = $2")
+        .bind(app.0)
+        .bind(identifier)
+        .fetch_optional(connection)
+        .await?;
+    number.map(UserNumber).ok_or(Error::Unanswered("the user was erased meanwhile"))
+}
+
+/// Adds a device or refreshes it, and drops those beyond the limit.
+pub(crate) async fn connect(
+    connection: &mut PgConnection,
+    app: AppId,
+    user: UserNumber,
+    device_id: &str,
+    device_type: Option<DeviceType>,
+) -> Result<(), Error> {
+    sqlx::query(
+        "INSERT INTO device (app_id, user_number, device_id, device_type) VALUES ($1, $2, $3, $4)
+         ON CONFLICT (app_id, user_number, device_id)
+         DO UPDATE SET device_type = coalesce(excluded.device_type, device.device_type), connected_at = now()",
+    )
+    .bind(app.0)
+    .bind(user.0)
+    .bind(device_id)
+    .bind(device_type.map(DeviceType::as_str))
+    .execute(&mut *connection)
+    .await?;
+    sqlx::query(
+        "DELETE FROM device WHERE app_id = $1 AND user_number = $2 AND device_id IN (
+             SELECT device_id FROM device WHERE app_id = $1 AND user_number = $2 AND device_id <> $3
+             ORDER BY connected_at DESC, device_id OFFSET $4)",
+    )
+    .bind(app.0)
+    .bind(user.0)
+    .bind(device_id)
+    .bind(MAX_DEVICES - 1)
+    .execute(connection)
+    .await?;
+    Ok(())
+}
+
+fn read_device(row: &PgRow) -> Result<Device, Error> {
+    let device_type = row.try_get::<Option<&str>, _>("device_type")?.map(str::parse).transpose();
+    Ok(Device {
+        device_id: row.try_get("device_id")?,
+        device_type: device_type.map_err(|error: UnknownName| Error::Unreadable(error.to_string()))?,
+        connected_at: row.try_get::<DateTime<Utc>, _>("connected_at")?.into(),
+        web_push: row.try_get("web_push")?,
+    })
 }

@@ -35,6 +35,17 @@ impl Error {
         }
     }
 
+    /// Whether a row that the statement refers to is gone (SQLSTATE 23503), such as that of a user who was erased
+    /// meanwhile. Repeating finds out.
+    #[must_use]
+    pub fn is_overtaken(&self) -> bool {
+        match self {
+            Error::Batch(cause) => cause.is_overtaken(),
+            Error::Database(sqlx::Error::Database(error)) => error.is_foreign_key_violation(),
+            _ => false,
+        }
+    }
+
     /// Whether the database could not be reached or could not do it now, so that repeating can help.
     #[must_use]
     pub fn is_unavailable(&self) -> bool {

@@ -2,7 +2,7 @@
 
 use chrono::{DateTime, Utc};
 use domain::inbox::{Counts, ItemState};
-use domain::{AppId, CategoryId, ItemId, Timestamp, UserNumber};
+use domain::{AppId, CategoryId, ItemId, StreamName, Timestamp, UserNumber};
 use sqlx::Row;
 use sqlx::postgres::PgRow;
 
@@ -48,6 +48,15 @@ pub struct InboxOwner {
     pub counts: Counts,
 }
 
+/// An inbox at one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct InboxMoment {
+    /// Counters of the whole inbox.
+    pub counts: Counts,
+    /// Sequence of the last event that they include.
+    pub position: u64,
+}
+
 /// An item of an inbox.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InboxItem {
@@ -57,10 +66,8 @@ pub struct InboxItem {
     pub user: UserNumber,
     /// When it was created.
     pub created_at: Timestamp,
-    /// Seen and read.
+    /// Seen, read, and the app's own state of it.
     pub state: ItemState,
-    /// The app's own state of it.
-    pub app_state: Option<String>,
     /// Its category, unless that is gone.
     pub category: Option<ItemCategory>,
     /// `domain::content::InAppContent` as JSON text.
@@ -128,6 +135,36 @@ impl Store {
             user: UserNumber(user),
             counts: Counts { total, unread, unseen },
         }))
+    }
+
+    /// The counters of a user's inbox, and how much of its `stream` they include.
+    ///
+    /// # Errors
+    /// The database failed.
+    pub async fn inbox_moment(
+        &self,
+        app: AppId,
+        user: UserNumber,
+        stream: StreamName,
+    ) -> Result<InboxMoment, Error> {
+        let row = sqlx::query(
+            "SELECT p.seq, c.total, c.unread, c.unseen FROM checkpoint p
+             LEFT JOIN inbox_counter c ON c.app_id = $1 AND c.user_number = $2
+             WHERE p.projection = $3 AND p.stream = $4",
+        )
+        .bind(app.0)
+        .bind(user.0)
+        .bind(INBOX)
+        .bind(stream.to_string())
+        .fetch_optional(&self.pool)
+        .await?;
+        match row {
+            None => Ok(InboxMoment::default()),
+            Some(row) => {
+                let position: i64 = row.try_get("seq")?;
+                Ok(InboxMoment { counts: read_counts(&row)?, position: position.cast_unsigned() })
+            }
+        }
     }
 
     /// At most `limit` items of a user's inbox, newest first. One statement reads items and counters, so that they
@@ -207,7 +244,7 @@ impl Store {
         Ok(count)
     }
 
-    /// An item by its id. With `identifier`, only if it is in that user's inbox.
+    /// An item by its id, unless its user is gone. With `identifier`, only if it is in that user's inbox.
     ///
     /// # Errors
     /// The database failed.
@@ -218,8 +255,10 @@ impl Store {
         id: ItemId,
     ) -> Result<Option<InboxItem>, Error> {
         let row = sqlx::query(select_items!(
-            "i.id = $2 AND ($3::text IS NULL
-                 OR i.user_number = (SELECT number FROM app_user WHERE app_id = $1 AND identifier = $3))"
+            "i.id = $2 AND EXISTS (
+                 SELECT FROM app_user u WHERE u.app_id = $1 AND u.number = i.user_number
+                   AND ($3::text IS NULL OR u.identifier = $3)
+               )"
         ))
         .bind(app.0)
         .bind(id.0)
@@ -264,8 +303,12 @@ fn read_item(row: &PgRow) -> Result<InboxItem, Error> {
         id: ItemId(row.try_get("id")?),
         user: UserNumber(row.try_get("user_number")?),
         created_at: row.try_get::<DateTime<Utc>, _>("created_at")?.into(),
-        state: ItemState { seen_at: time("seen_at")?, clicked_at: time("clicked_at")?, deleted_at: None },
-        app_state: row.try_get("state")?,
+        state: ItemState {
+            seen_at: time("seen_at")?,
+            clicked_at: time("clicked_at")?,
+            deleted_at: None,
+            app_state: row.try_get("state")?,
+        },
         category,
         content: row.try_get("content")?,
     })

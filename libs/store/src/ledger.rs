@@ -78,17 +78,19 @@ const CLAIM: &str = "
       SELECT * FROM unnest($1::bigint[], $2::uuid[], $3::int[], $4::text[]) AS job (app_id, id, attempt, provider)
     ), held AS (
       SELECT d.app_id, d.id, d AS delivery, job.attempt AS wanted, job.provider AS offered,
-        s.target IS NOT NULL AS suppressed
+        s.target IS NOT NULL AS suppressed, e.user_number IS NOT NULL AS erased
       FROM delivery d JOIN job USING (app_id, id)
+      LEFT JOIN erased e ON (e.app_id, e.user_number) = (d.app_id, d.user_number)
       LEFT JOIN suppression s ON (s.app_id, s.channel, s.target) = (d.app_id, d.channel, d.target)
       ORDER BY d.app_id, d.id FOR UPDATE OF d
     ), ended AS (
-      UPDATE delivery d SET status = CASE WHEN d.expires_at <= now() THEN 'expired' ELSE 'skipped' END,
-        reason = CASE WHEN d.expires_at <= now() THEN NULL ELSE 'suppressed' END,
+      UPDATE delivery d SET
+        status = CASE WHEN d.expires_at <= now() AND NOT held.erased THEN 'expired' ELSE 'skipped' END,
+        reason = CASE WHEN held.erased THEN 'recipient_erased' WHEN d.expires_at <= now() THEN NULL ELSE 'suppressed' END,
         lease_until = NULL, settled_at = now()
       FROM held WHERE (d.app_id, d.id) = (held.app_id, held.id) AND d.attempt = held.wanted
         AND d.status IN ('queued', 'retrying', 'sending') AND (d.lease_until IS NULL OR d.lease_until <= now())
-        AND (d.expires_at <= now() OR held.suppressed)
+        AND (d.expires_at <= now() OR held.suppressed OR held.erased)
       RETURNING d.*
     ), claimed AS (
       UPDATE delivery d SET status = 'sending', token = gen_random_uuid(),
@@ -96,7 +98,7 @@ const CLAIM: &str = "
         provider = CASE WHEN d.status = 'sending' THEN coalesce(d.provider, held.offered) ELSE held.offered END
       FROM held WHERE (d.app_id, d.id) = (held.app_id, held.id) AND d.attempt = held.wanted
         AND d.status IN ('queued', 'retrying', 'sending') AND (d.lease_until IS NULL OR d.lease_until <= now())
-        AND (d.expires_at IS NULL OR d.expires_at > now()) AND NOT held.suppressed
+        AND (d.expires_at IS NULL OR d.expires_at > now()) AND NOT held.suppressed AND NOT held.erased
       RETURNING d.*
     )
     SELECT d.*, false AS ours, NULL::float8 AS wait FROM ended d

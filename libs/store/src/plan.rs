@@ -153,12 +153,18 @@ async fn write_requests(
     facts: &Facts,
     new: &[(usize, &Turn, &Decisions)],
 ) -> Result<(), Error> {
-    let first = new.iter().filter(|(_, turn, _)| turn.turn == 0);
+    let first: Vec<_> = new
+        .iter()
+        .filter(|(_, turn, _)| turn.turn == 0)
+        .map(|(index, turn, _)| (index, *turn, facts.without_erased(turn)))
+        .collect();
     let requests: Vec<_> = first
-        .map(|(index, turn, _)| NewRequest {
+        .iter()
+        .map(|(index, turn, without_erased)| (index, without_erased.as_ref().unwrap_or(turn)))
+        .map(|(index, turn)| NewRequest {
             turn,
-            category: facts.category(*index).map(|category| category.id),
-            template: facts.template(*index).map(|template| (template.id, template.version)),
+            category: facts.category(**index).map(|category| category.id),
+            template: facts.template(**index).map(|template| (template.id, template.version)),
             body: turn.send.is_kept().then(|| &*turn.send),
         })
         .collect();

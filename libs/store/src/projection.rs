@@ -1,5 +1,9 @@
 //! Writing the inbox read model: one transaction per batch of events, fenced by the checkpoint.
 
+mod change;
+
+pub use change::{Changed, WholeInbox};
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -132,66 +136,6 @@ impl Batch {
         let rows = bind_items(statement, items).fetch_all(&mut *self.transaction).await?;
         for row in rows {
             self.count(AppId(row.try_get(0)?), UserNumber(row.try_get(1)?), ItemState::default().counts());
-        }
-        Ok(())
-    }
-
-    /// The present states of items; those that do not exist are left out.
-    ///
-    /// # Errors
-    /// The database failed; the batch is then void.
-    pub async fn states(&mut self, keys: &[ItemKey]) -> Result<Vec<(ItemKey, ItemState)>, Error> {
-        let rows = sqlx::query(
-            "SELECT app_id, user_number, id, seen_at, clicked_at, deleted_at FROM inbox_item
-             JOIN unnest($1::bigint[], $2::bigint[], $3::bigint[]) AS named (app_id, user_number, id)
-               USING (app_id, user_number, id)",
-        )
-        .bind(keys.iter().map(|(app, ..)| app.0).collect::<Vec<_>>())
-        .bind(keys.iter().map(|(_, user, _)| user.0).collect::<Vec<_>>())
-        .bind(keys.iter().map(|(.., id)| id.0).collect::<Vec<_>>())
-        .fetch_all(&mut *self.transaction)
-        .await?;
-        rows.into_iter()
-            .map(|row| {
-                let key = (AppId(row.try_get(0)?), UserNumber(row.try_get(1)?), ItemId(row.try_get(2)?));
-                let time = |column| -> Result<Option<Timestamp>, Error> {
-                    Ok(row.try_get::<Option<chrono::DateTime<chrono::Utc>>, _>(column)?.map(Timestamp::from))
-                };
-                let state = ItemState {
-                    seen_at: time("seen_at")?,
-                    clicked_at: time("clicked_at")?,
-                    deleted_at: time("deleted_at")?,
-                };
-                Ok((key, state))
-            })
-            .collect()
-    }
-
-    /// Writes new states of existing items, each with the state it had.
-    ///
-    /// # Errors
-    /// The database failed; the batch is then void.
-    pub async fn change(&mut self, changes: &[(ItemKey, ItemState, ItemState)]) -> Result<(), Error> {
-        if changes.is_empty() {
-            return Ok(());
-        }
-        sqlx::query(
-            "UPDATE inbox_item i SET seen_at = new.seen_at, clicked_at = new.clicked_at, deleted_at = new.deleted_at,
-               content = CASE WHEN new.deleted_at IS NULL THEN i.content END
-             FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::timestamptz[], $5::timestamptz[], $6::timestamptz[])
-               AS new (app_id, user_number, id, seen_at, clicked_at, deleted_at)
-             WHERE (i.app_id, i.user_number, i.id) = (new.app_id, new.user_number, new.id)",
-        )
-        .bind(changes.iter().map(|((app, ..), ..)| app.0).collect::<Vec<_>>())
-        .bind(changes.iter().map(|((_, user, _), ..)| user.0).collect::<Vec<_>>())
-        .bind(changes.iter().map(|((.., id), ..)| id.0).collect::<Vec<_>>())
-        .bind(changes.iter().map(|(.., new)| new.seen_at.map(instant)).collect::<Vec<_>>())
-        .bind(changes.iter().map(|(.., new)| new.clicked_at.map(instant)).collect::<Vec<_>>())
-        .bind(changes.iter().map(|(.., new)| new.deleted_at.map(instant)).collect::<Vec<_>>())
-        .execute(&mut *self.transaction)
-        .await?;
-        for ((app, user, _), old, new) in changes {
-            self.count(*app, *user, new.counts() - old.counts());
         }
         Ok(())
     }

@@ -54,8 +54,8 @@ pub struct DeliveryPosition {
 pub struct DeliveryState {
     /// Its place in the list.
     pub position: DeliveryPosition,
-    /// Identifier of the recipient.
-    pub recipient: String,
+    /// Identifier of the recipient; None for one that was erased.
+    pub recipient: Option<String>,
     /// The delivery, where there is an external one.
     pub id: Option<DeliveryId>,
     /// The address, token or subscription of that.
@@ -162,6 +162,7 @@ impl Store {
     }
 
     /// At most `limit` (recipient, channel) pairs of a request, by recipient and channel, beginning after a position.
+    /// Of recipients that were erased they tell nothing personal, even where it is not removed yet.
     ///
     /// # Errors
     /// The database failed.
@@ -175,8 +176,10 @@ impl Store {
     ) -> Result<Vec<DeliveryState>, Error> {
         // Recipient by recipient, each by its keys, so that a page costs the same however large the send is.
         let rows = sqlx::query(
-            "SELECT p.recipient_index, p.identifier, pair.*
-             FROM planned_recipient p CROSS JOIN LATERAL (
+            "SELECT p.recipient_index, CASE WHEN e.user_number IS NULL THEN nullif(p.identifier, '') END AS identifier, pair.*
+             FROM planned_recipient p
+             LEFT JOIN erased e ON (e.app_id, e.user_number) = (p.app_id, p.user_number)
+             CROSS JOIN LATERAL (
                SELECT 'inApp' AS channel, CASE WHEN EXISTS (
                         SELECT FROM inbox_item i
                         WHERE i.app_id = $1 AND i.send_id = $2 AND i.user_number = p.user_number
@@ -188,11 +191,13 @@ impl Store {
                       split_part(skip, ':', 2), NULL, NULL, NULL
                FROM unnest(p.skips) AS skip
                UNION ALL
-               SELECT d.channel, d.status, d.reason, d.id, d.target, d.provider FROM delivery d
+               SELECT d.channel, d.status, d.reason, d.id, CASE WHEN e.user_number IS NULL THEN nullif(d.target, '') END, d.provider
+               FROM delivery d
                WHERE d.app_id = $1 AND d.send_id = $2 AND d.recipient_index = p.recipient_index
              ) AS pair
              WHERE p.app_id = $1 AND p.send_id = $2 AND p.recipient_index >= $4
-               AND ($5::text IS NULL OR p.identifier = $5) AND ($6::text IS NULL OR channel = $6)
+               AND ($5::text IS NULL OR p.identifier = $5 AND e.user_number IS NULL)
+               AND ($6::text IS NULL OR channel = $6)
                AND ($7::text IS NULL OR status = $7)
                AND (p.recipient_index, channel, coalesce(id, '00000000-0000-0000-0000-000000000000')) > ($4, $8, $9)
              ORDER BY p.recipient_index, channel, id NULLS FIRST LIMIT $10",
@@ -211,6 +216,12 @@ impl Store {
         .await?;
         let mut deliveries: Vec<_> = rows.iter().map(read_delivery).collect::<Result<_, _>>()?;
         self.add_attempts(app, &mut deliveries).await?;
+        for delivery in deliveries.iter_mut().filter(|delivery| delivery.recipient.is_none()) {
+            for attempt in &mut delivery.attempts {
+                attempt.provider_message.clear();
+                attempt.provider_id = None;
+            }
+        }
         Ok(deliveries)
     }
 

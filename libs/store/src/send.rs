@@ -6,6 +6,7 @@ use domain::{AppId, CategoryId, SendId, Timestamp};
 use sqlx::types::Json;
 use sqlx::{PgConnection, Row};
 
+use crate::erasure;
 use crate::instant::instant;
 use crate::timer::{self, NewTimer};
 use crate::turn::Turn;
@@ -30,11 +31,14 @@ pub struct KeptSend {
 
 impl Store {
     /// Keeps a send for later: its request row with the body, and the timer that continues it. Repeats do nothing.
+    /// Recipients that were erased meanwhile are left out of the body.
     ///
     /// # Errors
     /// The database failed; then neither is written.
     pub async fn schedule(&self, turn: &Turn, timer: &NewTimer) -> Result<(), Error> {
         let mut transaction = self.pool.begin().await?;
+        let without_erased = erasure::without_erased(&mut transaction, turn).await?;
+        let turn = without_erased.as_ref().unwrap_or(turn);
         let request = NewRequest { turn, category: None, template: None, body: Some(&turn.send) };
         let written = write_requests_if_new(&mut transaction, &request).await?;
         if written {

@@ -1,6 +1,6 @@
 //! Settling: writing what came of an attempt, by the holder of its claim alone.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 
 use domain::{Answer, AppId, DeliveryId, Outcome, Reason, SendId, Status, StreamName, Timestamp, UserNumber};
 use sqlx::{Postgres, Row, Transaction};
@@ -61,18 +61,25 @@ impl Next {
 }
 
 impl Store {
-    /// Settles attempts in one transaction. Says for each whether its claim still held; where it did not, nothing
-    /// of it is written. A late answer also holds against the end that a later claim gave the delivery (expired,
-    /// suppressed): the provider knows better what became of it.
+    /// Settles attempts in one transaction. Says for each whether its claim still held and what it asks for follows;
+    /// where the claim did not hold, nothing of it is written. A late answer also holds against the end that a later
+    /// claim gave the delivery (expired, suppressed): the provider knows better what became of it.
+    ///
+    /// Of a user who was erased meanwhile only that the attempt was made, and how it ended, is written: no words or
+    /// ids of the provider. No further attempt follows then; the ledger says so.
     ///
     /// # Errors
     /// The database failed; whether it was written is then unknown, and repeating is safe.
     pub async fn settle(&self, settlements: &[Settlement]) -> Result<Vec<bool>, Error> {
         let mut transaction = self.pool.begin().await?;
         let held = update_deliveries(&mut transaction, settlements).await?;
+        let made: Vec<Made<'_>> = settlements
+            .iter()
+            .filter_map(|settlement| Some(Made { settlement, of_erased: *held.get(&settlement.token)? }))
+            .collect();
+        insert_attempts(&mut transaction, &made).await?;
         let ours: Vec<&Settlement> =
-            settlements.iter().filter(|settlement| held.contains(&settlement.token)).collect();
-        insert_attempts(&mut transaction, &ours).await?;
+            made.iter().filter(|made| !made.of_erased).map(|made| made.settlement).collect();
         let timers: Vec<NewTimer> = ours
             .iter()
             .filter_map(|settlement| match &settlement.next {
@@ -84,32 +91,49 @@ impl Store {
         park(&mut transaction, &ours).await?;
         suppress(&mut transaction, &ours).await?;
         transaction.commit().await?;
-        Ok(settlements.iter().map(|settlement| held.contains(&settlement.token)).collect())
+        let follows = |settlement: &Settlement| match held.get(&settlement.token) {
+            None => false,
+            Some(of_erased) => !of_erased || matches!(settlement.next, Next::End(..)),
+        };
+        Ok(settlements.iter().map(follows).collect())
     }
 }
 
+/// An attempt whose claim held.
+struct Made<'a> {
+    settlement: &'a Settlement,
+    /// Whether its user was erased meanwhile.
+    of_erased: bool,
+}
+
+/// The tokens that held, each with whether the user was erased.
 async fn update_deliveries(
     transaction: &mut Transaction<'static, Postgres>,
     settlements: &[Settlement],
-) -> Result<HashSet<Uuid>, Error> {
+) -> Result<HashMap<Uuid, bool>, Error> {
     let all = || settlements.iter();
     let rows = sqlx::query(
         "WITH settled AS (
-           SELECT d.app_id, d.id, new.token, new.attempt, new.status, new.reason, new.provider_id
+           SELECT d.app_id, d.id, new.token, new.attempt, e.user_number IS NOT NULL AS of_erased,
+             e.user_number IS NOT NULL AND new.status IN ('retrying', 'parked') AS stops,
+             new.status, new.reason, new.provider_id
            FROM delivery d JOIN unnest($1::bigint[], $2::uuid[], $3::uuid[], $4::int[], $5::text[], $6::text[], $7::text[])
              AS new (app_id, id, token, attempt, status, reason, provider_id) USING (app_id, id)
+           LEFT JOIN erased e ON (e.app_id, e.user_number) = (d.app_id, d.user_number)
            ORDER BY d.app_id, d.id FOR UPDATE OF d
          )
-         UPDATE delivery d SET status = settled.status, reason = settled.reason, provider_id = settled.provider_id,
+         UPDATE delivery d SET status = CASE WHEN settled.stops THEN 'skipped' ELSE settled.status END,
+           reason = CASE WHEN settled.stops THEN 'recipient_erased' ELSE settled.reason END,
+           provider_id = CASE WHEN NOT settled.of_erased THEN settled.provider_id END,
            lease_until = NULL,
-           attempt = d.attempt + (settled.status IN ('retrying', 'parked'))::int,
-           settled_at = CASE WHEN settled.status = 'retrying' THEN NULL ELSE now() END
+           attempt = d.attempt + (settled.status IN ('retrying', 'parked') AND NOT settled.stops)::int,
+           settled_at = CASE WHEN settled.status = 'retrying' AND NOT settled.stops THEN NULL ELSE now() END
          FROM settled
          WHERE (d.app_id, d.id) = (settled.app_id, settled.id) AND d.token = settled.token
            AND d.attempt = settled.attempt AND (d.status = 'sending' OR d.status IN ('expired', 'skipped')
              AND NOT EXISTS (SELECT FROM attempt made
                WHERE (made.app_id, made.delivery_id, made.number) = (d.app_id, d.id, d.attempt)))
-         RETURNING d.token",
+         RETURNING d.token, settled.of_erased",
     )
     .bind(all().map(|settlement| settlement.app.0).collect::<Vec<_>>())
     .bind(all().map(|settlement| settlement.delivery.0).collect::<Vec<_>>())
@@ -120,32 +144,38 @@ async fn update_deliveries(
     .bind(all().map(|settlement| provider_id(&settlement.answer)).collect::<Vec<_>>())
     .fetch_all(&mut **transaction)
     .await?;
-    rows.into_iter().map(|row| Ok(row.try_get(0)?)).collect()
+    rows.into_iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect()
 }
 
 async fn insert_attempts(
     transaction: &mut Transaction<'static, Postgres>,
-    ours: &[&Settlement],
+    made: &[Made<'_>],
 ) -> Result<(), Error> {
-    if ours.is_empty() {
+    if made.is_empty() {
         return Ok(());
     }
+    let all = || made.iter().map(|made| made.settlement);
     sqlx::query(
         "INSERT INTO attempt (app_id, delivery_id, number, started_at, ended_at, provider, outcome, provider_code,
            provider_message, provider_id)
-         SELECT * FROM unnest($1::bigint[], $2::uuid[], $3::int[], $4::timestamptz[], $5::timestamptz[], $6::text[],
-           $7::text[], $8::text[], $9::text[], $10::text[])",
+         SELECT app_id, delivery_id, number, started_at, ended_at, provider, outcome, code,
+           CASE WHEN of_erased THEN '' ELSE message END, CASE WHEN NOT of_erased THEN provider_id END
+         FROM unnest($1::bigint[], $2::uuid[], $3::int[], $4::timestamptz[], $5::timestamptz[], $6::text[],
+             $7::text[], $8::text[], $9::text[], $10::text[], $11::bool[])
+           AS made (app_id, delivery_id, number, started_at, ended_at, provider, outcome, code, message, provider_id,
+             of_erased)",
     )
-    .bind(ours.iter().map(|settlement| settlement.app.0).collect::<Vec<_>>())
-    .bind(ours.iter().map(|settlement| settlement.delivery.0).collect::<Vec<_>>())
-    .bind(ours.iter().map(|settlement| number(settlement.attempt)).collect::<Vec<_>>())
-    .bind(ours.iter().map(|settlement| instant(settlement.started_at)).collect::<Vec<_>>())
-    .bind(ours.iter().map(|settlement| instant(settlement.ended_at)).collect::<Vec<_>>())
-    .bind(ours.iter().map(|settlement| settlement.provider.as_deref()).collect::<Vec<_>>())
-    .bind(ours.iter().map(|settlement| settlement.answer.outcome.name()).collect::<Vec<_>>())
-    .bind(ours.iter().map(|settlement| settlement.answer.code.as_str()).collect::<Vec<_>>())
-    .bind(ours.iter().map(|settlement| settlement.answer.message.as_str()).collect::<Vec<_>>())
-    .bind(ours.iter().map(|settlement| provider_id(&settlement.answer)).collect::<Vec<_>>())
+    .bind(all().map(|settlement| settlement.app.0).collect::<Vec<_>>())
+    .bind(all().map(|settlement| settlement.delivery.0).collect::<Vec<_>>())
+    .bind(all().map(|settlement| number(settlement.attempt)).collect::<Vec<_>>())
+    .bind(all().map(|settlement| instant(settlement.started_at)).collect::<Vec<_>>())
+    .bind(all().map(|settlement| instant(settlement.ended_at)).collect::<Vec<_>>())
+    .bind(all().map(|settlement| settlement.provider.as_deref()).collect::<Vec<_>>())
+    .bind(all().map(|settlement| settlement.answer.outcome.name()).collect::<Vec<_>>())
+    .bind(all().map(|settlement| settlement.answer.code.as_str()).collect::<Vec<_>>())
+    .bind(all().map(|settlement| settlement.answer.message.as_str()).collect::<Vec<_>>())
+    .bind(all().map(|settlement| provider_id(&settlement.answer)).collect::<Vec<_>>())
+    .bind(made.iter().map(|made| made.of_erased).collect::<Vec<_>>())
     .execute(&mut **transaction)
     .await?;
     Ok(())

@@ -89,9 +89,9 @@ impl Store {
         )
         .bind(app.0)
         .bind(identifier)
-        .fetch_one(&mut *transaction)
+        .fetch_optional(&mut *transaction)
         .await?;
-        let user = read_user(&row)?;
+        let user = read_user(&row.ok_or(Error::Unanswered("the user was erased meanwhile"))?)?;
         transaction.commit().await?;
         Ok(user)
     }

@@ -6,8 +6,7 @@ use std::collections::BTreeMap;
 use domain::content::InAppContent;
 use domain::event::ItemsAdded;
 use domain::{CategoryId, Timestamp, UserNumber};
-
-use crate::template::TemplateError;
+use rendering::{TemplateError, item_size};
 
 /// Size that one event may have, so that it fits into the broker's 1 MiB with its envelope.
 const MAX_EVENT: usize = 768 * 1024;
@@ -50,10 +49,7 @@ impl InboxEvents {
             self.size += RECIPIENT_SIZE;
             return Ok(());
         }
-        let added = RECIPIENT_SIZE + serde_json::to_vec(&content)?.len();
-        if added > MAX_EVENT {
-            return Err(TemplateError::TooLarge { size: added, most: MAX_EVENT });
-        }
+        let added = RECIPIENT_SIZE + item_size(&content)?;
         if events.last().is_none_or(|last| last.size + added > MAX_EVENT) {
             let (created_at, category_id) = (self.created_at, self.category_id);
             let event = ItemsAdded { created_at, category_id, contents: Vec::new(), recipients: Vec::new() };

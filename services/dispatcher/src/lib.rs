@@ -2,16 +2,16 @@
 //!
 //! A batch goes one way: [`intake`] fetches messages and reads them into turns, [`planner`] freezes the turns in one
 //! transaction and has [`orders`] write the messages that act on them. [`timers`] publishes what has come due,
-//! [`janitor`] removes from the log what everybody has read, [`observer`] measures how far behind anybody is.
+//! [`janitor`] removes from the log what everybody has read, [`eraser`] what rows still say of erased users, [`observer`]
+//! measures how far behind anybody is.
 
-mod content;
+mod eraser;
 mod inbox_events;
 mod intake;
 mod janitor;
 mod observer;
 mod orders;
 mod planner;
-pub mod template;
 mod timers;
 
 use domain::Lane;
@@ -27,6 +27,7 @@ pub async fn run(context: Context) -> anyhow::Result<()> {
     }
     context.spawn("timers", timers::run(context.clone()));
     context.spawn("janitor", janitor::run(context.clone()));
+    context.spawn("eraser", eraser::run(context.clone()));
     context.spawn("observer", observer::run(context.clone()));
     context.tasks.stopping().await;
     Ok(())

@@ -7,17 +7,14 @@ use domain::id::partition;
 use domain::plan::{Decision, PlannedDelivery};
 use domain::send::TURN_RECIPIENTS;
 use domain::{AppId, Channel, Envelope, Event, Reason, SendId, StreamName, Timestamp, UserNumber};
+use rendering::{TemplateError, Writer};
 use store::facts::Facts;
 use store::plan::{Decisions, RenderFailure};
 use store::turn::Turn;
 use uuid::Uuid;
 
-use crate::content::Writer;
 use crate::inbox_events::InboxEvents;
-use crate::template::TemplateError;
 
-/// Bytes of a job at most, so that it stays far from the broker's 1 MiB.
-const MAX_JOB: usize = 512 * 1024;
 /// Bytes of messages to gather before they are published.
 const SLICE: usize = 8 * 1024 * 1024;
 
@@ -117,12 +114,8 @@ impl FrozenTurn<'_> {
             }
         }
         for delivery in &decision.deliveries {
-            let job = match self.writer.external(delivery.channel, recipient, profile) {
-                Ok(content) => fitting(self.job(user, delivery, content)?),
-                Err(error) => Err(error),
-            };
-            match job {
-                Ok(job) => orders.push(job),
+            match self.writer.external(delivery.channel, recipient, profile) {
+                Ok(content) => orders.push(self.job(user, delivery, content)?),
                 Err(error) => orders.failures.push(self.failure(index, delivery.channel, &error)),
             }
         }
@@ -208,9 +201,4 @@ impl FrozenTurn<'_> {
         tracing::warn!(%send_id, recipient_index, %channel, %error, reason = %Reason::TemplateError, "not rendered");
         RenderFailure { app, send_id, recipient_index, channel }
     }
-}
-
-fn fitting(job: Order) -> Result<Order, TemplateError> {
-    let size = job.payload.len();
-    if size > MAX_JOB { Err(TemplateError::TooLarge { size, most: MAX_JOB }) } else { Ok(job) }
 }

@@ -5,20 +5,16 @@ use std::sync::Arc;
 
 use domain::AppId;
 use domain::id::TemplateId;
-use domain::plan::{self, Person, SendFacts, Suppressed};
-use domain::send::TURN_RECIPIENTS;
 use event_log::{Message, PublishError, Refusal};
 use metrics::counter;
+use rendering::{Template, Writer, decide};
 use service_kit::metrics::DISPATCHED;
 use service_kit::{Context, clock};
 use store::facts::Facts;
-use store::plan::Decisions;
 use store::timer::NewTimer;
 use store::turn::Turn;
 
-use crate::content::{PLAIN, Writer};
 use crate::orders::{Cause, FrozenTurn, Order, Orders};
-use crate::template::Template;
 
 /// Compiled templates to keep.
 const MAX_COMPILED: usize = 1_000;
@@ -181,33 +177,4 @@ impl Planner {
             }
         }
     }
-}
-
-fn decide(turn: &Turn, facts: &Facts, index: usize, template: Option<&Template>) -> Decisions {
-    let offered = match (&turn.send.template, template) {
-        (None, _) => PLAIN.to_vec(),
-        (Some(_), template) => template.map(Template::offered).unwrap_or_default(),
-    };
-    let send = SendFacts {
-        send_id: turn.send_id,
-        selected: turn.send.channels.as_deref(),
-        content: &offered,
-        providers: facts.providers(turn.app),
-    };
-    let nothing = Suppressed::new();
-    let suppressed = facts.suppressed(turn.app).unwrap_or(&nothing);
-    let category = facts.category(index).filter(|category| !category.critical);
-    let first = turn.turn as usize * TURN_RECIPIENTS;
-    let recipients = turn.send.turn(turn.turn).iter().enumerate();
-    recipients
-        .map(|(place, recipient)| {
-            let person = facts.user(turn.app, &recipient.identifier).map(|(number, profile)| Person {
-                number,
-                profile,
-                turned_off: category.map_or(&[], |category| facts.turned_off(turn.app, category.id, number)),
-            });
-            let position = u32::try_from(first + place).unwrap_or(u32::MAX);
-            (position, plan::decide(&send, recipient, person, suppressed))
-        })
-        .collect()
 }

@@ -2,3 +2,8 @@
 
 pub(crate) mod apps;
 pub(crate) mod caller;
+mod identity;
+mod known_app;
+mod signature;
+mod token;
+mod token_key;

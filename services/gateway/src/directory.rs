@@ -2,4 +2,6 @@
 
 pub(crate) mod categories;
 pub(crate) mod connect;
+pub(crate) mod erasure;
+pub(crate) mod preferences;
 pub(crate) mod users;

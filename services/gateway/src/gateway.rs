@@ -1,7 +1,6 @@
 //! What every request works with.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use actix_web::{HttpRequest, web};
 use anyhow::Context as _;
@@ -11,16 +10,15 @@ use service_kit::{Context, Readiness};
 use store::Store;
 use store::idempotency::Reservations;
 use tokio::sync::Semaphore;
-use tokio::time::timeout;
 
 use crate::access::apps::Apps;
 use crate::fullness::Fullness;
-use crate::http::failure::{Failure, too_large, unconfirmed};
+use crate::http::failure::{Failure, crowded, too_large, unconfirmed};
 use crate::http::headers::HeaderNames;
+use crate::http::rate_limit::RateLimits;
+use crate::openapi::document::Document;
 use crate::positions::Positions;
-
-/// How long a step of a request waits for the database or the log.
-const ANSWERED_WITHIN: Duration = Duration::from_secs(2);
+use crate::waiting::{Unwaited, WaitingRoom, wait};
 
 /// Room for all bodies in memory at a time, in KiB.
 const BODY_ROOM: usize = 256 * 1024;
@@ -42,12 +40,15 @@ pub(crate) struct Gateway {
     pub(crate) store: Store,
     pub(crate) log: EventLog,
     pub(crate) apps: Apps,
+    pub(crate) rate_limits: RateLimits,
     pub(crate) header_names: HeaderNames,
+    pub(crate) document: Document,
     pub(crate) reservations: Reservations,
     pub(crate) positions: Positions,
     fullness: Fullness,
     pub(crate) readiness: Readiness,
     pub(crate) partitions: u32,
+    pub(crate) waiting_room: WaitingRoom,
     pub(crate) body_room: Arc<Semaphore>,
 }
 
@@ -64,17 +65,22 @@ impl Gateway {
         context.spawn("inbox positions", positions.clone().follow_until_stopped(context.clone()));
         let fullness = Fullness::new(partitions);
         context.spawn("fullness of the log", fullness.clone().follow_until_stopped(context.clone()));
-        let header_names = HeaderNames::new(&context.config.header_prefixes);
+        let prefixes = &context.config.header_prefixes;
+        let header_names = HeaderNames::new(prefixes);
+        let shown_prefix = prefixes.first().context("header_prefixes is empty")?;
         Ok(web::Data::new(Gateway {
             store: context.store.clone(),
             log: context.log.clone(),
-            apps: Apps::new(context.store.clone()),
+            apps: Apps::new(context),
+            rate_limits: RateLimits::new(context.config.gateway.rate_limit),
             header_names: header_names.context("header_prefixes")?,
+            document: Document::new(shown_prefix).context("the OpenAPI document")?,
             reservations,
             positions,
             fullness,
             readiness: context.readiness.clone(),
             partitions,
+            waiting_room: WaitingRoom::new(),
             body_room: Arc::new(Semaphore::new(BODY_ROOM)),
         }))
     }
@@ -103,18 +109,20 @@ impl Gateway {
         }
         let id = (repeats == Repeats::Possible).then(|| event.id.to_string());
         let message = Message { stream, id, payload: payload.into() };
-        match timeout(ANSWERED_WITHIN, self.log.publish(message)).await {
+        match wait(self.log.publish(message)).await {
             Ok(appended) => Ok(appended?.seq),
-            Err(_) => Err(unconfirmed("no acknowledgement in time")),
+            Err(Unwaited::Crowded) => Err(crowded()),
+            Err(Unwaited::Overdue) => Err(unconfirmed("no acknowledgement in time")),
         }
     }
 }
 
-/// Waits for the database, within the limit.
+/// Waits for the database, as long as the request may.
 pub(crate) async fn database<T>(answer: impl Future<Output = Result<T, store::Error>>) -> Result<T, Failure> {
-    match timeout(ANSWERED_WITHIN, answer).await {
+    match wait(answer).await {
         Ok(answer) => Ok(answer?),
-        Err(_) => {
+        Err(Unwaited::Crowded) => Err(crowded()),
+        Err(Unwaited::Overdue) => {
             let message = "the database did not answer in time; repeat the request";
             Err(Failure::unavailable(message, "no answer in time"))
         }

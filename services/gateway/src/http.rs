@@ -1,6 +1,10 @@
 //! What every exchange goes through, and what handlers read requests and write answers with.
 
+pub(crate) mod accept;
+pub(crate) mod admission;
 pub(crate) mod body;
+pub(crate) mod call;
+pub(crate) mod cors;
 pub(crate) mod deprecation;
 pub(crate) mod exchange;
 pub(crate) mod failure;
@@ -8,5 +12,6 @@ pub(crate) mod handling;
 pub(crate) mod headers;
 pub(crate) mod path_id;
 pub(crate) mod query;
+pub(crate) mod rate_limit;
 pub(crate) mod status_body;
 pub(crate) mod trailing_slash;

@@ -10,10 +10,12 @@ mod gateway;
 mod health;
 mod http;
 mod inbox;
+mod openapi;
 mod positions;
 mod requests;
 mod routes;
 mod sending;
+mod waiting;
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};

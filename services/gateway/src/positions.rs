@@ -10,6 +10,8 @@ use store::Store;
 use tokio::sync::{Notify, watch};
 use tokio::time::{sleep, timeout};
 
+use crate::waiting::left;
+
 /// How often the checkpoints are read while somebody waits; announcements may be lost.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// Pause before another attempt to subscribe.
@@ -29,14 +31,15 @@ impl Positions {
         Positions { reached, somebody_waits: Arc::default() }
     }
 
-    /// Waits until the projection has committed `seq` of a partition. False when it has not within `limit`.
+    /// Waits until the projection has committed `seq` of a partition. False when it has not within `limit`,
+    /// or as long as the request may wait.
     pub(crate) async fn reach(&self, partition: u32, seq: u64, limit: Duration) -> bool {
         let Some(reached) = self.reached.get(partition as usize) else {
             return false;
         };
         let mut reached = reached.subscribe();
         self.somebody_waits.notify_one();
-        matches!(timeout(limit, reached.wait_for(|at| *at >= seq)).await, Ok(Ok(_)))
+        matches!(timeout(left(limit), reached.wait_for(|at| *at >= seq)).await, Ok(Ok(_)))
     }
 
     /// Follows announcements, and the checkpoints while somebody waits, until the process stops.

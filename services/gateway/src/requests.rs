@@ -2,3 +2,4 @@
 
 pub(crate) mod deliveries;
 pub(crate) mod request;
+pub(crate) mod target;

@@ -1,5 +1,7 @@
 //! Accepting sends.
 
 pub(crate) mod acceptance;
+mod dry_run;
 pub(crate) mod idempotency;
 pub(crate) mod send;
+mod shown_content;

@@ -1,13 +1,19 @@
-//! What a batch of inbox events comes down to: items to add, then changes to items, each in one statement.
+//! What a batch of inbox events comes down to: items to add, then steps that change them in the order of the log.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use domain::event::ItemsAdded;
+use domain::event::{AllChanged, ItemStateSet, ItemsAdded, ItemsChanged, UserErased};
 use domain::id::partition;
 use domain::inbox::{ItemChange, ItemState};
 use domain::{AppId, Envelope, Event, ItemId, Timestamp, UserNumber};
-use store::projection::{Batch, ItemKey, NewItem};
+use store::projection::{Batch, Changed, ItemKey, NewItem, WholeInbox};
+
+/// What a change to a whole inbox counts for among the changes of a batch.
+const WEIGHT_OF_AN_INBOX: usize = 50;
+
+/// The users of a partition that were erased. What the log still says of them is dropped.
+pub(crate) type Erased = HashSet<(AppId, UserNumber)>;
 
 /// Which partition the events come from.
 #[derive(Clone, Copy, Debug)]
@@ -17,10 +23,21 @@ pub(crate) struct Origin {
 }
 
 impl Origin {
+    /// Whether a user's events belong here.
+    pub(crate) fn owns(self, app: AppId, user: UserNumber) -> bool {
+        partition(app, user, self.partitions) == self.partition
+    }
+
     /// Two partitions must never write the rows of one user.
-    fn owns(self, app: AppId, user: UserNumber) -> Result<(), Unfit> {
-        let own = partition(app, user, self.partitions) == self.partition;
-        if own { Ok(()) } else { Err(Unfit::WrongPartition(user.0)) }
+    fn check(self, app: AppId, user: UserNumber) -> Result<(), Unfit> {
+        if self.owns(app, user) { Ok(()) } else { Err(Unfit::WrongPartition(user.0)) }
+    }
+
+    /// The highest id that an item of this user may have had before the event with sequence `seq`.
+    fn last_before(self, app: AppId, user: UserNumber, seq: u64) -> Result<ItemId, Unfit> {
+        self.check(app, user)?;
+        let first = ItemId::derive(seq, 0, self.partitions, 0).ok_or(Unfit::NoNumber)?;
+        Ok(ItemId(first.0 - 1))
     }
 }
 
@@ -50,34 +67,88 @@ pub(crate) enum Repeats {
     LeftOut,
 }
 
-/// A batch of events, folded. All items are added before any is changed: a change names an item that was there
-/// before it, so the order among adds and changes of different items does not matter.
+/// A batch of events, folded. All items are added before any is changed: a change names items that were there before
+/// it, so the order among additions and changes of other items does not matter.
 #[derive(Default)]
 pub(crate) struct Fold {
     adds: Vec<NewItem>,
-    changes: Vec<(ItemKey, ItemChange, Timestamp)>,
+    steps: Vec<Step>,
+    weight: usize,
+}
+
+/// Changes that are made together. The steps of a batch are made one after the other.
+enum Step {
+    /// Changes to single items, in the order of the log: one statement reads the items, another writes them.
+    Items(Vec<(ItemKey, Change)>),
+    /// A change to all items of a user.
+    All(WholeInbox),
+    /// A user was erased.
+    Erasure(AppId, UserNumber),
+}
+
+/// A change to a single item.
+enum Change {
+    /// Seen, read, deleted and their opposites.
+    Item(ItemChange, Timestamp),
+    /// The app's own state.
+    AppState(Option<String>),
 }
 
 impl Fold {
-    /// Takes in the event with sequence `seq`. An event that is unfit leaves nothing behind.
-    pub(crate) fn push(&mut self, origin: Origin, seq: u64, envelope: &Envelope) -> Result<(), Unfit> {
+    /// Takes in the event with sequence `seq`, and learns from it who is erased. An event that is unfit leaves
+    /// nothing behind.
+    pub(crate) fn push(
+        &mut self,
+        origin: Origin,
+        seq: u64,
+        envelope: &Envelope,
+        erased: &mut Erased,
+    ) -> Result<(), Unfit> {
+        let (app, at) = (envelope.app, envelope.at);
         match &envelope.event {
-            Event::InboxItemsAdded(added) => self.adds.extend(new_items(origin, seq, envelope, added)?),
-            Event::InboxItemsChanged(changed) => {
-                origin.owns(envelope.app, changed.user)?;
-                let first_later = ItemId::derive(seq, 0, origin.partitions, 0).ok_or(Unfit::NoNumber)?;
-                let earlier = changed.items.iter().filter(|&&item| item < first_later);
-                let keys = earlier.map(|&item| (envelope.app, changed.user, item));
-                self.changes.extend(keys.map(|key| (key, changed.change, envelope.at)));
+            Event::InboxItemsAdded(added) => {
+                let items = new_items(origin, seq, envelope, added)?;
+                self.weight += items.len();
+                self.adds.extend(items.into_iter().filter(|item| !erased.contains(&(app, item.user))));
+            }
+            Event::InboxItemsChanged(change, ItemsChanged { user, items }) => {
+                let last = origin.last_before(app, *user, seq)?;
+                for &item in items.iter().filter(|&&item| item <= last) {
+                    self.change_item((app, *user, item), Change::Item(*change, at));
+                }
+            }
+            Event::InboxItemStateSet(ItemStateSet { user, item, state }) => {
+                if *item <= origin.last_before(app, *user, seq)? {
+                    self.change_item((app, *user, *item), Change::AppState(state.clone()));
+                }
+            }
+            &Event::InboxAllChanged(change, AllChanged { user, up_to }) => {
+                let up_to = origin.last_before(app, user, seq)?.min(up_to);
+                self.weight += WEIGHT_OF_AN_INBOX;
+                self.steps.push(Step::All(WholeInbox { app, user, up_to, change, at }));
+            }
+            &Event::UserErased(UserErased { user }) => {
+                origin.check(app, user)?;
+                erased.insert((app, user));
+                self.weight += WEIGHT_OF_AN_INBOX;
+                self.steps.push(Step::Erasure(app, user));
             }
             other => return Err(Unfit::Foreign(other.kind())),
         }
         Ok(())
     }
 
-    /// Items to add and changes to make.
-    pub(crate) fn len(&self) -> usize {
-        self.adds.len() + self.changes.len()
+    fn change_item(&mut self, key: ItemKey, change: Change) {
+        self.weight += 1;
+        match self.steps.last_mut() {
+            Some(Step::Items(changes)) => changes.push((key, change)),
+            _ => self.steps.push(Step::Items(vec![(key, change)])),
+        }
+    }
+
+    /// About how many rows a transaction of it touches.
+    pub(crate) fn weight(&self) -> usize {
+        self.weight
     }
 
     /// Creation time of every item to be added.
@@ -91,25 +162,35 @@ impl Fold {
             Repeats::Unexpected => batch.add_new(&self.adds).await?,
             Repeats::LeftOut => batch.add(&self.adds).await?,
         }
-        if self.changes.is_empty() {
-            return Ok(());
-        }
-        let mut keys: Vec<ItemKey> = self.changes.iter().map(|(key, ..)| *key).collect();
-        keys.sort_unstable();
-        keys.dedup();
-        let before = batch.states(&keys).await?;
-        let mut after: HashMap<ItemKey, ItemState> = before.iter().copied().collect();
-        for (key, change, at) in &self.changes {
-            if let Some(state) = after.get_mut(key) {
-                state.apply(*change, *at);
+        for step in &self.steps {
+            match step {
+                Step::Items(changes) => change_items(batch, changes).await?,
+                Step::All(inbox) => batch.change_all(*inbox).await?,
+                Step::Erasure(app, user) => batch.erase(*app, *user).await?,
             }
         }
-        let changed: Vec<_> = before
-            .into_iter()
-            .filter_map(|(key, old)| after.remove(&key).filter(|new| *new != old).map(|new| (key, old, new)))
-            .collect();
-        batch.change(&changed).await
+        Ok(())
     }
+}
+
+async fn change_items(batch: &mut Batch, changes: &[(ItemKey, Change)]) -> Result<(), store::Error> {
+    let mut keys: Vec<ItemKey> = changes.iter().map(|(key, _)| *key).collect();
+    keys.sort_unstable();
+    keys.dedup();
+    let before = batch.states(&keys).await?;
+    let mut after: HashMap<ItemKey, ItemState> = before.iter().cloned().collect();
+    for (key, change) in changes {
+        match (after.get_mut(key), change) {
+            (Some(state), Change::Item(change, at)) => state.apply(*change, *at),
+            (Some(state), Change::AppState(app_state)) => state.set_app_state(app_state.clone()),
+            (None, _) => {}
+        }
+    }
+    let changed = before.into_iter().filter_map(|(key, old)| {
+        let new = after.remove(&key).filter(|new| *new != old)?;
+        Some(Changed { key, old, new })
+    });
+    batch.change(&changed.collect::<Vec<_>>()).await
 }
 
 fn new_items(
@@ -127,7 +208,7 @@ fn new_items(
     let numbered = (0..).zip(&added.recipients);
     numbered
         .map(|(index, &(user, content))| {
-            origin.owns(envelope.app, user)?;
+            origin.check(envelope.app, user)?;
             let content = contents.get(content as usize).ok_or(Unfit::NoContent(content))?;
             Ok(NewItem {
                 app: envelope.app,

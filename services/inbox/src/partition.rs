@@ -12,11 +12,11 @@ use service_kit::{Context, clock};
 use store::failure::MAX_FAILURES;
 use store::projection::INBOX;
 
-use crate::fold::{Fold, Origin, Repeats};
+use crate::fold::{Erased, Fold, Origin, Repeats};
 
 /// Events that are read at once, and how long to gather them.
 const BATCH: usize = 500;
-/// Items of one transaction, beyond which no further event joins it.
+/// Rows of one transaction, beyond which no further event joins it.
 const ROWS: usize = 1_000;
 const LINGER: Duration = Duration::from_millis(2);
 /// Pause after a failure of the database or the log.
@@ -29,6 +29,9 @@ pub(crate) struct Partition {
     origin: Origin,
     /// Last sequence committed.
     position: u64,
+    /// Read with the checkpoint, then followed event by event. A number is never used again, so that dropping what
+    /// the log says of it is right for events from before the erasure too.
+    erased: Erased,
 }
 
 /// What became of a batch.
@@ -63,7 +66,8 @@ enum Failure {
 impl Partition {
     pub(crate) fn new(context: &Context, number: u32) -> Partition {
         let origin = Origin { partition: number, partitions: context.partitions };
-        Partition { context: context.clone(), stream: StreamName::Inbox(number), origin, position: 0 }
+        let (context, stream) = (context.clone(), StreamName::Inbox(number));
+        Partition { context, stream, origin, position: 0, erased: Erased::new() }
     }
 
     /// Projects until the process stops.
@@ -78,10 +82,9 @@ impl Partition {
 
     /// Returns when it has to start again from the checkpoint; an error is for good.
     async fn follow_from_checkpoint(&mut self) -> anyhow::Result<()> {
-        self.position = match self.context.store.checkpoint(INBOX, self.stream).await {
-            Ok(position) => position,
-            Err(error) => return self.put_off(&error),
-        };
+        if let Err(error) = self.load().await {
+            return self.put_off(&error);
+        }
         let mut reader = self.context.log.reader(self.stream, self.position + 1);
         loop {
             let records = match reader.next_batch(BATCH, LINGER).await {
@@ -98,6 +101,14 @@ impl Partition {
                 Err(newer @ Failure::Newer { .. }) => return Err(newer).context(self.stream.to_string()),
             }
         }
+    }
+
+    /// Learns from the database where to go on, and who is erased.
+    async fn load(&mut self) -> Result<(), store::Error> {
+        self.position = self.context.store.checkpoint(INBOX, self.stream).await?;
+        let erased = self.context.store.erased_users().await?;
+        self.erased = erased.into_iter().filter(|&(app, user)| self.origin.owns(app, user)).collect();
+        Ok(())
     }
 
     fn put_off(&self, error: &dyn std::error::Error) -> anyhow::Result<()> {
@@ -125,15 +136,15 @@ impl Partition {
     }
 
     /// Takes as many records from the front as one transaction holds.
-    fn fold<'a>(&self, records: &'a [Record]) -> Result<Folded<'a>, Failure> {
+    fn fold<'a>(&mut self, records: &'a [Record]) -> Result<Folded<'a>, Failure> {
         let (mut fold, mut dead, mut taken) = (Fold::default(), Vec::new(), 0);
         for record in records {
-            if fold.len() >= ROWS {
+            if fold.weight() >= ROWS {
                 break;
             }
             match Envelope::decode(&record.payload) {
                 Ok(envelope) => {
-                    if let Err(unfit) = fold.push(self.origin, record.seq, &envelope) {
+                    if let Err(unfit) = fold.push(self.origin, record.seq, &envelope, &mut self.erased) {
                         dead.push((record, unfit.to_string()));
                     }
                 }

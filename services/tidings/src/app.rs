@@ -1,4 +1,7 @@
-//! `tidings app`: apps and their credentials.
+//! `tidings app`: apps, their credentials and their switches.
+
+mod set;
+mod signing_key;
 
 use std::time::Duration;
 
@@ -9,17 +12,17 @@ use domain::fields::check_identifier;
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::json;
 use service_kit::MasterKey;
-use service_kit::secrets::{random_token, sha256};
+use service_kit::secrets::{app_secret_context, random_token, sha256};
 use store::Store;
 use store::app::{App, NewApp, NewSecret};
 
-use crate::control_plane::{Installation, actor, app_secret_context};
+use crate::control_plane::{Installation, actor};
 use crate::refused::Refused;
 use crate::table;
 
 const LONGEST_GRACE: Duration = Duration::from_secs(90 * 24 * 3600);
 
-/// Create apps, list them, renew their secrets.
+/// Create apps, list them, renew their secrets, set their switches.
 #[derive(Debug, Subcommand)]
 #[command(after_help = "Example:
   tidings app create shop")]
@@ -27,6 +30,9 @@ pub(crate) enum Command {
     Create(CreateArguments),
     List(ListArguments),
     RotateSecret(RotateArguments),
+    Set(set::Arguments),
+    #[command(subcommand)]
+    SigningKey(signing_key::Command),
 }
 
 /// Create an app, and print its API key and its API secret, which is not shown again.
@@ -90,6 +96,8 @@ pub(crate) async fn run(command: Command) -> anyhow::Result<String> {
         Command::Create(arguments) => create(&arguments).await,
         Command::List(arguments) => list(&arguments).await,
         Command::RotateSecret(arguments) => rotate(&arguments).await,
+        Command::Set(arguments) => set::run(&arguments).await,
+        Command::SigningKey(command) => signing_key::run(command).await,
     }
 }
 
@@ -196,6 +204,7 @@ async fn list(arguments: &ListArguments) -> anyhow::Result<String> {
     Ok(table::render(["ID", "NAME", "API KEY", "STATE", "SECRETS", "CREATED"], &rows))
 }
 
+/// An app without its secrets.
 fn as_json(app: &App) -> serde_json::Value {
     let secrets: Vec<_> = app.secrets.iter().map(|secret| json!({"expiresAt": secret.expires_at})).collect();
     json!({
@@ -204,8 +213,15 @@ fn as_json(app: &App) -> serde_json::Value {
         "apiKey": app.api_key,
         "disabled": app.disabled,
         "development": app.development,
+        "secureMode": app.secure_mode,
+        "hmac": app.hmac,
+        "requireExp": app.require_exp,
+        "addressKeys": if app.guards_addresses() { "guarded" } else { "open" },
+        "corsOrigins": app.cors_origins,
+        "rateLimit": app.rate_limit,
         "createdAt": app.created_at,
         "secrets": secrets,
+        "signingKeys": signing_key::keys_as_json(&app.signing_keys),
     })
 }
 

@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context;
-use domain::AppId;
 use service_kit::{Config, MasterKey, connections};
 use store::Store;
 use store::app::App;
@@ -103,11 +102,6 @@ impl ControlPlane {
         })?;
         Ok(MasterKey::load(file)?)
     }
-}
-
-/// The context in which an app's secrets are sealed.
-pub(crate) fn app_secret_context(app: AppId) -> String {
-    format!("app-secret:{app}")
 }
 
 /// Who is at the keyboard, for the audit log.

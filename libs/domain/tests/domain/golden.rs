@@ -4,25 +4,9 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use domain::Envelope;
 use domain::event::DecodeError;
+use domain::{Envelope, Event};
 use serde_json::{Value, json};
-
-/// Every type that this release writes.
-const TYPES: [&str; 12] = [
-    "SendAccepted",
-    "SendContinues",
-    "DeliveryJob",
-    "InboxItemsAdded",
-    "InboxItemSeen",
-    "InboxItemUnseen",
-    "InboxItemRead",
-    "InboxItemUnread",
-    "InboxItemDeleted",
-    "SendPlanned",
-    "DeliverySettled",
-    "TargetSuppressed",
-];
 
 fn golden_files() -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("golden");
@@ -35,7 +19,7 @@ fn golden_files() -> Vec<PathBuf> {
 fn every_type_has_a_golden_file() {
     let found: BTreeSet<String> =
         golden_files().iter().map(|path| path.file_name().unwrap().to_str().unwrap().to_owned()).collect();
-    let wanted: BTreeSet<String> = TYPES.iter().map(|name| format!("{name}.v1.json")).collect();
+    let wanted: BTreeSet<String> = Event::KINDS.iter().map(|name| format!("{name}.v1.json")).collect();
     assert_eq!(found, wanted);
 }
 

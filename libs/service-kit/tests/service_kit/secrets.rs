@@ -83,6 +83,9 @@ fn tokens_differ_and_are_safe_in_a_url() {
 #[test]
 fn hashes_and_comparisons() {
     assert_eq!(secrets::sha256(b"abc")[..4], [0xba, 0x78, 0x16, 0xbf]);
+    // RFC 4231, test case 2.
+    let tag = secrets::hmac_sha256(b"Jefe", b"what do ya want for nothing?");
+    assert_eq!(tag[..4], [0x5b, 0xdc, 0xc1, 0x46]);
     assert!(secrets::same(b"abc", b"abc") && secrets::same(b"", b""));
     assert!(!secrets::same(b"abc", b"abd") && !secrets::same(b"abc", b"ab"));
 }

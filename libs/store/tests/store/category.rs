@@ -1,18 +1,33 @@
 //! Categories.
 
+use std::collections::BTreeSet;
+
+use domain::CategoryId;
+use store::category::NewCategory;
+
 use crate::fixture;
 
 #[tokio::test]
 async fn an_identifier_names_one_category_of_an_app() {
     let fixture = fixture().await;
     let (shop, bank) = (fixture.app("shop").await, fixture.app("bank").await);
-    let orders = fixture.store.create_category(shop, "orders", "Orders").await.unwrap().unwrap();
-    assert_eq!((orders.identifier.as_str(), orders.name.as_str()), ("orders", "Orders"));
-    assert!(!orders.hide_in_in_app && !orders.hide_in_preference_manager);
-    assert_eq!(fixture.store.create_category(shop, "orders", "Again").await.unwrap(), None);
+    let orders = NewCategory { identifier: "orders", name: "Orders", ..NewCategory::default() };
+    let created = fixture.store.create_category(shop, orders).await.unwrap().unwrap();
+    assert_eq!((created.identifier.as_str(), created.name.as_str()), ("orders", "Orders"));
+    assert!(!created.hide_in_in_app && !created.hide_in_preference_manager);
+    let again = NewCategory { name: "Again", ..orders };
+    assert_eq!(fixture.store.create_category(shop, again).await.unwrap(), None);
 
-    let news = fixture.store.create_category(shop, "news", "News").await.unwrap().unwrap();
-    let other = fixture.store.create_category(bank, "orders", "Orders").await.unwrap().unwrap();
-    assert_eq!(fixture.store.list_categories(shop).await.unwrap(), [orders, news]);
-    assert_eq!(fixture.store.list_categories(bank).await.unwrap(), [other]);
+    let news = NewCategory { identifier: "news", name: "News", hide_in_in_app: true, ..orders };
+    let news = fixture.store.create_category(shop, news).await.unwrap().unwrap();
+    let other = fixture.store.create_category(bank, orders).await.unwrap().unwrap();
+    assert_eq!(fixture.store.list_categories(shop).await.unwrap(), [created, news.clone()]);
+    assert_eq!(fixture.store.list_categories(bank).await.unwrap(), std::slice::from_ref(&other));
+
+    let asked = BTreeSet::from([news.id, other.id, CategoryId(i64::MAX)]);
+    assert_eq!(fixture.store.known_categories(shop, &asked).await.unwrap(), BTreeSet::from([news.id]));
+    assert!(!fixture.store.delete_category(shop, other.id).await.unwrap());
+    assert!(fixture.store.delete_category(bank, other.id).await.unwrap());
+    assert!(!fixture.store.delete_category(bank, other.id).await.unwrap());
+    assert_eq!(fixture.store.list_categories(shop).await.unwrap().len(), 2);
 }

@@ -1,27 +1,52 @@
 //! Devices.
 
-use domain::UserNumber;
+use domain::DeviceType::{Android, Browser, Ios};
 use domain::content::Object;
+use domain::device::MAX_DEVICES;
+use domain::{AppId, DeviceType};
 
-use crate::fixture;
+use crate::{Fixture, fixture};
+
+async fn devices(fixture: &Fixture, app: AppId, user: &str) -> Vec<(String, Option<DeviceType>)> {
+    let user = fixture.store.find_user(app, user).await.unwrap().unwrap();
+    let devices = fixture.store.list_devices(app, user.number).await.unwrap();
+    devices.into_iter().map(|device| (device.device_id, device.device_type)).collect()
+}
 
 #[tokio::test]
 async fn connecting_again_updates_the_device() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
-    let user = fixture.store.merge_user(app, "ada", Object::new()).await.unwrap();
-    fixture.store.connect_device(app, user.number, "phone-1", "android").await.unwrap();
-    fixture.store.connect_device(app, user.number, "phone-1", "ios").await.unwrap();
-    fixture.store.connect_device(app, user.number, "laptop", "browser").await.unwrap();
-    let devices: Vec<(String, String)> =
-        sqlx::query_as("SELECT device_id, device_type FROM device ORDER BY device_id")
-            .fetch_all(&fixture.pool)
-            .await
-            .unwrap();
-    let named = |id: &str, kind: &str| (id.to_owned(), kind.to_owned());
-    assert_eq!(devices, [named("laptop", "browser"), named("phone-1", "ios")]);
+    let connect = |device, kind| {
+        let store = fixture.store.clone();
+        async move { store.connect_device(app, "ada", &Object::new(), device, kind).await.unwrap() }
+    };
+    connect("phone", Some(Android)).await;
+    connect("laptop", Some(Browser)).await;
+    connect("thing", None).await;
+    connect("phone", Some(Ios)).await;
+    connect("laptop", None).await;
+    let named = |id: &str, kind| (id.to_owned(), kind);
+    let expected = [named("laptop", Some(Browser)), named("phone", Some(Ios)), named("thing", None)];
+    assert_eq!(devices(&fixture, app, "ada").await, expected);
+}
 
-    let nobody = UserNumber(user.number.0 + 1);
-    let refused = fixture.store.connect_device(app, nobody, "phone-1", "ios").await.unwrap_err();
-    assert!(refused.is_refused_data() && !refused.is_unavailable());
+#[tokio::test]
+async fn the_device_connected_longest_ago_gives_way() {
+    let fixture = fixture().await;
+    let app = fixture.app("shop").await;
+    let connecting = async |user: &str, device: &str| {
+        fixture.store.connect_device(app, user, &Object::new(), device, None).await.unwrap();
+    };
+    connecting("bob", "d0").await;
+    for index in 0..MAX_DEVICES {
+        connecting("ada", &format!("d{index}")).await;
+    }
+    connecting("ada", "d0").await;
+    connecting("ada", "one more").await;
+    let left = devices(&fixture, app, "ada").await;
+    assert_eq!(i64::try_from(left.len()).unwrap(), MAX_DEVICES);
+    assert_eq!((left[0].0.as_str(), left[1].0.as_str()), ("one more", "d0"));
+    assert!(left.iter().all(|(id, _)| id != "d1"));
+    assert_eq!(devices(&fixture, app, "bob").await.len(), 1);
 }

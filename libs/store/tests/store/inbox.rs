@@ -3,6 +3,7 @@
 use domain::content::Object;
 use domain::inbox::Counts;
 use domain::{AppId, ItemId, Timestamp, UserNumber};
+use store::category::NewCategory;
 use store::inbox::{InboxFilter, InboxItem, InboxPage, MAX_COUNTED, PageStart};
 
 use crate::{Fixture, fixture};
@@ -73,7 +74,8 @@ async fn filters_apply_to_lists_and_counts_alike() {
     let app = fixture.app("shop").await;
     let ada = fixture.store.merge_user(app, "ada", Object::new()).await.unwrap().number;
     fixture.add_items(app, ada, 1, 4).await;
-    let orders = fixture.store.create_category(app, "orders", "Orders").await.unwrap().unwrap();
+    let orders = NewCategory { identifier: "orders", name: "Orders", ..NewCategory::default() };
+    let orders = fixture.store.create_category(app, orders).await.unwrap().unwrap();
     sqlx::query("UPDATE inbox_item SET category_id = $1 WHERE id IN (1, 2)")
         .bind(orders.id.0)
         .execute(&fixture.pool)

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use domain::inbox::{Counts, ItemChange, ItemState};
+use domain::inbox::{AllChange, Counts, ItemChange, ItemState};
 use domain::{AppId, ItemId, StreamName, UserNumber};
 use sqlx::Row;
 use store::inbox::InboxFilter;
-use store::projection::{Batch, INBOX, ItemKey, NewItem};
+use store::projection::{Batch, Changed, INBOX, ItemKey, NewItem, WholeInbox};
 use uuid::Uuid;
 
 use crate::{Fixture, NOW, Seeded, fixture, send_id};
@@ -46,10 +46,10 @@ impl Fixture {
 
     async fn change(&self, key: ItemKey, change: ItemChange) {
         let mut batch = self.batch().await;
-        let (_, before) = batch.states(&[key]).await.unwrap()[0];
-        let mut after = before;
-        after.apply(change, NOW);
-        batch.change(&[(key, before, after)]).await.unwrap();
+        let (_, old) = batch.states(&[key]).await.unwrap().remove(0);
+        let mut new = old.clone();
+        new.apply(change, NOW);
+        batch.change(&[Changed { key, old, new }]).await.unwrap();
         batch.commit().await.unwrap();
     }
 
@@ -161,7 +161,7 @@ async fn a_deleted_item_is_a_tombstone_without_content() {
     fixture.add(&[item(app, 1, 10, 1, &content(1))]).await;
     let key = (app, UserNumber(1), ItemId(10));
     fixture.change(key, ItemChange::Read).await;
-    let state = ItemState { seen_at: Some(NOW), clicked_at: Some(NOW), deleted_at: None };
+    let state = ItemState { seen_at: Some(NOW), clicked_at: Some(NOW), ..ItemState::default() };
     assert_eq!(
         fixture.batch().await.states(&[key, (app, UserNumber(2), ItemId(10))]).await.unwrap(),
         [(key, state)]
@@ -172,6 +172,77 @@ async fn a_deleted_item_is_a_tombstone_without_content() {
     assert_eq!(fixture.count(tombstones).await, 1);
     assert_eq!(fixture.count("SELECT count(*) FROM inbox_item").await, 1);
     assert_eq!(fixture.counters().await, BTreeMap::new());
+}
+
+#[tokio::test]
+async fn a_change_to_a_whole_inbox_touches_what_it_makes_a_difference_to() {
+    let later = NOW + std::time::Duration::from_secs(60);
+    // The change, and then of items 10 (new), 11 (seen before), 12 (read before) and 30 (beyond the bound): seen, read
+    // and deleted.
+    let cases = [
+        (AllChange::Seen, [vec![later], vec![NOW], vec![NOW, NOW], vec![]]),
+        (AllChange::Read, [vec![later, later], vec![NOW, later], vec![NOW, NOW], vec![]]),
+    ];
+    for (change, expected) in cases {
+        let fixture = fixture().await;
+        let app = fixture.app("shop").await;
+        let others = [item(app, 2, 13, 1, &content(1)), item(AppId(app.0 + 1), 1, 10, 1, &content(1))];
+        let own = [10, 11, 12, 30].map(|id| item(app, 1, id, id.unsigned_abs().into(), &content(1)));
+        fixture.add(&[own.to_vec(), others.to_vec()].concat()).await;
+        let keys = [10, 11, 12, 30].map(|id| (app, UserNumber(1), ItemId(id)));
+        fixture.change(keys[1], ItemChange::Seen).await;
+        fixture.change(keys[2], ItemChange::Read).await;
+        let inbox = WholeInbox { app, user: UserNumber(1), up_to: ItemId(29), change, at: later };
+        // The second time changes nothing.
+        for at in [later, later + std::time::Duration::from_secs(1)] {
+            let mut batch = fixture.batch().await;
+            batch.change_all(WholeInbox { at, ..inbox }).await.unwrap();
+            batch.commit().await.unwrap();
+            let mut states = fixture.batch().await.states(&keys).await.unwrap();
+            states.sort_by_key(|(key, _)| *key);
+            let found = states.into_iter().map(|(_, state)| {
+                [state.seen_at, state.clicked_at, state.deleted_at].into_iter().flatten().collect::<Vec<_>>()
+            });
+            assert_eq!(found.collect::<Vec<_>>(), expected, "{change:?}");
+            assert_eq!(fixture.counters().await, fixture.recounted().await, "{change:?}");
+        }
+        let untouched = "SELECT count(*) FROM inbox_item WHERE seen_at IS NULL AND deleted_at IS NULL";
+        assert_eq!(fixture.count(untouched).await, 3, "{change:?}");
+    }
+}
+
+#[tokio::test]
+async fn deleting_a_whole_inbox_leaves_tombstones() {
+    let fixture = fixture().await;
+    let app = fixture.app("shop").await;
+    fixture.add(&[item(app, 1, 10, 1, &content(1)), item(app, 1, 20, 2, &content(1))]).await;
+    let (user, change) = (UserNumber(1), AllChange::Deleted);
+    let mut batch = fixture.batch().await;
+    batch.change_all(WholeInbox { app, user, up_to: ItemId(20), change, at: NOW }).await.unwrap();
+    batch.commit().await.unwrap();
+    fixture.add(&[item(app, 1, 10, 1, &content(1)), item(app, 1, 30, 2, &content(1))]).await;
+    let tombstones = "SELECT count(*) FROM inbox_item
+                      WHERE deleted_at IS NOT NULL AND content IS NULL AND state IS NULL";
+    assert_eq!(fixture.count(tombstones).await, 2);
+    assert_eq!(fixture.counters().await, BTreeMap::new());
+}
+
+#[tokio::test]
+async fn an_erased_user_has_no_rows_left() {
+    let fixture = fixture().await;
+    let (app, other) = (fixture.app("shop").await, fixture.app("bank").await);
+    let items = [(app, 1, 10), (app, 1, 11), (app, 2, 12), (other, 1, 13)]
+        .map(|(app, user, id)| item(app, user, id, id.unsigned_abs().into(), &content(1)));
+    fixture.add(&items).await;
+    fixture.change((app, UserNumber(1), ItemId(11)), ItemChange::Deleted).await;
+    let mut batch = fixture.batch().await;
+    // What came in the same batch counts as little as what was there before.
+    batch.add_new(&[item(app, 1, 20, 20, &content(1))]).await.unwrap();
+    batch.erase(app, UserNumber(1)).await.unwrap();
+    batch.commit().await.unwrap();
+    assert_eq!(fixture.count("SELECT count(*) FROM inbox_item").await, 2);
+    assert_eq!(fixture.count("SELECT count(*) FROM inbox_counter").await, 2);
+    assert_eq!(fixture.counters().await, fixture.recounted().await);
 }
 
 #[tokio::test]
@@ -193,6 +264,7 @@ async fn a_dead_event_is_kept_with_its_cause_and_no_longer_counted() {
 async fn counters_equal_a_recount_after_any_batches() {
     const CHANGES: [ItemChange; 5] =
         [ItemChange::Seen, ItemChange::Unseen, ItemChange::Read, ItemChange::Unread, ItemChange::Deleted];
+    const ALL_CHANGES: [AllChange; 3] = [AllChange::Seen, AllChange::Read, AllChange::Deleted];
     let fixture = fixture().await;
     let apps = [fixture.app("shop").await, fixture.app("bank").await];
     let mut random = Seeded(42);
@@ -211,14 +283,23 @@ async fn counters_equal_a_recount_after_any_batches() {
         let changes: Vec<_> = before
             .into_iter()
             .map(|(key, old)| {
-                let mut new = old;
+                let mut new = old.clone();
                 for _ in 0..number(4) {
                     new.apply(CHANGES[usize::try_from(number(5)).unwrap()], NOW);
                 }
-                (key, old, new)
+                Changed { key, old, new }
             })
             .collect();
         batch.change(&changes).await.unwrap();
+        if round % 5 == 0 {
+            let app = apps[usize::try_from(number(2)).unwrap()];
+            let (user, up_to) = (UserNumber(number(5)), ItemId(round * 100 - 200 + number(300)));
+            let change = ALL_CHANGES[usize::try_from(number(3)).unwrap()];
+            batch.change_all(WholeInbox { app, user, up_to, change, at: NOW }).await.unwrap();
+        }
+        if round % 50 == 49 {
+            batch.erase(apps[0], UserNumber(number(5))).await.unwrap();
+        }
         batch.commit().await.unwrap();
         assert_eq!(fixture.counters().await, fixture.recounted().await, "round {round}");
     }

@@ -78,7 +78,7 @@ fn brief(deliveries: &[DeliveryState]) -> Vec<(&str, Channel, Status, Option<Rea
         .iter()
         .map(|one| {
             let (channel, status, reason) = brief(one);
-            (&*one.recipient, channel, status, reason)
+            (one.recipient.as_deref().unwrap_or_default(), channel, status, reason)
         })
         .collect()
 }

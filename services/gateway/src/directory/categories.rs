@@ -6,27 +6,55 @@ use actix_web::web::Data;
 use domain::fields::{Fields, MAX_IDENTIFIER, check_plain_json};
 use domain::{CategoryId, Problem, Timestamp};
 use serde::Serialize;
-use store::category::Category;
+use store::category::{Category, NewCategory};
+use utoipa::ToSchema;
 
 use crate::access::caller::{AppCaller, Caller};
 use crate::gateway::{Gateway, database};
 use crate::http::body::Body;
 use crate::http::failure::{Failure, sound};
 use crate::http::handling::Handling;
+use crate::http::path_id::PathId;
+use crate::http::status_body::{StatusBody, status_body};
+use crate::openapi;
+use crate::openapi::vocabulary::{Id, Identifier, Time};
 
-#[derive(Serialize)]
+/// A category of an app's notifications.
+#[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = Category, example = json!({
+    "id": 7, "name": "Orders", "identifier": "orders", "hideInInApp": false, "hideInPreferenceManager": false,
+    "createdAt": "2027-01-31T09:00:00.000Z", "updatedAt": "2027-01-31T09:00:00.000Z",
+}))]
 struct CategoryBody<'a> {
+    #[schema(value_type = Id)]
     id: CategoryId,
     name: &'a str,
+    #[schema(value_type = Identifier)]
     identifier: &'a str,
+    /// A hint for clients: that inboxes should not show it. Lists and counters do not regard it.
     hide_in_in_app: bool,
+    /// A hint for clients: that preference screens should not show it.
     hide_in_preference_manager: bool,
+    #[schema(value_type = Time)]
     created_at: Timestamp,
+    #[schema(value_type = Time)]
     updated_at: Timestamp,
 }
 
 /// Creates a category.
+#[utoipa::path(
+    post,
+    path = "/v3/categories",
+    operation_id = "createCategory",
+    tag = "categories",
+    security(("app" = [])),
+    request_body = openapi::category::NewCategory,
+    responses(
+        (status = 200, description = "The new category.", body = CategoryBody),
+        (status = 409, description = "There is a category with this identifier."),
+    ),
+)]
 pub(crate) async fn create(
     caller: AppCaller,
     gateway: Data<Gateway>,
@@ -39,11 +67,21 @@ pub(crate) async fn create(
     let new = Fields::open("", body, &mut problems).and_then(|mut fields| {
         let identifier = fields.required_identifier("identifier", &mut problems);
         let name = read_name(&mut fields, &mut problems);
+        let mut flag = |key| fields.flag(key, &mut problems).unwrap_or(false);
+        let flags = (flag("critical"), flag("hideInInApp"), flag("hideInPreferenceManager"));
         fields.finish(handling.strict, &mut problems);
-        Some((identifier?, name?))
+        Some((identifier?, name?, flags))
     });
-    let (identifier, name) = sound(new, problems)?;
-    match database(gateway.store.create_category(caller.app, &identifier, &name)).await? {
+    let (identifier, name, flags) = sound(new, problems)?;
+    let (critical, hide_in_in_app, hide_in_preference_manager) = flags;
+    let new = NewCategory {
+        identifier: &identifier,
+        name: &name,
+        critical,
+        hide_in_in_app,
+        hide_in_preference_manager,
+    };
+    match database(gateway.store.create_category(caller.app, new)).await? {
         Some(category) => Ok(HttpResponse::Ok().json(present(&category))),
         None => {
             let message = "there is a category with this identifier";
@@ -53,18 +91,51 @@ pub(crate) async fn create(
 }
 
 /// Lists all categories.
+#[utoipa::path(
+    get,
+    path = "/v3/categories",
+    operation_id = "listCategories",
+    tag = "categories",
+    security(("either" = [])),
+    responses((status = 200, description = "Every category of the app.", body = Vec<CategoryBody>)),
+)]
 pub(crate) async fn list(caller: Caller, gateway: Data<Gateway>) -> Result<HttpResponse, Failure> {
     let categories = database(gateway.store.list_categories(caller.app)).await?;
     Ok(HttpResponse::Ok().json(categories.iter().map(present).collect::<Vec<_>>()))
 }
 
-fn read_name(fields: &mut Fields, problems: &mut Vec<Problem>) -> Option<String> {
-    let before = problems.len();
-    let name = fields.string("name", MAX_IDENTIFIER, problems).filter(|name| !name.is_empty());
-    if name.is_none() && problems.len() == before {
-        problems.push(Problem::new("name", "required", "name is required"));
+/// Deletes a category, and what users prefer for it.
+///
+/// Past notifications of it keep their text, and show no category from then on. A later send that names its identifier
+/// makes a new one.
+#[utoipa::path(
+    delete,
+    path = "/v3/categories/{id}",
+    operation_id = "deleteCategory",
+    tag = "categories",
+    security(("app" = [])),
+    params(("id" = Id, Path, description = "The category's id.")),
+    responses((status = 200, description = "It is gone.", body = StatusBody)),
+)]
+pub(crate) async fn delete(
+    caller: AppCaller,
+    gateway: Data<Gateway>,
+    id: PathId,
+) -> Result<HttpResponse, Failure> {
+    let id = id.category()?;
+    match database(gateway.store.delete_category(caller.app, id)).await? {
+        true => Ok(status_body(StatusCode::OK, "the category was deleted")),
+        false => Err(Failure::not_found("no such category")),
     }
-    name
+}
+
+fn read_name(fields: &mut Fields, problems: &mut Vec<Problem>) -> Option<String> {
+    fields.require("name", problems);
+    let name = fields.string("name", MAX_IDENTIFIER, problems)?;
+    if name.is_empty() {
+        problems.push(Problem::new("name", "required", "name must not be empty"));
+    }
+    Some(name)
 }
 
 fn present(category: &Category) -> CategoryBody<'_> {

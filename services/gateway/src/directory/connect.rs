@@ -1,15 +1,18 @@
 //! `POST /v3/sdk/connect`: a user signs in on a device.
 
+use std::fmt::Display;
+
 use actix_web::web::Data;
 use actix_web::{HttpRequest, HttpResponse};
 use domain::content::Object;
 use domain::fields::{Fields, check_identifier, check_plain_json};
 use domain::request::MAX_REFERENCE;
-use domain::{CategoryId, Channel, Problem};
+use domain::{CategoryId, Channel, DeviceType, Problem, address_key};
 use serde::Serialize;
 use serde_json::{Value, json};
 use store::category::Category;
 use store::inbox::InboxOwner;
+use utoipa::ToSchema;
 
 use crate::access::caller::UserCaller;
 use crate::gateway::{Gateway, database};
@@ -17,49 +20,78 @@ use crate::http::body::Body;
 use crate::http::failure::{Failure, sound};
 use crate::http::handling::Handling;
 use crate::http::headers::Credential;
+use crate::openapi;
+use crate::openapi::vocabulary::{self, Count, Id, Identifier};
 
-const DEVICE_TYPES: [&str; 3] = ["browser", "android", "ios"];
 /// The first is meant where none is named.
 const PUSH_PROVIDERS: [&str; 2] = ["fcm", "apns"];
 
-/// What is recorded where an app connects a user without saying on what.
-const UNKNOWN_DEVICE: &str = "unknown";
-
 /// What a device tells of itself.
-#[derive(Default)]
 struct Device {
-    kind: Option<&'static str>,
+    device_type: Option<DeviceType>,
     /// Pairs that put its push token on the profile.
     token: Object,
 }
 
-#[derive(Serialize)]
+/// What a front end starts with.
+#[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(example = json!({
+    "unreadCount": 1, "unseenCount": 0,
+    "app": {
+        "id": "1", "name": "Shop", "enableWebPush": false, "publicKey": null, "hideBranding": true,
+        "channels": ["inApp", "email"], "categories": [{"id": 7, "name": "Orders"}],
+    },
+}))]
 struct Connected<'a> {
+    #[schema(value_type = Count)]
     unread_count: i64,
+    #[schema(value_type = Count)]
     unseen_count: i64,
     app: AppBody<'a>,
 }
 
-#[derive(Serialize)]
+/// The app, as its front ends know it.
+#[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = App)]
 struct AppBody<'a> {
     id: String,
     name: &'a str,
     enable_web_push: bool,
+    /// For web push (VAPID).
     public_key: Option<&'a str>,
     hide_branding: bool,
+    /// Those that the app's notifications can take.
+    #[schema(value_type = Vec<vocabulary::Channel>)]
     channels: Vec<Channel>,
     categories: Vec<CategoryBody<'a>>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = NamedCategory)]
 struct CategoryBody<'a> {
+    #[schema(value_type = Id)]
     id: CategoryId,
     name: &'a str,
 }
 
 /// Records the device, and creates the user if missing.
+///
+/// An app that acts for the user may leave the body out.
+#[utoipa::path(
+    post,
+    path = "/v3/sdk/connect",
+    operation_id = "connect",
+    tag = "devices",
+    security(("user" = [])),
+    params(("DEVICE-ID" = Identifier, Header, description = "Unique per device or installation.")),
+    request_body(content(
+        (openapi::device::Device = "application/json"),
+        (openapi::device::Device = "application/x-www-form-urlencoded"),
+    )),
+    responses((status = 200, description = "The user is signed in.", body = Connected)),
+)]
 pub(crate) async fn connect(
     caller: UserCaller,
     gateway: Data<Gateway>,
@@ -69,18 +101,16 @@ pub(crate) async fn connect(
 ) -> Result<HttpResponse, Failure> {
     let body = body.json_or_form().await?;
     let mut problems = Vec::new();
-    let device_id = gateway.header_names.read(request.headers(), Credential::DeviceId)?;
-    let device_id = read_device_id(device_id, &mut problems);
-    let device = match body {
-        None if caller.by_app => Some(Device::default()),
-        body => read_device(body.unwrap_or_else(|| json!({})), handling.strict, &mut problems),
-    };
+    let device_id = gateway.read_device_id(&request, &mut problems)?;
+    let body = body.filter(|body| !body.is_null()).unwrap_or_else(|| json!({}));
+    // An app may not know what its users hold in their hands.
+    let device = read_device(body, !caller.by_app, handling.strict, &mut problems);
     let (device_id, device) = sound(device_id.zip(device), problems)?;
+    caller.guard_addresses(address_key::is_among(&device.token))?;
 
     let (app, store) = (caller.app.id, &gateway.store);
-    let user = database(store.merge_user(app, &caller.user, device.token)).await?;
-    let kind = device.kind.unwrap_or(UNKNOWN_DEVICE);
-    database(store.connect_device(app, user.number, &device_id, kind)).await?;
+    let connecting = store.connect_device(app, &caller.user, &device.token, &device_id, device.device_type);
+    database(connecting).await?;
     let (counts, categories, channels) = tokio::try_join!(
         database(store.inbox_owner(app, &caller.user)),
         database(store.list_categories(app)),
@@ -89,40 +119,37 @@ pub(crate) async fn connect(
     Ok(answer(&caller, counts, channels, &categories))
 }
 
-fn read_device_id(sent: Option<&str>, problems: &mut Vec<Problem>) -> Option<String> {
-    let Some(id) = sent else {
-        problems.push(Problem::new("device id", "required", "the device id header is required"));
-        return None;
-    };
-    check_identifier("device id", id.to_owned(), problems)
-}
-
-fn read_device(body: Value, strict: bool, problems: &mut Vec<Problem>) -> Option<Device> {
+fn read_device(
+    body: Value,
+    must_have_type: bool,
+    strict: bool,
+    problems: &mut Vec<Problem>,
+) -> Option<Device> {
     check_plain_json("", &body, problems);
     let mut fields = Fields::open("", body, problems)?;
-    let before = problems.len();
-    let kind = read_name(&mut fields, "deviceType", &DEVICE_TYPES, problems);
-    if kind.is_none() && problems.len() == before {
-        problems.push(Problem::new("deviceType", "required", "deviceType is required"));
+    if must_have_type {
+        fields.require("deviceType", problems);
     }
+    let device_type = read_name(&mut fields, "deviceType", DeviceType::ALL, problems);
     fields.string("browserType", MAX_REFERENCE, problems);
     let token = fields.string("pushToken", MAX_REFERENCE, problems).filter(|token| !token.is_empty());
     let provider = read_name(&mut fields, "pushProvider", &PUSH_PROVIDERS, problems);
     fields.finish(strict, problems);
     let provider = provider.unwrap_or(PUSH_PROVIDERS[0]);
     let token = token.map(|token| (provider.to_owned(), json!({ "token": token })));
-    Some(Device { kind, token: token.into_iter().collect() })
+    Some(Device { device_type, token: token.into_iter().collect() })
 }
 
-fn read_name(
+fn read_name<T: Copy + Display>(
     fields: &mut Fields,
     key: &str,
-    names: &[&'static str],
+    values: &[T],
     problems: &mut Vec<Problem>,
-) -> Option<&'static str> {
+) -> Option<T> {
     let sent = fields.string(key, MAX_REFERENCE, problems)?;
-    let found = names.iter().copied().find(|name| *name == sent);
+    let found = values.iter().copied().find(|value| value.to_string() == sent);
     if found.is_none() {
+        let names: Vec<_> = values.iter().map(T::to_string).collect();
         let message = format!("{key} must be one of {}", names.join(", "));
         problems.push(Problem::new(key, "unknown_value", message));
     }
@@ -130,6 +157,21 @@ fn read_name(
 }
 
 impl Gateway {
+    /// The device that calls; a problem names the header as the first prefix has it.
+    fn read_device_id(
+        &self,
+        request: &HttpRequest,
+        problems: &mut Vec<Problem>,
+    ) -> Result<Option<String>, Failure> {
+        let sent = self.header_names.read(request.headers(), Credential::DeviceId)?;
+        let name = self.header_names.name(Credential::DeviceId);
+        let Some(id) = sent else {
+            problems.push(Problem::new(&name, "required", format!("the header {name} is required")));
+            return Ok(None);
+        };
+        Ok(check_identifier(&name, id.to_owned(), problems))
+    }
+
     /// The channels that notifications of the app can take: its inbox, and those with an enabled provider.
     async fn channels(&self, caller: &UserCaller) -> Result<Vec<Channel>, Failure> {
         let providers = database(self.store.list_providers(caller.app.id)).await?;

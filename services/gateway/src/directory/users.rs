@@ -10,6 +10,7 @@ use domain::{Problem, profile::names_identifier};
 use serde::Serialize;
 use serde_json::Value;
 use store::user::User;
+use utoipa::ToSchema;
 
 use crate::access::caller::AppCaller;
 use crate::gateway::{Gateway, database};
@@ -17,14 +18,33 @@ use crate::http::body::Body;
 use crate::http::failure::{Failure, sound};
 use crate::http::handling::Handling;
 use crate::http::path_id::PathId;
+use crate::openapi::user::{NewUser, Profile};
+use crate::openapi::vocabulary::{FreeObject, Identifier};
 
-#[derive(Serialize)]
+/// A user of an app.
+#[derive(Serialize, ToSchema)]
+#[schema(as = User, example = json!({"identifier": "ada", "profile": {"email": "ada@example.com", "name": "Ada"}}))]
 struct UserBody<'a> {
+    #[schema(value_type = Identifier)]
     identifier: &'a str,
+    #[schema(value_type = FreeObject)]
     profile: &'a Object,
 }
 
 /// Creates a user.
+#[utoipa::path(
+    post,
+    path = "/v3/users",
+    operation_id = "createUser",
+    tag = "users",
+    security(("app" = [])),
+    request_body = NewUser,
+    responses(
+        (status = 200, description = "The new user.", body = UserBody),
+        (status = 409, description = "There is a user with this identifier."),
+        (status = 422, description = "The profile has the reserved key `identifier`."),
+    ),
+)]
 pub(crate) async fn create(
     caller: AppCaller,
     gateway: Data<Gateway>,
@@ -52,6 +72,19 @@ pub(crate) async fn create(
 }
 
 /// Merges pairs onto a user's profile, and creates the user if missing.
+#[utoipa::path(
+    put,
+    path = "/v3/users/{identifier}",
+    operation_id = "putUser",
+    tag = "users",
+    security(("app" = [])),
+    params(("identifier" = Identifier, Path, description = "The user's identifier.")),
+    request_body = Option<Profile>,
+    responses(
+        (status = 200, description = "The user, with the whole profile.", body = UserBody),
+        (status = 422, description = "The profile has the reserved key `identifier`."),
+    ),
+)]
 pub(crate) async fn merge(
     caller: AppCaller,
     gateway: Data<Gateway>,

@@ -16,7 +16,9 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout;
 
 use crate::gateway::Gateway;
-use crate::http::failure::Failure;
+use crate::http::accept;
+use crate::http::failure::{Failure, crowded};
+use crate::waiting::at_callers_pace;
 
 /// Largest body, in bytes.
 pub const MAX_BODY: usize = 768 * 1024;
@@ -31,6 +33,8 @@ pub(crate) struct Body {
     payload: Payload,
 }
 
+struct IsRead;
+
 /// What a body may be written in.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Media {
@@ -44,6 +48,7 @@ impl FromRequest for Body {
     type Future = Ready<Result<Body, Failure>>;
 
     fn from_request(request: &HttpRequest, payload: &mut Payload) -> Self::Future {
+        request.extensions_mut().insert(IsRead);
         ready(Ok(Body { request: request.clone(), payload: payload.take() }))
     }
 }
@@ -75,14 +80,20 @@ impl Body {
         (!bytes.is_empty()).then(|| form(&bytes)).transpose()
     }
 
+    /// Whether a handler of this request reads its body.
+    pub(crate) fn is_read(request: &HttpRequest) -> bool {
+        request.extensions().contains::<IsRead>()
+    }
+
     async fn read(mut self) -> Result<BytesMut, Failure> {
-        let bytes = match timeout(SENT_WITHIN, self.collect()).await {
+        let bytes = match timeout(SENT_WITHIN, at_callers_pace(self.collect())).await {
             Ok(bytes) => bytes?,
             Err(_) => {
                 let message = "the body was not sent in time";
                 return Err(Failure::refused(StatusCode::REQUEST_TIMEOUT, "body_timeout", message));
             }
         };
+        accept::check(&self.request)?;
         let coding = self.request.headers().get(CONTENT_ENCODING);
         if coding.is_some_and(|coding| coding != "identity") {
             return Err(unsupported("the body must not have a content coding"));
@@ -93,7 +104,7 @@ impl Body {
     /// The whole body. Room for it is taken as it arrives, and given back when the request is answered.
     async fn collect(&mut self) -> Result<BytesMut, Failure> {
         let body_room = Gateway::of(&self.request)?.body_room.clone();
-        let mut room = body_room.try_acquire_many_owned(0).map_err(|_| no_room())?;
+        let mut room = body_room.try_acquire_many_owned(0).map_err(|_| crowded())?;
         let mut bytes = BytesMut::new();
         let mut total = 0;
         while let Some(chunk) = self.payload.next().await {
@@ -118,14 +129,9 @@ impl Body {
 /// Extends room, counted in KiB, to this many bytes.
 fn grow(room: &mut OwnedSemaphorePermit, bytes: usize) -> Result<(), Failure> {
     let missing = bytes.div_ceil(1024).saturating_sub(room.num_permits());
-    let missing = u32::try_from(missing).map_err(|_| no_room())?;
-    room.merge(room.semaphore().clone().try_acquire_many_owned(missing).map_err(|_| no_room())?);
+    let missing = u32::try_from(missing).map_err(|_| crowded())?;
+    room.merge(room.semaphore().clone().try_acquire_many_owned(missing).map_err(|_| crowded())?);
     Ok(())
-}
-
-fn no_room() -> Failure {
-    let message = "too many requests are being served; repeat this one";
-    Failure::unavailable(message, "no room for another body")
 }
 
 fn unsupported(message: &'static str) -> Failure {

@@ -1,21 +1,23 @@
-//! What every exchange has: a request id, a span, a duration, and a note on what is deprecated.
+//! What every exchange has: a request id, a span, a duration, an end to its patience, and headers that depend on who
+//! asked rather than on what is answered.
 
 use std::time::Instant;
 
-use actix_web::Error;
 use actix_web::body::MessageBody;
 use actix_web::dev::{ServiceRequest, ServiceResponse};
 use actix_web::http::header::{HeaderName, HeaderValue};
 use actix_web::http::{Method, StatusCode};
 use actix_web::middleware::Next;
 use actix_web::web::Data;
+use actix_web::{Error, HttpRequest};
 use service_kit::{clock, metrics, trace};
 use tracing::Instrument;
 
 use crate::gateway::Gateway;
-use crate::http::deprecation;
+use crate::http::admission::Admission;
 use crate::http::headers::Credential;
 use crate::http::trailing_slash;
+use crate::http::{cors, deprecation};
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const LONGEST_REQUEST_ID: usize = 128;
@@ -31,14 +33,15 @@ pub(crate) async fn exchange(
     let span = tracing::info_span!("request", request_id = request_id.to_str().unwrap_or_default(), method);
     let traceparent = request.headers().get("traceparent").and_then(|value| value.to_str().ok());
     trace::continue_from(&span, traceparent);
-    let deprecated = uses_signature(&request);
+    let room = request.app_data::<Data<Gateway>>().map(|gateway| gateway.waiting_room.clone());
 
     trailing_slash::trim(&mut request);
-    let mut response = next.call(request).instrument(span).await?;
-    if deprecated {
-        let (name, value) = deprecation::header();
-        response.headers_mut().insert(name, value);
-    }
+    let served = next.call(request).instrument(span);
+    let mut response = match room {
+        Some(room) => room.serve(served).await?,
+        None => served.await?,
+    };
+    complete(&mut response);
     response.headers_mut().insert(REQUEST_ID, request_id);
     observe(&response, method, begin);
     Ok(response)
@@ -56,7 +59,25 @@ fn request_id(request: &ServiceRequest) -> HeaderValue {
     })
 }
 
-fn uses_signature(request: &ServiceRequest) -> bool {
+/// Adds what the answer says beside its own headers.
+fn complete(response: &mut ServiceResponse<impl MessageBody>) {
+    let request = response.request();
+    let cors = cors::headers(request);
+    let standing = Admission::of(request).map(|admission| admission.standing);
+    let deprecated = deprecation::is_noted(request) || uses_signature(request);
+    let headers = response.headers_mut();
+    for (name, value) in cors {
+        headers.append(name, value);
+    }
+    if let Some(standing) = standing {
+        standing.add(headers);
+    }
+    if deprecated {
+        deprecation::add(headers);
+    }
+}
+
+fn uses_signature(request: &HttpRequest) -> bool {
     let gateway = request.app_data::<Data<Gateway>>();
     gateway.is_some_and(|gateway| gateway.header_names.has(request.headers(), Credential::UserSignature))
 }

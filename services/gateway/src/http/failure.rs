@@ -13,7 +13,12 @@ use service_kit::clock;
 use uuid::Uuid;
 
 /// Seconds after which a client may repeat what could not be taken.
-const RETRY_AFTER_SECONDS: &str = "1";
+pub(crate) const RETRY_AFTER_SECONDS: &str = "1";
+/// Problems that an answer lists at most.
+const MOST_PROBLEMS: usize = 100;
+
+const NO_SUCH_METHOD: &str = "the resource does not have this method";
+const LIMITED: &str = "the app makes more requests a second than it may; repeat the request later";
 
 /// Why a request is not served.
 #[derive(Clone, Debug)]
@@ -31,6 +36,11 @@ pub(crate) enum Failure {
     },
     /// 405, with the methods that the resource has.
     Method(String),
+    /// 429: the app makes more requests than it may.
+    Limited {
+        /// After so many seconds it may make another.
+        seconds: u64,
+    },
     /// 503: database or log cannot take it now.
     Unavailable {
         /// One sentence for the caller.
@@ -103,6 +113,8 @@ impl From<store::Error> for Failure {
     fn from(error: store::Error) -> Self {
         if error.is_unavailable() {
             Failure::unavailable("the database cannot take it now; repeat the request", error)
+        } else if error.is_overtaken() {
+            Failure::unavailable("what the request is about was removed meanwhile; repeat the request", error)
         } else {
             Failure::Defect(error.to_string())
         }
@@ -129,6 +141,11 @@ pub(crate) fn unconfirmed(cause: impl Display) -> Failure {
     )
 }
 
+/// 503 for a request that found too many others being served.
+pub(crate) fn crowded() -> Failure {
+    Failure::unavailable("too many requests are being served; repeat this one", "no room for another request")
+}
+
 /// 413 for a request whose event the log's messages have no room for.
 pub(crate) fn too_large() -> Failure {
     Failure::refused(
@@ -138,12 +155,25 @@ pub(crate) fn too_large() -> Failure {
     )
 }
 
+/// As many problems as an answer has room for. Where there are more, the last one says how many.
+fn listed(problems: &[Problem]) -> Cow<'_, [Problem]> {
+    if problems.len() <= MOST_PROBLEMS {
+        return Cow::Borrowed(problems);
+    }
+    let (shown, left_out) = problems.split_at(MOST_PROBLEMS - 1);
+    let message = format!("{} further problems are not listed; solve these first", left_out.len());
+    let mut shown = shown.to_vec();
+    shown.push(Problem::new("", "too_many_problems", message));
+    Cow::Owned(shown)
+}
+
 impl Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Failure::Invalid(problems) => write!(f, "{} problems", problems.len()),
             Failure::Refused { message, .. } => f.write_str(message),
-            Failure::Method(_) => f.write_str("the resource does not have this method"),
+            Failure::Method(_) => f.write_str(NO_SUCH_METHOD),
+            Failure::Limited { .. } => f.write_str(LIMITED),
             Failure::Unavailable { cause, .. } | Failure::Defect(cause) => f.write_str(cause),
         }
     }
@@ -155,6 +185,7 @@ impl ResponseError for Failure {
             Failure::Invalid(_) => StatusCode::BAD_REQUEST,
             Failure::Refused { status, .. } => *status,
             Failure::Method(_) => StatusCode::METHOD_NOT_ALLOWED,
+            Failure::Limited { .. } => StatusCode::TOO_MANY_REQUESTS,
             Failure::Unavailable { .. } => StatusCode::SERVICE_UNAVAILABLE,
             Failure::Defect(_) => StatusCode::INTERNAL_SERVER_ERROR,
         }
@@ -165,13 +196,18 @@ impl ResponseError for Failure {
         let body = |message, code, error_id| ErrorBody { status: "error", message, code, error_id };
         match self {
             Failure::Invalid(problems) => {
+                let problems = listed(problems);
                 let message = problems.iter().map(|problem| problem.message.as_str()).collect();
-                response.json(ProblemsBody { status: "error", message, errors: problems })
+                response.json(ProblemsBody { status: "error", message, errors: &problems })
             }
             Failure::Refused { code, message, .. } => response.json(body(message, code, None)),
             Failure::Method(allow) => {
                 response.insert_header((ALLOW, allow.as_str()));
-                response.json(body("the resource does not have this method", "method_not_allowed", None))
+                response.json(body(NO_SUCH_METHOD, "method_not_allowed", None))
+            }
+            Failure::Limited { seconds } => {
+                response.insert_header((RETRY_AFTER, *seconds));
+                response.json(body(LIMITED, "rate_limited", None))
             }
             Failure::Unavailable { message, cause } => {
                 tracing::warn!(cause, "a request could not be taken");

@@ -54,6 +54,12 @@ impl HeaderNames {
         Ok(HeaderNames { names })
     }
 
+    /// The name of a header under the first prefix, for messages.
+    pub(crate) fn name(&self, credential: Credential) -> String {
+        let name = self.names[credential as usize].first();
+        name.map(|name| name.as_str().to_ascii_uppercase()).unwrap_or_default()
+    }
+
     /// The value sent for a header; None where it is missing or empty.
     ///
     /// 401 where it was sent several times, under whichever names, with different values.

@@ -3,10 +3,13 @@
 use actix_web::HttpResponse;
 use actix_web::http::StatusCode;
 use serde::Serialize;
+use utoipa::ToSchema;
 
-#[derive(Serialize)]
+/// The status, and a sentence on what was done.
+#[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-struct StatusBody {
+#[schema(example = json!({"statusCode": 200, "message": "the notification was deleted"}))]
+pub(crate) struct StatusBody {
     status_code: u16,
     message: &'static str,
 }

@@ -8,19 +8,22 @@ use domain::inbox::Counts;
 use domain::{ItemId, Problem, Timestamp, UserNumber};
 use serde::Serialize;
 use store::inbox::{InboxFilter, InboxItem, InboxPage, PageStart};
+use utoipa::ToSchema;
 
 use crate::access::caller::UserCaller;
 use crate::gateway::{Gateway, database};
 use crate::http::failure::{Failure, sound};
 use crate::http::query::Query;
 use crate::inbox::notification::Notification;
+use crate::openapi::vocabulary::Count;
 
 const DEFAULT_LIMIT: i64 = 15;
 const MAX_LIMIT: i64 = 20;
 const LAST_PAGE: i64 = 1_000_000;
 
 /// `filter`, in the words of the interface.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, ToSchema)]
+#[schema(rename_all = "lowercase")]
 enum Filter {
     Unread,
     Read,
@@ -48,26 +51,59 @@ struct Page {
     category: Option<String>,
 }
 
-#[derive(Serialize)]
+/// A page of an inbox. The counts are of the whole inbox.
+#[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = NotificationList, example = json!({
+    "unreadCount": 1, "unseenCount": 0,
+    "pagination": {"totalCount": 1, "pageNo": 1, "limit": 15, "pageCount": 1, "nextCursor": null},
+    "data": [{
+        "id": 4096, "title": "Your order is on its way", "message": "It arrives on Friday.", "icon": null,
+        "url": null, "data": {}, "blocks": [], "createdAt": "2027-01-31T09:00:00.000Z",
+        "seenAt": "2027-01-31T09:05:00.000Z", "clickedAt": null, "category": null, "state": null,
+    }],
+}))]
 struct Listing<'a> {
+    #[schema(value_type = Count)]
     unread_count: i64,
+    #[schema(value_type = Count)]
     unseen_count: i64,
     pagination: Pagination,
     data: Vec<Notification<'a>>,
 }
 
-#[derive(Serialize)]
+/// Where in the list this page stands. The total is of what the filter and the category admit.
+#[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 struct Pagination {
+    #[schema(value_type = Count)]
     total_count: i64,
+    /// Null where a cursor was sent.
     page_no: Option<i64>,
+    #[schema(minimum = 1, maximum = 20)]
     limit: i64,
+    #[schema(value_type = Count)]
     page_count: i64,
+    /// For the next page, and stable while items arrive; null on the last page.
     next_cursor: Option<String>,
 }
 
 /// Lists a page of the inbox, newest first.
+#[utoipa::path(
+    get,
+    path = "/v3/notifications",
+    operation_id = "listNotifications",
+    tag = "inbox",
+    security(("user" = [])),
+    params(
+        ("pageNo" = Option<i64>, Query, minimum = 1, maximum = 1000000, description = "From 1, which is the default."),
+        ("limit" = Option<i64>, Query, minimum = 1, maximum = 20, description = "15 where nothing is said."),
+        ("cursor" = Option<String>, Query, description = "A `pagination.nextCursor`, instead of `pageNo`."),
+        ("filter" = Option<Filter>, Query, description = "Only these."),
+        ("category" = Option<String>, Query, description = "Only those of the category with this identifier."),
+    ),
+    responses((status = 200, description = "A page of the inbox.", body = Listing)),
+)]
 pub(crate) async fn list(
     caller: UserCaller,
     gateway: Data<Gateway>,

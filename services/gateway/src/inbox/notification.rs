@@ -4,42 +4,66 @@ use domain::{CategoryId, ItemId, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use store::inbox::InboxItem;
+use utoipa::ToSchema;
 
 use crate::http::failure::Failure;
+use crate::openapi::vocabulary::{FreeObject, Id, Identifier, Time};
 
-/// The interface's Notification. The content passes through as the text that is stored.
-#[derive(Serialize)]
+/// A notification of a user's inbox.
+#[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(example = json!({
+    "id": 4096, "title": "Your order is on its way", "message": "It arrives on Friday.", "icon": null,
+    "url": "https://shop.example/orders/1007", "data": {"orderId": 1007}, "blocks": [],
+    "createdAt": "2027-01-31T09:00:00.000Z", "seenAt": "2027-01-31T09:05:00.000Z", "clickedAt": null,
+    "category": {"id": 7, "identifier": "orders", "name": "Orders"}, "state": null,
+}))]
 pub(crate) struct Notification<'a> {
+    #[schema(value_type = Id)]
     id: ItemId,
     #[serde(flatten)]
     content: Content<'a>,
+    #[schema(value_type = Time)]
     created_at: Timestamp,
+    #[schema(value_type = Option<Time>)]
     seen_at: Option<Timestamp>,
+    /// When it was read.
+    #[schema(value_type = Option<Time>)]
     clicked_at: Option<Timestamp>,
+    #[schema(inline)]
     category: Option<Category<'a>>,
+    /// The app's own.
     state: Option<&'a str>,
 }
 
-#[derive(Serialize, Deserialize)]
+// It passes through as the text that is stored.
+#[derive(Serialize, Deserialize, ToSchema)]
 struct Content<'a> {
     #[serde(borrow)]
+    #[schema(value_type = Option<String>)]
     title: &'a RawValue,
     #[serde(borrow)]
+    #[schema(value_type = Option<String>)]
     message: &'a RawValue,
     #[serde(borrow)]
+    #[schema(value_type = Option<String>)]
     icon: &'a RawValue,
     #[serde(borrow)]
+    #[schema(value_type = Option<String>)]
     url: &'a RawValue,
     #[serde(borrow)]
+    #[schema(value_type = FreeObject)]
     data: &'a RawValue,
     #[serde(borrow)]
+    #[schema(value_type = Vec<FreeObject>)]
     blocks: &'a RawValue,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
 struct Category<'a> {
+    #[schema(value_type = Id)]
     id: CategoryId,
+    #[schema(value_type = Identifier)]
     identifier: &'a str,
     name: &'a str,
 }
@@ -60,7 +84,7 @@ impl<'a> Notification<'a> {
                 identifier: &category.identifier,
                 name: &category.name,
             }),
-            state: item.app_state.as_deref(),
+            state: item.state.app_state.as_deref(),
         })
     }
 }

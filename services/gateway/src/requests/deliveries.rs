@@ -7,40 +7,72 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use domain::{Channel, DeliveryId, Problem, Reason, Status, Timestamp};
 use serde::Serialize;
 use store::request::{Attempt, DeliveryFilter, DeliveryPosition, DeliveryState};
+use utoipa::ToSchema;
 
 use crate::access::caller::AppCaller;
 use crate::gateway::{Gateway, database};
 use crate::http::failure::{Failure, sound};
 use crate::http::path_id::PathId;
 use crate::http::query::Query;
+use crate::openapi::vocabulary::{self, Identifier, Time, Uuid};
+use crate::requests::target::masked;
 
 const PAGE: usize = 100;
 
-#[derive(Serialize)]
+/// A page of deliveries.
+#[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = DeliveryList, example = json!({
+    "data": [{
+        "id": "6f9a6721-db99-52b3-8e3e-78775110ebb0", "recipient": "ada", "channel": "email",
+        "target": "a***@example.com", "provider": "main", "status": "sent", "reason": null,
+        "attempts": [{
+            "number": 1, "startedAt": "2027-01-31T09:00:00.100Z", "endedAt": "2027-01-31T09:00:00.300Z",
+            "outcome": "sent", "providerCode": "250", "providerMessage": "2.0.0 Ok", "providerId": "4711",
+        }],
+    }],
+    "nextCursor": null,
+}))]
 struct Listing<'a> {
     data: Vec<DeliveryBody<'a>>,
+    /// Null on the last page.
     next_cursor: Option<String>,
 }
 
-#[derive(Serialize)]
+/// What became of a send for one recipient over one channel.
+#[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = Delivery)]
 struct DeliveryBody<'a> {
+    /// Null where there was nothing to deliver.
+    #[schema(value_type = Option<Uuid>)]
     id: Option<DeliveryId>,
-    recipient: &'a str,
+    /// Null for a user who was erased.
+    #[schema(value_type = Option<Identifier>)]
+    recipient: Option<&'a str>,
+    #[schema(value_type = vocabulary::Channel)]
     channel: Channel,
+    /// The address or token, masked.
     target: Option<String>,
     provider: Option<&'a str>,
+    #[schema(value_type = vocabulary::Status)]
     status: Status,
+    #[schema(value_type = Option<vocabulary::Reason>)]
     reason: Option<Reason>,
     attempts: Vec<AttemptBody<'a>>,
 }
 
-#[derive(Serialize)]
+/// One call of a provider, and its answer.
+#[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = Attempt)]
 struct AttemptBody<'a> {
+    /// From 1.
+    #[schema(minimum = 1)]
     number: i32,
+    #[schema(value_type = Time)]
     started_at: Timestamp,
+    #[schema(value_type = Time)]
     ended_at: Timestamp,
     outcome: &'a str,
     provider_code: &'a str,
@@ -49,6 +81,21 @@ struct AttemptBody<'a> {
 }
 
 /// Lists them by recipient and channel, in the order in which the send names its recipients.
+#[utoipa::path(
+    get,
+    path = "/v3/requests/{requestId}/deliveries",
+    operation_id = "listDeliveries",
+    tag = "requests",
+    security(("app" = [])),
+    params(
+        ("requestId" = Uuid, Path, description = "As the send's receipt told it."),
+        ("recipient" = Option<String>, Query, description = "Only this user's."),
+        ("channel" = Option<vocabulary::Channel>, Query, description = "Only those of this channel."),
+        ("status" = Option<vocabulary::Status>, Query, description = "Only those in this state."),
+        ("cursor" = Option<String>, Query, description = "The `nextCursor` of an earlier answer."),
+    ),
+    responses((status = 200, description = "A page of up to 100 deliveries.", body = Listing)),
+)]
 pub(crate) async fn list(
     caller: AppCaller,
     gateway: Data<Gateway>,
@@ -83,7 +130,7 @@ fn answer(deliveries: &[DeliveryState]) -> HttpResponse {
 fn present(delivery: &DeliveryState) -> DeliveryBody<'_> {
     DeliveryBody {
         id: delivery.id,
-        recipient: &delivery.recipient,
+        recipient: delivery.recipient.as_deref(),
         channel: delivery.position.channel,
         target: delivery.target.as_deref().map(masked),
         provider: delivery.provider.as_deref(),
@@ -102,22 +149,6 @@ fn present_attempt(attempt: &Attempt) -> AttemptBody<'_> {
         provider_code: &attempt.provider_code,
         provider_message: &attempt.provider_message,
         provider_id: attempt.provider_id.as_deref(),
-    }
-}
-
-/// Enough of a target to recognise it by: `a***@example.com`, `fcm:d***`, `+***42`.
-fn masked(target: &str) -> String {
-    let first = |text: &str| text.chars().next().map(String::from).unwrap_or_default();
-    if let Some((local, domain)) = target.rsplit_once('@') {
-        return format!("{}***@{domain}", first(local));
-    }
-    if let Some(digits) = target.strip_prefix('+') {
-        let last: Vec<char> = digits.chars().rev().take(2).collect();
-        return format!("+***{}", last.into_iter().rev().collect::<String>());
-    }
-    match target.split_once(':') {
-        Some((service, token)) => format!("{service}:{}***", first(token)),
-        None => format!("{}***", first(target)),
     }
 }
 
@@ -142,24 +173,4 @@ fn parse_cursor(text: &str) -> Option<DeliveryPosition> {
     let recipient_index = parts.next()?.parse().ok()?;
     let channel = parts.next()?.parse().ok()?;
     Some(DeliveryPosition { recipient_index, channel, id: parts.next()?.parse().ok()? })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::masked;
-
-    #[test]
-    fn a_masked_target_tells_neither_the_person_nor_the_token() {
-        let cases = [
-            ("ada@example.com", "a***@example.com"),
-            ("\"a@b\"@example.com", "\"***@example.com"),
-            ("+4915112345678", "+***78"),
-            ("fcm:abcdef", "fcm:a***"),
-            ("token", "t***"),
-            ("", "***"),
-        ];
-        for (target, expected) in cases {
-            assert_eq!(masked(target), expected);
-        }
-    }
 }

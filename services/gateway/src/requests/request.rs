@@ -10,28 +10,53 @@ use serde::Serialize;
 use service_kit::clock;
 use store::request::Request;
 use tokio::time::{Instant, sleep};
+use utoipa::ToSchema;
 
 use crate::access::caller::AppCaller;
 use crate::gateway::{Gateway, database};
 use crate::http::failure::Failure;
 use crate::http::path_id::{PathId, no_such_request};
+use crate::openapi::vocabulary::{Time, Uuid};
 
 /// How long a request that was just accepted may stay unknown while it is planned.
 const PLANNED_WITHIN: Duration = Duration::from_millis(1500);
 const ASK_INTERVAL: Duration = Duration::from_millis(50);
 
-#[derive(Serialize)]
+/// What became of a send.
+#[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = Request, example = json!({
+    "requestId": "018f3c6e-7d1a-7cc2-b3a4-9a1f0f6f2b11", "status": "completed",
+    "acceptedAt": "2027-01-31T09:00:00.000Z", "sendAt": null, "recipients": 2,
+    "counts": {"inApp": {"delivered": 2}, "email": {"sent": 1, "skipped": 1}},
+}))]
 struct RequestBody {
+    #[schema(value_type = Uuid)]
     request_id: SendId,
+    /// `scheduled`, `processing`, `completed` once nothing more happens by itself, or `cancelled`.
+    #[schema(pattern = "^(scheduled|processing|completed|cancelled)$")]
     status: &'static str,
+    #[schema(value_type = Time)]
     accepted_at: Timestamp,
+    #[schema(value_type = Option<Time>)]
     send_at: Option<Timestamp>,
+    #[schema(minimum = 0)]
     recipients: i32,
+    /// By channel and status.
+    #[schema(value_type = BTreeMap<String, BTreeMap<String, i64>>)]
     counts: BTreeMap<Channel, BTreeMap<Status, i64>>,
 }
 
 /// The request as a whole.
+#[utoipa::path(
+    get,
+    path = "/v3/requests/{requestId}",
+    operation_id = "getRequest",
+    tag = "requests",
+    security(("app" = [])),
+    params(("requestId" = Uuid, Path, description = "As the send's receipt told it.")),
+    responses((status = 200, description = "The request.", body = RequestBody)),
+)]
 pub(crate) async fn retrieve(
     caller: AppCaller,
     gateway: Data<Gateway>,

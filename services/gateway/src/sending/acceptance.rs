@@ -55,7 +55,12 @@ impl Gateway {
     }
 
     /// What the send names must be there. Asks the database: a template may be a moment old.
-    async fn check_references(&self, app: AppId, send: &Send, reject_unknown: bool) -> Result<(), Failure> {
+    pub(crate) async fn check_references(
+        &self,
+        app: AppId,
+        send: &Send,
+        reject_unknown: bool,
+    ) -> Result<(), Failure> {
         let mut problems = Vec::new();
         if let Some(template) = &send.template {
             problems.extend(self.unknown_template(app, template).await?);

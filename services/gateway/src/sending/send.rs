@@ -1,12 +1,12 @@
 //! `POST /v3/notifications`: sending.
 
-use actix_web::http::StatusCode;
 use actix_web::web::Data;
 use actix_web::{HttpRequest, HttpResponse};
 use domain::Problem;
 use domain::request::{SendRules, Unsound, parse_send};
 use serde::Serialize;
 use service_kit::clock;
+use utoipa::ToSchema;
 
 use crate::access::caller::AppCaller;
 use crate::gateway::Gateway;
@@ -15,16 +15,45 @@ use crate::http::deprecation;
 use crate::http::failure::{Failure, sound};
 use crate::http::handling::Handling;
 use crate::http::query::Query;
+use crate::openapi::send::SendRequest;
+use crate::openapi::vocabulary::Uuid;
 use crate::sending::acceptance::Submission;
+use crate::sending::dry_run::DryRun;
 use crate::sending::idempotency::{Idempotency, digest, header_key};
 
-#[derive(Serialize)]
+/// What names the send from now on.
+#[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(example = json!({"requestId": "018f3c6e-7d1a-7cc2-b3a4-9a1f0f6f2b11"}))]
 struct Receipt {
+    #[schema(value_type = Uuid)]
     request_id: domain::SendId,
 }
 
 /// Accepts a send.
+///
+/// A confirmed 202 means that the send is durable, and what it promised is never lost. With `dryRun=true` nothing is
+/// sent, stored or reserved, and the answer tells what the send would do.
+#[utoipa::path(
+    post,
+    path = "/v3/notifications",
+    operation_id = "send",
+    tag = "sending",
+    security(("app" = [])),
+    params(
+        ("dryRun" = Option<bool>, Query, description = "Only tell what would be sent to whom over which channel, and why not."),
+        (
+            "Idempotency-Key" = Option<String>, Header, min_length = 1, max_length = 255, pattern = "^[!-~]*$",
+            description = "The same key with a JSON-equal body within 24 hours answers the same, and sends nothing more."
+        ),
+    ),
+    request_body = SendRequest,
+    responses(
+        (status = 200, description = "With `dryRun=true`: what the send would do.", body = DryRun),
+        (status = 202, description = "The send is accepted.", body = Receipt),
+        (status = 409, description = "The Idempotency-Key was used with another body."),
+    ),
+)]
 pub(crate) async fn send(
     caller: AppCaller,
     gateway: Data<Gateway>,
@@ -35,7 +64,7 @@ pub(crate) async fn send(
 ) -> Result<HttpResponse, Failure> {
     let body = body.json().await?;
     let mut problems = Vec::new();
-    refuse_dry_run(&query, &mut problems);
+    let dry_run = query.flag("dryRun", &mut problems).unwrap_or(false);
     let header_key = header_key(&request, &mut problems);
     let has_key = header_key.is_some() || body.get("idempotencyKey").is_some();
     let body_hash = has_key.then(|| digest(&body));
@@ -57,22 +86,17 @@ pub(crate) async fn send(
         problems.push(Problem::new("idempotencyKey", "conflict", message));
     }
     let parsed = sound(parsed, problems)?;
+    if parsed.deprecated {
+        deprecation::note(&request);
+    }
 
     let key = header_key.or(parsed.idempotency_key);
     let idempotency = key.zip(body_hash).map(|(key, body_hash)| Idempotency { key, body_hash });
     let submission =
         Submission { app: caller.app, send: parsed.send, reject_unknown: parsed.reject_unknown, idempotency };
+    if dry_run {
+        return Ok(HttpResponse::Ok().json(gateway.try_out(submission).await?));
+    }
     let request_id = gateway.accept(submission).await?;
-    let mut response = HttpResponse::build(StatusCode::ACCEPTED);
-    if parsed.deprecated {
-        response.insert_header(deprecation::header());
-    }
-    Ok(response.json(Receipt { request_id }))
-}
-
-/// Whoever asks for a plan must never have it sent instead.
-fn refuse_dry_run(query: &Query, problems: &mut Vec<Problem>) {
-    if query.flag("dryRun", problems) == Some(true) {
-        problems.push(Problem::new("dryRun", "not_available", "dryRun is not available yet"));
-    }
+    Ok(HttpResponse::Accepted().json(Receipt { request_id }))
 }

@@ -33,7 +33,7 @@ impl TemplateDocument {
         fields.finish(true, &mut problems);
         let channels = Value::Object(sound(channels, &mut problems));
         if channels != Value::Object(Map::new())
-            && let Err(found) = dispatcher::template::check(&channels)
+            && let Err(found) = rendering::check(&channels)
         {
             problems.extend(found);
         }

@@ -1,9 +1,10 @@
 //! Checking and rendering templates.
+#![allow(clippy::unwrap_used, missing_docs)]
 
-use dispatcher::template::{Template, TemplateError, check};
 use domain::Channel;
 use domain::content::{EmailContent, InAppContent};
 use minijinja::{Value, context};
+use rendering::{Template, TemplateError, check};
 use serde_json::json;
 
 fn email(channels: &serde_json::Value, variables: &Value) -> Result<EmailContent, TemplateError> {

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use domain::content::{Content, EmailContent, InAppContent, Object, PushContent, SmsContent};
+use domain::request::json_size;
 use domain::send::Recipient;
 use domain::{Channel, Send};
 use minijinja::context;
@@ -12,11 +13,15 @@ use store::facts::PlanCategory;
 
 use crate::template::{Template, TemplateError, one_line};
 
-/// Channels that a plain send has content for.
-pub(crate) const PLAIN: &[Channel] = &Channel::DELIVERED;
+/// Bytes that the content of an external delivery may have as JSON: with its job, it must stay far from the broker's
+/// 1 MiB.
+const MAX_CONTENT: usize = 500 * 1024;
+/// Bytes that an inbox item may have as JSON, so that one event can hold it.
+const MAX_ITEM: usize = 760 * 1024;
 
-/// What every recipient of a send shares.
-pub(crate) struct Writer<'a> {
+/// Writes what a send says to its recipients.
+#[derive(Debug)]
+pub struct Writer<'a> {
     send: &'a Send,
     /// None without one, or when it cannot be compiled.
     template: Option<&'a Template>,
@@ -27,7 +32,9 @@ pub(crate) struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
-    pub(crate) fn new(
+    /// A writer for the recipients of `send`. Without `template`, a send that names one has no content at all.
+    #[must_use]
+    pub fn new(
         send: &'a Send,
         template: Option<&'a Template>,
         app_name: &str,
@@ -39,8 +46,11 @@ impl<'a> Writer<'a> {
         Writer { send, template, facts, data }
     }
 
-    /// The inbox item for a recipient.
-    pub(crate) fn in_app(
+    /// The inbox item for a recipient. Its size is for the caller to check, with [`item_size`].
+    ///
+    /// # Errors
+    /// The template failed.
+    pub fn in_app(
         &self,
         recipient: &Recipient,
         profile: &Object,
@@ -57,7 +67,10 @@ impl<'a> Writer<'a> {
     }
 
     /// The content of an external delivery to a recipient.
-    pub(crate) fn external(
+    ///
+    /// # Errors
+    /// The template failed, or the content comes out too large.
+    pub fn external(
         &self,
         channel: Channel,
         recipient: &Recipient,
@@ -74,7 +87,9 @@ impl<'a> Writer<'a> {
                 }
             }
         };
-        Ok(rendered.unwrap_or_else(|| self.plain(channel, recipient)))
+        let content = rendered.unwrap_or_else(|| self.plain(channel, recipient));
+        fitting(json_size(&content), MAX_CONTENT)?;
+        Ok(content)
     }
 
     /// The template, if the send has one.
@@ -121,6 +136,18 @@ impl<'a> Writer<'a> {
             }),
         }
     }
+}
+
+/// Bytes of an inbox item as JSON.
+///
+/// # Errors
+/// No event can hold it.
+pub fn item_size(content: &InAppContent) -> Result<usize, TemplateError> {
+    fitting(json_size(content), MAX_ITEM)
+}
+
+fn fitting(size: usize, most: usize) -> Result<usize, TemplateError> {
+    if size > most { Err(TemplateError::TooLarge { size, most }) } else { Ok(size) }
 }
 
 fn html(text: &str) -> String {

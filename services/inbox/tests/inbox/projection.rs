@@ -1,134 +1,13 @@
-//! The projection on real servers: whatever the log holds, each inbox has each send once, and its counters agree.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
-
-use std::time::Duration;
+//! Events that come again, that cannot be read or written, and processes that come and go.
 
 use domain::content::InAppContent;
 use domain::event::{ItemsAdded, ItemsChanged};
 use domain::id::partition;
 use domain::inbox::ItemChange;
-use domain::{AppId, Envelope, Event, ItemId, SendId, StreamName, Timestamp, UserNumber};
-use event_log::Message;
-use service_kit::{Config, Context, MasterKey, connections, installation};
-use sqlx::PgPool;
+use domain::{Event, ItemId, Timestamp, UserNumber};
 use store::projection::INBOX;
-use tempfile::TempDir;
-use testkit::{Database, NatsServer, eventually};
-use uuid::Uuid;
 
-const SOON: Duration = Duration::from_secs(30);
-const APP: AppId = AppId(1);
-const STREAM: StreamName = StreamName::Inbox(0);
-
-/// Servers of its own, and nobody who projects yet.
-struct World {
-    context: Context,
-    database: PgPool,
-    _database: Database,
-    _nats: NatsServer,
-    _files: TempDir,
-}
-
-impl World {
-    /// One partition.
-    async fn start() -> World {
-        World::with_partitions(1).await
-    }
-
-    async fn with_partitions(partitions: u32) -> World {
-        let database = Database::create().await;
-        let nats = NatsServer::start().await.unwrap();
-        let files = tempfile::tempdir().unwrap();
-        let key_file = files.path().join("master.key");
-        MasterKey::generate_file(&key_file).unwrap();
-        let mut config = Config::default();
-        config.database.url = Some(database.url().parse().unwrap());
-        config.nats.url = Some(nats.url().parse().unwrap());
-        config.security.master_key_file = Some(key_file);
-        let store = connections::store(&config, SOON).await.unwrap();
-        let log = connections::event_log(&config, SOON).await.unwrap();
-        store.migrate().await.unwrap();
-        installation::prepare(&store, &log, partitions).await.unwrap();
-        let pool = PgPool::connect(database.url()).await.unwrap();
-        let context = Context::connect(config).await.unwrap();
-        World { context, database: pool, _database: database, _nats: nats, _files: files }
-    }
-
-    /// Another process beside, or after, the first.
-    async fn another(&self) -> Context {
-        Context::connect(Config::clone(&self.context.config)).await.unwrap()
-    }
-
-    async fn publish(&self, payloads: Vec<Vec<u8>>) {
-        let message = |payload: Vec<u8>| Message { stream: STREAM, id: None, payload: payload.into() };
-        for appended in self.context.log.publish_all(payloads.into_iter().map(message).collect()).await {
-            appended.unwrap();
-        }
-    }
-
-    /// Waits until everything published is projected.
-    async fn projected(&self) {
-        let last = self.context.log.state(STREAM).await.unwrap().last_seq;
-        eventually(SOON, "everything is projected", async || {
-            let position = self.context.store.checkpoint(INBOX, STREAM).await.unwrap();
-            (position == last).then_some(())
-        })
-        .await;
-    }
-
-    async fn count(&self, query: &'static str) -> i64 {
-        sqlx::query_scalar(query).fetch_one(&self.database).await.unwrap()
-    }
-}
-
-async fn stop(context: &Context) {
-    context.tasks.stop();
-    tokio::time::timeout(SOON, context.tasks.finish()).await.unwrap().unwrap();
-}
-
-impl Drop for World {
-    fn drop(&mut self) {
-        self.context.tasks.stop();
-    }
-}
-
-fn envelope(send: Option<u128>, event: Event) -> Vec<u8> {
-    let envelope = Envelope {
-        id: Uuid::new_v5(&Uuid::nil(), format!("{send:?} {event:?}").as_bytes()),
-        app: APP,
-        at: Timestamp::from_millis(1_800_000_000_000),
-        send_id: send.map(|send| SendId(Uuid::from_u128(send))),
-        caused_by: None,
-        trace: None,
-        event,
-    };
-    envelope.encode().unwrap()
-}
-
-/// A send to users from 1 on.
-fn added(send: u128, users: i64) -> Vec<u8> {
-    let added = ItemsAdded {
-        created_at: Timestamp::from_millis(1_800_000_000_000),
-        category_id: None,
-        contents: vec![InAppContent::default()],
-        recipients: (1..=users).map(|user| (UserNumber(user), 0)).collect(),
-    };
-    envelope(Some(send), Event::InboxItemsAdded(added))
-}
-
-fn changed(seq: u64, change: ItemChange) -> Vec<u8> {
-    let items = vec![ItemId::derive(seq, 0, 1, 0).unwrap()];
-    envelope(None, Event::InboxItemsChanged(ItemsChanged { user: UserNumber(1), items, change }))
-}
-
-const WRONG_COUNTERS: &str = "
-    SELECT count(*) FROM inbox_counter AS kept
-    FULL JOIN (
-        SELECT user_number, count(*) AS total, count(*) FILTER (WHERE clicked_at IS NULL) AS unread,
-               count(*) FILTER (WHERE seen_at IS NULL) AS unseen
-        FROM inbox_item WHERE deleted_at IS NULL GROUP BY user_number
-    ) AS counted USING (user_number)
-    WHERE (kept.total, kept.unread, kept.unseen) IS DISTINCT FROM (counted.total, counted.unread, counted.unseen)";
+use crate::world::{APP, SOON, STREAM, WRONG_COUNTERS, World, added, changed, envelope, stop};
 
 #[tokio::test]
 async fn events_that_come_again_add_nothing() {
@@ -248,14 +127,14 @@ async fn events_of_another_partition_are_set_aside() {
         contents: vec![InAppContent::default()],
         recipients: vec![(user, 0)],
     };
-    let foreign_change = ItemsChanged { user, items: vec![ItemId(1)], change: ItemChange::Read };
+    let foreign_change = ItemsChanged { user, items: vec![ItemId(1)] };
     let mut crowded = foreign_item.clone();
     let own = (1..).map(UserNumber).filter(|user| partition(APP, *user, 2) == 0);
     crowded.recipients = own.take(513).map(|user| (user, 0)).collect();
     world
         .publish(vec![
             envelope(Some(1), Event::InboxItemsAdded(foreign_item)),
-            envelope(None, Event::InboxItemsChanged(foreign_change)),
+            envelope(None, Event::InboxItemsChanged(ItemChange::Read, foreign_change)),
             envelope(Some(2), Event::InboxItemsAdded(crowded)),
         ])
         .await;

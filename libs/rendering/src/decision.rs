@@ -1,0 +1,45 @@
+//! Deciding a turn from the facts.
+
+use domain::Channel;
+use domain::plan::{self, Person, SendFacts, Suppressed};
+use domain::send::TURN_RECIPIENTS;
+use store::facts::Facts;
+use store::plan::Decisions;
+use store::turn::Turn;
+
+use crate::Template;
+
+/// Decides for each recipient of the turn at `position` among the facts. A send whose template is missing, or cannot
+/// be compiled, has content for no channel.
+#[must_use]
+pub fn decide(turn: &Turn, facts: &Facts, position: usize, template: Option<&Template>) -> Decisions {
+    let offered = match (&turn.send.template, template) {
+        (None, _) => Channel::DELIVERED.to_vec(),
+        (Some(_), template) => template.map(Template::offered).unwrap_or_default(),
+    };
+    let send = SendFacts {
+        send_id: turn.send_id,
+        selected: turn.send.channels.as_deref(),
+        content: &offered,
+        providers: facts.providers(turn.app),
+    };
+    let nothing = Suppressed::new();
+    let suppressed = facts.suppressed(turn.app).unwrap_or(&nothing);
+    let category = facts.category(position).filter(|category| !category.critical);
+    let first = turn.turn as usize * TURN_RECIPIENTS;
+    let recipients = turn.send.turn(turn.turn).iter().enumerate();
+    recipients
+        .map(|(place, recipient)| {
+            let index = u32::try_from(first + place).unwrap_or(u32::MAX);
+            if facts.is_erased(turn, &recipient.identifier) {
+                return (index, plan::decide_erased(&send));
+            }
+            let person = facts.user(turn.app, &recipient.identifier).map(|(number, profile)| Person {
+                number,
+                profile,
+                turned_off: category.map_or(&[], |category| facts.turned_off(turn.app, category.id, number)),
+            });
+            (index, plan::decide(&send, recipient, person, suppressed))
+        })
+        .collect()
+}

@@ -1,0 +1,230 @@
+//! Erasing users: what is written at once, and what planning, readers and replays drop from then on.
+//!
+//! What is left of a user elsewhere goes in the passes of `remains`. An erasure and planning of the same app exclude
+//! each other by an advisory lock: a send of before the erasure either finds the user there, and what it writes is
+//! found by the user's number, or it finds the erasure.
+
+mod messages;
+mod passes;
+mod remains;
+
+pub use passes::Pass;
+
+use std::collections::HashMap;
+
+use chrono::{DateTime, Utc};
+use domain::{AppId, Timestamp, UserNumber};
+use sqlx::{PgConnection, Postgres, Row, Transaction};
+
+use crate::instant::instant;
+use crate::timer::{self, NewTimer};
+use crate::turn::Turn;
+use crate::{Error, Store};
+
+/// Rows that one statement changes at most.
+const STEP: i64 = 1_000;
+
+/// SHA-256 over app and identifier.
+macro_rules! digest {
+    ($app:literal, $identifier:literal) => {
+        concat!("sha256(convert_to(", $app, " || E'\\n' || ", $identifier, ", 'UTF8'))")
+    };
+}
+pub(crate) use digest;
+
+/// An erasure under way. Dropped without [`Erasure::commit`], it leaves no trace.
+#[derive(Debug)]
+pub struct Erasure {
+    transaction: Transaction<'static, Postgres>,
+    user: UserNumber,
+}
+
+impl Store {
+    /// Begins to erase a user; None for one that the app does not have. What the service was told up to `at` does not
+    /// bring the user back.
+    ///
+    /// # Errors
+    /// The database failed.
+    pub async fn erase_user(
+        &self,
+        app: AppId,
+        identifier: &str,
+        at: Timestamp,
+    ) -> Result<Option<Erasure>, Error> {
+        if self.known_identifiers(app, &[identifier]).await?.is_empty() {
+            return Ok(None);
+        }
+        self.blank_while_unknown(app, identifier).await?;
+        let mut transaction = self.pool.begin().await?;
+        sqlx::query("SELECT pg_advisory_xact_lock(hashtextextended('erasure', $1))")
+            .bind(app.0)
+            .execute(&mut *transaction)
+            .await?;
+        let erased: Option<i64> = sqlx::query_scalar(concat!(
+            "WITH gone AS (
+               DELETE FROM app_user WHERE app_id = $1 AND identifier = $2 RETURNING app_id, number, identifier
+             )
+             INSERT INTO erased (app_id, user_number, digest, erased_at)
+             SELECT app_id, number, ",
+            digest!("app_id", "identifier"),
+            ", $3 FROM gone RETURNING user_number"
+        ))
+        .bind(app.0)
+        .bind(identifier)
+        .bind(instant(at))
+        .fetch_optional(&mut *transaction)
+        .await?;
+        let Some(user) = erased.map(UserNumber) else {
+            return Ok(None);
+        };
+        remains::stop(&mut transaction, &[(app, user)]).await?;
+        Ok(Some(Erasure { transaction, user }))
+    }
+
+    /// Blanks what was decided for sends that named the user before the service knew one: those rows have no number.
+    async fn blank_while_unknown(&self, app: AppId, identifier: &str) -> Result<(), Error> {
+        loop {
+            let blanked = sqlx::query(
+                "WITH found AS (
+                   SELECT app_id, send_id, recipient_index FROM planned_recipient
+                   WHERE app_id = $1 AND identifier = $2 AND user_number IS NULL LIMIT $3 FOR UPDATE
+                 ), titles AS (
+                   UPDATE request q SET title = NULL FROM found
+                   WHERE (q.app_id, q.send_id) = (found.app_id, found.send_id) AND q.recipients = 1
+                 )
+                 UPDATE planned_recipient r SET identifier = '' FROM found
+                 WHERE (r.app_id, r.send_id, r.recipient_index)
+                   = (found.app_id, found.send_id, found.recipient_index)",
+            )
+            .bind(app.0)
+            .bind(identifier)
+            .bind(STEP)
+            .execute(&self.pool)
+            .await?;
+            if blanked.rows_affected() < STEP.unsigned_abs() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Every user that was ever erased: what a replay of the inbox leaves out.
+    ///
+    /// # Errors
+    /// The database failed.
+    pub async fn erased_users(&self) -> Result<Vec<(AppId, UserNumber)>, Error> {
+        let rows: Vec<(i64, i64)> =
+            sqlx::query_as("SELECT app_id, user_number FROM erased").fetch_all(&self.pool).await?;
+        Ok(rows.into_iter().map(|(app, user)| (AppId(app), UserNumber(user))).collect())
+    }
+}
+
+impl Erasure {
+    /// The user's number, which is never used again.
+    #[must_use]
+    pub fn user(&self) -> UserNumber {
+        self.user
+    }
+
+    /// Erases the user, with the timer that tells the inbox. The timer must not name the user, whose timers go.
+    ///
+    /// # Errors
+    /// The database failed; whether the user is erased is then unknown, and repeating tells.
+    pub async fn commit(mut self, timer: &NewTimer) -> Result<(), Error> {
+        timer::insert(&mut self.transaction, std::slice::from_ref(timer)).await?;
+        self.transaction.commit().await?;
+        Ok(())
+    }
+}
+
+/// Keeps erasures of these apps off until the transaction ends.
+pub(crate) async fn hold_off(
+    connection: &mut PgConnection,
+    apps: impl Iterator<Item = AppId>,
+) -> Result<(), Error> {
+    sqlx::query(
+        "SELECT pg_advisory_xact_lock_shared(hashtextextended('erasure', app_id))
+         FROM (SELECT DISTINCT app_id FROM unnest($1::bigint[]) AS named (app_id)) AS named",
+    )
+    .bind(apps.map(|app| app.0).collect::<Vec<_>>())
+    .execute(connection)
+    .await?;
+    Ok(())
+}
+
+/// Which recipients were erased, and when last.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ErasedRecipients(HashMap<AppId, HashMap<String, Timestamp>>);
+
+impl ErasedRecipients {
+    /// Asks for the recipients of sends, the first of which was accepted at `since`. Nothing is asked twice while
+    /// nobody was erased since, which is nearly always.
+    pub(crate) async fn read(
+        connection: &mut PgConnection,
+        since: Timestamp,
+        named: &[(AppId, &str)],
+    ) -> Result<ErasedRecipients, Error> {
+        let apps: Vec<i64> = named.iter().map(|(app, _)| app.0).collect();
+        let somebody: bool = sqlx::query_scalar(
+            "SELECT EXISTS (
+               SELECT FROM erased WHERE app_id = ANY($1) AND done_at IS NULL AND erased_at >= $2
+             )",
+        )
+        .bind(&apps)
+        .bind(instant(since))
+        .fetch_one(&mut *connection)
+        .await?;
+        let mut erased = ErasedRecipients::default();
+        if !somebody {
+            return Ok(erased);
+        }
+        let rows = sqlx::query(concat!(
+            "SELECT named.app_id, named.identifier, max(e.erased_at) AS erased_at
+             FROM unnest($1::bigint[], $2::text[]) AS named (app_id, identifier)
+             JOIN erased e ON e.app_id = named.app_id AND e.done_at IS NULL AND e.digest = ",
+            digest!("named.app_id", "named.identifier"),
+            " GROUP BY named.app_id, named.identifier"
+        ))
+        .bind(&apps)
+        .bind(named.iter().map(|(_, identifier)| *identifier).collect::<Vec<_>>())
+        .fetch_all(connection)
+        .await?;
+        for row in rows {
+            let at: DateTime<Utc> = row.try_get("erased_at")?;
+            let of_app = erased.0.entry(AppId(row.try_get("app_id")?)).or_default();
+            of_app.insert(row.try_get("identifier")?, at.into());
+        }
+        Ok(erased)
+    }
+
+    /// Whether a recipient was erased after a send that names it was accepted.
+    pub(crate) fn holds(&self, app: AppId, identifier: &str, accepted_at: Timestamp) -> bool {
+        self.0.get(&app).and_then(|of_app| of_app.get(identifier)).is_some_and(|at| *at >= accepted_at)
+    }
+
+    /// What is left of a send without them; None where it names none of them.
+    pub(crate) fn without(
+        &self,
+        app: AppId,
+        accepted_at: Timestamp,
+        send: &domain::Send,
+    ) -> Option<domain::Send> {
+        if self.0.is_empty() {
+            return None;
+        }
+        send.without(|identifier| self.holds(app, identifier, accepted_at))
+    }
+}
+
+/// What is to be kept of a send, where some of its recipients were erased. Keeps erasures of its app off until the
+/// transaction ends.
+pub(crate) async fn without_erased(
+    transaction: &mut PgConnection,
+    turn: &Turn,
+) -> Result<Option<Turn>, Error> {
+    hold_off(transaction, std::iter::once(turn.app)).await?;
+    let named: Vec<_> =
+        turn.send.recipients.iter().map(|recipient| (turn.app, recipient.identifier.as_str())).collect();
+    let erased = ErasedRecipients::read(transaction, turn.accepted_at, &named).await?;
+    let send = erased.without(turn.app, turn.accepted_at, &turn.send);
+    Ok(send.map(|send| Turn { send: send.into(), ..turn.clone() }))
+}

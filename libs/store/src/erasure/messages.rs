@@ -1,0 +1,208 @@
+//! What whole messages in the database say of erased users: the bodies of sends with turns to come, parked messages,
+//! events that were set aside.
+
+use chrono::{DateTime, Utc};
+use domain::content::InAppContent;
+use domain::event::{DeliveryJob, ItemsAdded};
+use domain::{AppId, Envelope, Event, SendId, Timestamp, UserNumber};
+use sqlx::types::Json;
+use sqlx::{PgConnection, PgPool, Row};
+use uuid::Uuid;
+
+use crate::Error;
+use crate::erasure::{ErasedRecipients, digest};
+
+/// Messages looked at by one statement. One may be a megabyte.
+const PAGE: i64 = 20;
+
+/// Takes erased users out of the app's kept sends. PostgreSQL finds the sends, so that only those are read.
+pub(super) async fn clear_kept_sends(pool: &PgPool, app: AppId) -> Result<(), Error> {
+    let mut after = Uuid::nil();
+    loop {
+        let page: Vec<(Uuid, bool)> = sqlx::query_as(concat!(
+            "SELECT send_id, EXISTS (
+               SELECT FROM json_array_elements(body -> 'recipients') AS recipient
+               JOIN erased e ON e.app_id = $1 AND e.done_at IS NULL AND e.digest = ",
+            digest!("$1", "coalesce(recipient ->> 'identifier', recipient #>> '{}')"),
+            ") AS names_erased
+             FROM (
+               SELECT send_id, body FROM request WHERE app_id = $1 AND body IS NOT NULL AND send_id > $2
+               ORDER BY send_id LIMIT $3
+             ) AS kept ORDER BY send_id"
+        ))
+        .bind(app.0)
+        .bind(after)
+        .bind(PAGE)
+        .fetch_all(pool)
+        .await?;
+        for (send_id, _) in page.iter().filter(|(_, names_erased)| *names_erased) {
+            clear_kept_send(pool, app, SendId(*send_id)).await?;
+        }
+        match page.last() {
+            Some((last, _)) => after = *last,
+            None => return Ok(()),
+        }
+    }
+}
+
+async fn clear_kept_send(pool: &PgPool, app: AppId, send_id: SendId) -> Result<(), Error> {
+    let mut transaction = pool.begin().await?;
+    let row = sqlx::query(
+        "SELECT accepted_at, body FROM request
+         WHERE app_id = $1 AND send_id = $2 AND body IS NOT NULL FOR UPDATE",
+    )
+    .bind(app.0)
+    .bind(send_id.0)
+    .fetch_optional(&mut *transaction)
+    .await?;
+    let Some(row) = row else { return Ok(()) };
+    let Json(send): Json<domain::Send> = row.try_get("body")?;
+    let accepted_at: DateTime<Utc> = row.try_get("accepted_at")?;
+    if let Some(send) = without_erased(&mut transaction, app, accepted_at.into(), &send).await? {
+        sqlx::query("UPDATE request SET body = $3, title = $4 WHERE app_id = $1 AND send_id = $2")
+            .bind(app.0)
+            .bind(send_id.0)
+            .bind(Json(&send))
+            .bind(send.content.title.as_deref())
+            .execute(&mut *transaction)
+            .await?;
+    }
+    transaction.commit().await?;
+    Ok(())
+}
+
+async fn without_erased(
+    connection: &mut PgConnection,
+    app: AppId,
+    accepted_at: Timestamp,
+    send: &domain::Send,
+) -> Result<Option<domain::Send>, Error> {
+    let named: Vec<_> =
+        send.recipients.iter().map(|recipient| (app, recipient.identifier.as_str())).collect();
+    let erased = ErasedRecipients::read(connection, accepted_at, &named).await?;
+    Ok(erased.without(app, accepted_at, send))
+}
+
+/// Takes erased users out of the app's sends that were parked, and removes their parked jobs. These are messages that
+/// failed by themselves: their rows name no user. What no release can read stays, and names nobody.
+pub(super) async fn clear_parked(pool: &PgPool, app: AppId) -> Result<(), Error> {
+    let mut after = Uuid::nil();
+    loop {
+        let page: Vec<(Uuid, Vec<u8>)> = sqlx::query_as(
+            "SELECT id, message FROM parked WHERE app_id = $1 AND delivery_id IS NULL AND id > $2 ORDER BY id LIMIT $3",
+        )
+        .bind(app.0)
+        .bind(after)
+        .bind(PAGE)
+        .fetch_all(pool)
+        .await?;
+        let Some((last, _)) = page.last() else { return Ok(()) };
+        after = *last;
+        for (id, message) in page {
+            if let Ok(envelope) = Envelope::decode(&message) {
+                clear_parked_message(pool, app, id, envelope).await?;
+            }
+        }
+    }
+}
+
+async fn clear_parked_message(
+    pool: &PgPool,
+    app: AppId,
+    id: Uuid,
+    mut envelope: Envelope,
+) -> Result<(), Error> {
+    match &mut envelope.event {
+        Event::SendAccepted(send) => {
+            let mut connection = pool.acquire().await?;
+            let rest = without_erased(&mut connection, app, envelope.at, send).await?;
+            let Some(rest) = rest else { return Ok(()) };
+            **send = rest;
+            let message = envelope.encode().map_err(|error| Error::Unreadable(error.to_string()))?;
+            sqlx::query("UPDATE parked SET message = $2 WHERE id = $1")
+                .bind(id)
+                .bind(message)
+                .execute(&mut *connection)
+                .await?;
+        }
+        Event::DeliveryJob(job) => {
+            let DeliveryJob { user, .. } = **job;
+            sqlx::query(
+                "DELETE FROM parked WHERE id = $1
+                 AND EXISTS (SELECT FROM erased WHERE app_id = $2 AND user_number = $3)",
+            )
+            .bind(id)
+            .bind(app.0)
+            .bind(user.0)
+            .execute(pool)
+            .await?;
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+/// Takes erased users out of the inbox events that were set aside. There are next to none, so each is looked at.
+pub(super) async fn clear_dead_events(pool: &PgPool) -> Result<(), Error> {
+    let mut after = (String::new(), String::new(), 0_i64);
+    loop {
+        let page: Vec<(String, String, i64, Vec<u8>)> = sqlx::query_as(
+            "SELECT projection, stream, seq, message FROM dead_event WHERE (projection, stream, seq) > ($1, $2, $3)
+             ORDER BY projection, stream, seq LIMIT $4",
+        )
+        .bind(&after.0)
+        .bind(&after.1)
+        .bind(after.2)
+        .bind(PAGE)
+        .fetch_all(pool)
+        .await?;
+        if page.is_empty() {
+            return Ok(());
+        }
+        for (projection, stream, seq, message) in page {
+            if let Ok(envelope) = Envelope::decode(&message)
+                && let Some(message) = without_erased_users(pool, envelope).await?
+            {
+                sqlx::query(
+                    "UPDATE dead_event SET message = $4 WHERE (projection, stream, seq) = ($1, $2, $3)",
+                )
+                .bind(&projection)
+                .bind(&stream)
+                .bind(seq)
+                .bind(message)
+                .execute(pool)
+                .await?;
+            }
+            after = (projection, stream, seq);
+        }
+    }
+}
+
+/// An event that adds items, without those for erased users; None where it has none of them.
+async fn without_erased_users(pool: &PgPool, mut envelope: Envelope) -> Result<Option<Vec<u8>>, Error> {
+    let Event::InboxItemsAdded(added) = &mut envelope.event else {
+        return Ok(None);
+    };
+    let erased: Vec<i64> =
+        sqlx::query_scalar("SELECT user_number FROM erased WHERE app_id = $1 AND user_number = ANY($2)")
+            .bind(envelope.app.0)
+            .bind(added.recipients.iter().map(|(user, _)| user.0).collect::<Vec<_>>())
+            .fetch_all(pool)
+            .await?;
+    if erased.is_empty() {
+        return Ok(None);
+    }
+    leave_out(added, |UserNumber(user)| erased.contains(&user));
+    envelope.encode().map(Some).map_err(|error| Error::Unreadable(error.to_string()))
+}
+
+/// Contents that nobody else gets are emptied in their places.
+fn leave_out(added: &mut ItemsAdded, is_erased: impl Fn(UserNumber) -> bool) {
+    added.recipients.retain(|(user, _)| !is_erased(*user));
+    for (place, content) in added.contents.iter_mut().enumerate() {
+        let is_used = added.recipients.iter().any(|(_, content)| *content as usize == place);
+        if !is_used {
+            *content = InAppContent::default();
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! The passes of an erasure: one at once, one when nothing can be under way any more that began before it.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use domain::{AppId, Timestamp, UserNumber};
+use sqlx::Row;
+
+use crate::erasure::{messages, remains};
+use crate::{Error, Store};
+
+/// How long a transaction, a lease or a wait for an acknowledgement that began before an erasure can last.
+const SETTLED_AFTER: Duration = Duration::from_secs(15 * 60);
+/// How long a pass has, after which another instance takes it over.
+const TAKEN_FOR: Duration = Duration::from_secs(5 * 60);
+/// Users of one pass.
+const USERS: i64 = 100;
+
+/// Erased users whose remains are to be looked through now, taken for a while.
+#[derive(Debug, Default)]
+pub struct Pass {
+    users: Vec<(AppId, UserNumber)>,
+    /// Those among them whose pass can be the last.
+    settled: Vec<(AppId, UserNumber, Timestamp)>,
+}
+
+impl Pass {
+    /// Whether there is nothing to do now.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.users.is_empty()
+    }
+
+    /// When the last of those was erased whose pass can be the final one, if there are any.
+    #[must_use]
+    pub fn settled_since(&self) -> Option<Timestamp> {
+        self.settled.iter().map(|(.., erased_at)| *erased_at).max()
+    }
+}
+
+impl Store {
+    /// Takes erased users whose pass is due and that no other instance has.
+    ///
+    /// # Errors
+    /// The database failed.
+    pub async fn take_erased(&self) -> Result<Pass, Error> {
+        let rows = sqlx::query(
+            "UPDATE erased e SET next_pass_at = now() + $1::float8 * interval '1 second'
+             FROM (
+               SELECT app_id, user_number FROM erased WHERE done_at IS NULL AND next_pass_at <= now()
+               ORDER BY next_pass_at LIMIT $2 FOR UPDATE SKIP LOCKED
+             ) AS due WHERE (e.app_id, e.user_number) = (due.app_id, due.user_number)
+             RETURNING e.app_id, e.user_number, e.erased_at,
+               e.erased_at <= now() - $3::float8 * interval '1 second' AS settled",
+        )
+        .bind(TAKEN_FOR.as_secs_f64())
+        .bind(USERS)
+        .bind(SETTLED_AFTER.as_secs_f64())
+        .fetch_all(&self.pool)
+        .await?;
+        let mut pass = Pass::default();
+        for row in rows {
+            let (app, user) = (AppId(row.try_get("app_id")?), UserNumber(row.try_get("user_number")?));
+            pass.users.push((app, user));
+            if row.try_get("settled")? {
+                pass.settled.push((app, user, row.try_get::<DateTime<Utc>, _>("erased_at")?.into()));
+            }
+        }
+        Ok(pass)
+    }
+
+    /// Looks through all that may be left of the users, and removes it.
+    ///
+    /// # Errors
+    /// The database failed; what was removed so far stays so.
+    pub async fn clear_erased(&self, pass: &Pass) -> Result<(), Error> {
+        remains::clear(&self.pool, &pass.users).await?;
+        let apps: BTreeSet<AppId> = pass.users.iter().map(|(app, _)| *app).collect();
+        for app in apps {
+            messages::clear_kept_sends(&self.pool, app).await?;
+            messages::clear_parked(&self.pool, app).await?;
+        }
+        messages::clear_dead_events(&self.pool).await
+    }
+
+    /// Ends a pass. With `is_last`, nothing of before the erasures is left in the log to be acted on: those that are
+    /// old enough are done, and their digests go. The others are looked through again.
+    ///
+    /// # Errors
+    /// The database failed; then they are looked through once more.
+    pub async fn end_pass(&self, pass: &Pass, is_last: bool, again_after: Duration) -> Result<(), Error> {
+        let done = |user: &(AppId, UserNumber)| {
+            is_last && pass.settled.iter().any(|(app, number, _)| (*app, *number) == *user)
+        };
+        sqlx::query(
+            "UPDATE erased e SET done_at = CASE WHEN ended.done THEN now() END,
+               digest = CASE WHEN ended.done THEN NULL ELSE e.digest END,
+               next_pass_at = greatest(e.erased_at + $4::float8 * interval '1 second',
+                                       now() + $5::float8 * interval '1 second')
+             FROM unnest($1::bigint[], $2::bigint[], $3::bool[]) AS ended (app_id, user_number, done)
+             WHERE (e.app_id, e.user_number) = (ended.app_id, ended.user_number)",
+        )
+        .bind(pass.users.iter().map(|(app, _)| app.0).collect::<Vec<_>>())
+        .bind(pass.users.iter().map(|(_, user)| user.0).collect::<Vec<_>>())
+        .bind(pass.users.iter().map(done).collect::<Vec<_>>())
+        .bind(SETTLED_AFTER.as_secs_f64())
+        .bind(again_after.as_secs_f64())
+        .execute(&self.pool)
+        .await?;
+        Ok(())
+    }
+}

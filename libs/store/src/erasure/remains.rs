@@ -1,0 +1,114 @@
+//! What is left of erased users in the rows of sends: found by their numbers, a bounded step at a time.
+//!
+//! Rows are blanked and kept, so that counts of a send stay what they were. Rows that somebody holds are passed over:
+//! whoever waits for none can be part of no deadlock, and a later pass finds them.
+
+use domain::{AppId, UserNumber};
+use sqlx::{PgConnection, PgPool};
+
+use crate::Error;
+use crate::erasure::STEP;
+
+/// Ends what would still call a provider: timers, parked jobs, waiting deliveries. No more than a step of each.
+pub(super) async fn stop(connection: &mut PgConnection, users: &[(AppId, UserNumber)]) -> Result<(), Error> {
+    for statement in [TIMERS, PARKED, WAITING] {
+        step(&mut *connection, statement, users).await?;
+    }
+    Ok(())
+}
+
+/// Removes all that is left.
+pub(super) async fn clear(pool: &PgPool, users: &[(AppId, UserNumber)]) -> Result<(), Error> {
+    for statement in [TIMERS, PARKED, WAITING, DELIVERIES, ATTEMPTS, RECIPIENTS, TITLES] {
+        let mut connection = pool.acquire().await?;
+        while step(&mut connection, statement, users).await? == STEP.unsigned_abs() {}
+    }
+    Ok(())
+}
+
+async fn step(
+    connection: &mut PgConnection,
+    statement: &'static str,
+    users: &[(AppId, UserNumber)],
+) -> Result<u64, Error> {
+    let changed = sqlx::query(statement)
+        .bind(users.iter().map(|(app, _)| app.0).collect::<Vec<_>>())
+        .bind(users.iter().map(|(_, user)| user.0).collect::<Vec<_>>())
+        .bind(STEP)
+        .execute(connection)
+        .await?;
+    Ok(changed.rows_affected())
+}
+
+const TIMERS: &str = "
+    DELETE FROM timer WHERE id IN (
+      SELECT t.id FROM timer t JOIN unnest($1::bigint[], $2::bigint[]) AS gone (app_id, user_number)
+        USING (app_id, user_number)
+      LIMIT $3 FOR UPDATE OF t SKIP LOCKED
+    )";
+
+const PARKED: &str = "
+    DELETE FROM parked WHERE id IN (
+      SELECT p.id FROM parked p JOIN unnest($1::bigint[], $2::bigint[]) AS gone (app_id, user_number)
+        USING (app_id, user_number)
+      LIMIT $3 FOR UPDATE OF p SKIP LOCKED
+    )";
+
+const WAITING: &str = "
+    UPDATE delivery d SET status = 'skipped', reason = 'recipient_erased', lease_until = NULL, settled_at = now()
+    FROM (
+      SELECT w.app_id, w.id FROM delivery w JOIN unnest($1::bigint[], $2::bigint[]) AS gone (app_id, user_number)
+        USING (app_id, user_number)
+      WHERE w.status IN ('queued', 'retrying', 'parked') OR w.status = 'sending' AND w.lease_until <= now()
+      LIMIT $3 FOR UPDATE OF w SKIP LOCKED
+    ) AS waiting WHERE (d.app_id, d.id) = (waiting.app_id, waiting.id)";
+
+/// With the target goes its suppression, where it was one of these deliveries that found it dead.
+const DELIVERIES: &str = "
+    WITH found AS (
+      SELECT f.app_id, f.id, f.channel, f.target
+      FROM delivery f JOIN unnest($1::bigint[], $2::bigint[]) AS gone (app_id, user_number) USING (app_id, user_number)
+      WHERE f.target <> '' OR f.provider_id IS NOT NULL LIMIT $3 FOR UPDATE OF f SKIP LOCKED
+    ), lifted AS (
+      DELETE FROM suppression s USING found
+      WHERE (s.app_id, s.channel, s.target) = (found.app_id, found.channel, found.target) AND s.delivery_id = found.id
+    )
+    UPDATE delivery d SET target = '', provider_id = NULL FROM found WHERE (d.app_id, d.id) = (found.app_id, found.id)";
+
+/// Providers quote addresses in their answers.
+const ATTEMPTS: &str = "
+    UPDATE attempt a SET provider_message = '', provider_id = NULL
+    FROM (
+      SELECT m.app_id, m.delivery_id, m.number
+      FROM delivery d JOIN unnest($1::bigint[], $2::bigint[]) AS gone (app_id, user_number) USING (app_id, user_number)
+      JOIN attempt m ON (m.app_id, m.delivery_id) = (d.app_id, d.id)
+      WHERE m.provider_message <> '' OR m.provider_id IS NOT NULL LIMIT $3 FOR UPDATE OF m SKIP LOCKED
+    ) AS made WHERE (a.app_id, a.delivery_id, a.number) = (made.app_id, made.delivery_id, made.number)";
+
+const RECIPIENTS: &str = "
+    UPDATE planned_recipient r SET identifier = '', in_app = false,
+      skips = CASE WHEN r.in_app THEN array_prepend('inApp:recipient_erased', r.skips) ELSE r.skips END
+    FROM (
+      SELECT n.app_id, n.send_id, n.recipient_index
+      FROM planned_recipient n JOIN unnest($1::bigint[], $2::bigint[]) AS gone (app_id, user_number)
+        USING (app_id, user_number)
+      WHERE n.identifier <> '' OR n.in_app LIMIT $3 FOR UPDATE OF n SKIP LOCKED
+    ) AS named
+    WHERE (r.app_id, r.send_id, r.recipient_index) = (named.app_id, named.send_id, named.recipient_index)";
+
+/// A title may be about the one that it was for: it goes with the last recipient of its send. While the body is kept,
+/// turns are to come.
+const TITLES: &str = "
+    UPDATE request q SET title = NULL
+    FROM (
+      SELECT t.app_id, t.send_id FROM request t
+      WHERE t.title IS NOT NULL AND t.body IS NULL AND (t.app_id, t.send_id) IN (
+          SELECT app_id, send_id FROM planned_recipient
+          JOIN unnest($1::bigint[], $2::bigint[]) AS gone (app_id, user_number) USING (app_id, user_number)
+        )
+        AND NOT EXISTS (
+          SELECT FROM planned_recipient other
+          WHERE (other.app_id, other.send_id) = (t.app_id, t.send_id) AND other.identifier <> ''
+        )
+      LIMIT $3 FOR UPDATE OF t SKIP LOCKED
+    ) AS titled WHERE (q.app_id, q.send_id) = (titled.app_id, titled.send_id)";

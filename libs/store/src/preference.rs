@@ -1,0 +1,106 @@
+//! Which channels users want for which category.
+
+use std::collections::BTreeMap;
+
+use domain::content::Object;
+use domain::problem::UnknownName;
+use domain::{AppId, CategoryId, Channel};
+use sqlx::Row;
+
+use crate::device::claim_user;
+use crate::{Error, Store};
+
+/// What a user chose for a category.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CategoryPreference {
+    /// The service's number of the category.
+    pub category: CategoryId,
+    /// The app's own identifier of the category.
+    pub identifier: String,
+    /// Display name of the category.
+    pub name: String,
+    /// The channels that the user turned on (true) or off.
+    pub channels: BTreeMap<Channel, bool>,
+}
+
+impl Store {
+    /// What the user chose, by category in order of creation. Empty for a user unknown so far.
+    ///
+    /// # Errors
+    /// The database failed, or a row is of a newer release.
+    pub async fn list_preferences(
+        &self,
+        app: AppId,
+        identifier: &str,
+    ) -> Result<Vec<CategoryPreference>, Error> {
+        let rows = sqlx::query(
+            "SELECT c.id, c.identifier, c.name, p.channel, p.enabled FROM app_user u
+             JOIN preference p ON p.app_id = u.app_id AND p.user_number = u.number
+             JOIN category c ON c.app_id = p.app_id AND c.id = p.category_id
+             WHERE u.app_id = $1 AND u.identifier = $2 ORDER BY c.id",
+        )
+        .bind(app.0)
+        .bind(identifier)
+        .fetch_all(&self.pool)
+        .await?;
+        let mut preferences: Vec<CategoryPreference> = Vec::new();
+        for row in rows {
+            let category = CategoryId(row.try_get("id")?);
+            let channel: &str = row.try_get("channel")?;
+            let channel =
+                channel.parse().map_err(|error: UnknownName| Error::Unreadable(error.to_string()))?;
+            let choice = (channel, row.try_get("enabled")?);
+            match preferences.last_mut().filter(|last| last.category == category) {
+                Some(last) => last.channels.extend([choice]),
+                None => preferences.push(CategoryPreference {
+                    category,
+                    identifier: row.try_get("identifier")?,
+                    name: row.try_get("name")?,
+                    channels: BTreeMap::from([choice]),
+                }),
+            }
+        }
+        Ok(preferences)
+    }
+
+    /// Sets what is named, and creates the user if missing. What names a category that the app does not have (any
+    /// more) is left out.
+    ///
+    /// # Errors
+    /// The database failed; then nothing has changed.
+    pub async fn set_preferences(
+        &self,
+        app: AppId,
+        identifier: &str,
+        choices: &BTreeMap<(CategoryId, Channel), bool>,
+    ) -> Result<(), Error> {
+        let mut transaction = self.pool.begin().await?;
+        let user = claim_user(&mut transaction, app, identifier, &Object::new()).await?;
+        let wanted: Vec<i64> = choices.keys().map(|(category, _)| category.0).collect();
+        // Held, so that none is deleted before its preferences are written.
+        let held: Vec<i64> = sqlx::query_scalar(
+            "SELECT id FROM category WHERE app_id = $1 AND id = ANY($2) ORDER BY id FOR KEY SHARE",
+        )
+        .bind(app.0)
+        .bind(&wanted)
+        .fetch_all(&mut *transaction)
+        .await?;
+        let is_held = |category: CategoryId| held.binary_search(&category.0).is_ok();
+        let kept = || choices.iter().filter(|((category, _), _)| is_held(*category));
+        sqlx::query(
+            "INSERT INTO preference (app_id, user_number, category_id, channel, enabled)
+             SELECT $1, $2, category_id, channel, enabled
+             FROM unnest($3::bigint[], $4::text[], $5::boolean[]) AS new (category_id, channel, enabled)
+             ON CONFLICT (app_id, user_number, category_id, channel) DO UPDATE SET enabled = excluded.enabled",
+        )
+        .bind(app.0)
+        .bind(user.0)
+        .bind(kept().map(|((category, _), _)| category.0).collect::<Vec<_>>())
+        .bind(kept().map(|((_, channel), _)| channel.as_str()).collect::<Vec<_>>())
+        .bind(kept().map(|(_, enabled)| *enabled).collect::<Vec<_>>())
+        .execute(&mut *transaction)
+        .await?;
+        transaction.commit().await?;
+        Ok(())
+    }
+}

@@ -1,0 +1,82 @@
+//! The switches of an app, which operators set.
+
+use std::fmt;
+use std::num::NonZeroU32;
+
+use domain::AppId;
+use sqlx::PgConnection;
+
+use crate::{Error, Store, audit};
+
+/// A switch of an app, and what it is set to. It is displayed as operators write it: `secure-mode=on`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Switch {
+    /// Whether calls of users need a bearer token.
+    SecureMode(bool),
+    /// Whether calls of users without a token need a signature.
+    Hmac(bool),
+    /// Whether bearer tokens must expire.
+    RequireExp(bool),
+    /// Whether a public API key alone may not write the addresses of a profile.
+    GuardAddresses(bool),
+    /// The web origins whose pages may make calls of users: None for all, empty for none.
+    CorsOrigins(Option<Vec<String>>),
+    /// Requests a second, at most `i32::MAX`; None for the configured default.
+    RateLimit(Option<NonZeroU32>),
+    /// Whether all calls are refused.
+    Disabled(bool),
+}
+
+impl fmt::Display for Switch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let on = |set: &bool| if *set { "on" } else { "off" };
+        match self {
+            Switch::SecureMode(set) => write!(f, "secure-mode={}", on(set)),
+            Switch::Hmac(set) => write!(f, "hmac={}", on(set)),
+            Switch::RequireExp(set) => write!(f, "require-exp={}", on(set)),
+            Switch::GuardAddresses(true) => f.write_str("address-keys=guarded"),
+            Switch::GuardAddresses(false) => f.write_str("address-keys=open"),
+            Switch::CorsOrigins(None) => f.write_str("cors-origins=any"),
+            Switch::CorsOrigins(Some(origins)) if origins.is_empty() => f.write_str("cors-origins=none"),
+            Switch::CorsOrigins(Some(origins)) => write!(f, "cors-origins={}", origins.join(",")),
+            Switch::RateLimit(None) => f.write_str("rate-limit=default"),
+            Switch::RateLimit(Some(limit)) => write!(f, "rate-limit={limit}"),
+            Switch::Disabled(set) => write!(f, "disabled={}", on(set)),
+        }
+    }
+}
+
+impl Store {
+    /// Sets switches of an app, all of them or none. False: there is no such app.
+    ///
+    /// # Errors
+    /// The database failed, or refused a value; the switches are as before.
+    pub async fn set_switches(&self, app: AppId, switches: &[Switch], actor: &str) -> Result<bool, Error> {
+        let mut transaction = self.pool.begin().await?;
+        for switch in switches {
+            if !set(&mut transaction, app, switch).await? {
+                return Ok(false);
+            }
+            audit::record(&mut transaction, app, actor, "app.set", &switch.to_string()).await?;
+        }
+        transaction.commit().await?;
+        Ok(true)
+    }
+}
+
+async fn set(connection: &mut PgConnection, app: AppId, switch: &Switch) -> Result<bool, Error> {
+    let of_app = |statement| sqlx::query(statement).bind(app.0);
+    let query = match switch {
+        Switch::SecureMode(on) => of_app("UPDATE app SET secure_mode = $2 WHERE id = $1").bind(on),
+        Switch::Hmac(on) => of_app("UPDATE app SET hmac = $2 WHERE id = $1").bind(on),
+        Switch::RequireExp(on) => of_app("UPDATE app SET require_exp = $2 WHERE id = $1").bind(on),
+        Switch::GuardAddresses(on) => of_app("UPDATE app SET guard_addresses = $2 WHERE id = $1").bind(on),
+        Switch::CorsOrigins(origins) => {
+            of_app("UPDATE app SET cors_origins = $2 WHERE id = $1").bind(origins)
+        }
+        Switch::RateLimit(limit) => of_app("UPDATE app SET rate_limit = $2 WHERE id = $1")
+            .bind(limit.map(|limit| i64::from(limit.get()))),
+        Switch::Disabled(on) => of_app("UPDATE app SET disabled = $2 WHERE id = $1").bind(on),
+    };
+    Ok(query.execute(connection).await?.rows_affected() > 0)
+}

@@ -1,0 +1,324 @@
+//! Erasing users.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use domain::content::Object;
+use domain::plan::{self, SendFacts};
+use domain::send::Recipient;
+use domain::{Answer, AppId, Channel, Lane, Outcome, Reason, Send, StreamName, Timestamp, UserNumber};
+use serde_json::json;
+use store::ledger::{Claim, ClaimRequest};
+use store::plan::Decisions;
+use store::settlement::{Next, Settlement};
+use store::timer::NewTimer;
+use store::turn::Turn;
+use uuid::Uuid;
+
+use crate::{Fixture, NOW, fixture, recipient, send_id, send_to};
+
+pub(crate) const STREAM: StreamName = StreamName::Job(Channel::Email, Lane::Transactional);
+pub(crate) const LATER: Timestamp = Timestamp::from_millis(NOW.millis() + 1_000);
+
+impl Fixture {
+    pub(crate) async fn user(&self, app: AppId, identifier: &str) -> UserNumber {
+        self.store.merge_user(app, identifier, Object::new()).await.unwrap().number
+    }
+
+    pub(crate) async fn erase(&self, app: AppId, identifier: &str, at: Timestamp) -> UserNumber {
+        let erasure = self.store.erase_user(app, identifier, at).await.unwrap().unwrap();
+        let user = erasure.user();
+        erasure.commit(&timer(app, None)).await.unwrap();
+        user
+    }
+
+    /// A pass, by which all are done with that were erased long enough ago.
+    pub(crate) async fn pass(&self) {
+        let pass = self.store.take_erased().await.unwrap();
+        self.store.clear_erased(&pass).await.unwrap();
+        self.store.end_pass(&pass, true, Duration::ZERO).await.unwrap();
+    }
+
+    /// Freezes the turn with decisions that a plain send comes to. Returns them.
+    async fn plan(&self, turn: &Turn) -> Decisions {
+        let turns = [turn.clone()];
+        let mut freeze = self.store.freeze(&turns).await.unwrap();
+        let facts = freeze.facts().await.unwrap();
+        let send = SendFacts {
+            send_id: turn.send_id,
+            selected: None,
+            content: &Channel::DELIVERED,
+            providers: &[Channel::Email],
+        };
+        let decide = |recipient: &Recipient| match facts.is_erased(turn, &recipient.identifier) {
+            true => plan::decide_erased(&send),
+            false => {
+                let user = facts.user(turn.app, &recipient.identifier);
+                let person = user.map(|(number, profile)| plan::Person { number, profile, turned_off: &[] });
+                plan::decide(&send, recipient, person, &plan::Suppressed::new())
+            }
+        };
+        let decisions: Decisions = (0..).zip(turn.send.turn(turn.turn).iter().map(decide)).collect();
+        freeze.commit(&facts, std::slice::from_ref(&decisions)).await.unwrap();
+        decisions
+    }
+
+    /// Everything that the table holds, as text; bytes as they are.
+    async fn text_of(&self, table: &str) -> String {
+        let statement = format!("SELECT coalesce(string_agg(t::text, '\n'), '') FROM {table} t");
+        sqlx::query_scalar(sqlx::AssertSqlSafe(statement)).fetch_one(&self.pool).await.unwrap()
+    }
+}
+
+fn new_id() -> Uuid {
+    static LAST: AtomicU64 = AtomicU64::new(0);
+    Uuid::from_u128(LAST.fetch_add(1, Ordering::Relaxed).into())
+}
+
+pub(crate) fn timer(app: AppId, user: Option<UserNumber>) -> NewTimer {
+    NewTimer {
+        id: new_id(),
+        due_at: NOW,
+        stream: STREAM,
+        message: b"again".to_vec(),
+        app,
+        send_id: None,
+        user,
+    }
+}
+
+pub(crate) fn turn(app: AppId, number: u128, accepted_at: Timestamp, send: Send) -> Turn {
+    Turn { app, send_id: send_id(number), turn: 0, accepted_at, send: Arc::new(send) }
+}
+
+pub(crate) fn with_email(identifier: &str) -> Recipient {
+    let profile = json!({"email": format!("{identifier}@example.com")});
+    Recipient { profile: profile.as_object().cloned(), ..recipient(identifier) }
+}
+
+#[tokio::test]
+async fn an_erased_user_is_gone_with_all_that_hangs_on_it_and_may_come_back_as_another() {
+    let fixture = fixture().await;
+    let (shop, bank) = (fixture.app("shop").await, fixture.app("bank").await);
+    let ada = fixture.user(shop, "ada").await;
+    fixture.user(bank, "ada").await;
+    fixture.store.set_timers(&[timer(shop, Some(ada)), timer(bank, Some(ada))]).await.unwrap();
+
+    assert!(fixture.store.erase_user(shop, "eve", NOW).await.unwrap().is_none());
+    drop(fixture.store.erase_user(shop, "ada", NOW).await.unwrap().unwrap());
+    assert!(fixture.store.find_user(shop, "ada").await.unwrap().is_some());
+
+    assert_eq!(fixture.erase(shop, "ada", NOW).await, ada);
+    assert!(fixture.store.erase_user(shop, "ada", NOW).await.unwrap().is_none());
+    assert!(fixture.store.find_user(shop, "ada").await.unwrap().is_none());
+    assert!(fixture.store.find_user(bank, "ada").await.unwrap().is_some());
+    // The bank's, and the one that tells the inbox.
+    assert_eq!(fixture.count("SELECT count(*) FROM timer").await, 2);
+    assert_eq!(fixture.store.erased_users().await.unwrap(), [(shop, ada)]);
+    assert_ne!(fixture.user(shop, "ada").await, ada);
+}
+
+#[tokio::test]
+async fn what_is_left_is_blanked_and_counts_stay() {
+    let fixture = fixture().await;
+    let app = fixture.app("shop").await;
+    let ada = turn(app, 1, NOW, send_to(vec![with_email("ada")]));
+    let both = turn(app, 2, NOW, send_to(vec![recipient("ada"), with_email("bob")]));
+    fixture.plan(&turn(app, 3, NOW, send_to(vec![recipient("ada")]))).await;
+    fixture.plan(&ada).await;
+    fixture.plan(&both).await;
+    sqlx::raw_sql(
+        "INSERT INTO attempt (app_id, delivery_id, number, started_at, ended_at, outcome, provider_code,
+           provider_message, provider_id)
+         SELECT app_id, id, 1, now(), now(), 'retry', '451', target || ' is busy', target FROM delivery;
+         INSERT INTO suppression (app_id, channel, target, delivery_id, code)
+         SELECT DISTINCT ON (target) app_id, channel, target, id, '550' FROM delivery;
+         INSERT INTO parked (id, app_id, delivery_id, user_number, stream, message, cause)
+         SELECT gen_random_uuid(), app_id, id, user_number, 's', 'ada', '451' FROM delivery",
+    )
+    .execute(&fixture.pool)
+    .await
+    .unwrap();
+    fixture.erase(app, "ada", LATER).await;
+    fixture.pass().await;
+
+    for table in ["planned_recipient", "delivery", "attempt", "suppression", "erased"] {
+        let text = fixture.text_of(table).await;
+        assert!(!text.contains("ada"), "{table}: {text}");
+        assert!(table == "erased" || text.contains("bob"), "{table}: {text}");
+    }
+    assert_eq!(fixture.count("SELECT count(*) FROM parked").await, 1);
+    assert_eq!(fixture.count("SELECT count(*) FROM delivery").await, 3);
+    let ended = "SELECT count(*) FROM delivery WHERE status = 'skipped' AND reason = 'recipient_erased'";
+    assert_eq!(fixture.count(ended).await, 2);
+    let skipped =
+        "SELECT count(*) FROM planned_recipient WHERE skips[1] = 'inApp:recipient_erased' AND NOT in_app";
+    assert_eq!(fixture.count(skipped).await, 2);
+    // The title of the one that others got too stays.
+    assert_eq!(fixture.count("SELECT count(title) FROM request").await, 1);
+    let done = "SELECT count(*) FROM erased WHERE done_at IS NOT NULL AND digest IS NULL";
+    assert_eq!(fixture.count(done).await, 1);
+}
+
+#[tokio::test]
+async fn an_erasure_is_done_only_when_all_that_was_under_way_has_ended() {
+    let fixture = fixture().await;
+    let app = fixture.app("shop").await;
+    fixture.user(app, "ada").await;
+    fixture.erase(app, "ada", NOW).await;
+    sqlx::query("UPDATE erased SET erased_at = now()").execute(&fixture.pool).await.unwrap();
+    fixture.pass().await;
+    let waits = "SELECT count(*) FROM erased WHERE done_at IS NULL AND digest IS NOT NULL
+                 AND next_pass_at > now() + interval '14 minutes'";
+    assert_eq!(fixture.count(waits).await, 1);
+    assert!(fixture.store.take_erased().await.unwrap().is_empty());
+    let due = "UPDATE erased SET erased_at = now() - interval '15 minutes', next_pass_at = now()";
+    sqlx::query(due).execute(&fixture.pool).await.unwrap();
+    let pass = fixture.store.take_erased().await.unwrap();
+    assert!(pass.settled_since().is_some());
+    // Taken: nobody else looks at it meanwhile.
+    assert!(fixture.store.take_erased().await.unwrap().is_empty());
+    fixture.store.end_pass(&pass, false, Duration::ZERO).await.unwrap();
+    fixture.pass().await;
+    assert_eq!(fixture.count("SELECT count(*) FROM erased WHERE done_at IS NULL").await, 0);
+}
+
+#[tokio::test]
+async fn a_send_of_before_the_erasure_does_not_bring_the_user_back() {
+    let fixture = fixture().await;
+    let app = fixture.app("shop").await;
+    fixture.user(app, "ada").await;
+    fixture.erase(app, "ada", NOW).await;
+
+    let before = fixture.plan(&turn(app, 1, NOW, send_to(vec![with_email("ada"), with_email("bob")]))).await;
+    assert!(before[0].1.skips.iter().all(|(_, reason)| *reason == Reason::RecipientErased));
+    assert!(before[1].1.in_app);
+    assert!(fixture.store.find_user(app, "ada").await.unwrap().is_none());
+    fixture.plan(&turn(app, 2, NOW, send_to(vec![with_email("ada")]))).await;
+    let scheduled = Send { send_at: Some(LATER), ..send_to(vec![with_email("ada"), with_email("bob")]) };
+    fixture.store.schedule(&turn(app, 3, NOW, scheduled.clone()), &timer(app, None)).await.unwrap();
+    fixture.plan(&turn(app, 4, NOW, scheduled)).await;
+    for table in ["planned_recipient", "delivery", "request", "app_user"] {
+        let text = fixture.text_of(table).await;
+        assert!(!text.contains("ada") && (text.contains("bob") || table == "request"), "{table}: {text}");
+    }
+    assert_eq!(fixture.count("SELECT count(*) FROM request WHERE title IS NULL").await, 1);
+
+    let after = fixture.plan(&turn(app, 5, LATER, send_to(vec![with_email("ada")]))).await;
+    assert!(after[0].1.in_app && after[0].1.deliveries.len() == 1);
+    assert!(fixture.store.find_user(app, "ada").await.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn planning_and_erasing_take_turns() {
+    let fixture = fixture().await;
+    let app = fixture.app("shop").await;
+    let ada = fixture.user(app, "ada").await;
+    let turns = [turn(app, 1, NOW, send_to(vec![with_email("ada")]))];
+    let mut freeze = fixture.store.freeze(&turns).await.unwrap();
+    let facts = freeze.facts().await.unwrap();
+    assert!(!facts.is_erased(&turns[0], "ada"));
+    let store = fixture.store.clone();
+    let erasing = tokio::spawn(async move {
+        let erasure = store.erase_user(app, "ada", LATER).await.unwrap().unwrap();
+        erasure.commit(&timer(app, None)).await.unwrap();
+    });
+    fixture.somebody_waits().await;
+    freeze.commit(&facts, &[Vec::new()]).await.unwrap();
+    erasing.await.unwrap();
+    assert_eq!(fixture.store.erased_users().await.unwrap(), [(app, ada)]);
+
+    // And the other way round: planning waits, and finds the erasure.
+    fixture.user(app, "bob").await;
+    let erasure = fixture.store.erase_user(app, "bob", LATER).await.unwrap().unwrap();
+    let turns = [turn(app, 2, NOW, send_to(vec![with_email("bob")]))];
+    let store = fixture.store.clone();
+    let planning = tokio::spawn(async move {
+        let mut freeze = store.freeze(&turns).await.unwrap();
+        freeze.facts().await.unwrap().is_erased(&turns[0], "bob")
+    });
+    fixture.somebody_waits().await;
+    erasure.commit(&timer(app, None)).await.unwrap();
+    assert!(planning.await.unwrap());
+}
+
+#[tokio::test]
+async fn no_provider_is_called_for_an_erased_user_and_a_late_answer_says_nothing_personal() {
+    let fixture = fixture().await;
+    let app = fixture.app("shop").await;
+    let send = send_to(vec![with_email("ada"), with_email("bob"), with_email("cid")]);
+    let decisions = fixture.plan(&turn(app, 1, NOW, send)).await;
+    let delivery = |index: usize| decisions[index].1.deliveries[0].id;
+    let user = |index: usize| decisions[index].1.user.unwrap();
+    let claim = async |index: usize| {
+        let request = ClaimRequest { app, delivery: delivery(index), attempt: 1, provider: None };
+        fixture.store.claim(&[request], Duration::from_secs(60)).await.unwrap().remove(0)
+    };
+    let settlement = |index: usize, token: Uuid, outcome: Outcome, next: Next| Settlement {
+        app,
+        send_id: Some(send_id(1)),
+        delivery: delivery(index),
+        user: user(index),
+        token,
+        attempt: 1,
+        provider: None,
+        started_at: NOW,
+        ended_at: NOW,
+        answer: Answer {
+            outcome,
+            code: "450".to_owned(),
+            message: "ada@example.com, bob@example.com".to_owned(),
+        },
+        next,
+    };
+    let (Claim::Ours { token: adas, .. }, Claim::Ours { token: bobs, .. }) = (claim(0).await, claim(1).await)
+    else {
+        panic!("not ours")
+    };
+    for identifier in ["ada", "bob", "cid"] {
+        fixture.erase(app, identifier, LATER).await;
+    }
+    let Claim::Done(state) = claim(2).await else { panic!("not done") };
+    assert_eq!(state.reason, Some(Reason::RecipientErased));
+
+    let sent = Outcome::Sent { provider_id: Some("ada@provider".to_owned()) };
+    let end = Next::End(domain::Status::Sent, None);
+    let again = Next::Retry(timer(app, Some(user(1))));
+    let answers = [settlement(0, adas, sent, end), settlement(1, bobs, Outcome::TargetGone, again)];
+    // What the second asks for does not follow: the ledger has ended it.
+    assert_eq!(fixture.store.settle(&answers).await.unwrap(), [true, false]);
+    let states: Vec<(String, Option<String>)> =
+        sqlx::query_as("SELECT status, reason FROM delivery ORDER BY recipient_index")
+            .fetch_all(&fixture.pool)
+            .await
+            .unwrap();
+    let erased = ("skipped".to_owned(), Some("recipient_erased".to_owned()));
+    assert_eq!(states, [("sent".to_owned(), None), erased.clone(), erased]);
+    assert_eq!(fixture.count("SELECT count(*) FROM attempt").await, 2);
+    assert_eq!(fixture.count("SELECT count(*) FROM suppression").await, 0);
+    assert_eq!(fixture.count("SELECT count(*) FROM timer WHERE user_number IS NOT NULL").await, 0);
+    fixture.pass().await;
+    let text = fixture.text_of("attempt").await + &fixture.text_of("delivery").await;
+    assert!(!text.contains("ada") && !text.contains("bob"), "{text}");
+}
+
+#[tokio::test]
+async fn more_than_a_step_is_cleared() {
+    let fixture = fixture().await;
+    let app = fixture.app("shop").await;
+    let ada = fixture.user(app, "ada").await;
+    sqlx::query(
+        "INSERT INTO planned_recipient (app_id, send_id, recipient_index, turn, identifier, user_number, in_app, skips)
+         SELECT $1, gen_random_uuid(), 0, 0, 'ada', CASE WHEN n % 2 = 0 THEN $2 END, false, '{}'
+         FROM generate_series(1, 5000) AS n",
+    )
+    .bind(app.0)
+    .bind(ada.0)
+    .execute(&fixture.pool)
+    .await
+    .unwrap();
+    fixture.erase(app, "ada", NOW).await;
+    fixture.pass().await;
+    assert_eq!(fixture.count("SELECT count(*) FROM planned_recipient WHERE identifier <> ''").await, 0);
+}

@@ -1,0 +1,92 @@
+//! The switches of an app.
+
+use std::num::NonZeroU32;
+
+use domain::AppId;
+use sqlx::Row;
+use store::app::{App, NewApp, NewSecret};
+use store::switch::Switch;
+
+use crate::{Fixture, fixture};
+
+async fn app(fixture: &Fixture, id: AppId) -> App {
+    fixture.store.app_by_name_or_id(&id.to_string()).await.unwrap().unwrap()
+}
+
+#[tokio::test]
+async fn a_new_app_has_every_switch_off_and_its_addresses_guarded_outside_development() {
+    let fixture = fixture().await;
+    for development in [true, false] {
+        let name = format!("development {development}");
+        let new = NewApp { name: &name, api_key: &name, development };
+        let draft = fixture.store.create_app(new, "test").await.unwrap().unwrap();
+        let id = draft.commit(NewSecret { digest: b"digest", sealed: b"sealed" }).await.unwrap();
+        let App { secure_mode, hmac, require_exp, disabled, cors_origins, rate_limit, .. } =
+            app(&fixture, id).await;
+        assert_eq!([secure_mode, hmac, require_exp, disabled], [false; 4]);
+        assert_eq!((cors_origins, rate_limit), (None, None));
+        assert_eq!(app(&fixture, id).await.guards_addresses(), !development);
+    }
+}
+
+#[tokio::test]
+async fn each_switch_is_set_alone_and_audited() {
+    let fixture = fixture().await;
+    let (shop, bank) = (fixture.app("shop").await, fixture.app("bank").await);
+    let untouched = app(&fixture, bank).await;
+    let back = [
+        Switch::SecureMode(false),
+        Switch::Hmac(false),
+        Switch::RequireExp(false),
+        Switch::GuardAddresses(false),
+        Switch::CorsOrigins(None),
+        Switch::RateLimit(None),
+        Switch::Disabled(false),
+    ];
+    assert!(fixture.store.set_switches(shop, &back, "test").await.unwrap());
+    let before = app(&fixture, shop).await;
+    let origins = vec!["https://a.example".to_owned(), "https://b.example".to_owned()];
+    let limit = NonZeroU32::new(7);
+    let cases = [
+        (Switch::SecureMode(true), App { secure_mode: true, ..before.clone() }),
+        (Switch::Hmac(true), App { hmac: true, ..before.clone() }),
+        (Switch::RequireExp(true), App { require_exp: true, ..before.clone() }),
+        (Switch::GuardAddresses(true), App { guard_addresses: Some(true), ..before.clone() }),
+        (Switch::CorsOrigins(Some(origins.clone())), App { cors_origins: Some(origins), ..before.clone() }),
+        (Switch::CorsOrigins(Some(vec![])), App { cors_origins: Some(vec![]), ..before.clone() }),
+        (Switch::RateLimit(limit), App { rate_limit: limit, ..before.clone() }),
+        (Switch::Disabled(true), App { disabled: true, ..before.clone() }),
+    ];
+    for (switch, expected) in cases {
+        assert!(fixture.store.set_switches(shop, std::slice::from_ref(&switch), "cli:ada").await.unwrap());
+        assert_eq!(app(&fixture, shop).await, expected, "{switch}");
+        assert!(fixture.store.set_switches(shop, &back, "test").await.unwrap());
+    }
+    assert_eq!(app(&fixture, shop).await, before);
+    assert_eq!(app(&fixture, bank).await, untouched);
+
+    let audit = "SELECT subject FROM audit WHERE actor = 'cli:ada' AND action = 'app.set' ORDER BY id";
+    let rows = sqlx::query(audit).fetch_all(&fixture.pool).await.unwrap();
+    let subjects: Vec<&str> = rows.iter().map(|row| row.get(0)).collect();
+    let expected = [
+        "secure-mode=on",
+        "hmac=on",
+        "require-exp=on",
+        "address-keys=guarded",
+        "cors-origins=https://a.example,https://b.example",
+        "cors-origins=none",
+        "rate-limit=7",
+        "disabled=on",
+    ];
+    assert_eq!(subjects, expected);
+}
+
+#[tokio::test]
+async fn switches_are_set_together_or_not_at_all() {
+    let fixture = fixture().await;
+    let shop = fixture.app("shop").await;
+    let too_many = [Switch::Hmac(true), Switch::RateLimit(NonZeroU32::new(u32::MAX))];
+    assert!(fixture.store.set_switches(shop, &too_many, "test").await.is_err());
+    assert!(!app(&fixture, shop).await.hmac);
+    assert!(!fixture.store.set_switches(AppId(999), &[Switch::Hmac(true)], "test").await.unwrap());
+}

@@ -1,0 +1,139 @@
+//! What the credentials of a request prove.
+
+use std::sync::Arc;
+
+use actix_web::HttpRequest;
+use actix_web::http::StatusCode;
+use domain::fields::check_identifier;
+use store::app::App;
+
+use crate::access::known_app::KnownApp;
+use crate::access::signature;
+use crate::access::token::Token;
+use crate::gateway::Gateway;
+use crate::http::failure::{Failure, sound};
+use crate::http::headers::Credential;
+use crate::http::query::Query;
+
+/// An app, and what was proven about who calls in its name. Everything that was sent is good.
+pub(crate) struct Identity<'a> {
+    request: &'a HttpRequest,
+    known: Arc<KnownApp>,
+    /// Whether the API secret was sent.
+    pub(crate) by_app: bool,
+    /// The user of the bearer token, where one was sent.
+    token_user: Option<String>,
+    /// The user of the header.
+    header_user: Option<&'a str>,
+}
+
+impl<'a> Identity<'a> {
+    /// Verifies every credential of a request. 401 where one is wrong, or two disagree.
+    pub(crate) async fn verify(request: &'a HttpRequest) -> Result<Identity<'a>, Failure> {
+        let gateway = Gateway::of(request)?;
+        let (names, headers) = (&gateway.header_names, request.headers());
+        let token = Token::sent_in(headers)?;
+        let token_key = token.as_ref().map(Token::unverified_api_key).transpose()?;
+        let api_key = agreed("API key", names.read(headers, Credential::ApiKey)?, token_key)?;
+        let secret = names.read(headers, Credential::ApiSecret)?;
+        let header_user = names.read(headers, Credential::UserId)?;
+        let known = gateway.apps.by_key(api_key.ok_or_else(no_credentials)?).await?;
+        if let Some(known) = &known {
+            gateway.admit(request, &known.app).await?;
+        }
+        let known = known.filter(|known| secret.is_none_or(|secret| known.has_secret(secret)));
+        let Some(known) = known else {
+            return Err(Failure::unauthorized(
+                "invalid_credentials",
+                "the API key or the API secret is wrong",
+            ));
+        };
+        let token_user = token.map(|token| token.verify(&known)).transpose()?;
+        agreed("user", header_user, token_user.as_deref())?;
+        Ok(Identity { request, known, by_app: secret.is_some(), token_user, header_user })
+    }
+
+    /// The app, which must be enabled: the last question to ask, so that only its own callers learn of it.
+    pub(crate) fn app(&self) -> Result<Arc<App>, Failure> {
+        if self.known.app.disabled {
+            return Err(Failure::refused(StatusCode::FORBIDDEN, "app_disabled", "the app is disabled"));
+        }
+        Ok(self.known.app.clone())
+    }
+
+    /// Whether a bearer token was sent.
+    pub(crate) fn by_token(&self) -> bool {
+        self.token_user.is_some()
+    }
+
+    /// Demands the API secret.
+    pub(crate) fn demand_secret(&self) -> Result<(), Failure> {
+        if self.by_app {
+            return Ok(());
+        }
+        let message = "this call needs the API secret beside the API key";
+        Err(Failure::unauthorized("secret_required", message))
+    }
+
+    /// Demands what the app wants its users proven by, unless the app itself calls.
+    pub(crate) fn demand_user_proof(&self) -> Result<(), Failure> {
+        if self.by_app || self.by_token() {
+            return Ok(());
+        }
+        let KnownApp { app, .. } = &*self.known;
+        if app.secure_mode {
+            let message =
+                "the app is in secure mode: this call needs a bearer token that the app signed for the user";
+            return Err(Failure::unauthorized("token_required", message));
+        }
+        let user = self.header_user.ok_or_else(user_required)?;
+        if app.hmac {
+            let names = &Gateway::of(self.request)?.header_names;
+            let sent = names.read(self.request.headers(), Credential::UserSignature)?;
+            signature::check(&self.known, user, sent)?;
+        }
+        Ok(())
+    }
+
+    /// The user that the request is about. The query may name one beside a valid secret alone.
+    pub(crate) fn user(&self) -> Result<Option<String>, Failure> {
+        let mut problems = Vec::new();
+        let in_query = match self.by_app {
+            true => Query::of(self.request).text("userIdentifier", &mut problems),
+            false => None,
+        };
+        agreed("user", in_query.as_deref(), self.token_user.as_deref())?;
+        if in_query.is_some() && self.header_user.is_some_and(|user| in_query.as_deref() != Some(user)) {
+            let message = "userIdentifier and the user id header must name the same user";
+            return Err(Failure::problem("userIdentifier", "conflict", message));
+        }
+        let user = self.token_user.clone().or(self.header_user.map(str::to_owned)).or(in_query);
+        let user = user.map(|user| check_identifier("the user id", user, &mut problems));
+        sound(Some(user.flatten()), problems)
+    }
+}
+
+/// What a request says in one place or the other, or in both alike.
+fn agreed<'a>(
+    what: &str,
+    sent: Option<&'a str>,
+    in_token: Option<&'a str>,
+) -> Result<Option<&'a str>, Failure> {
+    match (sent, in_token) {
+        (Some(sent), Some(in_token)) if sent != in_token => {
+            let message = format!("the request names another {what} than its bearer token");
+            Err(Failure::unauthorized("conflicting_credentials", message))
+        }
+        (sent, in_token) => Ok(sent.or(in_token)),
+    }
+}
+
+fn no_credentials() -> Failure {
+    let message = "no authentication parameters, or no usable combination of them, were found in the request";
+    Failure::unauthorized("no_credentials", message)
+}
+
+/// 401 for a call that is about a user, and names none.
+pub(crate) fn user_required() -> Failure {
+    Failure::unauthorized("user_required", "this call needs a user id beside the API key")
+}

@@ -1,0 +1,77 @@
+//! An app with all that its callers are proven by, ready for use.
+
+use std::sync::Arc;
+
+use domain::Timestamp;
+use secrecy::{ExposeSecret, SecretSlice};
+use service_kit::secrets::{SecretsError, app_secret_context, hmac_sha256, same, sha256};
+use service_kit::{MasterKey, clock};
+use store::app::{App, AppSecret};
+
+use crate::access::token_key::TokenKey;
+
+/// An app as the gateway remembers it for a moment.
+pub(crate) struct KnownApp {
+    pub(crate) app: Arc<App>,
+    /// What bearer tokens are verified with.
+    pub(crate) token_keys: Vec<TokenKey>,
+    /// What signatures are keyed by; empty while the app wants none.
+    signature_keys: Vec<SignatureKey>,
+}
+
+struct SignatureKey {
+    secret: SecretSlice<u8>,
+    expires_at: Option<Timestamp>,
+}
+
+impl KnownApp {
+    /// Opens what is sealed. What cannot be opened counts as absent: it lets nobody in, and holds up nobody who
+    /// proves himself by something else.
+    pub(crate) fn open(app: App, master_key: &MasterKey) -> KnownApp {
+        let token_keys = app.signing_keys.iter().filter_map(|key| {
+            let opened = TokenKey::open(app.id, key, master_key);
+            opened
+                .inspect_err(|error| {
+                    tracing::error!(app = %app.id, kid = key.kid, %error, "a signing key cannot be used");
+                })
+                .ok()
+        });
+        let signature_keys = app.secrets.iter().filter(|_| app.hmac).filter_map(|secret| {
+            let opened = SignatureKey::open(&app, secret, master_key);
+            opened
+                .inspect_err(|error| {
+                    tracing::error!(app = %app.id, %error, "an API secret cannot verify signatures");
+                })
+                .ok()
+        });
+        let (token_keys, signature_keys) = (token_keys.collect(), signature_keys.collect());
+        KnownApp { app: Arc::new(app), token_keys, signature_keys }
+    }
+
+    /// Compares with every live secret, in a time that tells nothing.
+    pub(crate) fn has_secret(&self, secret: &str) -> bool {
+        let (digest, now) = (sha256(secret.as_bytes()), clock::now());
+        let live = self.app.secrets.iter().filter(|secret| is_live(secret.expires_at, now));
+        live.fold(false, |found, secret| found | same(&secret.digest, &digest))
+    }
+
+    /// Whether `signature` is HMAC-SHA256 of the user's identifier with a live secret, in a time that tells nothing.
+    pub(crate) fn has_signed(&self, user: &str, signature: &[u8]) -> bool {
+        let now = clock::now();
+        let live = self.signature_keys.iter().filter(|key| is_live(key.expires_at, now));
+        live.fold(false, |found, key| {
+            found | same(&hmac_sha256(key.secret.expose_secret(), user.as_bytes()), signature)
+        })
+    }
+}
+
+impl SignatureKey {
+    fn open(app: &App, secret: &AppSecret, master_key: &MasterKey) -> Result<SignatureKey, SecretsError> {
+        let opened = master_key.open(&app_secret_context(app.id), &secret.sealed)?;
+        Ok(SignatureKey { secret: opened, expires_at: secret.expires_at })
+    }
+}
+
+fn is_live(expires_at: Option<Timestamp>, now: Timestamp) -> bool {
+    expires_at.is_none_or(|end| end > now)
+}

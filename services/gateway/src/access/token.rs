@@ -1,0 +1,158 @@
+//! Bearer tokens: JSON Web Tokens (RFC 7519) that an app's backend signs for one of its users.
+
+use actix_web::http::header::{AUTHORIZATION, HeaderMap};
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use domain::Timestamp;
+use domain::fields::check_identifier;
+use serde::Deserialize;
+use serde::de::{DeserializeOwned, IgnoredAny};
+use service_kit::clock;
+
+use crate::access::known_app::KnownApp;
+use crate::access::token_key::TokenKey;
+use crate::http::failure::Failure;
+
+/// Longest token, in bytes.
+const LONGEST: usize = 8 * 1024;
+/// How far the clocks of an app's backend and of this service may be apart, in seconds.
+const LEEWAY: f64 = 60.0;
+/// What may stand before the user's identifier in the claim `sub`.
+const USER_PREFIX: &str = "user:";
+
+/// A token as it was sent: nothing of it is proven.
+pub(crate) struct Token<'a> {
+    header: Header,
+    claims: Claims,
+    /// What is signed: header and claims, encoded.
+    message: &'a str,
+    signature: &'a str,
+}
+
+#[derive(Deserialize)]
+struct Header {
+    alg: String,
+    kid: Option<String>,
+    /// Extensions that a reader must understand (RFC 7515, section 4.1.11). None is.
+    crit: Option<IgnoredAny>,
+}
+
+/// Times are seconds since 1970 (RFC 7519, section 2).
+#[derive(Deserialize)]
+struct Claims {
+    sub: Option<String>,
+    #[serde(rename = "apiKey")]
+    api_key: Option<String>,
+    exp: Option<f64>,
+    nbf: Option<f64>,
+    iat: Option<f64>,
+}
+
+impl<'a> Token<'a> {
+    /// The bearer token of a request (RFC 6750, section 2.1); None where there is none. Other schemes are not for us.
+    pub(crate) fn sent_in(headers: &'a HeaderMap) -> Result<Option<Token<'a>>, Failure> {
+        let mut found = None;
+        for value in headers.get_all(AUTHORIZATION) {
+            let (scheme, token) = split_scheme(value.as_bytes());
+            if !scheme.eq_ignore_ascii_case(b"bearer") {
+                continue;
+            }
+            if found.is_some_and(|earlier| earlier != token) {
+                let message = "the header Authorization was sent with different bearer tokens";
+                return Err(Failure::unauthorized("conflicting_credentials", message));
+            }
+            found = Some(token);
+        }
+        found.map(Token::parse).transpose()
+    }
+
+    fn parse(text: &'a [u8]) -> Result<Token<'a>, Failure> {
+        if text.len() > LONGEST {
+            return Err(malformed("it is longer than 8 KiB"));
+        }
+        let text = std::str::from_utf8(text).map_err(|_| malformed("it is not UTF-8"))?;
+        let parts = text.rsplit_once('.').and_then(|(message, signature)| {
+            let (header, claims) = message.split_once('.')?;
+            Some((message, header, claims, signature))
+        });
+        let (message, header, claims, signature) =
+            parts.ok_or_else(|| malformed("it must be three parts with dots between them"))?;
+        let header: Header = decode(header).ok_or_else(|| malformed("its header cannot be read"))?;
+        let claims = decode(claims).ok_or_else(|| malformed("its claims cannot be read"))?;
+        if header.crit.is_some() {
+            return Err(malformed("its header demands extensions, and none is known here"));
+        }
+        Ok(Token { header, claims, message, signature })
+    }
+
+    /// The API key that the token says it is for: good for finding the app, and for nothing else.
+    pub(crate) fn unverified_api_key(&self) -> Result<&str, Failure> {
+        let key = self.claims.api_key.as_deref();
+        key.ok_or_else(|| invalid("the bearer token must have the claim apiKey, a string"))
+    }
+
+    /// The user whom the app signed this token for. `app` is the one that its claim `apiKey` names.
+    pub(crate) fn verify(self, app: &KnownApp) -> Result<String, Failure> {
+        if !app
+            .token_keys
+            .iter()
+            .any(|key| self.may_be_of(key) && key.has_signed(self.message, self.signature))
+        {
+            return Err(invalid("the bearer token is not signed with a live signing key of the app"));
+        }
+        self.claims.check_times(clock::now(), app.app.require_exp)?;
+        self.claims.user()
+    }
+
+    /// `kid` picks the key; without it, every key is tried. A token must not state another algorithm than its key's.
+    fn may_be_of(&self, key: &TokenKey) -> bool {
+        self.header.kid.as_ref().is_none_or(|kid| *kid == key.kid)
+            && self.header.alg == key.algorithm.as_str()
+    }
+}
+
+fn split_scheme(value: &[u8]) -> (&[u8], &[u8]) {
+    let end = value.iter().position(|byte| *byte == b' ').unwrap_or(value.len());
+    (&value[..end], value[end..].trim_ascii())
+}
+
+fn decode<T: DeserializeOwned>(part: &str) -> Option<T> {
+    serde_json::from_slice(&URL_SAFE_NO_PAD.decode(part).ok()?).ok()
+}
+
+impl Claims {
+    fn check_times(&self, now: Timestamp, require_exp: bool) -> Result<(), Failure> {
+        let now = now.millis() as f64 / 1000.0;
+        if self.exp.is_none() && require_exp {
+            return Err(invalid(
+                "the bearer token must have the claim exp: the app takes none that last for ever",
+            ));
+        }
+        if self.exp.is_some_and(|end| now >= end + LEEWAY) {
+            return Err(Failure::unauthorized("token_expired", "the bearer token has expired"));
+        }
+        if [self.nbf, self.iat].into_iter().flatten().any(|begin| now < begin - LEEWAY) {
+            let message = "the bearer token is from the future: its claim nbf or iat is yet to come";
+            return Err(Failure::unauthorized("token_not_yet_valid", message));
+        }
+        Ok(())
+    }
+
+    fn user(self) -> Result<String, Failure> {
+        let Some(sub) = self.sub else {
+            return Err(invalid("the bearer token must have the claim sub: user: and the user's identifier"));
+        };
+        let user = sub.strip_prefix(USER_PREFIX).unwrap_or(&sub).to_owned();
+        let mut problems = Vec::new();
+        let user = check_identifier("the user in the claim sub of the bearer token", user, &mut problems);
+        user.ok_or_else(|| invalid(problems.swap_remove(0).message))
+    }
+}
+
+fn malformed(why: &'static str) -> Failure {
+    Failure::unauthorized("malformed_token", format!("the bearer token is no JSON Web Token: {why}"))
+}
+
+fn invalid(message: impl Into<std::borrow::Cow<'static, str>>) -> Failure {
+    Failure::unauthorized("invalid_token", message)
+}

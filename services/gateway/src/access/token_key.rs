@@ -1,0 +1,59 @@
+//! A key that bearer tokens are verified with.
+
+use domain::{AppId, SigningAlgorithm};
+use jsonwebtoken::crypto::verify;
+use jsonwebtoken::{Algorithm, DecodingKey};
+use secrecy::ExposeSecret;
+use service_kit::MasterKey;
+use service_kit::secrets::SecretsError;
+use service_kit::signing::key_context;
+use store::signing_key::{SigningKey, Verifier};
+
+/// A live signing key of an app, ready for use.
+pub(crate) struct TokenKey {
+    pub(crate) kid: String,
+    /// The one algorithm that the key is for.
+    pub(crate) algorithm: SigningAlgorithm,
+    key: DecodingKey,
+}
+
+/// Why a stored key cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum TokenKeyError {
+    #[error(transparent)]
+    Sealed(#[from] SecretsError),
+    #[error("the public key cannot be read: {0}")]
+    PublicKey(#[from] jsonwebtoken::errors::Error),
+    #[error("a secret is stored for {0}, which takes a public key, or the other way round")]
+    OtherKind(SigningAlgorithm),
+}
+
+impl TokenKey {
+    pub(crate) fn open(
+        app: AppId,
+        stored: &SigningKey,
+        master_key: &MasterKey,
+    ) -> Result<TokenKey, TokenKeyError> {
+        let SigningKey { kid, algorithm, verifier, .. } = stored;
+        let key = match (algorithm, verifier) {
+            (SigningAlgorithm::Rs256, Verifier::PublicKey(pem)) => DecodingKey::from_rsa_pem(pem.as_bytes())?,
+            (SigningAlgorithm::Es256, Verifier::PublicKey(pem)) => DecodingKey::from_ec_pem(pem.as_bytes())?,
+            (SigningAlgorithm::Hs256, Verifier::Sealed(sealed)) => {
+                let secret = master_key.open(&key_context(app, kid), sealed)?;
+                DecodingKey::from_secret(secret.expose_secret())
+            }
+            _ => return Err(TokenKeyError::OtherKind(*algorithm)),
+        };
+        Ok(TokenKey { kid: kid.clone(), algorithm: *algorithm, key })
+    }
+
+    /// Whether the key signed `message`. The algorithm is the key's own, whatever a token says.
+    pub(crate) fn has_signed(&self, message: &str, signature: &str) -> bool {
+        let algorithm = match self.algorithm {
+            SigningAlgorithm::Rs256 => Algorithm::RS256,
+            SigningAlgorithm::Es256 => Algorithm::ES256,
+            SigningAlgorithm::Hs256 => Algorithm::HS256,
+        };
+        verify(signature, message.as_bytes(), &self.key, algorithm).unwrap_or(false)
+    }
+}

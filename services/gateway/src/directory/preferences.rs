@@ -1,0 +1,219 @@
+//! `/v3/preferences`: which channels a user wants for which category.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use actix_web::HttpResponse;
+use actix_web::web::Data;
+use domain::fields::{Fields, check_plain_json};
+use domain::request::MAX_REFERENCE;
+use domain::{CategoryId, Channel, Problem};
+use serde::Serialize;
+use serde_json::Value;
+use store::preference::CategoryPreference;
+use utoipa::ToSchema;
+
+use crate::access::caller::UserCaller;
+use crate::gateway::{Gateway, database};
+use crate::http::body::Body;
+use crate::http::failure::{Failure, sound};
+use crate::http::handling::Handling;
+use crate::openapi::preference::NewPreferences;
+use crate::openapi::vocabulary::{self, Id, Identifier};
+
+/// Most categories that one request may name.
+const MAX_ELEMENTS: usize = 1_000;
+/// Most channels that one category of a request may name, repeated ones included.
+const MAX_CHANNELS: usize = 100;
+
+/// What a request sets. Of what it names twice, the last holds.
+#[derive(Default)]
+struct Choices {
+    channels: BTreeMap<(CategoryId, Channel), bool>,
+    /// Every category that is named, and the paths under which it is.
+    categories: BTreeMap<CategoryId, Vec<String>>,
+}
+
+/// What a user has set for a category.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = Preference, example = json!({
+    "categoryId": 7, "category": {"id": 7, "name": "Orders", "identifier": "orders"},
+    "channels": [{"channel": "email", "enabled": false}],
+    "channelPreferences": [{"channel": "email", "enabled": false}],
+}))]
+struct PreferenceBody<'a> {
+    #[schema(value_type = Id)]
+    category_id: CategoryId,
+    category: CategoryBody<'a>,
+    channels: &'a [ChannelBody],
+    /// The same under its other name.
+    channel_preferences: &'a [ChannelBody],
+}
+
+#[derive(Serialize, ToSchema)]
+#[schema(as = PreferredCategory)]
+struct CategoryBody<'a> {
+    #[schema(value_type = Id)]
+    id: CategoryId,
+    name: &'a str,
+    #[schema(value_type = Identifier)]
+    identifier: &'a str,
+}
+
+#[derive(Serialize, ToSchema)]
+#[schema(as = ChannelPreference)]
+struct ChannelBody {
+    #[schema(value_type = vocabulary::Channel)]
+    channel: Channel,
+    enabled: bool,
+}
+
+/// Shows what the user has set: one element for each category of which anything is.
+#[utoipa::path(
+    get,
+    path = "/v3/preferences",
+    operation_id = "listPreferences",
+    tag = "preferences",
+    security(("user" = [])),
+    responses((status = 200, description = "What the user has set.", body = Vec<PreferenceBody>)),
+)]
+pub(crate) async fn list(caller: UserCaller, gateway: Data<Gateway>) -> Result<HttpResponse, Failure> {
+    answer(&caller, &gateway).await
+}
+
+/// Sets what the request names, and nothing else.
+///
+/// The next send honours it. Preferences do not apply to sends without a category, nor to critical ones. The user is
+/// created if missing.
+#[utoipa::path(
+    patch,
+    path = "/v3/preferences",
+    operation_id = "setPreferences",
+    tag = "preferences",
+    security(("user" = [])),
+    request_body = NewPreferences,
+    responses((status = 200, description = "What the user has set from now on.", body = Vec<PreferenceBody>)),
+)]
+pub(crate) async fn set(
+    caller: UserCaller,
+    gateway: Data<Gateway>,
+    handling: Handling,
+    body: Body,
+) -> Result<HttpResponse, Failure> {
+    let body = body.json().await?;
+    let mut problems = Vec::new();
+    check_plain_json("", &body, &mut problems);
+    let choices = Choices::read(body, handling.strict, &mut problems);
+    let named = choices.categories.keys().copied().collect();
+    let known = database(gateway.store.known_categories(caller.app.id, &named)).await?;
+    choices.check(&known, &mut problems);
+    let choices = sound(Some(choices), problems)?;
+    database(gateway.store.set_preferences(caller.app.id, &caller.user, &choices.channels)).await?;
+    answer(&caller, &gateway).await
+}
+
+impl Choices {
+    fn read(body: Value, strict: bool, problems: &mut Vec<Problem>) -> Choices {
+        let mut choices = Choices::default();
+        let Some(mut fields) = Fields::open("", body, problems) else {
+            return choices;
+        };
+        fields.require("preference", problems);
+        let elements = fields.array("preference", problems).unwrap_or_default();
+        fields.finish(strict, problems);
+        for (path, element) in bounded("preference", elements, MAX_ELEMENTS, problems) {
+            choices.read_element(&path, element, strict, problems);
+        }
+        choices
+    }
+
+    fn read_element(&mut self, path: &str, element: Value, strict: bool, problems: &mut Vec<Problem>) {
+        let Some(mut fields) = Fields::open(path, element, problems) else {
+            return;
+        };
+        fields.require("categoryId", problems);
+        let category = fields.whole_number("categoryId", problems).map(CategoryId);
+        let channels = fields.array("channels", problems).unwrap_or_default();
+        let channels_path = fields.path("channels");
+        for (path, channel) in bounded(&channels_path, channels, MAX_CHANNELS, problems) {
+            let choice = read_channel(&path, channel, strict, problems);
+            if let (Some(category), Some((channel, enabled))) = (category, choice) {
+                self.channels.insert((category, channel), enabled);
+            }
+        }
+        if let Some(category) = category {
+            self.categories.entry(category).or_default().push(fields.path("categoryId"));
+        }
+        fields.finish(strict, problems);
+    }
+
+    fn check(&self, known: &BTreeSet<CategoryId>, problems: &mut Vec<Problem>) {
+        let unknown = self.categories.iter().filter(|(category, _)| !known.contains(category));
+        problems.extend(unknown.flat_map(|(category, paths)| {
+            paths.iter().map(move |path| {
+                Problem::new(path, "unknown_category", format!("{path}: there is no category {category}"))
+            })
+        }));
+    }
+}
+
+/// The elements of an array with their paths; none of an array that is too long.
+fn bounded(
+    path: &str,
+    elements: Vec<Value>,
+    most: usize,
+    problems: &mut Vec<Problem>,
+) -> impl Iterator<Item = (String, Value)> + use<> {
+    let too_many = elements.len() > most;
+    if too_many {
+        let message = format!("{path} has {} elements; at most {most} are allowed", elements.len());
+        problems.push(Problem::new(path, "too_many", message));
+    }
+    let elements = if too_many { Vec::new() } else { elements };
+    let path = path.to_owned();
+    elements.into_iter().enumerate().map(move |(index, element)| (format!("{path}[{index}]"), element))
+}
+
+fn read_channel(
+    path: &str,
+    element: Value,
+    strict: bool,
+    problems: &mut Vec<Problem>,
+) -> Option<(Channel, bool)> {
+    let mut fields = Fields::open(path, element, problems)?;
+    fields.require("channel", problems);
+    let channel = fields.string("channel", MAX_REFERENCE, problems).and_then(|name| {
+        let channel = name.parse();
+        if channel.is_err() {
+            let path = fields.path("channel");
+            let names: Vec<_> = Channel::ALL.iter().map(|channel| channel.as_str()).collect();
+            let message = format!("{path} must be one of {}", names.join(", "));
+            problems.push(Problem::new(path, "unknown_channel", message));
+        }
+        channel.ok()
+    });
+    fields.require("enabled", problems);
+    let enabled = fields.flag("enabled", problems);
+    fields.finish(strict, problems);
+    channel.zip(enabled)
+}
+
+async fn answer(caller: &UserCaller, gateway: &Gateway) -> Result<HttpResponse, Failure> {
+    let preferences = database(gateway.store.list_preferences(caller.app.id, &caller.user)).await?;
+    let channels: Vec<Vec<_>> = preferences.iter().map(channels).collect();
+    let bodies = preferences.iter().zip(&channels).map(|(preference, channels)| PreferenceBody {
+        category_id: preference.category,
+        category: CategoryBody {
+            id: preference.category,
+            name: &preference.name,
+            identifier: &preference.identifier,
+        },
+        channels,
+        channel_preferences: channels,
+    });
+    Ok(HttpResponse::Ok().json(bodies.collect::<Vec<_>>()))
+}
+
+fn channels(preference: &CategoryPreference) -> Vec<ChannelBody> {
+    preference.channels.iter().map(|(&channel, &enabled)| ChannelBody { channel, enabled }).collect()
+}

@@ -1,0 +1,111 @@
+//! A path of the interface with its calls, and what is answered for the path without any of them.
+
+use actix_web::http::Method;
+use actix_web::http::header::ALLOW;
+use actix_web::{FromRequest, Handler, HttpRequest, HttpResponse, Resource, Responder, Route, web};
+
+use crate::http::failure::Failure;
+
+/// A call: a method of a path with its handler.
+pub(crate) struct Call {
+    method: Method,
+    routes: Vec<Route>,
+    for_users: bool,
+}
+
+impl Call {
+    /// The same call, which users make, so that a browser may.
+    pub(crate) fn for_users(self) -> Call {
+        Call { for_users: true, ..self }
+    }
+}
+
+/// Calls that users make, all of them.
+pub(crate) fn for_users<const CALLS: usize>(calls: [Call; CALLS]) -> [Call; CALLS] {
+    calls.map(Call::for_users)
+}
+
+/// The calls of a path. Every request to it can ask for them.
+pub(crate) struct Calls {
+    /// Each method, and whether it is a call for users.
+    methods: Vec<(Method, bool)>,
+    allow: String,
+}
+
+impl Calls {
+    fn of(calls: &[Call]) -> Calls {
+        let mut methods = Vec::new();
+        for call in calls {
+            methods.push((call.method.clone(), call.for_users));
+            if call.method == Method::GET {
+                methods.push((Method::HEAD, call.for_users));
+            }
+        }
+        let names = methods.iter().map(|(method, _)| method.as_str()).chain(["OPTIONS"]);
+        Calls { allow: names.collect::<Vec<_>>().join(", "), methods }
+    }
+
+    /// Whether a browser may have the answer to this method. That the path does not have the method is an answer to
+    /// whoever may make any call there.
+    pub(crate) fn is_for_users(&self, method: &Method) -> bool {
+        let call = self.methods.iter().find(|(known, _)| known == method);
+        call.map_or_else(|| self.for_users().next().is_some(), |(_, for_users)| *for_users)
+    }
+
+    /// The methods of the calls for users.
+    pub(crate) fn for_users(&self) -> impl Iterator<Item = &Method> {
+        self.methods.iter().filter(|(_, for_users)| *for_users).map(|(method, _)| method)
+    }
+}
+
+/// A path and its calls. A GET also answers HEAD, everything answers OPTIONS, and any other method is a 405.
+pub(crate) fn resource<const CALLS: usize>(
+    path: &'static str,
+    calls: [Call; CALLS],
+) -> (&'static str, Vec<Method>, Resource) {
+    let methods = calls.iter().map(|call| call.method.clone()).collect();
+    let known = Calls::of(&calls);
+    let mut resource = web::resource(path);
+    for route in calls.into_iter().flat_map(|call| call.routes) {
+        resource = resource.route(route);
+    }
+    let resource = resource
+        .route(web::route().method(Method::OPTIONS).to(options))
+        .default_service(web::to(no_such_method))
+        .app_data(known);
+    (path, methods, resource)
+}
+
+macro_rules! methods {
+    ($($name:ident = $method:ident),+) => { $(
+        /// A call of this method, for an app's backend unless told otherwise.
+        pub(crate) fn $name<H, Arguments>(handler: H) -> Call
+        where
+            H: Handler<Arguments>,
+            Arguments: FromRequest + 'static,
+            H::Output: Responder + 'static,
+        {
+            let mut routes = Vec::new();
+            if Method::$method == Method::GET {
+                routes.push(web::head().to(handler.clone()));
+            }
+            routes.push(web::$name().to(handler));
+            Call { method: Method::$method, routes, for_users: false }
+        }
+    )+ };
+}
+
+methods!(get = GET, post = POST, put = PUT, patch = PATCH, delete = DELETE);
+
+/// What a path can be asked (RFC 9110, section 9.3.7).
+async fn options(request: HttpRequest) -> HttpResponse {
+    HttpResponse::NoContent().insert_header((ALLOW, allow(&request))).finish()
+}
+
+async fn no_such_method(request: HttpRequest) -> Result<String, Failure> {
+    Err(Failure::Method(allow(&request)))
+}
+
+fn allow(request: &HttpRequest) -> String {
+    request.app_data().map_or_else(String::new, |calls: &Calls| calls.allow.clone())
+}

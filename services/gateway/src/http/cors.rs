@@ -1,0 +1,74 @@
+//! Cross-origin requests (Fetch standard, "HTTP-CORS protocol"): browsers may make the calls for users, and no others.
+
+use actix_web::HttpRequest;
+use actix_web::http::Method;
+use actix_web::http::header::{
+    ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
+    ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_HEADERS,
+    ACCESS_CONTROL_REQUEST_METHOD, HeaderName, HeaderValue, ORIGIN, VARY,
+};
+
+use crate::http::admission::Admission;
+use crate::http::call::Calls;
+
+const ANY: HeaderValue = HeaderValue::from_static("*");
+/// What scripts may read of an answer beside its body.
+const EXPOSED: HeaderValue = HeaderValue::from_static(
+    "X-Request-Id, Retry-After, RateLimit-Limit, RateLimit-Remaining, RateLimit-Reset, Deprecation, Link, Allow",
+);
+/// Seconds that a browser may remember the answer to a preflight; no browser remembers for longer.
+const REMEMBERED: HeaderValue = HeaderValue::from_static("7200");
+const PREFLIGHT_VARIES: HeaderValue =
+    HeaderValue::from_static("Origin, Access-Control-Request-Method, Access-Control-Request-Headers");
+
+/// What the answer to this request says of origins. Asked once the request has been served: only then is it known
+/// which call it was and for which app.
+pub(crate) fn headers(request: &HttpRequest) -> Vec<(HeaderName, HeaderValue)> {
+    let Some(calls) = request.app_data::<Calls>() else {
+        return Vec::new();
+    };
+    let wanted = request.headers().get(ACCESS_CONTROL_REQUEST_METHOD);
+    match wanted.filter(|_| request.method() == Method::OPTIONS) {
+        Some(wanted) => preflight(request, calls, wanted),
+        None if calls.is_for_users(request.method()) => answer(request),
+        None => Vec::new(),
+    }
+}
+
+/// A preflight carries no credentials, so nobody knows for which app it asks: every origin may go on.
+fn preflight(request: &HttpRequest, calls: &Calls, wanted: &HeaderValue) -> Vec<(HeaderName, HeaderValue)> {
+    let methods: Vec<_> = calls.for_users().map(Method::as_str).collect();
+    let may = wanted.to_str().is_ok_and(|wanted| methods.contains(&wanted));
+    let Some(methods) = HeaderValue::from_str(&methods.join(", ")).ok().filter(|_| may) else {
+        return Vec::new();
+    };
+    let mut headers = vec![
+        (ACCESS_CONTROL_ALLOW_ORIGIN, ANY),
+        (ACCESS_CONTROL_ALLOW_METHODS, methods),
+        (ACCESS_CONTROL_MAX_AGE, REMEMBERED),
+        (VARY, PREFLIGHT_VARIES),
+    ];
+    let asked = request.headers().get(ACCESS_CONTROL_REQUEST_HEADERS);
+    headers.extend(asked.map(|asked| (ACCESS_CONTROL_ALLOW_HEADERS, asked.clone())));
+    headers
+}
+
+/// Where no app is known, as after wrong credentials, the answer holds nothing that an origin could misuse.
+fn answer(request: &HttpRequest) -> Vec<(HeaderName, HeaderValue)> {
+    let mut headers = vec![(VARY, HeaderValue::from_static("Origin"))];
+    let Some(origin) = request.headers().get(ORIGIN) else {
+        return headers;
+    };
+    let admission = Admission::of(request);
+    let allowed = match admission.as_ref().and_then(|admission| admission.origins()) {
+        None => Some(ANY),
+        Some(origins) => origins
+            .iter()
+            .any(|allowed| origin.as_bytes().eq_ignore_ascii_case(allowed.as_bytes()))
+            .then(|| origin.clone()),
+    };
+    if let Some(allowed) = allowed {
+        headers.extend([(ACCESS_CONTROL_ALLOW_ORIGIN, allowed), (ACCESS_CONTROL_EXPOSE_HEADERS, EXPOSED)]);
+    }
+    headers
+}

@@ -1,0 +1,92 @@
+//! The OpenAPI document of the interface, made from the handlers.
+//!
+//! To describe a handler:
+//! 1. Give it `#[utoipa::path(...)]` with method, path as in `routes.rs`, `operation_id`, `tag` (one of `TAGS`),
+//!    `security(("app" = []))`, `"user"` or `"either"` for the argument `AppCaller`, `UserCaller` or `Caller`, the
+//!    parameters of path and query, `request_body` and the successes: `(status = 200, body = …, description = "…")`.
+//!    The first line of its doc comment becomes the summary, the rest the description. Deprecated handlers say
+//!    `extensions(("x-deprecated" = json!(true)))`.
+//! 2. Name it in `paths(…)` below. A test compares the document with the routes. A further path of the same handler
+//!    is a line in `alias.rs`.
+//! 3. An answer's struct derives `ToSchema` where it stands, with an example; `#[schema(as = …)]` where another has
+//!    its name. All its members are required: what has no value is null. Types of `domain` are written as
+//!    `#[schema(value_type = Option<Time>)]`, with the words of `vocabulary.rs`.
+//! 4. A request's struct stands in a file of this folder, for the schema alone: `Fields` reads the body.
+//! 5. Errors that any handler can answer, and headers, are added by `shared.rs`. Of others, such as 409 and 422, say
+//!    only `(status = 409, description = "…")`. Every answer of the API suite is checked against the document.
+
+pub(crate) mod alias;
+pub(crate) mod category;
+pub(crate) mod device;
+pub(crate) mod document;
+pub(crate) mod error;
+pub(crate) mod page;
+pub(crate) mod preference;
+pub(crate) mod readiness;
+pub(crate) mod security;
+pub(crate) mod send;
+pub(crate) mod shared;
+pub(crate) mod user;
+pub(crate) mod vocabulary;
+
+use utoipa::OpenApi;
+
+use crate::directory::{categories, connect, erasure, preferences, users};
+use crate::inbox::{item, list};
+use crate::requests::{deliveries, request};
+use crate::sending::send as sending;
+use crate::{health, openapi};
+
+/// What the handlers say of themselves.
+#[derive(OpenApi)]
+#[openapi(
+    info(
+        title = "Tidings",
+        version = "3.0.0",
+        description = include_str!("openapi/description.md"),
+        license(name = "Apache-2.0", identifier = "Apache-2.0"),
+    ),
+    tags(
+        (name = "sending", description = "Sends: what an app's backend asks for."),
+        (name = "requests", description = "What became of a send, recipient by recipient and attempt by attempt."),
+        (name = "inbox", description = "The notifications of a user, and what changes them."),
+        (name = "profile", description = "What a user's profile says."),
+        (name = "preferences", description = "What a user wants over which channel."),
+        (name = "categories", description = "The categories of an app's notifications."),
+        (name = "devices", description = "The devices that a user signs in on."),
+        (name = "users", description = "The users of an app."),
+        (name = "operation", description = "For whoever runs the service. These calls need no credentials."),
+    ),
+    paths(
+        sending::send,
+        list::list,
+        item::retrieve,
+        item::delete,
+        item::read,
+        item::unread,
+        item::seen,
+        item::unseen,
+        categories::list,
+        categories::create,
+        categories::delete,
+        preferences::list,
+        preferences::set,
+        users::create,
+        users::merge,
+        erasure::erase,
+        connect::connect,
+        request::retrieve,
+        deliveries::list,
+        health::alive,
+        health::ready,
+        openapi::document::serve,
+        openapi::page::page,
+        openapi::page::page_file,
+    ),
+    components(schemas(error::Problems, error::Refusal, error::Defect)),
+)]
+struct Handlers;
+
+#[cfg(test)]
+#[path = "openapi/tests.rs"]
+mod tests;

@@ -1,0 +1,41 @@
+//! Further paths and methods of the same handlers.
+
+use serde_json::{Map, Value, json};
+
+/// An alias, and what it stands for, each as method and path.
+const ALIASES: [(&str, &str, &str, &str); 7] = [
+    ("post", "/v3/notifications/categories", "post", "/v3/categories"),
+    ("delete", "/v3/notifications/categories/{id}", "delete", "/v3/categories/{id}"),
+    ("put", "/v3/preferences", "patch", "/v3/preferences"),
+    ("patch", "/v3/notifications/{id}/click", "post", "/v3/notifications/{id}/click"),
+    ("put", "/v3/notifications/{id}/reads", "post", "/v3/notifications/{id}/click"),
+    ("post", "/v3/notifications/{id}/reads", "post", "/v3/notifications/{id}/click"),
+    ("post", "/v3/notifications/{id}/views", "put", "/v3/notifications/{id}/views"),
+];
+
+/// Adds an operation for every alias, under an id of its own.
+pub(crate) fn add(paths: &mut Map<String, Value>) {
+    for (method, path, of_method, of_path) in ALIASES {
+        let Some(mut operation) = paths.get(of_path).and_then(|calls| calls.get(of_method)).cloned() else {
+            continue;
+        };
+        let id = format!("{}By{}", operation["operationId"].as_str().unwrap_or_default(), name(method, path));
+        let description = format!("Does what `{} {of_path}` does.", of_method.to_uppercase());
+        operation["operationId"] = json!(id);
+        operation["description"] = json!(description);
+        paths.entry(path).or_insert_with(|| json!({}))[method] = operation;
+    }
+}
+
+/// `PostNotificationsCategories`
+fn name(method: &str, path: &str) -> String {
+    let segments = path
+        .split('/')
+        .filter(|segment| !segment.is_empty() && *segment != "v3" && !segment.starts_with('{'));
+    std::iter::once(method).chain(segments).map(capitalized).collect()
+}
+
+fn capitalized(word: &str) -> String {
+    let (first, rest) = word.split_at_checked(1).unwrap_or((word, ""));
+    format!("{}{rest}", first.to_uppercase())
+}

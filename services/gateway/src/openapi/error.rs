@@ -1,0 +1,60 @@
+//! The bodies of errors.
+#![expect(dead_code, reason = "these structs stand for their schemas alone")]
+
+use utoipa::ToSchema;
+
+/// The body of a 400: every problem, as a sentence each and with its code.
+#[derive(ToSchema)]
+#[schema(example = json!({
+    "status": "error",
+    "message": ["notification is required"],
+    "errors": [{"field": "notification", "code": "required", "message": "notification is required"}],
+}))]
+pub(crate) struct Problems {
+    #[schema(pattern = "^error$")]
+    status: String,
+    message: Vec<String>,
+    errors: Vec<Problem>,
+}
+
+/// One problem of a request.
+#[derive(ToSchema)]
+pub(crate) struct Problem {
+    /// Path of the member, such as `sendTo.recipients[3]`; the name of a parameter or a header; empty for the body.
+    field: String,
+    /// Stable code, such as `too_long`.
+    code: String,
+    /// One sentence that names the field and the fix.
+    message: String,
+}
+
+/// The body of every other error.
+#[derive(ToSchema)]
+#[schema(as = Error, example = json!({"status": "error", "message": "no such notification", "code": "not_found"}))]
+pub(crate) struct Refusal {
+    #[schema(pattern = "^error$")]
+    status: String,
+    /// One sentence.
+    message: String,
+    /// Stable code.
+    code: String,
+}
+
+/// The body of a 500.
+#[derive(ToSchema)]
+#[schema(example = json!({
+    "status": "error",
+    "message": "internal error",
+    "code": "internal",
+    "errorId": "018f3c6e-7d1a-7cc2-b3a4-9a1f0f6f2b11",
+}))]
+#[schema(rename_all = "camelCase")]
+pub(crate) struct Defect {
+    #[schema(pattern = "^error$")]
+    status: String,
+    message: String,
+    code: String,
+    /// Leads to the cause in the service's log.
+    #[schema(format = "uuid")]
+    error_id: String,
+}

@@ -1,0 +1,202 @@
+//! What all operations have in common: errors, headers, parameters.
+
+use domain::fields::MAX_IDENTIFIER;
+use serde_json::{Map, Value, json};
+
+use crate::openapi::security::Access;
+
+/// Errors by status: name, schema of the body, what it means.
+const ERRORS: [(&str, &str, &str, &str); 14] = [
+    ("400", "Invalid", "Problems", "The request is malformed or invalid; every problem is named."),
+    ("401", "Unauthorized", "Error", "The credentials are missing, wrong, or no usable combination."),
+    ("403", "Forbidden", "Error", "The credentials are good, but not for this."),
+    ("404", "NotFound", "Error", "There is no such thing, or none of this app or user."),
+    (
+        "405",
+        "MethodNotAllowed",
+        "Error",
+        "The path does not have this method; `Allow` names those that it has.",
+    ),
+    ("406", "NotAcceptable", "Error", "`Accept` admits no media type that the service answers in."),
+    ("408", "BodyTimeout", "Error", "The body was not sent in time."),
+    ("409", "Conflict", "Error", "It exists already, or the Idempotency-Key was used with another body."),
+    ("413", "TooLarge", "Error", "The body is over the limit."),
+    (
+        "415",
+        "UnsupportedMediaType",
+        "Error",
+        "The body's media type or content coding is not one that is read.",
+    ),
+    ("422", "Unprocessable", "Error", "The request is well-formed, and cannot be applied."),
+    (
+        "429",
+        "TooManyRequests",
+        "Error",
+        "The app is over its rate limit; `Retry-After` says how long to wait.",
+    ),
+    ("500", "InternalError", "Defect", "A defect. The error id leads to its cause in the service's log."),
+    ("503", "Unavailable", "Error", "It cannot be taken now; repeat it, with the same Idempotency-Key."),
+];
+
+/// Headers of answers by key: name, whether it is always there, description.
+const HEADERS: [(&str, &str, bool, &str); 8] = [
+    ("RequestId", "X-Request-Id", true, "The id of the request: the client's own where it is well-formed."),
+    ("Allow", "Allow", true, "The methods that the path has."),
+    ("RetryAfter", "Retry-After", true, "Seconds after which the request may be repeated."),
+    ("RateLimit-Limit", "RateLimit-Limit", false, "Requests that the app may make in a second."),
+    ("RateLimit-Remaining", "RateLimit-Remaining", false, "Requests that are left of them."),
+    ("RateLimit-Reset", "RateLimit-Reset", false, "Seconds until all of them are left again."),
+    ("Deprecation", "Deprecation", false, "The request used what is deprecated, since this time (RFC 9745)."),
+    ("Link", "Link", false, "Where the deprecation is explained."),
+];
+
+/// Headers that only the answers with these statuses have.
+const HEADERS_OF: [(&str, &[&str]); 3] =
+    [("Allow", &["405"]), ("RetryAfter", &["429", "503"]), ("RequestId", &[])];
+
+/// The header that names a device, without its prefix.
+const DEVICE_ID: &str = "DEVICE-ID";
+
+/// Adds to the components what operations refer to.
+pub(crate) fn add_components(components: &mut Map<String, Value>) {
+    let headers: Map<_, _> = HEADERS
+        .iter()
+        .map(|(key, _, required, description)| {
+            let header =
+                json!({"description": description, "required": required, "schema": {"type": "string"}});
+            ((*key).to_owned(), header)
+        })
+        .collect();
+    let responses: Map<_, _> = ERRORS
+        .iter()
+        .map(|(status, name, schema, description)| {
+            let content =
+                json!({"application/json": {"schema": {"$ref": format!("#/components/schemas/{schema}")}}});
+            let response =
+                json!({"description": description, "content": content, "headers": headers_of(status, true)});
+            ((*name).to_owned(), response)
+        })
+        .collect();
+    components.insert("headers".to_owned(), headers.into());
+    components.insert("responses".to_owned(), responses.into());
+    components.insert("parameters".to_owned(), parameters());
+}
+
+fn parameters() -> Value {
+    json!({
+        "RequestId": {
+            "name": "X-Request-Id", "in": "header", "required": false,
+            "description": "Names the request in the answer and in the service's log.",
+            "schema": {"type": "string", "pattern": "^[A-Za-z0-9_.:/+=-]{1,128}$"},
+        },
+        "Prefer": {
+            "name": "Prefer", "in": "header", "required": false,
+            "description": "`handling=strict`: what the call does not know is a problem (RFC 7240).",
+            "schema": {"type": "string", "enum": ["handling=strict", "handling=lenient"]},
+        },
+        "UserIdentifier": {
+            "name": "userIdentifier", "in": "query", "required": false,
+            "description": "The user that the app acts for, instead of the header. Read beside a valid secret alone.",
+            "schema": {"type": "string", "minLength": 1, "maxLength": MAX_IDENTIFIER},
+        },
+    })
+}
+
+/// Adds to an operation what its kind has.
+pub(crate) fn complete(path: &str, prefix: &str, operation: &mut Value) {
+    let access = Access::of(operation);
+    if let Some(access) = access {
+        operation["security"] = access.requirements();
+    }
+    let is_api = access.is_some();
+    prefix_headers(prefix, operation);
+    add_parameters(access, operation);
+    for status in statuses(path, is_api, operation.get("requestBody").is_some()) {
+        if operation["responses"].get(status).is_none() {
+            operation["responses"][status] = error(status);
+        }
+    }
+    if let Some(responses) = operation["responses"].as_object_mut() {
+        for (status, response) in responses {
+            complete_response(status, response, is_api);
+        }
+    }
+    if operation.get("x-deprecated").is_some() {
+        operation["deprecated"] = json!(true);
+    }
+}
+
+/// Headers of the interface are named without their prefix by the handlers.
+fn prefix_headers(prefix: &str, operation: &mut Value) {
+    for parameter in operation["parameters"].as_array_mut().into_iter().flatten() {
+        if parameter["name"] == DEVICE_ID {
+            parameter["name"] = json!(format!("{prefix}-{DEVICE_ID}"));
+        }
+    }
+}
+
+fn add_parameters(access: Option<Access>, operation: &mut Value) {
+    let mut names = vec!["RequestId"];
+    names.extend(access.is_some().then_some("Prefer"));
+    names.extend(access.is_some_and(|access| access != Access::App).then_some("UserIdentifier"));
+    if !operation["parameters"].is_array() {
+        operation["parameters"] = json!([]);
+    }
+    if let Some(parameters) = operation["parameters"].as_array_mut() {
+        parameters
+            .extend(names.iter().map(|name| json!({"$ref": format!("#/components/parameters/{name}")})));
+    }
+}
+
+/// The errors that an operation of this kind can answer whatever it does.
+fn statuses(path: &str, is_api: bool, has_body: bool) -> Vec<&'static str> {
+    let mut statuses = Vec::new();
+    if is_api {
+        statuses.extend(["400", "401", "403", "406", "429", "500", "503"]);
+    }
+    if path.contains('{') {
+        statuses.push("404");
+    }
+    if has_body {
+        statuses.extend(["408", "413", "415"]);
+    }
+    statuses
+}
+
+/// A reference to a shared error.
+fn error(status: &str) -> Value {
+    let name = ERRORS.iter().find(|(known, ..)| *known == status).map_or("", |(_, name, ..)| name);
+    json!({"$ref": format!("#/components/responses/{name}")})
+}
+
+/// Gives the response of a handler the headers of all, and an error the body of its status.
+fn complete_response(status: &str, response: &mut Value, is_api: bool) {
+    if response.get("$ref").is_some() {
+        return;
+    }
+    let known = ERRORS.iter().find(|(known, ..)| *known == status);
+    if let (Some((_, _, schema, _)), None) = (known, response.get("content")) {
+        let schema = json!({"$ref": format!("#/components/schemas/{schema}")});
+        response["content"] = json!({"application/json": {"schema": schema}});
+    }
+    let shared = headers_of(status, is_api);
+    if let (Some(own), Value::Object(mut headers)) =
+        (response.get("headers").and_then(Value::as_object), shared.clone())
+    {
+        headers.extend(own.clone());
+        response["headers"] = headers.into();
+    } else {
+        response["headers"] = shared;
+    }
+}
+
+/// The headers of an answer by name, as references.
+fn headers_of(status: &str, is_api: bool) -> Value {
+    let applies = |key: &str, required: bool| match HEADERS_OF.iter().find(|(name, _)| *name == key) {
+        Some((_, statuses)) => statuses.is_empty() || statuses.contains(&status),
+        None => is_api || required,
+    };
+    let shown = HEADERS.iter().filter(|(key, _, required, _)| applies(key, *required));
+    let reference = |key: &str| json!({"$ref": format!("#/components/headers/{key}")});
+    shown.map(|(key, name, ..)| ((*name).to_owned(), reference(key))).collect::<Map<_, _>>().into()
+}

@@ -1,0 +1,122 @@
+//! The document names every route and shows an example of everything.
+
+use std::collections::BTreeSet;
+
+use domain::fields::MAX_IDENTIFIER;
+use domain::request::{MAX_MESSAGE, MAX_RECIPIENTS, MAX_REFERENCE, MAX_TITLE};
+use serde_json::{Value, json};
+
+use crate::openapi::document::document;
+use crate::routes;
+
+fn paths(document: &Value) -> impl Iterator<Item = (String, String, &Value)> {
+    document["paths"].as_object().unwrap().iter().flat_map(|(path, calls)| {
+        let calls = calls.as_object().unwrap().iter();
+        calls.map(|(method, operation)| (method.to_uppercase(), path.clone(), operation))
+    })
+}
+
+/// A path without the names of its parameters.
+fn shape(path: &str) -> String {
+    path.split('/')
+        .map(|segment| if segment.starts_with('{') { "{}" } else { segment })
+        .collect::<Vec<_>>()
+        .join("/")
+}
+
+#[test]
+fn the_document_has_every_route_and_no_other() {
+    let document = document("X-SERVICE").unwrap();
+    let documented: BTreeSet<_> = paths(&document).map(|(method, path, _)| (shape(&path), method)).collect();
+    let mut routed = BTreeSet::new();
+    for (path, methods, _) in routes::table().resources {
+        routed.extend(methods.iter().map(|method| (shape(path), method.to_string())));
+    }
+    let missing: Vec<_> = routed.difference(&documented).collect();
+    let surplus: Vec<_> = documented.difference(&routed).collect();
+    assert!(missing.is_empty(), "describe these in openapi.rs or alias.rs: {missing:?}");
+    assert!(surplus.is_empty(), "described, but routed nowhere: {surplus:?}");
+}
+
+#[test]
+fn every_operation_has_an_id_a_known_tag_and_a_summary() {
+    let document = document("X-SERVICE").unwrap();
+    let tags: Vec<_> = document["tags"].as_array().unwrap().iter().map(|tag| &tag["name"]).collect();
+    let mut ids = BTreeSet::new();
+    for (method, path, operation) in paths(&document) {
+        let id = operation["operationId"].as_str().unwrap();
+        assert!(ids.insert(id), "{method} {path}: another operation has the id {id}");
+        assert!(
+            tags.contains(&&operation["tags"][0]),
+            "{method} {path}: {} is not one of the tags",
+            operation["tags"]
+        );
+        assert!(operation["summary"].is_string(), "{method} {path} has no summary");
+        let is_api = path.starts_with("/v3");
+        assert_eq!(operation.get("security").is_some(), is_api, "{method} {path}: say who may call it");
+    }
+}
+
+#[test]
+fn every_body_has_an_example() {
+    let document = document("X-SERVICE").unwrap();
+    let mut bodies = Vec::new();
+    for (method, path, operation) in paths(&document) {
+        let request = operation.get("requestBody").into_iter().map(|body| ("the request".to_owned(), body));
+        let answers = operation["responses"].as_object().unwrap().iter();
+        let answers = answers.map(|(status, answer)| (format!("the {status}"), resolved(&document, answer)));
+        for (what, body) in request.chain(answers) {
+            for (media, content) in body.get("content").and_then(Value::as_object).into_iter().flatten() {
+                bodies.push((format!("{method} {path}: {what} as {media}"), content));
+            }
+        }
+    }
+    assert!(bodies.len() > 100, "{} bodies", bodies.len());
+    for (what, content) in bodies {
+        let found = content.get("example").is_some() || has_example(&document, &content["schema"]);
+        assert!(found, "{what} has no example");
+    }
+}
+
+fn resolved<'a>(document: &'a Value, value: &'a Value) -> &'a Value {
+    match value.get("$ref").and_then(Value::as_str) {
+        Some(reference) => document.pointer(reference.strip_prefix('#').unwrap()).unwrap(),
+        None => value,
+    }
+}
+
+fn has_example(document: &Value, schema: &Value) -> bool {
+    let schema = resolved(document, schema);
+    let choices = schema.get("oneOf").and_then(Value::as_array).into_iter().flatten();
+    ["example", "examples"].iter().any(|key| schema.get(key).is_some())
+        || schema.get("items").is_some_and(|items| has_example(document, items))
+        || choices.into_iter().any(|choice| has_example(document, choice))
+}
+
+#[test]
+fn limits_are_those_of_the_readers() {
+    let document = document("X-SERVICE").unwrap();
+    let cases = [
+        ("NotificationContent/properties/title/maxLength", MAX_TITLE),
+        ("NotificationContent/properties/message/maxLength", MAX_MESSAGE),
+        ("NotificationContent/properties/icon/maxLength", MAX_REFERENCE),
+        ("NotificationContent/properties/url/maxLength", MAX_REFERENCE),
+        ("SendTo/properties/recipients/maxItems", MAX_RECIPIENTS),
+        ("SendRequest/properties/recipients/maxItems", MAX_RECIPIENTS),
+        ("SendRequest/properties/idempotencyKey/maxLength", MAX_IDENTIFIER),
+        ("NewCategory/properties/name/maxLength", MAX_IDENTIFIER),
+        ("Device/properties/pushToken/maxLength", MAX_REFERENCE),
+    ];
+    for (pointer, limit) in cases {
+        let found = document.pointer(&format!("/components/schemas/{pointer}"));
+        assert_eq!(found, Some(&json!(limit)), "{pointer}");
+    }
+}
+
+#[test]
+fn credentials_are_named_by_the_prefix() {
+    let document = document("X-ACME").unwrap();
+    assert_eq!(document["components"]["securitySchemes"]["apiKey"]["name"], "X-ACME-API-KEY");
+    let text = document.to_string();
+    assert!(text.contains("\"X-ACME-DEVICE-ID\"") && !text.contains("X-SERVICE"));
+}

@@ -1,0 +1,68 @@
+//! Schemas of what `domain` defines, which knows nothing of OpenAPI.
+
+use std::borrow::Cow;
+
+use domain::fields::MAX_IDENTIFIER;
+use utoipa::openapi::schema::{AdditionalProperties, Type};
+use utoipa::openapi::{KnownFormat, ObjectBuilder, RefOr, Schema, SchemaFormat};
+use utoipa::{PartialSchema, ToSchema};
+
+/// Largest whole number of the interface: 2^53 − 1.
+const MAX_ID: i64 = (1 << 53) - 1;
+
+macro_rules! words {
+    ($($(#[doc = $doc:literal])* $name:ident = $schema:expr;)+) => { $(
+        $(#[doc = $doc])*
+        pub(crate) struct $name;
+
+        impl PartialSchema for $name {
+            fn schema() -> RefOr<Schema> {
+                let schema: ObjectBuilder = $schema;
+                schema.description(Some(concat!($($doc),*).trim())).into()
+            }
+        }
+
+        impl ToSchema for $name {
+            fn name() -> Cow<'static, str> {
+                Cow::Borrowed(stringify!($name))
+            }
+        }
+    )+ };
+}
+
+words! {
+    /// An RFC 3339 date-time. Answers show it in UTC, with milliseconds.
+    Time = text().format(Some(SchemaFormat::KnownFormat(KnownFormat::DateTime))).examples(["2027-01-31T09:00:00.000Z"]);
+    /// A number that the service gave.
+    Id = whole_number().minimum(Some(0)).maximum(Some(MAX_ID)).examples([4096]);
+    /// How many.
+    Count = whole_number().minimum(Some(0)).examples([3]);
+    /// A UUID that the service gave.
+    Uuid = text().format(Some(SchemaFormat::Custom("uuid".to_owned()))).examples(["018f3c6e-7d1a-7cc2-b3a4-9a1f0f6f2b11"]);
+    /// An identifier that the app chose: 1 to 255 bytes, without control characters.
+    Identifier = text().min_length(Some(1)).max_length(Some(MAX_IDENTIFIER)).pattern(Some("^[^\\u0000-\\u001f\\u007f-\\u009f]*$")).examples(["ada"]);
+    /// A JSON object of any members.
+    FreeObject = ObjectBuilder::new().additional_properties(Some(AdditionalProperties::FreeForm(true))).examples([serde_json::json!({"orderId": 1007})]);
+    /// A channel.
+    Channel = names(domain::Channel::ALL.iter().map(|channel| channel.as_str()));
+    /// The state of a delivery.
+    Status = names(domain::Status::ALL.iter().map(|status| status.as_str()));
+    /// Why a delivery was not made, or what ended it.
+    Reason = names(domain::Reason::ALL.iter().map(|reason| reason.as_str()));
+    /// The queue that a send travels in; bulk never delays transactional.
+    Lane = names(domain::Lane::ALL.iter().map(|lane| lane.as_str()));
+}
+
+fn text() -> ObjectBuilder {
+    ObjectBuilder::new().schema_type(Type::String)
+}
+
+fn whole_number() -> ObjectBuilder {
+    ObjectBuilder::new()
+        .schema_type(Type::Integer)
+        .format(Some(SchemaFormat::KnownFormat(KnownFormat::Int64)))
+}
+
+fn names(values: impl Iterator<Item = &'static str>) -> ObjectBuilder {
+    text().enum_values(Some(values))
+}

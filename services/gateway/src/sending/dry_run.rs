@@ -1,0 +1,197 @@
+//! `POST /v3/notifications?dryRun=true`: what a send would do, and why it would do no more.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix_web::web;
+use domain::content::Object;
+use domain::plan::Decision;
+use domain::send::Recipient;
+use domain::{AppId, Channel, Reason, Send, SendId, Status};
+use rendering::{Template, TemplateError, Writer, decide, item_size};
+use serde::Serialize;
+use service_kit::clock;
+use store::facts::Facts;
+use store::turn::Turn;
+use tokio::time::timeout;
+use utoipa::ToSchema;
+
+use crate::gateway::{Gateway, database};
+use crate::http::failure::Failure;
+use crate::openapi::vocabulary::{self, Identifier};
+use crate::requests::target::masked;
+use crate::sending::acceptance::Submission;
+use crate::sending::shown_content::ShownContent;
+
+/// Recipients whose content is shown, the first of the send; it bounds the answer.
+const SHOWN: usize = 10;
+/// How long a send may take to be tried out.
+const WITHIN: Duration = Duration::from_millis(2500);
+
+/// What a send would do.
+#[derive(Default, Serialize, ToSchema)]
+#[schema(example = json!({
+    "recipients": 1,
+    "counts": {"email": {"queued": 1}, "sms": {"skipped": 1}},
+    "data": [
+        {
+            "recipient": "ada", "channel": "email", "target": "a***@example.com", "status": "queued", "reason": null,
+            "content": {"subject": "Hello", "text": "Hello", "html": "<p>Hello</p>"},
+        },
+        {
+            "recipient": "ada", "channel": "sms", "target": null, "status": "skipped", "reason": "no_provider",
+            "content": null,
+        },
+    ],
+}))]
+pub(crate) struct DryRun {
+    /// How many recipients the send names.
+    recipients: usize,
+    /// By channel and status.
+    #[schema(value_type = BTreeMap<String, BTreeMap<String, u32>>)]
+    counts: BTreeMap<Channel, BTreeMap<Status, u32>>,
+    /// By recipient and channel, in the order in which the send names its recipients.
+    data: Vec<Pair>,
+}
+
+/// What a send would do for one recipient over one channel.
+#[derive(Serialize, ToSchema)]
+#[schema(as = DryRunDelivery)]
+struct Pair {
+    #[schema(value_type = Identifier)]
+    recipient: String,
+    #[schema(value_type = vocabulary::Channel)]
+    channel: Channel,
+    /// The address or token, masked.
+    target: Option<String>,
+    /// `queued` where it would go out, else `skipped` or `failed`.
+    #[schema(value_type = vocabulary::Status)]
+    status: Status,
+    #[schema(value_type = Option<vocabulary::Reason>)]
+    reason: Option<Reason>,
+    /// What the recipient would get to read; null from the eleventh recipient on, which bounds the answer.
+    content: Option<Box<ShownContent>>,
+}
+
+impl Gateway {
+    /// Works out what a send would do now, with the checks, decisions and templates that sending it takes. Nothing is
+    /// written; its key stays free.
+    pub(crate) async fn try_out(&self, submission: Submission) -> Result<DryRun, Failure> {
+        let Submission { app, send, reject_unknown, .. } = submission;
+        self.check_references(app, &send, reject_unknown).await?;
+        match timeout(WITHIN, self.imagine(app, send)).await {
+            Ok(outcome) => outcome,
+            Err(_) => {
+                let message = "the dry run takes too long; name fewer recipients";
+                Err(Failure::unavailable(message, "not worked out in time"))
+            }
+        }
+    }
+
+    /// Turn by turn, as it would be planned.
+    async fn imagine(&self, app: AppId, send: Send) -> Result<DryRun, Failure> {
+        let (send, accepted_at, send_id) = (Arc::new(send), clock::now(), SendId(clock::new_id()));
+        let mut outcome = DryRun { recipients: send.recipients.len(), ..DryRun::default() };
+        for number in (0..).take(send.turns()) {
+            let turn = Turn { app, send_id, turn: number, accepted_at, send: Arc::clone(&send) };
+            let facts = database(self.store.imagine_facts(std::slice::from_ref(&turn))).await?;
+            let pairs = web::block(move || pairs(&turn, &facts)).await;
+            for pair in pairs.map_err(|error| Failure::Defect(error.to_string()))? {
+                *outcome.counts.entry(pair.channel).or_default().entry(pair.status).or_default() += 1;
+                outcome.data.push(pair);
+            }
+        }
+        Ok(outcome)
+    }
+}
+
+fn pairs(turn: &Turn, facts: &Facts) -> Vec<Pair> {
+    let template = facts.template(0).and_then(|version| {
+        let compiled = Template::compile(&version.channels);
+        let tell =
+            |error| tracing::error!(app = %turn.app, template = version.identifier, %error, "not compiled");
+        compiled.map_err(tell).ok()
+    });
+    let template = template.as_ref();
+    let category = facts.category(0).map(Arc::as_ref);
+    let writer = Writer::new(&turn.send, template, facts.app_name(turn.app), category);
+    let nobody = Object::new();
+    let mut pairs = Vec::new();
+    for ((index, decision), recipient) in
+        decide(turn, facts, 0, template).into_iter().zip(turn.send.turn(turn.turn))
+    {
+        let profile = facts.user(turn.app, &recipient.identifier).map_or(&nobody, |(_, profile)| profile);
+        let trial = Trial { writer: &writer, recipient, profile, shown: (index as usize) < SHOWN };
+        pairs.extend(trial.pairs(decision));
+    }
+    pairs
+}
+
+/// A recipient of a send that is tried out.
+struct Trial<'a> {
+    writer: &'a Writer<'a>,
+    recipient: &'a Recipient,
+    profile: &'a Object,
+    /// Whether the content is shown.
+    shown: bool,
+}
+
+impl Trial<'_> {
+    /// What a decision comes to, in the order in which a request's deliveries are listed.
+    fn pairs(&self, decision: Decision) -> Vec<Pair> {
+        let skips = decision.skips.into_iter().map(|(channel, reason)| Pair {
+            reason: Some(reason),
+            ..self.pair(channel, None, reason.planned_status())
+        });
+        let mut pairs: Vec<_> = skips.collect();
+        if decision.in_app {
+            pairs.push(self.rendered(Channel::InApp, None, self.in_app()));
+        }
+        for delivery in decision.deliveries {
+            let content = self.writer.external(delivery.channel, self.recipient, self.profile);
+            pairs.push(self.rendered(
+                delivery.channel,
+                Some(&delivery.target),
+                content.map(ShownContent::from),
+            ));
+        }
+        pairs.sort_by_key(|pair| pair.channel.as_str());
+        pairs
+    }
+
+    fn in_app(&self) -> Result<ShownContent, TemplateError> {
+        let content = self.writer.in_app(self.recipient, self.profile)?;
+        item_size(&content)?;
+        Ok(content.into_owned().into())
+    }
+
+    fn rendered(
+        &self,
+        channel: Channel,
+        target: Option<&str>,
+        content: Result<ShownContent, TemplateError>,
+    ) -> Pair {
+        match content {
+            Ok(content) => Pair {
+                content: self.shown.then(|| Box::new(content)),
+                ..self.pair(channel, target, Status::Queued)
+            },
+            Err(_) => Pair {
+                reason: Some(Reason::TemplateError),
+                ..self.pair(channel, target, Reason::TemplateError.planned_status())
+            },
+        }
+    }
+
+    fn pair(&self, channel: Channel, target: Option<&str>, status: Status) -> Pair {
+        Pair {
+            recipient: self.recipient.identifier.clone(),
+            channel,
+            target: target.map(masked),
+            status,
+            reason: None,
+            content: None,
+        }
+    }
+}

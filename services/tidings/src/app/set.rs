@@ -1,0 +1,185 @@
+//! `tidings app set`: the switches of an app.
+
+use std::mem::discriminant;
+use std::num::NonZeroU32;
+
+use anyhow::{Context, ensure};
+use domain::Problem;
+use store::switch::Switch;
+use url::Url;
+
+use crate::app::as_json;
+use crate::control_plane::{Installation, actor};
+use crate::refused::Refused;
+
+const HELP: &str = "Switches:
+  secure-mode=on|off         calls of users need a bearer token, signed with `tidings app signing-key`
+  hmac=on|off                calls of users without a token need a signature of the user id (deprecated)
+  require-exp=on|off         bearer tokens must expire
+  address-keys=open|guarded  whether a public API key alone may write email, phoneNumber and phone of profiles
+  cors-origins=any|none|https://a.example,https://b.example
+                             the web pages that may make calls of users
+  rate-limit=N|default       requests a second
+  disabled=on|off            all calls are refused
+
+Examples:
+  tidings app set shop secure-mode=on require-exp=on
+  tidings app set shop cors-origins=https://shop.example rate-limit=500
+  tidings app set shop disabled=off --json";
+
+const NAMES: &str = "secure-mode, hmac, require-exp, address-keys, cors-origins, rate-limit and disabled";
+/// The most that the service's own limit can be set to.
+const HIGHEST_RATE: u32 = 1_000_000;
+const MOST_ORIGINS: usize = 100;
+
+/// Set switches of an app, all of them or none. The services notice within five seconds.
+#[derive(Debug, clap::Args)]
+#[command(after_help = HELP)]
+pub(crate) struct Arguments {
+    /// Name or id of the app
+    app: String,
+    /// What to set
+    #[arg(required = true, value_name = "SWITCH=VALUE")]
+    switches: Vec<String>,
+    /// Print the app as JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    installation: Installation,
+}
+
+pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<String> {
+    let switches = parse(&arguments.switches)?;
+    let control_plane = arguments.installation.open().await?;
+    let app = control_plane.app(&arguments.app).await?;
+    let gone = "the app has been deleted meanwhile";
+    ensure!(control_plane.store.set_switches(app.id, &switches, &actor()).await?, gone);
+    let app = control_plane.store.app_by_key(&app.api_key).await?.context(gone)?;
+    if arguments.json {
+        return Ok(format!("{}\n", as_json(&app)));
+    }
+    let lines: String = switches.iter().map(|switch| format!("  {switch}\n")).collect();
+    Ok(format!("Set for app {} with id {}:\n{lines}", app.name, app.id))
+}
+
+/// Every switch, or every problem.
+fn parse(texts: &[String]) -> Result<Vec<Switch>, Refused> {
+    let mut problems = Vec::new();
+    let mut switches: Vec<Switch> = Vec::new();
+    for text in texts {
+        let Some(switch) = parse_one(text, &mut problems) else { continue };
+        if switches.iter().any(|earlier| discriminant(earlier) == discriminant(&switch)) {
+            let name = text.split('=').next().unwrap_or_default();
+            problems.push(Problem::new(name, "repeated", format!("{name} must be given once")));
+        }
+        switches.push(switch);
+    }
+    if problems.is_empty() { Ok(switches) } else { Err(Refused::document("the command line", &problems)) }
+}
+
+fn parse_one(text: &str, problems: &mut Vec<Problem>) -> Option<Switch> {
+    let (name, value) = text.split_once('=').unwrap_or((text, ""));
+    let on = match value {
+        "on" => Some(true),
+        "off" => Some(false),
+        _ => None,
+    };
+    let (switch, values) = match name {
+        "secure-mode" => (on.map(Switch::SecureMode), "on or off"),
+        "hmac" => (on.map(Switch::Hmac), "on or off"),
+        "require-exp" => (on.map(Switch::RequireExp), "on or off"),
+        "disabled" => (on.map(Switch::Disabled), "on or off"),
+        "address-keys" => (address_keys(value), "open or guarded"),
+        "rate-limit" => (rate_limit(value), "default, or a whole number from 1 to 1000000"),
+        "cors-origins" => return cors_origins(value, problems),
+        _ => {
+            let message = format!("{name:?} is no switch of an app; there are {NAMES}");
+            problems.push(Problem::new(name, "unknown_member", message));
+            return None;
+        }
+    };
+    if switch.is_none() {
+        problems.push(Problem::new(name, "unknown_value", format!("{name} must be {values}")));
+    }
+    switch
+}
+
+fn address_keys(value: &str) -> Option<Switch> {
+    match value {
+        "open" => Some(Switch::GuardAddresses(false)),
+        "guarded" => Some(Switch::GuardAddresses(true)),
+        _ => None,
+    }
+}
+
+fn rate_limit(value: &str) -> Option<Switch> {
+    if value == "default" {
+        return Some(Switch::RateLimit(None));
+    }
+    let limit: NonZeroU32 = value.parse().ok()?;
+    (limit.get() <= HIGHEST_RATE).then_some(Switch::RateLimit(Some(limit)))
+}
+
+fn cors_origins(value: &str, problems: &mut Vec<Problem>) -> Option<Switch> {
+    let origins: Vec<String> = match value {
+        "any" => return Some(Switch::CorsOrigins(None)),
+        "none" => Vec::new(),
+        list => list.split(',').map(str::to_owned).collect(),
+    };
+    let before = problems.len();
+    let wrong = origins.iter().filter(|origin| !is_origin(origin)).map(|origin| {
+        let message = format!(
+            "cors-origins must be any, none, or origins as browsers send them, such as https://shop.example or \
+             http://localhost:3000, with commas between them; {origin:?} is none"
+        );
+        Problem::new("cors-origins", "invalid_origin", message)
+    });
+    problems.extend(wrong);
+    if origins.len() > MOST_ORIGINS {
+        let message = format!("cors-origins must be at most {MOST_ORIGINS}");
+        problems.push(Problem::new("cors-origins", "too_many", message));
+    }
+    (problems.len() == before).then_some(Switch::CorsOrigins(Some(origins)))
+}
+
+/// Scheme, host, and a port that is not the scheme's own, in the one spelling of a browser (RFC 6454, section 6.2). Apps
+/// have schemes of their own, such as `capacitor://localhost`.
+fn is_origin(text: &str) -> bool {
+    let Ok(url) = Url::parse(text) else { return false };
+    let bare = url.username().is_empty() && matches!(url.path(), "" | "/");
+    bare && url.has_host() && !text.contains('*') && url.as_str().trim_end_matches('/') == text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn origins_are_those_that_browsers_send() {
+        for origin in
+            ["https://a.example", "http://localhost:3000", "https://[::1]:8443", "capacitor://localhost"]
+        {
+            assert!(is_origin(origin), "{origin}");
+        }
+        for other in [
+            "",
+            "*",
+            "null",
+            "a.example",
+            "https://",
+            "https://a.example/",
+            "https://a.example/x",
+            "https://A.example",
+            "https://a.example:443",
+            "https://u@a.example",
+            "https://a.example?",
+            "https://*.example",
+            "mailto:a@b.c",
+            " https://a.example",
+            "https://a.example#x",
+            "file:///x",
+        ] {
+            assert!(!is_origin(other), "{other}");
+        }
+    }
+}

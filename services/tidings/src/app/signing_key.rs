@@ -1,0 +1,151 @@
+//! `tidings app signing-key`: the keys that an app's backend signs bearer tokens with.
+
+use anyhow::{bail, ensure};
+use clap::Subcommand;
+use domain::SigningAlgorithm;
+use secrecy::ExposeSecret;
+use serde_json::{Value, json};
+use service_kit::signing::{CreatedKey, create_key};
+use store::signing_key::{MAX_SIGNING_KEYS, SigningKey};
+
+use crate::control_plane::{Installation, actor};
+use crate::table;
+
+/// Create, list and revoke the keys that an app's backend signs bearer tokens with.
+#[derive(Debug, Subcommand)]
+#[command(after_help = "Example:
+  tidings app signing-key create shop")]
+pub(crate) enum Command {
+    Create(CreateArguments),
+    List(ListArguments),
+    Revoke(RevokeArguments),
+}
+
+/// Create a signing key, and print what signs, which is not shown again. Several keys can live at once.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  tidings app signing-key create shop
+  tidings app signing-key create shop --algorithm ES256 --json")]
+pub(crate) struct CreateArguments {
+    /// Name or id of the app
+    app: String,
+    /// RS256 or ES256, of whose keys only the public half is kept, or HS256, whose secret is kept encrypted
+    #[arg(long, value_name = "NAME", default_value = "RS256", value_parser = parse_algorithm)]
+    algorithm: SigningAlgorithm,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    installation: Installation,
+}
+
+/// List the signing keys of an app.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:
+  tidings app signing-key list shop --json")]
+pub(crate) struct ListArguments {
+    /// Name or id of the app
+    app: String,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    installation: Installation,
+}
+
+/// Revoke a signing key. Within five seconds no token that was signed with it is accepted any more.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:
+  tidings app signing-key revoke shop key_3bXhBQ9mPq2w")]
+pub(crate) struct RevokeArguments {
+    /// Name or id of the app
+    app: String,
+    /// The key, as it is listed
+    kid: String,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    installation: Installation,
+}
+
+fn parse_algorithm(text: &str) -> Result<SigningAlgorithm, String> {
+    let algorithm = text.to_ascii_uppercase().parse();
+    algorithm.map_err(|_| "there are RS256, ES256 and HS256".to_owned())
+}
+
+pub(crate) async fn run(command: Command) -> anyhow::Result<String> {
+    match command {
+        Command::Create(arguments) => create(&arguments).await,
+        Command::List(arguments) => list(&arguments).await,
+        Command::Revoke(arguments) => revoke(&arguments).await,
+    }
+}
+
+async fn create(arguments: &CreateArguments) -> anyhow::Result<String> {
+    let control_plane = arguments.installation.open().await?;
+    let app = control_plane.app(&arguments.app).await?;
+    let (master_key, algorithm) = (control_plane.master_key()?, arguments.algorithm);
+    let created = create_key(&control_plane.store, &master_key, app.id, algorithm, &actor()).await?;
+    let Some(CreatedKey { kid, secret, public_key }) = created else {
+        bail!(
+            "app {} has {MAX_SIGNING_KEYS} signing keys, and no app may have more; revoke one with `tidings app \
+             signing-key revoke`",
+            app.name
+        );
+    };
+    let secret = secret.expose_secret();
+    let is_pair = public_key.is_some();
+    if arguments.json {
+        let (private_key, shared) = if is_pair { (Some(secret), None) } else { (None, Some(secret)) };
+        let key = json!({
+            "kid": kid, "algorithm": algorithm, "privateKey": private_key, "publicKey": public_key, "secret": shared,
+        });
+        return Ok(format!("{key}\n"));
+    }
+    let what = if is_pair { "private key" } else { "secret, whose characters are used as they stand" };
+    Ok(format!(
+        "Created signing key {kid} of app {}. The {what}:\n\n{}\n\nKeep it: it is not shown again. Tokens signed \
+         with it have\n  the header  {{\"alg\": \"{algorithm}\", \"kid\": \"{kid}\"}}\n  the claims  {{\"sub\": \
+         \"user:<identifier>\", \"apiKey\": \"{}\", \"exp\": <seconds since 1970>}}\n",
+        app.name,
+        secret.trim_end(),
+        app.api_key,
+    ))
+}
+
+async fn list(arguments: &ListArguments) -> anyhow::Result<String> {
+    let control_plane = arguments.installation.open().await?;
+    let keys = control_plane.app(&arguments.app).await?.signing_keys;
+    if arguments.json {
+        return Ok(format!("{}\n", keys_as_json(&keys)));
+    }
+    let rows: Vec<_> = keys
+        .iter()
+        .map(|key| [key.kid.clone(), key.algorithm.to_string(), key.created_at.to_string()])
+        .collect();
+    Ok(table::render(["KID", "ALGORITHM", "CREATED"], &rows))
+}
+
+/// The keys, without what verifies.
+pub(crate) fn keys_as_json(keys: &[SigningKey]) -> Value {
+    let key =
+        |key: &SigningKey| json!({"kid": key.kid, "algorithm": key.algorithm, "createdAt": key.created_at});
+    keys.iter().map(key).collect()
+}
+
+async fn revoke(arguments: &RevokeArguments) -> anyhow::Result<String> {
+    let control_plane = arguments.installation.open().await?;
+    let (app, kid) = (control_plane.app(&arguments.app).await?, &arguments.kid);
+    let revoked = control_plane.store.revoke_signing_key(app.id, kid, &actor()).await?;
+    ensure!(
+        revoked,
+        "app {} has no signing key {kid:?}; `tidings app signing-key list` shows those there are",
+        app.name
+    );
+    Ok(if arguments.json {
+        format!("{}\n", json!({"kid": kid}))
+    } else {
+        format!("Revoked signing key {kid} of app {}.\n", app.name)
+    })
+}

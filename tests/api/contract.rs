@@ -1,0 +1,177 @@
+//! Whether answers are what the OpenAPI document says. Every call of the suite is checked against the document that
+//! the service serves: the status, the headers that are always there, the media type, and the body without a member
+//! too many.
+
+use std::collections::BTreeSet;
+use std::sync::Mutex;
+
+use jsonschema::Validator;
+use reqwest::header::HeaderMap;
+use reqwest::{Client, Method, Url};
+use serde_json::{Value, json};
+use tokio::sync::OnceCell;
+
+use crate::ledger;
+
+/// Answers of what the document has no operation for.
+const NO_SUCH_PATH: &str = "/components/responses/NotFound";
+const NO_SUCH_METHOD: &str = "/components/responses/MethodNotAllowed";
+
+/// The document, and what of it was seen.
+pub(crate) struct Contract {
+    document: Value,
+    seen: Mutex<BTreeSet<(String, u16)>>,
+}
+
+/// What of an exchange is checked.
+pub(crate) struct Exchange<'a> {
+    pub(crate) method: &'a Method,
+    pub(crate) path: &'a str,
+    pub(crate) status: u16,
+    pub(crate) headers: &'a HeaderMap,
+    pub(crate) body: &'a str,
+}
+
+impl Contract {
+    /// The contract of the service at this address, read once.
+    pub(crate) async fn of(client: &Client, url: &Url) -> &'static Contract {
+        static CONTRACT: OnceCell<Contract> = OnceCell::const_new();
+        let load = async || {
+            let answer = client.get(url.join("/openapi.json").unwrap()).send().await.unwrap();
+            Contract { document: answer.json().await.unwrap(), seen: Mutex::default() }
+        };
+        CONTRACT.get_or_init(load).await
+    }
+
+    /// Panics with all that is wrong with an answer.
+    pub(crate) fn check(&self, exchange: &Exchange<'_>) {
+        if exchange.method == Method::OPTIONS {
+            return;
+        }
+        let problems = match self.operation(exchange) {
+            Ok((name, operation)) => {
+                if self.seen.lock().unwrap().insert((name.clone(), exchange.status)) {
+                    ledger::record(&name, exchange.status);
+                }
+                match operation["responses"].get(exchange.status.to_string()) {
+                    Some(response) => self.problems(response, exchange),
+                    None => vec!["the document does not declare this status".to_owned()],
+                }
+            }
+            Err(pointer) => self.problems(self.document.pointer(pointer).unwrap(), exchange),
+        };
+        let Exchange { method, path, status, body, .. } = exchange;
+        assert!(problems.is_empty(), "{method} {path}: {status} {body}\n{}", problems.join("\n"));
+    }
+
+    /// The operation by name, or where the document tells what is answered instead.
+    fn operation(&self, exchange: &Exchange<'_>) -> Result<(String, &Value), &'static str> {
+        let paths = self.document["paths"].as_object().unwrap();
+        let path = exchange.path.strip_suffix('/').unwrap_or(exchange.path);
+        // A path that is written out goes before one with a parameter.
+        let template = match paths.get_key_value(path) {
+            Some(found) => Some(found),
+            None => paths.iter().find(|(template, _)| is_of(path, template)),
+        };
+        let (template, calls) = template.ok_or(NO_SUCH_PATH)?;
+        let method = if exchange.method == Method::HEAD { &Method::GET } else { exchange.method };
+        let operation = calls.get(method.as_str().to_lowercase()).ok_or(NO_SUCH_METHOD)?;
+        Ok((format!("{method} {template}"), operation))
+    }
+
+    fn problems(&self, response: &Value, exchange: &Exchange<'_>) -> Vec<String> {
+        let response = self.resolved(response);
+        let headers = response["headers"].as_object().into_iter().flatten();
+        let always = headers.filter(|(_, header)| self.resolved(header)["required"] == true);
+        let missing = always.filter(|(name, _)| !exchange.headers.contains_key(name.as_str()));
+        let mut problems: Vec<_> = missing.map(|(name, _)| format!("the header {name} is missing")).collect();
+        if exchange.method != Method::HEAD {
+            problems.extend(self.problems_of_body(response, exchange));
+        }
+        problems
+    }
+
+    fn problems_of_body(&self, response: &Value, exchange: &Exchange<'_>) -> Vec<String> {
+        let Some(content) = response.get("content") else {
+            return if exchange.body.is_empty() { vec![] } else { vec!["a body is not declared".to_owned()] };
+        };
+        let media = exchange.headers.get("content-type").and_then(|media| media.to_str().ok());
+        let essence = media.unwrap_or_default().split(';').next().unwrap_or_default();
+        let Some(declared) = content.get(essence) else {
+            return vec![format!("the media type {media:?} is not declared")];
+        };
+        if essence != "application/json" {
+            return vec![];
+        }
+        let body = serde_json::from_str(exchange.body).unwrap();
+        let validator = self.validator(&declared["schema"]);
+        validator.iter_errors(&body).map(|error| format!("{}: {error}", error.instance_path())).collect()
+    }
+
+    fn validator(&self, schema: &Value) -> Validator {
+        let options = jsonschema::draft202012::options().should_validate_formats(true);
+        options.build(&self.closed(schema, false)).unwrap()
+    }
+
+    fn resolved<'a>(&'a self, value: &'a Value) -> &'a Value {
+        match value.get("$ref").and_then(Value::as_str) {
+            Some(reference) => self.document.pointer(reference.strip_prefix('#').unwrap()).unwrap(),
+            None => value,
+        }
+    }
+
+    /// The schema without references, which admits no member that it does not name. A part of an `allOf` admits what
+    /// the other parts name.
+    fn closed(&self, schema: &Value, is_part: bool) -> Value {
+        let mut schema = self.resolved(schema).clone();
+        for (key, value) in schema.as_object_mut().unwrap() {
+            match (key.as_str(), value) {
+                ("properties", Value::Object(members)) => {
+                    members.values_mut().for_each(|member| *member = self.closed(member, false));
+                }
+                ("allOf", Value::Array(parts)) => {
+                    parts.iter_mut().for_each(|part| *part = self.closed(part, true));
+                }
+                ("oneOf" | "anyOf", Value::Array(choices)) => {
+                    choices.iter_mut().for_each(|choice| *choice = self.closed(choice, is_part));
+                }
+                ("items" | "additionalProperties", value @ Value::Object(_)) => {
+                    *value = self.closed(value, false);
+                }
+                _ => {}
+            }
+        }
+        let names_members = schema.get("properties").is_some() || schema.get("allOf").is_some();
+        if names_members && !is_part && schema.get("additionalProperties").is_none() {
+            schema["unevaluatedProperties"] = json!(false);
+        }
+        schema
+    }
+
+    /// Every operation with the successes that it declares.
+    pub(crate) fn successes(&self) -> BTreeSet<(String, u16)> {
+        let mut successes = BTreeSet::new();
+        for (path, calls) in self.document["paths"].as_object().unwrap() {
+            for (method, operation) in calls.as_object().unwrap() {
+                let statuses = operation["responses"].as_object().unwrap().keys();
+                let statuses = statuses.map(|status| status.parse().unwrap());
+                let name = format!("{} {path}", method.to_uppercase());
+                successes.extend(
+                    statuses
+                        .filter(|status| (200..300).contains(status))
+                        .map(|status| (name.clone(), status)),
+                );
+            }
+        }
+        successes
+    }
+}
+
+/// Whether a template such as `/v3/users/{identifier}` stands for the path.
+fn is_of(path: &str, template: &str) -> bool {
+    let (segments, names) = (path.split('/'), template.split('/'));
+    segments.clone().count() == names.clone().count()
+        && segments
+            .zip(names)
+            .all(|(segment, name)| segment == name || (name.starts_with('{') && !segment.is_empty()))
+}

@@ -1,0 +1,235 @@
+//! `DELETE /v3/users/{identifier}`.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use service_kit::clock;
+use testkit::eventually;
+
+use crate::service::{App, Behind, SOON, Service, plain_send, titles};
+
+const TOMORROW: Duration = Duration::from_secs(24 * 60 * 60);
+
+impl Service {
+    /// Sends, and returns the request's id.
+    async fn accepted(&self, app: &App, body: &Value) -> String {
+        let receipt = self.by(app, "POST /v3/notifications").json(body).send().await.is(202);
+        receipt["requestId"].as_str().unwrap().to_owned()
+    }
+
+    async fn erase(&self, app: &App, user: &str) {
+        let answer = self.by(app, &format!("DELETE /v3/users/{user}")).send().await.is(202);
+        assert_eq!(answer["statusCode"], 202);
+        assert!(answer["message"].is_string());
+    }
+
+    async fn is_listed(&self, app: &App, user: &str, expected: &[&str]) {
+        eventually(SOON, "the inbox is as expected", async || {
+            (titles(&self.list(app, user, "").await) == expected).then_some(())
+        })
+        .await;
+    }
+
+    /// (recipient, status, reason) of a request's inApp channel, once all is settled there.
+    async fn in_app(&self, app: &App, request: &str) -> Vec<(Value, Value, Value)> {
+        let path = format!("GET /v3/requests/{request}/deliveries?channel=inApp");
+        eventually(SOON, "the request is acted on", async || {
+            let answer = self.by(app, &path).send().await;
+            // 404 until the dispatcher has come so far.
+            let rows = answer.body["data"].as_array()?;
+            let settled = !rows.is_empty() && rows.iter().all(|row| row["status"] != "queued");
+            let row = |row: &Value| (row["recipient"].clone(), row["status"].clone(), row["reason"].clone());
+            settled.then(|| rows.iter().map(row).collect())
+        })
+        .await
+    }
+}
+
+fn with_email(identifier: &str) -> Value {
+    json!({"identifier": identifier, "email": format!("{identifier}@example.com")})
+}
+
+fn send_to(title: &str, recipients: &[Value]) -> Value {
+    json!({"notification": {"title": title}, "sendTo": {"recipients": recipients}})
+}
+
+#[tokio::test]
+async fn an_erased_user_reads_as_unknown_and_may_come_back_as_another() {
+    let service = Service::start().await;
+    let (shop, bank) = (service.app("shop").await, service.app("bank").await);
+    for app in [&shop, &bank] {
+        service.by(app, "PUT /v3/users/ada").json(&json!({"name": "Ada"})).send().await.is(200);
+        service.deliver(app, "ada", 2).await;
+    }
+    let id = service.list(&shop, "ada", "").await["data"][0]["id"].as_i64().unwrap();
+    service.erase(&shop, "ada").await;
+
+    let list = service.list(&shop, "ada", "").await;
+    assert_eq!((&list["data"], &list["unreadCount"]), (&json!([]), &json!(0)));
+    let item = format!("GET /v3/notifications/{id}");
+    service.by(&shop, &item).send().await.fails(404, "not_found");
+    service.of(&shop, "ada", &item).send().await.fails(404, "not_found");
+    service.by(&shop, &format!("POST /v3/notifications/{id}/click")).send().await.fails(404, "not_found");
+    service.by(&shop, "DELETE /v3/users/ada").send().await.fails(404, "not_found");
+    let strict = json!({"onUnknownRecipient": "reject", "notification": {"title": "x"}, "sendTo": {"recipients": ["ada"]}});
+    service.by(&shop, "POST /v3/notifications").json(&strict).send().await.is(400);
+
+    // The other app's user of the same identifier is another's.
+    assert_eq!(service.list(&bank, "ada", "").await["pagination"]["totalCount"], 2);
+
+    let again = service.by(&shop, "PUT /v3/users/ada").json(&json!({})).send().await.is(200);
+    assert_eq!(again["profile"], json!({}));
+    assert_eq!(service.list(&shop, "ada", "").await["pagination"]["totalCount"], 0);
+    service.deliver(&shop, "ada", 1).await;
+    service.by(&shop, &item).send().await.fails(404, "not_found");
+}
+
+#[tokio::test]
+async fn who_may_erase_whom() {
+    let service = Service::start_with(Behind::Nothing).await;
+    let shop = service.app("shop").await;
+    service.by(&shop, "PUT /v3/users/ada").json(&json!({})).send().await.is(200);
+    service.of(&shop, "ada", "DELETE /v3/users/ada").send().await.fails(401, "secret_required");
+    service.by(&shop, "DELETE /v3/users/eve").send().await.fails(404, "not_found");
+    service
+        .by(&shop, "DELETE /v3/users/a%00b")
+        .send()
+        .await
+        .has_problems(&[("identifier", "invalid_character")]);
+    service.by(&shop, "DELETE /v3/users/ada/").body("{", "text/plain").send().await.is(202);
+    service.by(&shop, "DELETE /v3/users/ada").send().await.fails(404, "not_found");
+}
+
+#[tokio::test]
+async fn deliveries_of_the_past_do_not_tell_whom_they_were_for() {
+    let service = Service::start().await;
+    let shop = service.app("shop").await;
+    let request = service.accepted(&shop, &send_to("Hello", &[with_email("ada"), with_email("bob")])).await;
+    let delivered = |name: &str| (json!(name), json!("delivered"), json!(null));
+    assert_eq!(service.in_app(&shop, &request).await, [delivered("ada"), delivered("bob")]);
+    service.erase(&shop, "ada").await;
+
+    let path = format!("GET /v3/requests/{request}/deliveries");
+    let rows = service.by(&shop, &path).send().await.is(200);
+    assert!(!rows.to_string().contains("ada"), "{rows}");
+    let named = service.by(&shop, &format!("{path}?recipient=ada")).send().await.is(200);
+    assert_eq!(named["data"], json!([]));
+    eventually(SOON, "the inbox item is recorded as erased", async || {
+        let first = service.in_app(&shop, &request).await[0].clone();
+        (first == (json!(null), json!("skipped"), json!("recipient_erased"))).then_some(())
+    })
+    .await;
+    assert_eq!(service.in_app(&shop, &request).await[1], delivered("bob"));
+    eventually(SOON, "the counts agree, once the inbox is erased too", async || {
+        let totals = service.by(&shop, &format!("GET /v3/requests/{request}")).send().await.is(200);
+        (totals["counts"]["inApp"] == json!({"delivered": 1, "skipped": 1})).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_send_of_before_reaches_only_the_others_and_one_of_after_a_new_user() {
+    // Nobody plans yet: what is accepted waits in the log.
+    let service = Service::start_with(Behind::Nothing).await;
+    let shop = service.app("shop").await;
+    service.by(&shop, "PUT /v3/users/ada").json(&json!({})).send().await.is(200);
+    let both = [with_email("ada"), with_email("bob")];
+    let before = service.accepted(&shop, &send_to("before", &both)).await;
+    let mut scheduled = send_to("scheduled", &both);
+    scheduled["sendAt"] = json!(clock::now() + TOMORROW);
+    let scheduled = service.accepted(&shop, &scheduled).await;
+    service.erase(&shop, "ada").await;
+    let after = service.accepted(&shop, &send_to("after", &[with_email("ada")])).await;
+    service.context.serve("dispatcher", dispatcher::run);
+    service.context.serve("inbox", inbox::run);
+
+    let delivered = |name: &str| (json!(name), json!("delivered"), json!(null));
+    let erased = || (json!(null), json!("skipped"), json!("recipient_erased"));
+    assert_eq!(service.in_app(&shop, &before).await, [erased(), delivered("bob")]);
+    assert_eq!(service.in_app(&shop, &after).await, [delivered("ada")]);
+    service.execute("UPDATE timer SET due_at = now()").await;
+    assert_eq!(service.in_app(&shop, &scheduled).await, [erased(), delivered("bob")]);
+    service.is_listed(&shop, "ada", &["after"]).await;
+    service.is_listed(&shop, "bob", &["scheduled", "before"]).await;
+}
+
+#[tokio::test]
+async fn a_scheduled_send_forgets_who_was_erased_since() {
+    let service = Service::start().await;
+    let shop = service.app("shop").await;
+    let mut send = send_to("later", &[with_email("ada"), with_email("bob")]);
+    send["sendAt"] = json!(clock::now() + TOMORROW);
+    let request = service.accepted(&shop, &send).await;
+    service.by(&shop, "PUT /v3/users/ada").json(&json!({})).send().await.is(200);
+    service.by(&shop, &format!("GET /v3/requests/{request}")).send().await.is(200);
+    service.erase(&shop, "ada").await;
+    eventually(SOON, "the kept send does not name the user", async || {
+        (service.rows("SELECT body::text FROM request WHERE body::text LIKE '%ada%'").await.is_empty())
+            .then_some(())
+    })
+    .await;
+    service.execute("UPDATE timer SET due_at = now()").await;
+    let erased = (json!(null), json!("skipped"), json!("recipient_erased"));
+    let bob = (json!("bob"), json!("delivered"), json!(null));
+    assert_eq!(service.in_app(&shop, &request).await, [erased, bob]);
+    service.by(&shop, "DELETE /v3/users/ada").send().await.fails(404, "not_found");
+}
+
+#[tokio::test]
+async fn a_rebuilt_inbox_stays_without_the_user() {
+    let service = Service::start().await;
+    let shop = service.app("shop").await;
+    for user in ["ada", "bob"] {
+        service.deliver(&shop, user, 2).await;
+    }
+    service.erase(&shop, "ada").await;
+    let of_ada = "SELECT user_number::text FROM inbox_item JOIN erased USING (app_id, user_number)
+                  UNION ALL SELECT user_number::text FROM inbox_counter JOIN erased USING (app_id, user_number)";
+    eventually(SOON, "the inbox is erased", async || service.rows(of_ada).await.is_empty().then_some(()))
+        .await;
+    // A rebuild: from nothing, and from the first event.
+    service
+        .execute(
+            "BEGIN; LOCK checkpoint; TRUNCATE inbox_item, inbox_counter; UPDATE checkpoint SET seq = 0; COMMIT",
+        )
+        .await;
+    // The projection notices at its next event that another has moved the checkpoint.
+    service.accepted(&shop, &plain_send(&["bob"])).await;
+    eventually(SOON, "the inbox is rebuilt", async || {
+        (service.list(&shop, "bob", "").await["pagination"]["totalCount"] == 3).then_some(())
+    })
+    .await;
+    assert_eq!(service.rows(of_ada).await, [""; 0]);
+}
+
+/// Erasing, sending, writing and connecting at once: nothing fails, and in the end all can be erased.
+#[tokio::test]
+async fn erasures_race_with_everything() {
+    let service = Service::start().await;
+    let shop = service.app("shop").await;
+    let device = json!({"deviceType": "browser"});
+    for _ in 0..15 {
+        let write = || service.by(&shop, "PUT /v3/users/ada").json(&json!({"name": "Ada"})).send();
+        let erase = || service.by(&shop, "DELETE /v3/users/ada").send();
+        let connect = |id: &str| {
+            let call = service.of(&shop, "ada", "POST /v3/sdk/connect").header("X-SERVICE-DEVICE-ID", id);
+            call.json(&device).send()
+        };
+        let body = send_to("Hello", &[with_email("ada"), with_email("bob")]);
+        let send = || service.by(&shop, "POST /v3/notifications").json(&body).send();
+        let answers =
+            tokio::join!(write(), connect("one"), erase(), send(), connect("two"), erase(), write(), send());
+        let (a, b, c, d, e, f, g, h) = answers;
+        for answer in [a, b, c, d, e, f, g, h] {
+            // 503: the user was erased in between; the caller repeats.
+            let allowed = [200, 202, 404, 503];
+            assert!(allowed.contains(&answer.status), "{}: {}", answer.status, answer.body);
+        }
+    }
+    let last = service.accepted(&shop, &plain_send(&["bob"])).await;
+    service.in_app(&shop, &last).await;
+    let answer = service.by(&shop, "DELETE /v3/users/ada").send().await;
+    assert!([202, 404].contains(&answer.status), "{}", answer.body);
+    service.is_listed(&shop, "ada", &[]).await;
+    service.by(&shop, "DELETE /v3/users/ada").send().await.fails(404, "not_found");
+}

@@ -1,0 +1,51 @@
+//! Which operations were answered with which status, over all processes of a run of the suite.
+
+use std::collections::BTreeSet;
+use std::fs::{self, OpenOptions};
+use std::io::Write;
+use std::path::PathBuf;
+use std::time::SystemTime;
+
+use crate::contract::Contract;
+use crate::service::{Behind, Service};
+
+/// The statuses that the suite cannot bring about at will.
+const NOT_EXERCISED: [(&str, u16); 0] = [];
+
+/// Notes that an operation was answered so.
+pub(crate) fn record(operation: &str, status: u16) {
+    let run = std::env::var("NEXTEST_RUN_ID").unwrap_or_else(|_| std::process::id().to_string());
+    fs::create_dir_all(folder()).unwrap();
+    let mut file = OpenOptions::new().create(true).append(true).open(folder().join(run)).unwrap();
+    file.write_all(format!("{status} {operation}\n").as_bytes()).unwrap();
+}
+
+fn folder() -> PathBuf {
+    PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("exercised")
+}
+
+/// What the last run exercised.
+fn last_run() -> BTreeSet<(String, u16)> {
+    let files = fs::read_dir(folder()).expect("no run of the suite left anything").map(Result::unwrap);
+    let age = |file: &fs::DirEntry| file.metadata().unwrap().modified().unwrap_or(SystemTime::UNIX_EPOCH);
+    let last = files.max_by_key(age).expect("no run of the suite left anything");
+    let lines = fs::read_to_string(last.path()).unwrap();
+    let pairs = lines.lines().filter_map(|line| line.split_once(' '));
+    pairs.map(|(status, operation)| (operation.to_owned(), status.parse().unwrap())).collect()
+}
+
+/// For after a run of the whole suite: `cargo test -p suite --test api -- --ignored exercised --nocapture`.
+#[tokio::test]
+#[ignore = "looks at what a whole run of the suite exercised"]
+async fn every_declared_success_was_exercised() {
+    let seen = last_run();
+    let service = Service::start_with(Behind::Nothing).await;
+    let url = format!("http://{}", service.address).parse().unwrap();
+    let contract = Contract::of(&reqwest::Client::new(), &url).await;
+    let operations: BTreeSet<_> = seen.iter().map(|(operation, _)| operation).collect();
+    println!("{} operations were answered in {} ways", operations.len(), seen.len());
+    let exempt = NOT_EXERCISED.map(|(operation, status)| (operation.to_owned(), status));
+    let missing: Vec<_> = contract.successes().into_iter().filter(|one| !seen.contains(one)).collect();
+    let missing: Vec<_> = missing.into_iter().filter(|one| !exempt.contains(one)).collect();
+    assert!(missing.is_empty(), "declared, and answered nowhere in the suite: {missing:#?}");
+}

@@ -1,0 +1,90 @@
+//! How many requests an app may make.
+
+use crate::client::Answer;
+use crate::service::{App, Behind, Service, plain_send};
+
+const LIST: &str = "GET /v3/notifications";
+
+/// `RateLimit-Limit`, `-Remaining` and `-Reset`.
+fn standing(answer: &Answer) -> Option<[u32; 3]> {
+    let number = |name| answer.header(name).map(|value| value.parse::<u32>().unwrap());
+    Some([number("ratelimit-limit")?, number("ratelimit-remaining")?, number("ratelimit-reset")?])
+}
+
+/// An app that may make `limit` requests a second.
+async fn limited(service: &Service, name: &str, limit: &'static str) -> App {
+    let app = service.app(name).await;
+    service.execute(limit).await;
+    app
+}
+
+#[tokio::test]
+async fn every_answer_for_a_known_app_tells_its_standing() {
+    let service = Service::start_with(Behind::Nothing).await;
+    let shop = service.app("shop").await;
+    let wrong = App { secret: "wrong".to_owned(), ..shop.clone() };
+    let known = [
+        (service.of(&shop, "ada", LIST), 200),
+        (service.of(&shop, "ada", "GET /v3/notifications/7"), 404),
+        (service.of(&shop, "ada", "GET /v3/notifications?limit=0"), 400),
+        (service.by(&shop, "POST /v3/notifications").json(&plain_send(&["ada"])), 202),
+        (service.by(&wrong, "GET /v3/categories"), 401),
+        (service.of(&shop, "ada", "POST /v3/notifications"), 401),
+    ];
+    for (call, status) in known {
+        let answer = call.send().await;
+        assert_eq!(answer.status, status, "{answer:?}");
+        let [limit, remaining, reset] = standing(&answer).unwrap();
+        assert_eq!((limit, reset), (10_000, 1), "{answer:?}");
+        assert!((9_000..10_000).contains(&remaining), "{answer:?}");
+    }
+    let unknown = [
+        service.call(LIST),
+        service.call(LIST).header("X-SERVICE-API-KEY", "nobody's"),
+        service.by(&shop, "GET /v3/nowhere"),
+        service.by(&shop, "PUT /v3/notifications"),
+        service.call("GET /healthz"),
+    ];
+    for call in unknown {
+        let answer = call.send().await;
+        assert_eq!(standing(&answer), None, "{answer:?}");
+    }
+}
+
+#[tokio::test]
+async fn beyond_its_limit_an_app_waits_and_others_do_not() {
+    let service = Service::start_with(Behind::Nothing).await;
+    let busy = limited(&service, "busy", "UPDATE app SET rate_limit = 2 WHERE name = 'busy'").await;
+    let other = service.app("other").await;
+    let refused = testkit::eventually(crate::service::SOON, "a request beyond the limit", async || {
+        let answer = service.of(&busy, "ada", LIST).send().await;
+        (answer.status != 200).then_some(answer)
+    })
+    .await;
+    refused.fails(429, "rate_limited");
+    assert_eq!(standing(&refused), Some([2, 0, 1]));
+    assert_eq!(refused.header("retry-after"), Some("1"));
+    assert_eq!(refused.header("access-control-allow-origin"), None);
+    service.of(&other, "ada", LIST).send().await.is(200);
+
+    let taken = testkit::eventually(crate::service::SOON, "a request is taken again", async || {
+        let answer = service.of(&busy, "ada", LIST).send().await;
+        (answer.status == 200).then_some(answer)
+    })
+    .await;
+    assert_eq!(standing(&taken).unwrap()[0], 2);
+}
+
+#[tokio::test]
+async fn guessing_a_secret_is_limited_too() {
+    let service = Service::start_with(Behind::Nothing).await;
+    let app = limited(&service, "guarded", "UPDATE app SET rate_limit = 1 WHERE name = 'guarded'").await;
+    let mut statuses = Vec::new();
+    for guess in 0..10 {
+        let guessing = App { secret: format!("guess {guess}"), ..app.clone() };
+        statuses.push(service.by(&guessing, "GET /v3/categories").send().await.status);
+    }
+    assert_eq!(statuses[0], 401);
+    assert!(statuses.contains(&429), "{statuses:?}");
+    assert!(statuses.iter().all(|status| [401, 429].contains(status)), "{statuses:?}");
+}

@@ -1,0 +1,148 @@
+//! What changes while callers are let in: secrets, keys and switches; and what each way of calling may touch.
+
+use std::time::Duration;
+
+use domain::SigningAlgorithm;
+use store::app::NewSecret;
+use store::switch::Switch;
+
+use crate::service::{App, Behind, SOON, Service};
+use crate::signer::{Signer, claims, hex, signature};
+
+const LIST: &str = "GET /v3/notifications";
+const HOUR: Duration = Duration::from_secs(3600);
+
+async fn set(service: &Service, app: &App, switches: &[Switch]) {
+    assert!(service.context.store.set_switches(app.id, switches, "test").await.unwrap());
+}
+
+/// The status and the code of a user's call, with one header more.
+async fn list(service: &Service, app: &App, name: &str, value: &str) -> (u16, Option<String>) {
+    let answer = service.of(app, "ada", LIST).header(name, value).send().await;
+    (answer.status, answer.body["code"].as_str().map(str::to_owned))
+}
+
+fn refused(code: &str) -> (u16, Option<String>) {
+    (401, Some(code.to_owned()))
+}
+
+#[tokio::test]
+async fn two_secrets_live_while_rotating_and_a_third_ends_the_first() {
+    let service = Service::start_with(Behind::Nothing).await;
+    let first = service.app("shop").await;
+    set(&service, &first, &[Switch::Hmac(true)]).await;
+    let second = service.rotate(&first, "second", HOUR).await;
+    let signed = async |app: &App| {
+        list(&service, app, "X-SERVICE-USER-SIGNATURE", &hex(&signature(&app.secret, "ada"))).await
+    };
+    for app in [&first, &second] {
+        service.by(app, "GET /v3/categories").send().await.is(200);
+        assert_eq!(signed(app).await, (200, None));
+    }
+    let third = service.rotate(&second, "third", HOUR).await;
+    testkit::eventually(SOON, "the third secret is known", async || {
+        (signed(&third).await == (200, None)).then_some(())
+    })
+    .await;
+    for app in [&second, &third] {
+        service.by(app, "GET /v3/categories").send().await.is(200);
+        assert_eq!(signed(app).await, (200, None));
+    }
+    service.by(&first, "GET /v3/categories").send().await.fails(401, "invalid_credentials");
+    assert_eq!(signed(&first).await, refused("invalid_signature"));
+}
+
+#[tokio::test]
+async fn a_secret_stops_signing_when_it_ends_and_the_app_is_still_remembered() {
+    let service = Service::start_with(Behind::Nothing).await;
+    let first = service.app("shop").await;
+    set(&service, &first, &[Switch::Hmac(true)]).await;
+    let second = service.rotate(&first, "second", Duration::from_secs(1)).await;
+    let signed = async |secret: &str| {
+        list(&service, &first, "X-SERVICE-USER-SIGNATURE", &hex(&signature(secret, "ada"))).await
+    };
+    testkit::eventually(SOON, "the first secret ends", async || {
+        (signed(&first.secret).await == refused("invalid_signature")).then_some(())
+    })
+    .await;
+    assert_eq!(signed(&second.secret).await, (200, None));
+}
+
+#[tokio::test]
+async fn new_keys_are_taken_and_revoked_ones_refused_within_seconds() {
+    let service = Service::start_with(Behind::Nothing).await;
+    let shop = service.app("shop").await;
+    let old = Signer::create(&service, &shop, SigningAlgorithm::Es256).await;
+    let tokens = |signer: &Signer| format!("Bearer {}", signer.token(&claims(&shop, "ada")));
+    assert_eq!(list(&service, &shop, "Authorization", &tokens(&old)).await, (200, None));
+
+    let new = Signer::create(&service, &shop, SigningAlgorithm::Es256).await;
+    testkit::eventually(SOON, "the new key is known", async || {
+        (list(&service, &shop, "Authorization", &tokens(&new)).await == (200, None)).then_some(())
+    })
+    .await;
+    assert_eq!(list(&service, &shop, "Authorization", &tokens(&old)).await, (200, None), "both are live");
+
+    service.context.store.revoke_signing_key(shop.id, &old.kid, "test").await.unwrap();
+    testkit::eventually(SOON, "the old key is forgotten", async || {
+        let answer = list(&service, &shop, "Authorization", &tokens(&old)).await;
+        (answer == refused("invalid_token")).then_some(())
+    })
+    .await;
+    assert_eq!(list(&service, &shop, "Authorization", &tokens(&new)).await, (200, None));
+}
+
+#[tokio::test]
+async fn secure_mode_closes_what_was_open_within_seconds() {
+    let service = Service::start_with(Behind::Nothing).await;
+    let shop = service.app("shop").await;
+    service.of(&shop, "ada", LIST).send().await.is(200);
+    set(&service, &shop, &[Switch::SecureMode(true)]).await;
+    testkit::eventually(SOON, "secure mode is noticed", async || {
+        (service.of(&shop, "ada", LIST).send().await.status == 401).then_some(())
+    })
+    .await;
+    let categories = service.of(&shop, "ada", "GET /v3/categories").send().await;
+    categories.fails(401, "token_required");
+    let disabled = Switch::Disabled(true);
+    set(&service, &shop, &[disabled]).await;
+    testkit::eventually(SOON, "the app is disabled", async || {
+        (service.by(&shop, "GET /v3/categories").send().await.status == 403).then_some(())
+    })
+    .await;
+    // Whoever proves nothing does not learn that the app is disabled.
+    service.of(&shop, "ada", LIST).send().await.fails(401, "token_required");
+}
+
+#[tokio::test]
+async fn a_token_and_the_query_name_the_same_user() {
+    let service = Service::start_with(Behind::Nothing).await;
+    let shop = service.app("shop").await;
+    let signer = Signer::create(&service, &shop, SigningAlgorithm::Hs256).await;
+    let bearer = format!("Bearer {}", signer.token(&claims(&shop, "ada")));
+    let call = |path: &str| service.call(path).header("Authorization", &bearer);
+    let of_ada = "GET /v3/notifications?userIdentifier=ada";
+    let of_bob = "GET /v3/notifications?userIdentifier=bob";
+    call(of_bob).send().await.is(200);
+    call(of_ada).header("X-SERVICE-API-SECRET", &shop.secret).send().await.is(200);
+    let disagreeing = call(of_bob).header("X-ACME-API-SECRET", &shop.secret).send().await;
+    disagreeing.fails(401, "conflicting_credentials");
+}
+
+#[tokio::test]
+async fn what_cannot_be_opened_lets_nobody_in_and_holds_up_nobody_else() {
+    let service = Service::start_with(Behind::Nothing).await;
+    let shop = service.app("shop").await;
+    set(&service, &shop, &[Switch::Hmac(true)]).await;
+    let damaged = NewSecret { digest: b"digest", sealed: b"sealed with a lost key" };
+    service.context.store.rotate_secret(shop.id, damaged, HOUR, "test").await.unwrap();
+    let lost = Signer::create(&service, &shop, SigningAlgorithm::Hs256).await;
+    let signer = Signer::create(&service, &shop, SigningAlgorithm::Hs256).await;
+    service.execute("UPDATE signing_key SET sealed = 'damaged' WHERE created_at = (SELECT min(created_at) FROM signing_key)").await;
+    let token = |signer: &Signer| format!("Bearer {}", signer.token(&claims(&shop, "ada")));
+    assert_eq!(list(&service, &shop, "Authorization", &token(&lost)).await, refused("invalid_token"));
+    assert_eq!(list(&service, &shop, "Authorization", &token(&signer)).await, (200, None));
+    let signed = hex(&signature(&shop.secret, "ada"));
+    assert_eq!(list(&service, &shop, "X-SERVICE-USER-SIGNATURE", &signed).await, (200, None));
+    assert_eq!(list(&service, &shop, "X-SERVICE-USER-SIGNATURE", "null").await, refused("invalid_signature"));
+}

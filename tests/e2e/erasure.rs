@@ -1,0 +1,148 @@
+//! Nothing of an erased user is left, wherever a full run has put it.
+
+use std::path::Path;
+use std::time::Duration;
+
+use reqwest::Method;
+use serde_json::json;
+use sqlx::{AssertSqlSafe, Connection, PgConnection};
+use testkit::eventually;
+
+use crate::directory::Directory;
+use crate::running::Running;
+
+const SEEN_WITHIN: Duration = Duration::from_secs(30);
+const USER: &str = "canary-person";
+const ADDRESS: &str = "canary.address@example.com";
+/// What a full run is told of the user.
+const CANARIES: [&str; 9] = [
+    USER,
+    ADDRESS,
+    "+4915199887766",
+    "Canary Name",
+    "canary-push-token",
+    "canary-device",
+    "canary title",
+    "canary message",
+    "canary-data",
+];
+
+/// The tables of the database with a row that says `canary`, as text or in bytes.
+async fn tables_with(database: &mut PgConnection, canary: &str) -> Vec<String> {
+    let tables = "SELECT quote_ident(table_name) FROM information_schema.tables
+                  WHERE table_schema = 'public' AND table_type = 'BASE TABLE'";
+    let tables: Vec<String> = sqlx::query_scalar(tables).fetch_all(&mut *database).await.unwrap();
+    assert!(tables.len() > 15, "{tables:?}");
+    let mut found = Vec::new();
+    for table in tables {
+        let rows = format!(
+            "SELECT count(*) FROM {table} AS t
+             WHERE strpos(t::text, $1) > 0 OR strpos(t::text, encode(convert_to($1, 'UTF8'), 'hex')) > 0"
+        );
+        let rows: i64 =
+            sqlx::query_scalar(AssertSqlSafe(rows)).bind(canary).fetch_one(&mut *database).await.unwrap();
+        if rows > 0 {
+            found.push(table);
+        }
+    }
+    found
+}
+
+/// Every file below that a server logs to.
+fn log_files(directory: &Path) -> Vec<(String, String)> {
+    let mut logs = Vec::new();
+    for entry in std::fs::read_dir(directory).unwrap().map(Result::unwrap) {
+        let path = entry.path();
+        if path.is_dir() {
+            logs.extend(log_files(&path));
+        } else if path.extension().is_some_and(|extension| extension == "log") {
+            let text = String::from_utf8_lossy(&std::fs::read(&path).unwrap()).into_owned();
+            logs.push((path.display().to_string(), text));
+        }
+    }
+    logs
+}
+
+/// Puts every canary wherever a run puts such things.
+async fn plant(running: &Running) {
+    let content = json!({"title": CANARIES[6], "message": CANARIES[7]});
+    let send = |recipient, send_at| {
+        let data = json!({"secret": CANARIES[8]});
+        json!({"notification": content, "sendTo": {"recipients": [recipient]}, "data": data, "sendAt": send_at})
+    };
+    let profile = json!({
+        "identifier": USER, "email": ADDRESS, "phoneNumber": CANARIES[2], "name": CANARIES[3],
+        "fcm": {"token": CANARIES[4]},
+    });
+    // To somebody unknown, then with a profile, then for tomorrow.
+    for body in [
+        send(json!(USER), json!(null)),
+        send(profile.clone(), json!(null)),
+        send(profile, json!(service_kit::clock::now() + Duration::from_secs(24 * 60 * 60))),
+    ] {
+        let (status, receipt) = running.call(Method::POST, "/notifications", Some(&body)).await;
+        assert_eq!(status, 202, "{receipt}");
+        let path = format!("/requests/{}", receipt["requestId"].as_str().unwrap());
+        eventually(SEEN_WITHIN, "the send is done, or put off", async || {
+            let (_, request) = running.call(Method::GET, &path, None).await;
+            ["completed", "scheduled"].iter().any(|status| request["status"] == *status).then_some(())
+        })
+        .await;
+    }
+    let connect = running.request(Method::POST, "/sdk/connect").header("X-SERVICE-USER-ID", USER);
+    let connect = connect.header("X-SERVICE-DEVICE-ID", CANARIES[5]);
+    let answer = connect.json(&json!({"deviceType": "android", "pushToken": "canary-push-token-2"}));
+    assert_eq!(answer.send().await.unwrap().status(), 200);
+    assert_eq!(running.mails(ADDRESS).await.len(), 1);
+    let (status, inbox) = running.get_as(USER, "/notifications").await;
+    assert_eq!((status, &inbox["unreadCount"]), (200, &json!(1)));
+}
+
+/// Lets both passes of the erasure run, the second without its quarter of an hour.
+async fn wait_for_both_passes(database: &mut PgConnection) {
+    let count = async |database: &mut PgConnection, condition: &str| -> i64 {
+        let statement = format!("SELECT count(*) FROM erased WHERE {condition}");
+        sqlx::query_scalar(AssertSqlSafe(statement)).fetch_one(database).await.unwrap()
+    };
+    eventually(SEEN_WITHIN, "the first pass", async || {
+        (count(database, "next_pass_at > now() + interval '10 minutes'").await == 1).then_some(())
+    })
+    .await;
+    let sooner = "UPDATE erased SET erased_at = erased_at - interval '1 hour', next_pass_at = now()";
+    sqlx::query(sooner).execute(&mut *database).await.unwrap();
+    eventually(SEEN_WITHIN, "the last pass", async || {
+        (count(database, "done_at IS NOT NULL").await == 1).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn nothing_of_an_erased_user_is_left() {
+    let directory = Directory::new();
+    let data = directory.path().join("data");
+    let mut running = Running::start_with(&data, &[("TIDINGS_LOG__LEVEL", "debug")]).await;
+    let mut database = PgConnection::connect(running.dev("databaseUrl")).await.unwrap();
+    plant(&running).await;
+    for canary in CANARIES {
+        assert_ne!(tables_with(&mut database, canary).await, [""; 0], "{canary} was never there");
+    }
+
+    let (status, answer) = running.call(Method::DELETE, &format!("/users/{USER}"), None).await;
+    assert_eq!(status, 202, "{answer}");
+    wait_for_both_passes(&mut database).await;
+    for canary in CANARIES {
+        assert_eq!(tables_with(&mut database, canary).await, [""; 0], "{canary} is left");
+    }
+    let (status, inbox) = running.get_as(USER, "/notifications").await;
+    assert_eq!((status, &inbox["pagination"]["totalCount"]), (200, &json!(0)));
+    database.close().await.unwrap();
+    assert_eq!(running.stop().await, 0);
+    let mut logs = log_files(&data);
+    assert!(!logs.is_empty());
+    logs.push(("standard error".to_owned(), running.log()));
+    for (name, log) in logs {
+        for canary in CANARIES {
+            assert!(!log.contains(canary), "{canary} is in {name}");
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! `tidings app set`: all that is asked for, or nothing and every reason why not.
+
+use serde_json::{Value, json};
+use store::app::App;
+
+use crate::installation::Installation;
+
+async fn shop(installation: &Installation) -> App {
+    installation.store.app_by_name_or_id("shop").await.unwrap().unwrap()
+}
+
+#[tokio::test]
+async fn switches_are_set_and_listed() {
+    let installation = Installation::create().await;
+    installation.run(&["app", "create", "shop"]);
+    let shown = |app: &Value| {
+        let names =
+            ["secureMode", "hmac", "requireExp", "addressKeys", "corsOrigins", "rateLimit", "disabled"];
+        names.map(|name| app[name].clone())
+    };
+    let listed = installation.run(&["app", "list", "--json"]).json();
+    let fresh =
+        [json!(false), json!(false), json!(false), json!("guarded"), json!(null), json!(null), json!(false)];
+    assert_eq!(shown(&listed[0]), fresh);
+
+    let set = installation.run(&[
+        "app",
+        "set",
+        "shop",
+        "secure-mode=on",
+        "hmac=on",
+        "require-exp=on",
+        "address-keys=open",
+        "cors-origins=https://a.example,http://localhost:3000",
+        "rate-limit=7",
+        "disabled=on",
+        "--json",
+    ]);
+    let origins = json!(["https://a.example", "http://localhost:3000"]);
+    let changed = [json!(true), json!(true), json!(true), json!("open"), origins, json!(7), json!(true)];
+    assert_eq!(shown(&set.json()), changed);
+    assert_eq!(set.json(), installation.run(&["app", "list", "--json"]).json()[0]);
+    assert!(installation.run(&["app", "list"]).output.contains("disabled"));
+
+    let set =
+        installation.run(&["app", "set", "shop", "rate-limit=default", "cors-origins=none", "disabled=off"]);
+    assert_eq!(set.code, 0, "{}", set.errors);
+    assert!(set.output.contains("rate-limit=default\n  cors-origins=none\n"), "{}", set.output);
+    let app = shop(&installation).await;
+    assert_eq!((app.rate_limit, app.cors_origins, app.disabled), (None, Some(vec![]), false));
+    assert!(app.secure_mode && app.hmac && app.require_exp, "what is not named stays");
+    let id = app.id.to_string();
+    assert_eq!(installation.run(&["app", "set", &id, "cors-origins=any", "secure-mode=off"]).code, 0);
+    let app = shop(&installation).await;
+    assert_eq!((app.cors_origins, app.secure_mode), (None, false));
+}
+
+#[tokio::test]
+async fn every_bad_switch_is_named_and_none_is_set() {
+    let installation = Installation::create().await;
+    installation.run(&["app", "create", "shop"]);
+    let before = shop(&installation).await;
+    let cases = [
+        (
+            &["hmac=on", "secure-mode=yes", "rate-limit=0", "frobnicate=on"][..],
+            &["secure-mode", "rate-limit", "frobnicate"][..],
+        ),
+        (&["hmac=on", "hmac=off"], &["hmac must be given once"]),
+        (&["hmac"], &["hmac must be on or off"]),
+        (&["address-keys=on", "disabled="], &["open or guarded", "disabled must be"]),
+        (&["rate-limit=1000001"], &["from 1 to 1000000"]),
+        (&["rate-limit=-1"], &["from 1 to 1000000"]),
+        (&["cors-origins="], &["cors-origins"]),
+        (&["cors-origins=https://a.example/,any"], &["\"https://a.example/\"", "\"any\""]),
+    ];
+    for (switches, expected) in cases {
+        let refused = installation.run(&[&["app", "set", "shop"], switches].concat());
+        assert_eq!(refused.code, 2, "{switches:?}");
+        for part in expected {
+            assert!(refused.errors.contains(part), "{part} is missing in {}", refused.errors);
+        }
+    }
+    assert_eq!(shop(&installation).await, before);
+    assert_eq!(installation.run(&["app", "set", "shop"]).code, 2);
+    assert_eq!(installation.run(&["app", "set", "shoe", "hmac=on"]).code, 1);
+}
