@@ -26,3 +26,4 @@ mod service;
 mod signer;
 mod tokens;
 mod users;
+mod web_push;

@@ -23,6 +23,7 @@ mod signing_algorithm;
 pub mod stream;
 mod text_enum;
 pub mod time;
+pub mod web_push;
 
 pub use channel::Channel;
 pub use delivery::{Reason, Status};

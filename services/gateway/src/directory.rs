@@ -2,6 +2,7 @@
 
 pub(crate) mod categories;
 pub(crate) mod connect;
+pub(crate) mod devices;
 pub(crate) mod erasure;
 pub(crate) mod preferences;
 pub(crate) mod users;

@@ -26,12 +26,13 @@ pub(crate) mod readiness;
 pub(crate) mod security;
 pub(crate) mod send;
 pub(crate) mod shared;
+pub(crate) mod subscription;
 pub(crate) mod user;
 pub(crate) mod vocabulary;
 
 use utoipa::OpenApi;
 
-use crate::directory::{categories, connect, erasure, preferences, users};
+use crate::directory::{categories, connect, devices, erasure, preferences, users};
 use crate::inbox::{item, list};
 use crate::requests::{deliveries, request};
 use crate::sending::send as sending;
@@ -75,6 +76,8 @@ use crate::{health, openapi};
         users::merge,
         erasure::erase,
         connect::connect,
+        devices::subscribe,
+        devices::unsubscribe,
         request::retrieve,
         deliveries::list,
         health::alive,

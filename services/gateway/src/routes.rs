@@ -4,7 +4,7 @@ use actix_web::Resource;
 use actix_web::http::Method;
 use actix_web::web::{self, ServiceConfig};
 
-use crate::directory::{categories, connect, erasure, preferences, users};
+use crate::directory::{categories, connect, devices, erasure, preferences, users};
 use crate::health;
 use crate::http::call::{delete, for_users, get, patch, post, put, resource};
 use crate::http::failure::Failure;
@@ -59,6 +59,10 @@ pub(crate) fn table() -> Table {
         .service(resource("/v3/users", [post(users::create)]))
         .service(resource("/v3/users/{id}", [put(users::merge), delete(erasure::erase)]))
         .service(resource("/v3/sdk/connect", for_users([post(connect::connect)])))
+        .service(resource(
+            "/v3/devices/{id}/webPushSubscription",
+            for_users([post(devices::subscribe), delete(devices::unsubscribe)]),
+        ))
         .service(resource("/v3/requests/{id}", [get(request::retrieve)]))
         .service(resource("/v3/requests/{id}/deliveries", [get(deliveries::list)]))
         .service(resource("/healthz", [get(health::alive)]))

@@ -58,8 +58,9 @@ struct Connected<'a> {
 struct AppBody<'a> {
     id: String,
     name: &'a str,
+    /// Whether the app has a provider for web push, and the key that browsers subscribe with.
     enable_web_push: bool,
-    /// For web push (VAPID).
+    /// What browsers subscribe with (VAPID): an uncompressed point of P-256 in base64url.
     public_key: Option<&'a str>,
     hide_branding: bool,
     /// Those that the app's notifications can take.
@@ -111,12 +112,13 @@ pub(crate) async fn connect(
     let (app, store) = (caller.app.id, &gateway.store);
     let connecting = store.connect_device(app, &caller.user, &device.token, &device_id, device.device_type);
     database(connecting).await?;
-    let (counts, categories, channels) = tokio::try_join!(
+    let (counts, categories, channels, public_key) = tokio::try_join!(
         database(store.inbox_owner(app, &caller.user)),
         database(store.list_categories(app)),
         gateway.channels(&caller),
+        database(store.vapid_public_key(app)),
     )?;
-    Ok(answer(&caller, counts, channels, &categories))
+    Ok(answer(&caller, counts, channels, public_key.as_deref(), &categories))
 }
 
 fn read_device(
@@ -186,6 +188,7 @@ fn answer(
     caller: &UserCaller,
     owner: Option<InboxOwner>,
     channels: Vec<Channel>,
+    public_key: Option<&str>,
     categories: &[Category],
 ) -> HttpResponse {
     let counts = owner.map(|owner| owner.counts).unwrap_or_default();
@@ -196,8 +199,8 @@ fn answer(
         app: AppBody {
             id: caller.app.id.to_string(),
             name: &caller.app.name,
-            enable_web_push: false,
-            public_key: None,
+            enable_web_push: public_key.is_some() && channels.contains(&Channel::WebPush),
+            public_key,
             hide_branding: true,
             channels,
             categories: categories.collect(),
