@@ -3,6 +3,7 @@
 
 mod access_matrix;
 mod bodies;
+mod bulk;
 mod categories;
 mod client;
 mod contract;
@@ -18,6 +19,8 @@ mod isolation;
 mod ledger;
 mod outages;
 mod preferences;
+mod profile;
+mod profile_patch;
 mod protocol;
 mod rate_limit;
 mod requests;

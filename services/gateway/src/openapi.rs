@@ -21,6 +21,7 @@ pub(crate) mod device;
 pub(crate) mod document;
 pub(crate) mod error;
 pub(crate) mod page;
+pub(crate) mod patch;
 pub(crate) mod preference;
 pub(crate) mod readiness;
 pub(crate) mod security;
@@ -32,7 +33,7 @@ pub(crate) mod vocabulary;
 
 use utoipa::OpenApi;
 
-use crate::directory::{categories, connect, devices, erasure, preferences, users};
+use crate::directory::{bulk, categories, connect, devices, erasure, preferences, profile, users};
 use crate::inbox::{item, list};
 use crate::requests::{deliveries, request};
 use crate::sending::send as sending;
@@ -72,9 +73,15 @@ use crate::{health, openapi};
         categories::delete,
         preferences::list,
         preferences::set,
+        profile::retrieve,
+        profile::merge,
+        profile::change,
+        users::list,
         users::create,
+        users::retrieve,
         users::merge,
         erasure::erase,
+        bulk::merge,
         connect::connect,
         devices::subscribe,
         devices::unsubscribe,

@@ -1,10 +1,10 @@
 //! Which call goes where.
 
-use actix_web::Resource;
 use actix_web::http::Method;
 use actix_web::web::{self, ServiceConfig};
+use actix_web::{Resource, guard};
 
-use crate::directory::{categories, connect, devices, erasure, preferences, users};
+use crate::directory::{bulk, categories, connect, devices, erasure, preferences, profile, users};
 use crate::health;
 use crate::http::call::{delete, for_users, get, patch, post, put, resource};
 use crate::http::failure::Failure;
@@ -21,14 +21,17 @@ pub(crate) fn routes(server: &mut ServiceConfig) {
     server.default_service(web::to(no_such_route));
 }
 
+/// A path with its methods, and what serves it.
+type Routed = (&'static str, Vec<Method>, Resource);
+
 /// The paths of the interface, each with its methods.
 #[derive(Default)]
 pub(crate) struct Table {
-    pub(crate) resources: Vec<(&'static str, Vec<Method>, Resource)>,
+    pub(crate) resources: Vec<Routed>,
 }
 
 impl Table {
-    fn service(mut self, resource: (&'static str, Vec<Method>, Resource)) -> Table {
+    fn service(mut self, resource: Routed) -> Table {
         self.resources.push(resource);
         self
     }
@@ -56,8 +59,16 @@ pub(crate) fn table() -> Table {
             "/v3/preferences",
             for_users([get(preferences::list), patch(preferences::set), put(preferences::set)]),
         ))
-        .service(resource("/v3/users", [post(users::create)]))
-        .service(resource("/v3/users/{id}", [put(users::merge), delete(erasure::erase)]))
+        .service(resource(
+            "/v3/profile",
+            for_users([get(profile::retrieve), put(profile::merge), patch(profile::change)]),
+        ))
+        .service(resource("/v3/users", [get(users::list), post(users::create)]))
+        .service(beside_others(resource("/v3/users/bulk", [post(bulk::merge)])))
+        .service(resource(
+            "/v3/users/{id}",
+            [get(users::retrieve), put(users::merge), delete(erasure::erase)],
+        ))
         .service(resource("/v3/sdk/connect", for_users([post(connect::connect)])))
         .service(resource(
             "/v3/devices/{id}/webPushSubscription",
@@ -70,6 +81,11 @@ pub(crate) fn table() -> Table {
         .service(resource("/openapi.json", [get(document::serve)]))
         .service(resource("/docs", [get(page::page)]))
         .service(resource("/docs/{file}", [get(page::page_file)]))
+}
+
+/// A path whose last segment may be an identifier as well: other methods than POST mean what has it.
+fn beside_others((path, methods, resource): Routed) -> Routed {
+    (path, methods, resource.guard(guard::Post()))
 }
 
 async fn no_such_route() -> Result<String, Failure> {

@@ -7,7 +7,7 @@ use actix_web::{HttpRequest, HttpResponse};
 use domain::content::Object;
 use domain::fields::{Fields, check_identifier, check_plain_json};
 use domain::request::MAX_REFERENCE;
-use domain::{CategoryId, Channel, DeviceType, Problem, address_key};
+use domain::{CategoryId, Channel, DeviceType, Problem};
 use serde::Serialize;
 use serde_json::{Value, json};
 use store::category::Category;
@@ -107,7 +107,6 @@ pub(crate) async fn connect(
     // An app may not know what its users hold in their hands.
     let device = read_device(body, !caller.by_app, handling.strict, &mut problems);
     let (device_id, device) = sound(device_id.zip(device), problems)?;
-    caller.guard_addresses(address_key::is_among(&device.token))?;
 
     let (app, store) = (caller.app.id, &gateway.store);
     let connecting = store.connect_device(app, &caller.user, &device.token, &device_id, device.device_type);
