@@ -20,6 +20,7 @@ pub(crate) mod category;
 pub(crate) mod device;
 pub(crate) mod document;
 pub(crate) mod error;
+pub(crate) mod inbox;
 pub(crate) mod page;
 pub(crate) mod patch;
 pub(crate) mod preference;
@@ -34,7 +35,7 @@ pub(crate) mod vocabulary;
 use utoipa::OpenApi;
 
 use crate::directory::{bulk, categories, connect, devices, erasure, preferences, profile, users};
-use crate::inbox::{item, list};
+use crate::inbox::{app_state, item, list, whole};
 use crate::requests::{deliveries, request};
 use crate::sending::send as sending;
 use crate::{health, openapi};
@@ -68,6 +69,10 @@ use crate::{health, openapi};
         item::unread,
         item::seen,
         item::unseen,
+        app_state::set,
+        whole::seen,
+        whole::read,
+        whole::delete,
         categories::list,
         categories::create,
         categories::delete,

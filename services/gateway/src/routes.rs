@@ -2,13 +2,13 @@
 
 use actix_web::http::Method;
 use actix_web::web::{self, ServiceConfig};
-use actix_web::{Resource, guard};
+use actix_web::{FromRequest, Handler, Resource, Responder, guard};
 
 use crate::directory::{bulk, categories, connect, devices, erasure, preferences, profile, users};
 use crate::health;
-use crate::http::call::{delete, for_users, get, patch, post, put, resource};
+use crate::http::call::{Call, delete, for_users, get, patch, post, put, resource};
 use crate::http::failure::Failure;
-use crate::inbox::{item, list};
+use crate::inbox::{app_state, item, list, whole};
 use crate::openapi::{document, page};
 use crate::requests::{deliveries, request};
 use crate::sending::send;
@@ -43,6 +43,13 @@ pub(crate) fn table() -> Table {
         .service(resource("/v3/notifications", [get(list::list).for_users(), post(send::send)]))
         .service(resource("/v3/notifications/categories", [post(categories::create)]))
         .service(resource("/v3/notifications/categories/{id}", [delete(categories::delete)]))
+        .service(resource("/v3/markAllNotificationsAsSeen", for_users(change(whole::seen))))
+        .service(resource("/v3/notifications/markAllNotificationsAsSeen", for_users(change(whole::seen))))
+        .service(resource("/v3/notifications/markAllNotificationsAsRead", for_users(change(whole::read))))
+        .service(resource(
+            "/v3/notifications/markAllNotificationsAsDeleted",
+            for_users(change(whole::delete)),
+        ))
         .service(resource("/v3/notifications/{id}", for_users([get(item::retrieve), delete(item::delete)])))
         .service(resource("/v3/notifications/{id}/click", for_users([post(item::read), patch(item::read)])))
         .service(resource(
@@ -53,6 +60,7 @@ pub(crate) fn table() -> Table {
             "/v3/notifications/{id}/views",
             for_users([put(item::seen), post(item::seen), delete(item::unseen)]),
         ))
+        .service(resource("/v3/notifications/{id}/state", for_users([put(app_state::set)])))
         .service(resource("/v3/categories", [get(categories::list).for_users(), post(categories::create)]))
         .service(resource("/v3/categories/{id}", [delete(categories::delete)]))
         .service(resource(
@@ -86,6 +94,16 @@ pub(crate) fn table() -> Table {
 /// A path whose last segment may be an identifier as well: other methods than POST mean what has it.
 fn beside_others((path, methods, resource): Routed) -> Routed {
     (path, methods, resource.guard(guard::Post()))
+}
+
+/// Clients of this interface change many notifications at a time by any of these methods.
+fn change<H, Arguments>(handler: H) -> [Call; 3]
+where
+    H: Handler<Arguments>,
+    Arguments: FromRequest + 'static,
+    H::Output: Responder + 'static,
+{
+    [post(handler.clone()), put(handler.clone()), patch(handler)]
 }
 
 async fn no_such_route() -> Result<String, Failure> {
