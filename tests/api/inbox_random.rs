@@ -55,6 +55,13 @@ struct User<'a> {
 }
 
 impl User<'_> {
+    async fn run(mut self) -> Self {
+        for _ in 0..OPERATIONS {
+            self.act().await;
+        }
+        self
+    }
+
     async fn act(&mut self) {
         match self.random.below(14) {
             0..=3 => self.receive().await,
@@ -216,14 +223,8 @@ async fn lists_and_counters_agree_whatever_users_do_at_the_same_time() {
         let random = Seeded(SEED + number);
         User { service: &service, app: &shop, name, random, items: BTreeMap::new() }
     };
-    let run = async |mut user: User<'_>| {
-        for _ in 0..OPERATIONS {
-            user.act().await;
-        }
-        user
-    };
     let (ada, bob, eve, joe) =
-        tokio::join!(run(user("ada", 1)), run(user("bob", 2)), run(user("eve", 3)), run(user("joe", 4)));
+        tokio::join!(user("ada", 1).run(), user("bob", 2).run(), user("eve", 3).run(), user("joe", 4).run());
     service.caught_up().await;
     for user in [ada, bob, eve, joe] {
         user.check().await;

@@ -106,7 +106,7 @@ async fn a_change_that_the_projection_is_late_to_show_is_accepted() {
                     gen_random_uuid()
              FROM app_user;
              INSERT INTO inbox_counter SELECT app_id, number, 1, 1, 1 FROM app_user;
-             INSERT INTO checkpoint SELECT 'inbox', 'INBOX_' || number, 1 FROM generate_series(0, 9) AS number",
+             INSERT INTO checkpoint SELECT 'inbox', 'INBOX_' || number, 0 FROM generate_series(0, 9) AS number",
         )
         .await;
     for path in [SEEN, READ, DELETED] {
