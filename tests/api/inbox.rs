@@ -1,8 +1,9 @@
 //! A user's inbox: lists, single notifications and every change.
 
 use serde_json::{Value, json};
+use testkit::eventually;
 
-use crate::service::{App, Behind, Service, titles};
+use crate::service::{App, Behind, SOON, Service, titles};
 
 /// The newest notification of a user's inbox.
 async fn newest(service: &Service, app: &App, user: &str) -> Value {
@@ -109,6 +110,25 @@ async fn whoever_retrieves_a_notification_has_seen_it_but_the_app() {
     assert!(seen["seenAt"].is_string() && seen["clickedAt"].is_null());
     assert_eq!(service.list(&shop, "ada", "").await["unseenCount"], 0);
     assert_eq!(service.of(&shop, "ada", &get("")).send().await.is(200), seen);
+}
+
+#[tokio::test]
+async fn a_notification_is_shown_where_the_log_cannot_take_that_it_was_seen() {
+    let mut service = Service::start().await;
+    let shop = service.app("shop").await;
+    service.deliver(&shop, "ada", 1).await;
+    let id = newest(&service, &shop, "ada").await["id"].as_i64().unwrap();
+    let get = format!("GET /v3/notifications/{id}");
+    service.nats.pause().unwrap();
+    assert_eq!(service.of(&shop, "ada", &get).send().await.is(200)["seenAt"], Value::Null);
+    service.nats.kill();
+    assert_eq!(service.of(&shop, "ada", &get).send().await.is(200)["seenAt"], Value::Null);
+    service.nats.restart().await.unwrap();
+    eventually(SOON, "it is seen", async || {
+        let item = service.of(&shop, "ada", &get).send().await.is(200);
+        item["seenAt"].is_string().then_some(())
+    })
+    .await;
 }
 
 #[tokio::test]
