@@ -10,7 +10,7 @@ use testkit::eventually;
 use crate::client::Answer;
 use crate::service::{App, SOON, Service};
 
-const OPERATIONS: u64 = 100;
+const OPERATIONS: u64 = 75;
 const SEED: u64 = 0x7469_6469;
 
 /// Users whose counters are not those of their items.
