@@ -95,7 +95,7 @@ impl User<'_> {
             1 => (format!("DELETE /v3/notifications/{id}/reads"), |item| item.read = false),
             2 => (format!("PUT /v3/notifications/{id}/views"), |item| item.seen = true),
             3 => (format!("DELETE /v3/notifications/{id}/views"), |item| {
-                (item.seen, item.read) = (false, false)
+                (item.seen, item.read) = (false, false);
             }),
             _ => (format!("DELETE /v3/notifications/{id}"), |_| {}),
         };
