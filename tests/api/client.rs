@@ -26,6 +26,17 @@ pub(crate) fn call(client: &Client, method: &str, url: &str) -> Call {
     Call { what: format!("{method} {url}"), request: client.request(method, url) }
 }
 
+/// The answer to a call that may be repeated: a busy machine may answer 503 to some.
+pub(crate) async fn repeated(call: impl Fn() -> Call) -> Answer {
+    for _ in 0..20 {
+        let answer = call().send().await;
+        if answer.status != 503 {
+            return answer;
+        }
+    }
+    call().send().await
+}
+
 impl Call {
     /// Adds a header; calling it again with the same name sends both.
     pub(crate) fn header(mut self, name: &str, value: &str) -> Call {

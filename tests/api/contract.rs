@@ -68,14 +68,15 @@ impl Contract {
     fn operation(&self, exchange: &Exchange<'_>) -> Result<(String, &Value), &'static str> {
         let paths = self.document["paths"].as_object().unwrap();
         let path = exchange.path.strip_suffix('/').unwrap_or(exchange.path);
-        // A path that is written out goes before one with a parameter.
-        let template = match paths.get_key_value(path) {
-            Some(found) => Some(found),
-            None => paths.iter().find(|(template, _)| is_of(path, template)),
-        };
-        let (template, calls) = template.ok_or(NO_SUCH_PATH)?;
         let method = if exchange.method == Method::HEAD { &Method::GET } else { exchange.method };
-        let operation = calls.get(method.as_str().to_lowercase()).ok_or(NO_SUCH_METHOD)?;
+        let method_key = method.as_str().to_lowercase();
+        // A path that is written out goes before one with a parameter, unless only the latter has the method.
+        let has_method = |calls: &Value| exchange.status == 405 || calls.get(&method_key).is_some();
+        let mut named: Vec<_> = paths.iter().filter(|(template, _)| is_of(path, template)).collect();
+        named.sort_by_key(|(template, _)| *template != path);
+        let template = named.iter().find(|(_, calls)| has_method(calls)).or(named.first()).copied();
+        let (template, calls) = template.ok_or(NO_SUCH_PATH)?;
+        let operation = calls.get(&method_key).ok_or(NO_SUCH_METHOD)?;
         Ok((format!("{method} {template}"), operation))
     }
 

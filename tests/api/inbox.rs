@@ -1,8 +1,9 @@
 //! A user's inbox: lists, single notifications and every change.
 
 use serde_json::{Value, json};
+use testkit::eventually;
 
-use crate::service::{App, Behind, Service, titles};
+use crate::service::{App, Behind, SOON, Service, titles};
 
 /// The newest notification of a user's inbox.
 async fn newest(service: &Service, app: &App, user: &str) -> Value {
@@ -20,60 +21,6 @@ async fn an_unknown_user_has_an_empty_inbox_and_is_not_created() {
     });
     assert_eq!(service.list(&shop, "ada", "").await, empty);
     assert_eq!(service.context.store.find_user(shop.id, "ada").await.unwrap(), None);
-}
-
-#[tokio::test]
-async fn a_list_pages_by_number_and_by_cursor() {
-    let service = Service::start().await;
-    let shop = service.app("shop").await;
-    service.deliver(&shop, "ada", 7).await;
-    let first = service.list(&shop, "ada", "limit=3").await;
-    assert_eq!(titles(&first), ["7", "6", "5"]);
-    assert_eq!((&first["unreadCount"], &first["unseenCount"]), (&json!(7), &json!(7)));
-    let pagination = &first["pagination"];
-    assert_eq!((&pagination["totalCount"], &pagination["pageCount"]), (&json!(7), &json!(3)));
-    assert_eq!(titles(&service.list(&shop, "ada", "limit=3&pageNo=3").await), ["1"]);
-    assert!(titles(&service.list(&shop, "ada", "limit=3&pageNo=4").await).is_empty());
-
-    let cursor = pagination["nextCursor"].as_str().unwrap().to_owned();
-    // Later than every other, so that pages by number shift.
-    service.deliver(&shop, "ada", 1).await;
-    let second = service.list(&shop, "ada", &format!("limit=3&cursor={cursor}")).await;
-    assert_eq!(titles(&second), ["4", "3", "2"]);
-    assert_eq!(second["pagination"]["pageNo"], Value::Null);
-    let cursor = second["pagination"]["nextCursor"].as_str().unwrap();
-    let third = service.list(&shop, "ada", &format!("limit=3&cursor={cursor}")).await;
-    assert!(titles(&third).starts_with(&["1"]));
-    assert_eq!(third["pagination"]["nextCursor"], Value::Null);
-}
-
-#[tokio::test]
-async fn every_problem_of_a_query_is_named() {
-    let service = Service::start_with(Behind::Nothing).await;
-    let shop = service.app("shop").await;
-    let cases: [(&str, &[(&str, &str)]); 12] = [
-        ("limit=abc", &[("limit", "invalid_number")]),
-        ("limit=0", &[("limit", "invalid_number")]),
-        ("limit=21", &[("limit", "invalid_number")]),
-        ("limit=", &[("limit", "invalid_number")]),
-        ("limit=+5", &[("limit", "invalid_number")]),
-        ("limit=5&limit=6", &[("limit", "repeated")]),
-        ("pageNo=0&limit=1.5", &[("pageNo", "invalid_number"), ("limit", "invalid_number")]),
-        ("pageNo=99999999999999999999", &[("pageNo", "invalid_number")]),
-        ("filter=old", &[("filter", "unknown_value")]),
-        ("cursor=%21", &[("cursor", "invalid_cursor")]),
-        ("cursor=MS4x&pageNo=1", &[("cursor", "conflict")]),
-        ("category=%00&filter=%FF", &[("filter", "invalid_character"), ("category", "invalid_character")]),
-    ];
-    for (query, expected) in cases {
-        let answer = service.of(&shop, "ada", &format!("GET /v3/notifications?{query}")).send().await;
-        answer.has_problems(expected);
-    }
-    for query in ["category=&filter=&cursor=", "unknown=1", "&&=&%=%", "limit=20&pageNo=1000000"] {
-        service.list(&shop, "ada", query).await;
-    }
-    let huge = format!("GET /v3/notifications?category={}", "x".repeat(30_000));
-    service.of(&shop, "ada", &huge).send().await.is(200);
 }
 
 #[tokio::test]
@@ -163,6 +110,25 @@ async fn whoever_retrieves_a_notification_has_seen_it_but_the_app() {
     assert!(seen["seenAt"].is_string() && seen["clickedAt"].is_null());
     assert_eq!(service.list(&shop, "ada", "").await["unseenCount"], 0);
     assert_eq!(service.of(&shop, "ada", &get("")).send().await.is(200), seen);
+}
+
+#[tokio::test]
+async fn a_notification_is_shown_where_the_log_cannot_take_that_it_was_seen() {
+    let mut service = Service::start().await;
+    let shop = service.app("shop").await;
+    service.deliver(&shop, "ada", 1).await;
+    let id = newest(&service, &shop, "ada").await["id"].as_i64().unwrap();
+    let get = format!("GET /v3/notifications/{id}");
+    service.nats.pause().unwrap();
+    assert_eq!(service.of(&shop, "ada", &get).send().await.is(200)["seenAt"], Value::Null);
+    service.nats.kill();
+    assert_eq!(service.of(&shop, "ada", &get).send().await.is(200)["seenAt"], Value::Null);
+    service.nats.restart().await.unwrap();
+    eventually(SOON, "it is seen", async || {
+        let item = service.of(&shop, "ada", &get).send().await.is(200);
+        item["seenAt"].is_string().then_some(())
+    })
+    .await;
 }
 
 #[tokio::test]

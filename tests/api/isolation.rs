@@ -33,14 +33,28 @@ async fn every_foreign_id_is_a_404_and_changes_nothing() {
         ("PUT", "/views"),
         ("POST", "/views"),
         ("DELETE", "/views"),
+        ("PUT", "/state"),
     ];
+    let body = json!({"state": "theirs"});
     for (method, path) in calls {
         let call = format!("{method} /v3/notifications/{id}{path}");
-        service.of(&bank, "ada", &call).send().await.fails(404, "not_found");
-        service.of(&shop, "bob", &call).send().await.fails(404, "not_found");
-        service.of(&shop, "nobody", &call).send().await.fails(404, "not_found");
-        service.by(&bank, &call).send().await.fails(404, "not_found");
-        service.by(&bank, &call).header("X-SERVICE-USER-ID", "ada").send().await.fails(404, "not_found");
+        let calls = [
+            service.of(&bank, "ada", &call),
+            service.of(&shop, "bob", &call),
+            service.of(&shop, "nobody", &call),
+            service.by(&bank, &call),
+            service.by(&bank, &call).header("X-SERVICE-USER-ID", "ada"),
+            service.by(&shop, &call).header("X-SERVICE-USER-ID", "bob"),
+        ];
+        for call in calls {
+            call.json(&body).send().await.fails(404, "not_found");
+        }
+    }
+    for name in ["Seen", "Read", "Deleted"] {
+        let call = format!("POST /v3/notifications/markAllNotificationsAs{name}");
+        for (app, user) in [(&bank, "ada"), (&shop, "bob"), (&shop, "nobody")] {
+            assert_eq!(service.of(app, user, &call).send().await.is(200)["updated"], 0);
+        }
     }
     for path in ["", "/deliveries"] {
         service.by(&bank, &format!("GET /v3/requests/{request}{path}")).send().await.fails(404, "not_found");

@@ -6,7 +6,7 @@ use std::time::Duration;
 use domain::content::{InAppContent, Object};
 use domain::event::ItemsAdded;
 use domain::id::partition;
-use domain::{AppId, Envelope, Event, SendId, StreamName, Timestamp};
+use domain::{AppId, Envelope, Event, SendId, StreamName};
 use event_log::Message;
 use serde_json::{Value, json};
 use service_kit::{Config, Context, MasterKey, clock, connections, installation, secrets};
@@ -160,7 +160,7 @@ impl Service {
         for index in 1..=count {
             let content = InAppContent { title: Some(index.to_string()), ..InAppContent::default() };
             let send_id = SendId(clock::new_id());
-            let created_at = Timestamp::from_millis(1_800_000_000_000 + i64::from(index));
+            let created_at = clock::now();
             let added = ItemsAdded {
                 created_at,
                 category_id: None,

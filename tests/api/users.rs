@@ -105,3 +105,86 @@ async fn an_identifier_in_a_path_is_decoded_once() {
     let longest = "u".repeat(255);
     service.by(&shop, &format!("PUT /v3/users/{longest}")).json(&json!({})).send().await.is(200);
 }
+
+#[tokio::test]
+async fn a_user_is_shown_with_profile_and_devices() {
+    let service = Service::start_with(Behind::Nothing).await;
+    let (shop, bank) = (service.app("shop").await, service.app("bank").await);
+    service.by(&shop, "PUT /v3/users/a%2Fb").json(&json!({"name": "Ada"})).send().await.is(200);
+    for (device, body) in [("d1", json!({"deviceType": "android"})), ("d2", json!({"deviceType": "browser"}))]
+    {
+        let connect = service.of(&shop, "a/b", "POST /v3/sdk/connect").header("X-SERVICE-DEVICE-ID", device);
+        connect.json(&body).send().await.is(200);
+    }
+    let user = service.by(&shop, "GET /v3/users/a%2Fb/").send().await.is(200);
+    let members: Vec<_> = user.as_object().unwrap().keys().map(String::as_str).collect();
+    assert_eq!(members, ["createdAt", "devices", "identifier", "profile"]);
+    assert_eq!((&user["identifier"], &user["profile"]), (&json!("a/b"), &json!({"name": "Ada"})));
+    let created = user["createdAt"].as_str().unwrap();
+    assert!(created.ends_with('Z') && created.len() == "2027-01-31T09:00:00.000Z".len(), "{created}");
+    let devices = user["devices"].as_array().unwrap();
+    let kinds: Vec<_> = devices
+        .iter()
+        .map(|device| (&device["deviceId"], &device["deviceType"], &device["webPush"]))
+        .collect();
+    let (d1, d2, no) = (json!("d1"), json!("d2"), json!(false));
+    assert_eq!(
+        kinds,
+        [(&d2, &json!("browser"), &no), (&d1, &json!("android"), &no)],
+        "the last connected first"
+    );
+    assert!(devices.iter().all(|device| device["connectedAt"].as_str().unwrap().ends_with('Z')), "{user}");
+
+    service.by(&bank, "GET /v3/users/a%2Fb").send().await.fails(404, "not_found");
+    service.by(&shop, "GET /v3/users/nobody").send().await.fails(404, "not_found");
+    service.of(&shop, "a/b", "GET /v3/users/a%2Fb").send().await.fails(401, "secret_required");
+    service.by(&shop, "GET /v3/users/%FF").send().await.has_problems(&[("identifier", "invalid_character")]);
+    service.by(&shop, "POST /v3/users/ada").send().await.fails(405, "method_not_allowed");
+}
+
+#[tokio::test]
+async fn pages_show_every_user_once_in_order_of_creation() {
+    let service = Service::start_with(Behind::Nothing).await;
+    let (shop, bank) = (service.app("shop").await, service.app("bank").await);
+    assert_eq!(
+        service.by(&shop, "GET /v3/users").send().await.is(200),
+        json!({"data": [], "nextCursor": null})
+    );
+    let names: Vec<_> = (0..45).map(|number| format!("user {}", (number * 7) % 45)).collect();
+    for name in &names {
+        for app in [&shop, &bank] {
+            service.by(app, "POST /v3/users").json(&json!({"identifier": name})).send().await.is(200);
+        }
+    }
+    for limit in [1, 20, 44, 45, 100] {
+        let (mut seen, mut query) = (Vec::new(), format!("limit={limit}"));
+        loop {
+            let page = service.by(&shop, &format!("GET /v3/users?{query}")).send().await.is(200);
+            let users = page["data"].as_array().unwrap();
+            assert!(users.len() <= limit);
+            seen.extend(users.iter().map(|user| user["identifier"].as_str().unwrap().to_owned()));
+            if seen.len() == 20 {
+                // A change moves nobody.
+                service
+                    .by(&shop, "PUT /v3/users/user%200")
+                    .json(&json!({"limit": limit}))
+                    .send()
+                    .await
+                    .is(200);
+            }
+            match page["nextCursor"].as_str() {
+                Some(cursor) => query = format!("limit={limit}&cursor={cursor}"),
+                None => break,
+            }
+        }
+        assert_eq!(seen, names, "{limit} a page");
+    }
+    let first = service.by(&shop, "GET /v3/users?cursor=&limit=").send().await;
+    first.has_problems(&[("limit", "invalid_number")]);
+    assert_eq!(service.by(&shop, "GET /v3/users").send().await.is(200)["data"].as_array().unwrap().len(), 20);
+    for limit in ["0", "101", "-1", "abc", "1.5"] {
+        let answer = service.by(&shop, &format!("GET /v3/users?limit={limit}&cursor=%21")).send().await;
+        answer.has_problems(&[("limit", "invalid_number"), ("cursor", "invalid_cursor")]);
+    }
+    service.of(&shop, "user 1", "GET /v3/users").send().await.fails(401, "secret_required");
+}

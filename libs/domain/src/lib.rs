@@ -3,7 +3,6 @@
 //! Nothing here does I/O, awaits, reads a clock or draws a random number: time and randomness come in as
 //! arguments, so that every decision can be tested and replayed.
 
-pub mod address_key;
 pub mod channel;
 pub mod content;
 pub mod delivery;
@@ -20,9 +19,11 @@ pub mod request;
 pub mod retry;
 pub mod send;
 mod signing_algorithm;
+pub mod size;
 pub mod stream;
 mod text_enum;
 pub mod time;
+pub mod web_push;
 
 pub use channel::Channel;
 pub use delivery::{Reason, Status};

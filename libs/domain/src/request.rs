@@ -8,7 +8,9 @@ use serde_json::Value;
 use crate::content::{InAppContent, Object};
 use crate::fields::{Fields, MAX_IDENTIFIER, check_identifier, check_plain_json};
 use crate::id::TemplateId;
+use crate::profile::MAX_PROFILE;
 use crate::send::{Lane, Recipient, Send, TRANSACTIONAL_RECIPIENTS, TemplateRef};
+use crate::size::json_size;
 use crate::{Channel, Problem, Timestamp, profile};
 
 /// Most recipients of one send.
@@ -206,6 +208,10 @@ fn read_recipient(path: impl Fn() -> String, item: Value, problems: &mut Vec<Pro
             let data = read_object(&mut fields, "data", problems);
             let pairs = fields.rest();
             profile::check(&path, &pairs, problems);
+            if json_size(&pairs) > MAX_PROFILE {
+                let message = format!("{path} is a profile of more than {MAX_PROFILE} bytes");
+                problems.push(Problem::new(&path, "too_long", message));
+            }
             identifier.map(|identifier| Recipient { identifier, profile: Some(pairs), data })
         }
         _ => {
@@ -327,25 +333,5 @@ fn check_fan_out(content: &InAppContent, recipients: usize, problems: &mut Vec<P
             "{recipients} recipients × {size} bytes of content exceed {MAX_FAN_OUT} bytes; split the send"
         );
         problems.push(Problem::new("sendTo.recipients", "too_large", message));
-    }
-}
-
-/// Length of `value` as JSON text, in bytes; no text is longer than that of what cannot be written.
-pub fn json_size(value: &impl serde::Serialize) -> usize {
-    struct Count(usize);
-    impl std::io::Write for Count {
-        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            self.0 += bytes.len();
-            Ok(bytes.len())
-        }
-
-        fn flush(&mut self) -> std::io::Result<()> {
-            Ok(())
-        }
-    }
-    let mut count = Count(0);
-    match serde_json::to_writer(&mut count, value) {
-        Ok(()) => count.0,
-        Err(_) => usize::MAX,
     }
 }

@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 
 use domain::content::{Content, EmailContent, InAppContent, Object, PushContent, SmsContent};
-use domain::request::json_size;
 use domain::send::Recipient;
+use domain::size::json_size;
 use domain::{Channel, Send};
 use minijinja::context;
 use minijinja::value::{Serde, merge_maps};

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
+use domain::web_push::PushHost;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
 
@@ -45,6 +46,8 @@ pub struct Config {
     pub security: Security,
     /// `[delivery]`
     pub delivery: Delivery,
+    /// `[web_push]`
+    pub web_push: WebPush,
     /// `[log]`
     pub log: Log,
     /// `[otlp]`
@@ -114,6 +117,13 @@ pub struct Delivery {
     pub retry_schedule: Vec<Duration>,
     /// Attempts that one channel's worker makes at the same time, 1 to 1,000.
     pub max_concurrency: usize,
+}
+
+/// Which push services are called.
+#[derive(Clone, Debug)]
+pub struct WebPush {
+    /// Hosts that subscriptions of browsers may name.
+    pub hosts: Vec<PushHost>,
 }
 
 /// What is logged, to standard error.
@@ -205,6 +215,7 @@ impl Config {
             metrics: Metrics { listen: settings.address("metrics.listen", local(9090)) },
             security: Security { master_key_file: settings.path("security.master_key_file") },
             delivery: delivery(settings),
+            web_push: web_push(settings),
             log: log(settings),
             otlp: Otlp { endpoint: settings.url("otlp.endpoint", &["http", "https"]) },
         };
@@ -266,6 +277,11 @@ fn delivery(settings: &mut Settings) -> Delivery {
         ),
         max_concurrency: settings.number("delivery.max_concurrency", 32, 1..=1_000),
     }
+}
+
+fn web_push(settings: &mut Settings) -> WebPush {
+    let wanted = "names of hosts, or names after *. for all hosts below them, such as fcm.googleapis.com";
+    WebPush { hosts: settings.list("web_push.hosts", PushHost::known(), |text| text.parse().ok(), wanted) }
 }
 
 fn log(settings: &mut Settings) -> Log {

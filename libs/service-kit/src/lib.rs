@@ -23,6 +23,7 @@ pub mod signing;
 pub mod telemetry;
 mod tls;
 pub mod trace;
+pub mod vapid;
 
 pub use config::{Config, ConfigError};
 pub use context::Context;

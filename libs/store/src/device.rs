@@ -1,16 +1,17 @@
 //! Devices that users signed in on.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 
 use chrono::{DateTime, Utc};
 use domain::content::Object;
 use domain::device::MAX_DEVICES;
 use domain::problem::UnknownName;
+use domain::profile::{Addresses, Change};
 use domain::{AppId, DeviceType, Timestamp, UserNumber};
 use sqlx::postgres::PgRow;
 use sqlx::{PgConnection, Row};
 
-use crate::user::merge_users;
+use crate::user::change_profile;
 use crate::{Error, Store};
 
 /// A device of a user.
@@ -52,17 +53,33 @@ impl Store {
     /// # Errors
     /// The database failed, or a row is of a newer release.
     pub async fn list_devices(&self, app: AppId, user: UserNumber) -> Result<Vec<Device>, Error> {
+        Ok(self.list_devices_of(app, &[user]).await?.remove(&user).unwrap_or_default())
+    }
+
+    /// The devices of each of the users, the last connected first.
+    ///
+    /// # Errors
+    /// The database failed, or a row is of a newer release.
+    pub async fn list_devices_of(
+        &self,
+        app: AppId,
+        users: &[UserNumber],
+    ) -> Result<HashMap<UserNumber, Vec<Device>>, Error> {
         let rows = sqlx::query(
-            "SELECT d.device_id, d.device_type, d.connected_at, s.device_id IS NOT NULL AS web_push
+            "SELECT d.user_number, d.device_id, d.device_type, d.connected_at, s.device_id IS NOT NULL AS web_push
              FROM device d LEFT JOIN web_push_subscription s
                ON (s.app_id, s.user_number, s.device_id) = (d.app_id, d.user_number, d.device_id)
-             WHERE d.app_id = $1 AND d.user_number = $2 ORDER BY d.connected_at DESC, d.device_id",
+             WHERE d.app_id = $1 AND d.user_number = ANY($2) ORDER BY d.connected_at DESC, d.device_id",
         )
         .bind(app.0)
-        .bind(user.0)
+        .bind(users.iter().map(|user| user.0).collect::<Vec<_>>())
         .fetch_all(&self.pool)
         .await?;
-        rows.iter().map(read_device).collect()
+        let mut devices: HashMap<UserNumber, Vec<Device>> = HashMap::new();
+        for row in &rows {
+            devices.entry(UserNumber(row.try_get("user_number")?)).or_default().push(read_device(row)?);
+        }
+        Ok(devices)
     }
 }
 
@@ -74,13 +91,8 @@ pub(crate) async fn claim_user(
     identifier: &str,
     pairs: &Object,
 ) -> Result<UserNumber, Error> {
-    merge_users(connection, &BTreeMap::from([((app, identifier), vec![pairs])])).await?;
-    let number = sqlx::query_scalar("SELECT number FROM app_user WHERE app_id = $1 AND identifier = $2")
-        .bind(app.0)
-        .bind(identifier)
-        .fetch_optional(connection)
-        .await?;
-    number.map(UserNumber).ok_or(Error::Unanswered("the user was erased meanwhile"))
+    let change = Change::Merge(pairs.clone());
+    Ok(change_profile(connection, app, identifier, &change, Addresses::Open).await?.number)
 }
 
 /// Adds a device or refreshes it, and drops those beyond the limit.

@@ -14,6 +14,9 @@ pub enum Error {
     /// A row holds what this release cannot read.
     #[error("unreadable row: {0}")]
     Unreadable(String),
+    /// A profile cannot be changed so; nothing was written.
+    #[error("{0}")]
+    Refused(#[from] domain::profile::Refusal),
     /// The batch that this call was part of failed. All its callers share the cause, which may be another's data.
     #[error("the batch that this was part of failed: {0}")]
     Batch(Arc<Error>),
@@ -28,6 +31,7 @@ impl Error {
     pub fn is_refused_data(&self) -> bool {
         match self {
             Error::Batch(cause) => cause.is_refused_data(),
+            Error::Refused(_) => true,
             Error::Database(sqlx::Error::Database(error)) => {
                 error.code().is_some_and(|code| code.starts_with("22") || code.starts_with("23"))
             }
@@ -52,7 +56,7 @@ impl Error {
         match self {
             Error::Batch(cause) => cause.is_unavailable(),
             Error::Unanswered(_) => true,
-            Error::Migration(_) | Error::Unreadable(_) => false,
+            Error::Migration(_) | Error::Unreadable(_) | Error::Refused(_) => false,
             // Connection, transaction and lock failures, too few resources, shutting down, read only.
             Error::Database(sqlx::Error::Database(error)) => error.code().is_some_and(|code| {
                 ["08", "25", "40", "53", "55", "57", "58"].iter().any(|class| code.starts_with(class))

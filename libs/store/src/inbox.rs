@@ -15,23 +15,26 @@ pub const MAX_COUNTED: i64 = 10_000;
 /// Above every item: where the first page begins.
 const NEWEST: (Timestamp, ItemId) = (Timestamp::from_millis(253_402_300_799_000), ItemId(i64::MAX));
 
-/// The items that a list shows, as `$rest` of the statement goes on.
-macro_rules! select_items {
-    ($($rest:expr),+) => {
-        concat!(
-            "SELECT i.id, i.user_number, i.created_at, i.seen_at, i.clicked_at, i.state, i.content::text AS content,
-                    c.id AS category_id, c.identifier AS category_identifier, c.name AS category_name
-             FROM inbox_item i LEFT JOIN category c ON c.app_id = i.app_id AND c.id = i.category_id
-             WHERE i.app_id = $1 AND i.deleted_at IS NULL AND ",
-            $($rest),+
-        )
+/// The columns of an item.
+macro_rules! item {
+    () => {
+        "i.id, i.user_number, i.created_at, i.seen_at, i.clicked_at, i.state, i.content::text AS content,
+         c.id AS category_id, c.identifier AS category_identifier, c.name AS category_name"
     };
 }
 
-/// What every list and count of a user's items goes by, as parameters 2 to 6.
+/// The category of an item.
+macro_rules! join_category {
+    () => {
+        " LEFT JOIN category c ON c.app_id = i.app_id AND c.id = i.category_id "
+    };
+}
+
+/// What every list and count of a user's items goes by, as parameters 1 to 6. All of it stands in the index
+/// `inbox_item_list`.
 macro_rules! matching {
     () => {
-        "i.user_number = $2
+        "i.app_id = $1 AND i.user_number = $2 AND i.deleted_at IS NULL
          AND ($3::text IS NULL OR i.category_id = (SELECT id FROM category WHERE app_id = $1 AND identifier = $3))
          AND ($4::boolean IS NULL OR (i.clicked_at IS NOT NULL) = $4)
          AND ($5::boolean IS NULL OR (i.seen_at IS NOT NULL) = $5)
@@ -168,7 +171,7 @@ impl Store {
     }
 
     /// At most `limit` items of a user's inbox, newest first. One statement reads items and counters, so that they
-    /// agree.
+    /// agree; it passes over what stands before the page within the index alone.
     ///
     /// # Errors
     /// The database failed.
@@ -185,13 +188,15 @@ impl Store {
             PageStart::After(created_at, id) => (0, (created_at, id)),
         };
         let rows = sqlx::query(concat!(
-            "SELECT counter.total, counter.unread, counter.unseen, item.*
+            "WITH place AS MATERIALIZED (SELECT i.id FROM inbox_item i WHERE ",
+            matching!(),
+            " AND (i.created_at, i.id) < ($7, $8) ORDER BY i.created_at DESC, i.id DESC OFFSET $9 LIMIT $10)
+             SELECT counter.total, counter.unread, counter.unseen, item.*
              FROM (VALUES (1)) AS one LEFT JOIN inbox_counter counter ON counter.app_id = $1 AND counter.user_number = $2
-             LEFT JOIN LATERAL (",
-            select_items!(
-                matching!(),
-                " AND (i.created_at, i.id) < ($7, $8) ORDER BY i.created_at DESC, i.id DESC OFFSET $9 LIMIT $10"
-            ),
+             LEFT JOIN LATERAL (SELECT ",
+            item!(),
+            " FROM place JOIN inbox_item i ON i.app_id = $1 AND i.id = place.id",
+            join_category!(),
             ") AS item ON true ORDER BY item.created_at DESC, item.id DESC"
         ))
         .bind(app.0)
@@ -228,7 +233,7 @@ impl Store {
         filter: InboxFilter<'_>,
     ) -> Result<i64, Error> {
         let count = sqlx::query_scalar(concat!(
-            "SELECT count(*) FROM (SELECT FROM inbox_item i WHERE i.app_id = $1 AND i.deleted_at IS NULL AND ",
+            "SELECT count(*) FROM (SELECT FROM inbox_item i WHERE ",
             matching!(),
             " LIMIT $7) AS counted"
         ))
@@ -254,8 +259,12 @@ impl Store {
         identifier: Option<&str>,
         id: ItemId,
     ) -> Result<Option<InboxItem>, Error> {
-        let row = sqlx::query(select_items!(
-            "i.id = $2 AND EXISTS (
+        let row = sqlx::query(concat!(
+            "SELECT ",
+            item!(),
+            " FROM inbox_item i",
+            join_category!(),
+            "WHERE i.app_id = $1 AND i.deleted_at IS NULL AND i.id = $2 AND EXISTS (
                  SELECT FROM app_user u WHERE u.app_id = $1 AND u.number = i.user_number
                    AND ($3::text IS NULL OR u.identifier = $3)
                )"

@@ -32,6 +32,8 @@ pub mod template;
 pub mod timer;
 pub mod turn;
 pub mod user;
+pub mod vapid_key;
+pub mod web_push;
 
 pub use connection::{Settings, Store};
 pub use error::Error;

@@ -1,9 +1,11 @@
 //! Users and their profiles.
 
-use std::collections::BTreeMap;
+pub mod merge;
 
 use domain::content::Object;
-use domain::{AppId, Timestamp, UserNumber, profile};
+use domain::profile::{Addresses, Change};
+use domain::{AppId, Timestamp, UserNumber};
+use sqlx::postgres::PgRow;
 use sqlx::types::Json;
 use sqlx::{PgConnection, Row};
 
@@ -35,7 +37,29 @@ impl Store {
         .bind(identifier)
         .fetch_optional(&self.pool)
         .await?;
-        row.map(|row| read_user(&row)).transpose()
+        row.as_ref().map(read_user).transpose()
+    }
+
+    /// Up to `limit` users of the app in order of creation, after the one with this number.
+    ///
+    /// # Errors
+    /// The database failed.
+    pub async fn list_users(
+        &self,
+        app: AppId,
+        after: Option<UserNumber>,
+        limit: i64,
+    ) -> Result<Vec<User>, Error> {
+        let rows = sqlx::query(
+            "SELECT number, identifier, profile, created_at FROM app_user
+             WHERE app_id = $1 AND number > $2 ORDER BY number LIMIT $3",
+        )
+        .bind(app.0)
+        .bind(after.map_or(0, |number| number.0))
+        .bind(limit)
+        .fetch_all(&self.pool)
+        .await?;
+        rows.iter().map(read_user).collect()
     }
 
     /// Which of the identifiers the app has users for.
@@ -55,15 +79,14 @@ impl Store {
     /// Creates a user; None when the identifier is taken.
     ///
     /// # Errors
-    /// The database failed.
+    /// The profile is refused, or the database failed.
     pub async fn create_user(
         &self,
         app: AppId,
         identifier: &str,
         pairs: Object,
     ) -> Result<Option<User>, Error> {
-        let mut profile = Object::new();
-        profile::merge(&mut profile, pairs);
+        let profile = Change::Merge(pairs).apply(&Object::new(), Addresses::Open)?;
         let row = sqlx::query(
             "INSERT INTO app_user (app_id, identifier, profile) VALUES ($1, $2, $3)
              ON CONFLICT (app_id, identifier) DO NOTHING RETURNING number, identifier, profile, created_at",
@@ -73,91 +96,86 @@ impl Store {
         .bind(Json(&profile))
         .fetch_optional(&self.pool)
         .await?;
-        row.map(|row| read_user(&row)).transpose()
+        row.as_ref().map(read_user).transpose()
     }
 
     /// Merges `pairs` onto the profile; creates the user if missing.
     ///
     /// # Errors
-    /// The database failed.
+    /// The profile is refused, or the database failed.
     pub async fn merge_user(&self, app: AppId, identifier: &str, pairs: Object) -> Result<User, Error> {
+        self.change_profile(app, identifier, &Change::Merge(pairs), Addresses::Open).await
+    }
+
+    /// Changes the profile; creates the user if missing. Writers of one profile take turns, so none is lost.
+    ///
+    /// # Errors
+    /// The change is refused, and no user was created, or the database failed.
+    pub async fn change_profile(
+        &self,
+        app: AppId,
+        identifier: &str,
+        change: &Change,
+        addresses: Addresses,
+    ) -> Result<User, Error> {
         let mut transaction = self.pool.begin().await?;
-        let update = BTreeMap::from([((app, identifier), vec![&pairs])]);
-        merge_users(&mut transaction, &update).await?;
-        let row = sqlx::query(
-            "SELECT number, identifier, profile, created_at FROM app_user WHERE app_id = $1 AND identifier = $2",
-        )
-        .bind(app.0)
-        .bind(identifier)
-        .fetch_optional(&mut *transaction)
-        .await?;
-        let user = read_user(&row.ok_or(Error::Unanswered("the user was erased meanwhile"))?)?;
+        let user = change_profile(&mut transaction, app, identifier, change, addresses).await?;
         transaction.commit().await?;
         Ok(user)
     }
 }
 
-/// Creates what is missing of the named users, then merges onto each, in order, the pairs given for it. Locks rows
-/// in key order.
+/// See [`Store::change_profile`].
 ///
 /// # Errors
-/// The database failed; the transaction is then void.
-pub(crate) async fn merge_users(
+/// As there; the transaction must then not be committed.
+pub(crate) async fn change_profile(
     connection: &mut PgConnection,
-    updates: &BTreeMap<(AppId, &str), Vec<&Object>>,
-) -> Result<(), Error> {
-    if updates.is_empty() {
-        return Ok(());
+    app: AppId,
+    identifier: &str,
+    change: &Change,
+    addresses: Addresses,
+) -> Result<User, Error> {
+    let mut user = lock_or_create(connection, app, identifier).await?;
+    let after = change.apply(&user.profile, addresses)?;
+    if after != user.profile {
+        sqlx::query("UPDATE app_user SET profile = $3, updated_at = now() WHERE app_id = $1 AND number = $2")
+            .bind(app.0)
+            .bind(user.number.0)
+            .bind(Json(&after))
+            .execute(connection)
+            .await?;
+        user.profile = after;
     }
-    let apps: Vec<i64> = updates.keys().map(|(app, _)| app.0).collect();
-    let identifiers: Vec<&str> = updates.keys().map(|(_, identifier)| *identifier).collect();
-    sqlx::query(
-        "INSERT INTO app_user (app_id, identifier) SELECT * FROM unnest($1::bigint[], $2::text[])
-         ON CONFLICT (app_id, identifier) DO NOTHING",
-    )
-    .bind(&apps)
-    .bind(&identifiers)
-    .execute(&mut *connection)
-    .await?;
-    let rows = sqlx::query(
-        "SELECT app_id, number, identifier, profile FROM app_user
-         JOIN unnest($1::bigint[], $2::text[]) AS named (app_id, identifier) USING (app_id, identifier)
-         ORDER BY app_id, number FOR UPDATE OF app_user",
-    )
-    .bind(&apps)
-    .bind(&identifiers)
-    .fetch_all(&mut *connection)
-    .await?;
-
-    let mut changed: (Vec<i64>, Vec<i64>, Vec<Json<Object>>) = Default::default();
-    for row in rows {
-        let (app, number): (i64, i64) = (row.try_get("app_id")?, row.try_get("number")?);
-        let identifier: &str = row.try_get("identifier")?;
-        let Json(before): Json<Object> = row.try_get("profile")?;
-        let mut after = before.clone();
-        for &pairs in updates.get(&(AppId(app), identifier)).into_iter().flatten() {
-            profile::merge(&mut after, pairs.clone());
-        }
-        if after != before {
-            changed.0.push(app);
-            changed.1.push(number);
-            changed.2.push(Json(after));
-        }
-    }
-    sqlx::query(
-        "UPDATE app_user SET profile = new.profile, updated_at = now()
-         FROM unnest($1::bigint[], $2::bigint[], $3::jsonb[]) AS new (app_id, number, profile)
-         WHERE app_user.app_id = new.app_id AND app_user.number = new.number",
-    )
-    .bind(&changed.0)
-    .bind(&changed.1)
-    .bind(&changed.2)
-    .execute(connection)
-    .await?;
-    Ok(())
+    Ok(user)
 }
 
-fn read_user(row: &sqlx::postgres::PgRow) -> Result<User, Error> {
+async fn lock_or_create(connection: &mut PgConnection, app: AppId, identifier: &str) -> Result<User, Error> {
+    let row = sqlx::query(
+        "SELECT number, identifier, profile, created_at FROM app_user
+         WHERE app_id = $1 AND identifier = $2 FOR UPDATE",
+    )
+    .bind(app.0)
+    .bind(identifier)
+    .fetch_optional(&mut *connection)
+    .await?;
+    if let Some(row) = row {
+        return read_user(&row);
+    }
+    // Somebody may have created the user meanwhile; the update that changes nothing then locks and reads that row.
+    let row = sqlx::query(
+        "INSERT INTO app_user (app_id, identifier) VALUES ($1, $2)
+         ON CONFLICT (app_id, identifier) DO UPDATE SET identifier = excluded.identifier
+         RETURNING number, identifier, profile, created_at",
+    )
+    .bind(app.0)
+    .bind(identifier)
+    .fetch_one(connection)
+    .await?;
+    read_user(&row)
+}
+
+fn read_user(row: &PgRow) -> Result<User, Error> {
     let Json(profile) = row.try_get("profile")?;
     let created_at: chrono::DateTime<chrono::Utc> = row.try_get("created_at")?;
     Ok(User {

@@ -1,7 +1,10 @@
 //! Users, what they chose and what they use.
 
+pub(crate) mod bulk;
 pub(crate) mod categories;
 pub(crate) mod connect;
+pub(crate) mod devices;
 pub(crate) mod erasure;
 pub(crate) mod preferences;
+pub(crate) mod profile;
 pub(crate) mod users;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use actix_web::{HttpRequest, web};
 use anyhow::Context as _;
+use domain::web_push::PushHost;
 use domain::{Envelope, StreamName};
 use event_log::{EventLog, Message};
 use service_kit::{Context, Readiness};
@@ -42,6 +43,7 @@ pub(crate) struct Gateway {
     pub(crate) apps: Apps,
     pub(crate) rate_limits: RateLimits,
     pub(crate) header_names: HeaderNames,
+    pub(crate) push_hosts: Vec<PushHost>,
     pub(crate) document: Document,
     pub(crate) reservations: Reservations,
     pub(crate) positions: Positions,
@@ -75,6 +77,7 @@ impl Gateway {
             rate_limits: RateLimits::new(context.config.gateway.rate_limit),
             header_names: header_names.context("header_prefixes")?,
             document: Document::new(shown_prefix).context("the OpenAPI document")?,
+            push_hosts: context.config.web_push.hosts.clone(),
             reservations,
             positions,
             fullness,

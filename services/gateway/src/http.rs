@@ -5,6 +5,7 @@ pub(crate) mod admission;
 pub(crate) mod body;
 pub(crate) mod call;
 pub(crate) mod cors;
+pub(crate) mod cursor;
 pub(crate) mod deprecation;
 pub(crate) mod exchange;
 pub(crate) mod failure;

@@ -1,5 +1,8 @@
 //! A user's inbox: the list, its items, and what changes them.
 
+pub(crate) mod app_state;
+pub(crate) mod change;
 pub(crate) mod item;
 pub(crate) mod list;
 pub(crate) mod notification;
+pub(crate) mod whole;

@@ -20,19 +20,22 @@ pub(crate) mod category;
 pub(crate) mod device;
 pub(crate) mod document;
 pub(crate) mod error;
+pub(crate) mod inbox;
 pub(crate) mod page;
+pub(crate) mod patch;
 pub(crate) mod preference;
 pub(crate) mod readiness;
 pub(crate) mod security;
 pub(crate) mod send;
 pub(crate) mod shared;
+pub(crate) mod subscription;
 pub(crate) mod user;
 pub(crate) mod vocabulary;
 
 use utoipa::OpenApi;
 
-use crate::directory::{categories, connect, erasure, preferences, users};
-use crate::inbox::{item, list};
+use crate::directory::{bulk, categories, connect, devices, erasure, preferences, profile, users};
+use crate::inbox::{app_state, item, list, whole};
 use crate::requests::{deliveries, request};
 use crate::sending::send as sending;
 use crate::{health, openapi};
@@ -66,15 +69,27 @@ use crate::{health, openapi};
         item::unread,
         item::seen,
         item::unseen,
+        app_state::set,
+        whole::seen,
+        whole::read,
+        whole::delete,
         categories::list,
         categories::create,
         categories::delete,
         preferences::list,
         preferences::set,
+        profile::retrieve,
+        profile::merge,
+        profile::change,
+        users::list,
         users::create,
+        users::retrieve,
         users::merge,
         erasure::erase,
+        bulk::merge,
         connect::connect,
+        devices::subscribe,
+        devices::unsubscribe,
         request::retrieve,
         deliveries::list,
         health::alive,

@@ -1,14 +1,14 @@
 //! Which call goes where.
 
-use actix_web::Resource;
 use actix_web::http::Method;
 use actix_web::web::{self, ServiceConfig};
+use actix_web::{FromRequest, Handler, Resource, Responder, guard};
 
-use crate::directory::{categories, connect, erasure, preferences, users};
+use crate::directory::{bulk, categories, connect, devices, erasure, preferences, profile, users};
 use crate::health;
-use crate::http::call::{delete, for_users, get, patch, post, put, resource};
+use crate::http::call::{Call, delete, for_users, get, patch, post, put, resource};
 use crate::http::failure::Failure;
-use crate::inbox::{item, list};
+use crate::inbox::{app_state, item, list, whole};
 use crate::openapi::{document, page};
 use crate::requests::{deliveries, request};
 use crate::sending::send;
@@ -21,14 +21,17 @@ pub(crate) fn routes(server: &mut ServiceConfig) {
     server.default_service(web::to(no_such_route));
 }
 
+/// A path with its methods, and what serves it.
+type Routed = (&'static str, Vec<Method>, Resource);
+
 /// The paths of the interface, each with its methods.
 #[derive(Default)]
 pub(crate) struct Table {
-    pub(crate) resources: Vec<(&'static str, Vec<Method>, Resource)>,
+    pub(crate) resources: Vec<Routed>,
 }
 
 impl Table {
-    fn service(mut self, resource: (&'static str, Vec<Method>, Resource)) -> Table {
+    fn service(mut self, resource: Routed) -> Table {
         self.resources.push(resource);
         self
     }
@@ -40,6 +43,13 @@ pub(crate) fn table() -> Table {
         .service(resource("/v3/notifications", [get(list::list).for_users(), post(send::send)]))
         .service(resource("/v3/notifications/categories", [post(categories::create)]))
         .service(resource("/v3/notifications/categories/{id}", [delete(categories::delete)]))
+        .service(resource("/v3/markAllNotificationsAsSeen", for_users(change(whole::seen))))
+        .service(resource("/v3/notifications/markAllNotificationsAsSeen", for_users(change(whole::seen))))
+        .service(resource("/v3/notifications/markAllNotificationsAsRead", for_users(change(whole::read))))
+        .service(resource(
+            "/v3/notifications/markAllNotificationsAsDeleted",
+            for_users(change(whole::delete)),
+        ))
         .service(resource("/v3/notifications/{id}", for_users([get(item::retrieve), delete(item::delete)])))
         .service(resource("/v3/notifications/{id}/click", for_users([post(item::read), patch(item::read)])))
         .service(resource(
@@ -50,15 +60,28 @@ pub(crate) fn table() -> Table {
             "/v3/notifications/{id}/views",
             for_users([put(item::seen), post(item::seen), delete(item::unseen)]),
         ))
+        .service(resource("/v3/notifications/{id}/state", for_users([put(app_state::set)])))
         .service(resource("/v3/categories", [get(categories::list).for_users(), post(categories::create)]))
         .service(resource("/v3/categories/{id}", [delete(categories::delete)]))
         .service(resource(
             "/v3/preferences",
             for_users([get(preferences::list), patch(preferences::set), put(preferences::set)]),
         ))
-        .service(resource("/v3/users", [post(users::create)]))
-        .service(resource("/v3/users/{id}", [put(users::merge), delete(erasure::erase)]))
+        .service(resource(
+            "/v3/profile",
+            for_users([get(profile::retrieve), put(profile::merge), patch(profile::change)]),
+        ))
+        .service(resource("/v3/users", [get(users::list), post(users::create)]))
+        .service(beside_others(resource("/v3/users/bulk", [post(bulk::merge)])))
+        .service(resource(
+            "/v3/users/{id}",
+            [get(users::retrieve), put(users::merge), delete(erasure::erase)],
+        ))
         .service(resource("/v3/sdk/connect", for_users([post(connect::connect)])))
+        .service(resource(
+            "/v3/devices/{id}/webPushSubscription",
+            for_users([post(devices::subscribe), delete(devices::unsubscribe)]),
+        ))
         .service(resource("/v3/requests/{id}", [get(request::retrieve)]))
         .service(resource("/v3/requests/{id}/deliveries", [get(deliveries::list)]))
         .service(resource("/healthz", [get(health::alive)]))
@@ -66,6 +89,21 @@ pub(crate) fn table() -> Table {
         .service(resource("/openapi.json", [get(document::serve)]))
         .service(resource("/docs", [get(page::page)]))
         .service(resource("/docs/{file}", [get(page::page_file)]))
+}
+
+/// A path whose last segment may be an identifier as well: other methods than POST mean what has it.
+fn beside_others((path, methods, resource): Routed) -> Routed {
+    (path, methods, resource.guard(guard::Post()))
+}
+
+/// Clients of this interface change many notifications at a time by any of these methods.
+fn change<H, Arguments>(handler: H) -> [Call; 3]
+where
+    H: Handler<Arguments>,
+    Arguments: FromRequest + 'static,
+    H::Output: Responder + 'static,
+{
+    [post(handler.clone()), put(handler.clone()), patch(handler)]
 }
 
 async fn no_such_route() -> Result<String, Failure> {

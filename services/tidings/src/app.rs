@@ -11,8 +11,8 @@ use domain::AppId;
 use domain::fields::check_identifier;
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::json;
-use service_kit::MasterKey;
 use service_kit::secrets::{app_secret_context, random_token, sha256};
+use service_kit::{MasterKey, vapid};
 use store::Store;
 use store::app::{App, NewApp, NewSecret};
 
@@ -127,6 +127,7 @@ pub(crate) async fn create_with_credentials(
     let secret = api_secret.expose_secret().as_bytes();
     let sealed = master_key.seal(&app_secret_context(draft.id()), secret)?;
     let id = draft.commit(NewSecret { digest: &sha256(secret), sealed: &sealed }).await?;
+    vapid::create(store, master_key, id).await?;
     Ok(Some(Created { id, api_key, api_secret }))
 }
 

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use service_kit::connections::{self, CONNECTED_WITHIN};
-use service_kit::{Config, installation};
+use service_kit::{Config, MasterKey, installation, vapid};
 
 use crate::control_plane::Installation;
 
-/// Bring the database schema and the streams up to date.
+/// Bring the database schema, the streams and the keys of apps up to date.
 ///
 /// Safe to run again, and by several processes at once. Run it before the services of a new release start. The number
 /// of inbox partitions (streams.partitions) is fixed when it runs for the first time.
@@ -44,6 +44,8 @@ pub(crate) struct Installed {
     streams_before: usize,
     streams: usize,
     partitions: u32,
+    /// Apps that got their key pair for web push; None without a master key to seal it with.
+    key_pairs: Option<usize>,
 }
 
 impl std::fmt::Display for Installed {
@@ -55,11 +57,19 @@ impl std::fmt::Display for Installed {
             None => writeln!(f, "Schema: version {schema}, in an empty database.")?,
         }
         let (streams, created) = (self.streams, self.streams.saturating_sub(self.streams_before));
-        writeln!(f, "Streams: {streams}, {created} of them new. Inbox partitions: {}.", self.partitions)
+        writeln!(f, "Streams: {streams}, {created} of them new. Inbox partitions: {}.", self.partitions)?;
+        match self.key_pairs {
+            Some(0) => Ok(()),
+            Some(made) => writeln!(f, "Key pairs for web push: {made} new."),
+            None => writeln!(
+                f,
+                "Key pairs for web push: none made, as no master key is configured (security.master_key_file)."
+            ),
+        }
     }
 }
 
-/// Migrates the schema and declares the streams, waiting at most `limit` for each server.
+/// Migrates the schema, declares the streams and makes the key pairs that apps lack, waiting at most `limit` for each server.
 pub(crate) async fn install(
     config: &Config,
     wanted: Partitions,
@@ -75,12 +85,17 @@ pub(crate) async fn install(
     };
     let streams_before = store.recorded_streams().await?.len();
     installation::prepare(&store, &log, partitions).await?;
+    let key_pairs = match &config.security.master_key_file {
+        Some(file) => Some(vapid::create_missing(&store, &MasterKey::load(file)?).await?),
+        None => None,
+    };
     let installed = Installed {
         schema_before,
         schema: store.schema_version().await?,
         streams_before,
         streams: store.recorded_streams().await?.len(),
         partitions,
+        key_pairs,
     };
     store.close().await;
     Ok(installed)

@@ -8,3 +8,4 @@ mod secrets;
 mod server;
 mod tasks;
 mod telemetry;
+mod vapid;

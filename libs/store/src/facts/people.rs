@@ -1,6 +1,6 @@
 //! The users behind recipients: their profiles, what they turned off, and their dead targets.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashSet};
 
 use domain::content::Object;
 use domain::{AppId, CategoryId, Channel, UserNumber, plan, profile};
@@ -10,17 +10,17 @@ use sqlx::{PgConnection, Row};
 use crate::Error;
 use crate::facts::Facts;
 use crate::turn::Turn;
-use crate::user;
+use crate::user::merge::{Merged, Updates, merge_users};
 
 /// Merges the profiles that new turns bring onto those of their users, who are made if missing. Who was erased since
-/// stays so.
+/// stays so. What would make a profile too long is left out, since it must not hold up the recipients beside it.
 pub(super) async fn merge_inline_profiles(
     connection: &mut PgConnection,
     turns: &[Turn],
     new: &[bool],
     facts: &Facts,
 ) -> Result<(), Error> {
-    let mut updates: BTreeMap<(AppId, &str), Vec<&Object>> = BTreeMap::new();
+    let mut updates = Updates::new();
     for (turn, _) in turns.iter().zip(new).filter(|(_, new)| **new) {
         for recipient in turn.send.turn(turn.turn) {
             if let Some(profile) = &recipient.profile
@@ -30,7 +30,12 @@ pub(super) async fn merge_inline_profiles(
             }
         }
     }
-    user::merge_users(connection, &updates).await
+    let merged = merge_users(connection, &updates).await?;
+    let refused = merged.values().flatten().filter(|merged| matches!(merged, Merged::Refused(_))).count();
+    if refused > 0 {
+        tracing::warn!(refused, "profiles sent along were not merged: their users' would be unsound");
+    }
+    Ok(())
 }
 
 /// Reads the users that the service knows.
@@ -71,7 +76,9 @@ pub(super) fn imagine(turns: &[Turn], facts: &mut Facts) {
             if let Some(pairs) = &recipient.profile {
                 let unmade = || (UserNumber(0), Object::new());
                 let (_, known) = of_app.entry(recipient.identifier.clone()).or_insert_with(unmade);
-                profile::merge(known, pairs.clone());
+                if let Ok(merged) = profile::merged(known, pairs) {
+                    *known = merged;
+                }
             }
         }
     }

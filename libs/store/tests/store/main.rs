@@ -24,6 +24,7 @@ mod signing_key;
 mod switch;
 mod template;
 mod timer;
+mod web_push;
 
 use std::time::Duration;
 

@@ -4,9 +4,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use actix_web::dev::Payload;
-use actix_web::http::StatusCode;
 use actix_web::{FromRequest, HttpRequest};
 use domain::AppId;
+use domain::profile::Addresses;
 use store::app::App;
 
 use crate::access::identity::{Identity, user_required};
@@ -56,19 +56,14 @@ impl UserCaller {
         Ok(UserCaller { app, user, by_app: identity.by_app, by_token: identity.by_token() })
     }
 
-    /// 403 where the write would touch an address of the profile (see [`domain::address_key`]) and the caller has
-    /// proven no more than to know a public key.
-    pub(crate) fn guard_addresses(&self, touches_address: bool) -> Result<(), Failure> {
-        if !touches_address || self.may_write_addresses() {
-            return Ok(());
+    /// Whether this caller may change the addresses of the user's profile. In an app that guards them, knowing a public
+    /// key is not enough, or anybody could redirect another user's messages.
+    pub(crate) fn addresses(&self) -> Addresses {
+        if self.by_app || self.by_token || !self.app.guards_addresses() {
+            Addresses::Open
+        } else {
+            Addresses::Guarded
         }
-        let message = "email, phoneNumber and phone of a profile are written with the API secret or a bearer \
-                       token; `tidings app set` can open them";
-        Err(Failure::refused(StatusCode::FORBIDDEN, "address_guarded", message))
-    }
-
-    fn may_write_addresses(&self) -> bool {
-        self.by_app || self.by_token || !self.app.guards_addresses()
     }
 }
 

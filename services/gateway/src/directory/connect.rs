@@ -7,7 +7,7 @@ use actix_web::{HttpRequest, HttpResponse};
 use domain::content::Object;
 use domain::fields::{Fields, check_identifier, check_plain_json};
 use domain::request::MAX_REFERENCE;
-use domain::{CategoryId, Channel, DeviceType, Problem, address_key};
+use domain::{CategoryId, Channel, DeviceType, Problem};
 use serde::Serialize;
 use serde_json::{Value, json};
 use store::category::Category;
@@ -58,8 +58,9 @@ struct Connected<'a> {
 struct AppBody<'a> {
     id: String,
     name: &'a str,
+    /// Whether the app has a provider for web push, and the key that browsers subscribe with.
     enable_web_push: bool,
-    /// For web push (VAPID).
+    /// What browsers subscribe with (VAPID): an uncompressed point of P-256 in base64url.
     public_key: Option<&'a str>,
     hide_branding: bool,
     /// Those that the app's notifications can take.
@@ -106,17 +107,17 @@ pub(crate) async fn connect(
     // An app may not know what its users hold in their hands.
     let device = read_device(body, !caller.by_app, handling.strict, &mut problems);
     let (device_id, device) = sound(device_id.zip(device), problems)?;
-    caller.guard_addresses(address_key::is_among(&device.token))?;
 
     let (app, store) = (caller.app.id, &gateway.store);
     let connecting = store.connect_device(app, &caller.user, &device.token, &device_id, device.device_type);
     database(connecting).await?;
-    let (counts, categories, channels) = tokio::try_join!(
+    let (counts, categories, channels, public_key) = tokio::try_join!(
         database(store.inbox_owner(app, &caller.user)),
         database(store.list_categories(app)),
         gateway.channels(&caller),
+        database(store.vapid_public_key(app)),
     )?;
-    Ok(answer(&caller, counts, channels, &categories))
+    Ok(answer(&caller, counts, channels, public_key.as_deref(), &categories))
 }
 
 fn read_device(
@@ -186,6 +187,7 @@ fn answer(
     caller: &UserCaller,
     owner: Option<InboxOwner>,
     channels: Vec<Channel>,
+    public_key: Option<&str>,
     categories: &[Category],
 ) -> HttpResponse {
     let counts = owner.map(|owner| owner.counts).unwrap_or_default();
@@ -196,8 +198,8 @@ fn answer(
         app: AppBody {
             id: caller.app.id.to_string(),
             name: &caller.app.name,
-            enable_web_push: false,
-            public_key: None,
+            enable_web_push: public_key.is_some() && channels.contains(&Channel::WebPush),
+            public_key,
             hide_branding: true,
             channels,
             categories: categories.collect(),

@@ -5,21 +5,27 @@ use actix_web::http::StatusCode;
 use actix_web::web::Data;
 use domain::content::Object;
 use domain::fields::{Fields, check_plain_json};
-use domain::profile::{self, MAX_PROFILE};
-use domain::{Problem, profile::names_identifier};
+use domain::{DeviceType, Timestamp, UserNumber, profile};
 use serde::Serialize;
 use serde_json::Value;
+use store::device::Device;
 use store::user::User;
 use utoipa::ToSchema;
 
 use crate::access::caller::AppCaller;
 use crate::gateway::{Gateway, database};
 use crate::http::body::Body;
+use crate::http::cursor;
 use crate::http::failure::{Failure, sound};
 use crate::http::handling::Handling;
 use crate::http::path_id::PathId;
+use crate::http::query::Query;
 use crate::openapi::user::{NewUser, Profile};
-use crate::openapi::vocabulary::{FreeObject, Identifier};
+use crate::openapi::vocabulary::{FreeObject, Identifier, Time};
+
+/// Users of a page, unless the request says otherwise.
+const PAGE: i64 = 20;
+const LARGEST_PAGE: i64 = 100;
 
 /// A user of an app.
 #[derive(Serialize, ToSchema)]
@@ -29,6 +35,58 @@ struct UserBody<'a> {
     identifier: &'a str,
     #[schema(value_type = FreeObject)]
     profile: &'a Object,
+}
+
+/// A user of an app, with everything that the service keeps of the user beside the inbox.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = KnownUser, example = json!({
+    "identifier": "ada",
+    "profile": {"email": "ada@example.com", "name": "Ada"},
+    "devices": [
+        {"deviceId": "d1", "deviceType": "browser", "connectedAt": "2027-01-31T09:00:00.000Z", "webPush": true}
+    ],
+    "createdAt": "2027-01-30T09:00:00.000Z",
+}))]
+struct KnownUserBody<'a> {
+    #[schema(value_type = Identifier)]
+    identifier: &'a str,
+    #[schema(value_type = FreeObject)]
+    profile: &'a Object,
+    /// The last connected first; at most 50.
+    devices: Vec<DeviceBody<'a>>,
+    /// When the service first heard of the user.
+    #[schema(value_type = Time)]
+    created_at: Timestamp,
+}
+
+/// A device that a user signed in on.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = KnownDevice)]
+struct DeviceBody<'a> {
+    #[schema(value_type = Identifier)]
+    device_id: &'a str,
+    /// `browser`, `android` or `ios`; null where nobody said.
+    device_type: Option<&'a str>,
+    #[schema(value_type = Time)]
+    connected_at: Timestamp,
+    /// Whether web push reaches it.
+    web_push: bool,
+}
+
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = Users, example = json!({"data": [{
+    "identifier": "ada",
+    "profile": {"email": "ada@example.com", "name": "Ada"},
+    "devices": [],
+    "createdAt": "2027-01-30T09:00:00.000Z",
+}], "nextCursor": "MQ"}))]
+struct Listing<'a> {
+    data: Vec<KnownUserBody<'a>>,
+    /// Leads to the next page; null on the last.
+    next_cursor: Option<String>,
 }
 
 /// Creates a user.
@@ -57,12 +115,11 @@ pub(crate) async fn create(
     let new = Fields::open("", body, &mut problems).and_then(|mut fields| {
         let identifier = fields.required_identifier("identifier", &mut problems);
         let pairs = fields.free_object("profile", &mut problems).unwrap_or_default();
-        check_pairs("profile", &pairs, &mut problems);
+        profile::check("profile", &pairs, &mut problems);
         fields.finish(handling.strict, &mut problems);
         Some((identifier?, pairs))
     });
     let (identifier, pairs) = sound(new, problems)?;
-    refuse_reserved_key(&pairs)?;
     match database(gateway.store.create_user(caller.app, &identifier, pairs)).await? {
         Some(user) => Ok(answer(&user)),
         None => {
@@ -91,34 +148,99 @@ pub(crate) async fn merge(
     id: PathId,
     body: Body,
 ) -> Result<HttpResponse, Failure> {
-    let body = body.optional_json().await?.filter(|body| !body.is_null());
+    let body = body.optional_json().await?;
     let identifier = id.user()?;
-    let mut problems = Vec::new();
-    let body = body.unwrap_or_else(|| Value::Object(Object::new()));
-    check_plain_json("", &body, &mut problems);
-    let pairs = Fields::open("", body, &mut problems).map(Fields::rest);
-    pairs.iter().for_each(|pairs| check_pairs("", pairs, &mut problems));
-    let pairs = sound(pairs, problems)?;
-    refuse_reserved_key(&pairs)?;
+    let pairs = read_pairs(body)?;
     Ok(answer(&database(gateway.store.merge_user(caller.app, &identifier, pairs)).await?))
 }
 
-fn check_pairs(path: &str, pairs: &Object, problems: &mut Vec<Problem>) {
-    profile::check(path, pairs, problems);
-    if serde_json::to_vec(pairs).map_or(usize::MAX, |text| text.len()) > MAX_PROFILE {
-        problems.push(Problem::new(path, "too_long", format!("a profile has at most {MAX_PROFILE} bytes")));
-    }
+/// A user, with the profile and the devices.
+#[utoipa::path(
+    get,
+    path = "/v3/users/{identifier}",
+    operation_id = "getUser",
+    tag = "users",
+    security(("app" = [])),
+    params(("identifier" = Identifier, Path, description = "The user's identifier.")),
+    responses((status = 200, description = "The user.", body = KnownUserBody)),
+)]
+pub(crate) async fn retrieve(
+    caller: AppCaller,
+    gateway: Data<Gateway>,
+    id: PathId,
+) -> Result<HttpResponse, Failure> {
+    let identifier = id.user()?;
+    let user = database(gateway.store.find_user(caller.app, &identifier)).await?;
+    let user = user.ok_or_else(|| Failure::not_found("no such user"))?;
+    let devices = database(gateway.store.list_devices(caller.app, user.number)).await?;
+    Ok(HttpResponse::Ok().json(present(&user, &devices)))
 }
 
-/// 422 where the pairs would rename the user.
-fn refuse_reserved_key(pairs: &Object) -> Result<(), Failure> {
-    if names_identifier(pairs) {
-        let message = "the profile key identifier is reserved: a user cannot be renamed";
-        return Err(Failure::refused(StatusCode::UNPROCESSABLE_ENTITY, "reserved_key", message));
-    }
-    Ok(())
+/// The users of the app, in order of creation.
+#[utoipa::path(
+    get,
+    path = "/v3/users",
+    operation_id = "listUsers",
+    tag = "users",
+    security(("app" = [])),
+    params(
+        (
+            "limit" = Option<i64>,
+            Query,
+            description = "Users of a page; 20 unless it is said.",
+            minimum = 1,
+            maximum = 100
+        ),
+        ("cursor" = Option<String>, Query, description = "The `nextCursor` of an earlier answer."),
+    ),
+    responses((status = 200, description = "A page of users.", body = Listing)),
+)]
+pub(crate) async fn list(
+    caller: AppCaller,
+    gateway: Data<Gateway>,
+    query: Query,
+) -> Result<HttpResponse, Failure> {
+    let mut problems = Vec::new();
+    let limit = query.number("limit", 1..=LARGEST_PAGE, &mut problems).unwrap_or(PAGE);
+    let after = cursor::read(&query, |text| text.parse().ok().map(UserNumber), &mut problems);
+    sound(Some(()), problems)?;
+    // One more than shown tells whether there is a next page.
+    let users = database(gateway.store.list_users(caller.app, after, limit + 1)).await?;
+    let (shown, more) = users.split_at(users.len().min(usize::try_from(limit).unwrap_or(usize::MAX)));
+    let numbers: Vec<_> = shown.iter().map(|user| user.number).collect();
+    let devices = database(gateway.store.list_devices_of(caller.app, &numbers)).await?;
+    let of = |user: &User| devices.get(&user.number).map_or(&[][..], Vec::as_slice);
+    Ok(HttpResponse::Ok().json(Listing {
+        data: shown.iter().map(|user| present(user, of(user))).collect(),
+        next_cursor: shown.last().filter(|_| !more.is_empty()).map(|user| cursor::write(user.number)),
+    }))
+}
+
+/// Pairs to be merged onto a profile; nothing reads as none.
+pub(super) fn read_pairs(body: Option<Value>) -> Result<Object, Failure> {
+    let body = body.filter(|body| !body.is_null()).unwrap_or_else(|| Value::Object(Object::new()));
+    let mut problems = Vec::new();
+    check_plain_json("", &body, &mut problems);
+    let pairs = Fields::open("", body, &mut problems).map(Fields::rest);
+    pairs.iter().for_each(|pairs| profile::check("", pairs, &mut problems));
+    sound(pairs, problems)
 }
 
 fn answer(user: &User) -> HttpResponse {
     HttpResponse::Ok().json(UserBody { identifier: &user.identifier, profile: &user.profile })
+}
+
+fn present<'a>(user: &'a User, devices: &'a [Device]) -> KnownUserBody<'a> {
+    let devices = devices.iter().map(|device| DeviceBody {
+        device_id: &device.device_id,
+        device_type: device.device_type.map(DeviceType::as_str),
+        connected_at: device.connected_at,
+        web_push: device.web_push,
+    });
+    KnownUserBody {
+        identifier: &user.identifier,
+        profile: &user.profile,
+        devices: devices.collect(),
+        created_at: user.created_at,
+    }
 }

@@ -39,6 +39,7 @@ struct IsRead;
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Media {
     Json,
+    JsonPatch,
     Form,
     Other,
 }
@@ -67,7 +68,21 @@ impl Body {
         match media(&request) {
             _ if bytes.is_empty() => Ok(None),
             Media::Json => parse(&bytes).map(Some),
-            Media::Form | Media::Other => Err(unsupported("the media type must be application/json")),
+            Media::JsonPatch | Media::Form | Media::Other => {
+                Err(unsupported("the media type must be application/json"))
+            }
+        }
+    }
+
+    /// A JSON value that may be written as a JSON Patch, which must be an array; None for an empty body.
+    pub(crate) async fn json_or_patch(self) -> Result<Option<Value>, Failure> {
+        if media(&self.request) != Media::JsonPatch {
+            return self.optional_json().await;
+        }
+        let bytes = self.read().await?;
+        match parse(&bytes)? {
+            value @ Value::Array(_) => Ok(Some(value)),
+            _ => Err(Failure::problem("", "invalid_type", "the body must be an array: a JSON Patch is one")),
         }
     }
 
@@ -149,6 +164,7 @@ fn media(request: &HttpRequest) -> Media {
     let is_utf8 = charset.map(|name| name.trim_matches('"')).all(|name| matches!(name, "utf-8" | "utf8"));
     match essence.trim() {
         "application/json" if is_utf8 => Media::Json,
+        "application/json-patch+json" if is_utf8 => Media::JsonPatch,
         "application/x-www-form-urlencoded" if is_utf8 => Media::Form,
         _ => Media::Other,
     }

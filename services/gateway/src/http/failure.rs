@@ -7,6 +7,7 @@ use actix_web::http::StatusCode;
 use actix_web::http::header::{ALLOW, RETRY_AFTER};
 use actix_web::{HttpResponse, ResponseError};
 use domain::Problem;
+use domain::profile::{self, Inapplicable};
 use event_log::{PublishError, Refusal};
 use serde::Serialize;
 use service_kit::clock;
@@ -111,12 +112,37 @@ pub(crate) fn sound<T>(value: Option<T>, problems: Vec<Problem>) -> Result<T, Fa
 
 impl From<store::Error> for Failure {
     fn from(error: store::Error) -> Self {
-        if error.is_unavailable() {
-            Failure::unavailable("the database cannot take it now; repeat the request", error)
-        } else if error.is_overtaken() {
-            Failure::unavailable("what the request is about was removed meanwhile; repeat the request", error)
-        } else {
-            Failure::Defect(error.to_string())
+        match error {
+            store::Error::Refused(refusal) => refusal.into(),
+            error if error.is_unavailable() => {
+                Failure::unavailable("the database cannot take it now; repeat the request", error)
+            }
+            error if error.is_overtaken() => Failure::unavailable(
+                "what the request is about was removed meanwhile; repeat the request",
+                error,
+            ),
+            error => Failure::Defect(error.to_string()),
+        }
+    }
+}
+
+impl From<profile::Refusal> for Failure {
+    fn from(refusal: profile::Refusal) -> Self {
+        let message = refusal.to_string();
+        let unprocessable = |code, message| Failure::refused(StatusCode::UNPROCESSABLE_ENTITY, code, message);
+        match refusal {
+            profile::Refusal::Invalid(problems) => Failure::Invalid(problems),
+            profile::Refusal::TooLong(_) => Failure::problem("profile", "too_long", message),
+            profile::Refusal::TooDeep => Failure::problem("profile", "too_deep", message),
+            profile::Refusal::AddressGuarded => {
+                Failure::refused(StatusCode::FORBIDDEN, "address_guarded", message)
+            }
+            profile::Refusal::ReservedKey => unprocessable("reserved_key", message),
+            profile::Refusal::NoObject => unprocessable("not_an_object", message),
+            profile::Refusal::Inapplicable(_, Inapplicable::TestFailed) => {
+                unprocessable("test_failed", message)
+            }
+            profile::Refusal::Inapplicable(..) => unprocessable("not_applicable", message),
         }
     }
 }

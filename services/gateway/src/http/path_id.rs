@@ -38,6 +38,11 @@ impl PathId {
         self.identifier("identifier")
     }
 
+    /// As a client's own name of a device.
+    pub(crate) fn device(self) -> Result<String, Failure> {
+        self.identifier("deviceId")
+    }
+
     fn identifier(self, name: &'static str) -> Result<String, Failure> {
         let Some(text) = self.text else {
             return Err(Failure::problem(name, "invalid_character", format!("{name} must be UTF-8")));

@@ -1,28 +1,22 @@
 //! `/v3/notifications/{id}`: one notification of an inbox, and what changes it.
 
-use std::time::Duration;
-
 use actix_web::HttpResponse;
 use actix_web::http::{Method, StatusCode};
 use actix_web::web::Data;
 use domain::event::ItemsChanged;
-use domain::id::partition;
 use domain::inbox::ItemChange;
-use domain::{AppId, Envelope, Event, ItemId, StreamName};
-use service_kit::{clock, trace};
+use domain::{Event, ItemId};
 use store::inbox::InboxItem;
 
 use crate::access::caller::Caller;
-use crate::gateway::{Gateway, Repeats, database};
+use crate::gateway::{Gateway, database};
 use crate::http::failure::{Failure, sound};
 use crate::http::path_id::PathId;
 use crate::http::query::Query;
 use crate::http::status_body::{StatusBody, status_body};
+use crate::inbox::change::{Shown, not_shown_yet};
 use crate::inbox::notification::Notification;
 use crate::openapi::vocabulary::Id;
-
-/// How long an answer waits for the inbox to show a change.
-const VISIBLE_WITHIN: Duration = Duration::from_millis(1500);
 
 /// Retrieves a notification. A user who does so has seen it.
 #[utoipa::path(
@@ -74,7 +68,7 @@ pub(crate) async fn read(
     gateway: Data<Gateway>,
     id: PathId,
 ) -> Result<HttpResponse, Failure> {
-    gateway.change_and_show(&caller, id.item()?, ItemChange::Read).await
+    gateway.mark(&caller, id.item()?, ItemChange::Read).await
 }
 
 /// Marks as unread.
@@ -95,7 +89,7 @@ pub(crate) async fn unread(
     gateway: Data<Gateway>,
     id: PathId,
 ) -> Result<HttpResponse, Failure> {
-    gateway.change_and_show(&caller, id.item()?, ItemChange::Unread).await
+    gateway.mark(&caller, id.item()?, ItemChange::Unread).await
 }
 
 /// Marks as seen.
@@ -116,7 +110,7 @@ pub(crate) async fn seen(
     gateway: Data<Gateway>,
     id: PathId,
 ) -> Result<HttpResponse, Failure> {
-    gateway.change_and_show(&caller, id.item()?, ItemChange::Seen).await
+    gateway.mark(&caller, id.item()?, ItemChange::Seen).await
 }
 
 /// Marks as unseen, and so as unread.
@@ -137,7 +131,7 @@ pub(crate) async fn unseen(
     gateway: Data<Gateway>,
     id: PathId,
 ) -> Result<HttpResponse, Failure> {
-    gateway.change_and_show(&caller, id.item()?, ItemChange::Unseen).await
+    gateway.mark(&caller, id.item()?, ItemChange::Unseen).await
 }
 
 /// Removes from the inbox.
@@ -159,62 +153,54 @@ pub(crate) async fn delete(
     id: PathId,
 ) -> Result<HttpResponse, Failure> {
     let item = gateway.find_item(&caller, id.item()?).await?;
-    match gateway.change(caller.app, &item, ItemChange::Deleted).await? {
-        true => Ok(status_body(StatusCode::OK, "the notification was deleted")),
-        false => Ok(not_visible_yet()),
+    match gateway.change_inbox(caller.app, item.user, marked(&item, ItemChange::Deleted)).await? {
+        Shown::Yes => Ok(status_body(StatusCode::OK, "the notification was deleted")),
+        Shown::NotYet => Ok(not_shown_yet()),
     }
 }
 
 impl Gateway {
-    async fn change_and_show(
+    async fn mark(&self, caller: &Caller, id: ItemId, change: ItemChange) -> Result<HttpResponse, Failure> {
+        let item = self.find_item(caller, id).await?;
+        self.change_and_show(caller, &item, marked(&item, change)).await
+    }
+
+    /// Changes an item. The answer is the item after the change.
+    pub(crate) async fn change_and_show(
         &self,
         caller: &Caller,
-        id: ItemId,
-        change: ItemChange,
+        item: &InboxItem,
+        event: Event,
     ) -> Result<HttpResponse, Failure> {
-        let item = self.find_item(caller, id).await?;
-        if !self.change(caller.app, &item, change).await? {
-            return Ok(not_visible_yet());
+        if self.change_inbox(caller.app, item.user, event).await? == Shown::NotYet {
+            return Ok(not_shown_yet());
         }
-        let item = self.find_item(caller, id).await?;
+        let item = self.find_item(caller, item.id).await?;
         Ok(HttpResponse::Ok().json(Notification::of(&item)?))
     }
 
     /// The item once the inbox shows it as seen. None where it does not in time, or the change cannot be written now:
     /// that is no reason to withhold the item.
     async fn mark_seen(&self, caller: &Caller, item: &InboxItem) -> Option<InboxItem> {
-        let marked = async {
-            let visible = self.change(caller.app, item, ItemChange::Seen).await?;
-            if visible { self.find_item(caller, item.id).await.map(Some) } else { Ok(None) }
+        let seen = async {
+            match self.change_inbox(caller.app, item.user, marked(item, ItemChange::Seen)).await? {
+                Shown::Yes => self.find_item(caller, item.id).await.map(Some),
+                Shown::NotYet => Ok(None),
+            }
         };
-        marked.await.unwrap_or_else(|failure| {
+        seen.await.unwrap_or_else(|failure| {
             tracing::warn!(%failure, "a retrieved notification is not marked as seen");
             None
         })
     }
 
-    async fn find_item(&self, caller: &Caller, id: ItemId) -> Result<InboxItem, Failure> {
+    /// The item with this id, if the caller may see it.
+    pub(crate) async fn find_item(&self, caller: &Caller, id: ItemId) -> Result<InboxItem, Failure> {
         let item = database(self.store.find_item(caller.app, caller.user.as_deref(), id)).await?;
         item.ok_or_else(|| Failure::not_found("no such notification"))
     }
-
-    /// Makes a change durable, then waits until the inbox shows it. False: it does not show it in time.
-    async fn change(&self, app: AppId, item: &InboxItem, change: ItemChange) -> Result<bool, Failure> {
-        let partition = partition(app, item.user, self.partitions);
-        let event = Envelope {
-            id: clock::new_id(),
-            app,
-            at: clock::now(),
-            send_id: None,
-            caused_by: None,
-            trace: trace::current_traceparent(),
-            event: Event::InboxItemsChanged(change, ItemsChanged { user: item.user, items: vec![item.id] }),
-        };
-        let seq = self.append(StreamName::Inbox(partition), &event, Repeats::Impossible).await?;
-        Ok(self.positions.reach(partition, seq, VISIBLE_WITHIN).await)
-    }
 }
 
-fn not_visible_yet() -> HttpResponse {
-    status_body(StatusCode::ACCEPTED, "the change is stored and will soon be visible")
+fn marked(item: &InboxItem, change: ItemChange) -> Event {
+    Event::InboxItemsChanged(change, ItemsChanged { user: item.user, items: vec![item.id] })
 }

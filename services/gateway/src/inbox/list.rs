@@ -17,9 +17,12 @@ use crate::http::query::Query;
 use crate::inbox::notification::Notification;
 use crate::openapi::vocabulary::Count;
 
-const DEFAULT_LIMIT: i64 = 15;
-const MAX_LIMIT: i64 = 20;
-const LAST_PAGE: i64 = 1_000_000;
+/// Length of a page where nothing is said.
+pub(crate) const DEFAULT_LIMIT: i64 = 15;
+/// Greatest length of a page.
+pub(crate) const MAX_LIMIT: i64 = 20;
+/// Greatest number of a page.
+pub(crate) const LAST_PAGE: i64 = 1_000_000;
 
 /// `filter`, in the words of the interface.
 #[derive(Clone, Copy, PartialEq, Eq, ToSchema)]

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 /// An alias, and what it stands for, each as method and path.
-const ALIASES: [(&str, &str, &str, &str); 7] = [
+const ALIASES: [(&str, &str, &str, &str); 16] = [
     ("post", "/v3/notifications/categories", "post", "/v3/categories"),
     ("delete", "/v3/notifications/categories/{id}", "delete", "/v3/categories/{id}"),
     ("put", "/v3/preferences", "patch", "/v3/preferences"),
@@ -11,6 +11,45 @@ const ALIASES: [(&str, &str, &str, &str); 7] = [
     ("put", "/v3/notifications/{id}/reads", "post", "/v3/notifications/{id}/click"),
     ("post", "/v3/notifications/{id}/reads", "post", "/v3/notifications/{id}/click"),
     ("post", "/v3/notifications/{id}/views", "put", "/v3/notifications/{id}/views"),
+    (
+        "put",
+        "/v3/notifications/markAllNotificationsAsSeen",
+        "post",
+        "/v3/notifications/markAllNotificationsAsSeen",
+    ),
+    (
+        "patch",
+        "/v3/notifications/markAllNotificationsAsSeen",
+        "post",
+        "/v3/notifications/markAllNotificationsAsSeen",
+    ),
+    (
+        "put",
+        "/v3/notifications/markAllNotificationsAsRead",
+        "post",
+        "/v3/notifications/markAllNotificationsAsRead",
+    ),
+    (
+        "patch",
+        "/v3/notifications/markAllNotificationsAsRead",
+        "post",
+        "/v3/notifications/markAllNotificationsAsRead",
+    ),
+    (
+        "put",
+        "/v3/notifications/markAllNotificationsAsDeleted",
+        "post",
+        "/v3/notifications/markAllNotificationsAsDeleted",
+    ),
+    (
+        "patch",
+        "/v3/notifications/markAllNotificationsAsDeleted",
+        "post",
+        "/v3/notifications/markAllNotificationsAsDeleted",
+    ),
+    ("post", "/v3/markAllNotificationsAsSeen", "post", "/v3/notifications/markAllNotificationsAsSeen"),
+    ("put", "/v3/markAllNotificationsAsSeen", "post", "/v3/notifications/markAllNotificationsAsSeen"),
+    ("patch", "/v3/markAllNotificationsAsSeen", "post", "/v3/notifications/markAllNotificationsAsSeen"),
 ];
 
 /// Adds an operation for every alias, under an id of its own.

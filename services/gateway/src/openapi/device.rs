@@ -10,6 +10,7 @@ use utoipa::ToSchema;
     example = json!({"deviceType": "android", "pushToken": "fcm-token-1", "pushProvider": "fcm"})
 )]
 pub(crate) struct Device {
+    /// Required, unless an app acts for the user.
     #[schema(inline)]
     device_type: DeviceType,
     #[schema(max_length = 2048)]

@@ -15,6 +15,25 @@ pub(crate) struct NewUser {
     profile: Option<FreeObject>,
 }
 
+/// Users to create or to merge: the array alone, or in an object.
+#[derive(ToSchema)]
+#[serde(untagged)]
+#[schema(example = json!({"users": [{"identifier": "ada", "profile": {"name": "Ada"}}, {"identifier": "bob"}]}))]
+pub(crate) enum ManyUsers {
+    Object(UsersObject),
+    Array(UsersArray),
+}
+
+#[derive(ToSchema)]
+pub(crate) struct UsersObject {
+    users: UsersArray,
+}
+
+/// At most 1,000 users.
+#[derive(ToSchema)]
+#[schema(max_items = 1000)]
+pub(crate) struct UsersArray(Vec<NewUser>);
+
 /// Pairs of a profile, of which these mean something to the service. `null` is a value like any other; at most 64 KiB
 /// in all.
 #[derive(ToSchema)]

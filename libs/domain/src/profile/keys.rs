@@ -1,0 +1,116 @@
+//! The keys of a profile that the service reads itself, and the one that nobody may write.
+
+use serde_json::Value;
+
+use super::tokens::TOKEN_HOLDERS;
+use crate::Problem;
+use crate::content::Object;
+
+/// A user cannot be renamed, so the profile must not seem to.
+pub(super) const RESERVED_KEY: &str = "identifier";
+
+/// Keys that say where messages go. An app can restrict who writes them.
+const ADDRESS_KEYS: [&str; 3] = ["email", "phoneNumber", "phone"];
+
+/// Checks the types of the keys that the service reads itself, and that no address holds a control character. That
+/// they are plain JSON is checked with the body they came in. The reserved key is told apart, by
+/// [`Refusal`](super::Refusal), since it has a status of its own.
+pub fn check(path: &str, pairs: &Object, problems: &mut Vec<Problem>) {
+    let within = |key: &str| if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") };
+    for key in ADDRESS_KEYS {
+        if let Some(value) = pairs.get(key) {
+            check_text(&within(key), value, problems);
+        }
+    }
+    for key in TOKEN_HOLDERS {
+        if let Some(value) = pairs.get(key) {
+            check_holder(&within(key), value, problems);
+        }
+    }
+}
+
+fn check_holder(at: &str, holder: &Value, problems: &mut Vec<Problem>) {
+    match holder {
+        Value::Null => {}
+        Value::Object(members) => {
+            if let Some(token) = members.get("token") {
+                check_text(&format!("{at}.token"), token, problems);
+            }
+            if let Some(tokens) = members.get("tokens") {
+                check_tokens(&format!("{at}.tokens"), tokens, problems);
+            }
+        }
+        _ => {
+            problems.push(Problem::new(at, "invalid_type", format!("{at} must be an object with tokens")));
+        }
+    }
+}
+
+fn check_tokens(at: &str, tokens: &Value, problems: &mut Vec<Problem>) {
+    match tokens {
+        Value::Null => {}
+        Value::Array(items) if items.iter().all(Value::is_string) => {
+            let broken = items.iter().position(|item| item.as_str().is_some_and(has_control));
+            if let Some(index) = broken {
+                problems.push(control_character(&format!("{at}[{index}]")));
+            }
+        }
+        _ => {
+            problems.push(Problem::new(at, "invalid_type", format!("{at} must be an array of strings")));
+        }
+    }
+}
+
+// What becomes an address or a header must not be able to open another.
+fn check_text(at: &str, value: &Value, problems: &mut Vec<Problem>) {
+    match value {
+        Value::Null => {}
+        Value::String(text) if has_control(text) => problems.push(control_character(at)),
+        Value::String(_) => {}
+        _ => problems.push(Problem::new(at, "invalid_type", format!("{at} must be a string or null"))),
+    }
+}
+
+fn has_control(text: &str) -> bool {
+    text.chars().any(char::is_control)
+}
+
+fn control_character(at: &str) -> Problem {
+    Problem::new(at, "invalid_character", format!("{at} must not contain control characters"))
+}
+
+/// Whether an address differs between two states of a profile.
+pub(super) fn addresses_differ(before: &Object, after: &Object) -> bool {
+    ADDRESS_KEYS.iter().any(|key| before.get(*key) != after.get(*key))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn every_key_that_the_service_reads_has_its_type() {
+        let cases = [
+            (json!({"email": null, "phone": null, "fcm": null, "apns": {}}), None),
+            (json!({"email": "no address at all", "phoneNumber": ""}), None),
+            (json!({"fcm": {"token": null, "tokens": null, "lang": 7}}), None),
+            (json!({"email": ["a@b.c"]}), Some(("p.email", "invalid_type"))),
+            (json!({"phone": 4915112345678_i64}), Some(("p.phone", "invalid_type"))),
+            (json!({"email": "a@b.c\r\nBcc: x@y.z"}), Some(("p.email", "invalid_character"))),
+            (json!({"phoneNumber": "+49\u{7f}"}), Some(("p.phoneNumber", "invalid_character"))),
+            (json!({"apns": ["a"]}), Some(("p.apns", "invalid_type"))),
+            (json!({"fcm": {"token": 7}}), Some(("p.fcm.token", "invalid_type"))),
+            (json!({"fcm": {"tokens": "a"}}), Some(("p.fcm.tokens", "invalid_type"))),
+            (json!({"fcm": {"tokens": ["a", 7]}}), Some(("p.fcm.tokens", "invalid_type"))),
+            (json!({"apns": {"tokens": ["a", "b\n"]}}), Some(("p.apns.tokens[1]", "invalid_character"))),
+        ];
+        for (pairs, expected) in cases {
+            let mut problems = Vec::new();
+            check("p", pairs.as_object().unwrap(), &mut problems);
+            let found: Vec<_> = problems.iter().map(|found| (found.field.as_str(), found.code)).collect();
+            assert_eq!(found, Vec::from_iter(expected), "{pairs}");
+        }
+    }
+}

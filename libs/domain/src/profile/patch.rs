@@ -1,0 +1,218 @@
+//! JSON Patch (RFC 6902) on profiles.
+
+use std::slice;
+
+use json_patch::jsonptr::PointerBuf;
+use json_patch::{
+    AddOperation, CopyOperation, MoveOperation, PatchErrorKind, PatchOperation, RemoveOperation,
+    ReplaceOperation, TestOperation,
+};
+use serde_json::{Number, Value};
+
+use super::change::check_whole;
+use super::{MAX_PROFILE, Refusal, check, tokens};
+use crate::Problem;
+use crate::content::Object;
+use crate::fields::MAX_DEPTH;
+use crate::size::json_size;
+
+/// Most operations of one patch.
+pub const MAX_OPERATIONS: usize = 1_000;
+
+const OPERATIONS: [&str; 6] = ["add", "remove", "replace", "move", "copy", "test"];
+const MEMBERS: [&str; 4] = ["op", "path", "from", "value"];
+
+/// A well-formed JSON Patch.
+#[derive(Clone, Debug)]
+pub struct Patch(Vec<PatchOperation>);
+
+/// Why a well-formed operation cannot be applied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Inapplicable {
+    /// A `test` found another value.
+    #[error("the value at path is another")]
+    TestFailed,
+    /// `path` does not lead to where the operation could work.
+    #[error("path leads nowhere")]
+    NoPath,
+    /// `from` does not lead to a value.
+    #[error("from leads nowhere")]
+    NoFrom,
+    /// A value cannot be moved into itself.
+    #[error("path is inside from")]
+    IntoItself,
+}
+
+impl Patch {
+    /// Reads the operations of a patch; each problem names its element and member, such as `[2].op`. With `strict`,
+    /// members that RFC 6902 does not know are problems.
+    pub fn read(items: Vec<Value>, strict: bool, problems: &mut Vec<Problem>) -> Patch {
+        if items.len() > MAX_OPERATIONS {
+            let message =
+                format!("the patch has {} operations; at most {MAX_OPERATIONS} are allowed", items.len());
+            problems.push(Problem::new("", "too_many", message));
+            return Patch(Vec::new());
+        }
+        let read = |(index, item)| read_operation(&format!("[{index}]"), item, strict, problems);
+        Patch(items.into_iter().enumerate().filter_map(read).collect())
+    }
+
+    /// The profile after every operation, with its push tokens in the form that merging gives them.
+    ///
+    /// # Errors
+    /// See [`Refusal`].
+    pub(super) fn apply(&self, profile: &Object) -> Result<Object, Refusal> {
+        let Value::Object(mut profile) = self.apply_to(Value::Object(profile.clone()))? else {
+            return Err(Refusal::NoObject);
+        };
+        let mut problems = Vec::new();
+        check("", &profile, &mut problems);
+        if !problems.is_empty() {
+            return Err(Refusal::Invalid(problems));
+        }
+        tokens::settle(&mut profile);
+        check_whole(&profile)?;
+        Ok(profile)
+    }
+
+    /// Any document after every operation.
+    ///
+    /// # Errors
+    /// An operation cannot be applied, or makes the document larger or deeper than a profile may be, if only for the
+    /// next ones to shrink it again: copies of copies would otherwise grow beyond all memory.
+    pub fn apply_to(&self, mut document: Value) -> Result<Value, Refusal> {
+        for (index, operation) in self.0.iter().enumerate() {
+            apply_one(operation, &mut document).map_err(|cause| Refusal::Inapplicable(index, cause))?;
+            if !matches!(operation, PatchOperation::Remove(_) | PatchOperation::Test(_)) {
+                check_bounds(&document)?;
+            }
+        }
+        Ok(document)
+    }
+}
+
+fn read_operation(
+    at: &str,
+    item: Value,
+    strict: bool,
+    problems: &mut Vec<Problem>,
+) -> Option<PatchOperation> {
+    let Value::Object(mut members) = item else {
+        problems.push(Problem::new(at, "invalid_type", format!("{at} must be an object")));
+        return None;
+    };
+    let op = read_op(at, members.get("op"), problems);
+    let path = read_pointer(format!("{at}.path"), members.get("path"), problems);
+    let from = match op {
+        Some("move" | "copy") => read_pointer(format!("{at}.from"), members.get("from"), problems),
+        _ => None,
+    };
+    // `null` is a value like any other.
+    let value = members.remove("value");
+    if value.is_none() && matches!(op, Some("add" | "replace" | "test")) {
+        problems.push(required(&format!("{at}.value")));
+    }
+    for key in members.keys().filter(|key| strict && !MEMBERS.contains(&key.as_str())) {
+        let message = format!("{at}.{key} is not a member of a patch operation");
+        problems.push(Problem::new(format!("{at}.{key}"), "unknown_member", message));
+    }
+    let path = path?;
+    Some(match op? {
+        "add" => PatchOperation::Add(AddOperation { path, value: value? }),
+        "replace" => PatchOperation::Replace(ReplaceOperation { path, value: value? }),
+        "test" => PatchOperation::Test(TestOperation { path, value: value? }),
+        "move" => PatchOperation::Move(MoveOperation { path, from: from? }),
+        "copy" => PatchOperation::Copy(CopyOperation { path, from: from? }),
+        _ => PatchOperation::Remove(RemoveOperation { path }),
+    })
+}
+
+fn read_op(at: &str, op: Option<&Value>, problems: &mut Vec<Problem>) -> Option<&'static str> {
+    let at = format!("{at}.op");
+    let problem = match op {
+        None => required(&at),
+        Some(Value::String(sent)) => match OPERATIONS.into_iter().find(|known| known == sent) {
+            Some(op) => return Some(op),
+            None => {
+                let message = format!("{at} must be one of {}", OPERATIONS.join(", "));
+                Problem::new(at, "unknown_value", message)
+            }
+        },
+        Some(_) => Problem::new(&at, "invalid_type", format!("{at} must be a string")),
+    };
+    problems.push(problem);
+    None
+}
+
+fn read_pointer(at: String, pointer: Option<&Value>, problems: &mut Vec<Problem>) -> Option<PointerBuf> {
+    let problem = match pointer {
+        None => required(&at),
+        Some(Value::String(text)) => match PointerBuf::parse(text.as_str()) {
+            Ok(pointer) => return Some(pointer),
+            Err(_) => {
+                let message = format!("{at} must be a JSON Pointer, such as /name or /plan/tiers/0");
+                Problem::new(at, "invalid_pointer", message)
+            }
+        },
+        Some(_) => Problem::new(&at, "invalid_type", format!("{at} must be a string")),
+    };
+    problems.push(problem);
+    None
+}
+
+fn required(at: &str) -> Problem {
+    Problem::new(at, "required", format!("{at} is required"))
+}
+
+fn apply_one(operation: &PatchOperation, document: &mut Value) -> Result<(), Inapplicable> {
+    if let PatchOperation::Test(TestOperation { path, value }) = operation {
+        let found = document.pointer(path.as_str()).ok_or(Inapplicable::NoPath)?;
+        return same(found, value).then_some(()).ok_or(Inapplicable::TestFailed);
+    }
+    // Whoever applies a patch drops the document when an operation fails, so nothing is to be undone.
+    json_patch::patch_unsafe(document, slice::from_ref(operation)).map_err(|error| match error.kind {
+        PatchErrorKind::TestFailed => Inapplicable::TestFailed,
+        PatchErrorKind::InvalidFromPointer => Inapplicable::NoFrom,
+        PatchErrorKind::CannotMoveInsideItself => Inapplicable::IntoItself,
+        _ => Inapplicable::NoPath,
+    })
+}
+
+/// Whether two values are equal as RFC 6902, section 4.6, has it: numbers by what they say, however they are written.
+fn same(one: &Value, other: &Value) -> bool {
+    match (one, other) {
+        (Value::Number(one), Value::Number(other)) => one == other || same_number(one, other),
+        (Value::Array(one), Value::Array(other)) => {
+            one.len() == other.len() && one.iter().zip(other).all(|(one, other)| same(one, other))
+        }
+        (Value::Object(one), Value::Object(other)) => {
+            one.len() == other.len()
+                && one.iter().all(|(key, value)| other.get(key).is_some_and(|other| same(value, other)))
+        }
+        _ => one == other,
+    }
+}
+
+// Whole numbers of requests fit a double exactly.
+fn same_number(one: &Number, other: &Number) -> bool {
+    one.as_f64().zip(other.as_f64()).is_some_and(|(one, other)| one == other)
+}
+
+fn check_bounds(document: &Value) -> Result<(), Refusal> {
+    if !is_within(document, MAX_DEPTH) {
+        return Err(Refusal::TooDeep);
+    }
+    match json_size(document) {
+        size if size > MAX_PROFILE => Err(Refusal::TooLong(size)),
+        _ => Ok(()),
+    }
+}
+
+fn is_within(value: &Value, levels: usize) -> bool {
+    match value {
+        Value::Array(_) | Value::Object(_) if levels == 0 => false,
+        Value::Array(items) => items.iter().all(|item| is_within(item, levels - 1)),
+        Value::Object(members) => members.values().all(|item| is_within(item, levels - 1)),
+        _ => true,
+    }
+}

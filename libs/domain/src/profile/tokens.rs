@@ -1,0 +1,137 @@
+//! Merging pairs onto a profile, and the push tokens that it collects.
+
+use serde_json::Value;
+
+use crate::content::Object;
+
+/// Most push tokens of one service on a profile. The oldest make room for new ones.
+pub const MAX_TOKENS: usize = 50;
+
+/// Profile members that hold push tokens; they merge one level deeper.
+pub(super) const TOKEN_HOLDERS: [&str; 2] = ["fcm", "apns"];
+
+/// Merges `pairs` onto `profile`: top-level keys replace, `fcm` and `apns` merge their members, where `token` is
+/// appended to `tokens` and `tokens` are united.
+pub(super) fn merge(profile: &mut Object, pairs: Object) {
+    for (key, value) in pairs {
+        match value {
+            Value::Object(update) if TOKEN_HOLDERS.contains(&key.as_str()) => {
+                let slot = profile.entry(key).or_insert_with(|| Value::Object(Object::new()));
+                if !slot.is_object() {
+                    *slot = Value::Object(Object::new());
+                }
+                if let Value::Object(holder) = slot {
+                    merge_holder(holder, update);
+                }
+            }
+            value => {
+                profile.insert(key, value);
+            }
+        }
+    }
+}
+
+fn merge_holder(holder: &mut Object, mut update: Object) {
+    let added = collect(&mut update);
+    holder.extend(update);
+    keep(holder, added);
+}
+
+/// Brings the tokens of a profile that was written freely into the form that [`merge`] gives them.
+pub(super) fn settle(profile: &mut Object) {
+    for key in TOKEN_HOLDERS {
+        if let Some(Value::Object(holder)) = profile.get_mut(key) {
+            let tokens = collect(holder);
+            keep(holder, tokens);
+        }
+    }
+}
+
+/// Takes `tokens`, then `token`, out; None where neither says anything.
+fn collect(holder: &mut Object) -> Option<Vec<String>> {
+    let (tokens, token) = (holder.remove("tokens"), holder.remove("token"));
+    let given = tokens.iter().chain(&token).any(|value| !value.is_null());
+    let tokens = match tokens {
+        Some(Value::Array(items)) => items,
+        _ => Vec::new(),
+    };
+    let texts = tokens.into_iter().chain(token).filter_map(|value| match value {
+        Value::String(text) if !text.is_empty() => Some(text),
+        _ => None,
+    });
+    // The latest suffice, and comparing each with each stays cheap.
+    let mut texts: Vec<String> = texts.collect();
+    texts.drain(..texts.len().saturating_sub(MAX_TOKENS));
+    given.then_some(texts)
+}
+
+/// Adds to the tokens, of which the latest stay.
+fn keep(holder: &mut Object, added: Option<Vec<String>>) {
+    let Some(added) = added else {
+        return;
+    };
+    let mut tokens = tokens_in(holder);
+    for token in added {
+        if !tokens.contains(&token) {
+            tokens.push(token);
+        }
+    }
+    tokens.drain(..tokens.len().saturating_sub(MAX_TOKENS));
+    holder.insert("tokens".to_owned(), tokens.into());
+}
+
+pub(super) fn tokens_in(holder: &Object) -> Vec<String> {
+    let items = holder.get("tokens").and_then(Value::as_array);
+    items.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn merged(profile: Value, pairs: Value) -> Value {
+        let (Value::Object(mut profile), Value::Object(pairs)) = (profile, pairs) else {
+            panic!("objects are merged");
+        };
+        merge(&mut profile, pairs);
+        Value::Object(profile)
+    }
+
+    #[test]
+    fn merging_replaces_keys_and_unites_tokens() {
+        let before = json!({"name": "Ada", "fcm": {"tokens": ["a"], "lang": "en"}, "plan": {"x": 1}});
+        let pairs = json!({"name": null, "fcm": {"token": "b", "tokens": ["a", "c"]}, "plan": {"y": 2}});
+        let after = json!({"name": null, "fcm": {"tokens": ["a", "c", "b"], "lang": "en"}, "plan": {"y": 2}});
+        assert_eq!(merged(before, pairs), after);
+    }
+
+    #[test]
+    fn tokens_change_only_where_some_are_given() {
+        let cases = [
+            (json!({}), json!({"fcm": {"token": "a"}}), json!({"fcm": {"tokens": ["a"]}})),
+            (json!({"fcm": null}), json!({"fcm": {"token": "a"}}), json!({"fcm": {"tokens": ["a"]}})),
+            (json!({}), json!({"fcm": {"token": ""}}), json!({"fcm": {"tokens": []}})),
+            (json!({}), json!({"fcm": {"lang": "en"}}), json!({"fcm": {"lang": "en"}})),
+            (json!({}), json!({"apns": {"token": null, "tokens": null}}), json!({"apns": {}})),
+            (json!({"apns": {"tokens": ["a"]}}), json!({"apns": null}), json!({"apns": null})),
+        ];
+        for (before, pairs, after) in cases {
+            assert_eq!(merged(before, pairs.clone()), after, "{pairs}");
+        }
+    }
+
+    #[test]
+    fn the_oldest_tokens_make_room() {
+        let many: Vec<String> = (0..MAX_TOKENS).map(|number| number.to_string()).collect();
+        let full = json!({"fcm": {"tokens": many}});
+        assert_eq!(merged(full.clone(), json!({"fcm": {"token": "7"}})), full);
+        let after = merged(full, json!({"fcm": {"token": "new"}}));
+        let tokens = after["fcm"]["tokens"].as_array().unwrap();
+        assert_eq!(
+            (tokens.len(), &tokens[0], &tokens[MAX_TOKENS - 1]),
+            (MAX_TOKENS, &json!("1"), &json!("new"))
+        );
+    }
+}

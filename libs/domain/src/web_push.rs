@@ -1,0 +1,100 @@
+//! Browsers' subscriptions to web push (RFC 8030), and which push services they may name.
+
+mod endpoint;
+mod host;
+
+use base64::Engine;
+use base64::alphabet::URL_SAFE;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+use serde_json::Value;
+
+use crate::fields::{Fields, check_plain_json};
+use crate::{Problem, Timestamp};
+
+pub use endpoint::MAX_ENDPOINT;
+pub use host::PushHost;
+
+/// Length of an uncompressed point of P-256 (SEC 1, section 2.3.3).
+const POINT: usize = 65;
+const UNCOMPRESSED: u8 = 4;
+/// Length of the authentication secret (RFC 8291, section 3.2).
+const AUTH: usize = 16;
+/// The longest text of a key that is read at all.
+const MAX_KEY: usize = 256;
+/// The end of the year 9999.
+const LAST_MILLIS: f64 = 253_402_300_799_999.0;
+
+/// Browsers leave the padding out; some clients put it back.
+const BASE64URL: GeneralPurpose = GeneralPurpose::new(
+    &URL_SAFE,
+    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
+);
+
+/// A browser's subscription.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Subscription {
+    /// Where its messages go: https at a known push service, with scheme and host in lower case and no port.
+    pub endpoint: String,
+    /// The browser's public key (RFC 8291), an uncompressed point of P-256.
+    pub p256dh: Vec<u8>,
+    /// The secret that the browser shares with whoever sends to it (RFC 8291).
+    pub auth: Vec<u8>,
+    /// When the browser gives it up, where it knows that.
+    pub expires_at: Option<Timestamp>,
+}
+
+/// Reads a `PushSubscription` as browsers write it, whose endpoint must be at one of `hosts`. `is_on_curve` tells
+/// whether an uncompressed point lies on P-256.
+pub fn parse_subscription(
+    body: Value,
+    hosts: &[PushHost],
+    is_on_curve: impl Fn(&[u8]) -> bool,
+    strict: bool,
+    problems: &mut Vec<Problem>,
+) -> Option<Subscription> {
+    check_plain_json("", &body, problems);
+    let mut fields = Fields::open("", body, problems)?;
+    fields.require("endpoint", problems);
+    let endpoint = fields.string("endpoint", MAX_ENDPOINT, problems);
+    let endpoint = endpoint.and_then(|text| endpoint::check(&text, hosts, problems));
+    let expires_at = read_expiry(&mut fields, problems);
+    fields.require("keys", problems);
+    let keys = fields.object("keys", problems).map(|mut keys| {
+        let is_point = |key: &[u8]| key.len() == POINT && key[0] == UNCOMPRESSED && is_on_curve(key);
+        let p256dh = read_key(&mut keys, "p256dh", is_point, "an uncompressed point of P-256", problems);
+        let auth = read_key(&mut keys, "auth", |key| key.len() == AUTH, "16 bytes", problems);
+        keys.finish(strict, problems);
+        p256dh.zip(auth)
+    });
+    fields.finish(strict, problems);
+    let (p256dh, auth) = keys??;
+    Some(Subscription { endpoint: endpoint?, p256dh, auth, expires_at })
+}
+
+fn read_expiry(fields: &mut Fields, problems: &mut Vec<Problem>) -> Option<Timestamp> {
+    let value = fields.take("expirationTime")?;
+    let millis = value.as_f64().filter(|millis| (0.0..=LAST_MILLIS).contains(millis));
+    if millis.is_none() {
+        let message = "expirationTime must be null or milliseconds since 1970";
+        problems.push(Problem::new("expirationTime", "invalid_time", message));
+    }
+    millis.map(|millis| Timestamp::from_millis(millis as i64))
+}
+
+fn read_key(
+    keys: &mut Fields,
+    name: &str,
+    is_sound: impl Fn(&[u8]) -> bool,
+    wanted: &str,
+    problems: &mut Vec<Problem>,
+) -> Option<Vec<u8>> {
+    keys.require(name, problems);
+    let text = keys.string(name, MAX_KEY, problems)?;
+    let key = BASE64URL.decode(text).ok().filter(|key| is_sound(key));
+    if key.is_none() {
+        let path = keys.path(name);
+        let message = format!("{path} must be {wanted}, in base64url");
+        problems.push(Problem::new(path, "invalid_key", message));
+    }
+    key
+}

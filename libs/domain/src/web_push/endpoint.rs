@@ -1,0 +1,185 @@
+//! The address of a subscription. A browser names it, so anybody can: the service must not be made to call others.
+
+use super::host::{PushHost, is_address, is_name};
+use crate::Problem;
+
+/// Longest endpoint, in bytes.
+pub const MAX_ENDPOINT: usize = 2048;
+
+const SCHEME: &str = "https://";
+const PORT: &str = "443";
+
+/// The endpoint in its one canonical form.
+pub(super) fn check(text: &str, hosts: &[PushHost], problems: &mut Vec<Problem>) -> Option<String> {
+    let before = problems.len();
+    let mut problem =
+        |code, message: &str| problems.push(Problem::new("endpoint", code, format!("endpoint {message}")));
+    if !text.bytes().all(is_of_a_url) {
+        problem("invalid_character", "must be written in the characters of a URL");
+        return None;
+    }
+    let Some((scheme, rest)) = text.split_at_checked(SCHEME.len()) else {
+        problem("invalid_scheme", "must begin with https://");
+        return None;
+    };
+    if !scheme.eq_ignore_ascii_case(SCHEME) {
+        problem("invalid_scheme", "must begin with https://");
+        return None;
+    }
+    let (authority, tail) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
+    if tail.contains('#') {
+        problem("fragment", "must not have a fragment");
+    }
+    let host_and_port = match authority.rsplit_once('@') {
+        Some((_, host_and_port)) => {
+            problem("user_info", "must not hold a user or a password");
+            host_and_port
+        }
+        None => authority,
+    };
+    let (host, port) = split_port(host_and_port);
+    if port.is_some_and(|port| port != PORT) {
+        problem("invalid_port", "must be on port 443");
+    }
+    let host = host.to_ascii_lowercase();
+    if is_address(&host) {
+        problem("ip_address", "must name its host, not an IP address");
+    } else if !is_name(&host) {
+        problem("invalid_host", "must name a host");
+    } else if !hosts.iter().any(|known| known.covers(&host)) {
+        problem("unknown_push_service", "must be at a push service that this installation knows");
+    }
+    let slash = if tail.starts_with('/') { "" } else { "/" };
+    (problems.len() == before).then(|| format!("{SCHEME}{host}{slash}{tail}"))
+}
+
+/// What RFC 3986 allows in a URL, and so no backslash, which some take for a slash.
+fn is_of_a_url(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"-._~:/?#[]@!$&'()*+,;=%".contains(&byte)
+}
+
+fn split_port(text: &str) -> (&str, Option<&str>) {
+    let end = text.rfind(']').map_or(0, |end| end + 1);
+    match text[end..].find(':') {
+        Some(colon) => (&text[..end + colon], Some(&text[end + colon + 1..])),
+        None => (text, None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use url::Url;
+
+    use super::*;
+
+    fn checked(text: &str) -> Result<String, Vec<&'static str>> {
+        let mut problems = Vec::new();
+        let endpoint = check(text, &PushHost::known(), &mut problems);
+        endpoint.ok_or_else(|| problems.into_iter().map(|problem| problem.code).collect())
+    }
+
+    #[test]
+    fn endpoints_of_push_services_are_taken_in_one_form() {
+        let cases = [
+            ("https://fcm.googleapis.com/fcm/send/a:b_c", "https://fcm.googleapis.com/fcm/send/a:b_c"),
+            ("HTTPS://FCM.googleapis.COM:443/wp/A", "https://fcm.googleapis.com/wp/A"),
+            (
+                "https://updates.push.services.mozilla.com/wpush/v2/gAA=",
+                "https://updates.push.services.mozilla.com/wpush/v2/gAA=",
+            ),
+            (
+                "https://wns2-by3p.notify.windows.com/w/?token=B%3d",
+                "https://wns2-by3p.notify.windows.com/w/?token=B%3d",
+            ),
+            ("https://web.push.apple.com/QA", "https://web.push.apple.com/QA"),
+            ("https://web.push.apple.com", "https://web.push.apple.com/"),
+            ("https://web.push.apple.com?a", "https://web.push.apple.com/?a"),
+        ];
+        for (text, canonical) in cases {
+            assert_eq!(checked(text).as_deref(), Ok(canonical), "{text}");
+        }
+    }
+
+    #[test]
+    fn every_other_address_is_refused_for_its_reason() {
+        let cases: [(&str, &[&str]); 33] = [
+            ("", &["invalid_scheme"]),
+            ("https:/", &["invalid_scheme"]),
+            ("http://fcm.googleapis.com/a", &["invalid_scheme"]),
+            ("//fcm.googleapis.com/a", &["invalid_scheme"]),
+            ("https:fcm.googleapis.com/a", &["invalid_scheme"]),
+            ("https:///fcm.googleapis.com/a", &["invalid_host"]),
+            (" https://fcm.googleapis.com/a", &["invalid_character"]),
+            ("https://fcm.googleapis.com/a b", &["invalid_character"]),
+            ("https://fcm.googleapis.com/\r\nHost: x", &["invalid_character"]),
+            ("https://fcm.googleapis.com/é", &["invalid_character"]),
+            ("https://evil.example\\.fcm.googleapis.com/", &["invalid_character"]),
+            ("https://fcm.googleapis.com:80/a", &["invalid_port"]),
+            ("https://fcm.googleapis.com:/a", &["invalid_port"]),
+            ("https://fcm.googleapis.com:0443/a", &["invalid_port"]),
+            ("https://fcm.googleapis.com:443:443/a", &["invalid_port"]),
+            ("https://fcm.googleapis.com/a#b", &["fragment"]),
+            ("https://u@fcm.googleapis.com/a", &["user_info"]),
+            ("https://fcm.googleapis.com@evil.example/a", &["user_info", "unknown_push_service"]),
+            ("https://fcm.googleapis.com%2fevil.example/a", &["invalid_host"]),
+            ("https://evil.example/fcm.googleapis.com", &["unknown_push_service"]),
+            ("https://evil.example?.fcm.googleapis.com", &["unknown_push_service"]),
+            ("https://evil.example#.push.apple.com/", &["fragment", "unknown_push_service"]),
+            ("https://fcm.googleapis.com.evil.example/a", &["unknown_push_service"]),
+            ("https://a.fcm.googleapis.com/a", &["unknown_push_service"]),
+            ("https://push.apple.com/a", &["unknown_push_service"]),
+            ("https://evilpush.apple.com/a", &["unknown_push_service"]),
+            ("https://.push.apple.com/a", &["invalid_host"]),
+            ("https://web.push.apple.com./a", &["invalid_host"]),
+            ("https://localhost/a", &["unknown_push_service"]),
+            ("https://127.0.0.1/a", &["ip_address"]),
+            ("https://0x7f000001/a", &["ip_address"]),
+            ("https://[::1]:8443/a", &["invalid_port", "ip_address"]),
+            ("https://[::ffff:127.0.0.1/a", &["invalid_port", "ip_address"]),
+        ];
+        for (text, codes) in cases {
+            assert_eq!(checked(text), Err(codes.to_vec()), "{text}");
+        }
+    }
+
+    #[test]
+    fn only_names_make_a_push_host() {
+        for text in ["push.example", "*.push.example", "Push.Example", "localhost"] {
+            assert!(text.parse::<PushHost>().is_ok(), "{text}");
+        }
+        for text in [
+            "",
+            "*",
+            "*.",
+            "**.a",
+            "a..b",
+            "-a.b",
+            "a_b.c",
+            "10.0.0.1",
+            "a.1",
+            "[::1]",
+            "a.b:443",
+            "https://a",
+        ] {
+            assert!(text.parse::<PushHost>().is_err(), "{text}");
+        }
+    }
+
+    proptest! {
+        // Whatever calls it later reads URLs by the rules of browsers, and must then see the same host.
+        #[test]
+        fn what_is_taken_leads_to_a_push_service(
+            head in "(https|HTTPS|http)://([a-z@:\\[\\].]{0,6}|fcm\\.googleapis\\.com)", rest in "[ -~]{0,24}", suffix in "(\\.push\\.apple\\.com)?[/?]?[!-~]{0,6}",
+        ) {
+            if let Ok(endpoint) = checked(&format!("{head}{rest}{suffix}")) {
+                let url = Url::parse(&endpoint).unwrap();
+                let host = url.host_str().unwrap();
+                prop_assert!(host == "fcm.googleapis.com" || host.ends_with(".push.apple.com"), "{}", endpoint);
+                prop_assert_eq!(url.scheme(), "https");
+                prop_assert_eq!(url.port_or_known_default(), Some(443));
+                prop_assert!(url.username().is_empty() && url.password().is_none() && url.fragment().is_none());
+            }
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! The key pairs by which push services know an app (VAPID, RFC 8292).
+
+use domain::AppId;
+
+use crate::{Error, Store};
+
+/// A key pair of an app, as it is kept.
+#[derive(Clone, Copy)]
+pub struct NewVapidKey<'a> {
+    /// The public key, an uncompressed point of P-256 in base64url: what browsers subscribe with.
+    pub public_key: &'a str,
+    /// The key pair as PKCS #8 under the master key, in the context `vapid-key:{app}`.
+    pub sealed: &'a [u8],
+}
+
+impl Store {
+    /// Gives the app its key pair. It keeps the one that it has: browsers are subscribed with that.
+    ///
+    /// # Errors
+    /// The database failed, or there is no such app.
+    pub async fn add_vapid_key(&self, app: AppId, key: NewVapidKey<'_>) -> Result<(), Error> {
+        sqlx::query(
+            "INSERT INTO vapid_key (app_id, public_key, sealed) VALUES ($1, $2, $3)
+             ON CONFLICT (app_id) DO NOTHING",
+        )
+        .bind(app.0)
+        .bind(key.public_key)
+        .bind(key.sealed)
+        .execute(&self.pool)
+        .await?;
+        Ok(())
+    }
+
+    /// The app's public key; None for an app that has no key pair yet.
+    ///
+    /// # Errors
+    /// The database failed.
+    pub async fn vapid_public_key(&self, app: AppId) -> Result<Option<String>, Error> {
+        let key = sqlx::query_scalar("SELECT public_key FROM vapid_key WHERE app_id = $1")
+            .bind(app.0)
+            .fetch_optional(&self.pool)
+            .await?;
+        Ok(key)
+    }
+
+    /// The apps that have no key pair yet.
+    ///
+    /// # Errors
+    /// The database failed.
+    pub async fn apps_without_vapid_key(&self) -> Result<Vec<AppId>, Error> {
+        let apps = sqlx::query_scalar(
+            "SELECT id FROM app WHERE NOT EXISTS (SELECT FROM vapid_key WHERE app_id = app.id) ORDER BY id",
+        )
+        .fetch_all(&self.pool)
+        .await?;
+        Ok(apps.into_iter().map(AppId).collect())
+    }
+}

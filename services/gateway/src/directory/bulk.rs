@@ -1,0 +1,162 @@
+//! `POST /v3/users/bulk`: many users at a time.
+
+use std::mem;
+
+use actix_web::HttpResponse;
+use actix_web::web::Data;
+use domain::Problem;
+use domain::content::Object;
+use domain::fields::{Fields, check_plain_json};
+use domain::profile::{self, Refusal};
+use serde::Serialize;
+use serde_json::Value;
+use store::user::merge::Merged;
+use utoipa::ToSchema;
+
+use crate::access::caller::AppCaller;
+use crate::gateway::{Gateway, database};
+use crate::http::body::Body;
+use crate::http::failure::{Failure, sound};
+use crate::http::handling::Handling;
+use crate::openapi;
+use crate::openapi::user::ManyUsers;
+use crate::openapi::vocabulary::Identifier;
+
+/// Most users of a request.
+const MAX_USERS: usize = 1_000;
+
+#[derive(Serialize, ToSchema)]
+#[schema(as = ManyUsersMerged, example = json!({"data": [
+    {"identifier": "ada", "status": "created", "errors": []},
+    {"identifier": null, "status": "error", "errors": [
+        {"field": "users[1].identifier", "code": "required", "message": "users[1].identifier is required"}
+    ]},
+]}))]
+struct Answer {
+    /// One for each user of the request, in its order.
+    data: Vec<UserAnswer>,
+}
+
+/// What became of a user of the request.
+#[derive(Serialize, ToSchema)]
+#[schema(as = UserMerged)]
+struct UserAnswer {
+    /// Null where the request names none that is well-formed.
+    #[schema(value_type = Option<Identifier>)]
+    identifier: Option<String>,
+    #[schema(inline)]
+    status: UserStatus,
+    /// Why nothing was written of the user.
+    #[schema(value_type = Vec<openapi::error::Problem>)]
+    errors: Vec<Problem>,
+}
+
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+enum UserStatus {
+    Created,
+    Updated,
+    Error,
+}
+
+/// A user of the request, as far as it could be read.
+struct Item {
+    path: String,
+    identifier: Option<String>,
+    pairs: Object,
+    problems: Vec<Problem>,
+}
+
+/// Creates users, or merges pairs onto their profiles.
+///
+/// Each user is answered for: what is wrong with one leaves the others alone. A user who is named twice is merged twice,
+/// in order.
+#[utoipa::path(
+    post,
+    path = "/v3/users/bulk",
+    operation_id = "putUsers",
+    tag = "users",
+    security(("app" = [])),
+    request_body = ManyUsers,
+    responses((status = 200, description = "What became of each user.", body = Answer)),
+)]
+pub(crate) async fn merge(
+    caller: AppCaller,
+    gateway: Data<Gateway>,
+    handling: Handling,
+    body: Body,
+) -> Result<HttpResponse, Failure> {
+    let mut items = read_items(body.json().await?, handling.strict)?;
+    let sound = items.iter_mut().filter(|item| item.problems.is_empty());
+    let pairs: Vec<_> =
+        sound.filter_map(|item| Some((item.identifier.clone()?, mem::take(&mut item.pairs)))).collect();
+    let mut merged = database(gateway.store.merge_many(caller.app, &pairs)).await?.into_iter();
+    let answers = items.into_iter().map(|item| {
+        let merged = if item.problems.is_empty() { merged.next() } else { None };
+        item.answer(merged)
+    });
+    Ok(HttpResponse::Ok().json(Answer { data: answers.collect() }))
+}
+
+fn read_items(body: Value, strict: bool) -> Result<Vec<Item>, Failure> {
+    let mut problems = Vec::new();
+    let (path, items) = match body {
+        Value::Array(items) => ("", Some(items)),
+        body => ("users", read_users(body, strict, &mut problems)),
+    };
+    if items.as_ref().is_some_and(|items| items.len() > MAX_USERS) {
+        let message = format!("users must hold at most {MAX_USERS} users; send the others apart");
+        problems.push(Problem::new("users", "too_many", message));
+    }
+    let items = sound(items, problems)?.into_iter().enumerate();
+    Ok(items.map(|(index, item)| read_item(format!("{path}[{index}]"), item, strict)).collect())
+}
+
+fn read_users(body: Value, strict: bool, problems: &mut Vec<Problem>) -> Option<Vec<Value>> {
+    let mut fields = Fields::open("", body, problems)?;
+    if !fields.has("users") {
+        problems.push(Problem::new("users", "required", "users is required, an array of users"));
+    }
+    let items = fields.array("users", problems);
+    fields.finish(strict, problems);
+    items
+}
+
+fn read_item(path: String, item: Value, strict: bool) -> Item {
+    let mut problems = Vec::new();
+    check_plain_json(&path, &item, &mut problems);
+    let (mut identifier, mut pairs) = (None, Object::new());
+    if let Some(mut fields) = Fields::open(&path, item, &mut problems) {
+        identifier = fields.required_identifier("identifier", &mut problems);
+        pairs = fields.free_object("profile", &mut problems).unwrap_or_default();
+        profile::check(&format!("{path}.profile"), &pairs, &mut problems);
+        fields.finish(strict, &mut problems);
+    }
+    // What no profile can hold must not create a user.
+    if let Err(refusal) = profile::merged(&Object::new(), &pairs) {
+        problems.push(problem(&path, &refusal));
+    }
+    Item { path, identifier, pairs, problems }
+}
+
+fn problem(path: &str, refusal: &Refusal) -> Problem {
+    let (field, code) = match refusal {
+        Refusal::ReservedKey => (format!("{path}.profile.identifier"), "reserved_key"),
+        _ => (format!("{path}.profile"), "too_long"),
+    };
+    let message = format!("{field}: {refusal}");
+    Problem::new(field, code, message)
+}
+
+impl Item {
+    /// What became of it; nothing is merged of an item with problems.
+    fn answer(self, merged: Option<Merged>) -> UserAnswer {
+        let (status, errors) = match merged {
+            Some(Merged::Created) => (UserStatus::Created, Vec::new()),
+            Some(Merged::Updated) => (UserStatus::Updated, Vec::new()),
+            Some(Merged::Refused(refusal)) => (UserStatus::Error, vec![problem(&self.path, &refusal)]),
+            None => (UserStatus::Error, self.problems),
+        };
+        UserAnswer { identifier: self.identifier, status, errors }
+    }
+}

@@ -1,0 +1,109 @@
+//! `/v3/profile`: what is known of a user.
+
+use actix_web::HttpResponse;
+use actix_web::web::Data;
+use domain::fields::check_plain_json;
+use domain::profile::{Change, Patch};
+use serde_json::Value;
+
+use crate::access::caller::UserCaller;
+use crate::directory::users::read_pairs;
+use crate::gateway::{Gateway, database};
+use crate::http::body::Body;
+use crate::http::failure::{Failure, sound};
+use crate::http::handling::Handling;
+use crate::openapi::patch::{JsonPatch, ProfileChange};
+use crate::openapi::user::Profile;
+use crate::openapi::vocabulary::FreeObject;
+
+/// The user's profile.
+///
+/// That of a user whom the service does not know is empty.
+#[utoipa::path(
+    get,
+    path = "/v3/profile",
+    operation_id = "getProfile",
+    tag = "profile",
+    security(("user" = [])),
+    responses((status = 200, description = "The whole profile.", body = FreeObject)),
+)]
+pub(crate) async fn retrieve(caller: UserCaller, gateway: Data<Gateway>) -> Result<HttpResponse, Failure> {
+    let user = database(gateway.store.find_user(caller.app.id, &caller.user)).await?;
+    Ok(HttpResponse::Ok().json(user.map(|user| user.profile).unwrap_or_default()))
+}
+
+/// Merges pairs onto the profile.
+///
+/// Keys that the pairs name are replaced, the others stay; `fcm` and `apns` merge one level deeper, where `token` is
+/// appended to `tokens` and `tokens` are united. The latest 50 tokens of a service are kept. Creates the user if
+/// missing.
+#[utoipa::path(
+    put,
+    path = "/v3/profile",
+    operation_id = "putProfile",
+    tag = "profile",
+    security(("user" = [])),
+    request_body = Option<Profile>,
+    responses(
+        (status = 200, description = "The whole profile.", body = FreeObject),
+        (status = 422, description = "The profile would have the reserved key `identifier`."),
+    ),
+)]
+pub(crate) async fn merge(
+    caller: UserCaller,
+    gateway: Data<Gateway>,
+    body: Body,
+) -> Result<HttpResponse, Failure> {
+    let pairs = read_pairs(body.optional_json().await?)?;
+    write(&caller, &gateway, &Change::Merge(pairs)).await
+}
+
+/// Patches the profile.
+///
+/// An array is a JSON Patch (RFC 6902): all its operations are applied or none, and none is lost to another writer. An
+/// object is merged as by PUT. Creates the user if missing.
+#[utoipa::path(
+    patch,
+    path = "/v3/profile",
+    operation_id = "patchProfile",
+    tag = "profile",
+    security(("user" = [])),
+    request_body(content(
+        (ProfileChange = "application/json"),
+        (JsonPatch = "application/json-patch+json"),
+    )),
+    responses(
+        (status = 200, description = "The whole profile.", body = FreeObject),
+        (
+            status = 422,
+            description = "An operation cannot be applied: its `test` fails (`test_failed`) or its path leads nowhere \
+                (`not_applicable`), or the profile would be no object or have the reserved key `identifier`.",
+        ),
+    ),
+)]
+pub(crate) async fn change(
+    caller: UserCaller,
+    gateway: Data<Gateway>,
+    handling: Handling,
+    body: Body,
+) -> Result<HttpResponse, Failure> {
+    let change = match body.json_or_patch().await? {
+        Some(Value::Array(operations)) => Change::Patch(read_patch(operations, handling.strict)?),
+        body => Change::Merge(read_pairs(body)?),
+    };
+    write(&caller, &gateway, &change).await
+}
+
+fn read_patch(operations: Vec<Value>, strict: bool) -> Result<Patch, Failure> {
+    let mut problems = Vec::new();
+    for (index, operation) in operations.iter().enumerate() {
+        check_plain_json(&format!("[{index}]"), operation, &mut problems);
+    }
+    let patch = Patch::read(operations, strict, &mut problems);
+    sound(Some(patch), problems)
+}
+
+async fn write(caller: &UserCaller, gateway: &Gateway, change: &Change) -> Result<HttpResponse, Failure> {
+    let write = gateway.store.change_profile(caller.app.id, &caller.user, change, caller.addresses());
+    Ok(HttpResponse::Ok().json(database(write).await?.profile))
+}

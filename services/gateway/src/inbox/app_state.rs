@@ -1,0 +1,85 @@
+//! `PUT /v3/notifications/{id}/state`: the app's own state of a notification.
+
+use actix_web::HttpResponse;
+use actix_web::web::Data;
+use domain::event::ItemStateSet;
+use domain::fields::{Fields, check_plain_json};
+use domain::{Event, Problem};
+use serde_json::Value;
+
+use crate::access::caller::Caller;
+use crate::gateway::Gateway;
+use crate::http::body::Body;
+use crate::http::failure::{Failure, sound};
+use crate::http::handling::Handling;
+use crate::http::path_id::PathId;
+use crate::http::status_body::StatusBody;
+use crate::inbox::notification::Notification;
+use crate::openapi::inbox::NewState;
+use crate::openapi::vocabulary::Id;
+
+/// Longest state, in bytes.
+pub(crate) const MAX_STATE: usize = 64;
+
+/// Gives a notification a state of the app's own, or takes it away.
+#[utoipa::path(
+    put,
+    path = "/v3/notifications/{id}/state",
+    operation_id = "setNotificationState",
+    tag = "inbox",
+    security(("either" = [])),
+    params(("id" = Id, Path, description = "The notification's id.")),
+    request_body = NewState,
+    responses(
+        (status = 200, description = "The notification, with its new state.", body = Notification),
+        (status = 202, description = "It is stored, and soon visible.", body = StatusBody),
+    ),
+)]
+pub(crate) async fn set(
+    caller: Caller,
+    gateway: Data<Gateway>,
+    id: PathId,
+    handling: Handling,
+    body: Body,
+) -> Result<HttpResponse, Failure> {
+    let state = read_state(body.json().await?, handling)?;
+    let item = gateway.find_item(&caller, id.item()?).await?;
+    let set = ItemStateSet { user: item.user, item: item.id, state };
+    gateway.change_and_show(&caller, &item, Event::InboxItemStateSet(set)).await
+}
+
+/// A member that is null takes the state away; without the member, nobody knows what is meant.
+fn read_state(body: Value, handling: Handling) -> Result<Option<String>, Failure> {
+    let mut problems = Vec::new();
+    check_plain_json("", &body, &mut problems);
+    let taken_away = body.get("state").is_some_and(Value::is_null);
+    let state = Fields::open("", body, &mut problems).and_then(|mut fields| {
+        let before = problems.len();
+        let state = fields.string("state", MAX_STATE, &mut problems);
+        fields.finish(handling.strict, &mut problems);
+        match state {
+            Some(state) => check_state(state, &mut problems).map(Some),
+            None if taken_away => Some(None),
+            None => {
+                if problems.len() == before {
+                    let message = "state is required: a string, or null for none";
+                    problems.push(Problem::new("state", "required", message));
+                }
+                None
+            }
+        }
+    });
+    sound(state, problems)
+}
+
+fn check_state(state: String, problems: &mut Vec<Problem>) -> Option<String> {
+    let problem = if state.is_empty() {
+        Problem::new("state", "empty", "state must not be empty; null takes it away")
+    } else if state.chars().any(char::is_control) {
+        Problem::new("state", "invalid_character", "state must not contain control characters")
+    } else {
+        return Some(state);
+    };
+    problems.push(problem);
+    None
+}

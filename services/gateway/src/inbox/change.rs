@@ -1,0 +1,54 @@
+//! Making a change to an inbox durable, and waiting until the inbox shows it.
+
+use std::time::Duration;
+
+use actix_web::HttpResponse;
+use actix_web::http::StatusCode;
+use domain::id::partition;
+use domain::{AppId, Envelope, Event, StreamName, UserNumber};
+use service_kit::{clock, trace};
+
+use crate::gateway::{Gateway, Repeats};
+use crate::http::failure::Failure;
+use crate::http::status_body::status_body;
+
+/// How long an answer waits for the inbox to show a change.
+const VISIBLE_WITHIN: Duration = Duration::from_millis(1500);
+
+/// Whether the inbox shows a change.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Shown {
+    /// Every list shows it from now on.
+    Yes,
+    /// It is durable, and the inbox will show it.
+    NotYet,
+}
+
+impl Gateway {
+    /// Makes a change to a user's inbox durable, then waits until the inbox shows it.
+    pub(crate) async fn change_inbox(
+        &self,
+        app: AppId,
+        user: UserNumber,
+        event: Event,
+    ) -> Result<Shown, Failure> {
+        let partition = partition(app, user, self.partitions);
+        let event = Envelope {
+            id: clock::new_id(),
+            app,
+            at: clock::now(),
+            send_id: None,
+            caused_by: None,
+            trace: trace::current_traceparent(),
+            event,
+        };
+        let seq = self.append(StreamName::Inbox(partition), &event, Repeats::Impossible).await?;
+        let reached = self.positions.reach(partition, seq, VISIBLE_WITHIN).await;
+        Ok(if reached { Shown::Yes } else { Shown::NotYet })
+    }
+}
+
+/// What is answered where the inbox does not show a change in time.
+pub(crate) fn not_shown_yet() -> HttpResponse {
+    status_body(StatusCode::ACCEPTED, "the change is stored and will soon be visible")
+}

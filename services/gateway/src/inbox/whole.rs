@@ -1,0 +1,170 @@
+//! `/v3/notifications/markAllNotificationsAs…`: changes to many notifications of an inbox at a time.
+
+use actix_web::http::StatusCode;
+use actix_web::web::Data;
+use actix_web::{HttpRequest, HttpResponse};
+use domain::event::{AllChanged, ItemsChanged};
+use domain::id::{RECIPIENTS_PER_EVENT, partition};
+use domain::inbox::{AllChange, ItemChange};
+use domain::{Event, ItemId, Problem, StreamName};
+use serde::Serialize;
+use store::inbox::{InboxFilter, PageStart};
+use utoipa::ToSchema;
+
+use crate::access::caller::UserCaller;
+use crate::gateway::{Gateway, database};
+use crate::http::deprecation;
+use crate::http::failure::{Failure, sound};
+use crate::http::query::Query;
+use crate::http::status_body::StatusBody;
+use crate::inbox::change::{Shown, not_shown_yet};
+use crate::inbox::list::{DEFAULT_LIMIT, LAST_PAGE, MAX_LIMIT};
+use crate::openapi::vocabulary::Count;
+
+/// What was done, and to how many notifications.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(example = json!({"statusCode": 200, "message": "the notifications were marked as read", "updated": 3}))]
+pub(crate) struct Updated {
+    status_code: u16,
+    message: &'static str,
+    /// Those that it made a difference to.
+    #[schema(value_type = Count)]
+    updated: i64,
+}
+
+/// Marks the first 15 unseen notifications as seen, newest first.
+///
+/// With `page` (or `pageNo`) or `limit`: the unseen ones on that page of the list.
+#[utoipa::path(
+    post,
+    path = "/v3/notifications/markAllNotificationsAsSeen",
+    operation_id = "markAllNotificationsAsSeen",
+    tag = "inbox",
+    security(("user" = [])),
+    params(
+        ("page" = Option<i64>, Query, minimum = 1, maximum = 1000000, description = "A page of the list, from 1."),
+        ("pageNo" = Option<i64>, Query, minimum = 1, maximum = 1000000, description = "The same."),
+        ("limit" = Option<i64>, Query, minimum = 1, maximum = 20, description = "Length of the page; 15 where nothing is said."),
+    ),
+    responses(
+        (status = 200, description = "They are seen.", body = Updated),
+        (status = 202, description = "It is stored, and soon visible.", body = StatusBody),
+    ),
+    extensions(("x-deprecated" = json!(true))),
+)]
+pub(crate) async fn seen(
+    request: HttpRequest,
+    caller: UserCaller,
+    gateway: Data<Gateway>,
+    query: Query,
+) -> Result<HttpResponse, Failure> {
+    deprecation::note(&request);
+    const DONE: &str = "the notifications were marked as seen";
+    let (filter, start, limit) = read_page(&query)?;
+    let app = caller.app.id;
+    let Some(owner) = database(gateway.store.inbox_owner(app, &caller.user)).await? else {
+        return Ok(updated(DONE, 0));
+    };
+    let page = database(gateway.store.list_inbox(app, owner.user, filter, start, limit)).await?;
+    let unseen = page.items.iter().filter(|item| item.state.seen_at.is_none());
+    let items: Vec<ItemId> = unseen.map(|item| item.id).collect();
+    if items.is_empty() {
+        return Ok(updated(DONE, 0));
+    }
+    let count = i64::try_from(items.len()).unwrap_or(i64::MAX);
+    let changed = ItemsChanged { user: owner.user, items };
+    let event = Event::InboxItemsChanged(ItemChange::Seen, changed);
+    match gateway.change_inbox(app, owner.user, event).await? {
+        Shown::Yes => Ok(updated(DONE, count)),
+        Shown::NotYet => Ok(not_shown_yet()),
+    }
+}
+
+/// Marks every notification that is there at this moment as read, and so as seen.
+#[utoipa::path(
+    post,
+    path = "/v3/notifications/markAllNotificationsAsRead",
+    operation_id = "markAllNotificationsAsRead",
+    tag = "inbox",
+    security(("user" = [])),
+    responses(
+        (status = 200, description = "They are read.", body = Updated),
+        (status = 202, description = "It is stored, and soon visible.", body = StatusBody),
+    ),
+)]
+pub(crate) async fn read(caller: UserCaller, gateway: Data<Gateway>) -> Result<HttpResponse, Failure> {
+    gateway.change_all(&caller, AllChange::Read, "the notifications were marked as read").await
+}
+
+/// Removes every notification that is there at this moment from the inbox.
+#[utoipa::path(
+    post,
+    path = "/v3/notifications/markAllNotificationsAsDeleted",
+    operation_id = "markAllNotificationsAsDeleted",
+    tag = "inbox",
+    security(("user" = [])),
+    responses(
+        (status = 200, description = "They are gone.", body = Updated),
+        (status = 202, description = "It is stored, and soon visible.", body = StatusBody),
+    ),
+)]
+pub(crate) async fn delete(caller: UserCaller, gateway: Data<Gateway>) -> Result<HttpResponse, Failure> {
+    gateway.change_all(&caller, AllChange::Deleted, "the notifications were deleted").await
+}
+
+/// Which items to look at for unseen ones.
+fn read_page(query: &Query) -> Result<(InboxFilter<'static>, PageStart, i64), Failure> {
+    let mut problems = Vec::new();
+    let by_name = ["page", "pageNo"].map(|name| query.number(name, 1..=LAST_PAGE, &mut problems));
+    let limit = query.number("limit", 1..=MAX_LIMIT, &mut problems);
+    if let [Some(page), Some(page_no)] = by_name
+        && page != page_no
+    {
+        problems.push(Problem::new("page", "conflict", "page and pageNo must not differ"));
+    }
+    let [page, page_no] = by_name;
+    let unseen = InboxFilter { seen: Some(false), ..InboxFilter::default() };
+    let page = match (page.or(page_no), limit) {
+        (None, None) => (unseen, PageStart::Offset(0), DEFAULT_LIMIT),
+        (number, limit) => {
+            let limit = limit.unwrap_or(DEFAULT_LIMIT);
+            let start = PageStart::Offset((number.unwrap_or(1) - 1) * limit);
+            (InboxFilter::default(), start, limit)
+        }
+    };
+    sound(Some(page), problems)
+}
+
+impl Gateway {
+    async fn change_all(
+        &self,
+        caller: &UserCaller,
+        change: AllChange,
+        done: &'static str,
+    ) -> Result<HttpResponse, Failure> {
+        let app = caller.app.id;
+        let Some(owner) = database(self.store.inbox_owner(app, &caller.user)).await? else {
+            return Ok(updated(done, 0));
+        };
+        let number = partition(app, owner.user, self.partitions);
+        let moment = database(self.store.inbox_moment(app, owner.user, StreamName::Inbox(number))).await?;
+        let count = moment.counts.changed_by(change);
+        if count == 0 {
+            return Ok(updated(done, 0));
+        }
+        // What arrives from now on has a higher id, since ids come from sequences.
+        let last_index = u32::try_from(RECIPIENTS_PER_EVENT - 1).unwrap_or(u32::MAX);
+        let up_to = ItemId::derive(moment.position, number, self.partitions, last_index)
+            .ok_or_else(|| Failure::Defect(format!("INBOX_{number} is beyond 53 bits")))?;
+        let event = Event::InboxAllChanged(change, AllChanged { user: owner.user, up_to });
+        match self.change_inbox(app, owner.user, event).await? {
+            Shown::Yes => Ok(updated(done, count)),
+            Shown::NotYet => Ok(not_shown_yet()),
+        }
+    }
+}
+
+fn updated(message: &'static str, updated: i64) -> HttpResponse {
+    HttpResponse::Ok().json(Updated { status_code: StatusCode::OK.as_u16(), message, updated })
+}

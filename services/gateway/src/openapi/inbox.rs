@@ -1,0 +1,13 @@
+//! Requests about inboxes.
+#![expect(dead_code, reason = "these structs stand for their schemas alone")]
+
+use utoipa::ToSchema;
+
+/// The app's own state of a notification.
+#[derive(ToSchema)]
+#[schema(example = json!({"state": "archived"}))]
+pub(crate) struct NewState {
+    /// At most 64 bytes, without control characters; null takes it away.
+    #[schema(required = true, min_length = 1, max_length = 64)]
+    state: Option<String>,
+}

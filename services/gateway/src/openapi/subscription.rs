@@ -1,0 +1,36 @@
+//! What a browser says of its subscription to web push.
+#![expect(dead_code, reason = "these structs stand for their schemas alone")]
+
+use utoipa::ToSchema;
+
+/// A browser's `PushSubscription`.
+#[derive(ToSchema)]
+#[schema(
+    rename_all = "camelCase",
+    example = json!({
+        "endpoint": "https://fcm.googleapis.com/fcm/send/eC2bPHLT7wU", "expirationTime": null,
+        "keys": {
+            "p256dh": "BCVxsr7N_eNgVRqvHtD0zTZsEc6-VV-JvLexhqUzORcxaOzi6-AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4",
+            "auth": "BTBZMqHH6r4Tts7J_aSIgg",
+        },
+    })
+)]
+pub(crate) struct Subscription {
+    /// https, on port 443, at a push service that the installation knows.
+    #[schema(max_length = 2048)]
+    endpoint: String,
+    /// Milliseconds since 1970.
+    expiration_time: Option<f64>,
+    keys: SubscriptionKeys,
+}
+
+/// Both in base64url, with or without padding.
+#[derive(ToSchema)]
+pub(crate) struct SubscriptionKeys {
+    /// An uncompressed point of P-256.
+    #[schema(max_length = 256)]
+    p256dh: String,
+    /// 16 bytes.
+    #[schema(max_length = 256)]
+    auth: String,
+}
