@@ -2,8 +2,8 @@
 //! the service serves: the status, the headers that are always there, the media type, and the body without a member
 //! too many.
 
-use std::collections::BTreeSet;
-use std::sync::Mutex;
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, Mutex};
 
 use jsonschema::Validator;
 use reqwest::header::HeaderMap;
@@ -21,6 +21,8 @@ const NO_SUCH_METHOD: &str = "/components/responses/MethodNotAllowed";
 pub(crate) struct Contract {
     document: Value,
     seen: Mutex<BTreeSet<(String, u16)>>,
+    /// By the schema's text.
+    validators: Mutex<HashMap<String, Arc<Validator>>>,
 }
 
 /// What of an exchange is checked.
@@ -38,30 +40,42 @@ impl Contract {
         static CONTRACT: OnceCell<Contract> = OnceCell::const_new();
         let load = async || {
             let answer = client.get(url.join("/openapi.json").unwrap()).send().await.unwrap();
-            Contract { document: answer.json().await.unwrap(), seen: Mutex::default() }
+            let document = answer.json().await.unwrap();
+            Contract { document, seen: Mutex::default(), validators: Mutex::default() }
         };
         CONTRACT.get_or_init(load).await
     }
 
     /// Panics with all that is wrong with an answer.
     pub(crate) fn check(&self, exchange: &Exchange<'_>) {
-        if exchange.method == Method::OPTIONS {
-            return;
-        }
-        let problems = match self.operation(exchange) {
-            Ok((name, operation)) => {
-                if self.seen.lock().unwrap().insert((name.clone(), exchange.status)) {
-                    ledger::record(&name, exchange.status);
-                }
-                match operation["responses"].get(exchange.status.to_string()) {
-                    Some(response) => self.problems(response, exchange),
-                    None => vec!["the document does not declare this status".to_owned()],
-                }
-            }
-            Err(pointer) => self.problems(self.document.pointer(pointer).unwrap(), exchange),
-        };
+        let problems = self.problems(exchange);
         let Exchange { method, path, status, body, .. } = exchange;
         assert!(problems.is_empty(), "{method} {path}: {status} {body}\n{}", problems.join("\n"));
+    }
+
+    /// All that is wrong with an answer.
+    pub(crate) fn problems(&self, exchange: &Exchange<'_>) -> Vec<String> {
+        if exchange.method == Method::OPTIONS {
+            return vec![];
+        }
+        let (name, operation) = match self.operation(exchange) {
+            Ok(found) => found,
+            Err(pointer) => {
+                return self.problems_of(self.document.pointer(pointer).unwrap(), exchange);
+            }
+        };
+        if self.seen.lock().unwrap().insert((name.clone(), exchange.status)) {
+            ledger::record(&name, exchange.status);
+        }
+        match operation["responses"].get(exchange.status.to_string()) {
+            Some(response) => self.problems_of(response, exchange),
+            None => vec!["the document does not declare this status".to_owned()],
+        }
+    }
+
+    /// The whole document.
+    pub(crate) fn document(&self) -> &Value {
+        &self.document
     }
 
     /// The operation by name, or where the document tells what is answered instead.
@@ -80,7 +94,7 @@ impl Contract {
         Ok((format!("{method} {template}"), operation))
     }
 
-    fn problems(&self, response: &Value, exchange: &Exchange<'_>) -> Vec<String> {
+    fn problems_of(&self, response: &Value, exchange: &Exchange<'_>) -> Vec<String> {
         let response = self.resolved(response);
         let headers = response["headers"].as_object().into_iter().flatten();
         let always = headers.filter(|(_, header)| self.resolved(header)["required"] == true);
@@ -109,9 +123,13 @@ impl Contract {
         validator.iter_errors(&body).map(|error| format!("{}: {error}", error.instance_path())).collect()
     }
 
-    fn validator(&self, schema: &Value) -> Validator {
-        let options = jsonschema::draft202012::options().should_validate_formats(true);
-        options.build(&self.closed(schema, false)).unwrap()
+    fn validator(&self, schema: &Value) -> Arc<Validator> {
+        let mut validators = self.validators.lock().unwrap();
+        let build = || {
+            let options = jsonschema::draft202012::options().should_validate_formats(true);
+            Arc::new(options.build(&self.closed(schema, false)).unwrap())
+        };
+        validators.entry(schema.to_string()).or_insert_with(build).clone()
     }
 
     fn resolved<'a>(&'a self, value: &'a Value) -> &'a Value {

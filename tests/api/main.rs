@@ -13,6 +13,7 @@ mod devices;
 mod docs;
 mod dry_run;
 mod erasure;
+mod fuzz;
 mod idempotency;
 mod inbox;
 mod inbox_paging;

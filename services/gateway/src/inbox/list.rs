@@ -102,7 +102,7 @@ struct Pagination {
         ("pageNo" = Option<i64>, Query, minimum = 1, maximum = 1000000, description = "From 1, which is the default."),
         ("limit" = Option<i64>, Query, minimum = 1, maximum = 20, description = "15 where nothing is said."),
         ("cursor" = Option<String>, Query, description = "A `pagination.nextCursor`, instead of `pageNo`."),
-        ("filter" = Option<Filter>, Query, description = "Only these."),
+        ("filter" = inline(Option<Filter>), Query, description = "Only these."),
         ("category" = Option<String>, Query, description = "Only those of the category with this identifier."),
     ),
     responses((status = 200, description = "A page of the inbox.", body = Listing)),

@@ -73,7 +73,7 @@ pub(crate) async fn page() -> HttpResponse {
     path = "/docs/{file}",
     operation_id = "getDocsFile",
     tag = "operation",
-    params(("file" = PageFile, Path, description = "Its name.")),
+    params(("file" = inline(PageFile), Path, description = "Its name.")),
     responses((
         status = 200,
         description = "The file.",

@@ -86,13 +86,14 @@ fn parameters() -> Value {
     json!({
         "RequestId": {
             "name": "X-Request-Id", "in": "header", "required": false,
-            "description": "Names the request in the answer and in the service's log.",
-            "schema": {"type": "string", "pattern": "^[A-Za-z0-9_.:/+=-]{1,128}$"},
+            "description": "Names the request in the answer and in the service's log, where it has 1 to 128 letters, \
+                digits or `-_.:/+=`; else the service makes one.",
+            "schema": {"type": "string"},
         },
         "Prefer": {
             "name": "Prefer", "in": "header", "required": false,
             "description": "`handling=strict`: what the call does not know is a problem (RFC 7240).",
-            "schema": {"type": "string", "enum": ["handling=strict", "handling=lenient"]},
+            "schema": {"type": "string"}, "example": "handling=lenient",
         },
         "UserIdentifier": {
             "name": "userIdentifier", "in": "query", "required": false,

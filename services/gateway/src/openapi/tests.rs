@@ -94,6 +94,17 @@ fn has_example(document: &Value, schema: &Value) -> bool {
 }
 
 #[test]
+fn every_reference_leads_somewhere() {
+    let document = document("X-SERVICE").unwrap();
+    let text = document.to_string();
+    let references: BTreeSet<_> =
+        text.split("\"$ref\":\"#").skip(1).map(|rest| rest.split('"').next().unwrap()).collect();
+    let dangling: Vec<_> =
+        references.into_iter().filter(|reference| document.pointer(reference).is_none()).collect();
+    assert!(dangling.is_empty(), "write inline(…) for types that only parameters have: {dangling:?}");
+}
+
+#[test]
 fn limits_are_those_of_the_readers() {
     let document = document("X-SERVICE").unwrap();
     let cases = [
