@@ -190,3 +190,30 @@ async fn no_more_than_a_hundred_problems_are_listed() {
         assert_eq!(errors[99]["message"], messages[99]);
     }
 }
+
+#[tokio::test]
+async fn strict_handling_knows_every_parameter() {
+    let service = Service::start_with(Behind::Nothing).await;
+    let shop = service.app("shop").await;
+    let strict = |call: &str| service.by(&shop, call).header("Prefer", "handling=strict");
+    let unknown = "unknown_parameter";
+    let cases: [(&str, &[(&str, &str)]); 6] = [
+        ("GET /v3/notifications?userIdentifier=ada&limit=3&pageNo=1&category=&filter=", &[]),
+        ("GET /v3/notifications?userIdentifier=ada&page=1&&l%69mit=3", &[("page", unknown)]),
+        (
+            "GET /v3/notifications?userIdentifier=ada&limit=0&x",
+            &[("limit", "invalid_number"), ("x", unknown)],
+        ),
+        ("GET /v3/notifications/7?seen=false", &[("seen", unknown)]),
+        ("POST /v3/notifications?dryrun=true", &[("dryrun", unknown)]),
+        ("GET /v3/requests/7/deliveries?statuses=sent", &[("statuses", unknown)]),
+    ];
+    for (call, expected) in cases {
+        let answer = strict(call).json(&plain_send(&["ada"])).send().await;
+        match expected {
+            [] => assert_eq!(answer.status, 200, "{answer:?}"),
+            expected => answer.has_problems(expected),
+        }
+    }
+    service.by(&shop, "GET /v3/notifications?userIdentifier=ada&page=1").send().await.is(200);
+}
