@@ -158,15 +158,22 @@ async fn who_takes_no_json_gets_a_406_after_all_that_is_checked_before() {
 async fn what_is_deprecated_says_so() {
     let service = Service::start_with(Behind::Nothing).await;
     let shop = service.app("shop").await;
+    let signing = service.app("signing").await;
+    service.execute("UPDATE app SET hmac = true WHERE name = 'signing'").await;
+    let list = |app| service.of(app, "ada", "GET /v3/notifications");
     let old = json!({"notification": {"title": "x"}, "recipients": ["ada"]});
     let cases = [
-        (service.by(&shop, SEND).json(&old), true),
-        (service.by(&shop, SEND).json(&plain_send(&["ada"])), false),
-        (service.of(&shop, "ada", "GET /v3/notifications"), false),
+        (service.by(&shop, SEND).json(&old), 202, true),
+        (service.by(&shop, SEND).json(&plain_send(&["ada"])), 202, false),
+        (list(&shop), 200, false),
+        // Only where it decides.
+        (list(&shop).header("X-SERVICE-USER-SIGNATURE", "null"), 200, false),
+        (list(&signing).header("X-SERVICE-USER-SIGNATURE", "null"), 401, true),
+        (list(&signing), 401, false),
     ];
-    for (call, deprecated) in cases {
+    for (call, status, deprecated) in cases {
         let answer = call.send().await;
-        assert!(answer.status < 300, "{answer:?}");
+        assert_eq!(answer.status, status, "{answer:?}");
         let expected =
             deprecated.then_some(("@1735689600", "</docs>; rel=\"deprecation\"; type=\"text/html\""));
         assert_eq!(answer.header("deprecation").zip(answer.header("link")), expected, "{answer:?}");
