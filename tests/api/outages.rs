@@ -285,7 +285,8 @@ async fn every_call_is_answered_while_the_log_is_full() {
         .execute(
             "INSERT INTO app_user (app_id, identifier) SELECT id, 'ada' FROM app;
              INSERT INTO inbox_item (app_id, user_number, id, send_id, created_at, content, event_id)
-             SELECT app_id, number, item, gen_random_uuid(), now(), '{}', gen_random_uuid()
+             SELECT app_id, number, item, gen_random_uuid(), now(),
+                    '{\"title\":\"x\",\"message\":null,\"icon\":null,\"url\":null,\"data\":{},\"blocks\":[]}', gen_random_uuid()
              FROM app_user, generate_series(1, 2) item",
         )
         .await;
