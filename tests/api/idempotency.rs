@@ -1,8 +1,12 @@
 //! `Idempotency-Key`.
 
-use serde_json::{Value, json};
+use std::time::Duration;
 
-use crate::service::{Behind, Service, plain_send};
+use serde_json::{Value, json};
+use service_kit::clock;
+use testkit::{Postgres, eventually};
+
+use crate::service::{Behind, SOON, Service, plain_send, titles};
 
 const SEND: &str = "POST /v3/notifications";
 
@@ -101,4 +105,78 @@ async fn a_repeat_passes_by_what_was_checked_the_first_time() {
     // A refusal reserves nothing: it stays a refusal when it is repeated.
     send("fresh").send().await.has_problems(&[("sendTo.recipients", "unknown_recipient")]);
     assert_eq!(service.sends().await, 1);
+}
+
+#[tokio::test]
+async fn repeats_race_across_gateways() {
+    let service = Service::start_with(Behind::Nothing).await;
+    let shop = service.app("shop").await;
+    let (other, other_context) = service.another_gateway().await;
+    let body = plain_send(&["ada"]);
+    let calls: Vec<_> = (0..50)
+        .map(|number| {
+            let address = if number % 2 == 0 { service.address } else { other };
+            let call = service.call_at(address, SEND).header("Idempotency-Key", "race").json(&body);
+            let call =
+                call.header("X-SERVICE-API-KEY", &shop.key).header("X-SERVICE-API-SECRET", &shop.secret);
+            tokio::spawn(call.send())
+        })
+        .collect();
+    let mut receipts = Vec::new();
+    for call in calls {
+        receipts.push(call.await.unwrap().is(202));
+    }
+    receipts.dedup();
+    assert_eq!(receipts.len(), 1);
+    assert_eq!(service.sends().await, 1);
+    other_context.tasks.stop();
+}
+
+#[tokio::test]
+async fn a_key_outlives_a_restart_of_everything() {
+    let files = tempfile::tempdir().unwrap();
+    let mut postgres = Postgres::start_fast(&files.path().join("cluster")).await.unwrap();
+    let mut service = Service::start_on(postgres.url(), None, Behind::Nothing).await;
+    let shop = service.app("shop").await;
+    service.by(&shop, "POST /v3/users").json(&json!({"identifier": "ada"})).send().await.is(200);
+    let body = plain_send(&["ada"]);
+    let first = service.by(&shop, SEND).header("Idempotency-Key", "k").json(&body).send().await.is(202);
+
+    service.nats.restart().await.unwrap();
+    postgres.restart().await.unwrap();
+    service.restart(Behind::DispatcherAndInbox).await;
+    for _ in 0..3 {
+        let again = service.by(&shop, SEND).header("Idempotency-Key", "k").json(&body).send().await;
+        assert_eq!(again.is(202), first);
+    }
+    assert_eq!(service.sends().await, 1);
+    let id = first["requestId"].as_str().unwrap();
+    eventually(SOON, "the send is carried out", async || {
+        let request = service.by(&shop, &format!("GET /v3/requests/{id}")).send().await;
+        (request.body["status"] == "completed").then_some(())
+    })
+    .await;
+    eventually(SOON, "the notification is listed", async || {
+        (titles(&service.list(&shop, "ada", "").await) == ["Hello"]).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_repeat_may_come_after_the_send_has_expired() {
+    let service = Service::start_with(Behind::Nothing).await;
+    let shop = service.app("shop").await;
+    let mut body = plain_send(&["ada"]);
+    body["expiresAt"] = json!((clock::now() + Duration::from_secs(2)).to_string());
+    let send = |key: &str| service.by(&shop, SEND).header("Idempotency-Key", key).json(&body);
+    let first = send("kept").send().await.is(202);
+    eventually(SOON, "the send expires", async || {
+        (send(&clock::new_id().to_string()).send().await.status == 400).then_some(())
+    })
+    .await;
+    let sends = service.sends().await;
+    assert_eq!(send("kept").send().await.is(202), first);
+    send("fresh").send().await.has_problems(&[("expiresAt", "past")]);
+    service.by(&shop, SEND).json(&body).send().await.has_problems(&[("expiresAt", "past")]);
+    assert_eq!(service.sends().await, sends);
 }

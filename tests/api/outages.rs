@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
-use serde_json::json;
-use testkit::Postgres;
+use domain::{Lane, StreamName};
+use event_log::Message;
+use serde_json::{Value, json};
+use testkit::{Postgres, eventually};
 
-use crate::client::Answer;
-use crate::service::{Behind, SOON, Service, plain_send};
+use crate::client::{Answer, Call};
+use crate::service::{App, Behind, SOON, Service, plain_send};
 
 /// By then every call must have its answer.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(3);
@@ -107,6 +109,239 @@ async fn without_the_database_every_call_says_so() {
     postgres.restart().await.unwrap();
     testkit::eventually(SOON, "the database serves again", async || {
         (service.by(&shop, "GET /v3/categories").send().await.status == 200).then_some(())
+    })
+    .await;
+}
+
+/// A server that a call cannot do without.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Server {
+    Database,
+    Log,
+}
+
+type Needs = &'static [Server];
+
+const NOTHING: Needs = &[];
+const DATABASE: Needs = &[Server::Database];
+const LOG: Needs = &[Server::Log];
+const BOTH: Needs = &[Server::Database, Server::Log];
+
+/// What is expected of a call while a server is away.
+enum Expected {
+    Served,
+    Unavailable,
+    /// The app may be known from before, or not.
+    Either,
+}
+
+/// A call of every kind, by a user where it is one for users.
+fn calls(service: &Service, shop: &App, items: &[Value; 2]) -> Vec<(Needs, Call)> {
+    let [item, shown] = items;
+    let user = |call: &str| service.of(shop, "ada", call);
+    let app = |call: &str| service.by(shop, call);
+    let change = |method: &str, what: &str| (BOTH, user(&format!("{method} /v3/notifications/{item}{what}")));
+    let send = || app("POST /v3/notifications").json(&plain_send(&["ada"]));
+    let request = "018f0000-0000-7000-8000-000000000002";
+    vec![
+        (NOTHING, service.call("GET /healthz")),
+        (NOTHING, service.call("GET /openapi.json")),
+        (NOTHING, service.call("GET /v3/nowhere")),
+        (NOTHING, user("OPTIONS /v3/notifications")),
+        (LOG, send()),
+        (BOTH, send().header("Idempotency-Key", "fresh")),
+        change("DELETE", ""),
+        change("POST", "/click"),
+        change("DELETE", "/reads"),
+        change("PUT", "/views"),
+        change("DELETE", "/views"),
+        (DATABASE, user(&format!("GET /v3/notifications/{shown}"))),
+        (DATABASE, user("GET /v3/notifications")),
+        (DATABASE, user("GET /v3/notifications?category=orders")),
+        (NOTHING, user("GET /v3/notifications/1/reads")),
+        (DATABASE, user("GET /v3/preferences")),
+        (DATABASE, user("GET /v3/categories")),
+        (DATABASE, app("POST /v3/categories").json(&json!({"identifier": "new", "name": "New"}))),
+        (DATABASE, app("POST /v3/users").json(&json!({"identifier": "bob"}))),
+        (DATABASE, app("PUT /v3/users/cyd").json(&json!({"a": 1}))),
+        (
+            DATABASE,
+            user("POST /v3/sdk/connect")
+                .header("X-SERVICE-DEVICE-ID", "d")
+                .json(&json!({"deviceType": "browser"})),
+        ),
+        (DATABASE, app(&format!("GET /v3/requests/{request}"))),
+        (DATABASE, app(&format!("GET /v3/requests/{request}/deliveries"))),
+        (DATABASE, app("POST /v3/notifications?dryRun=true").json(&plain_send(&["ada"]))),
+    ]
+}
+
+/// Makes all calls at once, each of which must have its answer in time.
+async fn all_are_answered(
+    service: &Service,
+    shop: &App,
+    items: &[Value; 2],
+    expected: impl Fn(Needs) -> Expected,
+) {
+    let calls = calls(service, shop, items).into_iter();
+    let answers: Vec<_> = calls.map(|(needs, call)| (needs, tokio::spawn(in_time(call.send())))).collect();
+    for (needs, answer) in answers {
+        let answer = answer.await.unwrap();
+        match expected(needs) {
+            Expected::Served => assert!(answer.status < 500, "{answer:?}"),
+            Expected::Either if answer.status < 500 => {}
+            Expected::Unavailable | Expected::Either => is_unavailable(&answer),
+        }
+    }
+}
+
+/// Has the service open its connections to the database, so that calls find them.
+async fn warm_up(service: &Service, shop: &App) {
+    let list = || service.of(shop, "ada", "GET /v3/notifications").send();
+    let lists: Vec<_> = (0..32).map(|_| tokio::spawn(list())).collect();
+    for list in lists {
+        // Some may find none yet.
+        drop(list.await.unwrap());
+    }
+}
+
+/// Two items of ada's inbox: one to change, one to show.
+async fn two_items(service: &Service, shop: &App) -> [Value; 2] {
+    service.deliver(shop, "ada", 2).await;
+    warm_up(service, shop).await;
+    let list = service.list(shop, "ada", "").await;
+    [0, 1].map(|index| list["data"][index]["id"].clone())
+}
+
+#[tokio::test]
+async fn every_call_is_answered_without_the_log() {
+    let mut service = Service::start().await;
+    let shop = service.app("shop").await;
+    let items = two_items(&service, &shop).await;
+    let expected = |needs: Needs| match needs.contains(&Server::Log) {
+        true => Expected::Unavailable,
+        false => Expected::Served,
+    };
+    service.nats.pause().unwrap();
+    all_are_answered(&service, &shop, &items, expected).await;
+    service.nats.kill();
+    all_are_answered(&service, &shop, &items, expected).await;
+    let show = format!("GET /v3/notifications/{}", items[1]);
+    let shown = service.of(&shop, "ada", &show).send().await.is(200);
+    assert_eq!(shown["seenAt"], Value::Null, "what cannot be marked as seen is shown nevertheless");
+    service.nats.restart().await.unwrap();
+    eventually(SOON, "retrieving marks as seen again", async || {
+        let shown = service.of(&shop, "ada", &show).send().await.is(200);
+        (!shown["seenAt"].is_null()).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn every_call_is_answered_without_the_database() {
+    let files = tempfile::tempdir().unwrap();
+    let mut postgres = Postgres::start_fast(&files.path().join("cluster")).await.unwrap();
+    let service = Service::start_on(postgres.url(), None, Behind::DispatcherAndInbox).await;
+    let shop = service.app("shop").await;
+    let items = two_items(&service, &shop).await;
+    let expected = |needs: Needs| match needs {
+        NOTHING => Expected::Served,
+        LOG => Expected::Either,
+        _ => Expected::Unavailable,
+    };
+    let serves_again = async |what| {
+        eventually(SOON, what, async || {
+            let answer = service.of(&shop, "ada", "POST /v3/notifications/1/click").send().await;
+            (answer.status == 404).then_some(())
+        })
+        .await;
+    };
+    postgres.pause().unwrap();
+    // More calls than the pool has connections.
+    for _ in 0..2 {
+        all_are_answered(&service, &shop, &items, expected).await;
+    }
+    postgres.resume().unwrap();
+    serves_again("the database answers again").await;
+    postgres.kill();
+    all_are_answered(&service, &shop, &items, expected).await;
+    postgres.restart().await.unwrap();
+    serves_again("the database is there again").await;
+    let send = service.by(&shop, "POST /v3/notifications").header("Idempotency-Key", "k");
+    send.json(&plain_send(&["ada"])).send().await.is(202);
+}
+
+#[tokio::test]
+async fn every_call_is_answered_while_the_log_is_full() {
+    let service = Service::start_with(Behind::Streams(20)).await;
+    let shop = service.app("shop").await;
+    for stream in [StreamName::Send(Lane::Transactional), StreamName::Inbox(0), StreamName::Inbox(1)] {
+        for _ in 0..20 {
+            let message = Message { stream, id: None, payload: b"{}".as_slice().into() };
+            service.context.log.publish(message).await.unwrap();
+        }
+    }
+    service
+        .execute(
+            "INSERT INTO app_user (app_id, identifier) SELECT id, 'ada' FROM app;
+             INSERT INTO inbox_item (app_id, user_number, id, send_id, created_at, content, event_id)
+             SELECT app_id, number, item, gen_random_uuid(), now(),
+                    '{\"title\":\"x\",\"message\":null,\"icon\":null,\"url\":null,\"data\":{},\"blocks\":[]}', gen_random_uuid()
+             FROM app_user, generate_series(1, 2) item",
+        )
+        .await;
+    let expected = |needs: Needs| match needs.contains(&Server::Log) {
+        true => Expected::Unavailable,
+        false => Expected::Served,
+    };
+    warm_up(&service, &shop).await;
+    all_are_answered(&service, &shop, &[json!(1), json!(2)], expected).await;
+}
+
+/// Has a server die amid a burst of sends; returns the ids of those that were accepted.
+async fn burst(service: &mut Service, shop: &App, die: impl FnOnce(&mut Service)) -> Vec<String> {
+    let call = |service: &Service| service.by(shop, "POST /v3/notifications").json(&plain_send(&["ada"]));
+    let mut answers: Vec<_> = (0..40).map(|_| tokio::spawn(in_time(call(service).send()))).collect();
+    // Once one is accepted, the others are under way.
+    let first = answers.remove(0).await.unwrap();
+    die(service);
+    let mut accepted = vec![first.is(202)["requestId"].as_str().unwrap().to_owned()];
+    for answer in answers {
+        let answer = answer.await.unwrap();
+        match answer.status {
+            202 => accepted.push(answer.body["requestId"].as_str().unwrap().to_owned()),
+            _ => is_unavailable(&answer),
+        }
+    }
+    accepted
+}
+
+#[tokio::test]
+async fn what_was_accepted_is_there_after_the_servers_died() {
+    let files = tempfile::tempdir().unwrap();
+    let mut postgres = Postgres::start_fast(&files.path().join("cluster")).await.unwrap();
+    let mut service = Service::start_on(postgres.url(), None, Behind::DispatcherAndInbox).await;
+    let shop = service.app("shop").await;
+    service.by(&shop, "POST /v3/users").json(&json!({"identifier": "ada"})).send().await.is(200);
+    let mut accepted = burst(&mut service, &shop, |service| service.nats.kill()).await;
+    service.nats.restart().await.unwrap();
+    eventually(SOON, "the log takes sends again", async || {
+        let answer = service.by(&shop, "POST /v3/notifications").json(&plain_send(&["bob"])).send().await;
+        (answer.status == 202).then_some(())
+    })
+    .await;
+    accepted.extend(burst(&mut service, &shop, |_| postgres.kill()).await);
+    postgres.restart().await.unwrap();
+    for id in &accepted {
+        eventually(SOON, "an accepted send is carried out", async || {
+            let request = service.by(&shop, &format!("GET /v3/requests/{id}")).send().await;
+            (request.body["status"] == "completed").then_some(())
+        })
+        .await;
+    }
+    eventually(SOON, "all of them are listed", async || {
+        let listed = service.list(&shop, "ada", "").await["pagination"]["totalCount"].as_u64().unwrap();
+        (listed >= accepted.len() as u64).then_some(())
     })
     .await;
 }

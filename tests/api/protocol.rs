@@ -30,8 +30,7 @@ async fn unknown_routes_are_404_and_known_ones_name_their_methods() {
         ("GET", "/v3/notifications/categories", "POST, OPTIONS"),
         ("PUT", "/v3/categories", "GET, HEAD, POST, OPTIONS"),
         ("PUT", "/v3/users", "GET, HEAD, POST, OPTIONS"),
-        ("POST", "/v3/users/ada", "GET, HEAD, PUT, OPTIONS"),
-        ("DELETE", "/v3/profile", "GET, HEAD, PUT, PATCH, OPTIONS"),
+        ("POST", "/v3/users/ada", "GET, HEAD, PUT, DELETE, OPTIONS"),
         ("GET", "/v3/sdk/connect", "POST, OPTIONS"),
         ("POST", "/v3/requests/1", "GET, HEAD, OPTIONS"),
         ("POST", "/v3/requests/1/deliveries", "GET, HEAD, OPTIONS"),
@@ -158,15 +157,22 @@ async fn who_takes_no_json_gets_a_406_after_all_that_is_checked_before() {
 async fn what_is_deprecated_says_so() {
     let service = Service::start_with(Behind::Nothing).await;
     let shop = service.app("shop").await;
+    let signing = service.app("signing").await;
+    service.execute("UPDATE app SET hmac = true WHERE name = 'signing'").await;
+    let list = |app| service.of(app, "ada", "GET /v3/notifications");
     let old = json!({"notification": {"title": "x"}, "recipients": ["ada"]});
     let cases = [
-        (service.by(&shop, SEND).json(&old), true),
-        (service.by(&shop, SEND).json(&plain_send(&["ada"])), false),
-        (service.of(&shop, "ada", "GET /v3/notifications"), false),
+        (service.by(&shop, SEND).json(&old), 202, true),
+        (service.by(&shop, SEND).json(&plain_send(&["ada"])), 202, false),
+        (list(&shop), 200, false),
+        // Only where it decides.
+        (list(&shop).header("X-SERVICE-USER-SIGNATURE", "null"), 200, false),
+        (list(&signing).header("X-SERVICE-USER-SIGNATURE", "null"), 401, true),
+        (list(&signing), 401, false),
     ];
-    for (call, deprecated) in cases {
+    for (call, status, deprecated) in cases {
         let answer = call.send().await;
-        assert!(answer.status < 300, "{answer:?}");
+        assert_eq!(answer.status, status, "{answer:?}");
         let expected =
             deprecated.then_some(("@1735689600", "</docs>; rel=\"deprecation\"; type=\"text/html\""));
         assert_eq!(answer.header("deprecation").zip(answer.header("link")), expected, "{answer:?}");
@@ -189,4 +195,31 @@ async fn no_more_than_a_hundred_problems_are_listed() {
         assert!(messages[99].as_str().unwrap().starts_with(last), "{}", messages[99]);
         assert_eq!(errors[99]["message"], messages[99]);
     }
+}
+
+#[tokio::test]
+async fn strict_handling_knows_every_parameter() {
+    let service = Service::start_with(Behind::Nothing).await;
+    let shop = service.app("shop").await;
+    let strict = |call: &str| service.by(&shop, call).header("Prefer", "handling=strict");
+    let unknown = "unknown_parameter";
+    let cases: [(&str, &[(&str, &str)]); 6] = [
+        ("GET /v3/notifications?userIdentifier=ada&limit=3&pageNo=1&category=&filter=", &[]),
+        ("GET /v3/notifications?userIdentifier=ada&page=1&&l%69mit=3", &[("page", unknown)]),
+        (
+            "GET /v3/notifications?userIdentifier=ada&limit=0&x",
+            &[("limit", "invalid_number"), ("x", unknown)],
+        ),
+        ("GET /v3/notifications/7?seen=false", &[("seen", unknown)]),
+        ("POST /v3/notifications?dryrun=true", &[("dryrun", unknown)]),
+        ("GET /v3/requests/7/deliveries?statuses=sent", &[("statuses", unknown)]),
+    ];
+    for (call, expected) in cases {
+        let answer = strict(call).json(&plain_send(&["ada"])).send().await;
+        match expected {
+            [] => assert_eq!(answer.status, 200, "{answer:?}"),
+            expected => answer.has_problems(expected),
+        }
+    }
+    service.by(&shop, "GET /v3/notifications?userIdentifier=ada&page=1").send().await.is(200);
 }

@@ -53,10 +53,6 @@ async fn the_deprecated_recipients_are_taken_and_marked() {
     let answer = service.by(&shop, SEND).json(&body).send().await;
     assert!(answer.header("deprecation").is_some_and(|value| value.starts_with('@')));
     answer.is(202);
-    let signed =
-        service.of(&shop, "ada", "GET /v3/categories").header("X-ACME-USER-SIGNATURE", "abc").send().await;
-    assert!(signed.header("deprecation").is_some());
-    signed.is(200);
 }
 
 #[tokio::test]

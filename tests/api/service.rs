@@ -83,13 +83,7 @@ impl Service {
         store.close().await;
 
         let context = Context::connect(config).await.unwrap();
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap();
-        context.serve("gateway", |context| gateway::serve(context, listener));
-        if behind == Behind::DispatcherAndInbox {
-            context.serve("dispatcher", dispatcher::run);
-            context.serve("inbox", inbox::run);
-        }
+        let address = serve(&context, behind);
         let client = reqwest::Client::builder().timeout(SOON).build().unwrap();
         Service {
             address,
@@ -100,6 +94,19 @@ impl Service {
             _database: database,
             _files: files,
         }
+    }
+
+    /// The address of another gateway on the same servers, with connections of its own, and what stops it.
+    pub(crate) async fn another_gateway(&self) -> (SocketAddr, Context) {
+        let context = Context::connect(Config::clone(&self.context.config)).await.unwrap();
+        (serve(&context, Behind::Nothing), context)
+    }
+
+    /// Ends every service, and starts it anew.
+    pub(crate) async fn restart(&mut self, behind: Behind) {
+        self.context.tasks.stop();
+        self.context = Context::connect(Config::clone(&self.context.config)).await.unwrap();
+        self.address = serve(&self.context, behind);
     }
 
     /// Creates an app whose API key is its name.
@@ -127,8 +134,13 @@ impl Service {
 
     /// A call such as `"GET /v3/notifications"`, without credentials so far.
     pub(crate) fn call(&self, method_and_path: &str) -> Call {
+        self.call_at(self.address, method_and_path)
+    }
+
+    /// The same of another gateway.
+    pub(crate) fn call_at(&self, address: SocketAddr, method_and_path: &str) -> Call {
         let (method, path) = method_and_path.split_once(' ').unwrap();
-        call(&self.client, method, &format!("http://{}{path}", self.address))
+        call(&self.client, method, &format!("http://{address}{path}"))
     }
 
     /// A call of the app's backend.
@@ -233,6 +245,17 @@ impl Drop for Service {
     fn drop(&mut self) {
         self.context.tasks.stop();
     }
+}
+
+fn serve(context: &Context, behind: Behind) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    context.serve("gateway", |context| gateway::serve(context, listener));
+    if behind == Behind::DispatcherAndInbox {
+        context.serve("dispatcher", dispatcher::run);
+        context.serve("inbox", inbox::run);
+    }
+    address
 }
 
 /// A send that nothing is wrong with.

@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use crate::content::Object;
+use crate::problem::{MAX_FIELD, excerpt};
 use crate::{Problem, Timestamp};
 
 /// Deepest nesting of arrays and objects in a request.
@@ -13,6 +14,8 @@ pub const MAX_SAFE_NUMBER: f64 = 9_007_199_254_740_991.0;
 
 /// Longest user or category identifier, in bytes.
 pub const MAX_IDENTIFIER: usize = 255;
+
+const MAX_PROBLEMS: usize = 1_000;
 
 /// One object of a request, read member by member. `null` counts as absent.
 #[derive(Debug)]
@@ -199,12 +202,16 @@ pub fn check_identifier(path: &str, text: String, problems: &mut Vec<Problem>) -
     None
 }
 
-/// Checks what no part of a request may contain: U+0000, numbers outside ±(2^53 − 1), nesting over 32 levels.
+/// Checks what no part of a request may contain: U+0000, numbers outside ±(2^53 − 1), nesting over 32 levels. Stops at
+/// 1,000 problems: nobody is told of more, and a request of a few KiB must not make them by the million.
 pub fn check_plain_json(path: &str, value: &Value, problems: &mut Vec<Problem>) {
     walk(path, value, 1, problems);
 }
 
 fn walk(path: &str, value: &Value, depth: usize, problems: &mut Vec<Problem>) {
+    if problems.len() >= MAX_PROBLEMS {
+        return;
+    }
     match value {
         Value::Null | Value::Bool(_) => {}
         Value::Number(number) => {
@@ -227,7 +234,7 @@ fn walk(path: &str, value: &Value, depth: usize, problems: &mut Vec<Problem>) {
         Value::Array(items) => {
             for (index, item) in items.iter().enumerate() {
                 if needs_walk(item) {
-                    walk(&format!("{path}[{index}]"), item, depth + 1, problems);
+                    walk(&excerpt(format!("{path}[{index}]"), MAX_FIELD), item, depth + 1, problems);
                 }
             }
         }
@@ -236,7 +243,7 @@ fn walk(path: &str, value: &Value, depth: usize, problems: &mut Vec<Problem>) {
                 check_no_nul(path, key, problems);
                 if needs_walk(item) {
                     let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
-                    walk(&path, item, depth + 1, problems);
+                    walk(&excerpt(path, MAX_FIELD), item, depth + 1, problems);
                 }
             }
         }

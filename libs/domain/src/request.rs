@@ -37,7 +37,7 @@ pub struct SendRules {
     pub strict: bool,
 }
 
-/// A send request that is sound in itself.
+/// A send request that is sound in itself, but for its times.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ParsedSend {
     /// What is to be sent.
@@ -48,6 +48,9 @@ pub struct ParsedSend {
     pub deprecated: bool,
     /// Whether an unknown recipient refuses the whole send.
     pub reject_unknown: bool,
+    /// What is wrong with its times now, and was not necessarily so when it was sent first. Refuses a send unless it
+    /// repeats an accepted one.
+    pub untimely: Vec<Problem>,
 }
 
 /// A send request that is not sound.
@@ -69,7 +72,11 @@ pub fn parse_send(body: Value, rules: SendRules) -> Result<ParsedSend, Unsound> 
     let parsed = Fields::open("", body, &mut problems).map(|fields| read_body(fields, rules, &mut problems));
     match parsed {
         Some(parsed) if problems.is_empty() => Ok(parsed),
-        parsed => Err(Unsound { problems, template: parsed.and_then(|parsed| parsed.send.template) }),
+        Some(parsed) => {
+            problems.extend(parsed.untimely);
+            Err(Unsound { problems, template: parsed.send.template })
+        }
+        None => Err(Unsound { problems, template: None }),
     }
 }
 
@@ -82,7 +89,7 @@ fn read_body(mut body: Fields, rules: SendRules, problems: &mut Vec<Problem>) ->
     let channels = read_override(&mut body, rules.strict, problems);
     let send_at = body.time("sendAt", problems).filter(|&at| at > rules.now);
     let expires_at = body.time("expiresAt", problems);
-    check_times(send_at, expires_at, rules.now, problems);
+    let untimely = check_times(send_at, expires_at, rules.now);
     let lane =
         named(&mut body, "lane", &[("transactional", Lane::Transactional), ("bulk", Lane::Bulk)], problems);
     let reject = named(&mut body, "onUnknownRecipient", &[("skip", false), ("reject", true)], problems);
@@ -94,7 +101,7 @@ fn read_body(mut body: Fields, rules: SendRules, problems: &mut Vec<Problem>) ->
         lane => lane.unwrap_or(Lane::Transactional),
     };
     let send = Send { content, template, category, recipients, channels, send_at, expires_at, lane };
-    ParsedSend { send, idempotency_key, deprecated, reject_unknown: reject.unwrap_or(false) }
+    ParsedSend { send, idempotency_key, deprecated, reject_unknown: reject.unwrap_or(false), untimely }
 }
 
 #[derive(Default)]
@@ -122,9 +129,9 @@ fn read_notification(body: &mut Fields, strict: bool, problems: &mut Vec<Problem
         data: read_object(&mut fields, "data", problems),
         blocks: fields.array("blocks", problems).unwrap_or_default(),
     };
-    for (index, block) in content.blocks.iter().enumerate().filter(|(_, block)| !block.is_object()) {
+    for (index, _) in content.blocks.iter().enumerate().filter(|(_, block)| !block.is_object()) {
         let path = format!("notification.blocks[{index}]");
-        problems.push(Problem::new(&path, "invalid_type", format!("{path} must be an object, not {block}")));
+        problems.push(Problem::new(&path, "invalid_type", format!("{path} must be an object")));
     }
     let title_missing = !title_given || content.title.as_deref() == Some("");
     let template = read_template(&mut fields, strict, problems);
@@ -274,19 +281,16 @@ fn read_override(body: &mut Fields, strict: bool, problems: &mut Vec<Problem>) -
     channels.filter(|channels| !channels.is_empty())
 }
 
-fn check_times(
-    send_at: Option<Timestamp>,
-    expires_at: Option<Timestamp>,
-    now: Timestamp,
-    problems: &mut Vec<Problem>,
-) {
+fn check_times(send_at: Option<Timestamp>, expires_at: Option<Timestamp>, now: Timestamp) -> Vec<Problem> {
+    let mut untimely = Vec::new();
     if send_at.is_some_and(|at| at > now + MAX_AHEAD) {
-        problems.push(Problem::new("sendAt", "too_far", "sendAt must be at most 90 days ahead"));
+        untimely.push(Problem::new("sendAt", "too_far", "sendAt must be at most 90 days ahead"));
     }
     if expires_at.is_some_and(|at| at <= send_at.unwrap_or(now)) {
         let message = "expiresAt must be later than now and than sendAt";
-        problems.push(Problem::new("expiresAt", "past", message));
+        untimely.push(Problem::new("expiresAt", "past", message));
     }
+    untimely
 }
 
 fn named<T: Copy>(

@@ -97,6 +97,16 @@ impl Postgres {
         self.process.kill();
     }
 
+    /// SIGSTOP to all of it: connections stay open and nothing answers, until [`resume`](Self::resume).
+    pub fn pause(&mut self) -> anyhow::Result<()> {
+        self.process.pause_with_children()
+    }
+
+    /// SIGCONT, after [`pause`](Self::pause).
+    pub fn resume(&mut self) -> anyhow::Result<()> {
+        self.process.resume_with_children()
+    }
+
     /// Kills it if it runs, and starts it again on the same port over the same files.
     pub async fn restart(&mut self) -> anyhow::Result<()> {
         self.process.kill();

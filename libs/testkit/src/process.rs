@@ -136,6 +136,24 @@ impl Process {
         Ok(())
     }
 
+    /// As [`pause`](Self::pause), with what the program itself started.
+    pub(crate) fn pause_with_children(&mut self) -> anyhow::Result<()> {
+        self.pause()?;
+        // It stands still, so that no further children come.
+        for child in children_of(self.group) {
+            rustix::process::kill_process(child, Signal::STOP)?;
+        }
+        Ok(())
+    }
+
+    /// Lets it go on after [`pause_with_children`](Self::pause_with_children).
+    pub(crate) fn resume_with_children(&mut self) -> anyhow::Result<()> {
+        for child in children_of(self.group) {
+            rustix::process::kill_process(child, Signal::CONT)?;
+        }
+        self.resume()
+    }
+
     /// Lets it go on after [`pause`](Self::pause).
     pub(crate) fn resume(&mut self) -> anyhow::Result<()> {
         self.signal(Signal::CONT)

@@ -143,9 +143,6 @@ fn each_fault_is_named_by_its_field() {
         (json!({"override": {"channels": ["pigeon"]}}), "override.channels[0]", "unknown_channel"),
         (json!({"override": {"channel": {}}}), "override.channel", "not_available"),
         (json!({"sendAt": "tomorrow"}), "sendAt", "invalid_time"),
-        (json!({"sendAt": "2027-02-20T12:00:00Z"}), "sendAt", "too_far"),
-        (json!({"expiresAt": "2026-11-21T12:00:00Z"}), "expiresAt", "past"),
-        (json!({"sendAt": "2026-11-23T00:00:00Z", "expiresAt": "2026-11-22T00:00:00Z"}), "expiresAt", "past"),
         (json!({"lane": "fast"}), "lane", "unknown_value"),
         (json!({"onUnknownRecipient": true}), "onUnknownRecipient", "unknown_value"),
         (json!({"idempotencyKey": "a b"}), "idempotencyKey", "invalid_character"),
@@ -154,6 +151,40 @@ fn each_fault_is_named_by_its_field() {
         assert_eq!(problems(body(changes.clone()), rules()), [(field.to_owned(), code)], "{changes}");
     }
     assert_eq!(problems(json!("x"), rules()), [(String::new(), "invalid_type")]);
+}
+
+#[test]
+fn what_is_wrong_with_the_times_is_told_apart() {
+    let cases = [
+        (json!({"sendAt": "2027-02-20T12:00:00Z"}), "sendAt", "too_far"),
+        (json!({"expiresAt": "2026-11-21T12:00:00Z"}), "expiresAt", "past"),
+        (json!({"sendAt": "2026-11-23T00:00:00Z", "expiresAt": "2026-11-22T00:00:00Z"}), "expiresAt", "past"),
+    ];
+    for (mut changes, field, code) in cases {
+        let untimely = parsed(body(changes.clone())).untimely;
+        assert_eq!(
+            untimely.iter().map(|problem| (problem.field.as_str(), problem.code)).collect::<Vec<_>>(),
+            [(field, code)]
+        );
+        changes["lane"] = json!("fast");
+        let expected = [("lane".to_owned(), "unknown_value"), (field.to_owned(), code)];
+        assert_eq!(problems(body(changes.clone()), rules()), expected, "{changes}");
+    }
+}
+
+#[test]
+fn problems_stay_small_whatever_they_are_about() {
+    let key = "k".repeat(100_000);
+    let numbers = vec![json!(1e300); 20_000];
+    let unsound = parse_send(body(json!({"data": {key: [numbers]}})), rules()).unwrap_err();
+    assert_eq!(unsound.problems.len(), 1_000);
+    for problem in unsound.problems {
+        assert!(problem.field.len() <= 256 && problem.message.len() <= 1024, "{problem:?}");
+    }
+    let strict = SendRules { strict: true, ..rules() };
+    let unsound = parse_send(body(json!({"é".repeat(100_000): 1})), strict).unwrap_err();
+    assert!(unsound.problems[0].field.ends_with("é…"));
+    assert_eq!(unsound.problems[0].field.len(), 255);
 }
 
 #[test]

@@ -11,6 +11,7 @@ use crate::access::known_app::KnownApp;
 use crate::access::signature;
 use crate::access::token::Token;
 use crate::gateway::Gateway;
+use crate::http::deprecation;
 use crate::http::failure::{Failure, sound};
 use crate::http::headers::Credential;
 use crate::http::query::Query;
@@ -90,6 +91,9 @@ impl<'a> Identity<'a> {
         if app.hmac {
             let names = &Gateway::of(self.request)?.header_names;
             let sent = names.read(self.request.headers(), Credential::UserSignature)?;
+            if sent.is_some() {
+                deprecation::note(self.request);
+            }
             signature::check(&self.known, user, sent)?;
         }
         Ok(())

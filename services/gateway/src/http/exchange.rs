@@ -3,19 +3,18 @@
 
 use std::time::Instant;
 
+use actix_web::Error;
 use actix_web::body::MessageBody;
 use actix_web::dev::{ServiceRequest, ServiceResponse};
 use actix_web::http::header::{HeaderName, HeaderValue};
 use actix_web::http::{Method, StatusCode};
 use actix_web::middleware::Next;
 use actix_web::web::Data;
-use actix_web::{Error, HttpRequest};
 use service_kit::{clock, metrics, trace};
 use tracing::Instrument;
 
 use crate::gateway::Gateway;
 use crate::http::admission::Admission;
-use crate::http::headers::Credential;
 use crate::http::trailing_slash;
 use crate::http::{cors, deprecation};
 
@@ -64,7 +63,7 @@ fn complete(response: &mut ServiceResponse<impl MessageBody>) {
     let request = response.request();
     let cors = cors::headers(request);
     let standing = Admission::of(request).map(|admission| admission.standing);
-    let deprecated = deprecation::is_noted(request) || uses_signature(request);
+    let deprecated = deprecation::is_noted(request);
     let headers = response.headers_mut();
     for (name, value) in cors {
         headers.append(name, value);
@@ -75,11 +74,6 @@ fn complete(response: &mut ServiceResponse<impl MessageBody>) {
     if deprecated {
         deprecation::add(headers);
     }
-}
-
-fn uses_signature(request: &HttpRequest) -> bool {
-    let gateway = request.app_data::<Data<Gateway>>();
-    gateway.is_some_and(|gateway| gateway.header_names.has(request.headers(), Credential::UserSignature))
 }
 
 fn observe(response: &ServiceResponse<impl MessageBody>, method: &'static str, begin: Instant) {

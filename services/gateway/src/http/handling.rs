@@ -1,4 +1,4 @@
-//! `Prefer: handling=strict` (RFC 7240, section 4.4): unknown members are problems.
+//! `Prefer: handling=strict` (RFC 7240, section 4.4): unknown members and parameters are problems.
 
 use std::future::{Ready, ready};
 

@@ -83,9 +83,4 @@ impl HeaderNames {
         }
         Ok(found)
     }
-
-    /// Whether a header was sent, with whatever value.
-    pub(crate) fn has(&self, headers: &HeaderMap, credential: Credential) -> bool {
-        self.names[credential as usize].iter().any(|name| headers.contains_key(name))
-    }
 }

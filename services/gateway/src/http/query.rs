@@ -1,6 +1,7 @@
 //! The query string, read parameter by parameter.
 
 use std::borrow::Cow;
+use std::cell::RefCell;
 use std::future::{Ready, ready};
 use std::ops::RangeInclusive;
 
@@ -10,10 +11,16 @@ use domain::Problem;
 use percent_encoding::percent_decode_str;
 
 use crate::http::failure::Failure;
+use crate::http::handling::Handling;
 
-/// A query string. Nothing is checked before it is asked for; unknown parameters are ignored.
+/// Parameters that credentials may stand in, whatever the call.
+const OF_CREDENTIALS: [&str; 1] = ["userIdentifier"];
+
+/// A query string. Nothing is checked before it is asked for.
 pub(crate) struct Query {
     request: HttpRequest,
+    /// The parameters that were asked for.
+    known: RefCell<Vec<&'static str>>,
 }
 
 impl FromRequest for Query {
@@ -28,18 +35,18 @@ impl FromRequest for Query {
 impl Query {
     /// The query of a request.
     pub(crate) fn of(request: &HttpRequest) -> Query {
-        Query { request: request.clone() }
+        Query { request: request.clone(), known: RefCell::default() }
     }
 
     /// A text; None where it is missing or empty.
-    pub(crate) fn text(&self, name: &str, problems: &mut Vec<Problem>) -> Option<String> {
+    pub(crate) fn text(&self, name: &'static str, problems: &mut Vec<Problem>) -> Option<String> {
         self.value(name, problems).filter(|text| !text.is_empty())
     }
 
     /// A whole number within `range`.
     pub(crate) fn number(
         &self,
-        name: &str,
+        name: &'static str,
         range: RangeInclusive<i64>,
         problems: &mut Vec<Problem>,
     ) -> Option<i64> {
@@ -55,14 +62,14 @@ impl Query {
     }
 
     /// `true` or `false`.
-    pub(crate) fn flag(&self, name: &str, problems: &mut Vec<Problem>) -> Option<bool> {
+    pub(crate) fn flag(&self, name: &'static str, problems: &mut Vec<Problem>) -> Option<bool> {
         self.one_of(name, &[("true", true), ("false", false)], problems)
     }
 
     /// One of a set of names.
     pub(crate) fn one_of<T: Copy>(
         &self,
-        name: &str,
+        name: &'static str,
         values: &[(&str, T)],
         problems: &mut Vec<Problem>,
     ) -> Option<T> {
@@ -76,12 +83,30 @@ impl Query {
         found.map(|(_, value)| *value)
     }
 
+    /// Ends reading. With strict handling, every parameter that was not asked for is a problem.
+    pub(crate) fn finish(&self, handling: Handling, problems: &mut Vec<Problem>) {
+        if !handling.strict {
+            return;
+        }
+        let known = [&OF_CREDENTIALS, self.known.borrow().as_slice()].concat();
+        for key in self.pairs().map(|(key, _)| key).filter(|key| !key.is_empty()) {
+            let name = decode(key).unwrap_or(Cow::Borrowed(key));
+            if !known.contains(&name.as_ref()) {
+                let message = format!("{name} is not a parameter of this call");
+                problems.push(Problem::new(name.as_ref(), "unknown_parameter", message));
+            }
+        }
+    }
+
+    fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.request.query_string().split('&').map(|pair| pair.split_once('=').unwrap_or((pair, "")))
+    }
+
     /// The decoded value. A parameter that is sent twice, or that holds no text, is a problem.
-    fn value(&self, name: &str, problems: &mut Vec<Problem>) -> Option<String> {
-        let pairs =
-            self.request.query_string().split('&').map(|pair| pair.split_once('=').unwrap_or((pair, "")));
-        let mut values =
-            pairs.filter(|(key, _)| decode(key).is_some_and(|key| key == name)).map(|(_, value)| value);
+    fn value(&self, name: &'static str, problems: &mut Vec<Problem>) -> Option<String> {
+        self.known.borrow_mut().push(name);
+        let named = self.pairs().filter(|(key, _)| decode(key).is_some_and(|key| key == name));
+        let mut values = named.map(|(_, value)| value);
         let value = decode(values.next()?);
         let problem = if values.next().is_some() {
             Problem::new(name, "repeated", format!("{name} must not be sent more than once"))

@@ -11,6 +11,7 @@ use store::inbox::InboxItem;
 use crate::access::caller::Caller;
 use crate::gateway::{Gateway, database};
 use crate::http::failure::{Failure, sound};
+use crate::http::handling::Handling;
 use crate::http::path_id::PathId;
 use crate::http::query::Query;
 use crate::http::status_body::{StatusBody, status_body};
@@ -36,10 +37,12 @@ pub(crate) async fn retrieve(
     gateway: Data<Gateway>,
     method: Method,
     id: PathId,
+    handling: Handling,
     query: Query,
 ) -> Result<HttpResponse, Failure> {
     let mut problems = Vec::new();
     let mark_seen = query.flag("markSeen", &mut problems);
+    query.finish(handling, &mut problems);
     let mark_seen =
         sound(Some(mark_seen.unwrap_or(true)), problems)? && !caller.by_app && method == Method::GET;
     let item = gateway.find_item(&caller, id.item()?).await?;

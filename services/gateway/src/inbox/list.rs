@@ -13,6 +13,7 @@ use utoipa::ToSchema;
 use crate::access::caller::UserCaller;
 use crate::gateway::{Gateway, database};
 use crate::http::failure::{Failure, sound};
+use crate::http::handling::Handling;
 use crate::http::query::Query;
 use crate::inbox::notification::Notification;
 use crate::openapi::vocabulary::Count;
@@ -110,9 +111,10 @@ struct Pagination {
 pub(crate) async fn list(
     caller: UserCaller,
     gateway: Data<Gateway>,
+    handling: Handling,
     query: Query,
 ) -> Result<HttpResponse, Failure> {
-    let page = Page::read(&query)?;
+    let page = Page::read(&query, handling)?;
     let Some(owner) = database(gateway.store.inbox_owner(caller.app.id, &caller.user)).await? else {
         return answer(&page, InboxPage::default(), 0);
     };
@@ -125,7 +127,7 @@ pub(crate) async fn list(
 }
 
 impl Page {
-    fn read(query: &Query) -> Result<Page, Failure> {
+    fn read(query: &Query, handling: Handling) -> Result<Page, Failure> {
         let mut problems = Vec::new();
         let number = query.number("pageNo", 1..=LAST_PAGE, &mut problems);
         let limit = query.number("limit", 1..=MAX_LIMIT, &mut problems).unwrap_or(DEFAULT_LIMIT);
@@ -135,6 +137,7 @@ impl Page {
         }
         let filter = query.one_of("filter", &FILTERS, &mut problems);
         let category = query.text("category", &mut problems);
+        query.finish(handling, &mut problems);
         let (number, start) = match cursor {
             Some(start) => (None, start),
             None => {

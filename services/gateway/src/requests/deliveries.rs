@@ -12,6 +12,7 @@ use utoipa::ToSchema;
 use crate::access::caller::AppCaller;
 use crate::gateway::{Gateway, database};
 use crate::http::failure::{Failure, sound};
+use crate::http::handling::Handling;
 use crate::http::path_id::PathId;
 use crate::http::query::Query;
 use crate::openapi::vocabulary::{self, Identifier, Time, Uuid};
@@ -100,6 +101,7 @@ pub(crate) async fn list(
     caller: AppCaller,
     gateway: Data<Gateway>,
     id: PathId,
+    handling: Handling,
     query: Query,
 ) -> Result<HttpResponse, Failure> {
     let mut problems = Vec::new();
@@ -109,6 +111,7 @@ pub(crate) async fn list(
     let statuses: Vec<_> = Status::ALL.iter().map(|&status| (status.as_str(), status)).collect();
     let status = query.one_of("status", &statuses, &mut problems);
     let after = query.text("cursor", &mut problems).and_then(|text| read_cursor(&text, &mut problems));
+    query.finish(handling, &mut problems);
     sound(Some(()), problems)?;
 
     let request = id.request()?;

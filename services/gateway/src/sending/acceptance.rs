@@ -12,10 +12,12 @@ use crate::gateway::{Gateway, Repeats, database};
 use crate::http::failure::Failure;
 use crate::sending::idempotency::Idempotency;
 
-/// A send that is sound in itself.
+/// A send that is sound in itself, but for its times.
 pub(crate) struct Submission {
     pub(crate) app: AppId,
     pub(crate) send: Send,
+    /// What is wrong with its times now.
+    pub(crate) untimely: Vec<Problem>,
     pub(crate) reject_unknown: bool,
     pub(crate) idempotency: Option<Idempotency>,
 }
@@ -26,8 +28,8 @@ impl Gateway {
     /// With a key, the send that the key stands for is published, again if need be: the log takes it once, and what
     /// the dispatcher planned for it holds.
     pub(crate) async fn accept(&self, submission: Submission) -> Result<SendId, Failure> {
-        let Submission { app, mut send, idempotency, reject_unknown } = submission;
-        let checked = self.check_references(app, &send, reject_unknown).await;
+        let checked = self.check(&submission).await;
+        let Submission { app, mut send, idempotency, .. } = submission;
         let mut send_id = SendId(clock::new_id());
         let repeats = if idempotency.is_some() { Repeats::Possible } else { Repeats::Impossible };
         match idempotency {
@@ -54,19 +56,16 @@ impl Gateway {
         Ok(send_id)
     }
 
-    /// What the send names must be there. Asks the database: a template may be a moment old.
-    pub(crate) async fn check_references(
-        &self,
-        app: AppId,
-        send: &Send,
-        reject_unknown: bool,
-    ) -> Result<(), Failure> {
-        let mut problems = Vec::new();
+    /// What a send that is accepted for the first time must fulfil: what it names must be there, and its times still
+    /// ahead. Asks the database: a template may be a moment old.
+    pub(crate) async fn check(&self, submission: &Submission) -> Result<(), Failure> {
+        let Submission { app, send, .. } = submission;
+        let mut problems = submission.untimely.clone();
         if let Some(template) = &send.template {
-            problems.extend(self.unknown_template(app, template).await?);
+            problems.extend(self.unknown_template(*app, template).await?);
         }
-        if reject_unknown {
-            problems.extend(self.unknown_recipients(app, send).await?);
+        if submission.reject_unknown {
+            problems.extend(self.unknown_recipients(*app, send).await?);
         }
         if problems.is_empty() { Ok(()) } else { Err(Failure::Invalid(problems)) }
     }

@@ -23,6 +23,7 @@ use crate::openapi::vocabulary::{self, Identifier};
 use crate::requests::target::masked;
 use crate::sending::acceptance::Submission;
 use crate::sending::shown_content::ShownContent;
+use crate::waiting::left;
 
 /// Recipients whose content is shown, the first of the send; it bounds the answer.
 const SHOWN: usize = 10;
@@ -78,9 +79,9 @@ impl Gateway {
     /// Works out what a send would do now, with the checks, decisions and templates that sending it takes. Nothing is
     /// written; its key stays free.
     pub(crate) async fn try_out(&self, submission: Submission) -> Result<DryRun, Failure> {
-        let Submission { app, send, reject_unknown, .. } = submission;
-        self.check_references(app, &send, reject_unknown).await?;
-        match timeout(WITHIN, self.imagine(app, send)).await {
+        self.check(&submission).await?;
+        let Submission { app, send, .. } = submission;
+        match timeout(left(WITHIN), self.imagine(app, send)).await {
             Ok(outcome) => outcome,
             Err(_) => {
                 let message = "the dry run takes too long; name fewer recipients";

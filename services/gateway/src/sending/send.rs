@@ -65,6 +65,7 @@ pub(crate) async fn send(
     let body = body.json().await?;
     let mut problems = Vec::new();
     let dry_run = query.flag("dryRun", &mut problems).unwrap_or(false);
+    query.finish(handling, &mut problems);
     let header_key = header_key(&request, &mut problems);
     let has_key = header_key.is_some() || body.get("idempotencyKey").is_some();
     let body_hash = has_key.then(|| digest(&body));
@@ -92,8 +93,13 @@ pub(crate) async fn send(
 
     let key = header_key.or(parsed.idempotency_key);
     let idempotency = key.zip(body_hash).map(|(key, body_hash)| Idempotency { key, body_hash });
-    let submission =
-        Submission { app: caller.app, send: parsed.send, reject_unknown: parsed.reject_unknown, idempotency };
+    let submission = Submission {
+        app: caller.app,
+        send: parsed.send,
+        untimely: parsed.untimely,
+        reject_unknown: parsed.reject_unknown,
+        idempotency,
+    };
     if dry_run {
         return Ok(HttpResponse::Ok().json(gateway.try_out(submission).await?));
     }
