@@ -37,14 +37,17 @@ async fn a_request_tells_what_became_of_it() {
     assert_eq!(all["data"].as_array().unwrap().len(), 10);
     assert_eq!(all["nextCursor"], json!(null));
     let in_app = service.by(&shop, &format!("{deliveries}?channel=inApp&recipient=ada")).send().await.is(200);
+    let planned_at = &in_app["data"][0]["plannedAt"];
+    assert!(planned_at.as_str() >= in_app["acceptedAt"].as_str() && planned_at.is_string());
     let expected = json!({
         "id": null, "recipient": "ada", "channel": "inApp", "target": null, "provider": null,
-        "status": "delivered", "reason": null, "attempts": [],
+        "status": "delivered", "reason": null, "plannedAt": planned_at, "settledAt": null, "attempts": [],
     });
     assert_eq!(in_app["data"], json!([expected]));
     let skipped =
         service.by(&shop, &format!("{deliveries}?status=skipped&channel=email")).send().await.is(200);
     assert_eq!(skipped["data"][0]["reason"], "no_provider");
+    assert_eq!(skipped["data"][0]["settledAt"], *planned_at);
 }
 
 #[tokio::test]

@@ -34,7 +34,7 @@ use utoipa::OpenApi;
 
 use crate::directory::{categories, connect, devices, erasure, preferences, users};
 use crate::inbox::{item, list};
-use crate::requests::{deliveries, request};
+use crate::requests::{cancellation, deliveries, request};
 use crate::sending::send as sending;
 use crate::{health, openapi};
 
@@ -79,6 +79,7 @@ use crate::{health, openapi};
         devices::subscribe,
         devices::unsubscribe,
         request::retrieve,
+        cancellation::cancel,
         deliveries::list,
         health::alive,
         health::ready,
