@@ -3,6 +3,7 @@
 
 mod access_matrix;
 mod bodies;
+mod cancellation;
 mod categories;
 mod client;
 mod contract;
@@ -16,6 +17,7 @@ mod idempotency;
 mod inbox;
 mod isolation;
 mod ledger;
+mod mailbox;
 mod outages;
 mod preferences;
 mod protocol;
