@@ -51,21 +51,6 @@ impl Service {
             .await;
         }
     }
-
-    /// What was decided for a request that was really sent, as a dry run would tell it.
-    async fn decided(&self, app: &App, request: &str) -> Vec<Value> {
-        let mut decided = Vec::new();
-        let mut query = String::new();
-        loop {
-            let path = format!("GET /v3/requests/{request}/deliveries{query}");
-            let page = self.by(app, &path).send().await.is(200);
-            decided.extend(page["data"].as_array().unwrap().iter().map(decision));
-            match page["nextCursor"].as_str() {
-                Some(cursor) => query = format!("?cursor={cursor}"),
-                None => return decided,
-            }
-        }
-    }
 }
 
 /// Of a row, what was decided when it was planned.
@@ -151,10 +136,10 @@ async fn a_dry_run_decides_as_the_send_itself_and_writes_nothing() {
         assert_eq!(service.sends().await, messages, "{name}");
         let tried = sorted(tried["data"].as_array().unwrap().iter().map(decision).collect());
 
-        let receipt = service.by(&shop, SEND).json(&send).send().await.is(202);
-        let request = receipt["requestId"].as_str().unwrap();
+        let request = service.sent(&shop, &send).await;
         service.dispatched().await;
-        assert_eq!(tried, sorted(service.decided(&shop, request).await), "{name}");
+        let decided = service.deliveries(&shop, &request, "").await.iter().map(decision).collect();
+        assert_eq!(tried, sorted(decided), "{name}");
     }
 }
 

@@ -4,6 +4,7 @@
 mod access_matrix;
 mod bodies;
 mod bulk;
+mod cancellation;
 mod categories;
 mod client;
 mod contract;
@@ -22,6 +23,7 @@ mod inbox_state;
 mod inbox_whole;
 mod isolation;
 mod ledger;
+mod mailbox;
 mod outages;
 mod preferences;
 mod profile;

@@ -1,7 +1,9 @@
 //! `/v3/requests`.
 
 use serde_json::json;
+use testkit::smtp::{Rule, Stage};
 
+use crate::mailbox::Mailbox;
 use crate::service::{Behind, SOON, Service};
 
 #[tokio::test]
@@ -37,14 +39,17 @@ async fn a_request_tells_what_became_of_it() {
     assert_eq!(all["data"].as_array().unwrap().len(), 10);
     assert_eq!(all["nextCursor"], json!(null));
     let in_app = service.by(&shop, &format!("{deliveries}?channel=inApp&recipient=ada")).send().await.is(200);
+    let planned_at = &in_app["data"][0]["plannedAt"];
+    assert!(planned_at.as_str() >= in_app["acceptedAt"].as_str() && planned_at.is_string());
     let expected = json!({
         "id": null, "recipient": "ada", "channel": "inApp", "target": null, "provider": null,
-        "status": "delivered", "reason": null, "attempts": [],
+        "status": "delivered", "reason": null, "plannedAt": planned_at, "settledAt": null, "attempts": [],
     });
     assert_eq!(in_app["data"], json!([expected]));
     let skipped =
         service.by(&shop, &format!("{deliveries}?status=skipped&channel=email")).send().await.is(200);
     assert_eq!(skipped["data"][0]["reason"], "no_provider");
+    assert_eq!(skipped["data"][0]["settledAt"], *planned_at);
 }
 
 #[tokio::test]
@@ -81,8 +86,30 @@ async fn deliveries_come_in_pages_with_masked_targets() {
     assert!(one["id"].is_string());
     let attempt = &one["attempts"][0];
     assert_eq!((&attempt["number"], &attempt["providerCode"]), (&json!(1), &json!("451")));
-    let processing =
-        service.by(&shop, "GET /v3/requests/018f0000-0000-7000-8000-000000000001").send().await.is(200);
+    let id = "018f0000-0000-7000-8000-000000000001";
+    for (limit, pages) in [(7, 22), (40, 4), (100, 2)] {
+        let mut recipients = Vec::new();
+        let mut cursor = String::new();
+        for page in 1..=pages {
+            let query = format!("channel=email&status=queued&limit={limit}{cursor}");
+            let answer = service.by(&shop, &format!("{deliveries}?{query}")).send().await.is(200);
+            let data = answer["data"].as_array().unwrap();
+            assert_eq!(data.len(), if page < pages { limit } else { 150 - (pages - 1) * limit });
+            recipients.extend(data.iter().map(|one| one["recipient"].as_str().unwrap().to_owned()));
+            cursor = answer["nextCursor"].as_str().map(|next| format!("&cursor={next}")).unwrap_or_default();
+        }
+        assert_eq!((recipients, cursor), (expected.clone(), String::new()), "pages of {limit}");
+    }
+    for (query, found) in
+        [("recipient=user-7&channel=email", 1), ("recipient=nobody", 0), ("channel=inApp", 0)]
+    {
+        assert_eq!(service.deliveries(&shop, id, query).await.len(), found, "{query}");
+    }
+    for limit in ["0", "101", "x"] {
+        let answer = service.by(&shop, &format!("{deliveries}?limit={limit}")).send().await;
+        answer.has_problems(&[("limit", "invalid_number")]);
+    }
+    let processing = service.request(&shop, id).await;
     assert_eq!(processing["status"], "processing");
 }
 
@@ -95,6 +122,7 @@ async fn what_is_no_request_of_the_app_is_a_404() {
     for id in ["abc", "018f0000-0000-7000-8000-000000000002", &fresh, "%FF"] {
         service.by(&shop, &format!("GET /v3/requests/{id}")).send().await.fails(404, "not_found");
         service.by(&shop, &format!("GET /v3/requests/{id}/deliveries")).send().await.fails(404, "not_found");
+        service.by(&shop, &format!("DELETE /v3/requests/{id}")).send().await.fails(404, "not_found");
     }
     let query = "?channel=pigeon&status=lost&cursor=x&recipient=%00";
     let answer = service.by(&shop, &format!("GET /v3/requests/{fresh}/deliveries{query}")).send().await;
@@ -104,4 +132,49 @@ async fn what_is_no_request_of_the_app_is_a_404() {
         ("status", "unknown_value"),
         ("cursor", "invalid_cursor"),
     ]);
+}
+
+#[tokio::test]
+async fn the_story_of_a_recipient_goes_from_the_acceptance_to_the_last_attempt() {
+    let service = Service::start().await;
+    let shop = service.app("shop").await;
+    let mailbox = Mailbox::start(&service, &shop).await;
+    mailbox.server.script(Rule::answer(Stage::Rcpt, "450 4.2.0 later").to("ada@example.com"));
+    let recipients = json!([{"identifier": "ada", "email": "ada@example.com"}, {"identifier": "bob"}]);
+    let send = json!({"notification": {"title": "Hello"}, "sendTo": {"recipients": recipients}});
+    let id = service.sent(&shop, &send).await;
+    let story = testkit::eventually(SOON, "the second attempt has gone out", async || {
+        let path = format!("GET /v3/requests/{id}/deliveries?recipient=ada");
+        let story = service.by(&shop, &path).send().await.is(200);
+        (story["data"][0]["status"] == "sent").then_some(story)
+    })
+    .await;
+    let data = story["data"].as_array().unwrap();
+    let decided: Vec<_> = data.iter().map(|row| (row["channel"].as_str().unwrap(), &row["reason"])).collect();
+    let reason = json!("no_provider");
+    let none = json!(null);
+    let expected =
+        [("email", &none), ("inApp", &none), ("mobilePush", &reason), ("sms", &reason), ("webPush", &reason)];
+    assert_eq!(decided, expected);
+    let email = &data[0];
+    let attempts = email["attempts"].as_array().unwrap();
+    let answers: Vec<_> = attempts
+        .iter()
+        .map(|attempt| (attempt["number"].as_i64().unwrap(), &attempt["provider"], &attempt["outcome"]))
+        .collect();
+    let main = json!("main");
+    assert_eq!(answers, [(1, &main, &json!("retry")), (2, &main, &json!("sent"))]);
+    assert!(attempts[0]["providerMessage"].as_str().unwrap().contains("later"));
+    let times = [
+        &story["acceptedAt"],
+        &email["plannedAt"],
+        &attempts[0]["startedAt"],
+        &attempts[0]["endedAt"],
+        &attempts[1]["startedAt"],
+        &attempts[1]["endedAt"],
+        &email["settledAt"],
+    ];
+    let times: Vec<_> = times.iter().map(|time| time.as_str().unwrap()).collect();
+    assert!(times.is_sorted(), "{times:?}");
+    assert!(data.iter().all(|row| row["plannedAt"] == email["plannedAt"]));
 }

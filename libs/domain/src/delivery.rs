@@ -69,6 +69,8 @@ text_enum! {
         RetriesExhausted = "retries_exhausted",
         /// The call's outcome cannot be known.
         OutcomeUnknown = "outcome_unknown",
+        /// The request was cancelled before it was handed to a provider.
+        RequestCancelled = "request_cancelled",
     }
 }
 
@@ -76,6 +78,10 @@ impl Reason {
     /// The status of a (recipient, channel) that planning or rendering ended for this reason.
     #[must_use]
     pub fn planned_status(self) -> Status {
-        if self == Reason::TemplateError { Status::Failed } else { Status::Skipped }
+        match self {
+            Reason::TemplateError => Status::Failed,
+            Reason::RequestCancelled => Status::Cancelled,
+            _ => Status::Skipped,
+        }
     }
 }

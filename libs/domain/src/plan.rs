@@ -116,6 +116,36 @@ pub fn decide_erased(facts: &SendFacts<'_>) -> Decision {
     }
 }
 
+/// The channels of a send that cancelling it stops, for each recipient that is not decided yet: those that the send
+/// selects, else all, as far as this service delivers them.
+#[must_use]
+pub fn stoppable(selected: Option<&[Channel]>) -> Vec<Channel> {
+    let channels = Channel::DELIVERED.into_iter();
+    channels.filter(|channel| selected.is_none_or(|selected| selected.contains(channel))).collect()
+}
+
+/// Decides for a recipient that was not decided yet when the request was cancelled.
+#[must_use]
+pub fn decide_cancelled(
+    facts: &SendFacts<'_>,
+    recipient: &Recipient,
+    person: Option<Person<'_>>,
+) -> Decision {
+    let stopped = stoppable(facts.selected);
+    let reason = |channel: Channel| match channel.is_delivered() {
+        true if stopped.contains(&channel) => Reason::RequestCancelled,
+        true => Reason::NotSelected,
+        false => Reason::ChannelUnavailable,
+    };
+    Decision {
+        identifier: recipient.identifier.clone(),
+        user: person.map(|person| person.number),
+        in_app: false,
+        deliveries: Vec::new(),
+        skips: facts.channels().map(|channel| (channel, reason(channel))).collect(),
+    }
+}
+
 /// The targets of a person on a channel (none for the inbox), or why there is nothing to reach.
 fn reach<'a>(
     facts: &SendFacts<'_>,
@@ -277,6 +307,16 @@ mod tests {
             let recipient = Recipient::plain("ada".into());
             let decision = decide(&facts, &recipient, person, &Suppressed::new());
             prop_assert_eq!(&decision, &decide(&facts, &recipient, person, &Suppressed::new()));
+            let cancelled = decide_cancelled(&facts, &recipient, person);
+            let stopped = cancelled.skips.iter().filter(|(_, reason)| *reason == Reason::RequestCancelled).count();
+            prop_assert_eq!(stopped, stoppable(selected.as_deref()).len());
+            let accounted = |decision: &Decision| {
+                let sent = decision.deliveries.iter().map(|delivery| delivery.channel);
+                let skipped = decision.skips.iter().map(|(channel, _)| *channel);
+                let in_app = decision.in_app.then_some(Channel::InApp);
+                sent.chain(skipped).chain(in_app).collect::<HashSet<_>>()
+            };
+            prop_assert_eq!(accounted(&cancelled), accounted(&decision));
             for channel in Channel::DELIVERED {
                 let delivered = decision.deliveries.iter().any(|delivery| delivery.channel == channel);
                 let in_inbox = channel == Channel::InApp && decision.in_app;

@@ -39,7 +39,11 @@ pub fn decide(turn: &Turn, facts: &Facts, position: usize, template: Option<&Tem
                 profile,
                 turned_off: category.map_or(&[], |category| facts.turned_off(turn.app, category.id, number)),
             });
-            (index, plan::decide(&send, recipient, person, suppressed))
+            let decision = match facts.is_cancelled(turn) {
+                true => plan::decide_cancelled(&send, recipient, person),
+                false => plan::decide(&send, recipient, person, suppressed),
+            };
+            (index, decision)
         })
         .collect()
 }

@@ -6,18 +6,18 @@ mod erasures;
 mod people;
 mod templates;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use domain::content::Object;
 use domain::plan::Suppressed;
-use domain::{AppId, CategoryId, Channel, UserNumber};
+use domain::{AppId, CategoryId, Channel, SendId, UserNumber};
 use sqlx::{PgConnection, Row};
 
 use crate::erasure::ErasedRecipients;
 use crate::template::TemplateVersion;
 use crate::turn::Turn;
-use crate::{Error, Store};
+use crate::{Error, Store, cancellation};
 
 /// A category as planning needs it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,6 +43,7 @@ pub struct Facts {
     turned_off: HashMap<(AppId, CategoryId, UserNumber), Vec<Channel>>,
     suppressed: HashMap<AppId, Suppressed>,
     erased: ErasedRecipients,
+    cancelled: HashSet<(AppId, SendId)>,
 }
 
 impl Facts {
@@ -82,6 +83,12 @@ impl Facts {
         self.turned_off.get(&(app, category, user)).map_or(&[], Vec::as_slice)
     }
 
+    /// Whether the turn's request was cancelled before the turn was planned.
+    #[must_use]
+    pub fn is_cancelled(&self, turn: &Turn) -> bool {
+        self.cancelled.contains(&(turn.app, turn.send_id))
+    }
+
     /// The app's dead targets among those of the batch.
     #[must_use]
     pub fn suppressed(&self, app: AppId) -> Option<&Suppressed> {
@@ -106,16 +113,23 @@ impl Store {
     }
 }
 
-/// Applies what the new turns bring, then reads the facts. First of all it keeps erasures off.
+/// Applies what the new turns bring, unless they are cancelled, then reads the facts. First of all it keeps erasures
+/// off, then cancellations.
 pub(crate) async fn gather(
     connection: &mut PgConnection,
     turns: &[Turn],
     new: &[bool],
 ) -> Result<Facts, Error> {
     let erased = erasures::read(connection, turns, new).await?;
-    let mut facts = Facts { erased, ..begin(connection, turns).await? };
-    categories::read_or_make(connection, turns, new, &mut facts).await?;
-    people::merge_inline_profiles(connection, turns, new, &facts).await?;
+    // Of other sends there is no request yet that could be cancelled.
+    let kept = turns.iter().zip(new).filter(|(turn, new)| **new && turn.send.is_kept());
+    let kept: Vec<_> = kept.map(|(turn, _)| (turn.app, turn.send_id)).collect();
+    let cancelled = cancellation::cancelled_among(connection, &kept).await?;
+    let mut facts = Facts { erased, cancelled, ..begin(connection, turns).await? };
+    let applied: Vec<_> =
+        turns.iter().zip(new).map(|(turn, new)| *new && !facts.is_cancelled(turn)).collect();
+    categories::read_or_make(connection, turns, &applied, &mut facts).await?;
+    people::merge_inline_profiles(connection, turns, &applied, &facts).await?;
     people::read(connection, turns, &mut facts).await?;
     finish(connection, turns, facts).await
 }

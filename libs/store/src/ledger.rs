@@ -78,19 +78,22 @@ const CLAIM: &str = "
       SELECT * FROM unnest($1::bigint[], $2::uuid[], $3::int[], $4::text[]) AS job (app_id, id, attempt, provider)
     ), held AS (
       SELECT d.app_id, d.id, d AS delivery, job.attempt AS wanted, job.provider AS offered,
-        s.target IS NOT NULL AS suppressed, e.user_number IS NOT NULL AS erased
+        s.target IS NOT NULL AS suppressed, e.user_number IS NOT NULL AS erased, r.cancelled_at IS NOT NULL AS cancelled
       FROM delivery d JOIN job USING (app_id, id)
       LEFT JOIN erased e ON (e.app_id, e.user_number) = (d.app_id, d.user_number)
       LEFT JOIN suppression s ON (s.app_id, s.channel, s.target) = (d.app_id, d.channel, d.target)
+      LEFT JOIN request r ON (r.app_id, r.send_id) = (d.app_id, d.send_id)
       ORDER BY d.app_id, d.id FOR UPDATE OF d
     ), ended AS (
       UPDATE delivery d SET
-        status = CASE WHEN d.expires_at <= now() AND NOT held.erased THEN 'expired' ELSE 'skipped' END,
-        reason = CASE WHEN held.erased THEN 'recipient_erased' WHEN d.expires_at <= now() THEN NULL ELSE 'suppressed' END,
+        status = CASE WHEN held.erased THEN 'skipped' WHEN held.cancelled THEN 'cancelled'
+          WHEN d.expires_at <= now() THEN 'expired' ELSE 'skipped' END,
+        reason = CASE WHEN held.erased THEN 'recipient_erased' WHEN held.cancelled THEN 'request_cancelled'
+          WHEN d.expires_at <= now() THEN NULL ELSE 'suppressed' END,
         lease_until = NULL, settled_at = now()
       FROM held WHERE (d.app_id, d.id) = (held.app_id, held.id) AND d.attempt = held.wanted
         AND d.status IN ('queued', 'retrying', 'sending') AND (d.lease_until IS NULL OR d.lease_until <= now())
-        AND (d.expires_at <= now() OR held.suppressed OR held.erased)
+        AND (d.expires_at <= now() OR held.suppressed OR held.erased OR held.cancelled)
       RETURNING d.*
     ), claimed AS (
       UPDATE delivery d SET status = 'sending', token = gen_random_uuid(),
@@ -99,6 +102,7 @@ const CLAIM: &str = "
       FROM held WHERE (d.app_id, d.id) = (held.app_id, held.id) AND d.attempt = held.wanted
         AND d.status IN ('queued', 'retrying', 'sending') AND (d.lease_until IS NULL OR d.lease_until <= now())
         AND (d.expires_at IS NULL OR d.expires_at > now()) AND NOT held.suppressed AND NOT held.erased
+        AND NOT held.cancelled
       RETURNING d.*
     )
     SELECT d.*, false AS ours, NULL::float8 AS wait FROM ended d

@@ -6,6 +6,7 @@
 pub mod app;
 mod audit;
 pub mod batch;
+pub mod cancellation;
 pub mod category;
 mod connection;
 pub mod device;
@@ -18,6 +19,7 @@ pub mod inbox;
 pub mod installation;
 mod instant;
 pub mod ledger;
+pub mod parked;
 pub mod plan;
 pub mod preference;
 pub mod projection;

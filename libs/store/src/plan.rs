@@ -60,8 +60,9 @@ impl Freeze<'_> {
         self.new.get(index).copied().unwrap_or(false)
     }
 
-    /// Applies inline profiles and missing categories of the new turns, then reads all that the decisions and the
-    /// rendering of every turn rest on.
+    /// Applies inline profiles and missing categories of the new turns that are not cancelled, then reads all that the
+    /// decisions and the rendering of every turn rest on. Until the transaction ends, none of their requests can be
+    /// cancelled.
     ///
     /// # Errors
     /// The database failed.

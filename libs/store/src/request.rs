@@ -6,9 +6,11 @@ use chrono::{DateTime, Utc};
 use domain::{AppId, Channel, DeliveryId, Reason, SendId, Status, Timestamp};
 use sqlx::Row;
 use sqlx::postgres::PgRow;
+use sqlx::types::Json;
 use uuid::Uuid;
 
-use crate::{Error, Store};
+use crate::parked::ParkedSend;
+use crate::{Error, Store, send};
 
 /// A request as a whole.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,6 +25,8 @@ pub struct Request {
     pub planned: i64,
     /// Whether it was cancelled.
     pub cancelled: bool,
+    /// Whether a message of it was set aside, because it fails by itself.
+    pub parked: bool,
     /// How many (recipient, channel) pairs there are by channel and status.
     pub counts: BTreeMap<Channel, BTreeMap<Status, i64>>,
 }
@@ -66,6 +70,10 @@ pub struct DeliveryState {
     pub status: Status,
     /// Why, where it did not go out.
     pub reason: Option<Reason>,
+    /// When it was decided.
+    pub planned_at: Option<Timestamp>,
+    /// When it ended, where that is known; an inbox item does not tell.
+    pub settled_at: Option<Timestamp>,
     /// Calls of a provider, from the first.
     pub attempts: Vec<Attempt>,
 }
@@ -79,6 +87,8 @@ pub struct Attempt {
     pub started_at: Timestamp,
     /// When its outcome was known.
     pub ended_at: Timestamp,
+    /// Who was called; None where nobody could be.
+    pub provider: Option<String>,
     /// Class of the answer.
     pub outcome: String,
     /// The provider's code.
@@ -89,28 +99,47 @@ pub struct Attempt {
     pub provider_id: Option<String>,
 }
 
+impl From<ParkedSend> for Request {
+    fn from(parked: ParkedSend) -> Request {
+        Request {
+            accepted_at: parked.accepted_at,
+            send_at: parked.send_at,
+            recipients: i32::try_from(parked.recipients).unwrap_or(i32::MAX),
+            planned: 0,
+            cancelled: false,
+            parked: true,
+            counts: BTreeMap::new(),
+        }
+    }
+}
+
 impl Store {
-    /// A request, as soon as the first of it is planned or it is scheduled.
+    /// A request, as soon as the first of it is planned, or it is scheduled or set aside.
     ///
     /// # Errors
     /// The database failed.
     pub async fn find_request(&self, app: AppId, send: SendId) -> Result<Option<Request>, Error> {
         let row = sqlx::query(
             "SELECT accepted_at, send_at, recipients, cancelled_at IS NOT NULL AS cancelled,
-                    (SELECT count(*) FROM planned_recipient WHERE app_id = $1 AND send_id = $2) AS planned
+                    (SELECT count(*) FROM planned_recipient WHERE app_id = $1 AND send_id = $2) AS planned,
+                    EXISTS (SELECT FROM parked WHERE app_id = $1 AND send_id = $2 AND stream = ANY($3)) AS parked
              FROM request WHERE app_id = $1 AND send_id = $2",
         )
         .bind(app.0)
         .bind(send.0)
+        .bind(send::streams())
         .fetch_optional(&self.pool)
         .await?;
-        let Some(row) = row else { return Ok(None) };
+        let Some(row) = row else {
+            return Ok(self.find_parked_send(app, send).await?.map(Request::from));
+        };
         Ok(Some(Request {
             accepted_at: row.try_get::<DateTime<Utc>, _>("accepted_at")?.into(),
             send_at: row.try_get::<Option<DateTime<Utc>>, _>("send_at")?.map(Into::into),
             recipients: row.try_get("recipients")?,
             planned: row.try_get("planned")?,
             cancelled: row.try_get("cancelled")?,
+            parked: row.try_get("parked")?,
             counts: self.count_deliveries(app, send).await?,
         }))
     }
@@ -129,7 +158,7 @@ impl Store {
              ) AS inbox CROSS JOIN LATERAL (VALUES ('delivered', shown), ('queued', planned - shown)) AS v (status, pairs)
              WHERE pairs > 0
              UNION ALL
-             SELECT split_part(skip, ':', 1), CASE WHEN split_part(skip, ':', 2) = ANY($3) THEN 'failed' ELSE 'skipped' END,
+             SELECT split_part(skip, ':', 1), coalesce($3::jsonb ->> split_part(skip, ':', 2), 'skipped'),
                     count(*)
              FROM planned_recipient CROSS JOIN unnest(skips) AS skip WHERE app_id = $1 AND send_id = $2 GROUP BY 1, 2
              UNION ALL
@@ -137,7 +166,7 @@ impl Store {
         )
         .bind(app.0)
         .bind(send.0)
-        .bind(failing_reasons())
+        .bind(planned_statuses())
         .fetch_all(&self.pool)
         .await?;
         let mut counts: BTreeMap<Channel, BTreeMap<Status, i64>> = BTreeMap::new();
@@ -147,18 +176,21 @@ impl Store {
         Ok(counts)
     }
 
-    /// Whether there is a request; what [`Store::find_request`] finds, without counting.
+    /// When the request was accepted that [`Store::find_request`] finds.
     ///
     /// # Errors
     /// The database failed.
-    pub async fn request_exists(&self, app: AppId, send: SendId) -> Result<bool, Error> {
-        let exists =
-            sqlx::query_scalar("SELECT EXISTS (SELECT FROM request WHERE app_id = $1 AND send_id = $2)")
+    pub async fn find_acceptance(&self, app: AppId, send: SendId) -> Result<Option<Timestamp>, Error> {
+        let accepted_at: Option<DateTime<Utc>> =
+            sqlx::query_scalar("SELECT accepted_at FROM request WHERE app_id = $1 AND send_id = $2")
                 .bind(app.0)
                 .bind(send.0)
-                .fetch_one(&self.pool)
+                .fetch_optional(&self.pool)
                 .await?;
-        Ok(exists)
+        match accepted_at {
+            Some(accepted_at) => Ok(Some(accepted_at.into())),
+            None => Ok(self.find_parked_send(app, send).await?.map(|parked| parked.accepted_at)),
+        }
     }
 
     /// At most `limit` (recipient, channel) pairs of a request, by recipient and channel, beginning after a position.
@@ -176,22 +208,27 @@ impl Store {
     ) -> Result<Vec<DeliveryState>, Error> {
         // Recipient by recipient, each by its keys, so that a page costs the same however large the send is.
         let rows = sqlx::query(
-            "SELECT p.recipient_index, CASE WHEN e.user_number IS NULL THEN nullif(p.identifier, '') END AS identifier, pair.*
+            "SELECT p.recipient_index, CASE WHEN e.user_number IS NULL THEN nullif(p.identifier, '') END AS identifier, turn.planned_at, pair.*
              FROM planned_recipient p
+             LEFT JOIN LATERAL (
+               SELECT planned_at FROM plan WHERE app_id = $1 AND send_id = $2 AND plan.turn = p.turn
+             ) AS turn ON true
              LEFT JOIN erased e ON (e.app_id, e.user_number) = (p.app_id, p.user_number)
              CROSS JOIN LATERAL (
                SELECT 'inApp' AS channel, CASE WHEN EXISTS (
                         SELECT FROM inbox_item i
                         WHERE i.app_id = $1 AND i.send_id = $2 AND i.user_number = p.user_number
                       ) THEN 'delivered' ELSE 'queued' END AS status,
-                      NULL AS reason, NULL::uuid AS id, NULL AS target, NULL AS provider
+                      NULL AS reason, NULL::uuid AS id, NULL AS target, NULL AS provider,
+                      NULL::timestamptz AS settled_at
                WHERE p.in_app
                UNION ALL
-               SELECT split_part(skip, ':', 1), CASE WHEN split_part(skip, ':', 2) = ANY($3) THEN 'failed' ELSE 'skipped' END,
-                      split_part(skip, ':', 2), NULL, NULL, NULL
+               SELECT split_part(skip, ':', 1), coalesce($3::jsonb ->> split_part(skip, ':', 2), 'skipped'),
+                      split_part(skip, ':', 2), NULL, NULL, NULL, turn.planned_at
                FROM unnest(p.skips) AS skip
                UNION ALL
-               SELECT d.channel, d.status, d.reason, d.id, CASE WHEN e.user_number IS NULL THEN nullif(d.target, '') END, d.provider
+               SELECT d.channel, d.status, d.reason, d.id, CASE WHEN e.user_number IS NULL THEN nullif(d.target, '') END, d.provider,
+                      d.settled_at
                FROM delivery d
                WHERE d.app_id = $1 AND d.send_id = $2 AND d.recipient_index = p.recipient_index
              ) AS pair
@@ -204,7 +241,7 @@ impl Store {
         )
         .bind(app.0)
         .bind(send.0)
-        .bind(failing_reasons())
+        .bind(planned_statuses())
         .bind(after.map_or(0, |after| after.recipient_index))
         .bind(filter.recipient)
         .bind(filter.channel.map(Channel::as_str))
@@ -235,7 +272,7 @@ impl Store {
         }
         let ids: Vec<Uuid> = by_id.keys().copied().collect();
         let rows = sqlx::query(
-            "SELECT delivery_id, number, started_at, ended_at, outcome, provider_code, provider_message, provider_id
+            "SELECT delivery_id, number, started_at, ended_at, provider, outcome, provider_code, provider_message, provider_id
              FROM attempt WHERE app_id = $1 AND delivery_id = ANY($2) ORDER BY delivery_id, number",
         )
         .bind(app.0)
@@ -251,9 +288,10 @@ impl Store {
     }
 }
 
-fn failing_reasons() -> Vec<&'static str> {
-    let failing = Reason::ALL.iter().filter(|reason| reason.planned_status() == Status::Failed);
-    failing.map(|reason| reason.as_str()).collect()
+/// The status of what planning ended, by its reason, where that is not `skipped`.
+fn planned_statuses() -> Json<BTreeMap<Reason, Status>> {
+    let statuses = Reason::ALL.iter().map(|reason| (*reason, reason.planned_status()));
+    Json(statuses.filter(|(_, status)| *status != Status::Skipped).collect())
 }
 
 fn read_delivery(row: &PgRow) -> Result<DeliveryState, Error> {
@@ -271,6 +309,8 @@ fn read_delivery(row: &PgRow) -> Result<DeliveryState, Error> {
         provider: row.try_get("provider")?,
         status: parse(row.try_get("status")?)?,
         reason: reason.map(parse).transpose()?,
+        planned_at: row.try_get::<Option<DateTime<Utc>>, _>("planned_at")?.map(Into::into),
+        settled_at: row.try_get::<Option<DateTime<Utc>>, _>("settled_at")?.map(Into::into),
         attempts: Vec::new(),
     })
 }
@@ -280,6 +320,7 @@ fn read_attempt(row: &PgRow) -> Result<Attempt, sqlx::Error> {
         number: row.try_get("number")?,
         started_at: row.try_get::<DateTime<Utc>, _>("started_at")?.into(),
         ended_at: row.try_get::<DateTime<Utc>, _>("ended_at")?.into(),
+        provider: row.try_get("provider")?,
         outcome: row.try_get("outcome")?,
         provider_code: row.try_get("provider_code")?,
         provider_message: row.try_get("provider_message")?,

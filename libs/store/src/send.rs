@@ -2,7 +2,7 @@
 
 use chrono::{DateTime, Utc};
 use domain::id::TemplateId;
-use domain::{AppId, CategoryId, SendId, Timestamp};
+use domain::{AppId, CategoryId, Lane, SendId, StreamName, Timestamp};
 use sqlx::types::Json;
 use sqlx::{PgConnection, Row};
 
@@ -78,6 +78,11 @@ impl Store {
             .await?;
         Ok(())
     }
+}
+
+/// The names of the streams that sends travel in.
+pub(crate) fn streams() -> Vec<String> {
+    Lane::ALL.iter().map(|&lane| StreamName::Send(lane).to_string()).collect()
 }
 
 /// Writes request rows; those of scheduled sends are there already and gain what was decided since.

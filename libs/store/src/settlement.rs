@@ -1,14 +1,14 @@
 //! Settling: writing what came of an attempt, by the holder of its claim alone.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use domain::{Answer, AppId, DeliveryId, Outcome, Reason, SendId, Status, StreamName, Timestamp, UserNumber};
-use sqlx::{Postgres, Row, Transaction};
+use sqlx::{PgConnection, Postgres, Row, Transaction};
 use uuid::Uuid;
 
 use crate::instant::instant;
 use crate::timer::{self, NewTimer};
-use crate::{Error, Store};
+use crate::{Error, Store, cancellation};
 
 /// What came of an attempt, to be written in one transaction with what follows from it.
 #[derive(Clone, Debug)]
@@ -62,8 +62,9 @@ impl Next {
 
 impl Store {
     /// Settles attempts in one transaction. Says for each whether its claim still held and what it asks for follows;
-    /// where the claim did not hold, nothing of it is written. A late answer also holds against the end that a later
-    /// claim gave the delivery (expired, suppressed): the provider knows better what became of it.
+    /// where the claim did not hold, nothing of it is written. A late answer also holds against the end that a
+    /// cancellation or a later claim gave the delivery (cancelled, expired, suppressed): the provider knows better what
+    /// became of it. No further attempt follows where the request was cancelled meanwhile; the ledger says so.
     ///
     /// Of a user who was erased meanwhile only that the attempt was made, and how it ended, is written: no words or
     /// ids of the provider. No further attempt follows then; the ledger says so.
@@ -72,7 +73,8 @@ impl Store {
     /// The database failed; whether it was written is then unknown, and repeating is safe.
     pub async fn settle(&self, settlements: &[Settlement]) -> Result<Vec<bool>, Error> {
         let mut transaction = self.pool.begin().await?;
-        let held = update_deliveries(&mut transaction, settlements).await?;
+        let cancelled = cancelled_retries(&mut transaction, settlements).await?;
+        let held = update_deliveries(&mut transaction, settlements, &cancelled).await?;
         let made: Vec<Made<'_>> = settlements
             .iter()
             .filter_map(|settlement| Some(Made { settlement, of_erased: *held.get(&settlement.token)? }))
@@ -83,7 +85,7 @@ impl Store {
         let timers: Vec<NewTimer> = ours
             .iter()
             .filter_map(|settlement| match &settlement.next {
-                Next::Retry(timer) => Some(timer.clone()),
+                Next::Retry(timer) if !cancelled.contains(&settlement.token) => Some(timer.clone()),
                 _ => None,
             })
             .collect();
@@ -93,7 +95,10 @@ impl Store {
         transaction.commit().await?;
         let follows = |settlement: &Settlement| match held.get(&settlement.token) {
             None => false,
-            Some(of_erased) => !of_erased || matches!(settlement.next, Next::End(..)),
+            Some(of_erased) => {
+                let is_stopped = *of_erased || cancelled.contains(&settlement.token);
+                !is_stopped || matches!(settlement.next, Next::End(..))
+            }
         };
         Ok(settlements.iter().map(follows).collect())
     }
@@ -106,12 +111,36 @@ struct Made<'a> {
     of_erased: bool,
 }
 
+/// The tokens of settlements that ask for a retry of a request that is cancelled. Until the transaction ends, no other
+/// request of a retry can be.
+async fn cancelled_retries(
+    connection: &mut PgConnection,
+    settlements: &[Settlement],
+) -> Result<HashSet<Uuid>, Error> {
+    let retries = settlements.iter().filter(|settlement| matches!(settlement.next, Next::Retry(_)));
+    let retries: Vec<_> = retries
+        .filter_map(|settlement| Some((settlement.token, (settlement.app, settlement.send_id?))))
+        .collect();
+    let requests: Vec<_> = retries.iter().map(|(_, request)| *request).collect();
+    let cancelled = cancellation::cancelled_among(connection, &requests).await?;
+    Ok(retries
+        .into_iter()
+        .filter(|(_, request)| cancelled.contains(request))
+        .map(|(token, _)| token)
+        .collect())
+}
+
 /// The tokens that held, each with whether the user was erased.
 async fn update_deliveries(
     transaction: &mut Transaction<'static, Postgres>,
     settlements: &[Settlement],
+    cancelled: &HashSet<Uuid>,
 ) -> Result<HashMap<Uuid, bool>, Error> {
     let all = || settlements.iter();
+    let state = |settlement: &Settlement| match cancelled.contains(&settlement.token) {
+        true => (Status::Cancelled, Some(Reason::RequestCancelled)),
+        false => settlement.next.status(),
+    };
     let rows = sqlx::query(
         "WITH settled AS (
            SELECT d.app_id, d.id, new.token, new.attempt, e.user_number IS NOT NULL AS of_erased,
@@ -130,7 +159,7 @@ async fn update_deliveries(
            settled_at = CASE WHEN settled.status = 'retrying' AND NOT settled.stops THEN NULL ELSE now() END
          FROM settled
          WHERE (d.app_id, d.id) = (settled.app_id, settled.id) AND d.token = settled.token
-           AND d.attempt = settled.attempt AND (d.status = 'sending' OR d.status IN ('expired', 'skipped')
+           AND d.attempt = settled.attempt AND (d.status = 'sending' OR d.status IN ('cancelled', 'expired', 'skipped')
              AND NOT EXISTS (SELECT FROM attempt made
                WHERE (made.app_id, made.delivery_id, made.number) = (d.app_id, d.id, d.attempt)))
          RETURNING d.token, settled.of_erased",
@@ -139,8 +168,8 @@ async fn update_deliveries(
     .bind(all().map(|settlement| settlement.delivery.0).collect::<Vec<_>>())
     .bind(all().map(|settlement| settlement.token).collect::<Vec<_>>())
     .bind(all().map(|settlement| number(settlement.attempt)).collect::<Vec<_>>())
-    .bind(all().map(|settlement| settlement.next.status().0.as_str()).collect::<Vec<_>>())
-    .bind(all().map(|settlement| settlement.next.status().1.map(Reason::as_str)).collect::<Vec<_>>())
+    .bind(all().map(|settlement| state(settlement).0.as_str()).collect::<Vec<_>>())
+    .bind(all().map(|settlement| state(settlement).1.map(Reason::as_str)).collect::<Vec<_>>())
     .bind(all().map(|settlement| provider_id(&settlement.answer)).collect::<Vec<_>>())
     .fetch_all(&mut **transaction)
     .await?;

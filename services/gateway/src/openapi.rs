@@ -36,7 +36,7 @@ use utoipa::OpenApi;
 
 use crate::directory::{bulk, categories, connect, devices, erasure, preferences, profile, users};
 use crate::inbox::{app_state, item, list, whole};
-use crate::requests::{deliveries, request};
+use crate::requests::{cancellation, deliveries, request};
 use crate::sending::send as sending;
 use crate::{health, openapi};
 
@@ -91,6 +91,7 @@ use crate::{health, openapi};
         devices::subscribe,
         devices::unsubscribe,
         request::retrieve,
+        cancellation::cancel,
         deliveries::list,
         health::alive,
         health::ready,

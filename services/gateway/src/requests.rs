@@ -1,5 +1,6 @@
 //! What became of a send.
 
+pub(crate) mod cancellation;
 pub(crate) mod deliveries;
 pub(crate) mod request;
 pub(crate) mod target;

@@ -10,7 +10,7 @@ use crate::http::call::{Call, delete, for_users, get, patch, post, put, resource
 use crate::http::failure::Failure;
 use crate::inbox::{app_state, item, list, whole};
 use crate::openapi::{document, page};
-use crate::requests::{deliveries, request};
+use crate::requests::{cancellation, deliveries, request};
 use crate::sending::send;
 
 /// Routes every call of the interface.
@@ -82,7 +82,7 @@ pub(crate) fn table() -> Table {
             "/v3/devices/{id}/webPushSubscription",
             for_users([post(devices::subscribe), delete(devices::unsubscribe)]),
         ))
-        .service(resource("/v3/requests/{id}", [get(request::retrieve)]))
+        .service(resource("/v3/requests/{id}", [get(request::retrieve), delete(cancellation::cancel)]))
         .service(resource("/v3/requests/{id}/deliveries", [get(deliveries::list)]))
         .service(resource("/healthz", [get(health::alive)]))
         .service(resource("/readyz", [get(health::ready)]))

@@ -28,7 +28,7 @@ impl Fixture {
         .unwrap();
     }
 
-    async fn run(&self, statement: &'static str) {
+    pub(crate) async fn run(&self, statement: &'static str) {
         sqlx::query(statement).execute(&self.pool).await.unwrap();
     }
 

@@ -3,6 +3,7 @@
 
 mod app;
 mod batch;
+mod cancellation;
 mod category;
 mod device;
 mod erasure;

@@ -106,8 +106,8 @@ async fn a_request_counts_every_channel_by_status() {
         (Channel::Sms, BTreeMap::from([(Status::Skipped, 1)])),
     ]);
     assert_eq!(request.counts, expected);
-    assert!(fixture.store.request_exists(app, SEND).await.unwrap());
-    assert!(!fixture.store.request_exists(other, SEND).await.unwrap());
+    assert_eq!(fixture.store.find_acceptance(app, SEND).await.unwrap(), Some(request.accepted_at));
+    assert_eq!(fixture.store.find_acceptance(other, SEND).await.unwrap(), None);
     assert_eq!(fixture.store.find_request(other, SEND).await.unwrap(), None);
 }
 

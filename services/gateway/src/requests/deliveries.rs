@@ -18,23 +18,29 @@ use crate::http::query::Query;
 use crate::openapi::vocabulary::{self, Identifier, Time, Uuid};
 use crate::requests::target::masked;
 
-const PAGE: usize = 100;
+/// Deliveries of a page, unless fewer are asked for.
+const MAX_LIMIT: i64 = 100;
 
 /// A page of deliveries.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = DeliveryList, example = json!({
+    "acceptedAt": "2027-01-31T09:00:00.000Z",
     "data": [{
         "id": "6f9a6721-db99-52b3-8e3e-78775110ebb0", "recipient": "ada", "channel": "email",
         "target": "a***@example.com", "provider": "main", "status": "sent", "reason": null,
+        "plannedAt": "2027-01-31T09:00:00.050Z", "settledAt": "2027-01-31T09:00:00.310Z",
         "attempts": [{
             "number": 1, "startedAt": "2027-01-31T09:00:00.100Z", "endedAt": "2027-01-31T09:00:00.300Z",
-            "outcome": "sent", "providerCode": "250", "providerMessage": "2.0.0 Ok", "providerId": "4711",
+            "provider": "main", "outcome": "sent", "providerCode": "250", "providerMessage": "2.0.0 Ok", "providerId": "4711",
         }],
     }],
     "nextCursor": null,
 }))]
 struct Listing<'a> {
+    /// When the send was accepted.
+    #[schema(value_type = Time)]
+    accepted_at: Timestamp,
     data: Vec<DeliveryBody<'a>>,
     /// Null on the last page.
     next_cursor: Option<String>,
@@ -60,6 +66,12 @@ struct DeliveryBody<'a> {
     status: Status,
     #[schema(value_type = Option<vocabulary::Reason>)]
     reason: Option<Reason>,
+    /// When it was decided.
+    #[schema(value_type = Option<Time>)]
+    planned_at: Option<Timestamp>,
+    /// When it ended; null before that, and for the inbox.
+    #[schema(value_type = Option<Time>)]
+    settled_at: Option<Timestamp>,
     attempts: Vec<AttemptBody<'a>>,
 }
 
@@ -75,6 +87,8 @@ struct AttemptBody<'a> {
     started_at: Timestamp,
     #[schema(value_type = Time)]
     ended_at: Timestamp,
+    /// Null where none could be called.
+    provider: Option<&'a str>,
     outcome: &'a str,
     provider_code: &'a str,
     provider_message: &'a str,
@@ -82,6 +96,9 @@ struct AttemptBody<'a> {
 }
 
 /// Lists them by recipient and channel, in the order in which the send names its recipients.
+///
+/// With `recipient`, it is the whole story of one: when the send was accepted and planned, what was decided for each
+/// channel and why, and every attempt with the provider's answer.
 #[utoipa::path(
     get,
     path = "/v3/requests/{requestId}/deliveries",
@@ -93,6 +110,7 @@ struct AttemptBody<'a> {
         ("recipient" = Option<String>, Query, description = "Only this user's."),
         ("channel" = Option<vocabulary::Channel>, Query, description = "Only those of this channel."),
         ("status" = Option<vocabulary::Status>, Query, description = "Only those in this state."),
+        ("limit" = Option<i64>, Query, minimum = 1, maximum = 100, description = "Deliveries of a page; 100 unless said."),
         ("cursor" = Option<String>, Query, description = "The `nextCursor` of an earlier answer."),
     ),
     responses((status = 200, description = "A page of up to 100 deliveries.", body = Listing)),
@@ -110,23 +128,29 @@ pub(crate) async fn list(
     let channel = query.one_of("channel", &channels, &mut problems);
     let statuses: Vec<_> = Status::ALL.iter().map(|&status| (status.as_str(), status)).collect();
     let status = query.one_of("status", &statuses, &mut problems);
+    let limit = query.number("limit", 1..=MAX_LIMIT, &mut problems).unwrap_or(MAX_LIMIT);
     let after = query.text("cursor", &mut problems).and_then(|text| read_cursor(&text, &mut problems));
     query.finish(handling, &mut problems);
     sound(Some(()), problems)?;
 
     let request = id.request()?;
-    gateway.await_planning(caller.app, request).await?;
+    let accepted_at = gateway.await_planning(caller.app, request).await?;
     let filter = DeliveryFilter { recipient: recipient.as_deref(), channel, status };
     // One more than shown tells whether there is a next page.
-    let found = gateway.store.list_deliveries(caller.app, request, filter, after, PAGE as i64 + 1);
-    Ok(answer(&database(found).await?))
+    let found = gateway.store.list_deliveries(caller.app, request, filter, after, limit + 1);
+    let mut deliveries = database(found).await?;
+    let is_last = deliveries.len() as u64 <= limit.unsigned_abs();
+    if !is_last {
+        deliveries.pop();
+    }
+    Ok(answer(accepted_at, &deliveries, is_last))
 }
 
-fn answer(deliveries: &[DeliveryState]) -> HttpResponse {
-    let (shown, more) = deliveries.split_at(deliveries.len().min(PAGE));
+fn answer(accepted_at: Timestamp, deliveries: &[DeliveryState], is_last: bool) -> HttpResponse {
     HttpResponse::Ok().json(Listing {
-        data: shown.iter().map(present).collect(),
-        next_cursor: shown.last().filter(|_| !more.is_empty()).map(|last| cursor_after(&last.position)),
+        accepted_at,
+        data: deliveries.iter().map(present).collect(),
+        next_cursor: deliveries.last().filter(|_| !is_last).map(|last| cursor_after(&last.position)),
     })
 }
 
@@ -139,6 +163,8 @@ fn present(delivery: &DeliveryState) -> DeliveryBody<'_> {
         provider: delivery.provider.as_deref(),
         status: delivery.status,
         reason: delivery.reason,
+        planned_at: delivery.planned_at,
+        settled_at: delivery.settled_at,
         attempts: delivery.attempts.iter().map(present_attempt).collect(),
     }
 }
@@ -148,6 +174,7 @@ fn present_attempt(attempt: &Attempt) -> AttemptBody<'_> {
         number: attempt.number,
         started_at: attempt.started_at,
         ended_at: attempt.ended_at,
+        provider: attempt.provider.as_deref(),
         outcome: &attempt.outcome,
         provider_code: &attempt.provider_code,
         provider_message: &attempt.provider_message,

@@ -33,8 +33,9 @@ const ASK_INTERVAL: Duration = Duration::from_millis(50);
 struct RequestBody {
     #[schema(value_type = Uuid)]
     request_id: SendId,
-    /// `scheduled`, `processing`, `completed` once nothing more happens by itself, or `cancelled`.
-    #[schema(pattern = "^(scheduled|processing|completed|cancelled)$")]
+    /// `scheduled` until its `sendAt`; `processing`; `completed` once nothing more happens by itself; `cancelled`;
+    /// `parked` when planning it fails by itself, until an operator puts it back.
+    #[schema(pattern = "^(scheduled|processing|completed|cancelled|parked)$")]
     status: &'static str,
     #[schema(value_type = Time)]
     accepted_at: Timestamp,
@@ -77,17 +78,19 @@ pub(crate) async fn retrieve(
 }
 
 impl Gateway {
-    /// Returns once the dispatcher has written the request. 404 where it does not in time: there is none, or none of
-    /// this app.
-    pub(crate) async fn await_planning(&self, app: AppId, request: SendId) -> Result<(), Failure> {
+    /// Returns once the dispatcher has written the request, with the time of its acceptance. 404 where it does not in
+    /// time: there is none, or none of this app.
+    pub(crate) async fn await_planning(&self, app: AppId, request: SendId) -> Result<Timestamp, Failure> {
         let end = Instant::now() + PLANNED_WITHIN;
-        while !database(self.store.request_exists(app, request)).await? {
+        loop {
+            if let Some(accepted_at) = database(self.store.find_acceptance(app, request)).await? {
+                return Ok(accepted_at);
+            }
             if !was_just_accepted(request) || Instant::now() + ASK_INTERVAL > end {
                 return Err(no_such_request());
             }
             sleep(ASK_INTERVAL).await;
         }
-        Ok(())
     }
 }
 
@@ -102,14 +105,15 @@ fn was_just_accepted(request: SendId) -> bool {
     now.abs_diff(made) <= 10 * PLANNED_WITHIN.as_millis()
 }
 
-/// One word for the whole: `cancelled`, `scheduled`, `processing`, or `completed` once nothing more happens by itself.
+/// One word for the whole; see [`RequestBody::status`].
 fn status(request: &Request) -> &'static str {
     let all_planned = request.planned >= i64::from(request.recipients);
     let all_ended = request.counts.values().flat_map(BTreeMap::keys).all(|status| status.is_terminal());
     match request {
         Request { cancelled: true, .. } => "cancelled",
-        Request { planned: 0, send_at: Some(_), .. } => "scheduled",
         _ if all_planned && all_ended => "completed",
+        Request { parked: true, .. } => "parked",
+        Request { planned: 0, send_at: Some(_), .. } => "scheduled",
         _ => "processing",
     }
 }

@@ -1,0 +1,296 @@
+//! Cancelling requests.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use domain::content::Object;
+use domain::plan;
+use domain::send::Recipient;
+use domain::{
+    Answer, AppId, Channel, DeliveryId, Lane, Outcome, Reason, Status, StreamName, Timestamp, UserNumber,
+};
+use store::ledger::{Claim, ClaimRequest};
+use store::plan::{Decisions, Freeze};
+use store::settlement::{Next, Settlement};
+use store::timer::NewTimer;
+use store::turn::Turn;
+use uuid::Uuid;
+
+use crate::{Fixture, NOW, fixture, recipient, send_id, send_to};
+
+const LEASE: Duration = Duration::from_secs(60);
+
+fn turns(app: AppId, send: domain::Send) -> [Turn; 2] {
+    let send = Arc::new(send);
+    [0, 1].map(|turn| Turn { app, send_id: send_id(1), turn, accepted_at: NOW, send: Arc::clone(&send) })
+}
+
+/// A send of two turns to people who come with a profile, over these channels.
+fn to_600(channels: &[Channel]) -> domain::Send {
+    let person = |number: i32| Recipient {
+        profile: Some(Object::new()),
+        ..recipient(&format!("user-{number}@example.com"))
+    };
+    domain::Send { channels: Some(channels.to_vec()), ..send_to((0..600).map(person).collect()) }
+}
+
+/// An email to everybody whose turn is not cancelled.
+async fn finish(mut freeze: Freeze<'_>, turns: &[Turn]) -> Result<(), store::Error> {
+    let all = freeze.facts().await?;
+    let decide = |turn: &Turn| -> Decisions {
+        let numbered = (turn.turn * 500..).zip(turn.send.turn(turn.turn));
+        let decided = numbered.map(|(position, recipient)| {
+            let person = all.user(turn.app, &recipient.identifier);
+            let facts = plan::SendFacts {
+                send_id: turn.send_id,
+                selected: turn.send.channels.as_deref(),
+                content: &Channel::DELIVERED,
+                providers: &[Channel::Email],
+            };
+            let known = person.map(|(number, profile)| plan::Person { number, profile, turned_off: &[] });
+            let decision = match all.is_cancelled(turn) {
+                true => plan::decide_cancelled(&facts, recipient, known),
+                false => plan::decide(&facts, recipient, known, &plan::Suppressed::new()),
+            };
+            (position, decision)
+        });
+        decided.collect()
+    };
+    let decisions: Vec<_> = turns.iter().map(decide).collect();
+    freeze.commit(&all, &decisions).await
+}
+
+impl Fixture {
+    async fn freeze(&self, turns: &[Turn]) {
+        finish(self.store.freeze(turns).await.unwrap(), turns).await.unwrap();
+    }
+
+    async fn cancel(&self, app: AppId) -> u64 {
+        self.store.cancel_request(app, send_id(1)).await.unwrap()
+    }
+
+    /// What the request counts as cancelled.
+    async fn cancelled(&self, app: AppId) -> i64 {
+        let request = self.store.find_request(app, send_id(1)).await.unwrap().unwrap();
+        request.counts.values().filter_map(|statuses| statuses.get(&Status::Cancelled)).sum()
+    }
+
+    async fn first_delivery(&self) -> DeliveryId {
+        let first = "SELECT id FROM delivery ORDER BY recipient_index LIMIT 1";
+        DeliveryId(sqlx::query_scalar(first).fetch_one(&self.pool).await.unwrap())
+    }
+
+    async fn claim_first(&self, app: AppId, delivery: DeliveryId) -> Claim {
+        let request = ClaimRequest { app, delivery, attempt: 1, provider: Some("main".to_owned()) };
+        self.store.claim(&[request], LEASE).await.unwrap().remove(0)
+    }
+
+    async fn settle_first(&self, app: AppId, delivery: DeliveryId, token: Uuid, sent: bool) -> bool {
+        let next = match sent {
+            true => Next::End(Status::Sent, None),
+            false => Next::Retry(timer(app, StreamName::Job(Channel::Email, Lane::Bulk), NOW)),
+        };
+        let outcome = match sent {
+            true => Outcome::Sent { provider_id: None },
+            false => Outcome::Retry { after: None, limit: None },
+        };
+        let settlement = Settlement {
+            app,
+            send_id: Some(send_id(1)),
+            delivery,
+            user: UserNumber(1),
+            token,
+            attempt: 1,
+            provider: Some("main".to_owned()),
+            started_at: NOW,
+            ended_at: NOW,
+            answer: Answer { outcome, code: "250".to_owned(), message: String::new() },
+            next,
+        };
+        self.store.settle(&[settlement]).await.unwrap().remove(0)
+    }
+}
+
+fn timer(app: AppId, stream: StreamName, due_at: Timestamp) -> NewTimer {
+    let message = b"later".to_vec();
+    NewTimer {
+        id: Uuid::new_v5(&Uuid::nil(), stream.to_string().as_bytes()),
+        due_at,
+        stream,
+        message,
+        app,
+        send_id: Some(send_id(1)),
+        user: None,
+    }
+}
+
+#[tokio::test]
+async fn cancelling_ends_what_waits_and_spares_what_is_under_way_or_over() {
+    let fixture = fixture().await;
+    let (app, other) = (fixture.app("shop").await, fixture.app("bank").await);
+    let [first, _] = turns(app, to_600(&[Channel::Email]));
+    fixture.freeze(std::slice::from_ref(&first)).await;
+    for statement in [
+        "UPDATE delivery SET status = 'retrying', attempt = 2 WHERE recipient_index = 0",
+        "UPDATE delivery SET status = 'sending', lease_until = now() + interval '1 hour' WHERE recipient_index = 1",
+        "UPDATE delivery SET status = 'sending', lease_until = now() WHERE recipient_index = 2",
+        "UPDATE delivery SET status = 'sent' WHERE recipient_index = 3",
+        "UPDATE delivery SET status = 'parked' WHERE recipient_index = 4",
+    ] {
+        fixture.run(statement).await;
+    }
+    let streams = [StreamName::Job(Channel::Email, Lane::Bulk), StreamName::Outcome];
+    let timers = streams.map(|stream| timer(app, stream, NOW));
+    fixture.store.set_timers(&timers).await.unwrap();
+
+    assert_eq!(fixture.cancel(other).await, 0);
+    assert_eq!(fixture.cancelled(app).await, 0);
+    assert_eq!(fixture.cancel(app).await, 497 + 100);
+    assert_eq!(fixture.cancelled(app).await, 497);
+    let spared = "SELECT count(*) FROM delivery WHERE recipient_index IN (1, 3, 4) AND status <> 'cancelled'";
+    assert_eq!(fixture.count(spared).await, 3);
+    let ended = "SELECT count(*) FROM delivery WHERE status = 'cancelled' AND reason = 'request_cancelled'
+                 AND settled_at IS NOT NULL AND lease_until IS NULL";
+    assert_eq!(fixture.count(ended).await, 497);
+    assert_eq!(fixture.count("SELECT count(*) FROM timer WHERE stream = 'OUTCOME'").await, 1);
+    assert_eq!(fixture.count("SELECT count(*) FROM timer").await, 1);
+    assert_eq!(fixture.cancel(app).await, 0, "again");
+    assert!(fixture.store.find_request(app, send_id(1)).await.unwrap().unwrap().cancelled);
+}
+
+#[tokio::test]
+async fn turns_to_come_are_planned_cancelled_and_bring_nothing() {
+    let fixture = fixture().await;
+    let app = fixture.app("shop").await;
+    let channels = [Channel::Email, Channel::Sms, Channel::Slack];
+    let [first, second] = turns(app, to_600(&channels));
+    fixture.freeze(&[first]).await;
+    // Email was planned for 500; for 100 more, what the send selects and the service delivers.
+    let stopped = fixture.cancel(app).await;
+    assert_eq!(stopped, 500 + 2 * 100);
+    fixture.freeze(&[second]).await;
+    assert_eq!(fixture.cancelled(app).await.cast_unsigned(), stopped);
+    assert_eq!(fixture.count("SELECT count(*) FROM app_user").await, 500);
+    assert_eq!(fixture.count("SELECT count(*) FROM planned_recipient WHERE in_app").await, 0);
+}
+
+#[tokio::test]
+async fn a_scheduled_send_is_planned_at_once() {
+    let fixture = fixture().await;
+    let app = fixture.app("shop").await;
+    let far = Timestamp::from_millis(4_000_000_000_000);
+    let send = domain::Send { send_at: Some(far), ..send_to(vec![recipient("ada"), recipient("bob")]) };
+    let [turn, _] = turns(app, send);
+    let timer = timer(app, StreamName::Send(Lane::Transactional), far);
+    fixture.store.schedule(&turn, &timer).await.unwrap();
+    assert_eq!(fixture.store.due_timers(10).await.unwrap().timers, []);
+    let stopped = fixture.cancel(app).await;
+    assert_eq!(stopped, 2 * 5);
+    assert_eq!(fixture.store.due_timers(10).await.unwrap().timers.len(), 1);
+    fixture.freeze(&[turn]).await;
+    assert_eq!(fixture.cancelled(app).await.cast_unsigned(), stopped);
+}
+
+#[tokio::test]
+async fn what_has_ended_is_not_cancelled() {
+    let fixture = fixture().await;
+    let app = fixture.app("shop").await;
+    let [turn, _] = turns(app, send_to(vec![recipient("ada@example.com")]));
+    fixture.store.merge_user(app, "ada@example.com", Object::new()).await.unwrap();
+    fixture.freeze(&[turn]).await;
+    fixture.run("UPDATE delivery SET status = 'sent'").await;
+    assert_eq!(fixture.cancel(app).await, 0);
+    assert!(!fixture.store.find_request(app, send_id(1)).await.unwrap().unwrap().cancelled);
+}
+
+#[tokio::test]
+async fn whoever_cancels_while_a_turn_is_planned_waits_for_it() {
+    let fixture = fixture().await;
+    let app = fixture.app("shop").await;
+    let [first, second] = turns(app, to_600(&[Channel::Email]));
+    fixture.freeze(&[first]).await;
+    let planned = [second];
+    let mut freeze = fixture.store.freeze(&planned).await.unwrap();
+    assert!(!freeze.facts().await.unwrap().is_cancelled(&planned[0]));
+    let store = fixture.store.clone();
+    let cancelling = tokio::spawn(async move { store.cancel_request(app, send_id(1)).await.unwrap() });
+    fixture.somebody_waits().await;
+    finish(freeze, &planned).await.unwrap();
+    assert_eq!(cancelling.await.unwrap(), 600);
+    assert_eq!(fixture.cancelled(app).await, 600);
+}
+
+#[tokio::test]
+async fn an_attempt_under_way_is_not_made_again() {
+    let fixture = fixture().await;
+    let app = fixture.app("shop").await;
+    let [turn, _] = turns(app, send_to(vec![recipient("a@example.com"), recipient("b@example.com")]));
+    for name in ["a@example.com", "b@example.com"] {
+        fixture.store.merge_user(app, name, Object::new()).await.unwrap();
+    }
+    fixture.freeze(&[turn]).await;
+    let first = fixture.first_delivery().await;
+    let Claim::Ours { token, .. } = fixture.claim_first(app, first).await else { panic!("not ours") };
+    assert_eq!(fixture.cancel(app).await, 1);
+    assert!(!fixture.settle_first(app, first, token, false).await, "no retry follows");
+    assert_eq!(fixture.count("SELECT count(*) FROM timer").await, 0);
+    assert_eq!(fixture.count("SELECT count(*) FROM attempt").await, 1);
+    assert_eq!(fixture.cancelled(app).await, 2);
+    assert!(
+        matches!(fixture.claim_first(app, first).await, Claim::Done(state) if state.status == Status::Cancelled)
+    );
+}
+
+#[tokio::test]
+async fn an_attempt_that_nobody_answers_for_ends_unless_its_answer_comes_late() {
+    let fixture = fixture().await;
+    let app = fixture.app("shop").await;
+    let [turn, _] = turns(app, send_to(vec![recipient("ada@example.com")]));
+    fixture.store.merge_user(app, "ada@example.com", Object::new()).await.unwrap();
+    fixture.freeze(&[turn]).await;
+    let first = fixture.first_delivery().await;
+    let Claim::Ours { token, .. } = fixture.claim_first(app, first).await else { panic!("not ours") };
+    assert_eq!(fixture.cancel(app).await, 0);
+    fixture.run("UPDATE delivery SET lease_until = now()").await;
+    let claim = fixture.claim_first(app, first).await;
+    assert!(
+        matches!(&claim, Claim::Done(state) if state.reason == Some(Reason::RequestCancelled)),
+        "{claim:?}"
+    );
+    assert!(fixture.settle_first(app, first, token, true).await);
+    assert_eq!(fixture.count("SELECT count(*) FROM delivery WHERE status = 'sent'").await, 1);
+    assert!(!fixture.settle_first(app, first, token, true).await, "again");
+}
+
+#[tokio::test]
+async fn a_retry_that_is_settled_first_is_found_by_the_cancellation() {
+    let fixture = fixture().await;
+    let app = fixture.app("shop").await;
+    let [turn, _] = turns(app, send_to(vec![recipient("ada@example.com")]));
+    fixture.store.merge_user(app, "ada@example.com", Object::new()).await.unwrap();
+    fixture.freeze(&[turn]).await;
+    let first = fixture.first_delivery().await;
+    let Claim::Ours { token, .. } = fixture.claim_first(app, first).await else { panic!("not ours") };
+    // Somebody holds the timers, so that the settlement waits with the request in its hands.
+    let mut blocking = fixture.pool.begin().await.unwrap();
+    sqlx::query("LOCK TABLE timer IN EXCLUSIVE MODE").execute(&mut *blocking).await.unwrap();
+    let (settled, stopped, ()) = tokio::join!(
+        fixture.settle_first(app, first, token, false),
+        async {
+            fixture.somebody_waits().await;
+            fixture.cancel(app).await
+        },
+        async {
+            testkit::eventually(crate::LIMIT, "both wait", async || {
+                let waiting = "SELECT count(*) FROM pg_stat_activity
+                               WHERE datname = current_database() AND wait_event_type = 'Lock'";
+                (fixture.count(waiting).await == 2).then_some(())
+            })
+            .await;
+            blocking.commit().await.unwrap();
+        }
+    );
+    assert_eq!((settled, stopped), (true, 1));
+    assert_eq!(fixture.cancelled(app).await, 1);
+    assert_eq!(fixture.count("SELECT count(*) FROM timer").await, 0);
+}

@@ -1,0 +1,45 @@
+//! A mail server that stands in for an app's provider, and the worker that sends to it.
+
+use std::collections::BTreeSet;
+
+use domain::Channel;
+use serde_json::json;
+use store::provider::{NewProvider, SecretChange};
+use testkit::outbox::Outbox;
+use testkit::smtp::{SmtpSettings, SmtpStandIn};
+
+use crate::service::{App, Service};
+
+pub(crate) struct Mailbox {
+    pub(crate) server: SmtpStandIn,
+}
+
+impl Mailbox {
+    /// Starts the server, makes it the app's provider `main`, and starts the email worker.
+    pub(crate) async fn start(service: &Service, app: &App) -> Mailbox {
+        let server = SmtpStandIn::start(SmtpSettings::default(), Outbox::in_memory()).await.unwrap();
+        let settings = json!({
+            "host": "127.0.0.1", "port": server.address().port(), "security": "none", "from": "news@example.com",
+        });
+        let provider = NewProvider {
+            identifier: "main",
+            channel: Channel::Email,
+            kind: email::settings::KIND,
+            priority: 1,
+            enabled: true,
+            settings: &settings,
+            secret: SecretChange::Remove,
+        };
+        service.context.store.put_provider(app.id, provider, "test").await.unwrap();
+        service.context.serve("email", email::run);
+        Mailbox { server }
+    }
+
+    /// Who got a message, each once.
+    pub(crate) fn recipients(&self) -> BTreeSet<String> {
+        let captures = self.server.outbox().captures();
+        let to: BTreeSet<_> = captures.iter().flat_map(|capture| capture.to.clone()).collect();
+        assert_eq!(to.len(), captures.len(), "somebody got a message twice");
+        to
+    }
+}
