@@ -8,6 +8,7 @@ mod directory;
 mod erasure;
 mod installation;
 mod migrate;
+mod preferences;
 mod provider;
 mod running;
 mod signing_key;
