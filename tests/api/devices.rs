@@ -1,5 +1,6 @@
 //! `POST /v3/sdk/connect`.
 
+use domain::DeviceType;
 use serde_json::json;
 
 use crate::service::{Behind, Service};
@@ -56,6 +57,34 @@ async fn an_app_may_leave_the_body_out() {
     let shop = service.app("shop").await;
     let by_app = service.by(&shop, &format!("{CONNECT}?userIdentifier=ada")).header("X-ACME-DEVICE-ID", "d1");
     by_app.send().await.is(200);
+    let named =
+        service.by(&shop, CONNECT).header("X-SERVICE-USER-ID", "ada").header("X-SERVICE-DEVICE-ID", "d2");
+    named.json(&json!({"deviceType": "ios"})).send().await.is(200);
+    let again =
+        service.by(&shop, &format!("{CONNECT}?userIdentifier=ada")).header("X-SERVICE-DEVICE-ID", "d2");
+    again.json(&json!(null)).send().await.is(200);
+    let store = &service.context.store;
+    let ada = store.find_user(shop.id, "ada").await.unwrap().unwrap();
+    let devices = store.list_devices(shop.id, ada.number).await.unwrap();
+    let devices: Vec<_> = devices.iter().map(|one| (one.device_id.as_str(), one.device_type)).collect();
+    assert_eq!(devices, [("d2", Some(DeviceType::Ios)), ("d1", None)]);
     let by_user = service.of(&shop, "ada", CONNECT).header("X-SERVICE-DEVICE-ID", "d1").send().await;
     by_user.has_problems(&[("deviceType", "required")]);
+}
+
+#[tokio::test]
+async fn lengths_and_unknown_members_are_checked() {
+    let service = Service::start_with(Behind::Nothing).await;
+    let shop = service.app("shop").await;
+    let (id, token) = ("d".repeat(256), "t".repeat(2049));
+    let long = service.of(&shop, "ada", CONNECT).header("X-ACME-DEVICE-ID", &id);
+    let long = long.json(&json!({"deviceType": "ios", "pushToken": token})).send().await;
+    long.has_problems(&[("X-SERVICE-DEVICE-ID", "too_long"), ("pushToken", "too_long")]);
+    let connect = || service.of(&shop, "ada", CONNECT).header("X-SERVICE-DEVICE-ID", "d1");
+    let body = json!({"deviceType": "browser", "browserType": "firefox", "pushToken": "", "model": "x"});
+    let strict = connect().header("Prefer", "handling=strict").json(&body).send().await;
+    strict.has_problems(&[("model", "unknown_member")]);
+    connect().json(&body).send().await.is(200);
+    let ada = service.context.store.find_user(shop.id, "ada").await.unwrap().unwrap();
+    assert!(ada.profile.is_empty(), "an empty token is none");
 }

@@ -9,6 +9,7 @@ mod guide;
 mod erasure;
 mod installation;
 mod migrate;
+mod preferences;
 mod provider;
 mod running;
 mod signing_key;

@@ -1,5 +1,8 @@
 //! `tidings migrate`: twice, by two processes at once, and never against what is installed.
 
+use service_kit::MasterKey;
+use store::app::{NewApp, NewSecret};
+use store::{Settings, Store};
 use testkit::{Database, NatsServer};
 
 use crate::directory::{Answer, Directory};
@@ -17,12 +20,12 @@ impl Servers {
     }
 
     fn migrate(&self, partitions: &str) -> Answer {
-        let variables = [
-            ("DATABASE_URL", self.database.url()),
-            ("NATS_URL", self.nats.url()),
-            ("TIDINGS_STREAMS__PARTITIONS", partitions),
-        ];
-        self.directory.run_with(&["migrate"], &variables, "")
+        self.migrate_with(&[("TIDINGS_STREAMS__PARTITIONS", partitions)])
+    }
+
+    fn migrate_with(&self, more: &[(&str, &str)]) -> Answer {
+        let variables = [("DATABASE_URL", self.database.url()), ("NATS_URL", self.nats.url())];
+        self.directory.run_with(&["migrate"], &[&variables, more].concat(), "")
     }
 }
 
@@ -53,4 +56,26 @@ async fn another_number_of_partitions_is_refused() {
     let refused = servers.migrate("4");
     assert_eq!(refused.code, 1);
     assert!(refused.errors.contains("streams.partitions = 1"), "{}", refused.errors);
+}
+
+#[tokio::test]
+async fn apps_of_before_get_their_key_pair_once_there_is_a_master_key() {
+    let servers = Servers::start().await;
+    let without = servers.migrate_with(&[]);
+    assert!(without.output.contains("none made, as no master key"), "{} {}", without.output, without.errors);
+    let settings = Settings { url: servers.database.url().to_owned(), max_connections: 2 };
+    let store = Store::connect(&settings).await.unwrap();
+    let draft = store.create_app(NewApp { name: "shop", api_key: "key", development: false }, "test").await;
+    let secret = NewSecret { digest: b"digest", sealed: b"sealed" };
+    let app = draft.unwrap().unwrap().commit(secret).await.unwrap();
+    assert_eq!(servers.migrate_with(&[]).code, 0);
+    assert_eq!(store.vapid_public_key(app).await.unwrap(), None);
+
+    MasterKey::generate_file(&servers.directory.path().join("master.key")).unwrap();
+    let with_key = [("TIDINGS_SECURITY__MASTER_KEY_FILE", "master.key")];
+    for made in ["1 new", "0 new"] {
+        let migrated = servers.migrate_with(&with_key);
+        assert!(migrated.output.contains(made), "{} {}", migrated.output, migrated.errors);
+    }
+    assert!(store.vapid_public_key(app).await.unwrap().is_some());
 }
