@@ -78,7 +78,10 @@ impl Rows<'_> {
             (service.call(&path).header("X-SERVICE-USER-ID", "ada"), "no_credentials"),
             (service.call(&path).header("X-SERVICE-API-KEY", &format!("{key}x")), "invalid_credentials"),
             (
-                service.call(&path).header("X-SERVICE-API-KEY", &key).header("X-SERVICE-API-SECRET", &format!("{secret}x")),
+                service
+                    .call(&path)
+                    .header("X-SERVICE-API-KEY", &key)
+                    .header("X-SERVICE-API-SECRET", &format!("{secret}x")),
                 "invalid_credentials",
             ),
             (
@@ -89,7 +92,10 @@ impl Rows<'_> {
                     .header("X-SERVICE-SECRET-KEY", "another"),
                 "conflicting_credentials",
             ),
-            (service.call(&path).header("X-SERVICE-API-KEY", &key).header("X-ACME-API-KEY", "other"), "conflicting_credentials"),
+            (
+                service.call(&path).header("X-SERVICE-API-KEY", &key).header("X-ACME-API-KEY", "other"),
+                "conflicting_credentials",
+            ),
         ];
         if !row.by.contains(&By::User) {
             refused.push((service.of(&self.fixtures.shop, "ada", &path), "secret_required"));
@@ -134,6 +140,7 @@ impl Rows<'_> {
     async fn refuses_what_is_no_such_body(&mut self, row: &Row, sound: &Value) {
         let by = row.by[0];
         let path = self.fixtures.fill(row.calls[0]).await;
+        let mut strict = self.fixtures.fill_body(sound.clone()).await;
         let call = || {
             let call = self.fixtures.call(by, &path);
             row.headers.iter().fold(call, |call, (name, value)| call.header(name, value))
@@ -150,11 +157,16 @@ impl Rows<'_> {
         invalid(&call().body(deep, "application/json").send().await);
         self.tried.errors += 7;
         if row.has_fixed_members {
-            let mut body = self.fixtures.fill_body(sound.clone()).await;
-            body["unknownMember"] = json!(1);
-            let answer = call().header("Prefer", "handling=strict").json(&body).send().await;
+            strict["unknownMember"] = json!(1);
+            let answer = call().header("Prefer", "handling=strict").json(&strict).send().await;
             assert_eq!(answer.status, 400, "{}", answer.body);
-            assert!(answer.body["errors"].as_array().unwrap().iter().any(|error| error["field"] == "unknownMember"));
+            assert!(
+                answer.body["errors"]
+                    .as_array()
+                    .unwrap()
+                    .iter()
+                    .any(|error| error["field"] == "unknownMember")
+            );
             self.tried.errors += 1;
         }
     }
@@ -174,5 +186,7 @@ fn invalid(answer: &Answer) {
 
 fn members(body: &Value) -> Vec<&str> {
     let one = body.as_array().map_or(Some(body), |items| items.first());
-    one.and_then(Value::as_object).map(|members| members.keys().map(String::as_str).collect()).unwrap_or_default()
+    one.and_then(Value::as_object)
+        .map(|members| members.keys().map(String::as_str).collect())
+        .unwrap_or_default()
 }

@@ -32,7 +32,10 @@ struct Snippet {
 #[tokio::test(flavor = "multi_thread")]
 async fn every_snippet_of_the_guide_answers_what_the_guide_says() {
     let snippets = snippets(&std::fs::read_to_string(GUIDE).unwrap());
-    assert!(snippets.iter().filter(|snippet| snippet.answer.is_some()).count() >= 10, "the guide lost its answers");
+    assert!(
+        snippets.iter().filter(|snippet| snippet.answer.is_some()).count() >= 10,
+        "the guide lost its answers"
+    );
     let directory = Directory::new();
     let mut running = Running::start(&directory.path().join(".tidings")).await;
     let mut shell = Shell::start(&directory, &running);
@@ -81,7 +84,8 @@ fn snippets(guide: &str) -> Vec<Snippet> {
             "sh" => snippets.push(Snippet { line: number, script: text, answer: None }),
             "json" => {
                 assert!(between.is_empty(), "line {number}: an answer stands right after its snippet");
-                let answer = serde_json::from_str(&text).unwrap_or_else(|error| panic!("line {number}: {error}"));
+                let answer =
+                    serde_json::from_str(&text).unwrap_or_else(|error| panic!("line {number}: {error}"));
                 snippets.last_mut().unwrap().answer = Some(answer);
             }
             other => panic!("line {number}: a block of {other:?}, which nobody runs"),
@@ -93,14 +97,18 @@ fn snippets(guide: &str) -> Vec<Snippet> {
 
 fn matches(expected: &Value, found: &Value) -> bool {
     match (expected, found) {
-        (Value::String(text), found) if text == ANYTHING => !matches!(found, Value::Array(_) | Value::Object(_)),
+        (Value::String(text), found) if text == ANYTHING => {
+            !matches!(found, Value::Array(_) | Value::Object(_))
+        }
         (Value::Array(expected), Value::Array(found)) => {
             expected.len() == found.len()
                 && expected.iter().zip(found).all(|(expected, found)| matches(expected, found))
         }
         (Value::Object(expected), Value::Object(found)) => {
             expected.len() == found.len()
-                && expected.iter().all(|(key, value)| found.get(key).is_some_and(|found| matches(value, found)))
+                && expected
+                    .iter()
+                    .all(|(key, value)| found.get(key).is_some_and(|found| matches(value, found)))
         }
         (expected, found) => expected == found,
     }
@@ -132,7 +140,8 @@ impl Shell {
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
-        let (input, lines) = (process.stdin.take().unwrap(), BufReader::new(process.stdout.take().unwrap()).lines());
+        let (input, lines) =
+            (process.stdin.take().unwrap(), BufReader::new(process.stdout.take().unwrap()).lines());
         let (sender, output) = channel();
         // Ends with the shell's output.
         std::thread::spawn(move || lines.map_while(Result::ok).try_for_each(|line| sender.send(line)));

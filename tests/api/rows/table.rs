@@ -33,7 +33,9 @@ pub(super) struct Row {
 impl Row {
     /// Whether its path names something that another app or user may own.
     pub(super) fn is_of_something(&self) -> bool {
-        ["{item}", "{request}", "{category}", "{user}", "{browser}"].iter().any(|part| self.calls[0].contains(part))
+        ["{item}", "{request}", "{category}", "{user}", "{browser}"]
+            .iter()
+            .any(|part| self.calls[0].contains(part))
             && !self.calls[0].starts_with("PUT /v3/users")
     }
 }
@@ -43,7 +45,18 @@ const USER: &[By] = &[By::User, By::AppForUser, By::AppForUserInQuery];
 const BOTH: &[By] = &[By::User, By::AppForUser, By::AppForUserInQuery, By::App];
 
 const NOTIFICATION: &[&str] = &[
-    "blocks", "category", "clickedAt", "createdAt", "data", "icon", "id", "message", "seenAt", "state", "title", "url",
+    "blocks",
+    "category",
+    "clickedAt",
+    "createdAt",
+    "data",
+    "icon",
+    "id",
+    "message",
+    "seenAt",
+    "state",
+    "title",
+    "url",
 ];
 const STATUS: &[&str] = &["message", "statusCode"];
 const ALL_CHANGED: &[&str] = &["message", "statusCode", "updated"];
@@ -128,7 +141,12 @@ pub(super) const ROWS: &[Row] = &[
         ..PLAIN
     },
     Row { calls: &["GET /v3/profile"], by: USER, ..PLAIN },
-    Row { calls: &["PUT /v3/profile", "PATCH /v3/profile"], by: USER, body: Some(|| json!({"city": "Łódź"})), ..PLAIN },
+    Row {
+        calls: &["PUT /v3/profile", "PATCH /v3/profile"],
+        by: USER,
+        body: Some(|| json!({"city": "Łódź"})),
+        ..PLAIN
+    },
     Row {
         calls: &["PATCH /v3/profile"],
         by: USER,
@@ -139,7 +157,9 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         calls: &["PATCH /v3/preferences", "PUT /v3/preferences"],
         by: USER,
-        body: Some(|| json!({"preference": [{"categoryId": "{category}", "channels": [{"channel": "email", "enabled": false}]}]})),
+        body: Some(
+            || json!({"preference": [{"categoryId": "{category}", "channels": [{"channel": "email", "enabled": false}]}]}),
+        ),
         has_fixed_members: true,
         members: PREFERENCE,
         ..PLAIN
