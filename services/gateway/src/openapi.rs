@@ -1,7 +1,7 @@
 //! The OpenAPI document of the interface, made from the handlers.
 //!
 //! To describe a handler:
-//! 1. Give it `#[utoipa::path(...)]` with method, path as in `routes.rs`, `operation_id`, `tag` (one of `TAGS`),
+//! 1. Give it `#[utoipa::path(...)]` with method, path as in `routes.rs`, `operation_id`, `tag` (one of those below),
 //!    `security(("app" = []))`, `"user"` or `"either"` for the argument `AppCaller`, `UserCaller` or `Caller`, the
 //!    parameters of path and query, `request_body` and the successes: `(status = 200, body = …, description = "…")`.
 //!    The first line of its doc comment becomes the summary, the rest the description. Deprecated handlers say

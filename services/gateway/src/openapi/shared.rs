@@ -122,7 +122,7 @@ pub(crate) fn complete(path: &str, prefix: &str, operation: &mut Value) {
             complete_response(status, response, is_api);
         }
     }
-    if operation.get("x-deprecated").is_some() {
+    if operation.as_object_mut().is_some_and(|members| members.remove("x-deprecated").is_some()) {
         operation["deprecated"] = json!(true);
     }
 }
