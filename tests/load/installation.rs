@@ -87,6 +87,8 @@ impl Installation {
             ("TIDINGS_NATS__URL", self.nats_url()),
             ("TIDINGS_STREAMS__PARTITIONS", &partitions),
             ("TIDINGS_METRICS__LISTEN", "127.0.0.1:0"),
+            // One app makes all the load.
+            ("TIDINGS_GATEWAY__RATE_LIMIT", "1000000"),
             ("TIDINGS_SECURITY__MASTER_KEY_FILE", key_file.to_str().unwrap()),
         ];
         environment.extend(more);
