@@ -32,7 +32,7 @@ async fn unknown_routes_are_404_and_known_ones_name_their_methods() {
         ("PUT", "/v3/users", "GET, HEAD, POST, OPTIONS"),
         ("POST", "/v3/users/ada", "GET, HEAD, PUT, DELETE, OPTIONS"),
         ("GET", "/v3/sdk/connect", "POST, OPTIONS"),
-        ("POST", "/v3/requests/1", "GET, HEAD, OPTIONS"),
+        ("POST", "/v3/requests/1", "GET, HEAD, DELETE, OPTIONS"),
         ("POST", "/v3/requests/1/deliveries", "GET, HEAD, OPTIONS"),
         ("POST", "/healthz", "GET, HEAD, OPTIONS"),
         ("BREW", "/readyz/", "GET, HEAD, OPTIONS"),
@@ -75,7 +75,8 @@ async fn a_defect_is_answered_with_an_id_and_nothing_else() {
     let shop = service.app("shop").await;
     service
         .execute(
-            "INSERT INTO inbox_item (app_id, user_number, id, send_id, created_at, content, event_id)
+            "INSERT INTO app_user (app_id, number, identifier) OVERRIDING SYSTEM VALUE SELECT id, 1, 'ada' FROM app;
+             INSERT INTO inbox_item (app_id, user_number, id, send_id, created_at, content, event_id)
              SELECT id, 1, 5, gen_random_uuid(), now(), '\"what the projection never writes\"', gen_random_uuid()
              FROM app",
         )

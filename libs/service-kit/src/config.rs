@@ -23,7 +23,7 @@ const FILE_VARIABLE: &str = "TIDINGS_CONFIG";
 /// The design's schedule: eight attempts over nine hours.
 const RETRY_SCHEDULE: [u64; 8] = [0, 5, 30, 120, 600, 1_800, 7_200, 21_600];
 /// What one app may ask of one gateway in a second: more than one gateway on a small machine serves.
-const RATE_LIMIT: u32 = 10_000;
+const RATE_LIMIT: u32 = 100_000;
 const MINUTE: Duration = Duration::from_secs(60);
 const DAY: Duration = Duration::from_secs(86_400);
 

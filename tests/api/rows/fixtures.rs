@@ -7,6 +7,9 @@ use super::table::{By, Row};
 use crate::client::Call;
 use crate::service::{App, Service, plain_send};
 
+/// An id, or identifier, that nothing has.
+const NOBODY: &str = "9007199254740991";
+
 /// Two apps with the same users, and things made for one call each.
 pub(super) struct Fixtures<'a> {
     pub(super) service: &'a Service,
@@ -92,8 +95,8 @@ impl<'a> Fixtures<'a> {
             calls.push(service.of(shop, "nobody", &own));
             calls.push(service.by(shop, &own).header("X-SERVICE-USER-ID", "bob"));
         }
-        for nobody in ["1", &Uuid::from_u128(1).to_string()] {
-            if row.calls[0].contains("{request}") || nobody == "1" {
+        for nobody in [NOBODY, &Uuid::from_u128(1).to_string()] {
+            if row.calls[0].contains("{request}") || nobody == NOBODY {
                 let mut absent = call.to_owned();
                 for name in ["{item}", "{request}", "{category}", "{user}", "{browser}"] {
                     absent = absent.replace(name, nobody);
