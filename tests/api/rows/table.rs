@@ -227,6 +227,10 @@ pub(super) const ROWS: &[Row] = &[
         members: &["acceptedAt", "counts", "recipients", "requestId", "sendAt", "status"],
         ..PLAIN
     },
-    Row { calls: &["GET /v3/requests/{request}/deliveries"], members: &["data", "nextCursor"], ..PLAIN },
+    Row {
+        calls: &["GET /v3/requests/{request}/deliveries"],
+        members: &["acceptedAt", "data", "nextCursor"],
+        ..PLAIN
+    },
     Row { calls: &["DELETE /v3/requests/{request}"], members: &["cancelled"], ..PLAIN },
 ];
