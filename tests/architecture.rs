@@ -11,19 +11,21 @@ use serde_json::Value;
 const LONGEST_FILE: usize = 400;
 
 /// What each library and tool may use of the workspace.
-const EDGES: [(&str, &[&str]); 8] = [
+const EDGES: [(&str, &[&str]); 9] = [
     ("domain", &[]),
+    ("sabotage", &[]),
     ("event-log", &["domain"]),
-    ("store", &["domain"]),
+    ("store", &["domain", "sabotage"]),
     ("rendering", &["domain", "store"]),
     ("service-kit", &["domain", "event-log", "store"]),
-    ("worker", &["domain", "event-log", "store", "service-kit"]),
+    ("worker", &["domain", "event-log", "sabotage", "store", "service-kit"]),
     ("testkit", &["domain"]),
     ("xtask", &[]),
 ];
 
 /// What a service may use; never another service.
-const SERVICE_EDGES: [&str; 6] = ["domain", "event-log", "store", "rendering", "service-kit", "worker"];
+const SERVICE_EDGES: [&str; 7] =
+    ["domain", "event-log", "sabotage", "store", "rendering", "service-kit", "worker"];
 
 /// Crates that only some may name. Test code may name all of them, and so may testkit and the suite.
 const OWNED: [(&str, &[&str]); 5] = [

@@ -86,7 +86,7 @@ async fn only_json_in_utf8_is_read() {
 async fn malformed_bodies_are_a_400() {
     let service = Service::start_with(Behind::Nothing).await;
     let shop = service.app("shop").await;
-    let deep = "[".repeat(100_000);
+    let deep = "[".repeat(50_000);
     let bodies: [&[u8]; 9] = [
         b"",
         b"hello",
@@ -112,4 +112,30 @@ async fn malformed_bodies_are_a_400() {
     let answer = service.by(&shop, SEND).json(&nested(40)).send().await;
     assert_eq!(answer.status, 400);
     assert_eq!(answer.body["errors"][0]["code"], "too_deep");
+}
+
+#[tokio::test]
+async fn a_body_that_would_fill_the_memory_is_refused_before_it_is_parsed() {
+    let service = Service::start_with(Behind::Nothing).await;
+    let shop = service.app("shop").await;
+    let objects = |object: &str, count: usize| format!("[{}]", vec![object; count].join(","));
+    for (call, before) in [
+        (SEND, r#"{"sendTo":{"recipients":["ada"]},"notification":{"title":"x"},"data":{"a":"#),
+        ("POST /v3/users", r#"{"identifier":"ada","a":{"a":"#),
+    ] {
+        let body = format!("{before}{}}}}}", objects("{}", 100_000));
+        let answer = service.by(&shop, call).body(body, "application/json").send().await;
+        answer.has_problems(&[("", "too_many")]);
+        assert!(answer.body["message"][0].as_str().unwrap().contains("split it"), "{}", answer.body);
+    }
+    // With files a body may be larger, but not by what is no file.
+    let attachments = r#"{"data":{"attachments":[],"a":"#;
+    let body = format!("{attachments}{}}}}}", objects("{\"\":0}", 200_000));
+    service.by(&shop, SEND).body(body, "application/json").send().await.fails(413, "too_large");
+    // As many recipients as there may be, with data of their own.
+    let people: Vec<_> =
+        (0..10_000).map(|n| json!({"identifier": format!("user-{n}"), "data": {"n": [n]}})).collect();
+    let send = json!({"notification": {"title": "x"}, "sendTo": {"recipients": people}});
+    service.by(&shop, SEND).json(&send).send().await.is(202);
+    assert_eq!(service.sends().await, 1);
 }

@@ -12,7 +12,7 @@ const TRY: &str = "POST /v3/notifications?dryRun=true";
 /// Providers for email and phones, a category that bob has turned email off for, an address that is dead.
 const WORLD: &str = "
     INSERT INTO provider (app_id, identifier, channel, kind, priority, enabled, settings)
-    SELECT id, channel, channel, 'test', 1, true, '{}'
+    SELECT id, channel, channel, CASE channel WHEN 'mobilePush' THEN 'fcm' ELSE 'test' END, 1, true, '{}'
     FROM app, unnest('{email,mobilePush}'::text[]) AS channel WHERE app.name = 'shop';
     INSERT INTO app_user (app_id, identifier, profile)
     SELECT id, identifier, profile FROM app, (VALUES
@@ -31,10 +31,16 @@ const WORLD: &str = "
 const ROWS: &str = "
     SELECT (SELECT count(*) FROM app_user) || ' ' || (SELECT count(*) FROM category) || ' '
         || (SELECT count(*) FROM request) || ' ' || (SELECT count(*) FROM plan) || ' '
-        || (SELECT count(*) FROM idempotency_key) || ' ' || (SELECT string_agg(profile::text, '' ORDER BY number) FROM app_user)";
+        || (SELECT count(*) FROM idempotency_key) || ' ' || (SELECT count(*) FROM attachment) || ' ' || (SELECT string_agg(profile::text, '' ORDER BY number) FROM app_user)";
 
 impl Service {
-    async fn template(&self, app: &App, identifier: &str, category: Option<&str>, channels: Value) {
+    pub(crate) async fn template(
+        &self,
+        app: &App,
+        identifier: &str,
+        category: Option<&str>,
+        channels: Value,
+    ) {
         let template = NewTemplate { identifier, name: identifier, category, channels: &channels };
         self.context.store.put_template(app.id, template, "test").await.unwrap();
     }
@@ -93,10 +99,25 @@ fn sends() -> Vec<(&'static str, Value)> {
                 {"identifier": "ada", "fcm": {"token": "three"}},
                 {"identifier": "eve", "email": "dead@example.com"},
                 {"identifier": "fay@example.com", "phoneNumber": "+4915112345678"},
+                {"identifier": "gus", "apns": {"token": "nobody serves it"}},
             ])),
         ),
         ("a template for some channels", named("some")),
         ("a template that fails for some", named("fails")),
+        (
+            "a template, and more by the send",
+            with(
+                named("some"),
+                "override",
+                json!({"channel": {
+                    "email": {"subject": "s", "text": "t"}, "mobilePush": {"title": "t"}, "webPush": {"ttl": 1},
+                }}),
+            ),
+        ),
+        (
+            "files",
+            with(to(json!(["ada"])), "data", json!({"attachments": [{"name": "a", "content": "YQ=="}]})),
+        ),
         ("a template with a category", named("news")),
         (
             "a template that comes out too large",
@@ -173,14 +194,17 @@ async fn a_dry_run_shows_what_the_first_recipients_would_read() {
     let data = outcome["data"].as_array().unwrap();
     let email = json!({
         "recipient": "ada", "channel": "email", "target": "a***@example.com", "status": "queued", "reason": null,
-        "content": {"subject": "For Ada", "text": null, "html": "<b>a &lt; b</b>"},
+        "content": {
+            "subject": "For Ada", "text": null, "html": "<b>a &lt; b</b>", "from": null, "fromName": null, "replyTo": null,
+            "cc": [], "bcc": [], "headers": {}, "attachments": [],
+        },
     });
     assert_eq!(data[0], email);
     let item = json!({
         "title": "Hi Ada", "message": null, "icon": null, "url": null, "data": {"n": 1, "what": "a < b"}, "blocks": [],
     });
     assert_eq!((&data[1]["channel"], &data[1]["content"]), (&json!("inApp"), &item));
-    let push = json!({"title": "a < b", "body": null, "icon": null, "url": null, "data": {"what": "a < b"}});
+    let push = json!({"title": "a < b", "body": null, "icon": null, "url": null, "data": {"what": "a < b"}, "options": {}});
     assert_eq!((&data[3]["target"], &data[3]["content"]), (&json!("fcm:t***"), &push));
     let shown: Vec<_> =
         data.iter().filter(|row| row["channel"] == "inApp").map(|row| !row["content"].is_null()).collect();

@@ -29,6 +29,7 @@ impl Mailbox {
             enabled: true,
             settings: &settings,
             secret: SecretChange::Remove,
+            max_per_second: None,
         };
         service.context.store.put_provider(app.id, provider, "test").await.unwrap();
         service.context.serve("email", email::run);

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 mod access_matrix;
+mod attachments;
 mod bodies;
 mod bulk;
 mod cancellation;
@@ -22,13 +23,16 @@ mod inbox_random;
 mod inbox_state;
 mod inbox_whole;
 mod isolation;
+mod lanes;
 mod ledger;
 mod mailbox;
 mod outages;
+mod overrides;
 mod preferences;
 mod profile;
 mod profile_patch;
 mod protocol;
+mod push_clicks;
 mod rate_limit;
 mod requests;
 mod rows;
@@ -36,5 +40,7 @@ mod sends;
 mod service;
 mod signer;
 mod tokens;
+mod twilio_callbacks;
+mod unsubscribe;
 mod users;
 mod web_push;

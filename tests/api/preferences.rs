@@ -199,6 +199,7 @@ async fn a_send_honours_what_the_user_turned_off() {
         enabled: true,
         settings: &json!({}),
         secret: SecretChange::Remove,
+        max_per_second: None,
     };
     service.context.store.put_provider(shop.id, provider, "test").await.unwrap();
     let ada = json!({"identifier": "ada", "profile": {"email": "ada@example.com"}});

@@ -178,3 +178,35 @@ async fn the_story_of_a_recipient_goes_from_the_acceptance_to_the_last_attempt()
     assert!(times.is_sorted(), "{times:?}");
     assert!(data.iter().all(|row| row["plannedAt"] == email["plannedAt"]));
 }
+
+#[tokio::test]
+async fn what_only_a_newer_gateway_reads_is_to_be_asked_again() {
+    let service = Service::start_with(Behind::Nothing).await;
+    let shop = service.app("shop").await;
+    service
+        .execute(
+            "INSERT INTO request (app_id, send_id, accepted_at, lane, recipients)
+               SELECT id, 'aaaaaaaa-0000-7000-8000-000000000000', now(), 'transactional', 1 FROM app;
+             INSERT INTO planned_recipient (app_id, send_id, recipient_index, turn, identifier, in_app, skips)
+               SELECT id, 'aaaaaaaa-0000-7000-8000-000000000000', 0, 0, 'ada', false, '{}' FROM app;
+             INSERT INTO delivery (app_id, id, send_id, recipient_index, user_number, channel, target)
+               SELECT id, 'bbbbbbbb-0000-5000-8000-000000000000', 'aaaaaaaa-0000-7000-8000-000000000000', 0, 1, 'email',
+                 'ada@example.com' FROM app;",
+        )
+        .await;
+    let request = "/v3/requests/aaaaaaaa-0000-7000-8000-000000000000";
+    for (alter, part) in [
+        ("UPDATE delivery SET status = 'failed', reason = 'of_the_future'", "/deliveries"),
+        ("UPDATE delivery SET status = 'of_the_future', reason = NULL", ""),
+        ("UPDATE delivery SET status = 'queued', channel = 'ofTheFuture'", "/deliveries"),
+        ("DELETE FROM delivery; UPDATE planned_recipient SET skips = '{email:of_the_future}'", "/deliveries"),
+    ] {
+        service.execute(alter).await;
+        let answer = service.by(&shop, &format!("GET {request}{part}")).send().await;
+        answer.fails(503, "unavailable");
+        assert_eq!(answer.header("retry-after"), Some("1"), "{alter}");
+        assert!(answer.body["message"].as_str().unwrap().contains("newer release"), "{alter}");
+    }
+    service.execute("UPDATE planned_recipient SET skips = '{email:no_address}'").await;
+    service.by(&shop, &format!("GET {request}/deliveries")).send().await.is(200);
+}

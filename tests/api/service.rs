@@ -9,7 +9,7 @@ use domain::id::partition;
 use domain::{AppId, Envelope, Event, SendId, StreamName};
 use event_log::Message;
 use serde_json::{Value, json};
-use service_kit::{Config, Context, MasterKey, clock, connections, installation, secrets};
+use service_kit::{Config, Context, MasterKey, clock, connections, installation, link, secrets};
 use sqlx::{Connection, PgConnection};
 use store::app::{NewApp, NewSecret};
 use tempfile::TempDir;
@@ -62,8 +62,24 @@ impl Service {
         Self::start_on(&url, Some(database), behind).await
     }
 
+    /// Everything but what `configure` changes of the configuration.
+    pub(crate) async fn start_configured(configure: impl FnOnce(&mut Config)) -> Service {
+        let database = Database::create().await;
+        let url = database.url().to_owned();
+        Self::start_as(&url, Some(database), Behind::DispatcherAndInbox, configure).await
+    }
+
     /// On a database that the test can stop.
     pub(crate) async fn start_on(database_url: &str, database: Option<Database>, behind: Behind) -> Service {
+        Self::start_as(database_url, database, behind, |_| {}).await
+    }
+
+    async fn start_as(
+        database_url: &str,
+        database: Option<Database>,
+        behind: Behind,
+        configure: impl FnOnce(&mut Config),
+    ) -> Service {
         let nats = NatsServer::start().await.unwrap();
         let files = tempfile::tempdir().unwrap();
         let key_file = files.path().join("master.key");
@@ -76,6 +92,9 @@ impl Service {
             config.nats.max_messages = max_messages;
         }
         config.security.master_key_file = Some(key_file);
+        // The stand-ins are on this machine.
+        config.outbound.allow_private = true;
+        configure(&mut config);
         let store = connections::store(&config, SOON).await.unwrap();
         store.migrate().await.unwrap();
         let log = connections::event_log(&config, SOON).await.unwrap();
@@ -117,6 +136,7 @@ impl Service {
         let digest = secrets::sha256(secret.as_bytes());
         let sealed = self.sealed(draft.id(), &secret);
         let id = draft.commit(NewSecret { digest: &digest, sealed: &sealed }).await.unwrap();
+        link::create(&self.context.store, &self.context.master_key, id).await.unwrap();
         App { id, key, secret }
     }
 

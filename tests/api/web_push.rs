@@ -164,6 +164,7 @@ async fn connecting_tells_the_key_to_subscribe_with() {
         enabled: true,
         settings: &json!({}),
         secret: SecretChange::Remove,
+        max_per_second: None,
     };
     store.put_provider(shop.id, provider, "test").await.unwrap();
     assert_eq!(connected().await, (json!(true), json!(key)));

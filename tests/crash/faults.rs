@@ -1,50 +1,32 @@
-//! When which part is killed: by how far the run has come, never by the clock.
+//! What is done to the system while it works.
 
-use std::time::Duration;
+mod crashes;
+pub(crate) mod others;
+pub(crate) mod schedule;
+pub(crate) mod strike;
+mod striker;
+pub(crate) mod struck;
 
-use testkit::eventually;
-use tokio::sync::watch;
+use std::time::SystemTime;
 
-use crate::system::{Part, System};
+use tokio_util::sync::CancellationToken;
 
-/// How far the run has come.
-#[derive(Clone, Copy, Debug)]
-enum Milestone {
-    /// So many sends are confirmed.
-    Confirmed(usize),
-    /// So many emails are captured.
-    Captured(usize),
+use crate::system::System;
+use schedule::Schedule;
+use striker::Striker;
+use struck::Struck;
+
+/// Carries out the schedule, or as much of it as there is time for until `over`. Afterwards everybody serves again.
+///
+/// # Panics
+/// A process ended that nobody had asked to.
+pub(crate) async fn strike(system: &mut System, schedule: &Schedule, over: &CancellationToken) -> Struck {
+    Striker::new(system).run(schedule, over).await
 }
 
-/// In this order.
-const SCHEDULE: [(Part, Milestone); 8] = [
-    (Part::Gateway, Milestone::Confirmed(100)),
-    (Part::Dispatcher, Milestone::Confirmed(250)),
-    (Part::Inbox, Milestone::Confirmed(400)),
-    (Part::Nats, Milestone::Confirmed(550)),
-    (Part::Email, Milestone::Confirmed(700)),
-    (Part::Dispatcher, Milestone::Confirmed(850)),
-    (Part::Email, Milestone::Captured(4_000)),
-    (Part::Nats, Milestone::Captured(7_000)),
-];
-const REACHED_WITHIN: Duration = Duration::from_secs(90);
-
-/// Strikes at every milestone, and returns what was done.
-pub(crate) async fn strike(system: &mut System, confirmed: &watch::Receiver<usize>) -> Vec<String> {
-    let mut struck = Vec::new();
-    for (part, milestone) in SCHEDULE {
-        let far = async || {
-            let (sends, emails) = (*confirmed.borrow(), system.outbox.captures().len());
-            let reached = match milestone {
-                Milestone::Confirmed(count) => sends >= count,
-                Milestone::Captured(count) => emails >= count,
-            };
-            reached.then_some((sends, emails))
-        };
-        let (sends, emails) = eventually(REACHED_WITHIN, &format!("{milestone:?}"), far).await;
-        system.assert_running();
-        system.kill(part).await;
-        struck.push(format!("{part:?} at {sends} sends and {emails} emails"));
-    }
-    struck
+/// Milliseconds since 1970.
+#[allow(clippy::disallowed_methods, reason = "a fault is recorded with its time")]
+pub(crate) fn now() -> i64 {
+    let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
+    i64::try_from(since_epoch.as_millis()).unwrap()
 }

@@ -1,88 +1,141 @@
-//! What the clients were promised.
+//! What the clients were promised. Every line is on the disk before its client goes on.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
 
-use tokio::sync::watch;
-use tokio::task::JoinSet;
-use tokio::time::MissedTickBehavior;
+use serde::{Deserialize, Serialize};
+use tokio::sync::{mpsc, oneshot};
+use uuid::Uuid;
 
-use crate::api::Api;
-use crate::send::{SENDS, body};
+const FILE: &str = "journal.jsonl";
+/// Lines of one write at most, and lines that may wait.
+const TOGETHER: usize = 512;
 
-const CLIENTS: usize = 8;
-/// A part that was killed is back long before.
-const MOST_ATTEMPTS: usize = 300;
-/// From one attempt of a polite client to its next.
-const BACK_OFF: Duration = Duration::from_millis(100);
-/// Of so many sends, one is repeated in the end.
-const REPEATED: usize = 20;
+/// Something that a client did, with what it was answered. Times are in milliseconds since 1970.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "line", rename_all = "camelCase")]
+pub(crate) enum Line {
+    /// A send was tried. No status: no answer came.
+    Tried { notice: usize, gateway: usize, at: i64, status: Option<u16> },
+    /// A send was confirmed with a 202.
+    Confirmed { notice: usize, request: Uuid, at: i64 },
+    /// A user asked for a change to the own inbox. No status: no answer came.
+    Changed { user: usize, change: Change, status: Option<u16>, at: i64 },
+    /// A user saw the own inbox.
+    Listed { user: usize, page: Page, at: i64 },
+    /// A user asked for the own inbox, and did not get to see it. No status: no answer came.
+    NotListed { user: usize, status: Option<u16>, at: i64 },
+    /// A user's email address changed so often.
+    Moved { user: usize, changes: usize, status: Option<u16>, at: i64 },
+}
 
-/// Every 202: the send's number and the id it was given.
+/// A change to an inbox.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum Change {
+    Seen(i64),
+    Unseen(i64),
+    Read(i64),
+    Unread(i64),
+    Deleted(i64),
+    StateSet(i64, String),
+    AllRead,
+    AllDeleted,
+}
+
+impl Change {
+    pub(crate) const KINDS: [&str; 8] =
+        ["seen", "unseen", "read", "unread", "deleted", "state set", "all read", "all deleted"];
+
+    /// Its name among [`KINDS`](Self::KINDS).
+    pub(crate) fn kind(&self) -> &'static str {
+        match self {
+            Change::Seen(_) => "seen",
+            Change::Unseen(_) => "unseen",
+            Change::Read(_) => "read",
+            Change::Unread(_) => "unread",
+            Change::Deleted(_) => "deleted",
+            Change::StateSet(..) => "state set",
+            Change::AllRead => "all read",
+            Change::AllDeleted => "all deleted",
+        }
+    }
+}
+
+/// The first page of an inbox.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Page {
+    pub(crate) items: Vec<Shown>,
+    /// Whether older ones follow.
+    pub(crate) more: bool,
+    pub(crate) total: i64,
+    pub(crate) unread: i64,
+    pub(crate) unseen: i64,
+}
+
+/// An item as a list shows it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Shown {
+    pub(crate) id: i64,
+    pub(crate) title: String,
+    pub(crate) created_at: i64,
+    pub(crate) seen: bool,
+    pub(crate) read: bool,
+    pub(crate) state: Option<String>,
+}
+
+/// Where clients write.
+#[derive(Clone)]
 pub(crate) struct Journal {
-    confirmed: BTreeMap<usize, String>,
-    /// How often the clients asked.
-    pub(crate) attempts: usize,
+    lines: mpsc::Sender<(Line, oneshot::Sender<()>)>,
 }
 
 impl Journal {
-    /// Sends everything, each send repeated under its key until it is confirmed. Tells how many are.
-    pub(crate) async fn of_all_sends(api: &Api, confirmed: &watch::Sender<usize>) -> Journal {
-        let (next, attempts) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
-        let mut clients = JoinSet::new();
-        for _ in 0..CLIENTS {
-            let (api, next, attempts) = (api.clone(), Arc::clone(&next), Arc::clone(&attempts));
-            let confirmed = confirmed.clone();
-            clients.spawn(async move {
-                let mut promised = Vec::new();
-                loop {
-                    let send = next.fetch_add(1, Ordering::Relaxed);
-                    if send >= SENDS {
-                        return promised;
-                    }
-                    promised.push((send, until_confirmed(&api, send, &attempts).await));
-                    confirmed.send_modify(|count| *count += 1);
-                }
-            });
-        }
-        let confirmed = clients.join_all().await.into_iter().flatten().collect();
-        Journal { confirmed, attempts: attempts.load(Ordering::Relaxed) }
+    /// Begins a new one in the directory.
+    pub(crate) fn begin(directory: &Path) -> Journal {
+        std::fs::create_dir_all(directory).unwrap();
+        let file = File::create_new(path(directory)).unwrap();
+        let (lines, written) = mpsc::channel(TOGETHER);
+        std::thread::spawn(move || write_all(file, written));
+        Journal { lines }
     }
 
-    pub(crate) fn confirmed(&self) -> usize {
-        self.confirmed.len()
+    /// Returns when the line is on the disk.
+    pub(crate) async fn write(&self, line: Line) {
+        let (done, is_done) = oneshot::channel();
+        self.lines.send((line, done)).await.unwrap();
+        is_done.await.unwrap();
     }
 
-    /// The ids, by send.
-    pub(crate) fn requests(&self) -> impl Iterator<Item = (usize, &str)> {
-        self.confirmed.iter().map(|(send, request)| (*send, request.as_str()))
-    }
-
-    /// A client that did not hear its 202 asks again, and is told the same.
-    pub(crate) async fn holds_when_repeated(&self, api: &Api) {
-        for (send, request) in self.requests().step_by(REPEATED) {
-            let again = api.send(&body(send), &key(send)).await;
-            assert_eq!(again.as_deref(), Some(request), "send {send} under its key again");
-        }
+    /// Everything that is on the disk, in the order in which it was written.
+    pub(crate) fn read(directory: &Path) -> Vec<Line> {
+        let text = std::fs::read_to_string(path(directory)).unwrap();
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 }
 
-async fn until_confirmed(api: &Api, send: usize, attempts: &AtomicUsize) -> String {
-    let (body, key) = (body(send), key(send));
-    let mut pace = tokio::time::interval(BACK_OFF);
-    pace.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    for _ in 0..MOST_ATTEMPTS {
-        pace.tick().await;
-        attempts.fetch_add(1, Ordering::Relaxed);
-        if let Some(request) = api.send(&body, &key).await {
-            return request;
-        }
-    }
-    panic!("send {send} is not confirmed after {MOST_ATTEMPTS} attempts");
+fn path(directory: &Path) -> PathBuf {
+    directory.join(FILE)
 }
 
-fn key(send: usize) -> String {
-    format!("crash-{send}")
+/// One write and one sync for all that wait.
+fn write_all(mut file: File, mut lines: mpsc::Receiver<(Line, oneshot::Sender<()>)>) {
+    let mut waiting = Vec::new();
+    while let Some((line, done)) = lines.blocking_recv() {
+        let mut text = serde_json::to_string(&line).unwrap() + "\n";
+        waiting.push(done);
+        while waiting.len() < TOGETHER
+            && let Ok((line, done)) = lines.try_recv()
+        {
+            text += &(serde_json::to_string(&line).unwrap() + "\n");
+            waiting.push(done);
+        }
+        file.write_all(text.as_bytes()).unwrap();
+        file.sync_data().unwrap();
+        for done in waiting.drain(..) {
+            // Whoever gave up waiting does not read on.
+            done.send(()).ok();
+        }
+    }
 }

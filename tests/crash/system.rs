@@ -1,151 +1,155 @@
-//! Every part in a process of its own, set up by the commands that operators use.
+//! The whole of Tidings, every part in a process of its own, set up by the commands that operators use.
 
-use std::collections::BTreeMap;
-use std::io::Write;
-use std::process::{Command, Stdio};
-use std::sync::Arc;
+pub(crate) mod files;
+pub(crate) mod part;
+mod setting_up;
+
+use std::collections::BTreeSet;
+use std::time::Duration;
 
 use event_log::EventLog;
-use serde_json::{Value, json};
-use service_kit::{Config, MasterKey, connections};
+use reqwest::Client;
+use sabotage::Mutant;
+use service_kit::{Config, connections};
 use sqlx::PgPool;
-use tempfile::TempDir;
-use testkit::outbox::Outbox;
-use testkit::smtp::{SmtpSettings, SmtpStandIn};
-use testkit::{Database, NatsServer, Service, port};
+use testkit::webhook::WebhookReceiver;
+use testkit::{NatsServer, Postgres, Service, eventually, port};
 
-use crate::api::Api;
+use crate::scene::Scene;
+use files::Files;
+use part::{Name, Part, Role};
+use setting_up::PARTITIONS;
 
-/// A part that can be killed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Part {
-    Gateway,
-    Dispatcher,
-    Inbox,
-    Email,
-    Nats,
+const READY_WITHIN: Duration = Duration::from_secs(60);
+/// Of every part.
+const INSTANCES: usize = 2;
+
+/// What a run is made of.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Settings {
+    /// Everything random in the run comes from it.
+    pub(crate) seed: u64,
+    /// The rule that every process breaks.
+    pub(crate) mutant: Option<Mutant>,
+    pub(crate) apps: usize,
+    /// Of all calls, those that providers leave without an answer; None for a few.
+    pub(crate) stalls: Option<f64>,
 }
 
-/// The services, and their programs.
-const SERVICES: [(Part, &str); 4] = [
-    (Part::Gateway, "tidings-gateway"),
-    (Part::Dispatcher, "tidings-dispatcher"),
-    (Part::Inbox, "tidings-inbox"),
-    (Part::Email, "tidings-email"),
-];
-pub(crate) const PARTITIONS: u32 = 4;
-/// The parts have to come back to what a killed process held; with the usual times that would take minutes.
-const IMPATIENT: [(&str, &str); 3] = [
-    ("TIDINGS_DELIVERY__LEASE", "10s"),
-    ("TIDINGS_DELIVERY__ACK_WAIT", "5s"),
-    ("TIDINGS_DELIVERY__RETRY_SCHEDULE", "0s,1s,1s,2s,2s,5s,5s"),
-];
-/// More than all emails and their repeats.
-const KEPT_EMAILS: usize = 50_000;
-
-/// The whole of Tidings, running.
+/// The system, running.
 pub(crate) struct System {
-    pub(crate) api: Api,
+    pub(crate) scene: Scene,
     pub(crate) log: EventLog,
     pub(crate) database: PgPool,
-    pub(crate) outbox: Arc<Outbox>,
-    services: BTreeMap<Part, Service>,
-    nats: NatsServer,
-    _smtp: SmtpStandIn,
-    _database: Database,
-    _files: TempDir,
+    pub(crate) parts: Vec<Part>,
+    pub(crate) postgres: Postgres,
+    pub(crate) nats: NatsServer,
+    pub(crate) client: Client,
+    providers: Service,
+    _backends: WebhookReceiver,
+    pub(crate) files: Files,
 }
 
 impl System {
-    pub(crate) async fn start() -> System {
-        let files = tempfile::Builder::new().prefix("tidings-crash-").tempdir().unwrap();
-        let database = Database::create().await;
-        let nats = NatsServer::start().await.unwrap();
-        let outbox = Outbox::in_directory(files.path(), KEPT_EMAILS).unwrap();
-        let smtp = SmtpStandIn::start(SmtpSettings::default(), Arc::clone(&outbox)).await.unwrap();
-        let key_file = files.path().join("master.key");
-        MasterKey::generate_file(&key_file).unwrap();
-        let api_address = format!("127.0.0.1:{}", port::free().unwrap());
-        let partitions = PARTITIONS.to_string();
-        let mut environment = vec![
-            ("TIDINGS_CONFIG", ""),
-            ("TIDINGS_DATABASE__URL", database.url()),
-            ("TIDINGS_NATS__URL", nats.url()),
-            ("TIDINGS_STREAMS__PARTITIONS", &partitions),
-            ("TIDINGS_GATEWAY__LISTEN", &api_address),
-            ("TIDINGS_METRICS__LISTEN", "127.0.0.1:0"),
-            ("TIDINGS_SECURITY__MASTER_KEY_FILE", key_file.to_str().unwrap()),
-        ];
-        environment.extend(IMPATIENT);
-        let app = set_up(&environment, smtp.address().port());
-        let services = SERVICES
-            .map(|(part, program)| (part, Service::start(program, &[], &environment).unwrap()))
-            .into();
-
+    /// Starts everything, and waits until every part says that it serves.
+    pub(crate) async fn start(settings: Settings) -> System {
+        let files = Files::create(settings.seed);
+        let postgres = Postgres::start_fast(&files.path("postgres")).await.unwrap();
+        let nats = NatsServer::start_at(&files.path("nats")).await.unwrap();
+        let servers = (&postgres, &nats);
+        let (stand_ins, providers) = setting_up::providers(settings, &files).await;
+        let gateways = addresses(INSTANCES);
+        let origin = |address: &String| format!("http://{address}");
+        let environment =
+            setting_up::environment(settings, &files, servers, &providers, &origin(&gateways[0]));
+        let backends = setting_up::backends(settings.seed, &files).await;
+        let apps = setting_up::apps(settings.apps, &environment, &providers, &backends);
+        let mut parts = Vec::new();
+        for role in Role::ALL {
+            for number in 1..=INSTANCES {
+                let name = Name { role, number };
+                let mut environment = environment.clone();
+                environment.push(("TIDINGS_GATEWAY__LISTEN".to_owned(), gateways[number - 1].clone()));
+                let log = files.log(&name.to_string());
+                parts.push(Part::start(name, &environment, servers, &log).await);
+            }
+        }
+        service_kit::install_crypto_provider();
         let mut config = Config::default();
         config.nats.url = Some(nats.url().parse().unwrap());
-        let log = connections::event_log(&config, connections::CONNECTED_WITHIN).await.unwrap();
-        let api = Api::new(format!("http://{api_address}"), &app);
-        api.ready().await;
-        System {
-            api,
-            log,
-            database: PgPool::connect(database.url()).await.unwrap(),
-            outbox,
-            services,
+        let scene = Scene {
+            seed: settings.seed,
+            gateways: gateways.iter().map(origin).collect(),
+            apps,
+            database_url: postgres.url().to_owned(),
+            nats_url: nats.url().to_owned(),
+            partitions: PARTITIONS,
+            push_origin: providers.push_origin,
+            accepted: files.path("accepted.jsonl"),
+            provider_faults: files.path("faults.txt"),
+            webhooks: files.path(setting_up::WEBHOOKS),
+            journals: files.path("journals"),
+            environment,
+        };
+        let mut system = System {
+            scene,
+            log: connections::event_log(&config, READY_WITHIN).await.unwrap(),
+            database: PgPool::connect(postgres.url()).await.unwrap(),
+            parts,
+            postgres,
             nats,
-            _smtp: smtp,
-            _database: database,
-            _files: files,
+            client: Client::new(),
+            providers: stand_ins,
+            _backends: backends,
+            files,
+        };
+        system.until_ready().await;
+        system
+    }
+
+    async fn until_ready(&mut self) {
+        for part in &mut self.parts {
+            let what = format!("{} serves", part.name);
+            eventually(READY_WITHIN, &what, async || {
+                assert!(part.ended().is_none(), "{}: {}", part.name, part.service.last_words());
+                part.is_ready(&self.client).await.then_some(())
+            })
+            .await;
         }
     }
 
-    /// kill -9, and a new start.
-    pub(crate) async fn kill(&mut self, part: Part) {
-        match part {
-            Part::Nats => self.nats.restart().await.unwrap(),
-            service => self.services.get_mut(&service).unwrap().restart().unwrap(),
-        }
+    pub(crate) fn part(&mut self, name: Name) -> &mut Part {
+        self.parts.iter_mut().find(|part| part.name == name).expect("a part of that name")
     }
 
     /// Nothing that happens to the others may end a part.
+    ///
+    /// # Panics
+    /// One ended by itself.
     pub(crate) fn assert_running(&mut self) {
-        for (part, service) in &mut self.services {
-            let ended = service.ended().unwrap();
-            let log = std::fs::read_to_string(service.log()).unwrap();
-            let tail: Vec<&str> = log.lines().rev().take(5).collect();
-            assert!(ended.is_none(), "{part:?} ended by itself ({ended:?}):\n{}", tail.join("\n"));
+        for part in &mut self.parts {
+            let ended = part.ended();
+            assert!(
+                ended.is_none(),
+                "{} ended by itself ({ended:?}); {}",
+                part.name,
+                part.service.last_words()
+            );
         }
+        self.assert_providers_running();
+    }
+
+    /// As [`assert_running`](Self::assert_running), of the stand-ins of providers.
+    pub(crate) fn assert_providers_running(&mut self) {
+        assert!(self.providers.is_running().unwrap(), "the providers ended; {}", self.providers.last_words());
     }
 }
 
-/// Returns the app as `tidings app create` prints it.
-fn set_up(environment: &[(&str, &str)], smtp_port: u16) -> Value {
-    tidings(environment, &["migrate"], "");
-    let app = tidings(environment, &["app", "create", "crash", "--json"], "");
-    let provider = json!({
-        "identifier": "main", "channel": "email", "kind": "smtp",
-        "settings": {
-            "host": "127.0.0.1", "port": smtp_port, "security": "none",
-            "from": "shop@example.com", "fromName": "Shop",
-        },
-    });
-    tidings(environment, &["provider", "set", "crash"], &provider.to_string());
-    serde_json::from_str(&app).unwrap()
-}
-
-/// Runs the command, and returns what it printed.
-fn tidings(environment: &[(&str, &str)], arguments: &[&str], input: &str) -> String {
-    let mut child = Command::new(testkit::binary("tidings"))
-        .args(arguments)
-        .envs(environment.iter().copied())
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    // A command that wants no input may have ended before it is written.
-    child.stdin.take().unwrap().write_all(input.as_bytes()).ok();
-    let ended = child.wait_with_output().unwrap();
-    assert!(ended.status.success(), "tidings {arguments:?}: {}", ended.status);
-    String::from_utf8(ended.stdout).unwrap()
+/// So many different addresses that nobody listens at.
+fn addresses(number: usize) -> Vec<String> {
+    let mut ports = BTreeSet::new();
+    while ports.len() < number {
+        ports.insert(port::free().unwrap());
+    }
+    ports.into_iter().map(|port| format!("127.0.0.1:{port}")).collect()
 }

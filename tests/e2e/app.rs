@@ -15,6 +15,7 @@ async fn a_created_app_has_the_printed_credentials() {
     assert_eq!(created["id"], app.id.to_string());
     assert_eq!(app.secrets.len(), 1);
     assert!(installation.store.vapid_public_key(app.id).await.unwrap().is_some());
+    assert!(installation.store.link_key(app.id).await.unwrap().is_some());
     assert_eq!(app.secrets[0].digest, sha256(secret.as_bytes()));
 
     let people = installation.run(&["app", "create", "test-shop", "--development"]);

@@ -1,5 +1,7 @@
 //! A database with today's schema and a master key: what the commands of operators work on.
 
+use std::path::Path;
+
 use serde_json::Value;
 use service_kit::MasterKey;
 use store::{Settings, Store};
@@ -30,9 +32,29 @@ impl Installation {
     }
 
     pub(crate) fn run_with_input(&self, arguments: &[&str], input: &str) -> Answer {
-        let variables =
+        self.run_configured(arguments, &[], input)
+    }
+
+    /// Runs `tidings` with these variables over those that every command needs.
+    pub(crate) fn run_configured(
+        &self,
+        arguments: &[&str],
+        variables: &[(&str, &str)],
+        input: &str,
+    ) -> Answer {
+        let needed =
             [("DATABASE_URL", self.database.url()), ("TIDINGS_SECURITY__MASTER_KEY_FILE", "master.key")];
-        self.directory.run_with(arguments, &variables, input)
+        self.directory.run_with(arguments, &[&needed, variables].concat(), input)
+    }
+
+    /// Where its database is.
+    pub(crate) fn database_url(&self) -> &str {
+        self.database.url()
+    }
+
+    /// The directory in which commands run; the master key is in its file `master.key`.
+    pub(crate) fn path(&self) -> &Path {
+        self.directory.path()
     }
 
     /// Writes a document to a file, and returns the file's path.

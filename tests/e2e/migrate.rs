@@ -59,6 +59,24 @@ async fn another_number_of_partitions_is_refused() {
 }
 
 #[tokio::test]
+async fn streams_get_the_limit_that_is_set_and_keep_it_where_none_is() {
+    const LIMIT: &str = "TIDINGS_NATS__MAX_MESSAGES";
+    let servers = Servers::start().await;
+    assert!(!servers.migrate_with(&[]).output.contains("Limit"), "new ones are as large as they are to be");
+    let set = servers.migrate_with(&[(LIMIT, "20000000")]);
+    assert_eq!(set.code, 0, "{}", set.errors);
+    assert!(set.output.contains("Limit of JOB_sms_bulk: 20000000 messages, was 10000000."), "{}", set.output);
+    for limit in ["20000000", ""] {
+        let again = servers.migrate_with(&[(LIMIT, limit)]);
+        assert_eq!(again.code, 0, "{}", again.errors);
+        assert!(!again.output.contains("Limit"), "{}", again.output);
+    }
+    let replicas = servers.migrate_with(&[("TIDINGS_NATS__REPLICAS", "3")]);
+    assert_eq!(replicas.code, 1, "this server is alone: {}", replicas.output);
+    assert!(replicas.errors.contains("nats.replicas"), "{}", replicas.errors);
+}
+
+#[tokio::test]
 async fn apps_of_before_get_their_key_pair_once_there_is_a_master_key() {
     let servers = Servers::start().await;
     let without = servers.migrate_with(&[]);
@@ -74,8 +92,9 @@ async fn apps_of_before_get_their_key_pair_once_there_is_a_master_key() {
     MasterKey::generate_file(&servers.directory.path().join("master.key")).unwrap();
     let with_key = [("TIDINGS_SECURITY__MASTER_KEY_FILE", "master.key")];
     let [first, second] = [(); 2].map(|()| servers.migrate_with(&with_key));
-    assert!(first.output.contains("1 new"), "{} {}", first.output, first.errors);
+    assert_eq!(first.output.matches("1 new").count(), 2, "{} {}", first.output, first.errors);
     assert_eq!(second.code, 0, "{}", second.errors);
-    assert!(!second.output.contains("Key pairs"), "{}", second.output);
+    assert!(!second.output.contains("Key"), "{}", second.output);
     assert!(store.vapid_public_key(app).await.unwrap().is_some());
+    assert!(store.link_key(app).await.unwrap().is_some());
 }

@@ -3,6 +3,8 @@
 use domain::Channel;
 use secrecy::ExposeSecret;
 use serde_json::{Value, json};
+use testkit::outbox::Outbox;
+use testkit::smtp::{Rule, SmtpSettings, SmtpStandIn, Stage};
 
 use crate::installation::Installation;
 
@@ -43,6 +45,11 @@ async fn a_provider_is_set_listed_and_set_again_without_its_secret() {
     assert_eq!(opened, json!({"password": "hunter2"}));
 
     again["settings"].as_object_mut().unwrap().remove("username");
+    let refused = installation.run_with_input(&["provider", "set", "shop", "-"], &again.to_string());
+    assert_eq!(refused.code, 2);
+    assert!(refused.errors.contains("null removes one"), "{}", refused.errors);
+
+    again["settings"]["password"] = Value::Null;
     let set = installation.run_with_input(&["provider", "set", "shop", "-"], &again.to_string());
     assert_eq!(set.code, 0, "{}", set.errors);
     let row = installation.store.providers(app, Channel::Email).await.unwrap().remove(0);
@@ -82,4 +89,134 @@ async fn a_bad_document_is_2_with_every_problem_and_changes_nothing() {
     assert_eq!(installation.run(&["provider", "set", "shop", "absent.json"]).code, 1);
     assert_eq!(installation.run_with_input(&["provider", "set", "shoe"], &document().to_string()).code, 1);
     assert_eq!(installation.run(&["provider", "list", "shop", "--json"]).json(), json!([]));
+}
+
+#[tokio::test]
+async fn a_dry_run_says_what_would_become_of_a_document_and_changes_nothing() {
+    let installation = Installation::create().await;
+    installation.run(&["app", "create", "shop"]);
+    let file = installation.file("main.json", &document());
+    let set = ["provider", "set", "shop", &file, "--dry-run"];
+    let foretold = installation.run(&set);
+    assert_eq!(foretold.code, 0, "{}", foretold.errors);
+    assert!(foretold.output.contains("would be created") && foretold.output.contains("password"));
+    assert!(!foretold.output.contains("hunter2"));
+    assert_eq!(installation.run(&["provider", "list", "shop", "--json"]).json(), json!([]));
+
+    installation.run(&set[..4]);
+    let mut again = document();
+    again["settings"].as_object_mut().unwrap().remove("password");
+    let foretold = installation
+        .run_with_input(&["provider", "set", "shop", "--dry-run", "--json"], &again.to_string())
+        .json();
+    let expected = json!({
+        "identifier": "main", "version": 2, "dryRun": true, "secretsGiven": [], "secretsKept": ["password"],
+    });
+    assert_eq!(foretold, expected);
+    again["settings"]["port"] = json!(0);
+    let refused = installation.run_with_input(&["provider", "set", "shop", "--dry-run"], &again.to_string());
+    assert_eq!(refused.code, 2);
+    assert_eq!(installation.run(&["provider", "list", "shop", "--json"]).json()[0]["version"], 1);
+}
+
+#[tokio::test]
+async fn what_is_shown_can_be_set_again_and_a_provider_can_be_switched_and_removed() {
+    let installation = Installation::create().await;
+    installation.run(&["app", "create", "shop"]);
+    installation.run_with_input(&["provider", "set", "shop"], &document().to_string());
+    let shown = installation.run(&["provider", "show", "shop", "main"]);
+    assert!(!shown.output.contains("hunter2"));
+    let set = installation.run_with_input(&["provider", "set", "shop", "--json"], &shown.output);
+    assert_eq!(set.json(), json!({"identifier": "main", "version": 2}));
+    assert_eq!(installation.run(&["provider", "show", "shop", "main", "--json"]).json()["hasSecret"], true);
+
+    let disabled = installation.run(&["provider", "disable", "shop", "main", "--json"]).json();
+    assert_eq!(disabled, json!({"identifier": "main", "enabled": false, "version": 3}));
+    let app = installation.store.app_by_name_or_id("shop").await.unwrap().unwrap().id;
+    assert!(installation.store.providers(app, Channel::Email).await.unwrap().is_empty());
+    assert!(installation.run(&["provider", "enable", "shop", "main"]).output.contains("Enabled"));
+    assert_eq!(installation.store.providers(app, Channel::Email).await.unwrap().len(), 1);
+
+    assert_eq!(installation.run(&["provider", "remove", "shop", "main"]).code, 0);
+    for command in ["show", "enable", "disable", "remove", "test"] {
+        let unknown = installation.run(&["provider", command, "shop", "main"]);
+        assert_eq!(unknown.code, 1, "{command}");
+        assert!(unknown.errors.contains("tidings provider list"), "{}", unknown.errors);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_test_proves_the_credentials_with_a_real_call_and_tells_the_answer() {
+    let installation = Installation::create().await;
+    installation.run(&["app", "create", "shop"]);
+    let login = Some(("shop".to_owned(), "hunter2".to_owned()));
+    let settings = SmtpSettings { login, ..SmtpSettings::default() };
+    let server = SmtpStandIn::start(settings, Outbox::in_memory()).await.unwrap();
+    let mut document = document();
+    document["settings"]["host"] = json!("127.0.0.1");
+    document["settings"]["port"] = json!(server.address().port());
+    document["settings"]["security"] = json!("none");
+    installation.run_with_input(&["provider", "set", "shop"], &document.to_string());
+    let test = ["provider", "test", "shop", "main", "--json"];
+    let private = [("TIDINGS_OUTBOUND__ALLOW_PRIVATE", "true")];
+
+    let passed = installation.run_configured(&test, &private, "").json();
+    assert_eq!((&passed["passed"], &passed["identifier"]), (&json!(true), &json!("main")));
+    assert!(passed["proved"].as_str().unwrap().contains("took the password of shop"), "{passed}");
+    assert!(server.outbox().captures().is_empty(), "nobody gets mail by a test");
+
+    server.script(Rule::stall(Stage::Connect));
+    let stalled = [&test[..], &["--timeout", "300ms"]].concat();
+    let answer = installation.run_configured(&stalled, &private, "");
+    let told: Value = serde_json::from_str(&answer.output).unwrap();
+    assert_eq!((answer.code, &told["code"], &told["outcome"]), (1, &json!("timeout"), &json!("retry")));
+
+    let guarded: Value = serde_json::from_str(&installation.run(&test).output).unwrap();
+    assert_eq!((&guarded["passed"], &guarded["code"]), (&json!(false), &json!("insecure_login")));
+    assert!(guarded["advice"].as_str().unwrap().contains("TLS"), "{guarded}");
+    document["settings"]["security"] = json!("tls");
+    installation.run_with_input(&["provider", "set", "shop"], &document.to_string());
+    let guarded: Value = serde_json::from_str(&installation.run(&test).output).unwrap();
+    assert_eq!((&guarded["passed"], &guarded["code"]), (&json!(false), &json!("not_public")));
+
+    document["settings"]["security"] = json!("none");
+    document["settings"]["password"] = json!("wrong-canary");
+    installation.run_with_input(&["provider", "set", "shop"], &document.to_string());
+    let refused = installation.run_configured(&test, &private, "");
+    let told: Value = serde_json::from_str(&refused.output).unwrap();
+    assert_eq!((refused.code, &told["outcome"]), (1, &json!("pause_provider")));
+    assert!(told["code"].as_str().unwrap().starts_with("535"), "{told}");
+    assert!(refused.errors.contains("check the credentials"), "{}", refused.errors);
+    assert!(!(refused.output + &refused.errors).contains("wrong-canary"));
+}
+
+#[tokio::test]
+async fn no_command_and_no_column_shows_a_secret() {
+    let installation = Installation::create().await;
+    installation.run(&["app", "create", "shop"]);
+    let document = document().to_string().replace("hunter2", "canary-7f3a");
+    let mut said = String::new();
+    for arguments in [
+        &["provider", "set", "shop", "--dry-run"][..],
+        &["provider", "set", "shop"],
+        &["provider", "set", "shop", "--json"],
+        &["provider", "list", "shop"],
+        &["provider", "list", "shop", "--json"],
+        &["provider", "show", "shop", "main"],
+        &["provider", "test", "shop", "main", "--timeout", "1ms", "--json"],
+        &["provider", "disable", "shop", "main"],
+    ] {
+        let variables = [("TIDINGS_LOG__LEVEL", "trace"), ("RUST_LOG", "trace")];
+        let answer = installation.run_configured(arguments, &variables, &document);
+        said += &(answer.output + &answer.errors);
+    }
+    assert!(said.contains("main") && !said.contains("canary-7f3a"), "{said}");
+    let broken = document.replace("587", "0");
+    let refused = installation.run_with_input(&["provider", "set", "shop"], &broken);
+    assert!(refused.code == 2 && !refused.errors.contains("canary-7f3a"), "{}", refused.errors);
+    let app = installation.store.app_by_name_or_id("shop").await.unwrap().unwrap().id;
+    let listed = format!("{:?}", installation.store.list_providers(app).await.unwrap());
+    let sealed = installation.store.provider(app, "main").await.unwrap().unwrap().row.sealed.unwrap();
+    assert!(!listed.contains("canary-7f3a"));
+    assert!(!String::from_utf8_lossy(&sealed).contains("canary-7f3a"));
 }

@@ -87,6 +87,13 @@ impl Running {
         answer(request.header("X-SERVICE-USER-ID", user)).await
     }
 
+    /// A change as a user.
+    pub(crate) async fn post_as(&self, user: &str, path: &str) -> (u16, Value) {
+        let request = self.client.post(format!("{}/v3{path}", self.dev("api")));
+        let request = request.header("X-SERVICE-API-KEY", self.dev("apiKey"));
+        answer(request.header("X-SERVICE-USER-ID", user)).await
+    }
+
     /// The address, credentials and client for a call that sets more than these.
     pub(crate) fn request(&self, method: Method, path: &str) -> RequestBuilder {
         let request = self.client.request(method, format!("{}/v3{path}", self.dev("api")));

@@ -14,13 +14,29 @@ async fn switches_are_set_and_listed() {
     let installation = Installation::create().await;
     installation.run(&["app", "create", "shop"]);
     let shown = |app: &Value| {
-        let names =
-            ["secureMode", "hmac", "requireExp", "addressKeys", "corsOrigins", "rateLimit", "disabled"];
+        let names = [
+            "secureMode",
+            "hmac",
+            "requireExp",
+            "addressKeys",
+            "corsOrigins",
+            "rateLimit",
+            "transactionalRate",
+            "disabled",
+        ];
         names.map(|name| app[name].clone())
     };
     let listed = installation.run(&["app", "list", "--json"]).json();
-    let fresh =
-        [json!(false), json!(false), json!(false), json!("guarded"), json!(null), json!(null), json!(false)];
+    let fresh = [
+        json!(false),
+        json!(false),
+        json!(false),
+        json!("guarded"),
+        json!(null),
+        json!(null),
+        json!(null),
+        json!(false),
+    ];
     assert_eq!(shown(&listed[0]), fresh);
 
     let set = installation.run(&[
@@ -33,11 +49,13 @@ async fn switches_are_set_and_listed() {
         "address-keys=open",
         "cors-origins=https://a.example,http://localhost:3000",
         "rate-limit=7",
+        "transactional-rate=3",
         "disabled=on",
         "--json",
     ]);
     let origins = json!(["https://a.example", "http://localhost:3000"]);
-    let changed = [json!(true), json!(true), json!(true), json!("open"), origins, json!(7), json!(true)];
+    let changed =
+        [json!(true), json!(true), json!(true), json!("open"), origins, json!(7), json!(3), json!(true)];
     assert_eq!(shown(&set.json()), changed);
     assert_eq!(set.json(), installation.run(&["app", "list", "--json"]).json()[0]);
     assert!(installation.run(&["app", "list"]).output.contains("disabled"));
@@ -69,7 +87,7 @@ async fn every_bad_switch_is_named_and_none_is_set() {
         (&["hmac"], &["hmac must be on or off"]),
         (&["address-keys=on", "disabled="], &["open or guarded", "disabled must be"]),
         (&["rate-limit=1000001"], &["from 1 to 1000000"]),
-        (&["rate-limit=-1"], &["from 1 to 1000000"]),
+        (&["rate-limit=-1", "transactional-rate=0"], &["rate-limit must", "transactional-rate must"]),
         (&["cors-origins="], &["cors-origins"]),
         (&["cors-origins=https://a.example/,any"], &["\"https://a.example/\"", "\"any\""]),
     ];

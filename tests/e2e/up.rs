@@ -91,7 +91,8 @@ fn check_what_it_tells(running: &Running, data: &std::path::Path) {
         assert_eq!(mode & 0o777, 0o600, "{file}");
     }
     let names: Vec<&str> = running.dev.as_object().unwrap().keys().map(String::as_str).collect();
-    let expected = ["api", "apiKey", "apiSecret", "appId", "databaseUrl", "metrics", "natsUrl", "outbox"];
+    let expected =
+        ["api", "apiKey", "apiSecret", "appId", "databaseUrl", "metrics", "natsUrl", "outbox", "pushService"];
     assert_eq!(names, expected);
 }
 

@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
-use domain::AppId;
+use domain::{AppId, Channel};
 use event_log::EventLog;
+use serde_json::Value;
 use service_kit::{Config, MasterKey, clock, connections, installation, secrets};
 use store::Store;
 use store::app::{NewApp, NewSecret};
+use store::provider::{NewProvider, SecretChange};
 use tempfile::TempDir;
 use testkit::{Database, NatsServer, Postgres, Service};
 
@@ -22,6 +24,7 @@ pub(crate) struct Installation {
     pub(crate) app: AppId,
     pub(crate) api_key: String,
     pub(crate) api_secret: String,
+    pub(crate) master_key: MasterKey,
     config: Config,
     postgres: PostgresServer,
     nats: NatsServer,
@@ -59,14 +62,14 @@ impl Installation {
         let log = connections::event_log(&config, SOON).await.unwrap();
         store.migrate().await.unwrap();
         installation::prepare(&store, &log, PARTITIONS).await.unwrap();
-        MasterKey::generate_file(&files.path().join("master.key")).unwrap();
+        let master_key = MasterKey::generate_file(&files.path().join("master.key")).unwrap();
 
         let (api_key, api_secret) = (clock::new_id().to_string(), clock::new_id().to_string());
         let new = NewApp { name: "load", api_key: &api_key, development: true };
         let draft = store.create_app(new, "load").await.unwrap().unwrap();
         let digest = secrets::sha256(api_secret.as_bytes());
         let app = draft.commit(NewSecret { digest: &digest, sealed: b"sealed" }).await.unwrap();
-        Installation { store, log, app, api_key, api_secret, config, postgres, nats, files }
+        Installation { store, log, app, api_key, api_secret, master_key, config, postgres, nats, files }
     }
 
     pub(crate) fn database_url(&self) -> &str {
@@ -75,6 +78,27 @@ impl Installation {
 
     pub(crate) fn nats_url(&self) -> &str {
         self.nats.url()
+    }
+
+    /// Gives the app its only provider of a channel.
+    pub(crate) async fn provider(&self, channel: Channel, kind: &str, settings: &Value, secrets: &Value) {
+        let of_channel: Vec<_> = self.store.providers(self.app, channel).await.unwrap();
+        for other in of_channel {
+            self.store.remove_provider(self.app, &other.identifier, "load").await.unwrap();
+        }
+        let context = secrets::provider_context(self.app, kind);
+        let sealed = self.master_key.seal(&context, secrets.to_string().as_bytes()).unwrap();
+        let provider = NewProvider {
+            identifier: kind,
+            channel,
+            kind,
+            priority: 1,
+            enabled: true,
+            max_per_second: None,
+            settings,
+            secret: SecretChange::Replace(&sealed),
+        };
+        self.store.put_provider(self.app, provider, "load").await.unwrap();
     }
 
     /// Starts a service with what is configured unless told otherwise.

@@ -1,4 +1,4 @@
-//! How fast sends are accepted and inbox events projected, each beside the bare limit in the same run.
+//! How fast sends are accepted, inbox events projected and deliveries made, each beside the bare limit in the same run.
 //!
 //! Speeds of different runs cannot be compared, since machines drift; the ratios can.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
@@ -8,6 +8,7 @@ mod bare_insert;
 mod bare_server;
 mod connections;
 mod cpu;
+mod deliver;
 mod inbox_events;
 mod installation;
 mod project;
@@ -25,7 +26,7 @@ use crate::installation::Installation;
 use crate::report::Report;
 use crate::role::Role;
 
-/// Measures how fast sends are accepted and inbox events projected.
+/// Measures how fast sends are accepted, inbox events projected and deliveries made.
 #[derive(Parser)]
 struct Arguments {
     /// What to measure; everything, unless told.
@@ -40,6 +41,9 @@ struct Arguments {
     /// Inbox items of one measurement of projecting.
     #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(10_000..))]
     items: u32,
+    /// Deliveries of one measurement of a channel.
+    #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1_000..=10_000))]
+    deliveries: u32,
     /// Append the results to this file, as one line of JSON.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -52,12 +56,17 @@ struct Arguments {
 enum Measured {
     Accept,
     Project,
+    Deliver,
 }
 
 fn main() -> ExitCode {
     match Role::of_this_process() {
         Some(Role::Gateway) => service_kit::service_main("tidings-gateway", gateway::run),
         Some(Role::Inbox) => service_kit::service_main("tidings-inbox", inbox::run),
+        Some(Role::Email) => service_kit::service_main("tidings-email", email::run),
+        Some(Role::WebPush) => service_kit::service_main("tidings-web-push", web_push::run),
+        Some(Role::MobilePush) => service_kit::service_main("tidings-mobile-push", mobile_push::run),
+        Some(Role::Sms) => service_kit::service_main("tidings-sms", sms::run),
         Some(Role::BareServer) => bare_server::main(),
         None => {
             let arguments = Arguments::parse();
@@ -70,15 +79,19 @@ fn main() -> ExitCode {
 
 async fn measure(arguments: &Arguments) {
     let installation = Installation::start().await;
-    let (mut accept, mut project) = (Vec::new(), Vec::new());
-    if arguments.only != Some(Measured::Project) {
+    let wanted = |what| arguments.only.is_none_or(|only| only == what);
+    let (mut accept, mut project, mut deliver) = (Vec::new(), Vec::new(), Vec::new());
+    if wanted(Measured::Accept) {
         let span = Duration::from_secs(arguments.seconds);
         accept = accept::measure(&installation, arguments.rounds, span).await;
     }
-    if arguments.only != Some(Measured::Accept) {
+    if wanted(Measured::Project) {
         project = project::measure(&installation, arguments.rounds, arguments.items).await;
     }
-    let report = Report::new(accept, project);
+    if wanted(Measured::Deliver) {
+        deliver = deliver::measure(&installation, arguments.rounds, arguments.deliveries as usize).await;
+    }
+    let report = Report::new(accept, project, deliver);
     println!("{report}");
     if let Some(path) = &arguments.json {
         report.append_to(path).unwrap();

@@ -11,6 +11,7 @@ use service_kit::clock;
 
 use crate::accept::Accepted;
 use crate::connections::CONNECTIONS;
+use crate::deliver::Delivered;
 use crate::installation::PARTITIONS;
 use crate::project::Projected;
 
@@ -23,12 +24,13 @@ pub(crate) struct Report {
     processor: String,
     accept: Vec<Accepted>,
     project: Vec<Projected>,
+    deliver: Vec<Delivered>,
 }
 
 impl Report {
-    pub(crate) fn new(accept: Vec<Accepted>, project: Vec<Projected>) -> Report {
+    pub(crate) fn new(accept: Vec<Accepted>, project: Vec<Projected>, deliver: Vec<Delivered>) -> Report {
         let cores = std::thread::available_parallelism().map_or(0, usize::from);
-        Report { at: clock::now(), cores, processor: processor(), accept, project }
+        Report { at: clock::now(), cores, processor: processor(), accept, project, deliver }
     }
 
     /// Appends it to a file, as one line.
@@ -54,6 +56,9 @@ impl fmt::Display for Report {
         }
         if !self.project.is_empty() {
             self.show_projected(f)?;
+        }
+        if !self.deliver.is_empty() {
+            self.show_delivered(f)?;
         }
         Ok(())
     }
@@ -101,6 +106,28 @@ impl Report {
                 projected.bare_per_second.median(),
                 micros.map(|micros| format!("{:.0}", micros.median())).join("/"),
                 projected.bare_postgres_micros.median(),
+            )?;
+        }
+        Ok(())
+    }
+
+    fn show_delivered(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let title = "deliver, one worker";
+        writeln!(
+            f,
+            "\n{title:<32}{:>10}{:>10}{:>10}{:>24}",
+            "sent/s", "of bare", "bare/s", "µs own/nats/postgres"
+        )?;
+        for delivered in &self.deliver {
+            let micros = [&delivered.service_micros, &delivered.nats_micros, &delivered.postgres_micros];
+            writeln!(
+                f,
+                "  {:<30}{:>10.0}{:>10.2}{:>10.0}{:>24}",
+                delivered.name,
+                delivered.per_second.median(),
+                delivered.per_second.of(&delivered.bare_per_second),
+                delivered.bare_per_second.median(),
+                micros.map(|micros| format!("{:.0}", micros.median())).join("/"),
             )?;
         }
         Ok(())

@@ -14,12 +14,28 @@ pub(crate) enum Role {
     Gateway,
     /// The inbox projection.
     Inbox,
+    /// The email worker.
+    Email,
+    /// The web push worker.
+    WebPush,
+    /// The mobile push worker.
+    MobilePush,
+    /// The SMS worker.
+    Sms,
     /// The least that accepts over HTTP and has a log confirm.
     BareServer,
 }
 
 impl Role {
-    const ALL: [Role; 3] = [Role::Gateway, Role::Inbox, Role::BareServer];
+    const ALL: [Role; 7] = [
+        Role::Gateway,
+        Role::Inbox,
+        Role::Email,
+        Role::WebPush,
+        Role::MobilePush,
+        Role::Sms,
+        Role::BareServer,
+    ];
 
     /// None in the process that measures.
     pub(crate) fn of_this_process() -> Option<Role> {
@@ -39,6 +55,10 @@ impl Role {
         match self {
             Role::Gateway => "gateway",
             Role::Inbox => "inbox",
+            Role::Email => "email",
+            Role::WebPush => "web-push",
+            Role::MobilePush => "mobile-push",
+            Role::Sms => "sms",
             Role::BareServer => "bare-server",
         }
     }

@@ -2,10 +2,13 @@
 
 mod bench;
 mod containers;
+mod crash;
 #[path = "../../libs/testkit/src/installed.rs"]
 mod installed;
 mod interrupt;
+mod overload;
 mod provision;
+mod python;
 mod steps;
 mod test;
 mod up;
@@ -24,7 +27,9 @@ use clap::{Parser, Subcommand};
   cargo xtask up                  try Tidings on this machine
   cargo xtask test                run every test
   cargo xtask test -p store       run the tests of one crate
-  cargo xtask bench               measure, in a release build"
+  cargo xtask bench               measure, in a release build
+  cargo xtask crash               kill everything, and see that nothing is lost
+  cargo xtask overload            offer ten times as much as is taken"
 )]
 struct Arguments {
     #[command(subcommand)]
@@ -36,6 +41,8 @@ enum Command {
     Up(up::Arguments),
     Test(test::Arguments),
     Bench(bench::Arguments),
+    Crash(crash::Arguments),
+    Overload(overload::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -43,6 +50,8 @@ fn main() -> ExitCode {
         Command::Up(arguments) => up::run(arguments),
         Command::Test(arguments) => test::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
+        Command::Crash(arguments) => crash::run(&arguments),
+        Command::Overload(arguments) => overload::run(&arguments),
     };
     done.unwrap_or_else(|error| {
         eprintln!("error: {error:#}");

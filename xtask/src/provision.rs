@@ -1,4 +1,4 @@
-//! Finding PostgreSQL and nats-server, and installing what is missing.
+//! Finding PostgreSQL, nats-server and Chromium, and installing what is missing.
 
 use std::path::Path;
 use std::process::Command;
@@ -18,6 +18,8 @@ const APT_NATS: &str = "\
 apt-get install -y --no-install-recommends nats-server
 if command -v systemctl >/dev/null; then systemctl disable --now nats-server || true; fi";
 
+const APT_CHROMIUM: &str = "apt-get install -y --no-install-recommends chromium";
+
 /// What stands ready.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Source {
@@ -35,6 +37,14 @@ pub(crate) fn postgres(variable: &str) -> anyhow::Result<Source> {
         steps::say(&format!("PostgreSQL: the server of {variable}"));
         return Ok(Source::Running);
     }
+    match postgres_programs() {
+        Ok(()) => Ok(Source::Programs),
+        Err(missing) => docker().ok_or(missing),
+    }
+}
+
+/// PostgreSQL's own programs, which tests start and kill.
+pub(crate) fn postgres_programs() -> anyhow::Result<()> {
     let found = || installed::postgres_bin().is_ok();
     if !found() {
         steps::say("PostgreSQL: not installed yet");
@@ -42,13 +52,8 @@ pub(crate) fn postgres(variable: &str) -> anyhow::Result<Source> {
             steps::say("PostgreSQL: cannot be installed from here");
         }
     }
-    match installed::postgres_bin() {
-        Ok(directory) => {
-            steps::say(&format!("PostgreSQL: {}", directory.display()));
-            Ok(Source::Programs)
-        }
-        Err(missing) => docker().ok_or(missing),
-    }
+    steps::say(&format!("PostgreSQL: {}", installed::postgres_bin()?.display()));
+    Ok(())
 }
 
 /// nats-server, likewise; before Docker comes the binary that a Python package carries.
@@ -76,12 +81,25 @@ pub(crate) fn nats_program() -> anyhow::Result<()> {
     Ok(())
 }
 
-fn is_set(variable: &str) -> bool {
+/// Chromium, which tests of the service worker drive.
+pub(crate) fn chromium() -> anyhow::Result<()> {
+    let found = || installed::chromium().is_ok();
+    if !found() {
+        steps::say("Chromium: not installed yet");
+        if !apt(APT_CHROMIUM, found) {
+            steps::say("Chromium: cannot be installed from here");
+        }
+    }
+    steps::say(&format!("Chromium: {}", installed::chromium()?.display()));
+    Ok(())
+}
+
+pub(crate) fn is_set(variable: &str) -> bool {
     std::env::var_os(variable).is_some_and(|value| !value.is_empty())
 }
 
 /// Installs with apt-get, as root or where sudo asks for no password. True when `found` then says so.
-fn apt(install: &str, found: impl Fn() -> bool) -> bool {
+pub(crate) fn apt(install: &str, found: impl Fn() -> bool) -> bool {
     let root = rustix::process::geteuid().is_root();
     if !steps::succeeds("apt-get", &["--version"]) || !(root || steps::succeeds("sudo", &["-n", "true"])) {
         return false;

@@ -5,6 +5,9 @@ use std::process::{Command, ExitCode, ExitStatus, Stdio};
 
 use anyhow::{Context, ensure};
 
+/// For builds of long runs.
+pub(crate) const OPTIMIZED: [&str; 2] = ["--profile", "optimized"];
+
 /// Tells what happens now.
 pub(crate) fn say(what: &str) {
     eprintln!("xtask: {what}");

@@ -8,7 +8,7 @@ use anyhow::Context;
 use crate::containers::Container;
 use crate::interrupt::Interrupt;
 use crate::provision::{self, Source};
-use crate::steps;
+use crate::{python, steps};
 
 /// Names a PostgreSQL in which tests may create databases.
 const DATABASE: &str = "TIDINGS_TEST_DATABASE_URL";
@@ -18,7 +18,9 @@ const SPACE_MEBIBYTES: u64 = 4096;
 ///
 /// Finds or installs PostgreSQL and nats-server, builds the services, starts one private PostgreSQL for the whole run
 /// (unless TIDINGS_TEST_DATABASE_URL names a running one) and stops it afterwards. Uses cargo-nextest where it is
-/// installed, else `cargo test`. TIDINGS_TEST_NATS_SERVER may name another nats-server program to test on.
+/// installed, else `cargo test`. TIDINGS_TEST_NATS_SERVER may name another nats-server program to test on. What goes over
+/// the wire is checked by Python packages, which are fetched into the target directory, unless TIDINGS_TEST_PYTHON names
+/// a Python that has them. The service worker is tested in Chromium, which is found or installed likewise.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   cargo xtask test
@@ -37,6 +39,17 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let database = provision::postgres(DATABASE)?;
     if std::env::var_os("TIDINGS_TEST_NATS_SERVER").is_none() {
         provision::nats_program()?;
+    }
+    if runs_the_suite(&arguments.passed_on)
+        && !provision::is_set(python::PYTHON)
+        && let Err(error) = python::environment()
+    {
+        steps::say(&format!("the tests of the wire will fail without their Python packages: {error:#}"));
+    }
+    if runs_the_suite(&arguments.passed_on)
+        && let Err(error) = provision::chromium()
+    {
+        steps::say(&format!("the tests in a browser will fail without it: {error:#}"));
     }
     steps::say("building the programs that tests start");
     steps::run(steps::cargo().arg("build").args(programs(&arguments.passed_on)))?;
@@ -69,13 +82,18 @@ fn command(arguments: &Arguments, nextest: bool) -> anyhow::Result<Command> {
     Ok(command)
 }
 
-/// The suite starts every program; the crates by themselves start none but those of testkit.
+/// The suite starts every program; the crates by themselves start none but those of testkit. Built together with the
+/// tests, they have what the suite asks of them, and are built once.
 fn programs(passed_on: &[String]) -> &'static [&'static str] {
-    if chooses_packages(passed_on) && !passed_on.iter().any(|argument| argument.contains("suite")) {
-        &["--package", "testkit", "--bins"]
+    if runs_the_suite(passed_on) {
+        &["--workspace", "--bins", "--tests"]
     } else {
-        &["--workspace", "--bins"]
+        &["--package", "testkit", "--bins"]
     }
+}
+
+fn runs_the_suite(passed_on: &[String]) -> bool {
+    !chooses_packages(passed_on) || passed_on.iter().any(|argument| argument.contains("suite"))
 }
 
 fn chooses_packages(passed_on: &[String]) -> bool {

@@ -36,6 +36,16 @@ impl Channel {
     /// The delivered channels that need a provider.
     pub const EXTERNAL: [Channel; 4] = [Channel::Email, Channel::WebPush, Channel::MobilePush, Channel::Sms];
 
+    /// The channels on which a message that may have been taken is never sent again: nothing would tell the person that
+    /// the two are one, and each costs.
+    pub const ONCE: [Channel; 1] = [Channel::Sms];
+
+    /// Whether a message of this channel may be sent again when nobody knows what became of it.
+    #[must_use]
+    pub fn is_repeatable(self) -> bool {
+        !Channel::ONCE.contains(&self)
+    }
+
     /// Whether the service delivers over this channel.
     #[must_use]
     pub fn is_delivered(self) -> bool {

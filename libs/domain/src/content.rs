@@ -1,5 +1,7 @@
 //! What a notification says, per channel.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -37,6 +39,58 @@ pub struct EmailContent {
     /// HTML part.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub html: Option<String>,
+    /// What the send asks for beyond its template.
+    #[serde(default, skip_serializing_if = "EmailOptions::is_empty")]
+    pub options: EmailOptions,
+}
+
+/// What `override.channel.email` and `data.attachments` ask for beside the content. Checked where the send is accepted.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct EmailOptions {
+    /// Address in place of the provider's `from`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub from: Option<String>,
+    /// Display name in place of the provider's `fromName`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub from_name: Option<String>,
+    /// Address in place of the provider's `replyTo`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reply_to: Option<String>,
+    /// Further recipients that everybody sees.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub cc: Vec<String>,
+    /// Further recipients that nobody sees.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub bcc: Vec<String>,
+    /// Further headers, by name.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub headers: BTreeMap<String, String>,
+    /// Files that are kept in the database, in the order of their numbers.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub attachments: Vec<Attachment>,
+}
+
+impl EmailOptions {
+    /// Whether nothing is asked for.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        *self == EmailOptions::default()
+    }
+}
+
+/// A file of a send; its bytes stay out of the log.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Attachment {
+    /// Its number in the send, from 0.
+    pub number: u32,
+    /// File name.
+    pub name: String,
+    /// Media type.
+    pub content_type: String,
+    /// Bytes.
+    pub size: u64,
 }
 
 /// Content of a push message, to a browser or a phone.
@@ -53,6 +107,9 @@ pub struct PushContent {
     /// The app's free payload.
     #[serde(default)]
     pub data: Object,
+    /// `override.channel.webPush` or `.mobilePush` of the send, as the channel reads it.
+    #[serde(default, skip_serializing_if = "Object::is_empty")]
+    pub options: Object,
 }
 
 /// Content of a short message.
@@ -60,6 +117,9 @@ pub struct PushContent {
 pub struct SmsContent {
     /// The whole text.
     pub text: String,
+    /// Sender in place of the provider's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<String>,
 }
 
 /// Rendered content of one delivery.

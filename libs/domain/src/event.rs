@@ -3,15 +3,21 @@
 //! Golden files in `libs/domain/golden` hold one message per type and version, for ever: what was once written
 //! stays readable.
 
+mod decided;
 mod envelope;
 
+pub use decided::{Decided, Shape};
 pub use envelope::{DecodeError, Envelope};
 
-use serde::{Deserialize, Serialize, Serializer};
+use std::collections::BTreeMap;
 
-use crate::content::{Content, InAppContent};
+use serde::{Deserialize, Serialize, Serializer};
+use uuid::Uuid;
+
+use crate::content::{Content, InAppContent, Object};
 use crate::inbox::{AllChange, ItemChange};
-use crate::{CategoryId, Channel, DeliveryId, ItemId, Reason, Send, Status, Timestamp, UserNumber};
+use crate::route::Route;
+use crate::{CategoryId, Channel, DeliveryId, Digest, ItemId, Reason, Send, Status, Timestamp, UserNumber};
 
 /// What happened, or for [`Event::DeliveryJob`], what is to be done.
 #[derive(Clone, Debug, PartialEq)]
@@ -38,6 +44,8 @@ pub enum Event {
     DeliverySettled(DeliverySettled),
     /// A target was found dead.
     TargetSuppressed(TargetSuppressed),
+    /// A request was cancelled.
+    RequestCancelled(RequestCancelled),
 }
 
 /// Data of `SendContinues`; the send is the envelope's.
@@ -65,6 +73,53 @@ pub struct DeliveryJob {
     pub expires_at: Option<Timestamp>,
     /// What to say.
     pub content: Content,
+    /// The send's category, which the recipient can turn off.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub category: Option<CategoryId>,
+    /// Which providers may make the attempt.
+    #[serde(default, skip_serializing_if = "Route::is_open")]
+    pub route: Route,
+    /// What the send says to single providers, by their identifiers: `_config` and the provider's own members.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub overrides: BTreeMap<String, Object>,
+    /// Attempts on a short schedule that were made so far, since it was last put back.
+    #[serde(default, skip_serializing_if = "is_none_made")]
+    pub limited_retries: u32,
+    /// The recipient's position in the send.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recipient: Option<u32>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
+fn is_none_made(retries: &u32) -> bool {
+    *retries == 0
+}
+
+impl DeliveryJob {
+    /// The first attempt of a delivery, which any provider may make.
+    #[must_use]
+    pub fn first(
+        delivery_id: DeliveryId,
+        channel: Channel,
+        user: UserNumber,
+        target: String,
+        content: Content,
+    ) -> DeliveryJob {
+        DeliveryJob {
+            delivery_id,
+            attempt: 1,
+            channel,
+            user,
+            target,
+            expires_at: None,
+            content,
+            category: None,
+            route: Route::default(),
+            overrides: BTreeMap::new(),
+            limited_retries: 0,
+            recipient: None,
+        }
+    }
 }
 
 /// Data of `InboxItemsAdded`.
@@ -116,6 +171,10 @@ pub struct ItemStateSet {
 pub struct UserErased {
     /// The user, whose number is never used again.
     pub user: UserNumber,
+    /// SHA-256 over the app, a line feed and the identifier: by it a database that never knew the user tells who it was. None
+    /// in events of a release that did not write it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest: Option<Digest>,
 }
 
 /// Data of `SendPlanned`.
@@ -132,6 +191,9 @@ pub struct SendPlanned {
     pub deliveries: u32,
     /// (recipient, channel) pairs decided against.
     pub skipped: u32,
+    /// What was decided for whom.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decided: Option<Decided>,
 }
 
 /// Data of `DeliverySettled`.
@@ -154,6 +216,18 @@ pub struct DeliverySettled {
     pub provider: Option<String>,
 }
 
+impl DeliverySettled {
+    /// The ids of the message and of the event that tell of this (`settled`), or of what came with it: the same whoever
+    /// tells, and however often. An attempt can end twice, without its answer and then with it, so the state is part of them.
+    #[must_use]
+    pub fn ids(&self, what: &str) -> (String, Uuid) {
+        let DeliverySettled { delivery_id, attempt, status, .. } = self;
+        let name = format!("{delivery_id}.{what}.{attempt}.{status}");
+        let id = Uuid::new_v5(&delivery_id.0, name.as_bytes());
+        (name, id)
+    }
+}
+
 /// Data of `TargetSuppressed`; the target itself stays out of the log.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -165,6 +239,10 @@ pub struct TargetSuppressed {
     /// Its user.
     pub user: UserNumber,
 }
+
+/// Data of `RequestCancelled`; the send is the envelope's.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RequestCancelled {}
 
 /// States once which type on the wire is which event, for its name, for reading and for writing.
 macro_rules! types {
@@ -213,6 +291,7 @@ types! {
     "SendPlanned" = SendPlanned,
     "DeliverySettled" = DeliverySettled,
     "TargetSuppressed" = TargetSuppressed,
+    "RequestCancelled" = RequestCancelled,
 }
 
 /// What an event says, without its type.

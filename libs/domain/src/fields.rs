@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use crate::content::Object;
+use crate::link::{is_icon, is_link};
 use crate::problem::{MAX_FIELD, excerpt};
 use crate::{Problem, Timestamp};
 
@@ -74,6 +75,53 @@ impl Fields {
                 None
             }
         }
+    }
+
+    /// Takes a string of 1 to `max` bytes that fits on one line: without control characters.
+    pub fn line(&mut self, key: &str, max: usize, problems: &mut Vec<Problem>) -> Option<String> {
+        let text = self.string(key, max, problems)?;
+        let path = self.path(key);
+        let problem = if text.is_empty() {
+            Problem::new(&path, "empty", format!("{path} must not be empty"))
+        } else if text.chars().any(char::is_control) {
+            let message = format!("{path} must not contain line breaks or other control characters");
+            Problem::new(&path, "invalid_character", message)
+        } else {
+            return Some(text);
+        };
+        problems.push(problem);
+        None
+    }
+
+    /// Takes a link of at most `max` bytes.
+    pub fn link(&mut self, key: &str, max: usize, problems: &mut Vec<Problem>) -> Option<String> {
+        let text = self.string(key, max, problems)?;
+        let demand = "must be a relative link, or one of http, https, mailto or a scheme of your app";
+        self.demand(key, text, is_link, demand, problems)
+    }
+
+    /// Takes an icon of at most `max` bytes.
+    pub fn icon(&mut self, key: &str, max: usize, problems: &mut Vec<Problem>) -> Option<String> {
+        let text = self.string(key, max, problems)?;
+        let demand = "must be a name, a link to an image (http, https or relative) or data:image/…";
+        self.demand(key, text, is_icon, demand, problems)
+    }
+
+    fn demand(
+        &self,
+        key: &str,
+        text: String,
+        holds: fn(&str) -> bool,
+        demand: &str,
+        problems: &mut Vec<Problem>,
+    ) -> Option<String> {
+        if holds(&text) {
+            return Some(text);
+        }
+        let path = self.path(key);
+        let message = format!("{path} {demand}");
+        problems.push(Problem::new(path, "invalid_link", message));
+        None
     }
 
     /// Takes an identifier: 1 to 255 bytes without control characters.
@@ -157,6 +205,12 @@ impl Fields {
             problems.push(Problem::new(path, "invalid_time", message));
         }
         time
+    }
+
+    /// The names of the members that are left.
+    #[must_use]
+    pub fn keys(&self) -> Vec<String> {
+        self.members.keys().cloned().collect()
     }
 
     /// What is left: members that no reader asked for.

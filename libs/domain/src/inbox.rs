@@ -1,5 +1,7 @@
 //! An inbox item's states and what changes them.
 
+pub mod fold;
+
 use crate::Timestamp;
 
 /// What an inbox knows of one item beside its content.

@@ -3,35 +3,49 @@
 //! Nothing here does I/O, awaits, reads a clock or draws a random number: time and randomness come in as
 //! arguments, so that every decision can be tested and replayed.
 
+pub mod attempt;
+pub mod breaker;
 pub mod channel;
 pub mod content;
 pub mod delivery;
 pub mod device;
+mod digest;
 pub mod event;
 pub mod fields;
 pub mod id;
 pub mod inbox;
+pub mod link;
 pub mod outcome;
+pub mod overrides;
+pub mod pace;
 pub mod plan;
 pub mod problem;
 pub mod profile;
+pub mod protocol;
 pub mod request;
 pub mod retry;
+pub mod route;
 pub mod send;
 mod signing_algorithm;
 pub mod size;
+pub mod sms;
 pub mod stream;
+pub mod structure;
+pub mod target;
 mod text_enum;
 pub mod time;
 pub mod web_push;
+pub mod webhook;
 
 pub use channel::Channel;
 pub use delivery::{Reason, Status};
 pub use device::DeviceType;
+pub use digest::Digest;
 pub use event::{Envelope, Event};
 pub use id::{AppId, CategoryId, DeliveryId, ItemId, SendId, UserNumber};
-pub use outcome::{Answer, Outcome};
+pub use outcome::{Answer, Gone, Outcome};
 pub use problem::Problem;
+pub use route::Route;
 pub use send::{Lane, Send};
 pub use signing_algorithm::SigningAlgorithm;
 pub use stream::StreamName;

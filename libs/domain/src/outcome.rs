@@ -2,8 +2,20 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
+use crate::Timestamp;
+
+/// Bytes of a provider's code that are kept.
+const MAX_CODE: usize = 100;
+/// Bytes of a provider's words that are kept.
+const MAX_MESSAGE: usize = 1_000;
+/// Bytes of a provider's own id that are kept.
+const MAX_PROVIDER_ID: usize = 500;
+
 /// The class of a provider's answer.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum Outcome {
     /// The provider took the message.
     Sent {
@@ -20,15 +32,32 @@ pub enum Outcome {
     /// Refused for good.
     Failed,
     /// Refused for good, and the target is dead: suppress it.
-    TargetGone,
+    TargetGone(Gone),
     /// Trouble with the credential or the account: fall over to the next provider.
     PauseProvider,
     /// The message may or may not have been taken.
     Unknown,
+    /// The same, of a provider that takes a second call under the same id for the same message: it is called again, and
+    /// no other.
+    Repeat {
+        /// Not before this much time has passed, as the provider asked.
+        after: Option<Duration>,
+    },
+}
+
+/// What a provider says of a dead target.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Gone {
+    /// Dead since this moment: a target that was registered later is not meant.
+    pub since: Option<Timestamp>,
+    /// Dead for this provider alone (another environment, topic or sender may still reach it): another provider that
+    /// serves the target is asked first.
+    pub here_only: bool,
 }
 
 /// At most `retries` further attempts, spread evenly over `over`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RetryLimit {
     /// Attempts after the first.
     pub retries: u32,
@@ -37,7 +66,7 @@ pub struct RetryLimit {
 }
 
 /// A classified answer of a provider, with what is recorded of it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Answer {
     /// What it means.
     pub outcome: Outcome,
@@ -45,19 +74,69 @@ pub struct Answer {
     pub code: String,
     /// The provider's words, bounded in length, without the message's content.
     pub message: String,
+    /// Parts that the message took, where the channel counts them (SMS segments).
+    pub segments: Option<u32>,
+    /// It says nothing against the provider: it is about this target alone, or about us. Its breaker takes no note of it.
+    #[serde(default)]
+    pub spares_provider: bool,
+}
+
+impl Answer {
+    /// An answer that counts no segments.
+    pub fn new(outcome: Outcome, code: impl Into<String>, message: impl Into<String>) -> Answer {
+        Answer { outcome, code: code.into(), message: message.into(), segments: None, spares_provider: false }
+    }
+
+    /// The same, with nothing in it that speaks against the provider.
+    #[must_use]
+    pub fn sparing_provider(self) -> Answer {
+        Answer { spares_provider: true, ..self }
+    }
+
+    /// The answer as rows can hold it: without U+0000, and no longer than rows are meant to be. A provider may say
+    /// anything.
+    #[must_use]
+    pub fn storable(mut self) -> Answer {
+        clean(&mut self.code, MAX_CODE);
+        clean(&mut self.message, MAX_MESSAGE);
+        if let Outcome::Sent { provider_id: Some(id) } = &mut self.outcome {
+            clean(id, MAX_PROVIDER_ID);
+        }
+        self
+    }
+}
+
+fn clean(text: &mut String, most: usize) {
+    text.retain(|c| c != '\0');
+    text.truncate(text.floor_char_boundary(most));
 }
 
 impl Outcome {
-    /// The name recorded with an attempt.
+    /// A temporary failure that follows the usual schedule.
+    pub const RETRY: Outcome = Outcome::Retry { after: None, limit: None };
+
+    /// An open outcome at a provider that may be called again, by the usual schedule.
+    pub const REPEAT: Outcome = Outcome::Repeat { after: None };
+
+    /// A target that is dead for everybody, whenever it was registered.
+    pub const GONE: Outcome = Outcome::TargetGone(Gone { since: None, here_only: false });
+
+    /// Whether it is to be tried again on a short schedule of its own.
+    #[must_use]
+    pub fn is_limited(&self) -> bool {
+        matches!(self, Outcome::Retry { limit: Some(_), .. })
+    }
+
+    /// The name recorded with an attempt, which says what is known of it and not what follows.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
             Outcome::Sent { .. } => "sent",
             Outcome::Retry { .. } => "retry",
             Outcome::Failed => "failed",
-            Outcome::TargetGone => "target_gone",
+            Outcome::TargetGone(_) => "target_gone",
             Outcome::PauseProvider => "pause_provider",
-            Outcome::Unknown => "unknown",
+            Outcome::Unknown | Outcome::Repeat { .. } => "unknown",
         }
     }
 }

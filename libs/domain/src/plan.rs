@@ -20,6 +20,8 @@ pub struct SendFacts<'a> {
     pub content: &'a [Channel],
     /// External channels that the app has an enabled provider for.
     pub providers: &'a [Channel],
+    /// Kinds of those providers for mobile push: each serves the tokens of its own service.
+    pub push_kinds: &'a [String],
 }
 
 /// A recipient that the service knows.
@@ -31,9 +33,17 @@ pub struct Person<'a> {
     pub profile: &'a Object,
     /// Channels that the user turned off for the send's category, where preferences apply to it.
     pub turned_off: &'a [Channel],
+    /// Endpoints of the web push subscriptions of the user's devices, without those that have expired.
+    pub endpoints: &'a [String],
 }
 
 impl SendFacts<'_> {
+    /// Whether any provider can take the target. Tokens of phones begin with the kind that serves them.
+    fn is_served(&self, channel: Channel, target: &str) -> bool {
+        let service = target.split(':').next().unwrap_or_default();
+        channel != Channel::MobilePush || self.push_kinds.iter().any(|kind| kind == service)
+    }
+
     /// The channels to decide on: every delivered one, and every one that the send names.
     fn channels(&self) -> impl Iterator<Item = Channel> {
         let named = |channel| self.selected.is_some_and(|selected| selected.contains(&channel));
@@ -173,9 +183,13 @@ fn reach<'a>(
     if channel == Channel::InApp {
         return Ok((person, Vec::new()));
     }
-    let mut targets = targets(channel, identifier, person.profile);
+    let mut targets = targets(channel, identifier, person.profile, person.endpoints);
     if targets.is_empty() {
         return Err(Reason::NoAddress);
+    }
+    targets.retain(|target| facts.is_served(channel, target));
+    if targets.is_empty() {
+        return Err(Reason::NoProvider);
     }
     targets.retain(|target| !suppressed.contains(&(channel, target.clone())));
     if targets.is_empty() { Err(Reason::Suppressed) } else { Ok((person, targets)) }
@@ -183,11 +197,12 @@ fn reach<'a>(
 
 /// Where a user can be reached over an external channel. What is too long to be a key of the ledger is no address.
 #[must_use]
-pub fn targets(channel: Channel, identifier: &str, profile: &Object) -> Vec<String> {
+pub fn targets(channel: Channel, identifier: &str, profile: &Object, endpoints: &[String]) -> Vec<String> {
     let mut targets: Vec<String> = match channel {
         Channel::Email => profile::email(identifier, profile).map(str::to_owned).into_iter().collect(),
         Channel::Sms => profile::phone(profile).map(str::to_owned).into_iter().collect(),
         Channel::MobilePush => profile::push_targets(profile).collect(),
+        Channel::WebPush => endpoints.to_vec(),
         _ => Vec::new(),
     };
     targets.retain(|target| target.len() <= MAX_TARGET);
@@ -196,6 +211,8 @@ pub fn targets(channel: Channel, identifier: &str, profile: &Object) -> Vec<Stri
 
 #[cfg(test)]
 mod tests {
+    use std::sync::LazyLock;
+
     use proptest::prelude::*;
     use serde_json::json;
     use uuid::Uuid;
@@ -205,7 +222,13 @@ mod tests {
     const PLAIN: &[Channel] = &Channel::DELIVERED;
 
     fn facts<'a>(selected: Option<&'a [Channel]>, providers: &'a [Channel]) -> SendFacts<'a> {
-        SendFacts { send_id: SendId(Uuid::from_u128(1)), selected, content: PLAIN, providers }
+        let send_id = SendId(Uuid::from_u128(1));
+        SendFacts { send_id, selected, content: PLAIN, providers, push_kinds: fcm() }
+    }
+
+    fn fcm() -> &'static [String] {
+        static FCM: LazyLock<[String; 1]> = LazyLock::new(|| ["fcm".to_owned()]);
+        &*FCM
     }
 
     fn profile() -> Object {
@@ -215,7 +238,7 @@ mod tests {
 
     fn plan(facts: &SendFacts<'_>, turned_off: &[Channel], suppressed: &Suppressed) -> Decision {
         let profile = profile();
-        let person = Person { number: UserNumber(5), profile: &profile, turned_off };
+        let person = Person { number: UserNumber(5), profile: &profile, turned_off, endpoints: &[] };
         decide(facts, &Recipient::plain("ada".into()), Some(person), suppressed)
     }
 
@@ -254,10 +277,51 @@ mod tests {
     }
 
     #[test]
+    fn tokens_that_no_provider_serves_are_not_planned() {
+        let profile = json!({"fcm": {"tokens": ["a"]}, "apns": {"tokens": ["b"]}});
+        let profile = profile.as_object().unwrap();
+        let person = Person { number: UserNumber(5), profile, endpoints: &[], turned_off: &[] };
+        let planned = |kinds: &[&str], dead: &[&str]| {
+            let kinds: Vec<_> = kinds.iter().map(ToString::to_string).collect();
+            let dead = dead.iter().map(|target| (Channel::MobilePush, target.to_string())).collect();
+            let facts = SendFacts { push_kinds: &kinds, ..facts(None, &[Channel::MobilePush]) };
+            let decision = decide(&facts, &Recipient::plain("ada".into()), Some(person), &dead);
+            let targets: Vec<_> =
+                decision.deliveries.iter().map(|delivery| delivery.target.clone()).collect();
+            (targets.join(" "), reason(&decision, Channel::MobilePush))
+        };
+        assert_eq!(planned(&["fcm", "apns"], &[]), ("fcm:a apns:b".to_owned(), None));
+        assert_eq!(planned(&["apns"], &[]), ("apns:b".to_owned(), None));
+        assert_eq!(planned(&["another"], &[]), (String::new(), Some(Reason::NoProvider)));
+        assert_eq!(planned(&["apns"], &["apns:b"]), (String::new(), Some(Reason::Suppressed)));
+    }
+
+    #[test]
     fn a_token_without_end_is_no_target() {
         let profile = json!({"fcm": {"tokens": ["a", "b".repeat(MAX_TARGET)]}});
-        let targets = targets(Channel::MobilePush, "ada", profile.as_object().unwrap());
+        let targets = targets(Channel::MobilePush, "ada", profile.as_object().unwrap(), &[]);
         assert_eq!(targets, ["fcm:a"]);
+    }
+
+    #[test]
+    fn each_browser_gets_a_delivery_of_its_own_but_for_the_dead_ones() {
+        let profile = profile();
+        let endpoints = ["https://a", "https://b", "https://c"].map(str::to_owned);
+        let providers = [Channel::WebPush];
+        let person =
+            |off| Person { number: UserNumber(5), profile: &profile, turned_off: off, endpoints: &endpoints };
+        let dead = |dead: &[&str]| dead.iter().map(|&target| (Channel::WebPush, target.to_owned())).collect();
+        let decide = |off, suppressed: &Suppressed| {
+            decide(&facts(None, &providers), &Recipient::plain("ada".into()), Some(person(off)), suppressed)
+        };
+        let decision = decide(&[], &dead(&["https://b"]));
+        let targets: Vec<_> = decision.deliveries.iter().map(|delivery| delivery.target.as_str()).collect();
+        assert_eq!(targets, ["https://a", "https://c"]);
+        assert_ne!(decision.deliveries[0].id, decision.deliveries[1].id);
+        let decision = decide(&[], &dead(&["https://a", "https://b", "https://c"]));
+        assert_eq!(reason(&decision, Channel::WebPush), Some(Reason::Suppressed));
+        let decision = decide(&[Channel::WebPush], &Suppressed::new());
+        assert_eq!(reason(&decision, Channel::WebPush), Some(Reason::PreferenceOff));
     }
 
     #[test]
@@ -298,11 +362,15 @@ mod tests {
         #[test]
         fn every_channel_is_accounted_for_once_and_planning_repeats_itself(
             selected in prop::option::of(channels()), content in channels(), providers in channels(), off in channels(), known: bool,
+            endpoints in prop::collection::vec("[a-z]{1,4}", 0..3),
         ) {
             let profile = profile();
-            let person = known.then_some(Person { number: UserNumber(5), profile: &profile, turned_off: &off });
+            let person = known.then_some(Person {
+                number: UserNumber(5), profile: &profile, turned_off: &off, endpoints: &endpoints,
+            });
             let facts = SendFacts {
                 send_id: SendId(Uuid::from_u128(1)), selected: selected.as_deref(), content: &content, providers: &providers,
+                push_kinds: fcm(),
             };
             let recipient = Recipient::plain("ada".into());
             let decision = decide(&facts, &recipient, person, &Suppressed::new());

@@ -6,11 +6,11 @@ mod keys;
 mod patch;
 mod tokens;
 
-pub use address::{email, phone, push_targets};
+pub use address::{email, is_email, phone, push_targets};
 pub use change::{Addresses, Change, Refusal, merged};
 pub use keys::check;
 pub use patch::{Inapplicable, MAX_OPERATIONS, Patch};
-pub use tokens::MAX_TOKENS;
+pub use tokens::{MAX_TOKENS, TokenChange};
 
 use tokens::merge;
 

@@ -1,5 +1,8 @@
 //! The body of a send request: read, checked, and turned into a [`Send`].
 
+mod attachments;
+mod overrides;
+
 use std::collections::HashSet;
 use std::time::Duration;
 
@@ -11,7 +14,13 @@ use crate::id::TemplateId;
 use crate::profile::MAX_PROFILE;
 use crate::send::{Lane, Recipient, Send, TRANSACTIONAL_RECIPIENTS, TemplateRef};
 use crate::size::json_size;
-use crate::{Channel, Problem, Timestamp, profile};
+use crate::{Problem, Timestamp, profile};
+
+pub use attachments::{Files, MAX_ATTACHED, MAX_ATTACHMENTS, MAX_FILE_NAME, MAX_MEDIA_TYPE};
+pub use overrides::{
+    MAX_COPIES, MAX_EMAIL_PART, MAX_HEADER_NAME, MAX_HEADER_VALUE, MAX_HEADERS, MAX_PROVIDER_OVERRIDES,
+    MAX_SENDER,
+};
 
 /// Most recipients of one send.
 pub const MAX_RECIPIENTS: usize = 10_000;
@@ -42,6 +51,8 @@ pub struct SendRules {
 pub struct ParsedSend {
     /// What is to be sent.
     pub send: Send,
+    /// The contents of its files.
+    pub files: Files,
     /// `idempotencyKey` of the body.
     pub idempotency_key: Option<String>,
     /// Whether recipients were named by the deprecated top-level member.
@@ -85,8 +96,8 @@ fn read_body(mut body: Fields, rules: SendRules, problems: &mut Vec<Problem>) ->
     let (recipients, deprecated) = read_recipients(&mut body, rules.strict, problems);
     let Notification { mut content, template, category } = notification;
     let category = body.identifier("category", problems).or(category);
-    read_data(&mut body, &mut content.data, problems);
-    let channels = read_override(&mut body, rules.strict, problems);
+    let files = read_data(&mut body, &mut content.data, rules.strict, problems);
+    let (channels, overrides) = overrides::read(&mut body, rules.strict, problems);
     let send_at = body.time("sendAt", problems).filter(|&at| at > rules.now);
     let expires_at = body.time("expiresAt", problems);
     let untimely = check_times(send_at, expires_at, rules.now);
@@ -95,13 +106,27 @@ fn read_body(mut body: Fields, rules: SendRules, problems: &mut Vec<Problem>) ->
     let reject = named(&mut body, "onUnknownRecipient", &[("skip", false), ("reject", true)], problems);
     let idempotency_key = read_key(&mut body, problems);
     body.finish(rules.strict, problems);
-    check_fan_out(&content, recipients.len(), problems);
+    let attachments = files.list.clone();
+    let beside = json_size(&overrides) + json_size(&attachments);
+    check_fan_out(&content, beside, recipients.len(), problems);
     let lane = match lane {
         Some(Lane::Transactional) | None if recipients.len() > TRANSACTIONAL_RECIPIENTS => Lane::Bulk,
         lane => lane.unwrap_or(Lane::Transactional),
     };
-    let send = Send { content, template, category, recipients, channels, send_at, expires_at, lane };
-    ParsedSend { send, idempotency_key, deprecated, reject_unknown: reject.unwrap_or(false), untimely }
+    let send = Send {
+        content,
+        template,
+        category,
+        recipients,
+        channels,
+        overrides,
+        attachments,
+        send_at,
+        expires_at,
+        lane,
+        idempotency: None,
+    };
+    ParsedSend { send, files, idempotency_key, deprecated, reject_unknown: reject.unwrap_or(false), untimely }
 }
 
 #[derive(Default)]
@@ -124,8 +149,8 @@ fn read_notification(body: &mut Fields, strict: bool, problems: &mut Vec<Problem
     let content = InAppContent {
         title: fields.string("title", MAX_TITLE, problems),
         message: fields.string("message", MAX_MESSAGE, problems),
-        icon: fields.string("icon", MAX_REFERENCE, problems),
-        url: fields.string("url", MAX_REFERENCE, problems),
+        icon: fields.icon("icon", MAX_REFERENCE, problems),
+        url: fields.link("url", MAX_REFERENCE, problems),
         data: read_object(&mut fields, "data", problems),
         blocks: fields.array("blocks", problems).unwrap_or_default(),
     };
@@ -213,6 +238,11 @@ fn read_recipient(path: impl Fn() -> String, item: Value, problems: &mut Vec<Pro
             let mut fields = Fields::open(&path, item, problems)?;
             let identifier = fields.required_identifier("identifier", problems);
             let data = read_object(&mut fields, "data", problems);
+            if data.contains_key("attachments") {
+                let path = format!("{path}.data.attachments");
+                let message = format!("{path} is not for a single recipient; name files in data.attachments");
+                problems.push(Problem::new(path, "not_allowed", message));
+            }
             let pairs = fields.rest();
             profile::check(&path, &pairs, problems);
             if json_size(&pairs) > MAX_PROFILE {
@@ -235,12 +265,9 @@ fn is_plain_identifier(text: &str) -> bool {
     (1..=MAX_IDENTIFIER).contains(&text.len()) && !text.chars().any(char::is_control)
 }
 
-fn read_data(body: &mut Fields, data: &mut Object, problems: &mut Vec<Problem>) {
+fn read_data(body: &mut Fields, data: &mut Object, strict: bool, problems: &mut Vec<Problem>) -> Files {
     data.extend(read_object(body, "data", problems));
-    if data.contains_key("attachments") {
-        let message = "data.attachments is not available yet";
-        problems.push(Problem::new("data.attachments", "not_available", message));
-    }
+    let files = attachments::take(data, strict, problems);
     let size = json_size(data);
     if size > MAX_DATA {
         problems.push(Problem::new(
@@ -249,36 +276,11 @@ fn read_data(body: &mut Fields, data: &mut Object, problems: &mut Vec<Problem>) 
             format!("data has {size} bytes; at most {MAX_DATA} are allowed"),
         ));
     }
+    files
 }
 
 fn read_object(fields: &mut Fields, key: &str, problems: &mut Vec<Problem>) -> Object {
     fields.free_object(key, problems).unwrap_or_default()
-}
-
-fn read_override(body: &mut Fields, strict: bool, problems: &mut Vec<Problem>) -> Option<Vec<Channel>> {
-    let mut fields = body.object("override", problems)?;
-    let channels = fields.array("channels", problems).map(|names| {
-        let mut channels = Vec::new();
-        for (index, name) in names.iter().enumerate() {
-            match name.as_str().map(str::parse::<Channel>) {
-                Some(Ok(channel)) if channels.contains(&channel) => {}
-                Some(Ok(channel)) => channels.push(channel),
-                _ => {
-                    let path = format!("override.channels[{index}]");
-                    let known: Vec<_> = Channel::ALL.iter().map(|channel| channel.as_str()).collect();
-                    let message = format!("{path} must be one of {}", known.join(", "));
-                    problems.push(Problem::new(path, "unknown_channel", message));
-                }
-            }
-        }
-        channels
-    });
-    if fields.take("channel").is_some() {
-        let message = "override.channel is not available yet; use a template for content per channel";
-        problems.push(Problem::new("override.channel", "not_available", message));
-    }
-    fields.finish(strict, problems);
-    channels.filter(|channels| !channels.is_empty())
 }
 
 fn check_times(send_at: Option<Timestamp>, expires_at: Option<Timestamp>, now: Timestamp) -> Vec<Problem> {
@@ -328,10 +330,11 @@ pub fn is_idempotency_key(key: &str) -> bool {
     (1..=MAX_IDENTIFIER).contains(&key.len()) && key.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
-fn check_fan_out(content: &InAppContent, recipients: usize, problems: &mut Vec<Problem>) {
+/// `beside` are the bytes of what every recipient gets beside the content.
+fn check_fan_out(content: &InAppContent, beside: usize, recipients: usize, problems: &mut Vec<Problem>) {
     let texts = [&content.title, &content.message, &content.icon, &content.url];
     let text: usize = texts.iter().filter_map(|text| text.as_ref().map(String::len)).sum();
-    let size = text + json_size(&content.data) + json_size(&content.blocks);
+    let size = text + json_size(&content.data) + json_size(&content.blocks) + beside;
     if size.saturating_mul(recipients) > MAX_FAN_OUT {
         let message = format!(
             "{recipients} recipients × {size} bytes of content exceed {MAX_FAN_OUT} bytes; split the send"

@@ -31,6 +31,8 @@ pub struct Finished<'a> {
     pub attempt: u32,
     /// Its outcome.
     pub outcome: &'a Outcome,
+    /// Retries on a short schedule among the attempts so far.
+    pub limited_retries: u32,
     /// When it ended.
     pub now: Timestamp,
     /// When the notification loses its worth.
@@ -42,26 +44,44 @@ pub struct Finished<'a> {
 impl RetryPolicy {
     /// Decides what follows the finished attempt.
     ///
-    /// An unknown outcome is repeated under the same id, except for SMS, where a second message would reach
-    /// the person: there it is the end.
+    /// An unknown outcome is repeated under the same id, except for SMS, where a second message would reach the person:
+    /// there it is the end, unless the provider keeps the two apart.
     #[must_use]
     pub fn verdict(&self, finished: Finished<'_>) -> Verdict {
         match finished.outcome {
             Outcome::Sent { .. } => Verdict::End(Status::Sent, None),
             Outcome::Failed => Verdict::End(Status::Failed, Some(Reason::ProviderRefused)),
-            Outcome::TargetGone => Verdict::End(Status::Failed, Some(Reason::TargetGone)),
-            Outcome::Unknown if finished.channel == Channel::Sms => {
+            Outcome::TargetGone(_) => Verdict::End(Status::Failed, Some(Reason::TargetGone)),
+            Outcome::Unknown if !finished.channel.is_repeatable() => {
                 Verdict::End(Status::Unknown, Some(Reason::OutcomeUnknown))
             }
             Outcome::Unknown | Outcome::PauseProvider => self.next(finished, None),
-            Outcome::Retry { after, limit: None } => self.next(finished, *after),
+            Outcome::Retry { after, limit: None } | Outcome::Repeat { after } => self.next(finished, *after),
             Outcome::Retry { after, limit: Some(limit) } => {
-                if finished.attempt > limit.retries {
+                if finished.limited_retries >= limit.retries {
                     return Verdict::End(Status::Failed, Some(Reason::RetriesExhausted));
                 }
                 let step = limit.over / limit.retries.max(1);
                 retry_or_expire(finished, step.max(after.unwrap_or_default()))
             }
+        }
+    }
+
+    /// What follows where another provider is asked at once: beyond the end of the schedule too, as each of them is
+    /// asked at most once before the schedule goes on.
+    #[must_use]
+    pub fn failover(finished: Finished<'_>) -> Verdict {
+        retry_or_expire(finished, Duration::ZERO)
+    }
+
+    /// Decides what follows from a receipt: what a provider says of a message that it has taken before, or of one whose
+    /// outcome is unknown. None where it says nothing new.
+    #[must_use]
+    pub fn receipt_verdict(&self, receipt: Finished<'_>) -> Option<Verdict> {
+        match receipt.outcome {
+            Outcome::Sent { .. } => Some(Verdict::End(Status::Delivered, None)),
+            Outcome::Unknown | Outcome::Repeat { .. } => None,
+            _ => Some(self.verdict(receipt)),
         }
     }
 
@@ -97,7 +117,15 @@ mod tests {
 
     fn finished(attempt: u32, outcome: &Outcome) -> Finished<'_> {
         let now = Timestamp::from_millis(1_000_000);
-        Finished { channel: Channel::Email, attempt, outcome, now, expires_at: None, random: 0.5 }
+        Finished {
+            channel: Channel::Email,
+            attempt,
+            outcome,
+            limited_retries: 0,
+            now,
+            expires_at: None,
+            random: 0.5,
+        }
     }
 
     fn delay_of(verdict: &Verdict) -> Duration {
@@ -135,9 +163,78 @@ mod tests {
     fn a_limited_retry_ends_as_failed() {
         let limit = Some(RetryLimit { retries: 3, over: Duration::from_secs(86_400) });
         let full = Outcome::Retry { after: None, limit };
-        assert_eq!(delay_of(&policy().verdict(finished(3, &full))), Duration::from_secs(28_800));
+        // Attempts that failed for another cause do not count.
+        let after = |limited_retries| Finished { limited_retries, ..finished(9, &full) };
+        assert_eq!(delay_of(&policy().verdict(after(2))), Duration::from_secs(28_800));
         let end = Verdict::End(Status::Failed, Some(Reason::RetriesExhausted));
-        assert_eq!(policy().verdict(finished(4, &full)), end);
+        assert_eq!(policy().verdict(after(3)), end);
+    }
+
+    /// The delays until the end, and the end, in virtual time.
+    fn lived(policy: &RetryPolicy, outcome: &Outcome, expires_at: Option<Timestamp>) -> (Vec<u64>, Verdict) {
+        let mut now = Timestamp::from_millis(1_000_000);
+        let mut delays = Vec::new();
+        for attempt in 1.. {
+            let limited_retries = if outcome.is_limited() { attempt - 1 } else { 0 };
+            let finished = Finished { now, expires_at, limited_retries, ..finished(attempt, outcome) };
+            match policy.verdict(finished) {
+                Verdict::RetryAt(at) => {
+                    delays.push(at.since(now).as_secs());
+                    now = at;
+                }
+                end => return (delays, end),
+            }
+        }
+        unreachable!("every delivery ends")
+    }
+
+    fn limited(retries: u32, hours: u64) -> Outcome {
+        let over = Duration::from_secs(hours * 3_600);
+        Outcome::Retry { after: None, limit: Some(RetryLimit { retries, over }) }
+    }
+
+    #[test]
+    fn short_schedules_are_lived_through_in_virtual_time() {
+        let exhausted = Verdict::End(Status::Failed, Some(Reason::RetriesExhausted));
+        let lives = |outcome| lived(&policy(), &outcome, None);
+        assert_eq!(lives(limited(1, 0)), (vec![0], exhausted.clone()), "once");
+        assert_eq!(lives(limited(2, 24)), (vec![43_200; 2], exhausted.clone()), "twice over a day");
+        assert_eq!(lives(limited(3, 24)), (vec![28_800; 3], exhausted), "three times over a day");
+        assert_eq!(lives(RETRY), (vec![5, 30], Verdict::Park), "the usual one");
+    }
+
+    #[test]
+    fn a_short_schedule_honours_retry_after_and_expiry() {
+        let limit = Some(RetryLimit { retries: 1, over: Duration::ZERO });
+        let asked = Outcome::Retry { after: Some(Duration::from_secs(90)), limit };
+        assert_eq!(lived(&policy(), &asked, None).0, [90]);
+        let expires_at = Some(Timestamp::from_millis(1_000_000) + Duration::from_secs(50_000));
+        let expired = Verdict::End(Status::Expired, None);
+        assert_eq!(lived(&policy(), &limited(2, 24), expires_at), (vec![43_200], expired));
+    }
+
+    #[test]
+    fn a_failover_is_due_at_once_beyond_the_schedule_but_not_beyond_expiry() {
+        let pause = Outcome::PauseProvider;
+        assert_eq!(delay_of(&RetryPolicy::failover(finished(99, &pause))), Duration::ZERO);
+        let expires_at = Some(Timestamp::from_millis(1_000_000));
+        let verdict = RetryPolicy::failover(Finished { expires_at, ..finished(1, &pause) });
+        assert_eq!(verdict, Verdict::End(Status::Expired, None));
+    }
+
+    #[test]
+    fn a_receipt_delivers_ends_or_repeats_and_never_guesses() {
+        let sms = |outcome| Finished { channel: Channel::Sms, ..finished(1, outcome) };
+        let sent = Outcome::Sent { provider_id: None };
+        let arrived = Some(Verdict::End(Status::Delivered, None));
+        assert_eq!(policy().receipt_verdict(sms(&sent)), arrived);
+        let refused = Some(Verdict::End(Status::Failed, Some(Reason::ProviderRefused)));
+        assert_eq!(policy().receipt_verdict(sms(&Outcome::Failed)), refused);
+        let dead = Some(Verdict::End(Status::Failed, Some(Reason::TargetGone)));
+        assert_eq!(policy().receipt_verdict(sms(&Outcome::GONE)), dead);
+        assert_eq!(policy().receipt_verdict(sms(&Outcome::Unknown)), None);
+        let again = policy().receipt_verdict(sms(&RETRY)).unwrap();
+        assert_eq!(delay_of(&again), Duration::from_secs(5));
     }
 
     #[test]
@@ -145,5 +242,16 @@ mod tests {
         assert_eq!(delay_of(&policy().verdict(finished(1, &Outcome::Unknown))), Duration::from_secs(5));
         let sms = Finished { channel: Channel::Sms, ..finished(1, &Outcome::Unknown) };
         assert_eq!(policy().verdict(sms), Verdict::End(Status::Unknown, Some(Reason::OutcomeUnknown)));
+    }
+
+    #[test]
+    fn an_open_outcome_is_repeated_on_every_channel_where_the_provider_takes_the_repeat_for_the_same_message()
+    {
+        let after = Some(Duration::from_secs(7));
+        for (outcome, delay) in [(Outcome::REPEAT, 5), (Outcome::Repeat { after }, 7)] {
+            let sms = Finished { channel: Channel::Sms, ..finished(1, &outcome) };
+            assert_eq!(delay_of(&policy().verdict(sms)), Duration::from_secs(delay));
+            assert_eq!(policy().receipt_verdict(sms), None);
+        }
     }
 }

@@ -2,10 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::content::{InAppContent, Object};
+use crate::content::{Attachment, InAppContent, Object};
 use crate::id::TemplateId;
+use crate::overrides::Overrides;
 use crate::text_enum::text_enum;
-use crate::{Channel, Timestamp};
+use crate::{Channel, Digest, Timestamp};
 
 text_enum! {
     /// The queue that a send travels in; bulk never delays transactional.
@@ -40,6 +41,12 @@ pub struct Send {
     /// The only channels to use, where the send names them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub channels: Option<Vec<Channel>>,
+    /// What single channels and providers say and do otherwise.
+    #[serde(default, skip_serializing_if = "Overrides::is_empty")]
+    pub overrides: Overrides,
+    /// Files for the email channel. Their bytes are in the database.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub attachments: Vec<Attachment>,
     /// Not before this time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub send_at: Option<Timestamp>,
@@ -48,6 +55,19 @@ pub struct Send {
     pub expires_at: Option<Timestamp>,
     /// The lane that it was accepted into.
     pub lane: Lane,
+    /// The caller's key for it, and what was sent under the key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idempotency: Option<IdempotencyKey>,
+}
+
+/// A caller's key for a send: repeats of the same body under it are the same send.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct IdempotencyKey {
+    /// The key, which means something to the caller alone.
+    pub key: String,
+    /// SHA-256 over the body in a canonical form.
+    pub body_hash: Digest,
 }
 
 /// How a send names its template.
@@ -146,8 +166,8 @@ impl Send {
     }
 
     /// The send without what it says of the recipients whose identifiers `is_erased` knows; None when it names none
-    /// of them. The others keep their positions. Where nobody is left, the content goes too: it may have been about
-    /// the one that it was for.
+    /// of them. The others keep their positions. Where nobody is left, the content goes too, with overrides and
+    /// attachments: it may have been about the one that it was for.
     #[must_use]
     pub fn without(&self, is_erased: impl Fn(&str) -> bool) -> Option<Send> {
         let goes = |recipient: &Recipient| !recipient.is_erased() && is_erased(&recipient.identifier);
@@ -158,10 +178,19 @@ impl Send {
         for recipient in send.recipients.iter_mut().filter(|recipient| goes(recipient)) {
             *recipient = Recipient::erased();
         }
-        if send.recipients.iter().all(Recipient::is_erased) {
+        if send.is_for_nobody() {
             send.content = InAppContent::default();
+            send.overrides = Overrides::default();
+            send.attachments.clear();
+            send.idempotency = None;
         }
         Some(send)
+    }
+
+    /// Whether all its recipients were erased.
+    #[must_use]
+    pub fn is_for_nobody(&self) -> bool {
+        self.recipients.iter().all(Recipient::is_erased)
     }
 }
 
@@ -174,6 +203,8 @@ mod tests {
     fn send() -> Send {
         let send = json!({
             "content": {"title": "Hello Ada", "data": {"age": 36}},
+            "overrides": {"email": {"subject": "For Ada"}},
+            "attachments": [{"number": 0, "name": "ada.pdf", "contentType": "application/pdf", "size": 3}],
             "recipients": [{"identifier": "ada", "profile": {"email": "ada@example.com"}}, "bob"],
             "lane": "transactional",
         });
@@ -187,6 +218,7 @@ mod tests {
         let without_ada = send.without(|identifier| identifier == "ada").unwrap();
         assert_eq!(without_ada.recipients, [Recipient::erased(), Recipient::plain("bob".into())]);
         assert_eq!(without_ada.content, send.content);
+        assert_eq!((&without_ada.overrides, &without_ada.attachments), (&send.overrides, &send.attachments));
         let text = serde_json::to_string(&without_ada).unwrap();
         assert!(!text.contains("ada@") && serde_json::from_str::<Send>(&text).unwrap() == without_ada);
         assert_eq!(without_ada.without(|identifier| identifier == "ada"), None);
@@ -196,6 +228,7 @@ mod tests {
     fn with_its_last_recipient_a_send_loses_its_content() {
         let nobody = send().without(|_| true).unwrap();
         assert_eq!(nobody.content, InAppContent::default());
+        assert!(nobody.overrides.is_empty() && nobody.attachments.is_empty() && nobody.is_for_nobody());
         assert!(nobody.recipients.iter().all(Recipient::is_erased));
         assert_eq!(nobody.recipients.len(), 2);
     }

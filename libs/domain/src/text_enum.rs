@@ -42,7 +42,7 @@ macro_rules! text_enum {
         impl<'de> serde::Deserialize<'de> for $name {
             fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
                 let text = <std::borrow::Cow<'de, str>>::deserialize(deserializer)?;
-                text.parse().map_err(serde::de::Error::custom)
+                text.parse().map_err(|_| serde::de::Error::unknown_variant(&text, &[$($text),+]))
             }
         }
     };

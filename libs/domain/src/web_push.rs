@@ -2,6 +2,7 @@
 
 mod endpoint;
 mod host;
+mod options;
 
 use base64::Engine;
 use base64::alphabet::URL_SAFE;
@@ -11,8 +12,9 @@ use serde_json::Value;
 use crate::fields::{Fields, check_plain_json};
 use crate::{Problem, Timestamp};
 
-pub use endpoint::MAX_ENDPOINT;
+pub use endpoint::{MAX_ENDPOINT, origin_of};
 pub use host::PushHost;
+pub use options::{MAX_TTL, Urgency, WebPushOptions, read_ttl, read_urgency};
 
 /// Length of an uncompressed point of P-256 (SEC 1, section 2.3.3).
 const POINT: usize = 65;
@@ -33,7 +35,8 @@ const BASE64URL: GeneralPurpose = GeneralPurpose::new(
 /// A browser's subscription.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Subscription {
-    /// Where its messages go: https at a known push service, with scheme and host in lower case and no port.
+    /// Where its messages go: at a known push service, with scheme and host in lower case and no port that goes
+    /// without saying.
     pub endpoint: String,
     /// The browser's public key (RFC 8291), an uncompressed point of P-256.
     pub p256dh: Vec<u8>,

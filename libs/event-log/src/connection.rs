@@ -75,7 +75,8 @@ impl EventLog {
         })
     }
 
-    /// Asks JetStream for a sign of life, for readiness checks.
+    /// Asks JetStream for a sign of life, for readiness checks. The server reads in order: where it answers, it has read
+    /// every answer to a message that was sent before.
     ///
     /// # Errors
     /// When the server is away, does not answer within the time limit, or runs without JetStream.
@@ -87,6 +88,10 @@ impl EventLog {
         }
     }
 
+    pub(crate) fn is_connected(&self) -> bool {
+        self.client.connection_state() == State::Connected
+    }
+
     /// Awaits a request to the server within the time limit. While the connection is down it is not even sent:
     /// the client would queue it, and the server would act on it after we have given up.
     pub(crate) async fn bounded<T, E: Display>(
@@ -94,7 +99,7 @@ impl EventLog {
         action: impl Into<String>,
         request: impl Future<Output = Result<T, E>>,
     ) -> Result<T, Error> {
-        if self.client.connection_state() != State::Connected {
+        if !self.is_connected() {
             return Err(Error::unavailable(action, "not connected"));
         }
         match timeout(self.ack_timeout, request).await {

@@ -8,7 +8,8 @@ use async_nats::jetstream::consumer::{
 };
 use async_nats::jetstream::context::ConsumerInfoErrorKind;
 use domain::StreamName;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::sync::Mutex;
+use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 
 use crate::connection::EventLog;
 use crate::delivered::Delivered;
@@ -16,7 +17,7 @@ use crate::error::Error;
 use crate::pull::{Answer, Ends, Pull};
 
 /// While `max_ack_pending` is used up, the server ends a request for many only when its time is over, and would keep us
-/// from the messages it has brought: after this pause among them the request is abandoned.
+/// from the messages it has brought: after this pause among them they are taken, and the request stays open.
 const GATHERING: Duration = Duration::from_millis(50);
 /// A longer wait is made of several requests, so that a crash of the server is noticed early.
 const LONGEST_REQUEST: Duration = Duration::from_secs(2);
@@ -38,12 +39,16 @@ pub struct ConsumerSettings {
 pub struct ConsumerProgress {
     /// Every message up to this sequence is acknowledged.
     pub ack_floor: u64,
+    /// The last message that was ever delivered.
+    pub delivered: u64,
     /// Messages never delivered yet.
     pub pending: u64,
     /// Messages delivered and not acknowledged yet.
     pub ack_pending: u64,
     /// Of those, the ones delivered more than once.
     pub redelivered: u64,
+    /// Requests for messages that wait at present: somebody is at work.
+    pub waiting: u64,
 }
 
 /// One process's hold on a durable consumer.
@@ -51,6 +56,8 @@ pub struct Consumer {
     log: EventLog,
     name: String,
     remote: PullConsumer,
+    /// Kept between fetches: what a request brings after its fetch has returned is found by the next one.
+    pull: Mutex<Option<Pull>>,
 }
 
 impl EventLog {
@@ -86,6 +93,7 @@ impl EventLog {
             log: self.clone(),
             name: format!("consumer {durable} of {stream}"),
             remote: PullConsumer::new(pull_config, found, self.context.as_ref().clone()),
+            pull: Mutex::default(),
         })
     }
 
@@ -124,9 +132,11 @@ impl ConsumerProgress {
     fn read(info: &async_nats::jetstream::consumer::Info) -> ConsumerProgress {
         ConsumerProgress {
             ack_floor: info.ack_floor.stream_sequence,
+            delivered: info.delivered.stream_sequence,
             pending: info.num_pending,
             ack_pending: info.num_ack_pending as u64,
             redelivered: info.num_redelivered as u64,
+            waiting: info.num_waiting as u64,
         }
     }
 }
@@ -183,54 +193,100 @@ fn refuse_difference(
 }
 
 impl Consumer {
-    /// Takes up to `max` messages: those that are there, or else the first that comes within `wait`. Empty when none
-    /// came. One call brings about 8 MiB at most.
+    /// Takes up to `max` messages, or as many as an earlier call has left to come: those that are there, or else the first
+    /// that comes within `wait`. Empty when none came. One call brings about 8 MiB at most.
     ///
-    /// Messages that were on their way to a call that is dropped are delivered again after `ack_wait`.
+    /// Messages may come in when the call has returned; the next one brings them, or [`release`](Self::release) gives
+    /// them back. Those that a dropped call had taken are delivered again after `ack_wait`.
     ///
     /// # Errors
     /// When the server is away, does not answer, or has lost the consumer. Call again; a failing call takes at least
     /// 250 ms.
     pub async fn fetch(&self, max: usize, wait: Duration) -> Result<Vec<Delivered>, Error> {
-        match self.fetch_until(max, Instant::now() + wait).await {
+        let mut pull = self.pull.lock().await;
+        match self.fetch_until(&mut pull, max, Instant::now() + wait).await {
             Ok(batch) => Ok(batch),
             Err(error) => {
+                if pull.as_ref().is_some_and(Pull::has_ended) {
+                    *pull = None;
+                }
                 sleep(PAUSE_AFTER_FAILURE).await;
                 Err(error)
             }
         }
     }
 
-    /// No request is left open when this returns: what it brought afterwards would be lost until `ack_wait` is over.
-    async fn fetch_until(&self, max: usize, until: Instant) -> Result<Vec<Delivered>, Error> {
-        let mut pull = Pull::open(&self.log, self.remote.clone()).await?;
+    async fn fetch_until(
+        &self,
+        pull: &mut Option<Pull>,
+        max: usize,
+        until: Instant,
+    ) -> Result<Vec<Delivered>, Error> {
+        let pull = match pull {
+            Some(pull) => pull,
+            None => pull.insert(Pull::open(&self.log, self.remote.clone()).await?),
+        };
         loop {
-            let time =
-                until.saturating_duration_since(Instant::now()).clamp(SHORTEST_REQUEST, LONGEST_REQUEST);
-            pull.request(&self.log, max, time, Ends::WhenDrained).await?;
-            let batch = self.collect(&mut pull).await?;
+            let asked = Instant::now();
+            if pull.missing() == 0 {
+                let time =
+                    until.saturating_duration_since(Instant::now()).clamp(SHORTEST_REQUEST, LONGEST_REQUEST);
+                pull.request(&self.log, max, time, Ends::WhenDrained).await?;
+            }
+            // All that was asked for before is taken now: it must not grow old here.
+            let max = max.max(pull.missing());
+            let batch = self.collect(pull, max, until + SHORTEST_REQUEST).await?;
             if !batch.is_empty() || Instant::now() >= until {
                 return Ok(batch);
             }
+            // Refused at once, since others have asked for more than there is.
+            sleep_until(asked + GATHERING).await;
         }
     }
 
-    async fn collect(&self, pull: &mut Pull) -> Result<Vec<Delivered>, Error> {
+    async fn collect(&self, pull: &mut Pull, max: usize, until: Instant) -> Result<Vec<Delivered>, Error> {
         let mut batch = Vec::new();
-        loop {
-            let gathering = if batch.is_empty() { Duration::MAX } else { GATHERING };
-            let Ok(answer) = timeout(gathering, pull.answer()).await else {
-                pull.abandon().await.map_err(|error| self.undelivered(&error))?;
-                continue;
-            };
+        while batch.len() < max {
+            let patience = if batch.is_empty() { until } else { Instant::now() + GATHERING };
+            let Ok(answer) = timeout_at(patience, pull.answer()).await else { break };
             match answer {
                 Answer::Message(message) => batch.extend(Delivered::new(&self.log, message)),
-                Answer::Over => return Ok(batch),
+                Answer::Over => break,
                 // What did arrive is worth more than the reason why no more will; the next call meets that again.
-                Answer::Silence | Answer::Broken(_) if !batch.is_empty() => return Ok(batch),
+                Answer::Silence | Answer::Broken(_) if !batch.is_empty() => break,
                 // Either the server forgot the request alone, or there is nobody to remember it.
                 Answer::Silence => return self.progress().await.map(|_| batch),
                 Answer::Broken(reason) => return Err(self.undelivered(&reason)),
+            }
+        }
+        Ok(batch)
+    }
+
+    /// Gives back what a request still brings, to whoever fetches elsewhere. To be called when no more is fetched here;
+    /// takes about as long as the last fetch would have waited, or two seconds more.
+    ///
+    /// # Errors
+    /// When the server is away, or a message cannot be given back; it is delivered again after `ack_wait`.
+    pub async fn release(&self) -> Result<(), Error> {
+        let Some(mut pull) = self.pull.lock().await.take() else { return Ok(()) };
+        let mut waited_again = false;
+        loop {
+            let message = match pull.answer().await {
+                Answer::Message(message) => message,
+                // Perhaps the server took up the request late, and goes on with it until its time is over there.
+                Answer::Silence if !waited_again => {
+                    waited_again = true;
+                    self.progress().await?;
+                    pull.wait_again(LONGEST_REQUEST);
+                    continue;
+                }
+                _ => match pull.late() {
+                    Some(message) => message,
+                    None => return Ok(()),
+                },
+            };
+            if let Some(delivered) = Delivered::new(&self.log, message) {
+                delivered.nak(None).await?;
             }
         }
     }

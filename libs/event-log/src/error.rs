@@ -13,7 +13,8 @@ pub struct ConnectError {
 /// A stream could not be brought to, or is not, what its declaration says.
 #[derive(Debug, thiserror::Error)]
 pub enum DeclareError {
-    /// The stream exists with another configuration, or the server dropped a field of ours. Nothing was changed.
+    /// The stream exists with another configuration than its size, or the server dropped a field of ours. Nothing was
+    /// changed.
     #[error("stream {stream}: {field} is {found}, and must be {wanted}")]
     Differs {
         /// The stream's name.
@@ -25,7 +26,21 @@ pub enum DeclareError {
         /// The value that the server answered with.
         found: String,
     },
-    /// The server could not be asked, or refused to create the stream.
+    /// The stream holds too much for a new limit. Nothing was changed.
+    #[error(
+        "stream {stream} holds {held} messages: a limit of {limit} is too small, it must be {least} at least"
+    )]
+    TooSmall {
+        /// The stream's name.
+        stream: String,
+        /// Messages that it holds.
+        held: u64,
+        /// The limit that it was to have.
+        limit: i64,
+        /// The smallest that it can have now.
+        least: u64,
+    },
+    /// The server could not be asked, or refused to create the stream or to change it.
     #[error(transparent)]
     Unavailable(#[from] Error),
 }

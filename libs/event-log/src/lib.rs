@@ -16,6 +16,7 @@ mod position;
 mod publish;
 mod pull;
 mod reader;
+mod size;
 mod stream;
 
 pub use connection::{EventLog, Settings};
@@ -25,4 +26,5 @@ pub use error::{ConnectError, DeclareError, Error, PublishError, Refusal};
 pub use position::{Position, Positions};
 pub use publish::{Appended, Message};
 pub use reader::{Reader, Record};
+pub use size::{Resized, StreamSize};
 pub use stream::{StreamIdentity, StreamState};

@@ -83,6 +83,10 @@ impl EventLog {
 
     async fn send(&self, message: Message) -> Result<Sent, PublishError> {
         let stream = message.stream;
+        if !self.is_connected() {
+            // The client would keep it, and the server store it after the caller has been told that nothing is.
+            return Err(PublishError::Refused { stream: stream.to_string(), refusal: Refusal::NotSent });
+        }
         let deadline = Instant::now() + self.ack_timeout;
         let mut outbound = PublishMessage::build().payload(message.payload);
         if let Some(id) = message.id {

@@ -1,11 +1,11 @@
-//! One subscription for the answers to pull requests, shared by consumers and readers.
+//! One subscription for the answers to all pull requests of a consumer or reader: what comes late comes all the same.
 
 use std::time::Duration;
 
 use async_nats::jetstream::consumer::PullConsumer;
 use async_nats::jetstream::consumer::pull::BatchConfig;
-use async_nats::{Message, StatusCode, Subject, Subscriber, UnsubscribeError};
-use futures_util::StreamExt;
+use async_nats::{Message, StatusCode, Subject, Subscriber};
+use futures_util::{FutureExt as _, StreamExt};
 use tokio::time::{Instant, timeout_at};
 
 use crate::connection::EventLog;
@@ -39,18 +39,23 @@ pub(crate) enum Answer {
 
 pub(crate) struct Pull {
     consumer: PullConsumer,
-    inbox: Subject,
+    inbox: String,
     answers: Subscriber,
+    requests: u64,
+    /// Where the last request is answered, which tells its end from those of earlier ones.
+    reply: Subject,
     missing: usize,
-    abandoned: bool,
+    has_ended: bool,
     silent_at: Instant,
 }
 
 impl Pull {
     pub(crate) async fn open(log: &EventLog, consumer: PullConsumer) -> Result<Pull, Error> {
-        let inbox = Subject::from(log.client.new_inbox());
-        let answers = log.bounded("open an inbox", log.client.subscribe(inbox.clone())).await?;
-        Ok(Pull { consumer, inbox, answers, missing: 0, abandoned: false, silent_at: Instant::now() })
+        let inbox = log.client.new_inbox();
+        let answers = log.bounded("open an inbox", log.client.subscribe(format!("{inbox}.*"))).await?;
+        let reply = Subject::from(inbox.as_str());
+        let silent_at = Instant::now();
+        Ok(Pull { consumer, inbox, answers, requests: 0, reply, missing: 0, has_ended: false, silent_at })
     }
 
     /// Asks for up to `batch` messages within `expires`.
@@ -68,15 +73,38 @@ impl Pull {
             max_bytes: MAX_BYTES,
             ..BatchConfig::default()
         };
-        self.missing = batch;
+        self.requests += 1;
+        self.reply = Subject::from(format!("{}.{}", self.inbox, self.requests));
         self.silent_at = Instant::now() + expires + GRACE;
-        log.bounded("take a pull request", self.consumer.request_batch(request, self.inbox.clone())).await
+        log.bounded("take a pull request", self.consumer.request_batch(request, self.reply.clone())).await?;
+        self.missing = batch;
+        Ok(())
     }
 
-    /// Ends the request early. What is on its way still comes as answers.
-    pub(crate) async fn abandon(&mut self) -> Result<(), UnsubscribeError> {
-        self.abandoned = true;
-        self.answers.drain().await
+    /// Messages that the last request may still bring; none once it is over.
+    pub(crate) fn missing(&self) -> usize {
+        self.missing
+    }
+
+    /// Whether no request will be answered any more.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.has_ended
+    }
+
+    /// A message that came after the end of its request.
+    pub(crate) fn late(&mut self) -> Option<Message> {
+        loop {
+            let message = self.answers.next().now_or_never()??;
+            if message.status.is_none() {
+                return Some(message);
+            }
+        }
+    }
+
+    /// Listens for answers to the last request for so much longer.
+    pub(crate) fn wait_again(&mut self, time: Duration) {
+        self.missing = 1;
+        self.silent_at = Instant::now() + time;
     }
 
     /// The next answer to the request. Dropping the future loses nothing.
@@ -90,11 +118,8 @@ impl Pull {
                 return Answer::Silence;
             };
             let Some(message) = received else {
-                return if self.abandoned {
-                    Answer::Over
-                } else {
-                    Answer::Broken("the connection is closed".to_owned())
-                };
+                self.has_ended = true;
+                return Answer::Broken("the connection is closed".to_owned());
             };
             match message.status {
                 None => {
@@ -103,6 +128,7 @@ impl Pull {
                     return Answer::Message(message);
                 }
                 Some(StatusCode::IDLE_HEARTBEAT) => {}
+                Some(_) if message.subject != self.reply => {}
                 Some(status) => {
                     self.missing = 0;
                     return end(status, message.description.as_deref().unwrap_or_default());

@@ -4,12 +4,17 @@ use std::time::Duration;
 
 use async_nats::jetstream::{ErrorCode, context, stream};
 use domain::StreamName;
+use tokio::time::sleep;
 
 use crate::connection::EventLog;
 use crate::error::{DeclareError, Error};
+use crate::reader::Record;
 
 /// How long a stream recognises a message id.
 const DUPLICATE_WINDOW: Duration = Duration::from_secs(10 * 60);
+
+/// Before a stream that the server is still making is looked at again.
+const IN_THE_MAKING: Duration = Duration::from_millis(10);
 
 /// Which stream this is, and where it begins and ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,7 +45,8 @@ pub struct StreamState {
 }
 
 impl EventLog {
-    /// Creates the streams that are missing, and reads every one back. An existing stream is never altered.
+    /// Creates the streams that are missing, and reads every one back. An existing stream is never altered, and keeps
+    /// its size, whatever ours is: [`resize`](Self::resize) changes that.
     ///
     /// Safe to run by several processes at once.
     ///
@@ -49,15 +55,15 @@ impl EventLog {
     pub async fn declare(&self, names: &[StreamName]) -> Result<Vec<StreamIdentity>, DeclareError> {
         let mut identities = Vec::with_capacity(names.len());
         for &name in names {
-            let wanted = self.declaration(name);
             let found = match self.find(name).await? {
-                Some(found) => found,
-                None => {
-                    self.create(name, &wanted).await?;
-                    self.info(name).await?
+                Some(found) => {
+                    let wanted = of_the_size_of(&found.config, self.declaration(name));
+                    refuse_difference(&wanted, &found.config)?;
+                    found
                 }
+                // Once in the life of a stream, and large.
+                None => Box::pin(self.create(name)).await?,
             };
-            refuse_difference(&wanted, &found.config)?;
             identities.push(StreamIdentity {
                 name,
                 created_at: created_at(&found),
@@ -106,11 +112,23 @@ impl EventLog {
     /// # Errors
     /// When the server cannot be asked.
     pub async fn published_at(&self, stream: StreamName, seq: u64) -> Result<Option<i64>, Error> {
+        Ok(self.message(stream, seq).await?.map(|record| record.published_at))
+    }
+
+    /// One message; None when the stream does not hold it.
+    ///
+    /// # Errors
+    /// When the server cannot be asked.
+    pub async fn message(&self, stream: StreamName, seq: u64) -> Result<Option<Record>, Error> {
         use stream::LastRawMessageErrorKind::NoMessageFound;
         let handle = self.handle(stream).await?;
         let answer = async {
             match handle.get_raw_message(seq).await {
-                Ok(message) => Ok(Some(unix_millis(message.time.unix_timestamp_nanos()))),
+                Ok(message) => Ok(Some(Record {
+                    seq: message.sequence,
+                    published_at: unix_millis(message.time.unix_timestamp_nanos()),
+                    payload: message.payload,
+                })),
                 Err(error) if error.kind() == NoMessageFound => Ok(None),
                 Err(error) => Err(error),
             }
@@ -140,30 +158,38 @@ impl EventLog {
     async fn find(&self, name: StreamName) -> Result<Option<stream::Info>, Error> {
         use context::GetStreamErrorKind::JetStream;
         let answer = async {
-            match self.context.get_stream(name.to_string()).await {
-                Ok(stream) => Ok(Some(stream.cached_info().clone())),
-                Err(error) => match error.kind() {
-                    JetStream(cause) if cause.error_code() == ErrorCode::STREAM_NOT_FOUND => Ok(None),
-                    _ => Err(error),
-                },
+            loop {
+                match self.context.get_stream(name.to_string()).await {
+                    // While the server makes a stream it already describes it, as one made in the year 1.
+                    Ok(stream) if stream.cached_info().created.year() <= 1 => sleep(IN_THE_MAKING).await,
+                    Ok(stream) => return Ok(Some(stream.cached_info().clone())),
+                    Err(error) => match error.kind() {
+                        JetStream(cause) if cause.error_code() == ErrorCode::STREAM_NOT_FOUND => {
+                            return Ok(None);
+                        }
+                        _ => return Err(error),
+                    },
+                }
             }
         };
-        self.bounded(format!("describe {name}"), answer).await
+        // By itself it would be the larger part of every future that connects.
+        self.bounded(format!("describe {name}"), Box::pin(answer)).await
     }
 
-    async fn create(&self, name: StreamName, wanted: &stream::Config) -> Result<(), Error> {
-        use context::CreateStreamErrorKind::JetStream;
+    /// Creates a stream as declared, and reads it back.
+    async fn create(&self, name: StreamName) -> Result<stream::Info, DeclareError> {
+        let declared = self.declaration(name);
         let answer = async {
-            match self.context.create_stream(wanted).await {
-                Ok(_) => Ok(()),
+            match self.context.create_stream(&declared).await {
                 // Another process was faster; reading the stream back shows whether it meant the same.
-                Err(error) => match error.kind() {
-                    JetStream(cause) if cause.error_code() == ErrorCode::STREAM_NAME_EXIST => Ok(()),
-                    _ => Err(error),
-                },
+                Err(error) if is_taken(&error) && matches!(self.find(name).await, Ok(Some(_))) => Ok(()),
+                answer => answer.map(drop),
             }
         };
-        self.bounded(format!("create {name}"), answer).await
+        self.bounded(format!("create {name}"), answer).await?;
+        let found = self.info(name).await?;
+        refuse_difference(&declared, &found.config)?;
+        Ok(found)
     }
 
     pub(crate) async fn info(&self, name: StreamName) -> Result<stream::Info, Error> {
@@ -178,7 +204,21 @@ impl EventLog {
     }
 }
 
-fn refuse_difference(wanted: &stream::Config, found: &stream::Config) -> Result<(), DeclareError> {
+/// Whether a stream has the name, or, where two processes came at the same moment, its subjects.
+fn is_taken(error: &context::CreateStreamError) -> bool {
+    let context::CreateStreamErrorKind::JetStream(cause) = error.kind() else {
+        return false;
+    };
+    [ErrorCode::STREAM_NAME_EXIST, ErrorCode::STREAM_SUBJECT_OVERLAP].contains(&cause.error_code())
+}
+
+/// What is declared, but for the size, which the stream has. None holds without limit.
+fn of_the_size_of(found: &stream::Config, declared: stream::Config) -> stream::Config {
+    let max_messages = if found.max_messages > 0 { found.max_messages } else { declared.max_messages };
+    stream::Config { max_messages, num_replicas: found.num_replicas, ..declared }
+}
+
+pub(crate) fn refuse_difference(wanted: &stream::Config, found: &stream::Config) -> Result<(), DeclareError> {
     let pairs = fields(wanted).into_iter().zip(fields(found));
     for ((field, wanted_value), (_, found_value)) in pairs {
         if wanted_value != found_value {

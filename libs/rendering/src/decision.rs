@@ -1,8 +1,8 @@
 //! Deciding a turn from the facts.
 
-use domain::Channel;
 use domain::plan::{self, Person, SendFacts, Suppressed};
 use domain::send::TURN_RECIPIENTS;
+use domain::{Channel, Send};
 use store::facts::Facts;
 use store::plan::Decisions;
 use store::turn::Turn;
@@ -13,15 +13,13 @@ use crate::Template;
 /// be compiled, has content for no channel.
 #[must_use]
 pub fn decide(turn: &Turn, facts: &Facts, position: usize, template: Option<&Template>) -> Decisions {
-    let offered = match (&turn.send.template, template) {
-        (None, _) => Channel::DELIVERED.to_vec(),
-        (Some(_), template) => template.map(Template::offered).unwrap_or_default(),
-    };
+    let offered = offered(&turn.send, template);
     let send = SendFacts {
         send_id: turn.send_id,
         selected: turn.send.channels.as_deref(),
         content: &offered,
         providers: facts.providers(turn.app),
+        push_kinds: facts.push_kinds(turn.app),
     };
     let nothing = Suppressed::new();
     let suppressed = facts.suppressed(turn.app).unwrap_or(&nothing);
@@ -38,6 +36,7 @@ pub fn decide(turn: &Turn, facts: &Facts, position: usize, template: Option<&Tem
                 number,
                 profile,
                 turned_off: category.map_or(&[], |category| facts.turned_off(turn.app, category.id, number)),
+                endpoints: facts.endpoints(turn.app, number),
             });
             let decision = match facts.is_cancelled(turn) {
                 true => plan::decide_cancelled(&send, recipient, person),
@@ -46,4 +45,19 @@ pub fn decide(turn: &Turn, facts: &Facts, position: usize, template: Option<&Tem
             (index, decision)
         })
         .collect()
+}
+
+/// The channels that a send has content for: plainly all, else those of its template, and those that it says enough for
+/// by itself.
+fn offered(send: &Send, template: Option<&Template>) -> Vec<Channel> {
+    match (&send.template, template) {
+        (None, _) => Channel::DELIVERED.to_vec(),
+        (Some(_), None) => Vec::new(),
+        (Some(_), Some(template)) => {
+            let (mut offered, title) = (template.offered(), send.content.title.as_deref());
+            let own = Channel::EXTERNAL.into_iter().filter(|channel| send.overrides.offers(*channel, title));
+            offered.extend(own.filter(|channel| !template.offered().contains(channel)));
+            offered
+        }
+    }
 }

@@ -4,6 +4,8 @@
 //! the send names, [`decide`] its turns, and have a [`Writer`] write the content of what was decided.
 
 mod decision;
+pub mod html;
+mod link;
 mod template;
 mod writer;
 

@@ -3,10 +3,13 @@
 use std::io;
 
 use domain::content::{EmailContent, InAppContent, Object, PushContent, SmsContent};
+use domain::overrides::{EmailOverride, PushOverride};
 use domain::{Channel, Problem};
 use minijinja::{AutoEscape, Environment, UndefinedBehavior};
 use serde::Deserialize;
 use serde_json::Value;
+
+use crate::link;
 
 /// Instructions that one rendering may take.
 const FUEL: u64 = 100_000;
@@ -79,6 +82,9 @@ pub enum TemplateError {
     /// Nothing to show: a title or subject came out empty.
     #[error("{0} came out empty")]
     Empty(&'static str),
+    /// What came out must not be opened by clients.
+    #[error("{0} came out as a link that must not be opened")]
+    Link(&'static str),
     /// The version that a turn was frozen with is gone, or cannot be compiled any more.
     #[error("its template cannot be compiled")]
     Missing,
@@ -147,7 +153,7 @@ impl Template {
     /// Renders the inbox item. Fields that the template leaves out come from `plain`.
     ///
     /// # Errors
-    /// A text failed, or the title came out empty.
+    /// A text failed, the title came out empty, or a link as none.
     pub fn in_app(
         &self,
         variables: &minijinja::Value,
@@ -177,25 +183,38 @@ impl Template {
             data,
             blocks: if blocks.is_empty() { plain.blocks } else { blocks },
         };
+        link::check(content.icon.as_deref(), content.url.as_deref())?;
         let empty = content.title.as_deref().unwrap_or_default().trim().is_empty();
         if empty { Err(TemplateError::Empty("the title")) } else { Ok(content) }
     }
 
-    /// Renders the email; None without content for it.
+    /// Renders the email, but for what `own` says in its place; None without content for it.
     ///
     /// # Errors
     /// A text failed, or the subject came out empty.
-    pub fn email(&self, variables: &minijinja::Value) -> Result<Option<EmailContent>, TemplateError> {
+    pub fn email(
+        &self,
+        variables: &minijinja::Value,
+        own: &EmailOverride,
+    ) -> Result<Option<EmailContent>, TemplateError> {
         let Some(texts) = &self.channels.email else {
             return Ok(None);
         };
-        let subject = one_line(&self.render("email.subject", variables)?);
+        let subject = match &own.subject {
+            Some(subject) => one_line(subject),
+            None => one_line(&self.render("email.subject", variables)?),
+        };
         if subject.is_empty() {
             return Err(TemplateError::Empty("the subject"));
         }
-        let text = texts.text.as_ref().map(|_| self.render("email.text", variables)).transpose()?;
-        let html = texts.html.as_ref().map(|_| self.render(HTML, variables)).transpose()?;
-        Ok(Some(EmailContent { subject, text, html }))
+        let (text, html) = match own.has_body() {
+            true => (own.text.clone(), own.html.clone()),
+            false => (
+                texts.text.as_ref().map(|_| self.render("email.text", variables)).transpose()?,
+                texts.html.as_ref().map(|_| self.render(HTML, variables)).transpose()?,
+            ),
+        };
+        Ok(Some(EmailContent { subject, text, html, ..EmailContent::default() }))
     }
 
     /// Renders the short message; None without content for it.
@@ -204,32 +223,35 @@ impl Template {
     /// The text failed.
     pub fn sms(&self, variables: &minijinja::Value) -> Result<Option<SmsContent>, TemplateError> {
         let texts = self.channels.sms.as_ref();
-        texts.map(|_| Ok(SmsContent { text: self.render("sms.text", variables)? })).transpose()
+        texts.map(|_| Ok(SmsContent { text: self.render("sms.text", variables)?, from: None })).transpose()
     }
 
-    /// Renders the push message of `channel`; None without content for it.
+    /// Renders the push message of `channel`, but for what `own` says in its place; None without content for it.
     ///
     /// # Errors
-    /// A text failed.
+    /// A text failed, or a link came out as none.
     pub fn push(
         &self,
         channel: Channel,
         variables: &minijinja::Value,
-        data: &Object,
+        own: &PushOverride,
     ) -> Result<Option<PushContent>, TemplateError> {
         let texts =
             if channel == Channel::WebPush { &self.channels.web_push } else { &self.channels.mobile_push };
         let Some(texts) = texts else { return Ok(None) };
-        let field = |name: &str, text: &Option<String>| {
-            text.as_ref().map(|_| self.render(&format!("{channel}.{name}"), variables)).transpose()
+        let field = |name: &str, text: &Option<String>, own: &Option<String>| match own {
+            Some(own) => Ok(Some(own.clone())),
+            None => text.as_ref().map(|_| self.render(&format!("{channel}.{name}"), variables)).transpose(),
         };
-        Ok(Some(PushContent {
-            title: field("title", &texts.title)?,
-            body: field("body", &texts.body)?,
-            icon: field("icon", &texts.icon)?,
-            url: field("url", &texts.url)?,
-            data: data.clone(),
-        }))
+        let content = PushContent {
+            title: field("title", &texts.title, &own.title)?,
+            body: field("body", &texts.body, &own.body)?,
+            icon: field("icon", &texts.icon, &own.icon)?,
+            url: field("url", &texts.url, &own.url)?,
+            ..PushContent::default()
+        };
+        link::check(content.icon.as_deref(), content.url.as_deref())?;
+        Ok(Some(content))
     }
 
     fn render(&self, name: &str, variables: &minijinja::Value) -> Result<String, TemplateError> {

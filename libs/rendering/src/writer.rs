@@ -2,7 +2,8 @@
 
 use std::borrow::Cow;
 
-use domain::content::{Content, EmailContent, InAppContent, Object, PushContent, SmsContent};
+use domain::content::{Content, EmailContent, EmailOptions, InAppContent, Object, PushContent, SmsContent};
+use domain::overrides::{EmailOverride, PushOverride};
 use domain::send::Recipient;
 use domain::size::json_size;
 use domain::{Channel, Send};
@@ -11,6 +12,7 @@ use minijinja::value::{Serde, merge_maps};
 use serde_json::Value;
 use store::facts::PlanCategory;
 
+use crate::html::escaped;
 use crate::template::{Template, TemplateError, one_line};
 
 /// Bytes that the content of an external delivery may have as JSON: with its job, it must stay far from the broker's
@@ -76,20 +78,69 @@ impl<'a> Writer<'a> {
         recipient: &Recipient,
         profile: &Object,
     ) -> Result<Content, TemplateError> {
-        let rendered = match self.template()? {
-            None => None,
-            Some(template) => {
-                let variables = self.variables(recipient, profile);
-                match channel {
-                    Channel::Email => template.email(&variables)?.map(Content::Email),
-                    Channel::Sms => template.sms(&variables)?.map(Content::Sms),
-                    _ => template.push(channel, &variables, &self.merged_data(recipient))?.map(Content::Push),
-                }
-            }
+        let variables = || self.variables(recipient, profile);
+        let content = match channel {
+            Channel::Email => Content::Email(self.email(variables)?),
+            Channel::Sms => Content::Sms(self.sms(variables)?),
+            _ => Content::Push(self.push(channel, variables, recipient)?),
         };
-        let content = rendered.unwrap_or_else(|| self.plain(channel, recipient));
         fitting(json_size(&content), MAX_CONTENT)?;
         Ok(content)
+    }
+
+    fn email(&self, variables: impl Fn() -> minijinja::Value) -> Result<EmailContent, TemplateError> {
+        let nothing = EmailOverride::default();
+        let own = self.send.overrides.email().unwrap_or(&nothing);
+        let rendered = self.template()?.map(|template| template.email(&variables(), own)).transpose()?;
+        let content = rendered.flatten().unwrap_or_else(|| {
+            let (heading, words) = self.plain_text();
+            let (text, html) = match own.has_body() {
+                true => (own.text.clone(), own.html.clone()),
+                false => (Some(words.to_owned()), Some(html(words))),
+            };
+            let subject = own.subject.clone().unwrap_or_else(|| heading.to_owned());
+            EmailContent { subject: one_line(&subject), text, html, ..EmailContent::default() }
+        });
+        let options = EmailOptions { attachments: self.send.attachments.clone(), ..own.options.clone() };
+        Ok(EmailContent { options, ..content })
+    }
+
+    fn sms(&self, variables: impl Fn() -> minijinja::Value) -> Result<SmsContent, TemplateError> {
+        let own = self.send.overrides.sms.clone().unwrap_or_default();
+        let text = match (own.text, self.template()?) {
+            (Some(text), _) => text,
+            (None, Some(template)) => match template.sms(&variables())? {
+                Some(rendered) => rendered.text,
+                None => self.plain_text().1.to_owned(),
+            },
+            (None, None) => self.plain_text().1.to_owned(),
+        };
+        Ok(SmsContent { text, from: own.from })
+    }
+
+    fn push(
+        &self,
+        channel: Channel,
+        variables: impl Fn() -> minijinja::Value,
+        recipient: &Recipient,
+    ) -> Result<PushContent, TemplateError> {
+        let nothing = PushOverride::default();
+        let own = self.send.overrides.push(channel).unwrap_or(&nothing);
+        let rendered =
+            self.template()?.map(|template| template.push(channel, &variables(), own)).transpose()?;
+        let content = rendered.flatten().unwrap_or_else(|| {
+            let InAppContent { title, message, icon, url, .. } = &self.send.content;
+            PushContent {
+                title: own.title.clone().or_else(|| title.clone()),
+                body: own.body.clone().or_else(|| message.clone()),
+                icon: own.icon.clone().or_else(|| icon.clone()),
+                url: own.url.clone().or_else(|| url.clone()),
+                ..PushContent::default()
+            }
+        });
+        let mut data = self.merged_data(recipient);
+        data.extend(own.data.clone());
+        Ok(PushContent { data, options: own.options.clone(), ..content })
     }
 
     /// The template, if the send has one.
@@ -116,25 +167,10 @@ impl<'a> Writer<'a> {
         data
     }
 
-    fn plain(&self, channel: Channel, recipient: &Recipient) -> Content {
-        let InAppContent { title, message, icon, url, .. } = &self.send.content;
-        let heading = title.as_deref().unwrap_or_default();
-        let words = message.as_deref().unwrap_or(heading);
-        match channel {
-            Channel::Email => Content::Email(EmailContent {
-                subject: one_line(heading),
-                text: Some(words.to_owned()),
-                html: Some(html(words)),
-            }),
-            Channel::Sms => Content::Sms(SmsContent { text: words.to_owned() }),
-            _ => Content::Push(PushContent {
-                title: title.clone(),
-                body: message.clone(),
-                icon: icon.clone(),
-                url: url.clone(),
-                data: self.merged_data(recipient),
-            }),
-        }
+    /// Heading and words of a send that says them plainly.
+    fn plain_text(&self) -> (&'a str, &'a str) {
+        let heading = self.send.content.title.as_deref().unwrap_or_default();
+        (heading, self.send.content.message.as_deref().unwrap_or(heading))
     }
 }
 
@@ -150,21 +186,7 @@ fn fitting(size: usize, most: usize) -> Result<usize, TemplateError> {
     if size > most { Err(TemplateError::TooLarge { size, most }) } else { Ok(size) }
 }
 
+/// A paragraph with the text's own line breaks.
 fn html(text: &str) -> String {
-    let mut html = String::with_capacity(text.len() + 16);
-    html.push_str("<p>");
-    for c in text.chars() {
-        match c {
-            '&' => html.push_str("&amp;"),
-            '<' => html.push_str("&lt;"),
-            '>' => html.push_str("&gt;"),
-            '"' => html.push_str("&quot;"),
-            '\'' => html.push_str("&#39;"),
-            '\r' => {}
-            '\n' => html.push_str("<br>"),
-            c => html.push(c),
-        }
-    }
-    html.push_str("</p>");
-    html
+    format!("<p>{}</p>", escaped(text).replace('\r', "").replace('\n', "<br>"))
 }

@@ -3,12 +3,13 @@
 
 use domain::Channel;
 use domain::content::{EmailContent, InAppContent};
+use domain::overrides::{EmailOverride, PushOverride};
 use minijinja::{Value, context};
 use rendering::{Template, TemplateError, check};
 use serde_json::json;
 
 fn email(channels: &serde_json::Value, variables: &Value) -> Result<EmailContent, TemplateError> {
-    Template::compile(channels).unwrap().email(variables).map(Option::unwrap)
+    Template::compile(channels).unwrap().email(variables, &EmailOverride::default()).map(Option::unwrap)
 }
 
 fn title(title: &str, variables: &Value) -> Result<InAppContent, TemplateError> {
@@ -55,7 +56,7 @@ fn the_channels_with_content_are_offered() {
     let channels = json!({"inApp": {"title": "x"}, "mobilePush": {}, "sms": {"text": "x"}});
     let template = Template::compile(&channels).unwrap();
     assert_eq!(template.offered(), [Channel::InApp, Channel::MobilePush, Channel::Sms]);
-    assert!(template.email(&Value::UNDEFINED).unwrap().is_none());
+    assert!(template.email(&Value::UNDEFINED, &EmailOverride::default()).unwrap().is_none());
 }
 
 #[test]
@@ -118,4 +119,32 @@ fn an_empty_title_or_subject_is_an_error() {
     assert!(matches!(title("{{ nothing }} ", &Value::UNDEFINED), Err(TemplateError::Empty(_))));
     let channels = json!({"email": {"subject": "{{ nothing }}\n"}});
     assert!(matches!(email(&channels, &Value::UNDEFINED), Err(TemplateError::Empty(_))));
+}
+
+#[test]
+fn a_link_that_comes_out_as_none_is_an_error() {
+    let texts = json!({"title": "t", "icon": "{{ icon }}", "url": "{{ url }}"});
+    let channels = json!({"inApp": texts, "webPush": texts, "mobilePush": texts});
+    let template = Template::compile(&channels).unwrap();
+    let rendered = |icon: &str, url: &str| {
+        let variables = context! { icon, url };
+        let mut errors = vec![template.in_app(&variables, InAppContent::default()).err()];
+        for channel in [Channel::WebPush, Channel::MobilePush] {
+            errors.push(template.push(channel, &variables, &PushOverride::default()).err());
+        }
+        errors.into_iter().map(|error| error.map(|error| error.to_string())).collect::<Vec<_>>()
+    };
+    for (icon, url) in [("", ""), ("bell", "/7"), ("data:image/png;base64,AA", "shop://7")] {
+        assert_eq!(rendered(icon, url), [None, None, None], "{icon} {url}");
+    }
+    for (icon, url, what) in [
+        ("bell", "java\nscript:alert(1)", "the url"),
+        ("bell", "data:image/png;base64,AA", "the url"),
+        ("javascript:alert(1)", "/7", "the icon"),
+    ] {
+        for error in rendered(icon, url) {
+            let error = error.unwrap();
+            assert!(error.starts_with(what) && !error.contains("alert"), "{error}");
+        }
+    }
 }

@@ -24,6 +24,18 @@ const FILE_VARIABLE: &str = "TIDINGS_CONFIG";
 const RETRY_SCHEDULE: [u64; 8] = [0, 5, 30, 120, 600, 1_800, 7_200, 21_600];
 /// What one app may ask of one gateway in a second: more than one gateway on a small machine serves.
 const RATE_LIMIT: u32 = 100_000;
+/// What of it may go ahead of the bulk sends of all apps.
+const TRANSACTIONAL_RATE: u32 = 10_000;
+/// Eleven attempts over 22 hours.
+const WEBHOOK_RETRY_SCHEDULE: [u64; 10] = [5, 30, 120, 600, 1_800, 3_600, 7_200, 14_400, 21_600, 28_800];
+/// With the time for writing down what came of it, a call has to end within the 30 s that a process has to stop.
+const LONGEST_WEBHOOK: Duration = Duration::from_secs(20);
+/// Hundreds of times as many as wait while both servers answer.
+const WAITING_ROOM: usize = 4_096;
+/// Long enough for a load balancer that asks every second.
+const DRAIN: Duration = Duration::from_secs(2);
+/// With the 20 s for requests under way it leaves a process room to end within 30 s.
+const LONGEST_DRAIN: Duration = Duration::from_secs(8);
 const MINUTE: Duration = Duration::from_secs(60);
 const DAY: Duration = Duration::from_secs(86_400);
 
@@ -48,6 +60,10 @@ pub struct Config {
     pub delivery: Delivery,
     /// `[web_push]`
     pub web_push: WebPush,
+    /// `[webhooks]`
+    pub webhooks: Webhooks,
+    /// `[outbound]`
+    pub outbound: Outbound,
     /// `[log]`
     pub log: Log,
     /// `[otlp]`
@@ -70,8 +86,12 @@ pub struct Nats {
     pub url: Option<ServerUrl>,
     /// Copies of every stream, 1 to 5.
     pub replicas: usize,
+    /// Whether that was set, so that streams that have another number are to be changed.
+    pub replicas_are_set: bool,
     /// Messages that a stream holds before it refuses more.
     pub max_messages: i64,
+    /// Whether that was set, so that streams that have another limit are to be changed.
+    pub max_messages_are_set: bool,
 }
 
 /// How the log is divided.
@@ -79,6 +99,8 @@ pub struct Nats {
 pub struct Streams {
     /// Number of inbox partitions, 1 to 64; fixed when Tidings is installed.
     pub partitions: u32,
+    /// Whether that was set, so that an installation with another number is the wrong one.
+    pub partitions_are_set: bool,
     /// How long the log keeps what everybody has read.
     pub retention: Duration,
 }
@@ -88,8 +110,17 @@ pub struct Streams {
 pub struct Gateway {
     /// Address to listen on.
     pub listen: SocketAddr,
+    /// Where others reach the API, for links in emails and callbacks of providers: an origin, without `/v3`.
+    pub public_url: Option<ServerUrl>,
     /// Requests a second that one process takes of an app that has no limit of its own, 1 to 1,000,000.
     pub rate_limit: u32,
+    /// Sends a second that one process takes into the transactional lane of an app that has no rate of its own, 1 to
+    /// 1,000,000.
+    pub transactional_rate: u32,
+    /// Requests of one process that wait for the database or the log at a time, 1 to 100,000.
+    pub waiting_room: usize,
+    /// How long a gateway that stops takes connections while it says that it is not ready, at most 8 s.
+    pub drain: Duration,
 }
 
 /// `/metrics`, `/healthz` and `/readyz` of every service.
@@ -104,6 +135,8 @@ pub struct Metrics {
 pub struct Security {
     /// File with the master key; every service needs it.
     pub master_key_file: Option<PathBuf>,
+    /// File with the key before it, while secrets are sealed anew.
+    pub previous_master_key_file: Option<PathBuf>,
 }
 
 /// How deliveries are attempted.
@@ -117,13 +150,31 @@ pub struct Delivery {
     pub retry_schedule: Vec<Duration>,
     /// Attempts that one channel's worker makes at the same time, 1 to 1,000.
     pub max_concurrency: usize,
+    /// How long a message is kept whose receipt has not come, so that it can be sent again.
+    pub receipt_wait: Duration,
 }
 
 /// Which push services are called.
 #[derive(Clone, Debug)]
 pub struct WebPush {
-    /// Hosts that subscriptions of browsers may name.
+    /// Hosts and origins that subscriptions of browsers may name.
     pub hosts: Vec<PushHost>,
+}
+
+/// How apps' endpoints are called.
+#[derive(Clone, Debug)]
+pub struct Webhooks {
+    /// For one call, the whole answer included.
+    pub timeout: Duration,
+    /// Delay after each failed attempt, ±20 %; after the last, a message is given up.
+    pub retry_schedule: Vec<Duration>,
+}
+
+/// Where calls to providers and webhooks may lead.
+#[derive(Clone, Debug)]
+pub struct Outbound {
+    /// Whether hosts that operators name may have private addresses, as a relay in the same network has.
+    pub allow_private: bool,
 }
 
 /// What is logged, to standard error.
@@ -205,17 +256,25 @@ impl Config {
             nats: Nats {
                 url: settings.url("nats.url", &["nats", "tls"]),
                 replicas: settings.number("nats.replicas", 1, 1..=5),
+                replicas_are_set: settings.is_set("nats.replicas"),
                 max_messages: settings.number("nats.max_messages", 10_000_000, 1_000..=1_000_000_000),
+                max_messages_are_set: settings.is_set("nats.max_messages"),
             },
             streams: Streams {
                 partitions: settings.number("streams.partitions", 4, 1..=64),
+                partitions_are_set: settings.is_set("streams.partitions"),
                 retention: settings.duration("streams.retention", 7 * DAY, MINUTE..=365 * DAY),
             },
             gateway: gateway(settings),
             metrics: Metrics { listen: settings.address("metrics.listen", local(9090)) },
-            security: Security { master_key_file: settings.path("security.master_key_file") },
+            security: Security {
+                master_key_file: settings.path("security.master_key_file"),
+                previous_master_key_file: settings.path("security.previous_master_key_file"),
+            },
             delivery: delivery(settings),
             web_push: web_push(settings),
+            webhooks: webhooks(settings),
+            outbound: Outbound { allow_private: settings.flag("outbound.allow_private", false) },
             log: log(settings),
             otlp: Otlp { endpoint: settings.url("otlp.endpoint", &["http", "https"]) },
         };
@@ -256,31 +315,49 @@ fn header_prefixes(settings: &mut Settings) -> Vec<String> {
 fn gateway(settings: &mut Settings) -> Gateway {
     Gateway {
         listen: settings.address("gateway.listen", local(8080)),
+        public_url: settings.url("gateway.public_url", &["http", "https"]),
         rate_limit: settings.number("gateway.rate_limit", RATE_LIMIT, 1..=1_000_000),
+        transactional_rate: settings.number("gateway.transactional_rate", TRANSACTIONAL_RATE, 1..=1_000_000),
+        waiting_room: settings.number("gateway.waiting_room", WAITING_ROOM, 1..=100_000),
+        drain: settings.duration("gateway.drain", DRAIN, Duration::ZERO..=LONGEST_DRAIN),
     }
 }
 
 fn delivery(settings: &mut Settings) -> Delivery {
-    let schedule = RETRY_SCHEDULE.map(Duration::from_secs).to_vec();
     Delivery {
         lease: settings.duration(
             "delivery.lease",
             Duration::from_secs(90),
-            Duration::from_secs(10)..=60 * MINUTE,
+            Duration::from_secs(3)..=60 * MINUTE,
         ),
         ack_wait: settings.duration("delivery.ack_wait", MINUTE, Duration::from_secs(5)..=60 * MINUTE),
-        retry_schedule: settings.list(
-            "delivery.retry_schedule",
-            schedule,
-            |text| humantime::parse_duration(text).ok().filter(|delay| *delay <= 7 * DAY),
-            "times with a unit, each at most 7days, such as 0s,5s,30s",
-        ),
+        retry_schedule: delays(settings, "delivery.retry_schedule", &RETRY_SCHEDULE),
         max_concurrency: settings.number("delivery.max_concurrency", 32, 1..=1_000),
+        receipt_wait: settings.duration("delivery.receipt_wait", 3 * DAY, MINUTE..=30 * DAY),
+    }
+}
+
+/// A schedule; `default` is in seconds.
+fn delays(settings: &mut Settings, key: &'static str, default: &[u64]) -> Vec<Duration> {
+    settings.list(
+        key,
+        default.iter().copied().map(Duration::from_secs).collect(),
+        |text| humantime::parse_duration(text).ok().filter(|delay| *delay <= 7 * DAY),
+        "times with a unit, each at most 7days, such as 0s,5s,30s",
+    )
+}
+
+fn webhooks(settings: &mut Settings) -> Webhooks {
+    let range = Duration::from_secs(1)..=LONGEST_WEBHOOK;
+    Webhooks {
+        timeout: settings.duration("webhooks.timeout", Duration::from_secs(15), range),
+        retry_schedule: delays(settings, "webhooks.retry_schedule", &WEBHOOK_RETRY_SCHEDULE),
     }
 }
 
 fn web_push(settings: &mut Settings) -> WebPush {
-    let wanted = "names of hosts, or names after *. for all hosts below them, such as fcm.googleapis.com";
+    let wanted =
+        "names of hosts, such as fcm.googleapis.com, names after *. for all hosts below them, or origins";
     WebPush { hosts: settings.list("web_push.hosts", PushHost::known(), |text| text.parse().ok(), wanted) }
 }
 

@@ -2,14 +2,18 @@
 
 use std::sync::Arc;
 
-use anyhow::{Context as _, ensure};
+use anyhow::ensure;
 use domain::StreamName;
 use event_log::{Consumer, ConsumerSettings, DeclareError, EventLog};
 use store::Store;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::connections::{self, CONNECTED_WITHIN, RETRY_INTERVAL};
-use crate::{Config, MasterKey, Readiness, Tasks, install_crypto_provider, installation, metrics};
+use crate::link::Links;
+use crate::shutdown::STOPPED_WITHIN;
+use crate::{
+    Config, MasterKey, Readiness, ShutdownError, Tasks, install_crypto_provider, installation, metrics,
+};
 
 /// Configuration, connections, keys and tasks of the process. Clones share all of it, so that several services can
 /// run in one process.
@@ -23,6 +27,8 @@ pub struct Context {
     pub log: EventLog,
     /// Seals and opens stored secrets.
     pub master_key: MasterKey,
+    /// Signs and verifies links of apps.
+    pub links: Links,
     /// Every task of the process, and its stop.
     pub tasks: Tasks,
     /// Number of inbox partitions, fixed when the installation was made.
@@ -36,22 +42,26 @@ impl Context {
     ///
     /// # Errors
     /// A setting is missing, the key file is unusable, a server cannot be reached in time, or the two do not belong
-    /// together (see [`installation::verify`]). Names host and port,
+    /// together (see [`installation::verify`]), or have another number of partitions than is set. Names host and port,
     /// never a credential.
     pub async fn connect(config: Config) -> anyhow::Result<Context> {
         install_crypto_provider();
         metrics::install()?;
-        let key_file = config.security.master_key_file.as_deref();
-        let key_file = key_file.context("security.master_key_file is not set")?;
-        let master_key = MasterKey::load(key_file)?;
+        let master_key = MasterKey::configured(&config.security)?;
         let (store, log) = tokio::try_join!(
             connections::store(&config, CONNECTED_WITHIN),
             connections::event_log(&config, CONNECTED_WITHIN),
         )?;
         let partitions = verified(&store, &log).await?;
+        let wanted = config.streams.partitions;
+        ensure!(
+            !config.streams.partitions_are_set || partitions == wanted,
+            "this installation has {partitions} inbox partitions, and streams.partitions is {wanted}: is it the right one?"
+        );
+        let links = Links::new(store.clone(), master_key.clone());
         let tasks = Tasks::new();
         let readiness = Readiness::new(store.clone(), log.clone(), tasks.clone());
-        Ok(Context { config: Arc::new(config), store, log, master_key, tasks, partitions, readiness })
+        Ok(Context { config: Arc::new(config), store, log, master_key, links, tasks, partitions, readiness })
     }
 
     /// Opens a durable consumer. Waits for a log that is away, until the process stops.
@@ -76,6 +86,23 @@ impl Context {
                 opened => return opened,
             }
         }
+    }
+
+    /// Waits for the stop, then at most 30 s for the tasks, and until the log has read what they sent last: a process that
+    /// ended sooner could take answers to messages along.
+    ///
+    /// # Errors
+    /// As [`Tasks::finish`]. A log that is away is none: the messages come again after `ack_wait`.
+    pub async fn finish(&self) -> Result<(), ShutdownError> {
+        self.tasks.stopping().await;
+        let until = Instant::now() + STOPPED_WITHIN;
+        let finished = self.tasks.finish().await;
+        if !matches!(timeout_at(until, self.log.ping()).await, Ok(Ok(()))) {
+            tracing::warn!(
+                "the last answers to messages may be lost; their messages come again after ack_wait"
+            );
+        }
+        finished
     }
 
     /// Runs `task`, which may end by itself; see [`Tasks::spawn`].

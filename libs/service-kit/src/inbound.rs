@@ -56,6 +56,13 @@ impl Inbound {
         self.after(delivered, AGAIN).await;
     }
 
+    /// Hands a message back that was not begun with, for whoever asks for one next.
+    pub async fn at_once(&self, delivered: &Delivered) {
+        if let Err(error) = delivered.nak(None).await {
+            tracing::debug!(stream = %self.stream, seq = delivered.seq, %error, "not handed back");
+        }
+    }
+
     /// Hands a message back, to come again after `delay`.
     pub async fn after(&self, delivered: &Delivered, delay: Duration) {
         if let Err(error) = delivered.nak(Some(delay)).await {
@@ -66,11 +73,7 @@ impl Inbound {
     /// Counts a failure that is the message's own. After the fifth it is parked, so that it holds up nobody.
     pub async fn failed_by_itself(&self, delivered: &Delivered, owner: Owner, cause: &str) {
         match self.park_after_last(delivered, owner, cause).await {
-            Ok(true) => {
-                counter!(DEAD_EVENTS, "stream" => self.stream.to_string()).increment(1);
-                tracing::error!(stream = %self.stream, seq = delivered.seq, cause, "parked: it fails by itself");
-                self.done(delivered).await;
-            }
+            Ok(true) => self.done(delivered).await,
             Ok(false) => self.again(delivered).await,
             Err(error) => {
                 tracing::warn!(stream = %self.stream, seq = delivered.seq, %error, "a failure is not counted");
@@ -88,6 +91,20 @@ impl Inbound {
         if self.store.count_failure(self.stream, delivered.seq, cause).await? < MAX_FAILURES {
             return Ok(false);
         }
+        self.set_aside(delivered, owner, cause).await?;
+        Ok(true)
+    }
+
+    /// Parks a message that must not come again, before it is acknowledged.
+    ///
+    /// # Errors
+    /// The database failed; repeating is safe.
+    pub async fn set_aside(
+        &self,
+        delivered: &Delivered,
+        owner: Owner,
+        cause: &str,
+    ) -> Result<(), store::Error> {
         let message = SetAside {
             id: clock::new_id(),
             app: owner.app,
@@ -98,6 +115,8 @@ impl Inbound {
             cause,
         };
         self.store.set_aside(&message).await?;
-        Ok(true)
+        counter!(DEAD_EVENTS, "stream" => self.stream.to_string()).increment(1);
+        tracing::error!(stream = %self.stream, seq = delivered.seq, cause, "parked: it fails by itself");
+        Ok(())
     }
 }

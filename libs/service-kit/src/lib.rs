@@ -5,13 +5,16 @@
 //! [`Tasks::stopping`] does; its `main` hands it to [`service_main`].
 
 mod allocator;
+pub mod click;
 pub mod clock;
 pub mod config;
 pub mod connections;
 mod context;
+pub mod fullness;
 mod health;
 pub mod inbound;
 pub mod installation;
+pub mod link;
 pub mod metrics;
 mod redact;
 pub mod secrets;
@@ -23,10 +26,12 @@ pub mod signing;
 pub mod telemetry;
 mod tls;
 pub mod trace;
+pub mod unsubscribe;
 pub mod vapid;
 
 pub use config::{Config, ConfigError};
 pub use context::Context;
+pub use fullness::Fullness;
 pub use health::{NotReady, Readiness, Report};
 pub use redact::Redacted;
 pub use secrets::MasterKey;

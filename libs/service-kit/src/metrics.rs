@@ -12,6 +12,8 @@ use crate::Tasks;
 pub const ACCEPTED: &str = "tidings_accepted_total";
 /// Counter, by `lane`: sends of which every turn was planned.
 pub const DISPATCHED: &str = "tidings_dispatched_total";
+/// Gauge, by `lane`: 1 while sends wait in the log, because a stream that planning adds to is nearly full; else 0.
+pub const DISPATCH_PAUSED: &str = "tidings_dispatch_paused";
 /// Counter, by `channel` and `status`: deliveries that reached a status.
 pub const DELIVERIES: &str = "tidings_deliveries_total";
 /// Gauge, by `stream`: messages held.
@@ -30,9 +32,28 @@ pub const HTTP_REQUEST_SECONDS: &str = "tidings_http_request_seconds";
 pub const ACCEPT_TO_INBOX_SECONDS: &str = "tidings_accept_to_inbox_seconds";
 /// Histogram in seconds, by `channel`: time of a provider's call.
 pub const PROVIDER_CALL_SECONDS: &str = "tidings_provider_call_seconds";
+/// Gauge, by `channel`, `app` and `provider`: 0 where calls are made, 1 while one is tried, 2 while it is left alone.
+/// Only of providers that were left alone once.
+pub const PROVIDER_BREAKER: &str = "tidings_provider_breaker";
+/// Counter, by `channel` and `cause`: jobs put off without an attempt, because their providers are left alone
+/// (`breaker`), have all the calls they may have (`busy`), or had as many as a second may bring (`rate`).
+pub const POSTPONED: &str = "tidings_postponed_total";
+/// Counter, by `outcome`: attempts to tell an app's endpoint.
+pub const WEBHOOK_ATTEMPTS: &str = "tidings_webhook_attempts_total";
+/// Histogram in seconds: time of an endpoint's call.
+pub const WEBHOOK_CALL_SECONDS: &str = "tidings_webhook_call_seconds";
+/// Gauge: messages that endpoints are still to be told.
+pub const WEBHOOK_PENDING: &str = "tidings_webhook_pending";
+/// Gauge in seconds: age of the oldest of them.
+pub const WEBHOOK_OLDEST_AGE: &str = "tidings_webhook_oldest_age_seconds";
+
+/// Counter, by `channel`: refusals that speak of the sender, such as a block list, and so concern every message.
+pub const PROVIDER_ALERTS: &str = "tidings_provider_alerts_total";
 
 /// Counter, by `type`: messages skipped because this release does not know their type.
 pub const UNKNOWN_EVENTS: &str = "tidings_unknown_events_total";
+/// Counter, by `type`: times that this release met a message that only a newer one reads, and left it.
+pub const NEWER_EVENTS: &str = "tidings_newer_events_total";
 /// Counter, by `stream`: messages set aside after failing by themselves.
 pub const DEAD_EVENTS: &str = "tidings_dead_events_total";
 
@@ -65,6 +86,7 @@ pub fn install() -> Result<(), MetricsError> {
 fn describe() {
     describe_counter!(ACCEPTED, "Sends that the log confirmed");
     describe_counter!(DISPATCHED, "Sends of which every turn was planned");
+    describe_gauge!(DISPATCH_PAUSED, "1 while sends wait, because a stream is nearly full");
     describe_counter!(DELIVERIES, "Deliveries that reached a status");
     describe_gauge!(STREAM_MESSAGES, "Messages held by a stream");
     describe_gauge!(STREAM_PENDING, "Messages that the stream's consumer has not acknowledged");
@@ -78,8 +100,20 @@ fn describe() {
         "From accepting a send to its item in the inbox"
     );
     describe_counter!(UNKNOWN_EVENTS, "Messages of a type that this release does not know");
+    describe_counter!(NEWER_EVENTS, "Times that a message was left for a newer release");
     describe_counter!(DEAD_EVENTS, "Messages set aside after failing by themselves");
+    describe_counter!(PROVIDER_ALERTS, "Refusals that speak of the sender, and so concern every message");
     describe_histogram!(PROVIDER_CALL_SECONDS, Unit::Seconds, "Time of a provider's call");
+    describe_gauge!(PROVIDER_BREAKER, "0 calls are made, 1 one is tried, 2 the provider is left alone");
+    describe_counter!(POSTPONED, "Jobs put off without an attempt");
+    describe_counter!(WEBHOOK_ATTEMPTS, "Attempts to tell an app's endpoint");
+    describe_histogram!(WEBHOOK_CALL_SECONDS, Unit::Seconds, "Time of an endpoint's call");
+    describe_gauge!(WEBHOOK_PENDING, "Messages that endpoints are still to be told");
+    describe_gauge!(
+        WEBHOOK_OLDEST_AGE,
+        Unit::Seconds,
+        "Age of the oldest message that an endpoint is to be told"
+    );
 }
 
 /// Every metric in the Prometheus text format; empty before [`install`].

@@ -1,5 +1,7 @@
 //! Secrets at rest, random tokens and comparisons that tell nothing by their duration.
 
+pub mod rotation;
+
 use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -13,8 +15,10 @@ use aws_lc_rs::{constant_time, digest, hmac, rand};
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use domain::AppId;
-use secrecy::SecretSlice;
 use secrecy::zeroize::Zeroizing;
+use secrecy::{ExposeSecret, SecretSlice};
+
+use crate::config::Security;
 
 const KEY_LENGTH: usize = 32;
 const NONCE_LENGTH: usize = 12;
@@ -53,6 +57,9 @@ pub enum SecretsError {
         /// The file.
         path: PathBuf,
     },
+    /// The configuration names no key.
+    #[error("security.master_key_file is not set")]
+    NotConfigured,
     /// The secret was sealed with another master key.
     #[error(
         "the secret of {context} was sealed with master key {sealed_with}, and this is master key {ours}"
@@ -76,9 +83,16 @@ pub enum SecretsError {
     Random,
 }
 
-/// The key that every stored secret is sealed with. Clones share it.
+/// The key that every stored secret is sealed with, and while it is being exchanged the one before. Clones share them.
 #[derive(Clone)]
 pub struct MasterKey {
+    primary: Key,
+    /// Opens what is not sealed anew yet.
+    previous: Option<Key>,
+}
+
+#[derive(Clone)]
+struct Key {
     key: Arc<RandomizedNonceKey>,
     id: [u8; ID_LENGTH],
 }
@@ -108,6 +122,19 @@ impl MasterKey {
         key.ok_or_else(|| SecretsError::NotAKey { path: path.to_owned() })
     }
 
+    /// Reads the key that the configuration names, and the previous one where it names that too.
+    ///
+    /// # Errors
+    /// No key is named, or as for [`load`](Self::load).
+    pub fn configured(security: &Security) -> Result<MasterKey, SecretsError> {
+        let file = security.master_key_file.as_deref().ok_or(SecretsError::NotConfigured)?;
+        let mut master_key = MasterKey::load(file)?;
+        if let Some(file) = &security.previous_master_key_file {
+            master_key.previous = Some(MasterKey::load(file)?.primary);
+        }
+        Ok(master_key)
+    }
+
     /// Writes a new key to `path`, which must not exist yet, with mode 0600, and loads it.
     ///
     /// # Errors
@@ -125,13 +152,34 @@ impl MasterKey {
     fn from_bytes(key: &[u8]) -> Result<MasterKey, Unspecified> {
         let mut id = [0; ID_LENGTH];
         id.copy_from_slice(&sha256(key)[..ID_LENGTH]);
-        Ok(MasterKey { key: Arc::new(RandomizedNonceKey::new(&AES_256_GCM, key)?), id })
+        let key = Arc::new(RandomizedNonceKey::new(&AES_256_GCM, key)?);
+        Ok(MasterKey { primary: Key { key, id }, previous: None })
     }
 
     /// Names the key without telling it: the beginning of its SHA-256, in hex.
     #[must_use]
     pub fn id(&self) -> String {
-        hex(&self.id)
+        hex(&self.primary.id)
+    }
+
+    /// Names the previous key, while there is one.
+    #[must_use]
+    pub fn previous_id(&self) -> Option<String> {
+        self.previous.as_ref().map(|previous| hex(&previous.id))
+    }
+
+    /// How what this key seals begins: all else was sealed with another.
+    #[must_use]
+    pub fn header(&self) -> Vec<u8> {
+        [&[VERSION][..], &self.primary.id].concat()
+    }
+
+    /// Opens with whichever key fits, and seals anew with this one.
+    ///
+    /// # Errors
+    /// As for [`open`](Self::open), or there are no random numbers.
+    pub fn reseal(&self, context: &str, sealed: &[u8]) -> Result<Vec<u8>, SecretsError> {
+        self.seal(context, self.open(context, sealed)?.expose_secret())
     }
 
     /// Seals `plaintext` for the record that `context` names (such as `provider:1:main`), with AES-256-GCM under a
@@ -148,15 +196,15 @@ impl MasterKey {
         let mut sealed =
             Vec::with_capacity(HEADER_LENGTH + WRAPPED_LENGTH + NONCE_LENGTH + plaintext.len() + TAG_LENGTH);
         sealed.push(VERSION);
-        sealed.extend_from_slice(&self.id);
+        sealed.extend_from_slice(&self.primary.id);
         let bound = bound_to(&sealed, context);
-        append_sealed(&self.key, &bound, &*record_key, &mut sealed)?;
+        append_sealed(&self.primary.key, &bound, &*record_key, &mut sealed)?;
         let record_key = RandomizedNonceKey::new(&AES_256_GCM, &*record_key)?;
         append_sealed(&record_key, &bound, plaintext, &mut sealed)?;
         Ok(sealed)
     }
 
-    /// Opens what [`seal`](Self::seal) made for the same context.
+    /// Opens what [`seal`](Self::seal) made for the same context, with this key or the previous one.
     ///
     /// # Errors
     /// It was sealed with another master key or for another record, or is damaged.
@@ -166,16 +214,17 @@ impl MasterKey {
         if header[0] != VERSION {
             return Err(damaged());
         }
-        if header[1..] != self.id {
+        let keys = std::iter::once(&self.primary).chain(&self.previous);
+        let Some(Key { key, .. }) = keys.into_iter().find(|key| header[1..] == key.id) else {
             return Err(SecretsError::OtherKey {
                 context: context.to_owned(),
                 sealed_with: hex(&header[1..]),
                 ours: self.id(),
             });
-        }
+        };
         let (wrapped, body) = rest.split_at_checked(WRAPPED_LENGTH).ok_or_else(damaged)?;
         let bound = bound_to(header, context);
-        let opened = open_sealed(&self.key, &bound, wrapped).and_then(|record_key| {
+        let opened = open_sealed(key, &bound, wrapped).and_then(|record_key| {
             let record_key = RandomizedNonceKey::new(&AES_256_GCM, &record_key)?;
             open_sealed(&record_key, &bound, body)
         });
@@ -232,10 +281,32 @@ pub fn random_token(prefix: &str, bytes: usize) -> Result<String, SecretsError> 
     Ok(prefix.to_owned() + &URL_SAFE_NO_PAD.encode(&*random))
 }
 
+/// As many random bytes.
+///
+/// # Errors
+/// There are no random numbers.
+pub fn random_bytes(length: usize) -> Result<SecretSlice<u8>, SecretsError> {
+    let mut random = vec![0; length];
+    rand::fill(&mut random).map_err(|Unspecified| SecretsError::Random)?;
+    Ok(SecretSlice::from(random))
+}
+
 /// The context in which an app's API secrets are sealed.
 #[must_use]
 pub fn app_secret_context(app: AppId) -> String {
     format!("app-secret:{app}")
+}
+
+/// The context in which a provider's secrets are sealed.
+#[must_use]
+pub fn provider_context(app: AppId, identifier: &str) -> String {
+    format!("provider:{app}:{identifier}")
+}
+
+/// The context in which the secrets of a webhook's endpoint are sealed.
+#[must_use]
+pub fn webhook_secret_context(app: AppId, endpoint: i64) -> String {
+    format!("webhook-secret:{app}:{endpoint}")
 }
 
 /// HMAC-SHA256 of `message` (RFC 2104).
@@ -243,6 +314,15 @@ pub fn app_secret_context(app: AppId) -> String {
 pub fn hmac_sha256(key: &[u8], message: &[u8]) -> [u8; 32] {
     let mut tag = [0; 32];
     tag.copy_from_slice(hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, key), message).as_ref());
+    tag
+}
+
+/// HMAC-SHA1 of `message` (RFC 2104), for peers that sign with nothing better. SHA-1's collisions do not weaken it.
+#[must_use]
+pub fn hmac_sha1(key: &[u8], message: &[u8]) -> [u8; 20] {
+    let mut tag = [0; 20];
+    let key = hmac::Key::new(hmac::HMAC_SHA1_FOR_LEGACY_USE_ONLY, key);
+    tag.copy_from_slice(hmac::sign(&key, message).as_ref());
     tag
 }
 

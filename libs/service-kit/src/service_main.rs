@@ -77,11 +77,13 @@ where
     F: FnOnce(Context) -> Fut,
     Fut: Future<Output = anyhow::Result<()>> + Send + 'static,
 {
-    let context = Context::connect(config).await?;
+    let context = Box::pin(Context::connect(config)).await?;
     context.tasks.stop_on_signals()?;
+    // What a service does at once is done before anybody is told that it is ready.
+    let service = run(context.clone());
     server::start(&context).await?;
-    context.serve(name, run);
-    context.tasks.finish().await?;
+    context.serve(name, |_| service);
+    context.finish().await?;
     context.store.close().await;
     Ok(())
 }

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 /// How long tasks may take to finish once the process stops.
-const STOPPED_WITHIN: Duration = Duration::from_secs(30);
+pub(crate) const STOPPED_WITHIN: Duration = Duration::from_secs(30);
 
 /// How a process ended, where it did not end well.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

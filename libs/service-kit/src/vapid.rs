@@ -7,6 +7,7 @@ use aws_lc_rs::signature::{
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use domain::AppId;
+use secrecy::SecretSlice;
 use store::Store;
 use store::vapid_key::NewVapidKey;
 
@@ -37,9 +38,38 @@ impl From<Unspecified> for VapidError {
 pub async fn create(store: &Store, master_key: &MasterKey, app: AppId) -> Result<(), VapidError> {
     let pair = EcdsaKeyPair::generate(&ECDSA_P256_SHA256_ASN1_SIGNING)?;
     let public_key = URL_SAFE_NO_PAD.encode(pair.public_key());
-    let sealed = master_key.seal(&format!("vapid-key:{app}"), pair.to_pkcs8v1()?.as_ref())?;
+    let sealed = master_key.seal(&context(app), pair.to_pkcs8v1()?.as_ref())?;
     store.add_vapid_key(app, NewVapidKey { public_key: &public_key, sealed: &sealed }).await?;
     Ok(())
+}
+
+/// An app's key pair.
+#[derive(Clone)]
+pub struct VapidKeyPair {
+    /// The public key, an uncompressed point of P-256 in base64url: what browsers subscribe with.
+    pub public_key: String,
+    /// The whole pair as PKCS #8.
+    pub pkcs8: SecretSlice<u8>,
+}
+
+/// The app's key pair; None for an app that has none yet.
+///
+/// # Errors
+/// The database failed, or the pair cannot be opened.
+pub async fn load(
+    store: &Store,
+    master_key: &MasterKey,
+    app: AppId,
+) -> Result<Option<VapidKeyPair>, VapidError> {
+    let Some(row) = store.vapid_key(app).await? else {
+        return Ok(None);
+    };
+    let pkcs8 = master_key.open(&context(app), &row.sealed)?;
+    Ok(Some(VapidKeyPair { public_key: row.public_key, pkcs8 }))
+}
+
+fn context(app: AppId) -> String {
+    format!("vapid-key:{app}")
 }
 
 /// Makes a key pair for every app that has none, and says for how many.

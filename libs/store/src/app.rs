@@ -90,6 +90,8 @@ pub struct App {
     pub cors_origins: Option<Vec<String>>,
     /// Requests a second; None for the configured default.
     pub rate_limit: Option<NonZeroU32>,
+    /// Sends a second in the transactional lane; None for the configured default.
+    pub transactional_rate: Option<NonZeroU32>,
     /// When it was created.
     pub created_at: Timestamp,
     /// Secrets that had not expired when they were read, newest first; at most two.
@@ -139,7 +141,7 @@ impl Store {
     /// # Errors
     /// The database failed, or refused the name or the key.
     pub async fn create_app(&self, app: NewApp<'_>, actor: &str) -> Result<Option<AppDraft>, Error> {
-        let mut transaction = self.pool.begin().await?;
+        let mut transaction = self.begin().await?;
         let id: Option<i64> = sqlx::query_scalar(
             "INSERT INTO app (name, api_key, development) VALUES ($1, $2, $3)
              ON CONFLICT (name) DO NOTHING RETURNING id",
@@ -166,7 +168,7 @@ impl Store {
         grace: Duration,
         actor: &str,
     ) -> Result<bool, Error> {
-        let mut transaction = self.pool.begin().await?;
+        let mut transaction = self.begin().await?;
         // Rotations of one app wait for each other, so that no third secret stays live.
         let name: Option<String> = sqlx::query_scalar("SELECT name FROM app WHERE id = $1 FOR UPDATE")
             .bind(app.0)
@@ -236,7 +238,10 @@ async fn insert_secret(
 }
 
 fn read_app(row: &PgRow) -> Result<App, sqlx::Error> {
-    let rate_limit: Option<i32> = row.try_get("rate_limit")?;
+    let rate = |column| {
+        let rate: Option<i32> = row.try_get(column)?;
+        Ok::<_, sqlx::Error>(rate.and_then(|rate| NonZeroU32::new(rate.unsigned_abs())))
+    };
     Ok(App {
         id: AppId(row.try_get("id")?),
         name: row.try_get("name")?,
@@ -248,7 +253,8 @@ fn read_app(row: &PgRow) -> Result<App, sqlx::Error> {
         require_exp: row.try_get("require_exp")?,
         guard_addresses: row.try_get("guard_addresses")?,
         cors_origins: row.try_get("cors_origins")?,
-        rate_limit: rate_limit.and_then(|limit| NonZeroU32::new(limit.unsigned_abs())),
+        rate_limit: rate("rate_limit")?,
+        transactional_rate: rate("transactional_rate")?,
         created_at: row.try_get::<DateTime<Utc>, _>("created_at")?.into(),
         secrets: read_secrets(row)?,
         signing_keys: signing_key::read_all(row)?,

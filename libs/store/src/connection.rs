@@ -1,11 +1,22 @@
 //! The connection pool.
 
+use std::io;
 use std::str::FromStr;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use sqlx::PgConnection;
+use sqlx::migrate::Migrator;
 use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
 
 use crate::Error;
+use crate::installation::{self, DatabaseIdentity};
+
+/// What every session of Tidings calls itself.
+pub(crate) const APPLICATION: &str = "tidings";
+
+/// What brings a schema to where this release needs it.
+pub(crate) static MIGRATIONS: Migrator = sqlx::migrate!();
 
 /// How to reach the database.
 #[derive(Clone)]
@@ -23,19 +34,25 @@ pub struct Store {
 }
 
 impl Store {
-    /// Opens the pool and checks that a connection can be had.
+    /// Opens the pool and checks that a connection can be had. All its connections lead to one database: where another
+    /// one is put in its place, as a backup is, they fail until the process starts again.
     ///
     /// # Errors
     /// The URL is malformed, or nobody answers there.
     pub async fn connect(settings: &Settings) -> Result<Store, Error> {
-        let options = PgConnectOptions::from_str(&settings.url)?.application_name("tidings").options([
+        let options = PgConnectOptions::from_str(&settings.url)?.application_name(APPLICATION).options([
             ("statement_timeout", "30s"),
             ("lock_timeout", "10s"),
             ("idle_in_transaction_session_timeout", "30s"),
         ]);
+        let database = Arc::new(OnceLock::new());
         let pool = PgPoolOptions::new()
             .max_connections(settings.max_connections)
             .acquire_timeout(Duration::from_secs(3))
+            .after_connect(move |connection, _| {
+                let database = Arc::clone(&database);
+                Box::pin(async move { is_the_same(connection, &database).await })
+            })
             .connect_with(options)
             .await?;
         Ok(Store { pool })
@@ -55,7 +72,7 @@ impl Store {
     /// # Errors
     /// A migration failed, or one that ran before has been changed since.
     pub async fn migrate(&self) -> Result<(), Error> {
-        sqlx::migrate!().run(&self.pool).await?;
+        MIGRATIONS.run(&self.pool).await?;
         Ok(())
     }
 
@@ -63,4 +80,19 @@ impl Store {
     pub async fn close(&self) {
         self.pool.close().await;
     }
+}
+
+/// Refuses a connection that leads elsewhere than the first one did: what this process knows, and holds in the log, is
+/// of that database.
+async fn is_the_same(
+    connection: &mut PgConnection,
+    first: &OnceLock<DatabaseIdentity>,
+) -> Result<(), sqlx::Error> {
+    let found = installation::identity(connection).await?;
+    if first.get_or_init(|| found).is_still(found) {
+        return Ok(());
+    }
+    let message =
+        "another database stands in the place of the one that was connected to: start this process again";
+    Err(sqlx::Error::Io(io::Error::other(message)))
 }

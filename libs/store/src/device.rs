@@ -41,7 +41,7 @@ impl Store {
         device_id: &str,
         device_type: Option<DeviceType>,
     ) -> Result<(), Error> {
-        let mut transaction = self.pool.begin().await?;
+        let mut transaction = self.begin().await?;
         let user = claim_user(&mut transaction, app, identifier, pairs).await?;
         connect(&mut transaction, app, user, device_id, device_type).await?;
         transaction.commit().await?;
@@ -66,9 +66,12 @@ impl Store {
         users: &[UserNumber],
     ) -> Result<HashMap<UserNumber, Vec<Device>>, Error> {
         let rows = sqlx::query(
-            "SELECT d.user_number, d.device_id, d.device_type, d.connected_at, s.device_id IS NOT NULL AS web_push
+            "SELECT d.user_number, d.device_id, d.device_type, d.connected_at,
+               s.device_id IS NOT NULL AND NOT EXISTS (SELECT FROM suppression dead
+                 WHERE (dead.app_id, dead.channel, dead.target) = (s.app_id, 'webPush', s.endpoint)) AS web_push
              FROM device d LEFT JOIN web_push_subscription s
                ON (s.app_id, s.user_number, s.device_id) = (d.app_id, d.user_number, d.device_id)
+                 AND (s.expires_at IS NULL OR s.expires_at > now())
              WHERE d.app_id = $1 AND d.user_number = ANY($2) ORDER BY d.connected_at DESC, d.device_id",
         )
         .bind(app.0)

@@ -7,13 +7,14 @@
 mod messages;
 mod passes;
 mod remains;
+mod shadows;
 
 pub use passes::Pass;
 
 use std::collections::HashMap;
 
 use chrono::{DateTime, Utc};
-use domain::{AppId, Timestamp, UserNumber};
+use domain::{AppId, Digest, Timestamp, UserNumber};
 use sqlx::{PgConnection, Postgres, Row, Transaction};
 
 use crate::instant::instant;
@@ -37,6 +38,7 @@ pub(crate) use digest;
 pub struct Erasure {
     transaction: Transaction<'static, Postgres>,
     user: UserNumber,
+    digest: Option<Digest>,
 }
 
 impl Store {
@@ -55,34 +57,35 @@ impl Store {
             return Ok(None);
         }
         self.blank_while_unknown(app, identifier).await?;
-        let mut transaction = self.pool.begin().await?;
+        let mut transaction = self.begin().await?;
         sqlx::query("SELECT pg_advisory_xact_lock(hashtextextended('erasure', $1))")
             .bind(app.0)
             .execute(&mut *transaction)
             .await?;
-        let erased: Option<i64> = sqlx::query_scalar(concat!(
+        let erased: Option<(i64, Option<Vec<u8>>)> = sqlx::query_as(concat!(
             "WITH gone AS (
                DELETE FROM app_user WHERE app_id = $1 AND identifier = $2 RETURNING app_id, number, identifier
              )
              INSERT INTO erased (app_id, user_number, digest, erased_at)
              SELECT app_id, number, ",
             digest!("app_id", "identifier"),
-            ", $3 FROM gone RETURNING user_number"
+            ", $3 FROM gone RETURNING user_number, digest"
         ))
         .bind(app.0)
         .bind(identifier)
         .bind(instant(at))
         .fetch_optional(&mut *transaction)
         .await?;
-        let Some(user) = erased.map(UserNumber) else {
+        let Some((user, digest)) = erased else {
             return Ok(None);
         };
+        let (user, digest) = (UserNumber(user), digest.and_then(|digest| digest.try_into().ok()).map(Digest));
         remains::stop(&mut transaction, &[(app, user)]).await?;
-        Ok(Some(Erasure { transaction, user }))
+        Ok(Some(Erasure { transaction, user, digest }))
     }
 
     /// Blanks what was decided for sends that named the user before the service knew one: those rows have no number.
-    async fn blank_while_unknown(&self, app: AppId, identifier: &str) -> Result<(), Error> {
+    pub(crate) async fn blank_while_unknown(&self, app: AppId, identifier: &str) -> Result<(), Error> {
         loop {
             let blanked = sqlx::query(
                 "WITH found AS (
@@ -91,6 +94,9 @@ impl Store {
                  ), titles AS (
                    UPDATE request q SET title = NULL FROM found
                    WHERE (q.app_id, q.send_id) = (found.app_id, found.send_id) AND q.recipients = 1
+                 ), files AS (
+                   DELETE FROM attachment f USING found JOIN request r USING (app_id, send_id)
+                   WHERE (f.app_id, f.send_id) = (found.app_id, found.send_id) AND r.recipients = 1
                  )
                  UPDATE planned_recipient r SET identifier = '' FROM found
                  WHERE (r.app_id, r.send_id, r.recipient_index)
@@ -123,6 +129,12 @@ impl Erasure {
     #[must_use]
     pub fn user(&self) -> UserNumber {
         self.user
+    }
+
+    /// SHA-256 over the app, a line feed and the identifier.
+    #[must_use]
+    pub fn digest(&self) -> Option<Digest> {
+        self.digest
     }
 
     /// Erases the user, with the timer that tells the inbox. The timer must not name the user, whose timers go.

@@ -17,6 +17,9 @@ pub enum Error {
     /// A profile cannot be changed so; nothing was written.
     #[error("{0}")]
     Refused(#[from] domain::profile::Refusal),
+    /// Tables that are to take the place of others are not made as those are; nothing was changed.
+    #[error("the new tables of the inbox are not made as the live ones are:\n  - {}", .0.join("\n  - "))]
+    Unlike(Vec<String>),
     /// The batch that this call was part of failed. All its callers share the cause, which may be another's data.
     #[error("the batch that this was part of failed: {0}")]
     Batch(Arc<Error>),
@@ -50,13 +53,23 @@ impl Error {
         }
     }
 
+    /// Whether a row holds what this release cannot read, as one that a newer release has written.
+    #[must_use]
+    pub fn is_unreadable(&self) -> bool {
+        match self {
+            Error::Batch(cause) => cause.is_unreadable(),
+            Error::Unreadable(_) => true,
+            _ => false,
+        }
+    }
+
     /// Whether the database could not be reached or could not do it now, so that repeating can help.
     #[must_use]
     pub fn is_unavailable(&self) -> bool {
         match self {
             Error::Batch(cause) => cause.is_unavailable(),
             Error::Unanswered(_) => true,
-            Error::Migration(_) | Error::Unreadable(_) | Error::Refused(_) => false,
+            Error::Migration(_) | Error::Unreadable(_) | Error::Refused(_) | Error::Unlike(_) => false,
             // Connection, transaction and lock failures, too few resources, shutting down, read only.
             Error::Database(sqlx::Error::Database(error)) => error.code().is_some_and(|code| {
                 ["08", "25", "40", "53", "55", "57", "58"].iter().any(|class| code.starts_with(class))

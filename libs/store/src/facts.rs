@@ -32,15 +32,23 @@ pub struct PlanCategory {
     pub critical: bool,
 }
 
+/// The enabled providers of an app, as planning needs them.
+#[derive(Debug, Default)]
+struct Providers {
+    channels: Vec<Channel>,
+    push_kinds: Vec<String>,
+}
+
 /// The facts of a batch of turns; turns are named by their position in it.
 #[derive(Debug, Default)]
 pub struct Facts {
     templates: Vec<Option<Arc<TemplateVersion>>>,
     categories: Vec<Option<Arc<PlanCategory>>>,
     app_names: HashMap<AppId, String>,
-    providers: HashMap<AppId, Vec<Channel>>,
+    providers: HashMap<AppId, Providers>,
     users: HashMap<AppId, HashMap<String, (UserNumber, Object)>>,
     turned_off: HashMap<(AppId, CategoryId, UserNumber), Vec<Channel>>,
+    endpoints: HashMap<(AppId, UserNumber), Vec<String>>,
     suppressed: HashMap<AppId, Suppressed>,
     erased: ErasedRecipients,
     cancelled: HashSet<(AppId, SendId)>,
@@ -68,7 +76,13 @@ impl Facts {
     /// External channels that the app has an enabled provider for.
     #[must_use]
     pub fn providers(&self, app: AppId) -> &[Channel] {
-        self.providers.get(&app).map_or(&[], Vec::as_slice)
+        self.providers.get(&app).map_or(&[], |providers| &providers.channels)
+    }
+
+    /// Kinds of the app's enabled providers for mobile push.
+    #[must_use]
+    pub fn push_kinds(&self, app: AppId) -> &[String] {
+        self.providers.get(&app).map_or(&[], |providers| &providers.push_kinds)
     }
 
     /// The user behind a recipient.
@@ -81,6 +95,12 @@ impl Facts {
     #[must_use]
     pub fn turned_off(&self, app: AppId, category: CategoryId, user: UserNumber) -> &[Channel] {
         self.turned_off.get(&(app, category, user)).map_or(&[], Vec::as_slice)
+    }
+
+    /// Where the user's browsers take web push, by device, where the app has a provider for it.
+    #[must_use]
+    pub fn endpoints(&self, app: AppId, user: UserNumber) -> &[String] {
+        self.endpoints.get(&(app, user)).map_or(&[], Vec::as_slice)
     }
 
     /// Whether the turn's request was cancelled before the turn was planned.
@@ -121,10 +141,9 @@ pub(crate) async fn gather(
     new: &[bool],
 ) -> Result<Facts, Error> {
     let erased = erasures::read(connection, turns, new).await?;
-    // Of other sends there is no request yet that could be cancelled.
-    let kept = turns.iter().zip(new).filter(|(turn, new)| **new && turn.send.is_kept());
-    let kept: Vec<_> = kept.map(|(turn, _)| (turn.app, turn.send_id)).collect();
-    let cancelled = cancellation::cancelled_among(connection, &kept).await?;
+    // A restored database knows sends, too, that are planned within one turn.
+    let named: Vec<_> = turns.iter().map(|turn| (turn.app, turn.send_id)).collect();
+    let cancelled = cancellation::cancelled_among(connection, &named).await?;
     let mut facts = Facts { erased, cancelled, ..begin(connection, turns).await? };
     let applied: Vec<_> =
         turns.iter().zip(new).map(|(turn, new)| *new && !facts.is_cancelled(turn)).collect();
@@ -144,6 +163,7 @@ async fn begin(connection: &mut PgConnection, turns: &[Turn]) -> Result<Facts, E
 
 async fn finish(connection: &mut PgConnection, turns: &[Turn], mut facts: Facts) -> Result<Facts, Error> {
     people::read_preferences(connection, turns, &mut facts).await?;
+    people::read_endpoints(connection, &mut facts).await?;
     people::read_suppressions(connection, &mut facts).await?;
     Ok(facts)
 }
@@ -151,16 +171,20 @@ async fn finish(connection: &mut PgConnection, turns: &[Turn], mut facts: Facts)
 async fn read_apps(connection: &mut PgConnection, turns: &[Turn], facts: &mut Facts) -> Result<(), Error> {
     let apps: BTreeSet<i64> = turns.iter().map(|turn| turn.app.0).collect();
     let rows = sqlx::query(
-        "SELECT id, name, ARRAY(SELECT DISTINCT channel FROM provider WHERE app_id = app.id AND enabled) AS channels
+        "SELECT id, name,
+           ARRAY(SELECT DISTINCT channel FROM provider WHERE app_id = app.id AND enabled) AS channels,
+           ARRAY(SELECT DISTINCT kind FROM provider WHERE app_id = app.id AND enabled AND channel = $2) AS push_kinds
          FROM app WHERE id = ANY($1)",
     )
     .bind(apps.into_iter().collect::<Vec<_>>())
+    .bind(Channel::MobilePush.as_str())
     .fetch_all(connection)
     .await?;
     for row in rows {
         let app = AppId(row.try_get("id")?);
         let channels: Vec<String> = row.try_get("channels")?;
-        facts.providers.insert(app, channels.iter().filter_map(|channel| channel.parse().ok()).collect());
+        let channels = channels.iter().filter_map(|channel| channel.parse().ok()).collect();
+        facts.providers.insert(app, Providers { channels, push_kinds: row.try_get("push_kinds")? });
         facts.app_names.insert(app, row.try_get("name")?);
     }
     Ok(())

@@ -61,7 +61,7 @@ impl Store {
     /// # Errors
     /// The database failed; then it is not parked.
     pub async fn set_aside(&self, message: &SetAside<'_>) -> Result<(), Error> {
-        let mut transaction = self.pool.begin().await?;
+        let mut transaction = self.begin().await?;
         sqlx::query(
             "INSERT INTO parked (id, app_id, send_id, stream, message, cause) VALUES ($1, $2, $3, $4, $5, $6)",
         )

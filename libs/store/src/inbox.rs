@@ -2,7 +2,7 @@
 
 use chrono::{DateTime, Utc};
 use domain::inbox::{Counts, ItemState};
-use domain::{AppId, CategoryId, ItemId, StreamName, Timestamp, UserNumber};
+use domain::{AppId, CategoryId, ItemId, SendId, StreamName, Timestamp, UserNumber};
 use sqlx::Row;
 use sqlx::postgres::PgRow;
 
@@ -275,6 +275,28 @@ impl Store {
         .fetch_optional(&self.pool)
         .await?;
         row.as_ref().map(read_item).transpose()
+    }
+
+    /// What a send has put into the user's inbox, while it is there and not read.
+    ///
+    /// # Errors
+    /// The database failed.
+    pub async fn unread_item_of(
+        &self,
+        app: AppId,
+        user: UserNumber,
+        send: SendId,
+    ) -> Result<Option<ItemId>, Error> {
+        let id = sqlx::query_scalar(
+            "SELECT id FROM inbox_item WHERE app_id = $1 AND user_number = $2 AND send_id = $3
+               AND deleted_at IS NULL AND clicked_at IS NULL",
+        )
+        .bind(app.0)
+        .bind(user.0)
+        .bind(send.0)
+        .fetch_optional(&self.pool)
+        .await?;
+        Ok(id.map(ItemId))
     }
 
     /// How far the projection has committed each stream of the inbox: stream names and sequences.

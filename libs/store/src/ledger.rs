@@ -23,6 +23,17 @@ pub struct ClaimRequest {
     pub provider: Option<String>,
 }
 
+/// A claim whose call is about to be made.
+#[derive(Clone, Copy, Debug)]
+pub struct CallMark {
+    /// The app.
+    pub app: AppId,
+    /// The delivery.
+    pub delivery: DeliveryId,
+    /// The claim.
+    pub token: Uuid,
+}
+
 /// The answer to a [`ClaimRequest`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Claim {
@@ -72,37 +83,45 @@ impl DeliveryState {
     }
 }
 
-/// Whoever waited for a row's lock sees in `held` what the row has become; the statement's snapshot is older.
+/// Where a call may have been made that must not be repeated (`calling`), a lease that has ended leaves the outcome
+/// unknown. Whoever waited for a row's lock sees in `held` what the row has become; the statement's snapshot is older.
 const CLAIM: &str = "
     WITH job AS (
       SELECT * FROM unnest($1::bigint[], $2::uuid[], $3::int[], $4::text[]) AS job (app_id, id, attempt, provider)
-    ), held AS (
-      SELECT d.app_id, d.id, d AS delivery, job.attempt AS wanted, job.provider AS offered,
-        s.target IS NOT NULL AS suppressed, e.user_number IS NOT NULL AS erased, r.cancelled_at IS NOT NULL AS cancelled
+    ), locked AS (
+      SELECT d.app_id, d.id, d.channel, d.target, d AS delivery, job.attempt AS wanted, job.provider AS offered,
+        e.user_number IS NOT NULL AS erased, r.cancelled_at IS NOT NULL AS cancelled
       FROM delivery d JOIN job USING (app_id, id)
       LEFT JOIN erased e ON (e.app_id, e.user_number) = (d.app_id, d.user_number)
-      LEFT JOIN suppression s ON (s.app_id, s.channel, s.target) = (d.app_id, d.channel, d.target)
       LEFT JOIN request r ON (r.app_id, r.send_id) = (d.app_id, d.send_id)
       ORDER BY d.app_id, d.id FOR UPDATE OF d
+    ), dead AS MATERIALIZED (
+      -- Asked once every row is locked, and of the present: who waited for a row calls no target that died meanwhile.
+      SELECT app_id, channel, target FROM suppressed_among((SELECT array_agg(app_id) FROM locked),
+        (SELECT array_agg(channel) FROM locked), (SELECT array_agg(target) FROM locked))
+    ), held AS (
+      SELECT locked.*, dead.target IS NOT NULL AS suppressed
+      FROM locked LEFT JOIN dead USING (app_id, channel, target)
     ), ended AS (
       UPDATE delivery d SET
-        status = CASE WHEN held.erased THEN 'skipped' WHEN held.cancelled THEN 'cancelled'
+        status = CASE WHEN d.calling THEN 'unknown' WHEN held.erased THEN 'skipped' WHEN held.cancelled THEN 'cancelled'
           WHEN d.expires_at <= now() THEN 'expired' ELSE 'skipped' END,
-        reason = CASE WHEN held.erased THEN 'recipient_erased' WHEN held.cancelled THEN 'request_cancelled'
+        reason = CASE WHEN d.calling THEN 'outcome_unknown' WHEN held.erased THEN 'recipient_erased' WHEN held.cancelled THEN 'request_cancelled'
           WHEN d.expires_at <= now() THEN NULL ELSE 'suppressed' END,
         lease_until = NULL, settled_at = now()
       FROM held WHERE (d.app_id, d.id) = (held.app_id, held.id) AND d.attempt = held.wanted
         AND d.status IN ('queued', 'retrying', 'sending') AND (d.lease_until IS NULL OR d.lease_until <= now())
-        AND (d.expires_at <= now() OR held.suppressed OR held.erased OR held.cancelled)
+        AND (d.calling OR d.expires_at <= now() OR held.suppressed OR held.erased OR held.cancelled)
       RETURNING d.*
     ), claimed AS (
       UPDATE delivery d SET status = 'sending', token = gen_random_uuid(),
         lease_until = clock_timestamp() + $5::float8 * interval '1 second',
-        provider = CASE WHEN d.status = 'sending' THEN coalesce(d.provider, held.offered) ELSE held.offered END
+        provider = CASE WHEN d.status = 'sending' AND d.channel <> ALL ($6) THEN coalesce(d.provider, held.offered)
+          ELSE held.offered END
       FROM held WHERE (d.app_id, d.id) = (held.app_id, held.id) AND d.attempt = held.wanted
         AND d.status IN ('queued', 'retrying', 'sending') AND (d.lease_until IS NULL OR d.lease_until <= now())
         AND (d.expires_at IS NULL OR d.expires_at > now()) AND NOT held.suppressed AND NOT held.erased
-        AND NOT held.cancelled
+        AND NOT held.cancelled AND NOT d.calling
       RETURNING d.*
     )
     SELECT d.*, false AS ours, NULL::float8 AS wait FROM ended d
@@ -134,6 +153,7 @@ impl Store {
             )
             .bind(first.iter().map(|request| request.provider.as_deref()).collect::<Vec<_>>())
             .bind(lease.as_secs_f64())
+            .bind(Channel::ONCE.map(Channel::as_str).to_vec())
             .fetch_all(&self.pool)
             .await?;
         let mut found: HashMap<_, _> = HashMap::with_capacity(rows.len());
@@ -154,6 +174,33 @@ impl Store {
                 }
             })
             .collect()
+    }
+
+    /// Marks that calls are being made which must not be repeated, by the holders of the claims. Says for each whether
+    /// its claim still held; where it did not, the call must not be made. Repeating is safe.
+    ///
+    /// # Errors
+    /// The database failed; whether the mark was made is then unknown.
+    pub async fn mark_calling(&self, marks: &[CallMark]) -> Result<Vec<bool>, Error> {
+        let marked: Vec<Uuid> = sqlx::query_scalar(
+            "WITH held AS (
+               SELECT d.app_id, d.id, mark.token
+               FROM delivery d JOIN unnest($1::bigint[], $2::uuid[], $3::uuid[]) AS mark (app_id, id, token)
+                 USING (app_id, id)
+               ORDER BY d.app_id, d.id FOR UPDATE OF d
+             )
+             UPDATE delivery d SET calling = true
+             FROM held WHERE (d.app_id, d.id) = (held.app_id, held.id) AND d.token = held.token
+               AND d.status = 'sending' AND d.lease_until > clock_timestamp()
+             RETURNING d.token",
+        )
+        .bind(marks.iter().map(|mark| mark.app.0).collect::<Vec<_>>())
+        .bind(marks.iter().map(|mark| mark.delivery.0).collect::<Vec<_>>())
+        .bind(marks.iter().map(|mark| mark.token).collect::<Vec<_>>())
+        .fetch_all(&self.pool)
+        .await?;
+        let marked: HashSet<Uuid> = marked.into_iter().collect();
+        Ok(marks.iter().map(|mark| marked.contains(&mark.token)).collect())
     }
 
     /// What the ledger says of deliveries; those that it does not know are left out.
@@ -187,7 +234,7 @@ fn answer(request: &ClaimRequest, state: DeliveryState, row: &PgRow) -> Result<C
     Ok(Claim::Leased(Duration::try_from_secs_f64(wait.unwrap_or_default()).unwrap_or_default()))
 }
 
-fn read_state(row: &PgRow) -> Result<DeliveryState, Error> {
+pub(crate) fn read_state(row: &PgRow) -> Result<DeliveryState, Error> {
     let (channel, status): (&str, &str) = (row.try_get("channel")?, row.try_get("status")?);
     let reason: Option<&str> = row.try_get("reason")?;
     let unreadable = |error: domain::problem::UnknownName| Error::Unreadable(error.to_string());

@@ -4,6 +4,7 @@
 //! `UNNEST`, never row by row. Every tenant table's key starts with the app.
 
 pub mod app;
+mod attachment;
 mod audit;
 pub mod batch;
 pub mod cancellation;
@@ -19,23 +20,34 @@ pub mod inbox;
 pub mod installation;
 mod instant;
 pub mod ledger;
+mod link_key;
+pub mod opt_out;
 pub mod parked;
 pub mod plan;
 pub mod preference;
 pub mod projection;
 pub mod provider;
+mod push_token;
+pub mod receipt;
+pub mod redrive;
 pub mod request;
+pub mod restore;
 pub mod schema;
+pub mod sealed;
 pub mod send;
 pub mod settlement;
+pub mod shadow;
 pub mod signing_key;
+pub mod suppression;
 pub mod switch;
 pub mod template;
 pub mod timer;
+mod transaction;
 pub mod turn;
 pub mod user;
 pub mod vapid_key;
 pub mod web_push;
+pub mod webhook;
 
 pub use connection::{Settings, Store};
 pub use error::Error;

@@ -1,6 +1,7 @@
-//! Sends that were set aside because they fail by themselves.
+//! What was set aside: jobs after their last retry, and messages that fail by themselves.
 
-use domain::{AppId, Envelope, Event, SendId, Timestamp};
+use domain::{AppId, DeliveryId, Envelope, Event, SendId, StreamName, Timestamp, UserNumber};
+use sqlx::PgConnection;
 
 use crate::{Error, Store, send};
 
@@ -41,4 +42,38 @@ impl Store {
             _ => None,
         })
     }
+}
+
+/// A job that is set aside after its last retry.
+pub(crate) struct NewParked<'a> {
+    pub(crate) app: AppId,
+    pub(crate) send_id: Option<SendId>,
+    pub(crate) delivery: DeliveryId,
+    pub(crate) user: UserNumber,
+    pub(crate) stream: StreamName,
+    /// The job of the next attempt.
+    pub(crate) message: &'a [u8],
+    /// The last answer's code.
+    pub(crate) cause: &'a str,
+}
+
+pub(crate) async fn park(connection: &mut PgConnection, parked: &[NewParked<'_>]) -> Result<(), Error> {
+    if parked.is_empty() {
+        return Ok(());
+    }
+    sqlx::query(
+        "INSERT INTO parked (id, app_id, send_id, delivery_id, user_number, stream, message, cause)
+         SELECT gen_random_uuid(), * FROM unnest($1::bigint[], $2::uuid[], $3::uuid[], $4::bigint[], $5::text[],
+           $6::bytea[], $7::text[])",
+    )
+    .bind(parked.iter().map(|parked| parked.app.0).collect::<Vec<_>>())
+    .bind(parked.iter().map(|parked| parked.send_id.map(|id| id.0)).collect::<Vec<_>>())
+    .bind(parked.iter().map(|parked| parked.delivery.0).collect::<Vec<_>>())
+    .bind(parked.iter().map(|parked| parked.user.0).collect::<Vec<_>>())
+    .bind(parked.iter().map(|parked| parked.stream.to_string()).collect::<Vec<_>>())
+    .bind(parked.iter().map(|parked| parked.message).collect::<Vec<_>>())
+    .bind(parked.iter().map(|parked| parked.cause).collect::<Vec<_>>())
+    .execute(connection)
+    .await?;
+    Ok(())
 }

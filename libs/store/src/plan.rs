@@ -1,16 +1,21 @@
 //! Freezing turns: one transaction decides for good what a turn of a send does.
 
+mod render_failure;
+
 use std::collections::HashMap;
 
 use domain::plan::{Decision, PlannedDelivery};
 use domain::{AppId, Channel, DeliveryId, Reason, SendId, Status, UserNumber};
+use sabotage::Mutant;
 use sqlx::{Postgres, Row, Transaction};
 
 use crate::facts::{self, Facts};
 use crate::instant::instant;
 use crate::send::{self, NewRequest};
 use crate::turn::Turn;
-use crate::{Error, Store};
+use crate::{Error, Store, attachment};
+
+pub use render_failure::RenderFailure;
 
 /// A transaction in which turns are being planned. Dropped without [`Freeze::commit`], it leaves no trace.
 #[derive(Debug)]
@@ -30,7 +35,7 @@ impl Store {
     /// # Errors
     /// The database failed.
     pub async fn freeze<'a>(&self, turns: &'a [Turn]) -> Result<Freeze<'a>, Error> {
-        let mut transaction = self.pool.begin().await?;
+        let mut transaction = self.begin().await?;
         let rows = sqlx::query(
             "INSERT INTO plan (app_id, send_id, turn)
              SELECT * FROM unnest($1::bigint[], $2::uuid[], $3::int[]) AS new (app_id, send_id, turn)
@@ -70,7 +75,9 @@ impl Freeze<'_> {
         facts::gather(&mut self.transaction, self.turns, &self.new).await
     }
 
-    /// The decisions of a turn that was frozen before, without the deliveries that have gone on since.
+    /// The decisions of a turn that was frozen before, without the deliveries that have gone on since. Those that have ended
+    /// without an order are among them, since it may be that nobody has told: what was cancelled, and what could not be
+    /// rendered. Whoever takes a job of one, or cannot render it, tells how it ended.
     ///
     /// # Errors
     /// The database failed, or a row cannot be read.
@@ -108,12 +115,15 @@ impl Freeze<'_> {
         let rows = sqlx::query(
             "SELECT d.recipient_index, d.id, d.channel, d.target FROM delivery d
              JOIN planned_recipient r USING (app_id, send_id, recipient_index)
-             WHERE app_id = $1 AND send_id = $2 AND r.turn = $3 AND d.status = $4 AND d.attempt = 1",
+             WHERE app_id = $1 AND send_id = $2 AND r.turn = $3 AND d.attempt = 1 AND d.target <> ''
+               AND (d.status = ANY($4) OR d.status = $5 AND d.reason = $6)",
         )
         .bind(turn.app.0)
         .bind(turn.send_id.0)
         .bind(number(turn.turn))
-        .bind(Status::Queued.as_str())
+        .bind([Status::Queued, Status::Cancelled].map(Status::as_str).to_vec())
+        .bind(Status::Failed.as_str())
+        .bind(Reason::TemplateError.as_str())
         .fetch_all(&mut *self.transaction)
         .await?;
         let mut deliveries: HashMap<i32, Vec<PlannedDelivery>> = HashMap::new();
@@ -143,6 +153,16 @@ impl Freeze<'_> {
             .collect();
         write_requests(&mut self.transaction, facts, &new).await?;
         write_recipients(&mut self.transaction, &new).await?;
+        if sabotage::is(Mutant::PlanNotFrozen) {
+            let all: Vec<_> = self
+                .turns
+                .iter()
+                .zip(decisions)
+                .enumerate()
+                .map(|(index, (turn, all))| (index, turn, all))
+                .collect();
+            write_deliveries(&mut self.transaction, &all).await?;
+        }
         write_deliveries(&mut self.transaction, &new).await?;
         self.transaction.commit().await?;
         Ok(())
@@ -169,7 +189,13 @@ async fn write_requests(
             body: turn.send.is_kept().then(|| &*turn.send),
         })
         .collect();
-    send::write_requests(transaction, &requests).await
+    send::write_requests(transaction, &requests).await?;
+    for turn in first.iter().filter_map(|(_, _, without_erased)| without_erased.as_ref()) {
+        if turn.send.is_for_nobody() {
+            attachment::remove(transaction, turn.app, turn.send_id).await?;
+        }
+    }
+    Ok(())
 }
 
 async fn write_recipients(
@@ -215,7 +241,7 @@ async fn write_deliveries(
     if rows.is_empty() {
         return Ok(());
     }
-    sqlx::query(
+    let written = sqlx::query(
         "INSERT INTO delivery (app_id, id, send_id, recipient_index, user_number, channel, target, expires_at)
          SELECT * FROM unnest($1::bigint[], $2::uuid[], $3::uuid[], $4::int[], $5::bigint[], $6::text[], $7::text[],
            $8::timestamptz[])
@@ -231,59 +257,31 @@ async fn write_deliveries(
     .bind(rows.iter().map(|(turn, ..)| turn.send.expires_at.map(instant)).collect::<Vec<_>>())
     .execute(&mut **transaction)
     .await?;
+    if written.rows_affected() < rows.len() as u64 {
+        place_restored(transaction, &rows).await?;
+    }
     Ok(())
 }
 
-/// A (recipient, channel) whose template failed while its frozen turn was acted on.
-#[derive(Clone, Copy, Debug)]
-pub struct RenderFailure {
-    /// The app.
-    pub app: AppId,
-    /// The send.
-    pub send_id: SendId,
-    /// The recipient's position in the send.
-    pub recipient_index: u32,
-    /// The channel.
-    pub channel: Channel,
+/// A delivery that was restored from a job which does not say whose it is learns of its place.
+async fn place_restored(
+    transaction: &mut Transaction<'static, Postgres>,
+    rows: &[(&&Turn, u32, Option<UserNumber>, &PlannedDelivery)],
+) -> Result<(), Error> {
+    sqlx::query(
+        "UPDATE delivery d SET recipient_index = new.recipient_index
+         FROM unnest($1::bigint[], $2::uuid[], $3::int[]) AS new (app_id, id, recipient_index)
+         WHERE (d.app_id, d.id) = (new.app_id, new.id) AND d.recipient_index < 0",
+    )
+    .bind(rows.iter().map(|(turn, ..)| turn.app.0).collect::<Vec<_>>())
+    .bind(rows.iter().map(|(.., delivery)| delivery.id.0).collect::<Vec<_>>())
+    .bind(rows.iter().map(|(_, index, ..)| number(*index)).collect::<Vec<_>>())
+    .execute(&mut **transaction)
+    .await?;
+    Ok(())
 }
 
-impl Store {
-    /// Records that nothing could be rendered for these: the inbox does not get it, deliveries end as failed.
-    ///
-    /// # Errors
-    /// The database failed.
-    pub async fn record_render_failures(&self, failures: &[RenderFailure]) -> Result<(), Error> {
-        if failures.is_empty() {
-            return Ok(());
-        }
-        sqlx::query(
-            "WITH failure AS (
-               SELECT * FROM unnest($1::bigint[], $2::uuid[], $3::int[], $4::text[])
-                 AS failure (app_id, send_id, recipient_index, channel)
-             ), inbox AS (
-               UPDATE planned_recipient r SET in_app = false, skips = r.skips || (failure.channel || ':' || $5)
-               FROM failure WHERE failure.channel = $6 AND r.in_app AND (r.app_id, r.send_id, r.recipient_index)
-                 = (failure.app_id, failure.send_id, failure.recipient_index)
-             )
-             UPDATE delivery d SET status = $7, reason = $5, settled_at = now()
-             FROM failure WHERE d.status = $8 AND (d.app_id, d.send_id, d.recipient_index, d.channel)
-               = (failure.app_id, failure.send_id, failure.recipient_index, failure.channel)",
-        )
-        .bind(failures.iter().map(|failure| failure.app.0).collect::<Vec<_>>())
-        .bind(failures.iter().map(|failure| failure.send_id.0).collect::<Vec<_>>())
-        .bind(failures.iter().map(|failure| number(failure.recipient_index)).collect::<Vec<_>>())
-        .bind(failures.iter().map(|failure| failure.channel.as_str()).collect::<Vec<_>>())
-        .bind(Reason::TemplateError.as_str())
-        .bind(Channel::InApp.as_str())
-        .bind(Status::Failed.as_str())
-        .bind(Status::Queued.as_str())
-        .execute(&self.pool)
-        .await?;
-        Ok(())
-    }
-}
-
-fn skips_text(skips: &[(Channel, Reason)]) -> String {
+pub(crate) fn skips_text(skips: &[(Channel, Reason)]) -> String {
     let texts: Vec<_> = skips.iter().map(|(channel, reason)| format!("{channel}:{reason}")).collect();
     texts.join(",")
 }

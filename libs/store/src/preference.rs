@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use domain::content::Object;
 use domain::problem::UnknownName;
-use domain::{AppId, CategoryId, Channel};
+use domain::{AppId, CategoryId, Channel, UserNumber};
 use sqlx::Row;
 
 use crate::device::claim_user;
@@ -74,7 +74,7 @@ impl Store {
         identifier: &str,
         choices: &BTreeMap<(CategoryId, Channel), bool>,
     ) -> Result<(), Error> {
-        let mut transaction = self.pool.begin().await?;
+        let mut transaction = self.begin().await?;
         let user = claim_user(&mut transaction, app, identifier, &Object::new()).await?;
         let wanted: Vec<i64> = choices.keys().map(|(category, _)| category.0).collect();
         // Held, so that none is deleted before its preferences are written.
@@ -102,5 +102,72 @@ impl Store {
         .await?;
         transaction.commit().await?;
         Ok(())
+    }
+}
+
+/// What a user who is asked about a category is told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Subscription {
+    /// Name of the app.
+    pub app: String,
+    /// Display name of the category.
+    pub category: String,
+    /// Whether its notifications go out whatever users prefer.
+    pub critical: bool,
+}
+
+impl Store {
+    /// What a user gets by a category; None where the app has no such user or no such category (any more).
+    ///
+    /// # Errors
+    /// The database failed.
+    pub async fn subscription(
+        &self,
+        app: AppId,
+        user: UserNumber,
+        category: CategoryId,
+    ) -> Result<Option<Subscription>, Error> {
+        let row = sqlx::query(
+            "SELECT a.name AS app, c.name AS category, c.critical FROM app a
+             JOIN app_user u ON u.app_id = a.id AND u.number = $2
+             JOIN category c ON c.app_id = a.id AND c.id = $3 WHERE a.id = $1",
+        )
+        .bind(app.0)
+        .bind(user.0)
+        .bind(category.0)
+        .fetch_optional(&self.pool)
+        .await?;
+        row.map(|row| {
+            let (app, category) = (row.try_get("app")?, row.try_get("category")?);
+            Ok(Subscription { app, category, critical: row.try_get("critical")? })
+        })
+        .transpose()
+    }
+
+    /// Turns a channel off for a category. False where the app has no such user or category (any more), or where the
+    /// category is critical.
+    ///
+    /// # Errors
+    /// The database failed; then nothing has changed.
+    pub async fn turn_off(
+        &self,
+        app: AppId,
+        user: UserNumber,
+        category: CategoryId,
+        channel: Channel,
+    ) -> Result<bool, Error> {
+        let set = sqlx::query(
+            "INSERT INTO preference (app_id, user_number, category_id, channel, enabled)
+             SELECT u.app_id, u.number, c.id, $4, false FROM app_user u JOIN category c ON c.app_id = u.app_id
+             WHERE u.app_id = $1 AND u.number = $2 AND c.id = $3 AND NOT c.critical FOR KEY SHARE
+             ON CONFLICT (app_id, user_number, category_id, channel) DO UPDATE SET enabled = false",
+        )
+        .bind(app.0)
+        .bind(user.0)
+        .bind(category.0)
+        .bind(channel.as_str())
+        .execute(&self.pool)
+        .await?;
+        Ok(set.rows_affected() > 0)
     }
 }

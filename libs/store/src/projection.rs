@@ -2,47 +2,24 @@
 
 mod change;
 
-pub use change::{Changed, WholeInbox};
+pub use domain::inbox::fold::{Changed, ItemKey, NewItem, WholeInbox};
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use domain::inbox::{Counts, ItemState};
-use domain::{AppId, CategoryId, ItemId, SendId, StreamName, Timestamp, UserNumber};
+use domain::{AppId, StreamName, UserNumber};
+use futures_util::FutureExt as _;
+use sabotage::{CrashPoint, Mutant};
 use sqlx::postgres::PgArguments;
 use sqlx::query::Query;
-use sqlx::{Postgres, Row, Transaction};
-use uuid::Uuid;
+use sqlx::{PgConnection, Postgres, Row, Transaction};
 
 use crate::instant::instant;
 use crate::{Error, Store, failure};
 
 /// Name of the inbox projection in `checkpoint`.
 pub const INBOX: &str = "inbox";
-
-/// An item to add.
-#[derive(Clone, Debug)]
-pub struct NewItem {
-    /// The app.
-    pub app: AppId,
-    /// The owner.
-    pub user: UserNumber,
-    /// Identifier in the interface.
-    pub id: ItemId,
-    /// The send that it comes from; an inbox has one item of a send.
-    pub send_id: SendId,
-    /// Its category.
-    pub category: Option<CategoryId>,
-    /// Creation time.
-    pub created_at: Timestamp,
-    /// Content as JSON text, shared by all items of an event that say the same.
-    pub content: Arc<str>,
-    /// The event that added it.
-    pub event_id: Uuid,
-}
-
-/// An item's key.
-pub type ItemKey = (AppId, UserNumber, ItemId);
 
 /// A batch of a projection under way. Dropped without [`Batch::commit`], it leaves no trace.
 #[derive(Debug)]
@@ -75,21 +52,59 @@ impl Store {
     /// # Errors
     /// The database failed.
     pub async fn project(&self, stream: StreamName, from: u64, to: u64) -> Result<Option<Batch>, Error> {
-        let mut transaction = self.pool.begin().await?;
-        let moved = if from == 0 {
-            sqlx::query("INSERT INTO checkpoint (projection, stream, seq) VALUES ($1, $2, $4)
-                         ON CONFLICT (projection, stream) DO UPDATE SET seq = excluded.seq WHERE checkpoint.seq = $3")
-        } else {
-            sqlx::query("UPDATE checkpoint SET seq = $4 WHERE projection = $1 AND stream = $2 AND seq = $3")
-        }
-        .bind(INBOX)
-        .bind(stream.to_string())
-        .bind(from.cast_signed())
-        .bind(to.cast_signed())
-        .execute(&mut *transaction)
-        .await?;
-        Ok((moved.rows_affected() == 1).then_some(Batch { transaction, counts: BTreeMap::new() }))
+        let mut transaction = self.begin().await?;
+        let moved = advance(&mut transaction, INBOX, stream, from, to).await?;
+        Ok(moved.then_some(Batch { transaction, counts: BTreeMap::new() }))
     }
+}
+
+/// Takes a projection's checkpoint from `from` to `to`. False when it is not at `from`.
+pub(crate) async fn advance(
+    connection: &mut PgConnection,
+    projection: &str,
+    stream: StreamName,
+    from: u64,
+    to: u64,
+) -> Result<bool, Error> {
+    let moved = if sabotage::is(Mutant::UnfencedCheckpoint) {
+        sqlx::query("INSERT INTO checkpoint (projection, stream, seq) VALUES ($1, $2, $4)
+                     ON CONFLICT (projection, stream) DO UPDATE SET seq = excluded.seq WHERE $3::bigint IS NOT NULL")
+    } else if from == 0 {
+        sqlx::query("INSERT INTO checkpoint (projection, stream, seq) VALUES ($1, $2, $4)
+                     ON CONFLICT (projection, stream) DO UPDATE SET seq = excluded.seq WHERE checkpoint.seq = $3")
+    } else {
+        sqlx::query("UPDATE checkpoint SET seq = $4 WHERE projection = $1 AND stream = $2 AND seq = $3")
+    }
+    .bind(projection)
+    .bind(stream.to_string())
+    .bind(from.cast_signed())
+    .bind(to.cast_signed())
+    .execute(connection)
+    .await?;
+    Ok(moved.rows_affected() == 1)
+}
+
+/// Keeps an event that fails by itself, in the transaction that passes it.
+pub(crate) async fn set_aside(
+    connection: &mut PgConnection,
+    projection: &str,
+    stream: StreamName,
+    seq: u64,
+    message: &[u8],
+    cause: &str,
+) -> Result<(), Error> {
+    sqlx::query(
+        "INSERT INTO dead_event (projection, stream, seq, message, cause) VALUES ($1, $2, $3, $4, $5)
+         ON CONFLICT DO NOTHING",
+    )
+    .bind(projection)
+    .bind(stream.to_string())
+    .bind(seq.cast_signed())
+    .bind(message)
+    .bind(cause)
+    .execute(&mut *connection)
+    .await?;
+    failure::forget(connection, stream, seq).await
 }
 
 /// The statement that inserts items, with an end that says what becomes of those that are there.
@@ -151,18 +166,7 @@ impl Batch {
         message: &[u8],
         cause: &str,
     ) -> Result<(), Error> {
-        sqlx::query(
-            "INSERT INTO dead_event (projection, stream, seq, message, cause) VALUES ($1, $2, $3, $4, $5)
-             ON CONFLICT DO NOTHING",
-        )
-        .bind(INBOX)
-        .bind(stream.to_string())
-        .bind(seq.cast_signed())
-        .bind(message)
-        .bind(cause)
-        .execute(&mut *self.transaction)
-        .await?;
-        failure::forget(&mut *self.transaction, stream, seq).await
+        set_aside(&mut self.transaction, INBOX, stream, seq, message, cause).await
     }
 
     /// Moves the counters, in key order, and commits everything with the checkpoint.
@@ -185,6 +189,12 @@ impl Batch {
             .bind(self.counts.values().map(|counts| counts.unseen).collect::<Vec<_>>())
             .execute(&mut *self.transaction)
             .await?;
+        }
+        if sabotage::is_due(CrashPoint::InCommit) {
+            // Polled once, it is on its way.
+            self.transaction.commit().now_or_never();
+            sabotage::die(CrashPoint::InCommit);
+            return Ok(());
         }
         self.transaction.commit().await?;
         Ok(())

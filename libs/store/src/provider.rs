@@ -1,12 +1,16 @@
 //! Providers: whom an app's external deliveries go through.
 
+mod change;
+
 use chrono::{DateTime, Utc};
 use domain::{AppId, Channel, Timestamp};
 use serde_json::Value;
 use sqlx::Row;
 use sqlx::postgres::PgRow;
 
-use crate::{Error, Store, audit};
+use crate::{Error, Store};
+
+pub use change::ProviderEdit;
 
 /// A provider as an operator sets it.
 #[derive(Clone, Copy)]
@@ -25,6 +29,8 @@ pub struct NewProvider<'a> {
     pub settings: &'a Value,
     /// What becomes of its secrets.
     pub secret: SecretChange<'a>,
+    /// Calls a second that one worker makes of it at most, from 1.
+    pub max_per_second: Option<u32>,
 }
 
 /// What becomes of the secrets of a provider that is set again. They never pass to another channel or kind.
@@ -59,6 +65,8 @@ pub struct ProviderSummary {
     pub version: i64,
     /// When it was changed last.
     pub updated_at: Timestamp,
+    /// Calls a second that one worker makes of it at most.
+    pub max_per_second: Option<u32>,
 }
 
 /// A provider as its channel's worker needs it.
@@ -76,50 +84,34 @@ pub struct ProviderRow {
     pub sealed: Option<Vec<u8>>,
     /// Grows with every change, from 1.
     pub version: i64,
+    /// Calls a second that one worker makes of it at most.
+    pub max_per_second: Option<u32>,
+}
+
+/// A provider that is there, enabled or not.
+#[derive(Clone, PartialEq)]
+pub struct StoredProvider {
+    /// The channel that it serves.
+    pub channel: Channel,
+    /// The rest of it.
+    pub row: ProviderRow,
 }
 
 impl Store {
-    /// Creates or replaces a provider of the app by its identifier, and returns its version, from 1.
+    /// The app's provider of this identifier, enabled or not.
     ///
     /// # Errors
-    /// The database failed, or refused a value; there is no such app.
-    pub async fn put_provider(
-        &self,
-        app: AppId,
-        provider: NewProvider<'_>,
-        actor: &str,
-    ) -> Result<i64, Error> {
-        let (keep, sealed) = match provider.secret {
-            SecretChange::Keep => (true, None),
-            SecretChange::Remove => (false, None),
-            SecretChange::Replace(sealed) => (false, Some(sealed)),
-        };
-        let mut transaction = self.pool.begin().await?;
-        let version = sqlx::query_scalar(
-            "INSERT INTO provider (app_id, identifier, channel, kind, priority, enabled, settings, sealed)
-             VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
-             ON CONFLICT (app_id, identifier) DO UPDATE SET
-                 channel = excluded.channel, kind = excluded.kind, priority = excluded.priority,
-                 enabled = excluded.enabled, settings = excluded.settings,
-                 sealed = CASE WHEN $9 AND (provider.channel, provider.kind) = (excluded.channel, excluded.kind)
-                               THEN provider.sealed ELSE excluded.sealed END,
-                 version = provider.version + 1, updated_at = now()
-             RETURNING version",
+    /// The database failed, or the row is of a newer release.
+    pub async fn provider(&self, app: AppId, identifier: &str) -> Result<Option<StoredProvider>, Error> {
+        let row = sqlx::query(
+            "SELECT identifier, channel, kind, priority, settings, sealed, version, max_per_second
+             FROM provider WHERE app_id = $1 AND identifier = $2",
         )
         .bind(app.0)
-        .bind(provider.identifier)
-        .bind(provider.channel.as_str())
-        .bind(provider.kind)
-        .bind(provider.priority)
-        .bind(provider.enabled)
-        .bind(provider.settings)
-        .bind(sealed)
-        .bind(keep)
-        .fetch_one(&mut *transaction)
+        .bind(identifier)
+        .fetch_optional(&self.pool)
         .await?;
-        audit::record(&mut transaction, app, actor, "provider.set", provider.identifier).await?;
-        transaction.commit().await?;
-        Ok(version)
+        row.as_ref().map(read_stored).transpose()
     }
 
     /// Every provider of the app, by channel and in the order in which they are tried.
@@ -129,7 +121,7 @@ impl Store {
     pub async fn list_providers(&self, app: AppId) -> Result<Vec<ProviderSummary>, Error> {
         sqlx::query(
             "SELECT identifier, channel, kind, priority, enabled, settings, sealed IS NOT NULL AS has_secret,
-                    version, updated_at
+                    version, updated_at, max_per_second
              FROM provider WHERE app_id = $1 ORDER BY channel, priority, identifier",
         )
         .bind(app.0)
@@ -154,13 +146,40 @@ impl Store {
         names.iter().map(|name| read_channel(name)).collect()
     }
 
+    /// Up to `most` enabled providers of a kind whose apps have messages that wait for a receipt. Which of
+    /// an app's providers took them is not looked at.
+    ///
+    /// # Errors
+    /// The database failed.
+    pub async fn providers_awaiting_receipts(
+        &self,
+        channel: Channel,
+        kind: &str,
+        most: u32,
+    ) -> Result<Vec<(AppId, ProviderRow)>, Error> {
+        let rows = sqlx::query(
+            "SELECT app_id, identifier, kind, priority, settings, sealed, version, max_per_second
+             FROM provider
+             WHERE channel = $1 AND kind = $2 AND enabled
+               AND EXISTS (SELECT FROM awaiting_receipt WHERE awaiting_receipt.app_id = provider.app_id)
+             ORDER BY app_id, identifier LIMIT $3",
+        )
+        .bind(channel.as_str())
+        .bind(kind)
+        .bind(i64::from(most))
+        .fetch_all(&self.pool)
+        .await?;
+        let read = |row: &PgRow| Ok((AppId(row.try_get("app_id")?), read_provider(row)?));
+        Ok(rows.iter().map(read).collect::<Result<_, sqlx::Error>>()?)
+    }
+
     /// The app's enabled providers for a channel, in the order in which they are tried.
     ///
     /// # Errors
     /// The database failed.
     pub async fn providers(&self, app: AppId, channel: Channel) -> Result<Vec<ProviderRow>, Error> {
         let rows = sqlx::query(
-            "SELECT identifier, kind, priority, settings, sealed, version FROM provider
+            "SELECT identifier, kind, priority, settings, sealed, version, max_per_second FROM provider
              WHERE app_id = $1 AND channel = $2 AND enabled ORDER BY priority, identifier",
         )
         .bind(app.0)
@@ -182,6 +201,7 @@ fn read_summary(row: &PgRow) -> Result<ProviderSummary, Error> {
         has_secret: row.try_get("has_secret")?,
         version: row.try_get("version")?,
         updated_at: row.try_get::<DateTime<Utc>, _>("updated_at")?.into(),
+        max_per_second: read_limit(row)?,
     })
 }
 
@@ -197,5 +217,15 @@ fn read_provider(row: &PgRow) -> Result<ProviderRow, sqlx::Error> {
         settings: row.try_get("settings")?,
         sealed: row.try_get("sealed")?,
         version: row.try_get("version")?,
+        max_per_second: read_limit(row)?,
     })
+}
+
+fn read_stored(row: &PgRow) -> Result<StoredProvider, Error> {
+    Ok(StoredProvider { channel: read_channel(row.try_get("channel")?)?, row: read_provider(row)? })
+}
+
+fn read_limit(row: &PgRow) -> Result<Option<u32>, sqlx::Error> {
+    let limit: Option<i32> = row.try_get("max_per_second")?;
+    Ok(limit.and_then(|limit| u32::try_from(limit).ok()))
 }

@@ -97,6 +97,23 @@ pub struct Attempt {
     pub provider_message: String,
     /// The provider's id of the message, where it took it.
     pub provider_id: Option<String>,
+    /// Parts that the message took, where the channel counts them.
+    pub segments: Option<i32>,
+    /// What the provider said of the message later.
+    pub receipt: Option<AttemptReceipt>,
+}
+
+/// What a provider said of a message after its answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AttemptReceipt {
+    /// `delivered`, or the class of what it said.
+    pub outcome: String,
+    /// The provider's code.
+    pub provider_code: String,
+    /// The provider's words.
+    pub provider_message: String,
+    /// When it came.
+    pub received_at: Timestamp,
 }
 
 impl From<ParkedSend> for Request {
@@ -257,6 +274,9 @@ impl Store {
             for attempt in &mut delivery.attempts {
                 attempt.provider_message.clear();
                 attempt.provider_id = None;
+                if let Some(receipt) = &mut attempt.receipt {
+                    receipt.provider_message.clear();
+                }
             }
         }
         Ok(deliveries)
@@ -272,7 +292,8 @@ impl Store {
         }
         let ids: Vec<Uuid> = by_id.keys().copied().collect();
         let rows = sqlx::query(
-            "SELECT delivery_id, number, started_at, ended_at, provider, outcome, provider_code, provider_message, provider_id
+            "SELECT delivery_id, number, started_at, ended_at, provider, outcome, provider_code, provider_message, provider_id,
+               segments, receipt, receipt_code, receipt_message, receipt_at
              FROM attempt WHERE app_id = $1 AND delivery_id = ANY($2) ORDER BY delivery_id, number",
         )
         .bind(app.0)
@@ -316,6 +337,15 @@ fn read_delivery(row: &PgRow) -> Result<DeliveryState, Error> {
 }
 
 fn read_attempt(row: &PgRow) -> Result<Attempt, sqlx::Error> {
+    let receipt = match row.try_get::<Option<String>, _>("receipt")? {
+        Some(outcome) => Some(AttemptReceipt {
+            outcome,
+            provider_code: row.try_get("receipt_code")?,
+            provider_message: row.try_get("receipt_message")?,
+            received_at: row.try_get::<DateTime<Utc>, _>("receipt_at")?.into(),
+        }),
+        None => None,
+    };
     Ok(Attempt {
         number: row.try_get("number")?,
         started_at: row.try_get::<DateTime<Utc>, _>("started_at")?.into(),
@@ -325,6 +355,8 @@ fn read_attempt(row: &PgRow) -> Result<Attempt, sqlx::Error> {
         provider_code: row.try_get("provider_code")?,
         provider_message: row.try_get("provider_message")?,
         provider_id: row.try_get("provider_id")?,
+        segments: row.try_get("segments")?,
+        receipt,
     })
 }
 

@@ -1,6 +1,13 @@
 //! How far the schema is.
 
+use crate::connection::MIGRATIONS;
 use crate::{Error, Store};
+
+/// The schema's version that this release brings a database to.
+#[must_use]
+pub fn known_schema_version() -> i64 {
+    MIGRATIONS.iter().map(|migration| migration.version).max().unwrap_or_default()
+}
 
 impl Store {
     /// The schema's version, which is that of its last migration; None for a database without one.

@@ -2,6 +2,7 @@
 
 use chrono::{DateTime, Utc};
 use domain::id::TemplateId;
+use domain::structure::json_memory;
 use domain::{AppId, CategoryId, Lane, SendId, StreamName, Timestamp};
 use sqlx::types::Json;
 use sqlx::{PgConnection, Row};
@@ -10,7 +11,7 @@ use crate::erasure;
 use crate::instant::instant;
 use crate::timer::{self, NewTimer};
 use crate::turn::Turn;
-use crate::{Error, Store};
+use crate::{Error, Store, attachment};
 
 /// A request row to be written.
 pub(crate) struct NewRequest<'a> {
@@ -27,16 +28,21 @@ pub struct KeptSend {
     pub accepted_at: Timestamp,
     /// Its body; None once its last turn has been acted on.
     pub send: Option<domain::Send>,
+    /// About how many bytes the body takes in memory.
+    pub size: usize,
 }
 
 impl Store {
     /// Keeps a send for later: its request row with the body, and the timer that continues it. Repeats do nothing.
     /// Recipients that were erased meanwhile are left out of the body.
     ///
+    /// Says whether the send waits for its timer: not where its first turn is frozen by now, whose message may be the one
+    /// in hand. Whoever acknowledges that acts on the turn first.
+    ///
     /// # Errors
     /// The database failed; then neither is written.
-    pub async fn schedule(&self, turn: &Turn, timer: &NewTimer) -> Result<(), Error> {
-        let mut transaction = self.pool.begin().await?;
+    pub async fn schedule(&self, turn: &Turn, timer: &NewTimer) -> Result<bool, Error> {
+        let mut transaction = self.begin().await?;
         let without_erased = erasure::without_erased(&mut transaction, turn).await?;
         let turn = without_erased.as_ref().unwrap_or(turn);
         let request = NewRequest { turn, category: None, template: None, body: Some(&turn.send) };
@@ -44,8 +50,12 @@ impl Store {
         if written {
             timer::insert(&mut transaction, std::slice::from_ref(timer)).await?;
         }
+        if without_erased.as_ref().is_some_and(|turn| turn.send.is_for_nobody()) {
+            attachment::remove(&mut transaction, turn.app, turn.send_id).await?;
+        }
+        let waits = written || !is_begun(&mut transaction, turn).await?;
         transaction.commit().await?;
-        Ok(())
+        Ok(waits)
     }
 
     /// The send behind a `SendContinues`; None when there is no such request.
@@ -53,15 +63,20 @@ impl Store {
     /// # Errors
     /// The database failed, or the body cannot be read.
     pub async fn kept_send(&self, app: AppId, send_id: SendId) -> Result<Option<KeptSend>, Error> {
-        let row = sqlx::query("SELECT accepted_at, body FROM request WHERE app_id = $1 AND send_id = $2")
-            .bind(app.0)
-            .bind(send_id.0)
-            .fetch_optional(&self.pool)
-            .await?;
+        let row = sqlx::query(
+            "SELECT accepted_at, body::text AS body FROM request WHERE app_id = $1 AND send_id = $2",
+        )
+        .bind(app.0)
+        .bind(send_id.0)
+        .fetch_optional(&self.pool)
+        .await?;
         row.map(|row| {
-            let body: Option<Json<domain::Send>> = row.try_get("body")?;
-            let accepted_at: DateTime<Utc> = row.try_get("accepted_at")?;
-            Ok(KeptSend { accepted_at: accepted_at.into(), send: body.map(|Json(send)| send) })
+            let (accepted_at, body): (DateTime<Utc>, Option<&str>) =
+                (row.try_get("accepted_at")?, row.try_get("body")?);
+            let send = body.map(serde_json::from_str).transpose();
+            let send = send.map_err(|error| Error::Unreadable(error.to_string()))?;
+            let size = body.map_or(0, |body| json_memory(body.as_bytes()));
+            Ok(KeptSend { accepted_at: accepted_at.into(), send, size })
         })
         .transpose()
     }
@@ -78,6 +93,18 @@ impl Store {
             .await?;
         Ok(())
     }
+}
+
+/// Whether the first turn of a send is frozen.
+async fn is_begun(connection: &mut PgConnection, turn: &Turn) -> Result<bool, Error> {
+    let is_begun = sqlx::query_scalar(
+        "SELECT EXISTS (SELECT FROM plan WHERE app_id = $1 AND send_id = $2 AND turn = 0)",
+    )
+    .bind(turn.app.0)
+    .bind(turn.send_id.0)
+    .fetch_one(connection)
+    .await?;
+    Ok(is_begun)
 }
 
 /// The names of the streams that sends travel in.
@@ -124,7 +151,7 @@ async fn write_requests_if_new(
     Ok(written > 0)
 }
 
-async fn insert(
+pub(crate) async fn insert(
     connection: &mut PgConnection,
     sql: &'static str,
     requests: &[NewRequest<'_>],

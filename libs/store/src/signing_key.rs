@@ -54,7 +54,7 @@ impl Store {
         key: NewSigningKey<'_>,
         actor: &str,
     ) -> Result<bool, Error> {
-        let mut transaction = self.pool.begin().await?;
+        let mut transaction = self.begin().await?;
         // Creations for one app wait for each other, so that no key goes over the bound.
         sqlx::query("SELECT id FROM app WHERE id = $1 FOR UPDATE")
             .bind(app.0)
@@ -91,7 +91,7 @@ impl Store {
     /// # Errors
     /// The database failed; the key is still there.
     pub async fn revoke_signing_key(&self, app: AppId, kid: &str, actor: &str) -> Result<bool, Error> {
-        let mut transaction = self.pool.begin().await?;
+        let mut transaction = self.begin().await?;
         let deleted = sqlx::query("DELETE FROM signing_key WHERE app_id = $1 AND kid = $2")
             .bind(app.0)
             .bind(kid)

@@ -23,6 +23,8 @@ pub enum Switch {
     CorsOrigins(Option<Vec<String>>),
     /// Requests a second, at most `i32::MAX`; None for the configured default.
     RateLimit(Option<NonZeroU32>),
+    /// Sends a second in the transactional lane, at most `i32::MAX`; None for the configured default.
+    TransactionalRate(Option<NonZeroU32>),
     /// Whether all calls are refused.
     Disabled(bool),
 }
@@ -41,6 +43,8 @@ impl fmt::Display for Switch {
             Switch::CorsOrigins(Some(origins)) => write!(f, "cors-origins={}", origins.join(",")),
             Switch::RateLimit(None) => f.write_str("rate-limit=default"),
             Switch::RateLimit(Some(limit)) => write!(f, "rate-limit={limit}"),
+            Switch::TransactionalRate(None) => f.write_str("transactional-rate=default"),
+            Switch::TransactionalRate(Some(rate)) => write!(f, "transactional-rate={rate}"),
             Switch::Disabled(set) => write!(f, "disabled={}", on(set)),
         }
     }
@@ -52,7 +56,7 @@ impl Store {
     /// # Errors
     /// The database failed, or refused a value; the switches are as before.
     pub async fn set_switches(&self, app: AppId, switches: &[Switch], actor: &str) -> Result<bool, Error> {
-        let mut transaction = self.pool.begin().await?;
+        let mut transaction = self.begin().await?;
         for switch in switches {
             if !set(&mut transaction, app, switch).await? {
                 return Ok(false);
@@ -76,6 +80,8 @@ async fn set(connection: &mut PgConnection, app: AppId, switch: &Switch) -> Resu
         }
         Switch::RateLimit(limit) => of_app("UPDATE app SET rate_limit = $2 WHERE id = $1")
             .bind(limit.map(|limit| i64::from(limit.get()))),
+        Switch::TransactionalRate(rate) => of_app("UPDATE app SET transactional_rate = $2 WHERE id = $1")
+            .bind(rate.map(|rate| i64::from(rate.get()))),
         Switch::Disabled(on) => of_app("UPDATE app SET disabled = $2 WHERE id = $1").bind(on),
     };
     Ok(query.execute(connection).await?.rows_affected() > 0)

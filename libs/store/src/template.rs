@@ -71,7 +71,7 @@ impl Store {
         template: NewTemplate<'_>,
         actor: &str,
     ) -> Result<(TemplateId, i32), Error> {
-        let mut transaction = self.pool.begin().await?;
+        let mut transaction = self.begin().await?;
         // Two puts at once: the second waits here for the first, so that versions have no gaps and no twins.
         let (id, version): (i64, i32) = sqlx::query_as(
             "INSERT INTO template (app_id, identifier, version) VALUES ($1, $2, 1)

@@ -72,10 +72,20 @@ impl Store {
     /// # Errors
     /// The database failed.
     pub async fn due_timers(&self, most: u32) -> Result<DueTimers, Error> {
-        let mut transaction = self.pool.begin().await?;
+        self.due_timers_but(most, &[]).await
+    }
+
+    /// As [`due_timers`](Self::due_timers), but for those that belong to a send and go into a `closed` stream: they
+    /// stay due. What belongs to no send, such as word of an erasure, is taken.
+    ///
+    /// # Errors
+    /// The database failed.
+    pub async fn due_timers_but(&self, most: u32, closed: &[StreamName]) -> Result<DueTimers, Error> {
+        let mut transaction = self.begin().await?;
         let rows = sqlx::query(
             "WITH due AS MATERIALIZED (
-               SELECT id, due_at, stream, message FROM timer WHERE due_at <= now() ORDER BY due_at LIMIT $1
+               SELECT id, due_at, stream, message FROM timer
+               WHERE due_at <= now() AND (stream <> ALL($3) OR send_id IS NULL) ORDER BY due_at LIMIT $1
                FOR UPDATE SKIP LOCKED
              ), summed AS (
                SELECT *, sum(octet_length(message)) OVER (ORDER BY due_at, id) - octet_length(message) AS before
@@ -85,6 +95,7 @@ impl Store {
         )
         .bind(i64::from(most))
         .bind(TAKEN_BYTES)
+        .bind(closed.iter().map(StreamName::to_string).collect::<Vec<_>>())
         .fetch_all(&mut *transaction)
         .await?;
         let (mut timers, mut unreadable) = (Vec::with_capacity(rows.len()), Vec::new());

@@ -9,6 +9,7 @@ use sqlx::postgres::PgRow;
 use sqlx::types::Json;
 use sqlx::{PgConnection, Row};
 
+use crate::push_token::{self, Naming};
 use crate::{Error, Store};
 
 /// A user of an app.
@@ -86,7 +87,9 @@ impl Store {
         identifier: &str,
         pairs: Object,
     ) -> Result<Option<User>, Error> {
-        let profile = Change::Merge(pairs).apply(&Object::new(), Addresses::Open)?;
+        let change = Change::Merge(pairs);
+        let profile = change.apply(&Object::new(), Addresses::Open)?;
+        let mut transaction = self.begin().await?;
         let row = sqlx::query(
             "INSERT INTO app_user (app_id, identifier, profile) VALUES ($1, $2, $3)
              ON CONFLICT (app_id, identifier) DO NOTHING RETURNING number, identifier, profile, created_at",
@@ -94,9 +97,15 @@ impl Store {
         .bind(app.0)
         .bind(identifier)
         .bind(Json(&profile))
-        .fetch_optional(&self.pool)
+        .fetch_optional(&mut *transaction)
         .await?;
-        row.as_ref().map(read_user).transpose()
+        let user = row.as_ref().map(read_user).transpose()?;
+        if let Some(user) = &user {
+            let tokens = change.tokens(&Object::new(), &user.profile);
+            push_token::record(&mut transaction, &[(app, user.number, tokens)], Naming::Registers).await?;
+        }
+        transaction.commit().await?;
+        Ok(user)
     }
 
     /// Merges `pairs` onto the profile; creates the user if missing.
@@ -118,7 +127,7 @@ impl Store {
         change: &Change,
         addresses: Addresses,
     ) -> Result<User, Error> {
-        let mut transaction = self.pool.begin().await?;
+        let mut transaction = self.begin().await?;
         let user = change_profile(&mut transaction, app, identifier, change, addresses).await?;
         transaction.commit().await?;
         Ok(user)
@@ -138,15 +147,17 @@ pub(crate) async fn change_profile(
 ) -> Result<User, Error> {
     let mut user = lock_or_create(connection, app, identifier).await?;
     let after = change.apply(&user.profile, addresses)?;
+    let tokens = change.tokens(&user.profile, &after);
     if after != user.profile {
         sqlx::query("UPDATE app_user SET profile = $3, updated_at = now() WHERE app_id = $1 AND number = $2")
             .bind(app.0)
             .bind(user.number.0)
             .bind(Json(&after))
-            .execute(connection)
+            .execute(&mut *connection)
             .await?;
         user.profile = after;
     }
+    push_token::record(connection, &[(app, user.number, tokens)], Naming::Registers).await?;
     Ok(user)
 }
 

@@ -1,6 +1,7 @@
 //! The key pairs by which push services know an app (VAPID, RFC 8292).
 
 use domain::AppId;
+use sqlx::Row;
 
 use crate::{Error, Store};
 
@@ -11,6 +12,15 @@ pub struct NewVapidKey<'a> {
     pub public_key: &'a str,
     /// The key pair as PKCS #8 under the master key, in the context `vapid-key:{app}`.
     pub sealed: &'a [u8],
+}
+
+/// A key pair of an app, read back.
+#[derive(Clone)]
+pub struct VapidKeyRow {
+    /// The public key, an uncompressed point of P-256 in base64url.
+    pub public_key: String,
+    /// The key pair as PKCS #8 under the master key, in the context `vapid-key:{app}`.
+    pub sealed: Vec<u8>,
 }
 
 impl Store {
@@ -29,6 +39,21 @@ impl Store {
         .execute(&self.pool)
         .await?;
         Ok(())
+    }
+
+    /// The app's key pair; None for an app that has none yet.
+    ///
+    /// # Errors
+    /// The database failed.
+    pub async fn vapid_key(&self, app: AppId) -> Result<Option<VapidKeyRow>, Error> {
+        let row = sqlx::query("SELECT public_key, sealed FROM vapid_key WHERE app_id = $1")
+            .bind(app.0)
+            .fetch_optional(&self.pool)
+            .await?;
+        let read = |row: sqlx::postgres::PgRow| -> Result<_, sqlx::Error> {
+            Ok(VapidKeyRow { public_key: row.try_get("public_key")?, sealed: row.try_get("sealed")? })
+        };
+        Ok(row.map(read).transpose()?)
     }
 
     /// The app's public key; None for an app that has no key pair yet.

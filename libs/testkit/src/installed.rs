@@ -1,4 +1,4 @@
-//! Where this machine keeps the programs of PostgreSQL and nats-server. `xtask` includes this very file, so that what
+//! Where this machine keeps the programs of PostgreSQL, nats-server and Chromium. `xtask` includes this very file, so that what
 //! it installs is what is found later; it therefore uses nothing but `std` and `anyhow`.
 
 use std::path::{Path, PathBuf};
@@ -21,6 +21,17 @@ const NATS_COMMANDS: [(&str, &str); 3] = [
     ("brew", "brew install nats-server"),
     ("", "the archive that https://github.com/nats-io/nats-server/releases offers for this system"),
 ];
+
+const CHROMIUM_COMMANDS: [(&str, &str); 5] = [
+    ("apt-get", "sudo apt-get install chromium"),
+    ("dnf", "sudo dnf install chromium"),
+    ("pacman", "sudo pacman -S chromium"),
+    ("brew", "brew install --cask chromium"),
+    ("", "the package that this system has for it"),
+];
+/// Its names, and where macOS has it.
+const CHROMIUM: [&str; 4] =
+    ["chromium", "chromium-browser", "google-chrome", "/Applications/Chromium.app/Contents/MacOS/Chromium"];
 
 /// The directory that holds `initdb` and `postgres`: that of the `PATH`, else the newest version in the places where
 /// distributions and Homebrew put it.
@@ -57,6 +68,17 @@ pub(crate) fn nats_server() -> anyhow::Result<PathBuf> {
                  or set NATS_URL to a running nats-server with JetStream",
                 command_for(&NATS_COMMANDS)
             )
+        })
+}
+
+/// Chromium, or Chrome: that of the `PATH`, else of the places where packages put it.
+pub(crate) fn chromium() -> anyhow::Result<PathBuf> {
+    let directories = path_directories().into_iter().chain(["/usr/bin", "/snap/bin"].map(PathBuf::from));
+    directories
+        .flat_map(|directory| CHROMIUM.map(|name| directory.join(name)))
+        .find(|program| is_program(program))
+        .with_context(|| {
+            format!("Chromium is not installed.\nInstall it with: {}", command_for(&CHROMIUM_COMMANDS))
         })
 }
 

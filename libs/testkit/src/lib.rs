@@ -1,9 +1,15 @@
 //! Private servers, stand-ins and waiting, for tests and for `tidings up`: real PostgreSQL and nats-server as child
 //! processes that end with the process that started them.
 
+pub mod apns;
 mod database;
 mod directory;
+mod dump;
 mod eventually;
+pub mod faults;
+pub mod faulty;
+pub mod fcm;
+pub mod http;
 mod installed;
 mod nats;
 mod os_account;
@@ -11,10 +17,26 @@ pub mod outbox;
 mod password;
 pub mod port;
 mod postgres;
+pub mod postmark;
 mod process;
+pub mod proxy;
+pub mod push_service;
 mod service;
+pub mod sms_http;
+pub mod smsc;
 pub mod smtp;
 pub mod stand_ins;
+pub mod tls;
+pub mod twilio;
+pub mod webhook;
+
+/// The Chromium program of this machine.
+///
+/// # Errors
+/// It is not installed; the message says what to type.
+pub fn chromium() -> anyhow::Result<std::path::PathBuf> {
+    installed::chromium()
+}
 
 pub use database::Database;
 pub use eventually::eventually;

@@ -40,13 +40,16 @@ pub struct NatsServer {
 impl NatsServer {
     /// A server for one test, with empty storage that goes with it. `TIDINGS_TEST_NATS_SERVER` names another program.
     pub async fn start() -> anyhow::Result<Self> {
+        let files = tempfile::Builder::new().prefix("tidings-nats-").tempdir()?;
+        let server = Self::start_at(files.path()).await?;
+        Ok(Self { _files: Some(files), ..server })
+    }
+
+    /// As [`start`](Self::start), with its storage and its log in `directory`, which the caller removes.
+    pub async fn start_at(directory: &Path) -> anyhow::Result<Self> {
         let program =
             std::env::var_os(OTHER_PROGRAM).map_or_else(installed::nats_server, |path| Ok(path.into()))?;
-        let files = tempfile::Builder::new().prefix("tidings-nats-").tempdir()?;
-        let directory = Directory::claim(files.path()).await?;
-        let mut server = Self::start_program(program, directory, None).await?;
-        server._files = Some(files);
-        Ok(server)
+        Self::start_program(program, Directory::claim(directory).await?, None).await
     }
 
     /// The server whose streams are in `directory`, which is created if need be, open to whoever knows the password

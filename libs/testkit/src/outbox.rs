@@ -3,19 +3,22 @@
 //! A stand-in captures a message before it says yes to it, so whatever a client was promised is here, also after
 //! the process was killed.
 
+mod accepted;
 mod file;
 mod http;
 mod view;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use domain::Timestamp;
+use hyper::Request;
 use serde::{Deserialize, Serialize};
 
+use accepted::AcceptedFile;
 use file::CaptureFile;
 pub use http::OutboxServer;
 
@@ -41,6 +44,34 @@ pub struct Capture {
     /// The message as it came over the wire, for email an RFC 5322 message with CRLF line ends.
     #[serde(with = "file::base64_text")]
     pub raw: Vec<u8>,
+    /// What a stand-in of another channel says of it; an email is taken apart when it is shown.
+    #[serde(default)]
+    pub summary: Summary,
+}
+
+/// What a message that is no email says.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Summary {
+    /// Its title.
+    pub subject: Option<String>,
+    /// Its words.
+    pub text: Option<String>,
+    /// Headers of the request that brought it, by lower-case name.
+    pub headers: BTreeMap<String, Vec<String>>,
+}
+
+impl Summary {
+    /// The title, the words, and the headers of the request.
+    #[must_use]
+    pub fn of_request<T>(request: &Request<T>, subject: Option<String>, text: Option<String>) -> Summary {
+        let mut headers = BTreeMap::<String, Vec<String>>::new();
+        for (name, value) in request.headers() {
+            let value = String::from_utf8_lossy(value.as_bytes()).into_owned();
+            headers.entry(name.as_str().to_owned()).or_default().push(value);
+        }
+        Summary { subject, text, headers }
+    }
 }
 
 /// A bounded collection of captures, shared by the stand-ins of one run.
@@ -56,14 +87,24 @@ struct State {
     bytes: usize,
     next_id: u64,
     file: Option<CaptureFile>,
+    accepted: Option<AcceptedFile>,
 }
 
 impl Outbox {
     /// An outbox in memory only, with room for the newest [`DEFAULT_KEEP`] captures.
     #[must_use]
     pub fn in_memory() -> Arc<Self> {
-        let state = State { captures: VecDeque::new(), bytes: 0, next_id: 1, file: None };
-        Arc::new(Outbox { keep: DEFAULT_KEEP, state: Mutex::new(state) })
+        Arc::new(Outbox { keep: DEFAULT_KEEP, state: Mutex::new(State::empty()) })
+    }
+
+    /// An outbox that keeps nothing, and writes a line for each message to the file at `path`: when it was taken, and its
+    /// channel, delivery and target, `{"at","channel","delivery","target"}`. A message that names no delivery is not kept.
+    ///
+    /// # Errors
+    /// When the file cannot be opened.
+    pub fn listed(path: &Path) -> io::Result<Arc<Self>> {
+        let state = State { accepted: Some(AcceptedFile::open(path)?), ..State::empty() };
+        Ok(Arc::new(Outbox { keep: 0, state: Mutex::new(state) }))
     }
 
     /// An outbox with the newest `keep` captures, which are also appended to a file in `directory`; what an earlier
@@ -79,6 +120,7 @@ impl Outbox {
             next_id: captures.back().map_or(1, |newest| newest.id + 1),
             captures: captures.into_iter().map(Arc::new).collect(),
             file: Some(file),
+            accepted: None,
         };
         state.trim(keep);
         Ok(Arc::new(Outbox { keep, state: Mutex::new(state) }))
@@ -97,6 +139,21 @@ impl Outbox {
     /// # Errors
     /// When the file cannot be written; the message is not kept then, and must not be confirmed.
     pub fn capture(&self, channel: &str, from: &str, to: &[String], raw: Vec<u8>) -> io::Result<()> {
+        self.keep(channel, from, to, raw, Summary::default())
+    }
+
+    /// As [`capture`](Self::capture), for a message that is no email.
+    ///
+    /// # Errors
+    /// As for [`capture`](Self::capture).
+    pub fn keep(
+        &self,
+        channel: &str,
+        from: &str,
+        to: &[String],
+        raw: Vec<u8>,
+        summary: Summary,
+    ) -> io::Result<()> {
         let mut state = self.lock();
         let capture = Arc::new(Capture {
             id: state.next_id,
@@ -105,9 +162,13 @@ impl Outbox {
             from: from.to_owned(),
             to: to.to_vec(),
             raw,
+            summary,
         });
         if let Some(file) = &mut state.file {
             file.append(&capture)?;
+        }
+        if let Some(accepted) = &mut state.accepted {
+            accepted.append(&capture)?;
         }
         state.next_id += 1;
         state.bytes += capture.raw.len();
@@ -142,6 +203,10 @@ impl Outbox {
 }
 
 impl State {
+    fn empty() -> State {
+        State { captures: VecDeque::new(), bytes: 0, next_id: 1, file: None, accepted: None }
+    }
+
     fn trim(&mut self, keep: usize) {
         while self.captures.len() > keep || self.bytes > KEEP_BYTES {
             let Some(oldest) = self.captures.pop_front() else {
@@ -167,7 +232,7 @@ fn path_in(directory: &Path) -> PathBuf {
 }
 
 #[allow(clippy::disallowed_methods, reason = "the edge that takes a message reads the clock")]
-fn now() -> Timestamp {
+pub(crate) fn now() -> Timestamp {
     let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Timestamp::from_millis(i64::try_from(since_epoch.as_millis()).unwrap_or(i64::MAX))
 }

@@ -72,6 +72,8 @@ pub(crate) struct Process {
     child: Child,
     group: Pid,
     log: PathBuf,
+    /// Where in the log this process begins.
+    log_from: u64,
     killed: bool,
     _lifeline: ChildStdin,
 }
@@ -80,6 +82,7 @@ impl Process {
     /// Starts it. The process id is that of the program itself.
     pub(crate) fn start(start: &Start) -> anyhow::Result<Self> {
         let log = open_log(&start.log).with_context(|| format!("cannot write {}", start.log.display()))?;
+        let log_from = log.metadata()?.len();
         let mut command = Command::new("/bin/sh");
         command
             .args(["-c", GUARD, "tidings-guard"].map(OsStr::new))
@@ -101,7 +104,7 @@ impl Process {
             command.spawn().with_context(|| format!("cannot start {}", start.program.display()))?;
         let group = Pid::from_child(&child);
         let lifeline = child.stdin.take().context("a piped standard input")?;
-        Ok(Self { child, group, log: start.log.clone(), killed: false, _lifeline: lifeline })
+        Ok(Self { child, group, log: start.log.clone(), log_from, killed: false, _lifeline: lifeline })
     }
 
     /// The process id of the program.
@@ -127,9 +130,12 @@ impl Process {
         Ok(())
     }
 
-    /// Stops it where it is, with SIGSTOP. Returns once all of its threads stand still.
+    /// Stops it where it is, with SIGSTOP, unless it has ended. Returns once all of its threads stand still.
     pub(crate) fn pause(&mut self) -> anyhow::Result<()> {
-        self.signal(Signal::STOP)?;
+        if self.child.try_wait()?.is_some() {
+            return Ok(());
+        }
+        rustix::process::kill_process(self.group, Signal::STOP)?;
         // Left in place, so that `Child` still sees the end of one that died instead.
         let states = WaitIdOptions::STOPPED | WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
         waitid(WaitId::Pid(self.group), states)?;
@@ -185,11 +191,17 @@ impl Process {
         }
     }
 
-    /// The last lines of its log, for an error message.
-    pub(crate) fn last_words(&self) -> String {
+    /// What it wrote so far, without what others wrote to the same log before it.
+    pub(crate) fn words(&self) -> String {
         let text = std::fs::read(&self.log).unwrap_or_default();
-        let text = String::from_utf8_lossy(&text);
-        let mut lines: Vec<&str> = text.lines().rev().take(QUOTED_LINES).collect();
+        let from = usize::try_from(self.log_from).unwrap_or(usize::MAX);
+        String::from_utf8_lossy(text.get(from..).unwrap_or_default()).into_owned()
+    }
+
+    /// The last lines that it wrote, for an error message.
+    pub(crate) fn last_words(&self) -> String {
+        let words = self.words();
+        let mut lines: Vec<&str> = words.lines().rev().take(QUOTED_LINES).collect();
         lines.reverse();
         format!("its log, {}, ends with:\n{}", self.log.display(), lines.join("\n"))
     }

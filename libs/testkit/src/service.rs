@@ -26,7 +26,11 @@ fn find(name: &str) -> anyhow::Result<PathBuf> {
     // target/debug/deps/test-0123, or target/debug/program.
     let profile = test.ancestors().skip(1).find(|folder| !folder.ends_with("deps"));
     let path = profile.context("a test inside a target directory")?.join(name);
-    ensure!(path.is_file(), "{} is not built: run `cargo build --workspace --bins` first", path.display());
+    ensure!(
+        path.is_file(),
+        "{} is not built: run `cargo build --workspace --bins --tests` first",
+        path.display()
+    );
     Ok(path)
 }
 
@@ -35,7 +39,7 @@ fn find(name: &str) -> anyhow::Result<PathBuf> {
 pub struct Service {
     start: Start,
     process: Process,
-    _files: TempDir,
+    _files: Option<TempDir>,
 }
 
 impl Service {
@@ -52,12 +56,24 @@ impl Service {
     ) -> anyhow::Result<Self> {
         let files = tempfile::Builder::new().prefix("tidings-service-").tempdir()?;
         let name = program.file_name().context("a program has a name")?.display();
-        let mut start = Start::new(program, files.path().join(format!("{name}.log")));
+        let log = files.path().join(format!("{name}.log"));
+        let service = Self::start_logged(program, arguments, environment, &log)?;
+        Ok(Self { _files: Some(files), ..service })
+    }
+
+    /// As [`start_program`](Self::start_program), with a log at a place of the caller's, which outlives it.
+    pub fn start_logged(
+        program: &Path,
+        arguments: &[&str],
+        environment: &[(&str, &str)],
+        log: &Path,
+    ) -> anyhow::Result<Self> {
+        let mut start = Start::new(program, log);
         start.arguments = arguments.iter().map(|argument| (*argument).to_owned()).collect();
         start.environment =
             environment.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
         let process = Process::start(&start)?;
-        Ok(Self { start, process, _files: files })
+        Ok(Self { start, process, _files: None })
     }
 
     /// Its process id.
@@ -102,8 +118,27 @@ impl Service {
 
     /// Kills it if it runs, and starts it again as it was started first.
     pub fn restart(&mut self) -> anyhow::Result<()> {
+        self.restart_with(&[])
+    }
+
+    /// As [`restart`](Self::restart), with more in its environment, this once.
+    pub fn restart_with(&mut self, environment: &[(&str, &str)]) -> anyhow::Result<()> {
         self.process.kill();
-        self.process = Process::start(&self.start)?;
+        let mut start = self.start.clone();
+        start
+            .environment
+            .extend(environment.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
+        self.process = Process::start(&start)?;
         Ok(())
+    }
+
+    /// What it wrote to its log since it was started last.
+    pub fn words(&self) -> String {
+        self.process.words()
+    }
+
+    /// The last lines that it wrote since then, for an error message.
+    pub fn last_words(&self) -> String {
+        self.process.last_words()
     }
 }

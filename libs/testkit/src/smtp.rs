@@ -3,23 +3,27 @@
 //! It is strict: it refuses bare line ends, commands out of order, overlong lines and messages without a
 //! Message-ID, so that what it takes any server will take. Each message is in the outbox before its 250 is given.
 
+mod auth;
 mod script;
 mod session;
 mod wire;
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use rustls::ServerConfig;
 use tokio::net::{TcpListener, TcpStream};
+use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::outbox::Outbox;
 use script::Script;
 pub use script::{Reaction, Rule, Stage};
+use session::Begin;
 
 /// How a stand-in behaves without a script.
 #[derive(Clone, Debug)]
@@ -28,6 +32,12 @@ pub struct SmtpSettings {
     pub port: u16,
     /// User name and password that a client must give by AUTH PLAIN or LOGIN before it may send.
     pub login: Option<(String, String)>,
+    /// User name and token of AUTH XOAUTH2, likewise.
+    pub token: Option<(String, String)>,
+    /// The mechanisms that it offers, as far as there is something to log in with.
+    pub mechanisms: &'static [&'static str],
+    /// How it protects its connections.
+    pub tls: Option<SmtpTls>,
     /// Connections served at once; one more is answered 421.
     pub max_connections: usize,
     /// How long a silent connection is kept.
@@ -38,11 +48,23 @@ pub struct SmtpSettings {
     pub max_size: usize,
 }
 
+/// How connections are protected.
+#[derive(Clone, Debug)]
+pub enum SmtpTls {
+    /// From the first byte.
+    Implicit(Arc<ServerConfig>),
+    /// After STARTTLS, without which nobody logs in or sends.
+    StartTls(Arc<ServerConfig>),
+}
+
 impl Default for SmtpSettings {
     fn default() -> Self {
         SmtpSettings {
             port: 0,
             login: None,
+            token: None,
+            mechanisms: &["PLAIN", "LOGIN", "XOAUTH2"],
+            tls: None,
             max_connections: 512,
             idle: Duration::from_secs(300),
             pipelining: true,
@@ -65,6 +87,7 @@ struct Server {
     settings: SmtpSettings,
     outbox: Arc<Outbox>,
     script: Script,
+    token: Mutex<Option<(String, String)>>,
     accepted: AtomicUsize,
     open: AtomicUsize,
     most_open: AtomicUsize,
@@ -79,6 +102,7 @@ impl SmtpStandIn {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, settings.port)).await?;
         let address = listener.local_addr()?;
         let server = Arc::new(Server {
+            token: Mutex::new(settings.token.clone()),
             settings,
             outbox,
             script: Script::default(),
@@ -102,6 +126,11 @@ impl SmtpStandIn {
     #[must_use]
     pub fn outbox(&self) -> &Arc<Outbox> {
         &self.server.outbox
+    }
+
+    /// From now on, this is the token of AUTH XOAUTH2, and the one before is none.
+    pub fn accept_token(&self, user: &str, token: &str) {
+        *self.server.lock_token() = Some((user.to_owned(), token.to_owned()));
     }
 
     /// Adds a rule, after those already there.
@@ -166,7 +195,30 @@ async fn accept(listener: TcpListener, server: Arc<Server>, stop: CancellationTo
 
 async fn converse(stream: TcpStream, server: &Server) -> io::Result<()> {
     stream.set_nodelay(true)?;
-    session::serve(stream, server).await
+    match &server.settings.tls {
+        None => session::serve(stream, server, Begin::Greeting).await.map(drop),
+        Some(SmtpTls::Implicit(config)) => {
+            let stream = TlsAcceptor::from(config.clone()).accept(stream).await?;
+            session::serve(stream, server, Begin::Greeting).await.map(drop)
+        }
+        Some(SmtpTls::StartTls(config)) => {
+            let Some(stream) = session::serve(stream, server, Begin::InTheClear).await? else {
+                return Ok(());
+            };
+            let stream = TlsAcceptor::from(config.clone()).accept(stream).await?;
+            session::serve(stream, server, Begin::Encrypted).await.map(drop)
+        }
+    }
+}
+
+impl Server {
+    fn token(&self) -> Option<(String, String)> {
+        self.lock_token().clone()
+    }
+
+    fn lock_token(&self) -> MutexGuard<'_, Option<(String, String)>> {
+        self.token.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// Counts a connection for as long as it lives.

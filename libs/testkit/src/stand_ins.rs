@@ -4,8 +4,15 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use crate::apns::{ApnsSettings, ApnsStandIn};
+use crate::fcm::FcmStandIn;
+use crate::http::HttpSettings;
 use crate::outbox::{DEFAULT_KEEP, Outbox, OutboxServer};
+use crate::push_service::PushServiceStandIn;
+use crate::sms_http::SmsHttpStandIn;
+use crate::smsc::{SmscSettings, SmscStandIn};
 use crate::smtp::{SmtpSettings, SmtpStandIn};
+use crate::twilio::{TwilioSettings, TwilioStandIn};
 
 /// Where the stand-ins listen, always on the loopback interface, and where they keep what they took.
 #[derive(Clone, Debug)]
@@ -14,6 +21,8 @@ pub struct StandInSettings {
     pub directory: PathBuf,
     /// Port of the SMTP server, 0 for a free one.
     pub smtp_port: u16,
+    /// Port of the push service of browsers, 0 for a free one.
+    pub push_service_port: u16,
     /// Port of the outbox, 0 for a free one.
     pub outbox_port: u16,
     /// How many captures are kept, the newest.
@@ -23,7 +32,13 @@ pub struct StandInSettings {
 impl StandInSettings {
     /// Free ports, and the usual number of captures.
     pub fn in_directory(directory: impl Into<PathBuf>) -> Self {
-        StandInSettings { directory: directory.into(), smtp_port: 0, outbox_port: 0, keep: DEFAULT_KEEP }
+        StandInSettings {
+            directory: directory.into(),
+            smtp_port: 0,
+            push_service_port: 0,
+            outbox_port: 0,
+            keep: DEFAULT_KEEP,
+        }
     }
 }
 
@@ -31,6 +46,12 @@ impl StandInSettings {
 #[derive(Debug)]
 pub struct StandIns {
     smtp: SmtpStandIn,
+    apns: ApnsStandIn,
+    fcm: FcmStandIn,
+    push_service: PushServiceStandIn,
+    twilio: TwilioStandIn,
+    sms_http: SmsHttpStandIn,
+    smsc: SmscStandIn,
     outbox: OutboxServer,
 }
 
@@ -42,8 +63,15 @@ impl StandIns {
     pub async fn start(settings: &StandInSettings) -> io::Result<Self> {
         let outbox = Outbox::in_directory(&settings.directory, settings.keep)?;
         let smtp_settings = SmtpSettings { port: settings.smtp_port, ..SmtpSettings::default() };
+        let push_service = HttpSettings { port: settings.push_service_port, ..HttpSettings::default() };
         Ok(StandIns {
             smtp: SmtpStandIn::start(smtp_settings, outbox.clone()).await?,
+            apns: ApnsStandIn::start(ApnsSettings::default(), outbox.clone()).await?,
+            fcm: FcmStandIn::start(0, outbox.clone()).await?,
+            push_service: PushServiceStandIn::start(push_service, outbox.clone()).await?,
+            twilio: TwilioStandIn::start(TwilioSettings::default(), outbox.clone()).await?,
+            sms_http: SmsHttpStandIn::start(0, outbox.clone()).await?,
+            smsc: SmscStandIn::start(SmscSettings::default(), outbox.clone()).await?,
             outbox: OutboxServer::start(settings.outbox_port, outbox).await?,
         })
     }
@@ -52,6 +80,42 @@ impl StandIns {
     #[must_use]
     pub fn smtp_address(&self) -> SocketAddr {
         self.smtp.address()
+    }
+
+    /// Apple's push service.
+    #[must_use]
+    pub fn apns(&self) -> &ApnsStandIn {
+        &self.apns
+    }
+
+    /// Firebase Cloud Messaging.
+    #[must_use]
+    pub fn fcm(&self) -> &FcmStandIn {
+        &self.fcm
+    }
+
+    /// Origin of the push service of browsers.
+    #[must_use]
+    pub fn push_service_url(&self) -> String {
+        self.push_service.url()
+    }
+
+    /// Twilio.
+    #[must_use]
+    pub fn twilio(&self) -> &TwilioStandIn {
+        &self.twilio
+    }
+
+    /// A provider of short messages with an HTTP API of its own.
+    #[must_use]
+    pub fn sms_http(&self) -> &SmsHttpStandIn {
+        &self.sms_http
+    }
+
+    /// A message centre that speaks SMPP.
+    #[must_use]
+    pub fn smsc(&self) -> &SmscStandIn {
+        &self.smsc
     }
 
     /// Base of the outbox, such as `http://127.0.0.1:8025`.
@@ -63,6 +127,12 @@ impl StandIns {
     /// Closes every listener and connection.
     pub async fn stop(self) {
         self.smtp.stop().await;
+        self.apns.stop().await;
+        self.fcm.stop().await;
+        self.push_service.stop().await;
+        self.twilio.stop().await;
+        self.sms_http.stop().await;
+        self.smsc.stop().await;
         self.outbox.stop().await;
     }
 }

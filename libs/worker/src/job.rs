@@ -1,18 +1,19 @@
-//! The life of one job: claim, call, settle, outcome event, acknowledgement.
+//! The life of one job: admission, claim, call, settlement, outcome event, acknowledgement.
 
-use std::panic::AssertUnwindSafe;
+use std::pin::pin;
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
+use domain::attempt::{Ended, Following};
 use domain::event::{DecodeError, DeliveryJob};
-use domain::retry::{Finished, RetryPolicy, Verdict};
-use domain::{Answer, Envelope, Event, Lane, Outcome, StreamName};
+use domain::retry::RetryPolicy;
+use domain::{Answer, Envelope, Event, Lane, Outcome, StreamName, Timestamp};
 use event_log::Delivered;
-use futures_util::FutureExt as _;
-use metrics::{counter, histogram};
+use metrics::counter;
+use sabotage::{CrashPoint, Mutant};
 use service_kit::inbound::{Inbound, Owner};
-use service_kit::metrics::{PROVIDER_CALL_SECONDS, UNKNOWN_EVENTS};
+use service_kit::metrics::{NEWER_EVENTS, POSTPONED, UNKNOWN_EVENTS};
 use service_kit::{Context, clock, trace};
-use store::batch::Batcher;
 use store::ledger::{Claim, ClaimRequest};
 use store::settlement::{Next, Settlement};
 use store::timer::NewTimer;
@@ -20,69 +21,69 @@ use tracing::Instrument as _;
 use uuid::Uuid;
 
 use crate::Sender;
-use crate::provider::{Provider, Providers};
-use crate::settle::settle_each;
-
-/// Claims or settlements of one statement at most.
-const BATCH: usize = 256;
+use crate::admission::{Admission, Admitted, provider_gone};
+use crate::call::Called;
+use crate::gate::{Entry, Gates};
+use crate::ledger::Ledger;
+use crate::provider::{Provider, Providers, Usable};
 
 /// What the jobs of a channel share.
 pub(crate) struct Worker<S> {
     pub(crate) context: Context,
-    sender: S,
+    pub(crate) sender: S,
+    pub(crate) gates: Gates,
+    pub(crate) ledger: Ledger,
     providers: Providers,
     policy: RetryPolicy,
-    claims: Batcher<ClaimRequest, Claim>,
-    pub(crate) settlements: Batcher<Settlement, Result<bool, store::Error>>,
+    /// When the first job noticed that the process stops.
+    stopped_at: OnceLock<Instant>,
 }
 
 /// A job in hand.
 pub(crate) struct Job<'a> {
     pub(crate) inbound: &'a Inbound,
     pub(crate) delivered: &'a Delivered,
-    lane: Lane,
+    pub(crate) lane: Lane,
     pub(crate) envelope: &'a Envelope,
     pub(crate) order: &'a DeliveryJob,
 }
 
-/// The right to make a job's attempt.
-struct Held<'a> {
+impl Job<'_> {
+    pub(crate) fn owner(&self) -> Owner {
+        Owner { app: Some(self.envelope.app), send_id: self.envelope.send_id }
+    }
+}
+
+/// A claimed attempt.
+struct Held<'p> {
     token: Uuid,
-    /// Whom to call, or the answer that stands for a call which must not be made.
-    provider: Result<&'a Provider, Answer>,
-    /// Past this moment, by our own clock, we do not call.
+    /// Past this moment, by our own clock, it may be another's.
     until: Instant,
+    /// Whom to call, or the answer that stands for a call which cannot be made.
+    means: Result<Means<'p>, Answer>,
+    /// The provider that the ledger names.
+    claimed: Option<String>,
+    /// Identifiers of those that serve the target.
+    serving: Vec<&'p str>,
+}
+
+/// Whom to call.
+struct Means<'p> {
+    provider: &'p Provider,
+    /// None where the ledger named another than was admitted: the attempt goes on where it began.
+    admitted: Option<Admitted<'p>>,
 }
 
 impl<S: Sender> Worker<S> {
     pub(crate) fn new(context: &Context, sender: S) -> Worker<S> {
-        let lease = context.config.delivery.lease;
-        let store = context.store.clone();
-        let (claims, run_claims) = Batcher::new(BATCH, move |requests: Vec<ClaimRequest>| {
-            let store = store.clone();
-            async move { store.claim(&requests, lease).await }
-        });
-        let store = context.store.clone();
-        let (settlements, run_settlements) = Batcher::new(BATCH, move |settlements: Vec<Settlement>| {
-            let store = store.clone();
-            async move { settle_each(&store, &settlements).await }
-        });
-        for batching in [
-            Box::pin(run_claims) as std::pin::Pin<Box<dyn Future<Output = ()> + Send>>,
-            Box::pin(run_settlements),
-        ] {
-            context.spawn("ledger batches", async move {
-                batching.await;
-                Ok(())
-            });
-        }
         Worker {
             context: context.clone(),
             sender,
+            gates: Gates::new(S::CHANNEL, context.config.delivery.max_concurrency),
+            ledger: Ledger::new(context),
             providers: Providers::new(context, S::CHANNEL),
             policy: RetryPolicy { schedule: context.config.delivery.retry_schedule.clone() },
-            claims,
-            settlements,
+            stopped_at: OnceLock::new(),
         }
     }
 
@@ -95,6 +96,7 @@ impl<S: Sender> Worker<S> {
                 return inbound.done(&delivered).await;
             }
             Err(newer @ DecodeError::Newer { .. }) => {
+                counter!(NEWER_EVENTS, "type" => newer.kind().to_owned()).increment(1);
                 tracing::error!(error = %newer, "this worker is too old for a job, which waits for a newer one");
                 return inbound.again(&delivered).await;
             }
@@ -116,7 +118,18 @@ impl<S: Sender> Worker<S> {
         );
         trace::continue_from(&span, envelope.trace.as_deref());
         let job = Job { inbound, delivered: &delivered, lane, envelope: &envelope, order };
-        self.attempt(&job).instrument(span).await;
+        self.with_signs_of_life(&job, Box::pin(self.attempt(&job))).instrument(span).await;
+    }
+
+    /// Tells the log from time to time that the job is under way, so that it is handed to nobody else.
+    async fn with_signs_of_life(&self, job: &Job<'_>, work: impl Future<Output = ()>) {
+        let interval = self.context.config.delivery.ack_wait / 3;
+        let mut work = pin!(work);
+        while tokio::time::timeout(interval, &mut work).await.is_err() {
+            if let Err(error) = job.delivered.in_progress().await {
+                tracing::debug!(%error, "the log does not hear that the job is under way");
+            }
+        }
     }
 
     async fn attempt(&self, job: &Job<'_>) {
@@ -127,22 +140,50 @@ impl<S: Sender> Worker<S> {
                 return job.inbound.again(job.delivered).await;
             }
         };
+        let admission = match self.admit(job, &providers).await {
+            Admission::Later { .. } if job.order.expires_at.is_some_and(|end| end <= clock::now()) => {
+                // Nobody has to be asked for its end, which the claim finds.
+                let answer = Answer::new(Outcome::RETRY, "expired", "its time was over");
+                Admission::Instead { answer, wanted: None }
+            }
+            Admission::Later { at, cause } => return self.postpone(job, at, cause).await,
+            Admission::Stopping => return job.inbound.at_once(job.delivered).await,
+            admission if self.is_stopping() => {
+                drop(admission);
+                return job.inbound.at_once(job.delivered).await;
+            }
+            admission => admission,
+        };
+        let (admitted, answer, wanted) = match admission {
+            Admission::Call(admitted) => {
+                let identifier = admitted.provider.identifier.clone();
+                (Some(admitted), provider_gone(), Some(identifier))
+            }
+            Admission::Instead { answer, wanted } => (None, answer, wanted),
+            Admission::Later { .. } | Admission::Stopping => return,
+        };
         let until = Instant::now() + self.context.config.delivery.lease;
         let request = ClaimRequest {
             app: job.envelope.app,
             delivery: job.order.delivery_id,
             attempt: job.order.attempt,
-            provider: providers.first().map(|provider| provider.identifier.clone()),
+            provider: wanted,
         };
-        match self.claims.call(request).await {
-            Ok(Claim::Ours { token, provider }) => {
-                let provider = choose(&providers, provider.as_deref());
-                self.make(job, Held { token, provider, until }).await;
+        match self.ledger.claims.call(request).await.flatten() {
+            Ok(Claim::Ours { token, provider: claimed }) => {
+                sabotage::reach(CrashPoint::AfterClaim);
+                let means = means(&providers, claimed.as_deref(), admitted, answer);
+                let serving = self.serving(job, &providers);
+                let serving = serving.iter().map(|usable| usable.provider.identifier.as_str()).collect();
+                self.make(job, Held { token, until, means, claimed, serving }).await;
             }
             Ok(Claim::Done(state)) => self.conclude(job, &state).await,
             Ok(Claim::Leased(wait)) => job.inbound.after(job.delivered, wait).await,
             Ok(Claim::Missing) => {
                 tracing::error!("the database does not know this attempt: is it behind the log?");
+            }
+            Err(refused) if refused.is_refused_data() => {
+                job.inbound.failed_by_itself(job.delivered, job.owner(), &refused.to_string()).await;
             }
             Err(error) => {
                 tracing::warn!(%error, "not claimed");
@@ -151,116 +192,159 @@ impl<S: Sender> Worker<S> {
         }
     }
 
+    /// Turns the job into a timer at the same attempt: handed back to the log, it would take up room there while it
+    /// waits. What expires meanwhile comes then, to end.
+    async fn postpone(&self, job: &Job<'_>, at: Timestamp, cause: &'static str) {
+        let due_at = job.order.expires_at.map_or(at, |expires_at| at.min(expires_at));
+        let timer = match self.timer(job, due_at, Box::new(job.order.clone())) {
+            Ok(timer) => timer,
+            Err(error) => {
+                tracing::error!(%error, "the job cannot be written");
+                return job.inbound.again(job.delivered).await;
+            }
+        };
+        match self.ledger.timers.call(timer).await {
+            Ok(()) => {
+                counter!(POSTPONED, "channel" => S::CHANNEL.as_str(), "cause" => cause).increment(1);
+                tracing::debug!(%due_at, cause, "put off");
+                job.inbound.done(job.delivered).await;
+            }
+            Err(error) => {
+                tracing::warn!(%error, "not put off");
+                job.inbound.again(job.delivered).await;
+            }
+        }
+    }
+
     /// Calls the provider and settles what came of it.
     async fn make(&self, job: &Job<'_>, held: Held<'_>) {
+        let Held { token, until, means, claimed, serving } = held;
         let started_at = clock::now();
-        let limit = self.context.config.delivery.lease * 3 / 5;
-        if Instant::now() + limit > held.until {
+        if Instant::now() + self.call_limit() > until {
             // Another may hold the delivery by the time an answer came.
             tracing::warn!("the claim took too long to be used");
             return job.inbound.again(job.delivered).await;
         }
-        let answer = match &held.provider {
-            Ok(provider) => self.call(job, provider, limit).await,
-            Err(instead) => instead.clone(),
+        let (answer, called) = match means {
+            Ok(Means { provider, admitted }) => {
+                let (entry, slot): (Option<Entry>, _) = Admitted::apart(admitted);
+                let called = self.call(job, provider, entry, token, until).await;
+                drop(slot);
+                match called {
+                    Called::Answer(answer) => (answer, Some(provider.identifier.as_str())),
+                    Called::ClaimLost => return self.after_losing_the_claim(job).await,
+                }
+            }
+            Err(instead) => (instead, None),
         };
         let ended_at = clock::now();
-        let next = match self.next(job, &answer) {
+        let next = match self.next(job, &answer, called, claimed.as_deref(), &serving) {
             Ok(next) => next,
             Err(error) => {
                 tracing::error!(%error, "the next attempt cannot be written");
                 return job.inbound.again(job.delivered).await;
             }
         };
+        let stream = StreamName::Job(S::CHANNEL, job.lane);
         let settlement = Settlement {
             app: job.envelope.app,
             send_id: job.envelope.send_id,
             delivery: job.order.delivery_id,
             user: job.order.user,
-            token: held.token,
+            token,
             attempt: job.order.attempt,
-            provider: held.provider.ok().map(|provider| provider.identifier.clone()),
+            provider: called.map(str::to_owned),
             started_at,
             ended_at,
             answer,
             next,
+            job: (stream, job.delivered.payload.clone()),
+            receipts: S::RECEIPTS,
         };
+        if sabotage::is(Mutant::AckBeforeSettle) {
+            job.inbound.done(job.delivered).await;
+        }
+        sabotage::reach(CrashPoint::BeforeSettle);
         self.settle(job, settlement).await;
     }
 
-    async fn call(&self, job: &Job<'_>, provider: &Provider, limit: Duration) -> Answer {
-        let called = Instant::now();
-        let call = AssertUnwindSafe(async { self.sender.send(provider, job.order).await }).catch_unwind();
-        let answer = tokio::time::timeout(limit, call).await;
-        histogram!(PROVIDER_CALL_SECONDS, "channel" => S::CHANNEL.as_str())
-            .record(called.elapsed().as_secs_f64());
-        match answer {
-            Ok(Ok(answer)) => storable(answer),
-            Ok(Err(_panic)) => {
-                // Settled, so that the attempts rise and the job is parked at their end.
-                tracing::error!(provider = provider.identifier, "the call panicked");
-                ours(Outcome::Unknown, "panic", "the call panicked")
-            }
-            Err(_) => ours(Outcome::Unknown, "timeout", "no answer in time"),
-        }
-    }
-
-    fn next(&self, job: &Job<'_>, answer: &Answer) -> Result<Next, serde_json::Error> {
-        let now = clock::now();
-        let verdict = self.policy.verdict(Finished {
+    fn next(
+        &self,
+        job: &Job<'_>,
+        answer: &Answer,
+        called: Option<&str>,
+        claimed: Option<&str>,
+        serving: &[&str],
+    ) -> Result<Next, serde_json::Error> {
+        let ended = Ended {
             channel: S::CHANNEL,
-            attempt: job.order.attempt,
+            job: job.order,
             outcome: &answer.outcome,
-            now,
-            expires_at: job.order.expires_at,
+            called,
+            claimed,
+            serving,
+            now: clock::now(),
             random: clock::random(),
-        });
-        let stream = StreamName::Job(S::CHANNEL, job.lane);
-        let id = clock::new_id();
-        let again = || {
-            let order = DeliveryJob { attempt: job.order.attempt + 1, ..job.order.clone() };
-            let event = Event::DeliveryJob(Box::new(order));
-            Envelope { id, at: now, caused_by: Some(job.envelope.id), event, ..job.envelope.clone() }.encode()
         };
-        Ok(match verdict {
-            Verdict::End(status, reason) => Next::End(status, reason),
-            Verdict::Park => Next::Park(stream, again()?),
-            Verdict::RetryAt(due_at) => Next::Retry(NewTimer {
-                id,
-                due_at,
-                stream,
-                message: again()?,
-                app: job.envelope.app,
-                send_id: job.envelope.send_id,
-                user: Some(job.order.user),
-            }),
+        Ok(match self.policy.following(ended) {
+            Following::End(status, reason) => Next::End(status, reason),
+            Following::Again(due_at, again) => Next::Retry(self.timer(job, due_at, again)?),
+            Following::Aside(afresh) => {
+                let NewTimer { stream, message, .. } = self.timer(job, ended.now, afresh)?;
+                Next::Park(stream, message)
+            }
         })
     }
-}
 
-/// The provider that the claim names. After an attempt whose outcome is unknown no other may stand in for it.
-fn choose<'a>(providers: &'a [Provider], claimed: Option<&str>) -> Result<&'a Provider, Answer> {
-    let retry = Outcome::Retry { after: None, limit: None };
-    let Some(wanted) = claimed else {
-        return Err(ours(retry, "no_provider", "no provider is enabled"));
-    };
-    let named = providers.iter().find(|provider| provider.identifier == wanted);
-    named.ok_or_else(|| {
-        ours(retry, "provider_gone", "the provider that this attempt began with is not enabled any more")
-    })
-}
-
-/// An answer for which no provider was asked, or none came.
-fn ours(outcome: Outcome, code: &str, message: &str) -> Answer {
-    Answer { outcome, code: code.to_owned(), message: message.to_owned() }
-}
-
-/// PostgreSQL stores no U+0000: a provider that says one would fail the settlements of everybody in its batch.
-fn storable(mut answer: Answer) -> Answer {
-    answer.code.retain(|c| c != '\0');
-    answer.message.retain(|c| c != '\0');
-    if let Outcome::Sent { provider_id: Some(id) } = &mut answer.outcome {
-        id.retain(|c| c != '\0');
+    fn timer(
+        &self,
+        job: &Job<'_>,
+        due_at: Timestamp,
+        order: Box<DeliveryJob>,
+    ) -> Result<NewTimer, serde_json::Error> {
+        let id = clock::new_id();
+        let event = Event::DeliveryJob(order);
+        let caused_by = Some(job.envelope.id);
+        let envelope = Envelope { id, at: clock::now(), caused_by, event, ..job.envelope.clone() };
+        Ok(NewTimer {
+            id,
+            due_at,
+            stream: StreamName::Job(S::CHANNEL, job.lane),
+            message: envelope.encode()?,
+            app: job.envelope.app,
+            send_id: job.envelope.send_id,
+            user: Some(job.order.user),
+        })
     }
-    answer
+
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.context.tasks.token().is_cancelled()
+    }
+
+    /// Returns once the process has been stopping for so long.
+    pub(crate) async fn stopped_for(&self, grace: Duration) {
+        self.context.tasks.stopping().await;
+        let stopped_at = *self.stopped_at.get_or_init(Instant::now);
+        tokio::time::sleep_until((stopped_at + grace).into()).await;
+    }
+}
+
+/// Whom to call: the provider that the ledger names, which is the admitted one unless an attempt began elsewhere.
+fn means<'p>(
+    providers: &'p [Usable],
+    claimed: Option<&str>,
+    admitted: Option<Admitted<'p>>,
+    otherwise: Answer,
+) -> Result<Means<'p>, Answer> {
+    match (claimed, admitted) {
+        (Some(claimed), Some(admitted)) if admitted.provider.identifier == claimed => {
+            Ok(Means { provider: admitted.provider, admitted: Some(admitted) })
+        }
+        (Some(claimed), _) => {
+            let mut all = providers.iter().map(|usable| &usable.provider);
+            let named = all.find(|provider| provider.identifier == claimed);
+            named.map(|provider| Means { provider, admitted: None }).ok_or_else(provider_gone)
+        }
+        (None, _) => Err(otherwise),
+    }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::{Channel, Lane, StreamName};
-use event_log::{Consumer, ConsumerSettings, Delivered};
+use event_log::{Consumer, ConsumerSettings};
 use service_kit::Context;
 use service_kit::inbound::Inbound;
 use tokio::task::JoinSet;
@@ -27,7 +27,8 @@ pub(crate) async fn open(
     context.consumer(StreamName::Job(channel, lane), channel.as_str(), settings).await
 }
 
-/// Works through a lane until the process stops, then finishes what is under way.
+/// Works through a lane until the process stops, then finishes what is under way. What was fetched by then and not
+/// begun with goes back at once.
 pub(crate) async fn run<S: Sender>(
     context: Context,
     worker: Arc<Worker<S>>,
@@ -38,8 +39,9 @@ pub(crate) async fn run<S: Sender>(
     let inbound = Inbound::new(context.store.clone(), StreamName::Job(S::CHANNEL, lane));
     let most = context.config.delivery.max_concurrency;
     let mut running: JoinSet<()> = JoinSet::new();
-    while let Some(fetched) = token.run_until_cancelled(fetch(&consumer, most, &mut running)).await {
-        match fetched {
+    while let Some(room) = token.run_until_cancelled(room(most, &mut running)).await {
+        // Not dropped on the way: what it brings could be given back to nobody.
+        match consumer.fetch(room, WAIT).await {
             Ok(jobs) => {
                 for delivered in jobs {
                     let (worker, inbound) = (Arc::clone(&worker), inbound.clone());
@@ -49,25 +51,24 @@ pub(crate) async fn run<S: Sender>(
             Err(error) => tracing::warn!(channel = %S::CHANNEL, %lane, %error, "no jobs can be fetched"),
         }
     }
+    if let Err(error) = consumer.release().await {
+        tracing::warn!(channel = %S::CHANNEL, %lane, %error, "a job cannot be given back; it comes again after ack_wait");
+    }
     while let Some(ended) = running.join_next().await {
         reap(Some(ended));
     }
     Ok(())
 }
 
-/// Fetches what can be started now: a job that waits here would be kept from other workers.
-async fn fetch(
-    consumer: &Consumer,
-    most: usize,
-    running: &mut JoinSet<()>,
-) -> Result<Vec<Delivered>, event_log::Error> {
+/// How many jobs can be started now, at least one: a job that waits here would be kept from other workers.
+async fn room(most: usize, running: &mut JoinSet<()>) -> usize {
     while let Some(ended) = running.try_join_next() {
         reap(Some(ended));
     }
     if running.len() >= most {
         reap(running.join_next().await);
     }
-    consumer.fetch(most - running.len(), WAIT).await
+    most - running.len()
 }
 
 /// A job that panicked outside its call comes again after its lease.

@@ -7,7 +7,8 @@ use anyhow::Context as _;
 use domain::{AppId, Channel};
 use moka::future::Cache;
 use secrecy::ExposeSecret as _;
-use serde_json::Value;
+use serde_json::{Map, Value};
+use service_kit::secrets::provider_context;
 use service_kit::{Context, MasterKey};
 use store::Store;
 use store::provider::ProviderRow;
@@ -32,12 +33,20 @@ pub struct Provider {
     pub version: i64,
 }
 
+/// A provider that can be used, and how often.
+#[derive(Clone)]
+pub(crate) struct Usable {
+    pub(crate) provider: Provider,
+    /// Calls a second that this worker makes of it at most.
+    pub(crate) max_per_second: Option<u32>,
+}
+
 /// Looks providers up.
 pub(crate) struct Providers {
     store: Store,
     master_key: MasterKey,
     channel: Channel,
-    known: Cache<AppId, Arc<[Provider]>>,
+    known: Cache<AppId, Arc<[Usable]>>,
 }
 
 impl Providers {
@@ -48,34 +57,63 @@ impl Providers {
 
     /// The enabled providers of an app for the channel, the preferred one first. One whose secrets cannot be opened
     /// counts as absent: it holds up its own deliveries, which wait as timers, and nobody else's.
-    pub(crate) async fn of(&self, app: AppId) -> Result<Arc<[Provider]>, Arc<anyhow::Error>> {
+    pub(crate) async fn of(&self, app: AppId) -> Result<Arc<[Usable]>, Arc<anyhow::Error>> {
         self.known.try_get_with(app, self.load(app)).await
     }
 
-    async fn load(&self, app: AppId) -> anyhow::Result<Arc<[Provider]>> {
+    async fn load(&self, app: AppId) -> anyhow::Result<Arc<[Usable]>> {
         let rows = self.store.providers(app, self.channel).await?;
         Ok(rows
             .into_iter()
             .filter_map(|row| {
-                let identifier = row.identifier.clone();
-                self.open(app, row)
-                    .inspect_err(|error| {
-                        let error = format!("{error:#}");
-                        tracing::error!(%app, provider = identifier, error, "a provider cannot be used");
-                    })
-                    .ok()
+                let (identifier, max_per_second) = (row.identifier.clone(), row.max_per_second);
+                let opened = Provider::open(&self.master_key, app, row).inspect_err(|error| {
+                    let error = format!("{error:#}");
+                    tracing::error!(%app, provider = identifier, error, "a provider cannot be used");
+                });
+                Some(Usable { provider: opened.ok()?, max_per_second })
             })
             .collect())
     }
+}
 
-    fn open(&self, app: AppId, row: ProviderRow) -> anyhow::Result<Provider> {
+impl Provider {
+    /// A stored provider, its secrets opened.
+    ///
+    /// # Errors
+    /// The secrets were sealed with another master key, or are damaged.
+    pub fn open(master_key: &MasterKey, app: AppId, row: ProviderRow) -> anyhow::Result<Provider> {
         let ProviderRow { identifier, kind, mut settings, sealed, version, .. } = row;
         if let (Some(sealed), Value::Object(members)) = (sealed, &mut settings) {
-            let opened = self.master_key.open(&format!("provider:{app}:{identifier}"), &sealed)?;
-            let secrets: serde_json::Map<String, Value> = serde_json::from_slice(opened.expose_secret())
-                .with_context(|| format!("the secrets of provider {identifier} cannot be read"))?;
-            members.extend(secrets);
+            fill_in(members, open_secrets(master_key, app, &identifier, &sealed)?);
         }
         Ok(Provider { app, identifier, kind, settings, version })
+    }
+}
+
+/// Opens the secret members of a provider's settings, each where it stands in them.
+///
+/// # Errors
+/// They were sealed with another master key, or are damaged.
+pub fn open_secrets(
+    master_key: &MasterKey,
+    app: AppId,
+    identifier: &str,
+    sealed: &[u8],
+) -> anyhow::Result<Map<String, Value>> {
+    let opened = master_key.open(&provider_context(app, identifier), sealed)?;
+    serde_json::from_slice(opened.expose_secret())
+        .with_context(|| format!("the secrets of provider {identifier} cannot be read"))
+}
+
+/// Puts secrets where they stand in the settings.
+fn fill_in(settings: &mut Map<String, Value>, secrets: Map<String, Value>) {
+    for (name, secret) in secrets {
+        match (settings.get_mut(&name), secret) {
+            (Some(Value::Object(inner)), Value::Object(secrets)) => fill_in(inner, secrets),
+            (_, secret) => {
+                settings.insert(name, secret);
+            }
+        }
     }
 }

@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
-use domain::{StreamName, Timestamp};
 use service_kit::Context;
 
-use crate::janitor::read_up_to;
+use crate::janitor::is_anything_ahead;
 
 /// Between two looks for erasures.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -44,29 +43,7 @@ async fn round(context: &Context) -> anyhow::Result<bool> {
         Some(since) => !is_anything_ahead(context, since).await?,
         None => false,
     };
-    context.store.clear_erased(&pass).await?;
-    context.store.end_pass(&pass, is_last, AGAIN_AFTER).await?;
+    let is_whole = context.store.clear_erased(&pass).await?;
+    context.store.end_pass(&pass, is_last && is_whole, AGAIN_AFTER).await?;
     Ok(true)
-}
-
-/// Whether the log holds anything up to `since` that is still to be acted on, and could write of a user again.
-async fn is_anything_ahead(context: &Context, since: Timestamp) -> anyhow::Result<bool> {
-    for stream in StreamName::all(context.partitions) {
-        if stream == StreamName::Outcome {
-            continue;
-        }
-        let state = context.log.state(stream).await?;
-        let next = match read_up_to(context, stream).await? {
-            Some(read) => (read + 1).max(state.first_seq),
-            None => state.first_seq,
-        };
-        if state.messages == 0 || next > state.last_seq {
-            continue;
-        }
-        let published = context.log.published_at(stream, next).await?;
-        if published.is_none_or(|at| at <= since.millis()) {
-            return Ok(true);
-        }
-    }
-    Ok(false)
 }

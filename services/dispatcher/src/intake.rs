@@ -1,15 +1,17 @@
 //! Fetching accepted sends and reading them into turns.
 
+use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use anyhow::Context as _;
 use domain::event::{DecodeError, SendContinues};
+use domain::send::TURN_RECIPIENTS;
+use domain::structure::json_memory;
 use domain::{AppId, Envelope, Event, Lane, SendId, StreamName};
-use event_log::{Consumer, ConsumerSettings, Delivered};
+use event_log::{ConsumerSettings, Delivered};
 use metrics::counter;
 use service_kit::inbound::{Inbound, Owner};
-use service_kit::metrics::UNKNOWN_EVENTS;
+use service_kit::metrics::{NEWER_EVENTS, UNKNOWN_EVENTS};
 use service_kit::{Context, clock, trace};
 use store::send::KeptSend;
 use store::timer::NewTimer;
@@ -18,29 +20,50 @@ use tracing::Instrument as _;
 
 use crate::orders::Cause;
 use crate::planner::{PlanError, Planner};
+use crate::room::Room;
 
 /// Durable name of the dispatcher's consumers.
-pub(crate) const DURABLE: &str = "dispatcher";
+pub const DURABLE: &str = "dispatcher";
 /// Messages of one batch at most.
 const BATCH: usize = 200;
-/// Recipients of one batch, beyond which no further turn joins it.
+/// Recipients of one batch, beyond which no further turn joins it. Of a bulk batch fewer: what comes over the other lane
+/// waits for its items.
 const BATCH_RECIPIENTS: usize = 2_000;
+const BULK_BATCH_RECIPIENTS: usize = 1_000;
+/// Bytes that the sends of one batch take in memory, likewise. A message may stand for a send that is a thousand times as large.
+const BATCH_BYTES: usize = 8 * 1024 * 1024;
 const WAIT: Duration = Duration::from_secs(1);
-/// Events that an inbox partition may be behind before bulk sends wait for it.
-const INBOX_BACKLOG: u64 = 1_000;
-const BACKLOG_PAUSE: Duration = Duration::from_millis(100);
+/// Items that an inbox partition may be behind before bulk sends wait for it: as many as it projects in a moment, since
+/// what comes over the other lane has to wait for them.
+const INBOX_BACKLOG: usize = 100;
+/// How long they wait for that at most, and the events that an inbox partition may be behind whatever the time: where nobody
+/// projects, nobody gains by waiting.
+const INBOX_PATIENCE: Duration = Duration::from_secs(1);
+const INBOX_EVENTS: u64 = 1_000;
+/// Between two looks whether whoever is behind has caught up.
+const PAUSE: Duration = Duration::from_millis(10);
 
 /// A turn to plan, with the message that ordered it.
 struct Ordered {
     delivered: Delivered,
     turn: Turn,
+    /// About how many bytes the turn's send takes in memory.
+    size: usize,
     cause: Cause,
+}
+
+/// Turns that are planned together.
+#[derive(Default)]
+struct Batch {
+    turns: Vec<Ordered>,
+    recipients: usize,
+    bytes: usize,
 }
 
 /// What a message asks for.
 enum Reading {
-    /// Plan this turn.
-    Plan(Turn),
+    /// Plan this turn, of a send that takes about so many bytes in memory.
+    Plan(Turn, usize),
     /// Keep this send for its time.
     Schedule(Turn),
     /// Nothing: it was done before, or is of an unknown type.
@@ -53,86 +76,133 @@ struct Intake {
     context: Context,
     lane: Lane,
     inbound: Inbound,
+    room: Room,
     planner: Planner,
+    /// Recipients of the largest turn of late: half as many with each batch that has none so large.
+    largest_turn: usize,
 }
 
 /// Dispatches the sends of one lane until the process stops.
-pub(crate) async fn run(context: Context, lane: Lane) -> anyhow::Result<()> {
+pub(crate) async fn run(context: Context, room: Room, lane: Lane) -> anyhow::Result<()> {
     let settings = ConsumerSettings { ack_wait: context.config.delivery.ack_wait, max_ack_pending: 2_000 };
     let consumer = context.consumer(StreamName::Send(lane), DURABLE, settings).await?;
     let token = context.tasks.token().clone();
     let planner = Planner::new(context.clone());
     let inbound = Inbound::new(context.store.clone(), StreamName::Send(lane));
-    let mut intake = Intake { context, lane, inbound, planner };
-    while let Some(fetched) = token.run_until_cancelled(intake.fetch(&consumer)).await {
-        match fetched {
-            Ok(messages) => intake.handle(messages).await.context("a send cannot be dispatched")?,
+    let mut intake = Intake { context, lane, inbound, room, planner, largest_turn: TURN_RECIPIENTS };
+    while token.run_until_cancelled(intake.may_go_on()).await.is_some() {
+        // Not dropped on the way: what it brings could be given back to nobody.
+        match consumer.fetch(intake.batch(), WAIT).await {
+            Ok(messages) if token.is_cancelled() => intake.hand_back(&messages).await,
+            Ok(messages) => intake.handle(messages).await,
             Err(error) => tracing::warn!(%lane, %error, "no sends can be fetched"),
         }
+    }
+    if let Err(error) = consumer.release().await {
+        tracing::warn!(%lane, %error, "a send cannot be given back; it comes again after ack_wait");
     }
     Ok(())
 }
 
 impl Intake {
-    async fn fetch(&self, consumer: &Consumer) -> Result<Vec<Delivered>, event_log::Error> {
-        if self.lane == Lane::Bulk {
-            while self.is_inbox_behind().await {
-                tokio::time::sleep(BACKLOG_PAUSE).await;
-            }
+    /// Returns once sends of the lane may be planned.
+    async fn may_go_on(&self) {
+        let begin = Instant::now();
+        while self.room.missing_for(self.lane).is_some()
+            || (self.lane == Lane::Bulk && self.is_inbox_behind(begin.elapsed()).await)
+        {
+            tokio::time::sleep(PAUSE).await;
         }
-        consumer.fetch(BATCH, WAIT).await
+    }
+
+    /// How many messages to take at once: of bulk sends a batch at the size of the last ones, so that little has to be given
+    /// back.
+    fn batch(&self) -> usize {
+        match self.lane {
+            Lane::Transactional => BATCH,
+            Lane::Bulk => (self.batch_recipients() / self.largest_turn.max(1)).clamp(1, BATCH),
+        }
+    }
+
+    fn batch_recipients(&self) -> usize {
+        match self.lane {
+            Lane::Transactional => BATCH_RECIPIENTS,
+            Lane::Bulk => BULK_BATCH_RECIPIENTS,
+        }
+    }
+
+    /// Gives back what was not begun with, for another instance.
+    async fn hand_back(&self, messages: &[Delivered]) {
+        for delivered in messages {
+            self.inbound.at_once(delivered).await;
+        }
     }
 
     /// Bulk never delays transactional: it waits while any inbox is behind.
-    async fn is_inbox_behind(&self) -> bool {
-        for partition in 0..self.context.partitions {
-            let stream = StreamName::Inbox(partition);
-            match self.inbox_backlog(stream).await {
-                Ok(backlog) if backlog > INBOX_BACKLOG => return true,
-                Ok(_) => {}
-                Err(error) => {
-                    tracing::debug!(%stream, error = format!("{error:#}"), "nobody knows how far it is behind");
-                }
+    async fn is_inbox_behind(&self, waited: Duration) -> bool {
+        let most = match waited < INBOX_PATIENCE {
+            true => inbox_backlog(self.largest_turn, self.context.partitions),
+            false => INBOX_EVENTS,
+        };
+        match self.furthest_behind().await {
+            Ok(events) => events > most,
+            Err(error) => {
+                tracing::debug!(error = format!("{error:#}"), "nobody knows how far inboxes are behind");
+                false
             }
         }
-        false
     }
 
-    async fn inbox_backlog(&self, stream: StreamName) -> anyhow::Result<u64> {
-        let position = self.context.store.checkpoint(store::projection::INBOX, stream).await?;
-        Ok(self.context.log.state(stream).await?.last_seq.saturating_sub(position))
+    /// Events that the inbox partition which is furthest behind has to catch up with.
+    async fn furthest_behind(&self) -> anyhow::Result<u64> {
+        let projected: HashMap<String, u64> =
+            self.context.store.inbox_positions().await?.into_iter().collect();
+        let mut furthest = 0;
+        for stream in (0..self.context.partitions).map(StreamName::Inbox) {
+            let position = projected.get(&stream.to_string()).copied().unwrap_or_default();
+            let last = self.context.log.state(stream).await?.last_seq;
+            furthest = furthest.max(last.saturating_sub(position));
+        }
+        Ok(furthest)
     }
 
-    async fn handle(&mut self, messages: Vec<Delivered>) -> anyhow::Result<()> {
-        let mut batch: Vec<Ordered> = Vec::new();
-        let mut recipients = 0;
-        for delivered in messages {
-            let envelope = match Envelope::decode(&delivered.payload) {
-                Ok(envelope) => envelope,
-                Err(DecodeError::UnknownType(kind)) => {
-                    counter!(UNKNOWN_EVENTS, "type" => kind).increment(1);
-                    self.inbound.done(&delivered).await;
-                    continue;
-                }
-                // This release is too old for the log.
-                Err(newer @ DecodeError::Newer { .. }) => return Err(newer.into()),
-                Err(malformed) => {
-                    self.inbound.failed_by_itself(&delivered, Owner::default(), &malformed.to_string()).await;
-                    continue;
-                }
-            };
-            let Some(ordered) = self.take(delivered, envelope).await else {
+    /// Plans what was fetched, a batch at a time. After a batch of bulk sends there is another look at the inboxes first, and
+    /// whoever is to stop begins with no other one: the rest is given back.
+    async fn handle(&mut self, messages: Vec<Delivered>) {
+        let (mut messages, mut batch) = (messages.into_iter(), Batch::default());
+        while let Some(delivered) = messages.next() {
+            let Some(ordered) = self.open(delivered).await else {
                 continue;
             };
-            recipients += ordered.turn.send.turn(ordered.turn.turn).len();
-            batch.push(ordered);
-            if recipients >= BATCH_RECIPIENTS {
-                self.carry_out(std::mem::take(&mut batch)).await;
-                recipients = 0;
+            batch.add(ordered);
+            if batch.recipients >= self.batch_recipients() || batch.bytes >= BATCH_BYTES {
+                self.carry_out(std::mem::take(&mut batch).turns).await;
+                if self.lane == Lane::Bulk || self.context.tasks.token().is_cancelled() {
+                    return self.hand_back(messages.as_slice()).await;
+                }
             }
         }
-        self.carry_out(batch).await;
-        Ok(())
+        self.carry_out(batch.turns).await;
+    }
+
+    /// The turn to plan now, if the message can be read and asks for one; else it has been dealt with.
+    async fn open(&self, delivered: Delivered) -> Option<Ordered> {
+        match Envelope::decode(&delivered.payload) {
+            Ok(envelope) => return self.take(delivered, envelope).await,
+            Err(DecodeError::UnknownType(kind)) => {
+                counter!(UNKNOWN_EVENTS, "type" => kind).increment(1);
+                self.inbound.done(&delivered).await;
+            }
+            Err(newer @ DecodeError::Newer { .. }) => {
+                counter!(NEWER_EVENTS, "type" => newer.kind().to_owned()).increment(1);
+                tracing::error!(error = %newer, seq = delivered.seq, "a message waits for a newer dispatcher");
+                self.inbound.again(&delivered).await;
+            }
+            Err(malformed) => {
+                self.inbound.failed_by_itself(&delivered, Owner::default(), &malformed.to_string()).await;
+            }
+        }
+        None
     }
 
     /// The turn to plan now, if the message asks for one; else it has been dealt with.
@@ -141,13 +211,16 @@ impl Intake {
             (envelope.app, envelope.send_id, Cause { id: envelope.id, trace: envelope.trace.clone() });
         let span = tracing::debug_span!("read send", send_id = send_id.map(tracing::field::display));
         trace::continue_from(&span, cause.trace.as_deref());
-        let reading = self.read(envelope).instrument(span).await;
+        let accepted = json_memory(&delivered.payload);
+        let reading = self.read(envelope, accepted).instrument(span).await;
         match reading {
-            Ok(Reading::Plan(turn)) => {
-                return Some(Ordered { delivered, turn, cause });
+            Ok(Reading::Plan(turn, size)) => {
+                return Some(Ordered { delivered, turn, size, cause });
             }
             Ok(Reading::Schedule(turn)) => match self.schedule(&turn, &cause).await {
-                Ok(()) => self.inbound.done(&delivered).await,
+                Ok(true) => self.inbound.done(&delivered).await,
+                // Its time has come meanwhile: another began with it, and may never come to act.
+                Ok(false) => return Some(Ordered { delivered, turn, size: accepted, cause }),
                 Err(error) => {
                     tracing::warn!(send_id = %turn.send_id, %error, "a send cannot be scheduled yet");
                     self.inbound.again(&delivered).await;
@@ -162,13 +235,14 @@ impl Intake {
         None
     }
 
-    async fn read(&self, envelope: Envelope) -> Result<Reading, String> {
+    /// Reads a message that takes about `size` bytes in memory.
+    async fn read(&self, envelope: Envelope, size: usize) -> Result<Reading, String> {
         let (app, accepted_at, kind) = (envelope.app, envelope.at, envelope.event.kind());
         match (envelope.event, envelope.send_id) {
             (Event::SendAccepted(send), Some(send_id)) => {
                 let turn = Turn { app, send_id, turn: 0, accepted_at, send: Arc::from(send) };
                 let is_ahead = turn.send.send_at.is_some_and(|at| at > clock::now());
-                Ok(if is_ahead { Reading::Schedule(turn) } else { Reading::Plan(turn) })
+                Ok(if is_ahead { Reading::Schedule(turn) } else { Reading::Plan(turn, size) })
             }
             (Event::SendContinues(continues), Some(send_id)) => {
                 Ok(self.continued(app, send_id, continues.turn).await)
@@ -179,8 +253,8 @@ impl Intake {
 
     async fn continued(&self, app: AppId, send_id: SendId, turn: u32) -> Reading {
         match self.context.store.kept_send(app, send_id).await {
-            Ok(Some(KeptSend { accepted_at, send: Some(send) })) => {
-                Reading::Plan(Turn { app, send_id, turn, accepted_at, send: Arc::new(send) })
+            Ok(Some(KeptSend { accepted_at, send: Some(send), size })) => {
+                Reading::Plan(Turn { app, send_id, turn, accepted_at, send: Arc::new(send) }, size)
             }
             // Its last turn has been acted on.
             Ok(Some(KeptSend { send: None, .. })) => Reading::Nothing,
@@ -195,9 +269,10 @@ impl Intake {
         }
     }
 
-    async fn schedule(&self, turn: &Turn, cause: &Cause) -> Result<(), PlanError> {
+    /// Whether the send waits for its timer.
+    async fn schedule(&self, turn: &Turn, cause: &Cause) -> Result<bool, PlanError> {
         let Some(due_at) = turn.send.send_at else {
-            return Ok(());
+            return Ok(false);
         };
         let id = clock::new_id();
         let envelope = Envelope {
@@ -252,6 +327,8 @@ impl Intake {
         }
         let turns: Vec<_> = batch.iter().map(|ordered| ordered.turn.clone()).collect();
         let causes: Vec<_> = batch.iter().map(|ordered| ordered.cause.clone()).collect();
+        let sizes = turns.iter().map(|turn| turn.send.turn(turn.turn).len());
+        self.largest_turn = sizes.max().unwrap_or_default().max(self.largest_turn / 2);
         self.planner.carry_out(&turns, &causes).await
     }
 
@@ -268,4 +345,18 @@ impl Intake {
             self.inbound.again(&ordered.delivered).await;
         }
     }
+}
+
+impl Batch {
+    fn add(&mut self, ordered: Ordered) {
+        self.recipients += ordered.turn.send.turn(ordered.turn.turn).len();
+        self.bytes += ordered.size;
+        self.turns.push(ordered);
+    }
+}
+
+/// How many events of turns of this size an inbox partition may be behind. A turn is an event in every partition.
+fn inbox_backlog(recipients: usize, partitions: u32) -> u64 {
+    let items = recipients.div_ceil(partitions.max(1) as usize).max(1);
+    (INBOX_BACKLOG / items).max(1) as u64
 }

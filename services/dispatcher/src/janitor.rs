@@ -1,21 +1,32 @@
 //! Removing what nobody needs any more: from the log what is older than the retention and has been read by everybody,
-//! from the database idempotency keys that have become free.
+//! from the database idempotency keys that have become free, messages whose receipts do not come, and files of sends
+//! that are done with.
 
 use std::time::Duration;
 
-use domain::StreamName;
+use domain::{StreamName, Timestamp};
+use event_log::StreamState;
 use service_kit::{Context, clock};
 use store::projection::INBOX;
+use store::webhook::WEBHOOKS;
 
 use crate::intake::DURABLE;
+use crate::room::Room;
 
 /// Between two rounds.
 const PAUSE: Duration = Duration::from_secs(60);
-/// Share of a stream's message limit above which its read part goes early.
+/// Between two looks for crowded streams.
+const CROWDED_PAUSE: Duration = Duration::from_secs(1);
+/// Share of a stream's message limit above which its read part goes early, down to [`ROOMY`].
 const CROWDED: f64 = 0.7;
+const ROOMY: f64 = 0.6;
 
 /// Idempotency keys that one statement removes.
 const KEYS: u32 = 5_000;
+/// Messages that one statement removes. One may be half a megabyte.
+const MESSAGES: u32 = 1_000;
+/// Files of sends that one statement removes.
+const FILES: u32 = 100;
 
 /// Cleans up until the process stops. Several instances may do it at once: purging twice is harmless.
 pub(crate) async fn run(context: Context) -> anyhow::Result<()> {
@@ -30,6 +41,25 @@ pub(crate) async fn run(context: Context) -> anyhow::Result<()> {
         if let Some(Err(error)) = token.run_until_cancelled(forget_keys(&context)).await {
             tracing::warn!(%error, "free idempotency keys are not removed");
         }
+        if let Some(Err(error)) = token.run_until_cancelled(forget_awaited(&context)).await {
+            tracing::warn!(%error, "messages that wait for receipts are not removed");
+        }
+        if let Some(Err(error)) = token.run_until_cancelled(remove_files(&context)).await {
+            tracing::warn!(error = format!("{error:#}"), "old files of sends are not removed");
+        }
+    }
+    Ok(())
+}
+
+/// Removes what was read from streams that are crowded, until the process stops: nobody waits a whole round for room.
+pub(crate) async fn make_room(context: Context, room: Room) -> anyhow::Result<()> {
+    let token = context.tasks.token().clone();
+    while token.run_until_cancelled(tokio::time::sleep(CROWDED_PAUSE)).await.is_some() {
+        for stream in room.above(CROWDED) {
+            if let Some(Err(error)) = token.run_until_cancelled(clean(&context, stream)).await {
+                tracing::warn!(%stream, error = format!("{error:#}"), "the stream is crowded and not cleaned up");
+            }
+        }
     }
     Ok(())
 }
@@ -39,27 +69,80 @@ async fn forget_keys(context: &Context) -> Result<(), store::Error> {
     Ok(())
 }
 
+async fn forget_awaited(context: &Context) -> Result<(), store::Error> {
+    let age = context.config.delivery.receipt_wait;
+    while context.store.forget_awaited_receipts(age, MESSAGES).await? == u64::from(MESSAGES) {}
+    Ok(())
+}
+
+/// A send that waits in the log for longer than the retention has no rows yet that would keep its files.
+async fn remove_files(context: &Context) -> anyhow::Result<()> {
+    if is_anything_ahead(context, clock::now() - context.config.streams.retention).await? {
+        return Ok(());
+    }
+    while context.store.remove_old_attachments(FILES).await? == u64::from(FILES) {}
+    Ok(())
+}
+
+/// Whether the log holds anything up to `since` that is still to be acted on, and could need, or write again, what is
+/// about to be removed.
+pub(crate) async fn is_anything_ahead(context: &Context, since: Timestamp) -> anyhow::Result<bool> {
+    for stream in StreamName::all(context.partitions) {
+        if stream == StreamName::Outcome {
+            continue;
+        }
+        let state = context.log.state(stream).await?;
+        let next = match read_up_to(context, stream).await? {
+            Some(read) => (read + 1).max(state.first_seq),
+            None => state.first_seq,
+        };
+        if state.messages == 0 || next > state.last_seq {
+            continue;
+        }
+        let published = context.log.published_at(stream, next).await?;
+        if published.is_none_or(|at| at <= since.millis()) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
 async fn clean(context: &Context, stream: StreamName) -> anyhow::Result<()> {
     let state = context.log.state(stream).await?;
     if state.messages == 0 {
         return Ok(());
     }
-    // Nobody consumes OUTCOME yet: there age alone decides.
     let read = match read_up_to(context, stream).await? {
         Some(read) => read,
+        // Where nobody runs webhooks, age alone decides.
         None if stream == StreamName::Outcome => state.last_seq,
         None => return Ok(()),
     };
-    let keep_from = if state.fill > CROWDED {
-        read + 1
+    let read = told_up_to(context, stream).await?.map_or(read, |told| told.min(read));
+    let keep_from = if state.fill >= CROWDED {
+        (state.first_seq + surplus(&state)).min(read + 1)
     } else {
         first_younger(context, stream, state.first_seq, read + 1).await?
     };
+    if keep_from <= state.first_seq {
+        return Ok(());
+    }
     let purged = context.log.purge_below(stream, keep_from).await?;
     if purged > 0 {
         tracing::info!(%stream, purged, keep_from, "old messages removed");
     }
     Ok(())
+}
+
+/// Messages that a crowded stream has to lose to be roomy.
+#[allow(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a share of a count, rounded"
+)]
+fn surplus(state: &StreamState) -> u64 {
+    (state.messages as f64 * (1.0 - ROOMY / state.fill)).ceil() as u64
 }
 
 /// The last sequence up to which everybody has read; None where nobody has begun.
@@ -68,9 +151,20 @@ pub(crate) async fn read_up_to(context: &Context, stream: StreamName) -> anyhow:
         return Ok(Some(context.store.checkpoint(INBOX, stream).await?));
     }
     let Some(durable) = durable_of(stream) else {
-        return Ok(None);
+        return told_up_to(context, stream).await;
     };
     Ok(context.log.consumer_progress(stream, durable).await?.map(|progress| progress.ack_floor))
+}
+
+/// The last sequence that webhooks have followed; None for a stream that they do not, or have not begun to.
+async fn told_up_to(context: &Context, stream: StreamName) -> anyhow::Result<Option<u64>> {
+    match stream {
+        StreamName::Send(_) | StreamName::Job(..) => Ok(None),
+        StreamName::Inbox(_) | StreamName::Outcome => {
+            let told = context.store.checkpoint(WEBHOOKS, stream).await?;
+            Ok((told > 0).then_some(told))
+        }
+    }
 }
 
 /// The durable consumer of a stream.

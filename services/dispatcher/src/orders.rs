@@ -1,14 +1,19 @@
 //! The messages that a frozen turn comes down to: inbox events, jobs, and word of what was planned.
 
+use std::collections::{HashMap, HashSet};
+
 use bytes::Bytes;
 use domain::content::{Content, Object};
-use domain::event::{DeliveryJob, ItemsAdded, SendContinues, SendPlanned};
+use domain::event::{Decided, DeliveryJob, DeliverySettled, ItemsAdded, SendContinues, SendPlanned};
 use domain::id::partition;
 use domain::plan::{Decision, PlannedDelivery};
 use domain::send::TURN_RECIPIENTS;
-use domain::{AppId, Channel, Envelope, Event, Reason, SendId, StreamName, Timestamp, UserNumber};
+use domain::{
+    AppId, CategoryId, Channel, Envelope, Event, Reason, SendId, StreamName, Timestamp, UserNumber,
+};
 use rendering::{TemplateError, Writer};
 use store::facts::Facts;
+use store::ledger::DeliveryState;
 use store::plan::{Decisions, RenderFailure};
 use store::turn::Turn;
 use uuid::Uuid;
@@ -58,36 +63,57 @@ pub(crate) struct Orders {
     size: usize,
 }
 
+/// How far a turn is written.
+#[derive(Default)]
+pub(crate) struct Progress {
+    /// The decision to go on with.
+    next: usize,
+    /// What could not be rendered, by recipient.
+    unwritten: HashMap<u32, HashSet<Channel>>,
+}
+
 impl Orders {
-    fn push(&mut self, order: Order) {
+    pub(crate) fn push(&mut self, order: Order) {
         self.size += order.payload.len();
         self.orders.push(order);
     }
 }
 
 impl FrozenTurn<'_> {
-    /// Renders the decisions from the one at `from` on and writes their messages, until `orders` are to be published.
-    /// Returns the decision to go on with then; None when the whole turn is written. What cannot be rendered, or comes
-    /// out too large, is reported instead.
-    pub(crate) fn write(&self, from: usize, orders: &mut Orders) -> Result<Option<usize>, serde_json::Error> {
+    /// Renders the decisions that are still to be written and writes their messages, until `orders` are to be published.
+    /// Says whether any are left then. What cannot be rendered, or comes out too large, is reported instead.
+    pub(crate) fn write(
+        &self,
+        progress: &mut Progress,
+        orders: &mut Orders,
+    ) -> Result<bool, serde_json::Error> {
         let created_at = self.turn.send.send_at.unwrap_or(self.turn.accepted_at);
-        let category_id = self.facts.category(self.position).map(|category| category.id);
-        let mut inbox = InboxEvents::new(created_at, category_id);
-        let mut rest = None;
-        for (place, (index, decision)) in self.decisions.iter().enumerate().skip(from) {
+        let mut inbox = InboxEvents::new(created_at, self.category());
+        let from = progress.next;
+        while let Some((index, decision)) = self.decisions.get(progress.next) {
             if orders.size + inbox.size() >= SLICE {
-                rest = Some(place);
                 break;
             }
+            let failed = orders.failures.len();
             self.write_recipient(*index, decision, &mut inbox, orders)?;
+            let failed = orders.failures.get(failed..).unwrap_or_default();
+            if !failed.is_empty() {
+                progress.unwritten.insert(*index, failed.iter().map(|failure| failure.channel).collect());
+            }
+            progress.next += 1;
         }
         for (number, event) in inbox.into_events().enumerate() {
             orders.push(self.inbox_event(from + number, event)?);
         }
-        if rest.is_none() {
-            orders.push(self.planned()?);
+        let is_more = progress.next < self.decisions.len();
+        if !is_more {
+            orders.push(self.planned(&progress.unwritten)?);
         }
-        Ok(rest)
+        Ok(is_more)
+    }
+
+    fn category(&self) -> Option<CategoryId> {
+        self.facts.category(self.position).map(|category| category.id)
     }
 
     fn write_recipient(
@@ -115,7 +141,7 @@ impl FrozenTurn<'_> {
         }
         for delivery in &decision.deliveries {
             match self.writer.external(delivery.channel, recipient, profile) {
-                Ok(content) => orders.push(self.job(user, delivery, content)?),
+                Ok(content) => orders.push(self.job(index, user, delivery, content)?),
                 Err(error) => orders.failures.push(self.failure(index, delivery.channel, &error)),
             }
         }
@@ -124,18 +150,19 @@ impl FrozenTurn<'_> {
 
     fn job(
         &self,
+        recipient: u32,
         user: UserNumber,
         delivery: &PlannedDelivery,
         content: Content,
     ) -> Result<Order, serde_json::Error> {
+        let expires_at = self.turn.send.expires_at;
+        let category = self.facts.category(self.position).filter(|category| !category.critical);
         let job = DeliveryJob {
-            delivery_id: delivery.id,
-            attempt: 1,
-            channel: delivery.channel,
-            user,
-            target: delivery.target.clone(),
-            expires_at: self.turn.send.expires_at,
-            content,
+            expires_at,
+            category: category.map(|category| category.id),
+            overrides: self.turn.send.overrides.providers.clone(),
+            recipient: Some(recipient),
+            ..DeliveryJob::first(delivery.id, delivery.channel, user, delivery.target.clone(), content)
         };
         let stream = StreamName::Job(delivery.channel, self.turn.send.lane);
         self.named(stream, format!("{}.1", delivery.id), Event::DeliveryJob(Box::new(job)))
@@ -151,17 +178,44 @@ impl FrozenTurn<'_> {
         Ok(Order { message_id: None, ..order })
     }
 
-    fn planned(&self) -> Result<Order, serde_json::Error> {
+    fn planned(&self, unwritten: &HashMap<u32, HashSet<Channel>>) -> Result<Order, serde_json::Error> {
+        let none = HashSet::new();
+        let template = self.facts.template(self.position).map(|template| (template.id, template.version));
+        let mut decided = Decided { category: self.category(), template, ..Decided::default() };
+        let (mut in_app, mut deliveries, mut skipped) = (0, 0, 0);
+        for (index, decision) in self.decisions {
+            let unwritten = unwritten.get(index).unwrap_or(&none);
+            decided.push(decision, unwritten);
+            in_app += usize::from(decision.in_app && !unwritten.contains(&Channel::InApp));
+            let jobs = decision.deliveries.iter().filter(|delivery| !unwritten.contains(&delivery.channel));
+            deliveries += jobs.count();
+            skipped += decision.skips.len();
+        }
         let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
         let planned = SendPlanned {
             turn: self.turn.turn,
             recipients: count(self.decisions.len()),
-            in_app: count(self.decisions.iter().filter(|(_, decision)| decision.in_app).count()),
-            deliveries: count(self.decisions.iter().map(|(_, decision)| decision.deliveries.len()).sum()),
-            skipped: count(self.decisions.iter().map(|(_, decision)| decision.skips.len()).sum()),
+            in_app: count(in_app),
+            deliveries: count(deliveries),
+            skipped: count(skipped),
+            decided: Some(decided),
         };
         let name = format!("{}.planned.{}", self.turn.send_id, self.turn.turn);
         self.named(StreamName::Outcome, name, Event::SendPlanned(planned))
+    }
+
+    /// Word of a delivery that has ended without an order. A worker that hears of it all the same tells it under the same id.
+    pub(crate) fn settled(&self, ended: DeliveryState) -> Result<Order, serde_json::Error> {
+        let DeliveryState { delivery, user, channel, status, reason, attempt, provider, .. } = ended;
+        let settled =
+            DeliverySettled { delivery_id: delivery, channel, user, attempt, status, reason, provider };
+        let (name, id) = settled.ids("settled");
+        self.order(StreamName::Outcome, name, id, Event::DeliverySettled(settled))
+    }
+
+    /// Whether a delivery is of this turn's send.
+    pub(crate) fn is_of_send(&self, delivery: &DeliveryState) -> bool {
+        (self.turn.app, self.turn.send_id) == (delivery.app, delivery.send_id)
     }
 
     /// The order for the next turn, while turns are to come. Only when all else is in the log may it follow: once the
@@ -183,9 +237,20 @@ impl FrozenTurn<'_> {
 
     /// The same turn writes the same ids, however often it is acted on.
     fn named(&self, stream: StreamName, name: String, event: Event) -> Result<Order, serde_json::Error> {
+        let id = Uuid::new_v5(&self.turn.send_id.0, name.as_bytes());
+        self.order(stream, name, id, event)
+    }
+
+    fn order(
+        &self,
+        stream: StreamName,
+        name: String,
+        id: Uuid,
+        event: Event,
+    ) -> Result<Order, serde_json::Error> {
         let Turn { app, send_id, .. } = *self.turn;
         let envelope = Envelope {
-            id: Uuid::new_v5(&send_id.0, name.as_bytes()),
+            id,
             app,
             at: self.now,
             send_id: Some(send_id),

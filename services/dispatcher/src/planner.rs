@@ -3,18 +3,19 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use domain::AppId;
 use domain::id::TemplateId;
+use domain::{AppId, DeliveryId, SendId};
 use event_log::{Message, PublishError, Refusal};
 use metrics::counter;
 use rendering::{Template, Writer, decide};
+use sabotage::{CrashPoint, Mutant};
 use service_kit::metrics::DISPATCHED;
 use service_kit::{Context, clock};
 use store::facts::Facts;
 use store::timer::NewTimer;
 use store::turn::Turn;
 
-use crate::orders::{Cause, FrozenTurn, Order, Orders};
+use crate::orders::{Cause, FrozenTurn, Order, Orders, Progress};
 
 /// Compiled templates to keep.
 const MAX_COMPILED: usize = 1_000;
@@ -28,6 +29,11 @@ pub(crate) enum PlanError {
     Publish(#[from] PublishError),
     #[error("a message cannot be written: {0}")]
     Encode(#[from] serde_json::Error),
+    /// Accepted with a template that a backup did not have.
+    #[error(
+        "send {send_id} of app {app} waits for its template, or the version that it was planned with: put it again"
+    )]
+    NoTemplate { app: AppId, send_id: SendId },
 }
 
 impl PlanError {
@@ -36,7 +42,7 @@ impl PlanError {
         match self {
             PlanError::Store(error) => error.is_unavailable(),
             PlanError::Publish(_) => !self.is_own_failure(),
-            PlanError::Encode(_) => false,
+            PlanError::Encode(_) | PlanError::NoTemplate { .. } => false,
         }
     }
 
@@ -46,7 +52,7 @@ impl PlanError {
             PlanError::Store(error) => error.is_refused_data(),
             PlanError::Publish(PublishError::Refused { refusal: Refusal::TooLarge, .. })
             | PlanError::Encode(_) => true,
-            PlanError::Publish(_) => false,
+            PlanError::Publish(_) | PlanError::NoTemplate { .. } => false,
         }
     }
 }
@@ -67,17 +73,25 @@ impl Planner {
     pub(crate) async fn carry_out(&mut self, turns: &[Turn], causes: &[Cause]) -> Result<(), PlanError> {
         let mut freeze = self.context.store.freeze(turns).await?;
         let facts = freeze.facts().await?;
+        if let Some(turn) = without_template(turns, &facts) {
+            return Err(PlanError::NoTemplate { app: turn.app, send_id: turn.send_id });
+        }
         let templates: Vec<_> =
             (0..turns.len()).map(|index| self.compile(turns[index].app, &facts, index)).collect();
         let mut decisions = Vec::with_capacity(turns.len());
         for (index, turn) in turns.iter().enumerate() {
-            decisions.push(if freeze.is_new(index) {
+            decisions.push(if freeze.is_new(index) || sabotage::is(Mutant::PlanNotFrozen) {
                 decide(turn, &facts, index, templates[index].as_deref())
             } else {
                 freeze.stored(index).await?
             });
         }
+        if sabotage::is(Mutant::RandomDeliveryIds) {
+            let decided = decisions.iter_mut().flatten().flat_map(|(_, decision)| &mut decision.deliveries);
+            decided.for_each(|delivery| delivery.id = DeliveryId(clock::new_id()));
+        }
         freeze.commit(&facts, &decisions).await?;
+        sabotage::reach(CrashPoint::AfterFreeze);
 
         let frozen: Vec<_> = (0..turns.len())
             .map(|index| FrozenTurn {
@@ -103,13 +117,12 @@ impl Planner {
     async fn act(&self, frozen: &[FrozenTurn<'_>]) -> Result<(), PlanError> {
         let mut orders = Orders::default();
         for turn in frozen {
-            let mut from = 0;
-            while let Some(rest) = turn.write(from, &mut orders)? {
-                self.give_out(std::mem::take(&mut orders)).await?;
-                from = rest;
+            let mut progress = Progress::default();
+            while turn.write(&mut progress, &mut orders)? {
+                self.give_out(frozen, std::mem::take(&mut orders)).await?;
             }
         }
-        self.give_out(orders).await?;
+        self.give_out(frozen, orders).await?;
         let next = frozen.iter().filter_map(|turn| turn.next().transpose());
         self.publish(next.collect::<Result<_, _>>()?).await?;
         for FrozenTurn { turn, .. } in frozen.iter().filter(|frozen| frozen.is_last()) {
@@ -121,8 +134,13 @@ impl Planner {
         Ok(())
     }
 
-    async fn give_out(&self, slice: Orders) -> Result<(), PlanError> {
-        self.context.store.record_render_failures(&slice.failures).await?;
+    /// Publishes a slice, with word of what has ended because it could not be rendered.
+    async fn give_out(&self, frozen: &[FrozenTurn<'_>], mut slice: Orders) -> Result<(), PlanError> {
+        for ended in self.context.store.record_render_failures(&slice.failures).await? {
+            if let Some(turn) = frozen.iter().find(|turn| turn.is_of_send(&ended)) {
+                slice.push(turn.settled(ended)?);
+            }
+        }
         self.publish(slice.orders).await
     }
 
@@ -177,4 +195,14 @@ impl Planner {
             }
         }
     }
+}
+
+/// A turn whose template is not there. It was when the send was accepted: nothing is decided without it, nor called
+/// unrenderable, whose jobs may be in the log.
+fn without_template<'t>(turns: &'t [Turn], facts: &Facts) -> Option<&'t Turn> {
+    let mut numbered = turns.iter().enumerate();
+    let is_missing =
+        |index: usize, turn: &Turn| turn.send.template.is_some() && facts.template(index).is_none();
+    let missing = numbered.find(|(index, turn)| is_missing(*index, turn) && !facts.is_cancelled(turn));
+    missing.map(|(_, turn)| turn)
 }

@@ -1,28 +1,37 @@
-//! The email channel's worker: SMTP over its own small pool of connections.
+//! The email channel's worker: SMTP over its own small pool of connections, and an API over HTTP.
 
 mod address;
-pub mod answers;
 mod channel;
-mod connection;
+mod dkim;
+mod encoded_words;
+mod identity;
+mod letter;
 mod message;
-mod pool;
-mod pools;
-mod route;
-pub mod settings;
+mod plain_text;
+pub mod postmark;
+mod reader;
+pub mod smtp;
+mod sources;
 
-pub use channel::SmtpSender;
-pub use connection::{Failure, Reply, Stage};
-pub use message::{OutgoingMail, Unsendable};
-pub use pool::PoolLimits;
+pub use channel::{EmailSender, probe};
+pub use letter::Unsendable;
+pub use smtp::{Failure, PoolLimits, Reply, Stage, settings};
+pub use sources::{Link, Load, Sources};
 
 use service_kit::Context;
+use worker::Outbound;
+
+/// The kinds of providers that it knows.
+pub const KINDS: &[worker::Kind] = &[settings::SMTP, postmark::settings::POSTMARK];
 
 /// Runs the email worker until the process stops.
 ///
 /// # Errors
 /// See [`worker::run`].
 pub async fn run(context: Context) -> anyhow::Result<()> {
-    let sender = SmtpSender::new(PoolLimits::for_lease(context.config.delivery.lease));
+    let limits = PoolLimits::for_lease(context.config.delivery.lease);
+    let outbound = Outbound::new(context.config.outbound.allow_private);
+    let sender = EmailSender::new(limits, outbound, Sources::of(&context))?;
     tokio::select! {
         result = worker::run(context, sender.clone()) => result,
         never = sender.reap() => match never {},

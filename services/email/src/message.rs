@@ -1,109 +1,172 @@
-//! An email as it goes over the wire.
+//! An email as it goes over the wire: RFC 5322 and MIME, written once into one buffer.
 
-use std::fmt::Write;
+use std::fmt::{self, Display, Write};
+use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
-use domain::content::EmailContent;
-use domain::{DeliveryId, Timestamp};
+use domain::content::Attachment;
 use lettre::Address;
-use lettre::message::header::{ContentTransferEncoding, ContentType};
-use lettre::message::{Body, Message, MessageBuilder, MultiPart, SinglePart};
+use lettre::message::header::{
+    Cc, ContentDisposition, ContentTransferEncoding, ContentType, Date, From, Header, HeaderName,
+    HeaderValue, Headers, ReplyTo, To,
+};
+use lettre::message::{Body, Mailboxes};
 
-use crate::address;
-use crate::settings::SmtpSettings;
+use crate::dkim::Signer;
+use crate::encoded_words;
+use crate::letter::{Letter, Unsendable};
 
 /// Envelope and content, ready to be sent.
 #[derive(Clone, Debug)]
-pub struct OutgoingMail {
+pub(crate) struct OutgoingMail {
     /// Sender of the envelope.
-    pub from: Address,
-    /// Recipient of the envelope.
-    pub to: Address,
-    /// An RFC 5322 message with every line ended by CRLF, dots doubled, and the final dot after it
-    /// (RFC 5321 section 4.5.2).
-    pub(crate) data: String,
+    pub(crate) from: Address,
+    /// Recipient of the envelope, whose acceptance decides.
+    pub(crate) to: Address,
+    /// Further recipients of the envelope: cc and bcc.
+    pub(crate) others: Vec<Address>,
+    /// Whether the server must know SMTPUTF8 (RFC 6531): only for addresses with a local part beyond ASCII.
+    pub(crate) needs_utf8: bool,
+    /// What follows DATA, with dots doubled and the final dot (RFC 5321 section 4.5.2).
+    pub(crate) data: Data,
 }
 
-/// Why content cannot become an email.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Unsendable {
-    /// The target is no address.
-    #[error("the target is not an email address")]
-    Address,
-    /// The subject would inject headers.
-    #[error("the subject contains CR, LF or NUL")]
-    Subject,
-    /// Neither text nor HTML.
-    #[error("there is neither text nor HTML")]
-    Empty,
-    /// The message could not be put together.
-    #[error("the message cannot be built")]
-    Build,
+/// A message with every line ended by CRLF. Attachments are shared with other messages.
+#[derive(Clone, Debug)]
+pub(crate) struct Data {
+    head: String,
+    files: Vec<(String, Arc<str>)>,
+    tail: String,
 }
 
-impl Unsendable {
-    /// What is recorded as the attempt's code.
-    #[must_use]
-    pub fn code(self) -> &'static str {
-        match self {
-            Unsendable::Address => "address",
-            Unsendable::Subject | Unsendable::Empty | Unsendable::Build => "content",
-        }
+impl Data {
+    /// Octets on the wire.
+    pub(crate) fn len(&self) -> usize {
+        self.pieces().map(str::len).sum()
+    }
+
+    fn pieces(&self) -> impl Iterator<Item = &str> {
+        let files = self.files.iter().flat_map(|(head, content)| [head.as_str(), content]);
+        std::iter::once(self.head.as_str()).chain(files).chain([self.tail.as_str()])
+    }
+}
+
+impl Display for Data {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.pieces().try_for_each(|piece| f.write_str(piece))
     }
 }
 
 impl OutgoingMail {
-    /// Puts an email together. Its `Message-ID` is `<{delivery}@{domain of From}>` at every attempt.
-    ///
-    /// # Errors
-    /// See [`Unsendable`]; all of them are for good.
-    pub fn build(
-        settings: &SmtpSettings,
-        target: &str,
-        delivery: DeliveryId,
-        content: &EmailContent,
-        date: Timestamp,
-    ) -> Result<Self, Unsendable> {
-        let to = address::parse(target).ok_or(Unsendable::Address)?;
-        if content.subject.contains(['\r', '\n', '\0']) {
-            return Err(Unsendable::Subject);
+    /// Puts an email together, and signs it where there is a signer.
+    pub(crate) fn build(letter: &Letter<'_>, signer: Option<&Signer>) -> Result<Self, Unsendable> {
+        let mut headers = headers_of(letter)?;
+        let mut body =
+            String::with_capacity(letter.text.len() * 2 + letter.html.map_or(0, str::len) * 2 + 512);
+        let mixed = format!("=_{}_m", letter.delivery());
+        let has_files = !letter.attachments.is_empty();
+        if has_files {
+            write!(headers, "Content-Type: multipart/mixed;\r\n boundary=\"{mixed}\"\r\n").map_err(build)?;
+            write!(body, "--{mixed}\r\n").map_err(build)?;
         }
-        let from = &settings.from;
-        let mut headers = Message::builder()
-            .message_id(Some(format!("<{delivery}@{}>", from.email.domain())))
-            .date(UNIX_EPOCH + Duration::from_millis(u64::try_from(date.millis()).unwrap_or(0)))
-            .from(from.clone())
-            .to(to.clone().into())
-            .subject(content.subject.as_str());
-        if let Some(reply_to) = &settings.reply_to {
-            headers = headers.reply_to(reply_to.clone());
+        // A part's own headers stand in the body of what is around it.
+        write_text(letter, if has_files { None } else { Some(&mut headers) }, &mut body)?;
+        let mut files = Vec::with_capacity(letter.attachments.len());
+        for (file, content) in &letter.attachments {
+            files.push((file_head(&mixed, file)?, Arc::clone(content)));
         }
-        let message = with_body(headers, content)?;
-        let message = String::from_utf8(message.formatted()).map_err(|_| Unsendable::Build)?;
-        Ok(OutgoingMail { from: from.email.clone(), to, data: on_the_wire(&message)? })
-    }
-
-    /// Whether the server must know SMTPUTF8 (RFC 6531).
-    pub(crate) fn needs_utf8(&self) -> bool {
-        !self.data.is_ascii()
+        let mut tail = if has_files { format!("--{mixed}--\r\n") } else { String::new() };
+        if !(is_made_of_lines(&headers) && is_made_of_lines(&body)) {
+            return Err(Unsendable::Build);
+        }
+        let mut head = String::with_capacity(headers.len() + body.len() + 1024);
+        if let Some(signer) = signer {
+            let in_files = files.iter().flat_map(|(head, content)| [head.as_str(), content]);
+            let whole = std::iter::once(body.as_str()).chain(in_files).chain([tail.as_str()]);
+            let at = u64::try_from(letter.date.millis()).unwrap_or_default() / 1_000;
+            head = signer.sign(&headers, whole, at).ok_or(Unsendable::Build)?;
+        }
+        head.push_str(&headers);
+        head.push_str("\r\n");
+        push_stuffed(&mut head, &body);
+        tail.push_str(".\r\n");
+        let others: Vec<Address> = letter.cc.iter().chain(&letter.bcc).cloned().collect();
+        let (from, to) = (letter.identity.from.email.clone(), letter.to.clone());
+        // The headers are ASCII unless an address in them is not.
+        let needs_utf8 =
+            !headers.is_ascii() || ![&from, &to].into_iter().chain(&others).all(|to| to.user().is_ascii());
+        Ok(OutgoingMail { from, to, others, needs_utf8, data: Data { head, files, tail } })
     }
 }
 
-fn with_body(headers: MessageBuilder, content: &EmailContent) -> Result<Message, Unsendable> {
-    let text = content.text.as_deref().map(|text| part(ContentType::TEXT_PLAIN, text)).transpose()?;
-    let html = content.html.as_deref().map(|html| part(ContentType::TEXT_HTML, html)).transpose()?;
-    match (text, html) {
-        (Some(text), Some(html)) => {
-            headers.multipart(MultiPart::alternative().singlepart(text).singlepart(html))
-        }
-        (Some(only), None) | (None, Some(only)) => headers.singlepart(only),
-        (None, None) => return Err(Unsendable::Empty),
+/// Every header but those of the content.
+fn headers_of(letter: &Letter<'_>) -> Result<String, Unsendable> {
+    let millis = u64::try_from(letter.date.millis()).unwrap_or_default();
+    let mut headers = Headers::with_capacity(12);
+    headers.set(Date::new(UNIX_EPOCH + Duration::from_millis(millis)));
+    headers.set(From::from(Mailboxes::from(letter.identity.from.clone())));
+    headers.set(To::from(mailboxes(std::slice::from_ref(&letter.to))));
+    if !letter.cc.is_empty() {
+        headers.set(Cc::from(mailboxes(&letter.cc)));
     }
-    .map_err(|_| Unsendable::Build)
+    if let Some(reply_to) = &letter.identity.reply_to {
+        headers.set(ReplyTo::from(Mailboxes::from(reply_to.clone())));
+    }
+    insert(&mut headers, "Subject", letter.subject)?;
+    for (name, value) in &letter.headers {
+        insert(&mut headers, name, value)?;
+    }
+    let mut out = String::with_capacity(1024);
+    write!(out, "{headers}Message-ID: {}\r\n", letter.message_id).map_err(build)?;
+    for (name, value) in letter.unsubscribing() {
+        write!(out, "{name}: {value}\r\n").map_err(build)?;
+    }
+    out.push_str("MIME-Version: 1.0\r\n");
+    Ok(out)
+}
+
+fn mailboxes(addresses: &[Address]) -> Mailboxes {
+    addresses.iter().cloned().map(lettre::message::Mailbox::from).collect()
+}
+
+fn insert(headers: &mut Headers, name: &str, value: &str) -> Result<(), Unsendable> {
+    let name = HeaderName::new_from_ascii(name.to_owned()).map_err(|_| Unsendable::Header)?;
+    let value = value.to_owned();
+    headers.insert_raw(match encoded_words::needed(&value) {
+        true => {
+            let encoded = encoded_words::encode(&value);
+            HeaderValue::dangerous_new_pre_encoded(name, value, encoded)
+        }
+        false => HeaderValue::new(name, value),
+    });
+    Ok(())
+}
+
+/// The text, and beside it the HTML where there is one. The headers of the outermost part go to `outer`.
+fn write_text(letter: &Letter<'_>, outer: Option<&mut String>, body: &mut String) -> Result<(), Unsendable> {
+    let Some(html) = letter.html else {
+        return write_part(ContentType::TEXT_PLAIN, &letter.text, outer, body);
+    };
+    let boundary = format!("=_{}_a", letter.delivery());
+    let head = format!("Content-Type: multipart/alternative;\r\n boundary=\"{boundary}\"\r\n");
+    match outer {
+        Some(outer) => outer.push_str(&head),
+        None => write!(body, "{head}\r\n").map_err(build)?,
+    }
+    for (kind, content) in [(ContentType::TEXT_PLAIN, &*letter.text), (ContentType::TEXT_HTML, html)] {
+        write!(body, "--{boundary}\r\n").map_err(build)?;
+        write_part(kind, content, None, body)?;
+    }
+    write!(body, "--{boundary}--\r\n").map_err(build)
 }
 
 /// Always encoded, so that no content can look like the end of the message to a lax server.
-fn part(kind: ContentType, content: &str) -> Result<SinglePart, Unsendable> {
+fn write_part(
+    kind: ContentType,
+    content: &str,
+    outer: Option<&mut String>,
+    body: &mut String,
+) -> Result<(), Unsendable> {
     let beyond_ascii = content.bytes().filter(|byte| !byte.is_ascii()).count();
     // Quoted-printable triples such octets; base64 makes four of any three.
     let encoding = if beyond_ascii * 6 > content.len() {
@@ -111,9 +174,48 @@ fn part(kind: ContentType, content: &str) -> Result<SinglePart, Unsendable> {
     } else {
         ContentTransferEncoding::QuotedPrintable
     };
-    let body =
+    let encoded =
         Body::new_with_encoding(with_crlf(content).into_bytes(), encoding).map_err(|_| Unsendable::Build)?;
-    Ok(SinglePart::builder().header(kind).body(body))
+    let mut head = Headers::with_capacity(2);
+    head.set(kind);
+    head.set(encoding);
+    let is_alone = outer.is_some();
+    match outer {
+        Some(outer) => write!(outer, "{head}").map_err(build)?,
+        None => write!(body, "{head}\r\n").map_err(build)?,
+    }
+    body.push_str(str::from_utf8(encoded.as_ref()).map_err(|_| Unsendable::Build)?);
+    // Before a boundary it belongs to that.
+    if !(is_alone && body.ends_with("\r\n")) {
+        body.push_str("\r\n");
+    }
+    Ok(())
+}
+
+/// What stands before the content of an attachment. Whatever contains messages must not be in base64 (RFC 2045 section
+/// 6.4), so it goes as bytes of no kind.
+fn file_head(boundary: &str, file: &Attachment) -> Result<String, Unsendable> {
+    let contains_messages = ["multipart/", "message/"]
+        .iter()
+        .any(|family| file.content_type.to_ascii_lowercase().starts_with(family));
+    let kind = match contains_messages || file.content_type.contains(['\r', '\n', '\0']) {
+        true => None,
+        false => ContentType::parse(&file.content_type).ok(),
+    };
+    let kind = kind.map_or_else(|| "application/octet-stream".to_owned(), |kind| value_of(&kind));
+    let disposition = value_of(&ContentDisposition::attachment(&file.name));
+    let head = format!(
+        "--{boundary}\r\nContent-Type: {kind}\r\nContent-Disposition: {disposition}\r\n\
+         Content-Transfer-Encoding: base64\r\n\r\n"
+    );
+    is_made_of_lines(&head).then_some(head).ok_or(Unsendable::Build)
+}
+
+fn value_of(header: &impl Header) -> String {
+    let mut headers = Headers::with_capacity(1);
+    headers.set(header.clone());
+    let line = headers.to_string();
+    line.split_once(": ").map_or_else(String::new, |(_, value)| value.trim_end().to_owned())
 }
 
 /// Every CRLF, lone CR and lone LF as CRLF.
@@ -130,16 +232,27 @@ fn with_crlf(content: &str) -> String {
     out
 }
 
-/// Doubles the dots at line starts and adds the final one; refuses what is not made of CRLF lines.
-fn on_the_wire(message: &str) -> Result<String, Unsendable> {
-    let mut out = String::with_capacity(message.len() + message.len() / 64 + 8);
-    for line in message.strip_suffix("\r\n").unwrap_or(message).split("\r\n") {
-        if line.contains(['\r', '\n']) {
-            return Err(Unsendable::Build);
+/// Whether every CR and every LF is part of a CRLF.
+fn is_made_of_lines(text: &str) -> bool {
+    let mut before = 0;
+    let paired = text.bytes().all(|byte| {
+        let paired = (byte == b'\n') == (before == b'\r');
+        before = byte;
+        paired
+    });
+    paired && before != b'\r'
+}
+
+/// Appends, with the dots at line starts doubled.
+fn push_stuffed(out: &mut String, text: &str) {
+    for line in text.split_inclusive('\n') {
+        if line.starts_with('.') {
+            out.push('.');
         }
-        let dot = if line.starts_with('.') { "." } else { "" };
-        write!(out, "{dot}{line}\r\n").map_err(|_| Unsendable::Build)?;
+        out.push_str(line);
     }
-    out.push_str(".\r\n");
-    Ok(out)
+}
+
+fn build(_: fmt::Error) -> Unsendable {
+    Unsendable::Build
 }

@@ -7,4 +7,6 @@ pub(crate) mod devices;
 pub(crate) mod erasure;
 pub(crate) mod preferences;
 pub(crate) mod profile;
+pub(crate) mod unsubscribe;
+mod unsubscribe_page;
 pub(crate) mod users;

@@ -1,19 +1,24 @@
 //! What every request works with.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use actix_web::{HttpRequest, web};
 use anyhow::Context as _;
 use domain::web_push::PushHost;
-use domain::{Envelope, StreamName};
+use domain::{Envelope, Lane, StreamName};
 use event_log::{EventLog, Message};
-use service_kit::{Context, Readiness};
+use sabotage::Mutant;
+use service_kit::fullness::GATEWAY_STOPS;
+use service_kit::link::Links;
+use service_kit::{Context, Fullness, Readiness};
 use store::Store;
 use store::idempotency::Reservations;
 use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
 
 use crate::access::apps::Apps;
-use crate::fullness::Fullness;
+use crate::callbacks::Callbacks;
 use crate::http::failure::{Failure, crowded, too_large, unconfirmed};
 use crate::http::headers::HeaderNames;
 use crate::http::rate_limit::RateLimits;
@@ -21,8 +26,13 @@ use crate::openapi::document::Document;
 use crate::positions::Positions;
 use crate::waiting::{Unwaited, WaitingRoom, wait};
 
-/// Room for all bodies in memory at a time, in KiB.
-const BODY_ROOM: usize = 256 * 1024;
+/// Room for all bodies in memory at a time, as they are sent and as they are parsed, in KiB.
+pub(crate) const BODY_ROOM: usize = 64 * 1024;
+/// Room for the bodies of callbacks, whose callers have proven nothing yet, in KiB.
+const CALLBACK_ROOM: usize = 4 * 1024;
+/// Room for what bodies with files have beyond the size of all others, in KiB. Read, decoded and on its way to the
+/// database, a file takes about three times its room.
+const FILE_ROOM: usize = 64 * 1024;
 
 /// The broker's limit of 1 MiB for a message, less room for its headers.
 const MAX_EVENT: usize = 1024 * 1024 - 4 * 1024;
@@ -45,18 +55,28 @@ pub(crate) struct Gateway {
     pub(crate) header_names: HeaderNames,
     pub(crate) push_hosts: Vec<PushHost>,
     pub(crate) document: Document,
+    pub(crate) callbacks: Callbacks,
+    pub(crate) links: Links,
     pub(crate) reservations: Reservations,
     pub(crate) positions: Positions,
     fullness: Fullness,
+    /// Cancelled once connections are to be closed.
+    pub(crate) stopping: CancellationToken,
     pub(crate) readiness: Readiness,
     pub(crate) partitions: u32,
     pub(crate) waiting_room: WaitingRoom,
     pub(crate) body_room: Arc<Semaphore>,
+    pub(crate) file_room: Arc<Semaphore>,
+    pub(crate) callback_room: Arc<Semaphore>,
+    /// How long the log keeps what everybody has read.
+    pub(crate) retention: Duration,
+    /// Decides which sends are transactional.
+    pub(crate) transactional_rates: RateLimits,
 }
 
 impl Gateway {
-    /// Builds it, and starts the tasks that serve it.
-    pub(crate) fn start(context: &Context) -> anyhow::Result<web::Data<Gateway>> {
+    /// Builds it, and starts the tasks that serve it. They go on until the last request is `served`.
+    pub(crate) fn start(context: &Context, served: &CancellationToken) -> anyhow::Result<web::Data<Gateway>> {
         let partitions = context.partitions;
         let (reservations, reserving) = context.store.reservations();
         context.spawn("idempotency keys", async {
@@ -64,9 +84,12 @@ impl Gateway {
             Ok(())
         });
         let positions = Positions::new(partitions);
-        context.spawn("inbox positions", positions.clone().follow_until_stopped(context.clone()));
-        let fullness = Fullness::new(partitions);
-        context.spawn("fullness of the log", fullness.clone().follow_until_stopped(context.clone()));
+        context.spawn("inbox positions", positions.clone().follow_until(served.clone(), context.clone()));
+        let sends = Lane::ALL.iter().map(|&lane| StreamName::Send(lane));
+        let streams = sends.chain((0..partitions).map(StreamName::Inbox));
+        let fullness = Fullness::new(GATEWAY_STOPS, streams);
+        context
+            .spawn("fullness of the log", fullness.clone().follow_until(served.clone(), context.log.clone()));
         let prefixes = &context.config.header_prefixes;
         let header_names = HeaderNames::new(prefixes);
         let shown_prefix = prefixes.first().context("header_prefixes is empty")?;
@@ -77,14 +100,21 @@ impl Gateway {
             rate_limits: RateLimits::new(context.config.gateway.rate_limit),
             header_names: header_names.context("header_prefixes")?,
             document: Document::new(shown_prefix).context("the OpenAPI document")?,
+            callbacks: Callbacks::new(context),
             push_hosts: context.config.web_push.hosts.clone(),
+            links: context.links.clone(),
             reservations,
             positions,
             fullness,
+            stopping: context.tasks.token().clone(),
             readiness: context.readiness.clone(),
             partitions,
-            waiting_room: WaitingRoom::new(),
+            waiting_room: WaitingRoom::new(context.config.gateway.waiting_room),
             body_room: Arc::new(Semaphore::new(BODY_ROOM)),
+            file_room: Arc::new(Semaphore::new(FILE_ROOM)),
+            callback_room: Arc::new(Semaphore::new(CALLBACK_ROOM)),
+            retention: context.config.streams.retention,
+            transactional_rates: RateLimits::new(context.config.gateway.transactional_rate),
         }))
     }
 
@@ -112,6 +142,11 @@ impl Gateway {
         }
         let id = (repeats == Repeats::Possible).then(|| event.id.to_string());
         let message = Message { stream, id, payload: payload.into() };
+        if sabotage::is(Mutant::AnswerBeforeAck) {
+            let log = self.log.clone();
+            tokio::spawn(async move { log.publish(message).await });
+            return Ok(0);
+        }
         match wait(self.log.publish(message)).await {
             Ok(appended) => Ok(appended?.seq),
             Err(Unwaited::Crowded) => Err(crowded()),

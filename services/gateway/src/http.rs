@@ -15,4 +15,5 @@ pub(crate) mod path_id;
 pub(crate) mod query;
 pub(crate) mod rate_limit;
 pub(crate) mod status_body;
+pub(crate) mod structure;
 pub(crate) mod trailing_slash;

@@ -2,6 +2,7 @@
 
 pub(crate) mod app_state;
 pub(crate) mod change;
+pub(crate) mod click;
 pub(crate) mod item;
 pub(crate) mod list;
 pub(crate) mod notification;

@@ -4,8 +4,8 @@
 //! call it. Whatever it changes is durable, in the event log or in the database, before it is answered.
 
 mod access;
+mod callbacks;
 mod directory;
-mod fullness;
 mod gateway;
 mod health;
 mod http;
@@ -26,8 +26,10 @@ use actix_web::{App, HttpServer};
 use anyhow::Context as _;
 use service_kit::Context;
 use tokio::net::TcpSocket;
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
 
-pub use crate::http::body::MAX_BODY;
+pub use crate::http::body::{MAX_BODY, MAX_BODY_WITH_FILES};
 
 use crate::gateway::Gateway;
 
@@ -38,14 +40,18 @@ const KEEP_ALIVE: Duration = Duration::from_secs(75);
 /// How long requests under way may take to finish once the process stops.
 const FINISHED_WITHIN_SECONDS: u64 = 20;
 
-/// Serves the API on the configured address until the process stops.
+/// Serves the API on the configured address until the process stops. It listens as soon as it is called: whoever is told
+/// that the process is ready can connect, and waits for its answer at most.
 ///
 /// # Errors
 /// The address cannot be listened on.
-pub async fn run(context: Context) -> anyhow::Result<()> {
+///
+/// # Panics
+/// It is called outside of a runtime.
+pub fn run(context: Context) -> impl Future<Output = anyhow::Result<()>> {
     let address = context.config.gateway.listen;
-    let listener = listen(address).with_context(|| format!("cannot listen on {address}"))?;
-    serve(context, listener).await
+    let listener = listen(address).with_context(|| format!("cannot listen on {address}"));
+    async move { serve(context, listener?).await }
 }
 
 fn listen(address: SocketAddr) -> io::Result<TcpListener> {
@@ -61,7 +67,9 @@ fn listen(address: SocketAddr) -> io::Result<TcpListener> {
 /// # Errors
 /// The socket cannot be served.
 pub async fn serve(context: Context, listener: TcpListener) -> anyhow::Result<()> {
-    let gateway = Gateway::start(&context)?;
+    let served = CancellationToken::new();
+    let _ends_with_us = served.clone().drop_guard();
+    let gateway = Gateway::start(&context, &served)?;
     let address = listener.local_addr()?;
     let app = move || {
         App::new().app_data(gateway.clone()).configure(routes::routes).wrap(from_fn(http::exchange::exchange))
@@ -69,11 +77,18 @@ pub async fn serve(context: Context, listener: TcpListener) -> anyhow::Result<()
     let server = HttpServer::new(app)
         .keep_alive(KEEP_ALIVE)
         .tcp_nodelay(true)
-        .shutdown_signal(context.tasks.token().clone().cancelled_owned())
+        .shutdown_signal(drained(context))
         .shutdown_timeout(FINISHED_WITHIN_SECONDS)
         .listen(listener)?
         .run();
     tracing::info!(%address, "serving the API");
     server.await?;
     Ok(())
+}
+
+/// Returns once no more connections are to be taken. Until then whoever balances the load has time to learn from
+/// `/readyz` that the process stops, and every answer closes its connection.
+async fn drained(context: Context) {
+    context.tasks.stopping().await;
+    sleep(context.config.gateway.drain).await;
 }

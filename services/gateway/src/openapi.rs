@@ -16,6 +16,7 @@
 //!    only `(status = 409, description = "…")`. Every answer of the API suite is checked against the document.
 
 pub(crate) mod alias;
+pub(crate) mod callback;
 pub(crate) mod category;
 pub(crate) mod device;
 pub(crate) mod document;
@@ -34,8 +35,11 @@ pub(crate) mod vocabulary;
 
 use utoipa::OpenApi;
 
-use crate::directory::{bulk, categories, connect, devices, erasure, preferences, profile, users};
-use crate::inbox::{app_state, item, list, whole};
+use crate::callbacks::twilio;
+use crate::directory::{
+    bulk, categories, connect, devices, erasure, preferences, profile, unsubscribe, users,
+};
+use crate::inbox::{app_state, click, item, list, whole};
 use crate::requests::{cancellation, deliveries, request};
 use crate::sending::send as sending;
 use crate::{health, openapi};
@@ -58,6 +62,7 @@ use crate::{health, openapi};
         (name = "categories", description = "The categories of an app's notifications."),
         (name = "devices", description = "The devices that a user signs in on."),
         (name = "users", description = "The users of an app."),
+        (name = "callbacks", description = "What providers report. These calls are signed by the provider."),
         (name = "operation", description = "For whoever runs the service. These calls need no credentials."),
     ),
     paths(
@@ -70,6 +75,7 @@ use crate::{health, openapi};
         item::seen,
         item::unseen,
         app_state::set,
+        click::report,
         whole::seen,
         whole::read,
         whole::delete,
@@ -90,9 +96,13 @@ use crate::{health, openapi};
         connect::connect,
         devices::subscribe,
         devices::unsubscribe,
+        unsubscribe::ask,
+        unsubscribe::unsubscribe,
         request::retrieve,
         cancellation::cancel,
         deliveries::list,
+        twilio::status,
+        twilio::message,
         health::alive,
         health::ready,
         openapi::document::serve,

@@ -9,6 +9,7 @@ use service_kit::Context;
 use store::Store;
 use tokio::sync::{Notify, watch};
 use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
 
 use crate::waiting::left;
 
@@ -42,10 +43,10 @@ impl Positions {
         matches!(timeout(left(limit), reached.wait_for(|at| *at >= seq)).await, Ok(Ok(_)))
     }
 
-    /// Follows announcements, and the checkpoints while somebody waits, until the process stops.
-    pub(crate) async fn follow_until_stopped(self, context: Context) -> anyhow::Result<()> {
+    /// Follows announcements, and the checkpoints while somebody waits, until `end`.
+    pub(crate) async fn follow_until(self, end: CancellationToken, context: Context) -> anyhow::Result<()> {
         tokio::select! {
-            () = context.tasks.stopping() => Ok(()),
+            () = end.cancelled() => Ok(()),
             () = self.poll(&context.store) => bail!("polling ended"),
             () = self.listen(&context) => bail!("listening ended"),
         }

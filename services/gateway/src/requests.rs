@@ -3,4 +3,3 @@
 pub(crate) mod cancellation;
 pub(crate) mod deliveries;
 pub(crate) mod request;
-pub(crate) mod target;

@@ -2,13 +2,16 @@
 
 use actix_web::http::Method;
 use actix_web::web::{self, ServiceConfig};
-use actix_web::{FromRequest, Handler, Resource, Responder, guard};
+use actix_web::{FromRequest, Handler, Resource, Responder};
 
-use crate::directory::{bulk, categories, connect, devices, erasure, preferences, profile, users};
+use crate::callbacks::twilio;
+use crate::directory::{
+    bulk, categories, connect, devices, erasure, preferences, profile, unsubscribe, users,
+};
 use crate::health;
 use crate::http::call::{Call, delete, for_users, get, patch, post, put, resource};
 use crate::http::failure::Failure;
-use crate::inbox::{app_state, item, list, whole};
+use crate::inbox::{app_state, click, item, list, whole};
 use crate::openapi::{document, page};
 use crate::requests::{cancellation, deliveries, request};
 use crate::sending::send;
@@ -72,7 +75,7 @@ pub(crate) fn table() -> Table {
             for_users([get(profile::retrieve), put(profile::merge), patch(profile::change)]),
         ))
         .service(resource("/v3/users", [get(users::list), post(users::create)]))
-        .service(beside_others(resource("/v3/users/bulk", [post(bulk::merge)])))
+        .service(users_in_bulk())
         .service(resource(
             "/v3/users/{id}",
             [get(users::retrieve), put(users::merge), delete(erasure::erase)],
@@ -82,8 +85,12 @@ pub(crate) fn table() -> Table {
             "/v3/devices/{id}/webPushSubscription",
             for_users([post(devices::subscribe), delete(devices::unsubscribe)]),
         ))
+        .service(resource("/v3/unsubscribe/{token}", [get(unsubscribe::ask), post(unsubscribe::unsubscribe)]))
+        .service(resource("/v3/push/click/{id}", for_users([post(click::report)])))
         .service(resource("/v3/requests/{id}", [get(request::retrieve), delete(cancellation::cancel)]))
         .service(resource("/v3/requests/{id}/deliveries", [get(deliveries::list)]))
+        .service(resource("/v3/callbacks/twilio/{app}/{provider}/messages", [post(twilio::message)]))
+        .service(resource("/v3/callbacks/twilio/{app}/{provider}/{delivery}", [post(twilio::status)]))
         .service(resource("/healthz", [get(health::alive)]))
         .service(resource("/readyz", [get(health::ready)]))
         .service(resource("/openapi.json", [get(document::serve)]))
@@ -91,9 +98,11 @@ pub(crate) fn table() -> Table {
         .service(resource("/docs/{file}", [get(page::page_file)]))
 }
 
-/// A path whose last segment may be an identifier as well: other methods than POST mean what has it.
-fn beside_others((path, methods, resource): Routed) -> Routed {
-    (path, methods, resource.guard(guard::Post()))
+/// A user may be called `bulk`, so this path has the calls of a user as well.
+fn users_in_bulk() -> Routed {
+    let calls = [post(bulk::merge), get(users::retrieve), put(users::merge), delete(erasure::erase)];
+    let (_, _, resource) = resource("/v3/users/{id:bulk}", calls);
+    ("/v3/users/bulk", vec![Method::POST], resource)
 }
 
 /// Clients of this interface change many notifications at a time by any of these methods.

@@ -11,8 +11,6 @@ use tokio::time::{Instant, timeout};
 const STEP: Duration = Duration::from_secs(2);
 /// How long all steps of a request wait together at most, so that it is answered within 3 s.
 const ALL_STEPS: Duration = Duration::from_millis(2_500);
-/// Requests that wait at a time, hundreds of times as many as wait while both servers answer.
-const PLACES: usize = 4_096;
 
 tokio::task_local! {
     static PATIENCE: Patience;
@@ -39,9 +37,9 @@ pub(crate) enum Unwaited {
 }
 
 impl WaitingRoom {
-    /// All places are free.
-    pub(crate) fn new() -> WaitingRoom {
-        WaitingRoom { places: Arc::new(Semaphore::new(PLACES)) }
+    /// Room for so many requests, all of it free.
+    pub(crate) fn new(places: usize) -> WaitingRoom {
+        WaitingRoom { places: Arc::new(Semaphore::new(places)) }
     }
 
     /// Serves a request, which may wait from now on.
@@ -84,11 +82,13 @@ mod tests {
 
     use tokio::time::{Instant, sleep};
 
-    use super::{PLACES, Unwaited, WaitingRoom, at_callers_pace, left, wait};
+    use super::{Unwaited, WaitingRoom, at_callers_pace, left, wait};
+
+    const PLACES: u32 = 3;
 
     #[tokio::test(start_paused = true)]
     async fn the_steps_of_a_request_share_its_patience() {
-        let room = WaitingRoom::new();
+        let room = WaitingRoom::new(PLACES as usize);
         room.serve(async {
             let begin = Instant::now();
             assert_eq!(wait(pending::<()>()).await, Err(Unwaited::Overdue));
@@ -101,7 +101,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_slow_caller_costs_nothing() {
-        let room = WaitingRoom::new();
+        let room = WaitingRoom::new(PLACES as usize);
         room.serve(async {
             at_callers_pace(sleep(Duration::from_secs(20))).await;
             assert_eq!(left(Duration::from_secs(60)), Duration::from_millis(2_500));
@@ -111,8 +111,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn who_finds_no_place_is_turned_away_at_once() {
-        let room = WaitingRoom::new();
-        let taken = room.places.clone().try_acquire_many_owned(PLACES as u32).unwrap();
+        let room = WaitingRoom::new(PLACES as usize);
+        let taken = room.places.clone().try_acquire_many_owned(PLACES).unwrap();
         room.serve(async {
             assert_eq!(wait(ready(())).await, Err(Unwaited::Crowded));
             drop(taken);

@@ -1,32 +1,41 @@
 //! One partition of the inbox, followed from its checkpoint.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use anyhow::Context as _;
 use domain::event::DecodeError;
-use domain::{Envelope, StreamName};
-use event_log::Record;
+use domain::inbox::fold::{Erased, Fold, Origin};
+use domain::structure::json_memory;
+use domain::{AppId, Envelope, StreamName, UserNumber};
+use event_log::{EventLog, Record};
 use metrics::{counter, histogram};
-use service_kit::metrics::{ACCEPT_TO_INBOX_SECONDS, DEAD_EVENTS, UNKNOWN_EVENTS};
-use service_kit::{Context, clock};
+use service_kit::metrics::{ACCEPT_TO_INBOX_SECONDS, DEAD_EVENTS, NEWER_EVENTS, UNKNOWN_EVENTS};
+use service_kit::{Context, Tasks, clock};
+use store::Store;
 use store::failure::MAX_FAILURES;
 use store::projection::INBOX;
 
-use crate::fold::{Erased, Fold, Origin, Repeats};
+use crate::fold::{Repeats, apply, users};
 
 /// Events that are read at once, and how long to gather them.
 const BATCH: usize = 500;
 /// Rows of one transaction, beyond which no further event joins it.
 const ROWS: usize = 1_000;
+/// Bytes that its events take in memory, likewise.
+const BYTES: usize = 16 * 1024 * 1024;
 const LINGER: Duration = Duration::from_millis(2);
 /// Pause after a failure of the database or the log.
 const PAUSE: Duration = Duration::from_millis(200);
+/// Pause before an event that only a newer release can read.
+const NEWER_PAUSE: Duration = Duration::from_secs(2);
 
 /// The projection of one partition.
 pub(crate) struct Partition {
-    context: Context,
+    store: Store,
     stream: StreamName,
     origin: Origin,
+    audience: Audience,
     /// Last sequence committed.
     position: u64,
     /// Read with the checkpoint, then followed event by event. A number is never used again, so that dropping what
@@ -34,9 +43,17 @@ pub(crate) struct Partition {
     erased: Erased,
 }
 
+/// Who learns of what was committed.
+enum Audience {
+    /// Those who wait for a change to be visible, and the metrics.
+    Everybody(EventLog),
+    /// Nobody: it is a replay, which remembers whose inboxes it has written.
+    Replay(HashSet<(AppId, UserNumber)>),
+}
+
 /// What became of a batch.
 #[derive(PartialEq, Eq)]
-enum Projected {
+pub(crate) enum Projected {
     /// It is in the database.
     Yes,
     /// Another instance is ahead: start again from its checkpoint.
@@ -55,10 +72,10 @@ struct Folded<'a> {
 
 /// Why a batch was not projected.
 #[derive(Debug, thiserror::Error)]
-enum Failure {
+pub(crate) enum Failure {
     #[error(transparent)]
     Store(#[from] store::Error),
-    /// This release must be replaced before the partition can go on.
+    /// Only an instance of a newer release can go on from here.
     #[error("event {seq}: {cause}")]
     Newer { seq: u64, cause: DecodeError },
 }
@@ -66,14 +83,24 @@ enum Failure {
 impl Partition {
     pub(crate) fn new(context: &Context, number: u32) -> Partition {
         let origin = Origin { partition: number, partitions: context.partitions };
-        let (context, stream) = (context.clone(), StreamName::Inbox(number));
-        Partition { context, stream, origin, position: 0, erased: Erased::new() }
+        Partition::of(context.store.clone(), origin, Audience::Everybody(context.log.clone()))
+    }
+
+    /// One that a replay writes into tables beside the live ones, which `store` means.
+    pub(crate) fn replayed(store: Store, number: u32, partitions: u32) -> Partition {
+        let origin = Origin { partition: number, partitions };
+        Partition::of(store, origin, Audience::Replay(HashSet::new()))
+    }
+
+    fn of(store: Store, origin: Origin, audience: Audience) -> Partition {
+        let stream = StreamName::Inbox(origin.partition);
+        Partition { store, stream, origin, audience, position: 0, erased: Erased::new() }
     }
 
     /// Projects until the process stops.
-    pub(crate) async fn follow(mut self) -> anyhow::Result<()> {
-        let token = self.context.tasks.token().clone();
-        while let Some(ended) = token.run_until_cancelled(self.follow_from_checkpoint()).await {
+    pub(crate) async fn follow(mut self, log: EventLog, tasks: Tasks) -> anyhow::Result<()> {
+        let token = tasks.token();
+        while let Some(ended) = token.run_until_cancelled(self.follow_from_checkpoint(&log)).await {
             ended?;
             token.run_until_cancelled(tokio::time::sleep(PAUSE)).await;
         }
@@ -81,11 +108,11 @@ impl Partition {
     }
 
     /// Returns when it has to start again from the checkpoint; an error is for good.
-    async fn follow_from_checkpoint(&mut self) -> anyhow::Result<()> {
+    async fn follow_from_checkpoint(&mut self, log: &EventLog) -> anyhow::Result<()> {
         if let Err(error) = self.load().await {
             return self.put_off(&error);
         }
-        let mut reader = self.context.log.reader(self.stream, self.position + 1);
+        let mut reader = log.reader(self.stream, self.position + 1);
         loop {
             let records = match reader.next_batch(BATCH, LINGER).await {
                 Ok(records) => records,
@@ -98,17 +125,37 @@ impl Partition {
                 Ok(Projected::Yes) => {}
                 Ok(Projected::Overtaken) => return Ok(()),
                 Err(Failure::Store(error)) => return self.put_off(&error),
-                Err(newer @ Failure::Newer { .. }) => return Err(newer).context(self.stream.to_string()),
+                Err(Failure::Newer { seq, cause }) => {
+                    self.wait_for_newer(seq, &cause).await;
+                    return Ok(());
+                }
             }
         }
     }
 
     /// Learns from the database where to go on, and who is erased.
-    async fn load(&mut self) -> Result<(), store::Error> {
-        self.position = self.context.store.checkpoint(INBOX, self.stream).await?;
-        let erased = self.context.store.erased_users().await?;
+    pub(crate) async fn load(&mut self) -> Result<(), store::Error> {
+        self.position = self.store.checkpoint(INBOX, self.stream).await?;
+        let erased = self.store.erased_users().await?;
         self.erased = erased.into_iter().filter(|&(app, user)| self.origin.owns(app, user)).collect();
         Ok(())
+    }
+
+    pub(crate) fn stream(&self) -> StreamName {
+        self.stream
+    }
+
+    /// Last sequence committed.
+    pub(crate) fn position(&self) -> u64 {
+        self.position
+    }
+
+    /// Whose inboxes a replay has written since it was asked last.
+    pub(crate) fn take_written(&mut self) -> HashSet<(AppId, UserNumber)> {
+        match &mut self.audience {
+            Audience::Everybody(_) => HashSet::new(),
+            Audience::Replay(written) => std::mem::take(written),
+        }
     }
 
     fn put_off(&self, error: &dyn std::error::Error) -> anyhow::Result<()> {
@@ -116,7 +163,14 @@ impl Partition {
         Ok(())
     }
 
-    async fn project(&mut self, records: &[Record]) -> Result<Projected, Failure> {
+    /// Leaves the partition to an instance of a newer release, and looks later how far that has come.
+    async fn wait_for_newer(&self, seq: u64, cause: &DecodeError) {
+        counter!(NEWER_EVENTS, "type" => cause.kind().to_owned()).increment(1);
+        tracing::error!(stream = %self.stream, seq, %cause, "the partition waits for a newer release");
+        tokio::time::sleep(NEWER_PAUSE).await;
+    }
+
+    pub(crate) async fn project(&mut self, records: &[Record]) -> Result<Projected, Failure> {
         let mut rest = records;
         while !rest.is_empty() {
             let folded = self.fold(rest)?;
@@ -137,11 +191,12 @@ impl Partition {
 
     /// Takes as many records from the front as one transaction holds.
     fn fold<'a>(&mut self, records: &'a [Record]) -> Result<Folded<'a>, Failure> {
-        let (mut fold, mut dead, mut taken) = (Fold::default(), Vec::new(), 0);
+        let (mut fold, mut dead, mut taken, mut bytes) = (Fold::default(), Vec::new(), 0, 0);
         for record in records {
-            if fold.weight() >= ROWS {
+            if fold.weight() >= ROWS || bytes >= BYTES {
                 break;
             }
+            bytes += json_memory(&record.payload);
             match Envelope::decode(&record.payload) {
                 Ok(envelope) => {
                     if let Err(unfit) = fold.push(self.origin, record.seq, &envelope, &mut self.erased) {
@@ -170,7 +225,7 @@ impl Partition {
                 && error.is_refused_data()
             {
                 let cause = error.to_string();
-                let failures = self.context.store.count_failure(self.stream, record.seq, &cause).await?;
+                let failures = self.store.count_failure(self.stream, record.seq, &cause).await?;
                 projected = if failures < MAX_FAILURES {
                     self.write(&folded, Repeats::LeftOut).await
                 } else {
@@ -190,10 +245,10 @@ impl Partition {
         let Some(last) = folded.records.last().map(|record| record.seq) else {
             return Ok(Projected::Yes);
         };
-        let Some(mut batch) = self.context.store.project(self.stream, self.position, last).await? else {
+        let Some(mut batch) = self.store.project(self.stream, self.position, last).await? else {
             return Ok(Projected::Overtaken);
         };
-        folded.fold.apply(&mut batch, repeats).await?;
+        apply(&folded.fold, &mut batch, repeats).await?;
         for (record, cause) in &folded.dead {
             counter!(DEAD_EVENTS, "stream" => self.stream.to_string()).increment(1);
             tracing::error!(stream = %self.stream, seq = record.seq, cause, "an event is set aside");
@@ -205,8 +260,12 @@ impl Partition {
         Ok(Projected::Yes)
     }
 
-    async fn tell(&self, fold: &Fold) {
-        if let Err(error) = self.context.log.announce(self.stream, self.position).await {
+    async fn tell(&mut self, fold: &Fold) {
+        let log = match &mut self.audience {
+            Audience::Everybody(log) => log,
+            Audience::Replay(written) => return written.extend(users(fold)),
+        };
+        if let Err(error) = log.announce(self.stream, self.position).await {
             // Whoever waits also polls the checkpoint.
             tracing::debug!(stream = %self.stream, %error, "the position is not announced");
         }

@@ -12,7 +12,7 @@ use domain::fields::check_identifier;
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::json;
 use service_kit::secrets::{app_secret_context, random_token, sha256};
-use service_kit::{MasterKey, vapid};
+use service_kit::{MasterKey, link, vapid};
 use store::Store;
 use store::app::{App, NewApp, NewSecret};
 
@@ -128,6 +128,7 @@ pub(crate) async fn create_with_credentials(
     let sealed = master_key.seal(&app_secret_context(draft.id()), secret)?;
     let id = draft.commit(NewSecret { digest: &sha256(secret), sealed: &sealed }).await?;
     vapid::create(store, master_key, id).await?;
+    link::create(store, master_key, id).await?;
     Ok(Some(Created { id, api_key, api_secret }))
 }
 
@@ -220,6 +221,7 @@ fn as_json(app: &App) -> serde_json::Value {
         "addressKeys": if app.guards_addresses() { "guarded" } else { "open" },
         "corsOrigins": app.cors_origins,
         "rateLimit": app.rate_limit,
+        "transactionalRate": app.transactional_rate,
         "createdAt": app.created_at,
         "secrets": secrets,
         "signingKeys": signing_key::keys_as_json(&app.signing_keys),

@@ -4,7 +4,10 @@ use std::io::Write;
 
 use clap::{Parser, Subcommand};
 
-use crate::{app, migrate, provider, stand_ins, template, up};
+use crate::{
+    DONE, app, master_key, migrate, parked, provider, rebuild, restore, stand_ins, suppression, template, up,
+    verify, webhook,
+};
 
 /// Tidings: self-hosted notification delivery.
 #[derive(Debug, Parser)]
@@ -36,7 +39,19 @@ enum Command {
     #[command(subcommand)]
     Provider(provider::Command),
     #[command(subcommand)]
+    Webhook(webhook::Command),
+    #[command(subcommand)]
+    MasterKey(master_key::Command),
+    #[command(subcommand)]
     Template(template::Command),
+    #[command(subcommand)]
+    Parked(parked::Command),
+    #[command(subcommand)]
+    Suppression(suppression::Command),
+    #[command(subcommand)]
+    Rebuild(rebuild::Command),
+    Verify(verify::Arguments),
+    Restore(restore::Arguments),
     Version(VersionArguments),
     #[command(hide = true)]
     StandIns(stand_ins::Arguments),
@@ -53,18 +68,26 @@ struct VersionArguments {
 }
 
 impl Cli {
-    /// Runs the command, and prints what it has to say once it is done.
-    pub(crate) async fn run(self) -> anyhow::Result<()> {
+    /// Runs the command, prints what it has to say once it is done, and returns the exit code.
+    pub(crate) async fn run(self) -> anyhow::Result<u8> {
         let text = match self.command {
-            Command::Up(arguments) => return up::run(&arguments).await,
-            Command::StandIns(arguments) => return stand_ins::run(&arguments).await,
+            Command::Up(arguments) => return up::run(&arguments).await.map(|()| DONE),
+            Command::StandIns(arguments) => return stand_ins::run(&arguments).await.map(|()| DONE),
+            Command::Rebuild(rebuild::Command::Inbox(arguments)) => return rebuild::run(&arguments).await,
+            Command::Verify(arguments) => return verify::run(&arguments).await,
             Command::Migrate(arguments) => migrate::run(&arguments).await?,
             Command::App(command) => app::run(command).await?,
             Command::Provider(command) => provider::run(command).await?,
+            Command::Webhook(command) => webhook::run(command).await?,
+            Command::MasterKey(command) => master_key::run(command).await?,
             Command::Template(command) => template::run(command).await?,
+            Command::Parked(command) => parked::run(command).await?,
+            Command::Suppression(command) => suppression::run(command).await?,
+            Command::Restore(arguments) => restore::run(&arguments).await?,
             Command::Version(arguments) => version(&arguments),
         };
-        print(&text)
+        print(&text)?;
+        Ok(DONE)
     }
 }
 

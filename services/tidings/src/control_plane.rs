@@ -4,9 +4,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context;
-use service_kit::{Config, MasterKey, connections};
-use store::Store;
+use event_log::EventLog;
+use service_kit::config::Security;
+use service_kit::{Config, MasterKey, ServerUrl, connections, installation};
 use store::app::App;
+use store::shadow::Shadow;
+use store::{Settings, Store};
+use worker::Outbound;
 
 use crate::dev_file::DevFile;
 use crate::refused::Refused;
@@ -57,8 +61,23 @@ impl Installation {
             config.database.url = Some(running.database_url.parse()?);
             config.nats.url = Some(running.nats_url.parse()?);
             config.security.master_key_file = Some(data_directory::master_key_file(directory));
+            config.outbound.allow_private = true;
         }
         Ok((config, running.is_some()))
+    }
+
+    /// Connects to both servers, and checks that they belong together.
+    pub(crate) async fn open_with_log(&self) -> anyhow::Result<Installed> {
+        let (config, _) = self.configuration()?;
+        let (store, log) = tokio::try_join!(
+            connections::store(&config, CONNECTED_WITHIN),
+            connections::event_log(&config, CONNECTED_WITHIN)
+        )?;
+        let partitions = installation::verify(&store, &log).await?;
+        store.close().await;
+        let url = config.database.url.as_ref().context("a configured database")?.expose().to_owned();
+        let database = Settings { url, max_connections: config.database.max_connections };
+        Ok(Installed { database, log, partitions })
     }
 
     /// Connects to the database alone.
@@ -71,7 +90,36 @@ impl Installation {
                 "check the configured database"
             }
         })?;
-        Ok(ControlPlane { store, key_file: config.security.master_key_file })
+        let outbound = Outbound::new(config.outbound.allow_private);
+        Ok(ControlPlane { store, outbound, security: config.security })
+    }
+}
+
+/// Database and log, which belong together.
+pub(crate) struct Installed {
+    /// How to reach the database.
+    pub(crate) database: Settings,
+    pub(crate) log: EventLog,
+    /// Inbox partitions.
+    pub(crate) partitions: u32,
+}
+
+/// A database that was restored from a backup, whose inbox a replay can start from.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Backup {
+    /// Database restored from a backup of this installation, for a log that no longer starts at its beginning
+    #[arg(long, value_name = "URL", env = "BACKUP_DATABASE_URL", hide_env_values = true)]
+    backup: Option<ServerUrl>,
+}
+
+impl Backup {
+    /// Connects to it, where one is named.
+    pub(crate) async fn open(&self) -> anyhow::Result<Option<Store>> {
+        let Some(url) = &self.backup else { return Ok(None) };
+        let opened = Shadow::open_backup(url.expose()).await;
+        opened
+            .map(Some)
+            .with_context(|| format!("the restored backup at {} cannot be reached", url.endpoint()))
     }
 }
 
@@ -79,7 +127,9 @@ impl Installation {
 pub(crate) struct ControlPlane {
     /// The database.
     pub(crate) store: Store,
-    key_file: Option<PathBuf>,
+    /// What calls may reach.
+    pub(crate) outbound: Outbound,
+    security: Security,
 }
 
 impl ControlPlane {
@@ -93,14 +143,12 @@ impl ControlPlane {
 
     /// The key that secrets are sealed with.
     pub(crate) fn master_key(&self) -> anyhow::Result<MasterKey> {
-        let file = self.key_file.as_deref().ok_or_else(|| {
-            Refused(
-                "no master key is configured: set `[security] master_key_file` in the configuration file or \
-                 TIDINGS_SECURITY__MASTER_KEY_FILE to the file that the services use"
-                    .to_owned(),
-            )
-        })?;
-        Ok(MasterKey::load(file)?)
+        if self.security.master_key_file.is_none() {
+            let message = "no master key is configured: set `[security] master_key_file` in the configuration file or \
+                 TIDINGS_SECURITY__MASTER_KEY_FILE to the file that the services use";
+            return Err(Refused(message.to_owned()).into());
+        }
+        Ok(MasterKey::configured(&self.security)?)
     }
 }
 

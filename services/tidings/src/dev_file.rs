@@ -20,6 +20,8 @@ pub(crate) struct DevFile {
     pub(crate) metrics: String,
     /// Base of the outbox.
     pub(crate) outbox: String,
+    /// Origin of the push service of browsers, a stand-in.
+    pub(crate) push_service: String,
     /// The demo app.
     pub(crate) app_id: String,
     /// The demo app's API key.

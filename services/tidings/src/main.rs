@@ -2,17 +2,27 @@
 
 mod app;
 mod command;
+mod comparing;
 mod control_plane;
 mod dev_file;
+mod differences;
 mod document;
+mod master_key;
 mod migrate;
+mod parked;
 mod private_file;
+mod progress;
 mod provider;
+mod rebuild;
 mod refused;
+mod restore;
 mod stand_ins;
+mod suppression;
 mod table;
 mod template;
 mod up;
+mod verify;
+mod webhook;
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -23,6 +33,8 @@ use service_kit::ConfigError;
 use crate::command::Cli;
 use crate::refused::Refused;
 
+/// Done.
+const DONE: u8 = 0;
 /// Something failed; what was given may have been right.
 const FAILED: u8 = 1;
 /// What was given is not usable.
@@ -38,7 +50,7 @@ fn main() -> ExitCode {
         result
     });
     match result {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => ExitCode::from(code),
         Err(error) => {
             eprintln!("tidings: {error:#}");
             let unusable = error.is::<Refused>() || error.is::<ConfigError>();

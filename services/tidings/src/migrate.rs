@@ -2,15 +2,20 @@
 
 use std::time::Duration;
 
+use anyhow::bail;
+use event_log::Resized;
 use service_kit::connections::{self, CONNECTED_WITHIN};
-use service_kit::{Config, MasterKey, installation, vapid};
+use service_kit::{Config, MasterKey, installation, link, vapid};
+use store::Store;
+use store::schema::known_schema_version;
 
 use crate::control_plane::Installation;
 
 /// Bring the database schema, the streams and the keys of apps up to date.
 ///
 /// Safe to run again, and by several processes at once. Run it before the services of a new release start. The number
-/// of inbox partitions (streams.partitions) is fixed when it runs for the first time.
+/// of inbox partitions (streams.partitions) is fixed when it runs for the first time. Streams get the limit
+/// (nats.max_messages) and the replicas (nats.replicas) that are set, while services go on.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   tidings migrate --config /etc/tidings.toml
@@ -44,8 +49,17 @@ pub(crate) struct Installed {
     streams_before: usize,
     streams: usize,
     partitions: u32,
-    /// Apps that got their key pair for web push; None without a master key to seal it with.
-    key_pairs: Option<usize>,
+    resized: Vec<Resized>,
+    /// What apps lacked; None without a master key to seal it with.
+    keys: Option<NewKeys>,
+}
+
+/// How many apps got keys that they lacked.
+struct NewKeys {
+    /// Key pairs for web push.
+    pairs: usize,
+    /// Keys for signed links.
+    links: usize,
 }
 
 impl std::fmt::Display for Installed {
@@ -58,14 +72,29 @@ impl std::fmt::Display for Installed {
         }
         let (streams, created) = (self.streams, self.streams.saturating_sub(self.streams_before));
         writeln!(f, "Streams: {streams}, {created} of them new. Inbox partitions: {}.", self.partitions)?;
-        match self.key_pairs {
-            Some(0) => Ok(()),
-            Some(made) => writeln!(f, "Key pairs for web push: {made} new."),
-            None => writeln!(
-                f,
-                "Key pairs for web push: none made, as no master key is configured (security.master_key_file)."
-            ),
+        for Resized { stream, max_messages: (limit_before, limit), replicas: (replicas_before, replicas) } in
+            &self.resized
+        {
+            if limit != limit_before {
+                writeln!(f, "Limit of {stream}: {limit} messages, was {limit_before}.")?;
+            }
+            if replicas != replicas_before {
+                writeln!(f, "Replicas of {stream}: {replicas}, was {replicas_before}.")?;
+            }
         }
+        let Some(NewKeys { pairs, links }) = self.keys else {
+            return writeln!(
+                f,
+                "Keys of apps: none made, as no master key is configured (security.master_key_file)."
+            );
+        };
+        if pairs > 0 {
+            writeln!(f, "Key pairs for web push: {pairs} new.")?;
+        }
+        if links > 0 {
+            writeln!(f, "Keys for signed links: {links} new.")?;
+        }
+        Ok(())
     }
 }
 
@@ -78,6 +107,13 @@ pub(crate) async fn install(
     let (store, log) =
         tokio::try_join!(connections::store(config, limit), connections::event_log(config, limit))?;
     let schema_before = store.schema_version().await?;
+    let known = known_schema_version();
+    if let Some(newer) = schema_before.filter(|version| *version > known) {
+        bail!(
+            "the database is of a newer release: its schema has version {newer}, and this release knows up to {known}. \
+             Nothing was changed. Migrate with the newer release; services of this one may go on beside it"
+        );
+    }
     store.migrate().await?;
     let partitions = match wanted {
         Partitions::Exactly(partitions) => partitions,
@@ -85,8 +121,9 @@ pub(crate) async fn install(
     };
     let streams_before = store.recorded_streams().await?.len();
     installation::prepare(&store, &log, partitions).await?;
-    let key_pairs = match &config.security.master_key_file {
-        Some(file) => Some(vapid::create_missing(&store, &MasterKey::load(file)?).await?),
+    let resized = installation::resize(&store, &log, partitions, &config.nats).await?;
+    let keys = match &config.security.master_key_file {
+        Some(_) => Some(missing_keys(&store, &MasterKey::configured(&config.security)?).await?),
         None => None,
     };
     let installed = Installed {
@@ -95,8 +132,16 @@ pub(crate) async fn install(
         streams_before,
         streams: store.recorded_streams().await?.len(),
         partitions,
-        key_pairs,
+        resized,
+        keys,
     };
     store.close().await;
     Ok(installed)
+}
+
+/// Makes the keys that apps of before lack.
+async fn missing_keys(store: &Store, master_key: &MasterKey) -> anyhow::Result<NewKeys> {
+    let pairs = vapid::create_missing(store, master_key).await?;
+    let links = link::create_missing(store, master_key).await?;
+    Ok(NewKeys { pairs, links })
 }

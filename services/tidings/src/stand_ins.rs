@@ -20,6 +20,9 @@ pub(crate) struct Arguments {
     /// Port of the SMTP server; 0 for a free one
     #[arg(long, value_name = "N", default_value_t = 0)]
     smtp_port: u16,
+    /// Port of the push service of browsers; 0 for a free one
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    push_service_port: u16,
     /// Port of the outbox; 0 for a free one
     #[arg(long, value_name = "N", default_value_t = 0)]
     outbox_port: u16,
@@ -29,11 +32,21 @@ pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let mut signals = Signals::listen()?;
     let settings = StandInSettings {
         smtp_port: arguments.smtp_port,
+        push_service_port: arguments.push_service_port,
         outbox_port: arguments.outbox_port,
         ..StandInSettings::in_directory(&arguments.data_dir)
     };
     let stand_ins = StandIns::start(&settings).await.context("cannot start the stand-ins")?;
-    let addresses = json!({"smtp": stand_ins.smtp_address().to_string(), "outbox": stand_ins.outbox_url()});
+    let addresses = json!({
+        "smtp": stand_ins.smtp_address().to_string(),
+        "pushService": stand_ins.push_service_url(),
+        "apns": stand_ins.apns().server().url(),
+        "fcm": stand_ins.fcm().server().url(),
+        "twilio": stand_ins.twilio().url(),
+        "smsHttp": stand_ins.sms_http().url(),
+        "smsc": stand_ins.smsc().address().to_string(),
+        "outbox": stand_ins.outbox_url(),
+    });
     print(&format!("{addresses}\n"))?;
     signals.received().await;
     stand_ins.stop().await;

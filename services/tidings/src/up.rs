@@ -11,6 +11,7 @@ mod signals;
 use std::ffi::OsString;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::Context;
 use service_kit::connections::CONNECTED_WITHIN;
@@ -62,6 +63,15 @@ pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let directory = DataDirectory::claim(&arguments.data_dir)?;
     DevFile::remove(directory.path())?;
     config.gateway.listen = api_address::choose(arguments.port)?;
+    // Nobody balances load here.
+    config.gateway.drain = Duration::ZERO;
+    if config.gateway.public_url.is_none() {
+        config.gateway.public_url = Some(format!("http://{}", config.gateway.listen).parse()?);
+    }
+    // An option of ours says how many there are to be.
+    config.streams.partitions_are_set = false;
+    // The stand-ins are on this machine.
+    config.outbound.allow_private = true;
     config.metrics.listen = (Ipv4Addr::LOCALHOST, 0).into();
     config.security.master_key_file = Some(directory.master_key_file()?);
     // Dropped, they are killed, and what they have stored stays.
@@ -101,7 +111,7 @@ async fn serve(
         say("preparing schema and streams")?;
         migrate::install(&config, partitions, CONNECTED_WITHIN).await?;
         say("starting the services")?;
-        Running::start(config, directory).await
+        Box::pin(Running::start(config, directory)).await
     };
     let running = tokio::select! {
         () = signals.received() => return Ok(()),

@@ -1,5 +1,6 @@
 //! What the rows are called with.
 
+use domain::CategoryId;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -51,6 +52,7 @@ impl<'a> Fixtures<'a> {
             By::App => self.service.by(&self.shop, path),
             By::User => self.service.of(&self.shop, "ada", path),
             By::AppForUser => self.service.by(&self.shop, path).header("X-SERVICE-USER-ID", "ada"),
+            By::Anybody => self.service.call(path),
             By::AppForUserInQuery => {
                 let joint = if path.contains('?') { '&' } else { '?' };
                 self.service.by(&self.shop, &format!("{path}{joint}userIdentifier=ada"))
@@ -61,7 +63,9 @@ impl<'a> Fixtures<'a> {
     /// The call with things made for it.
     pub(super) async fn fill(&mut self, call: &str) -> String {
         let mut call = call.to_owned();
-        for name in ["{item}", "{request}", "{category}", "{user}", "{new}", "{device}", "{browser}"] {
+        for name in
+            ["{item}", "{request}", "{category}", "{user}", "{new}", "{device}", "{browser}", "{token}"]
+        {
             if call.contains(name) {
                 call = call.replace(name, &self.make(name).await);
             }
@@ -121,6 +125,10 @@ impl<'a> Fixtures<'a> {
                 receipt["requestId"].as_str().unwrap().to_owned()
             }
             "{category}" => self.category().await.to_string(),
+            "{token}" => {
+                let category = CategoryId(self.category().await);
+                self.service.unsubscribe_token(&self.shop, "ada", category).await
+            }
             "{user}" => {
                 let identifier = self.new_name();
                 let call = self.service.by(&self.shop, "POST /v3/users");

@@ -35,18 +35,32 @@ pub enum DecodeError {
     /// A type that this release does not know; readers count and skip it.
     #[error("unknown message type {0:?}")]
     UnknownType(String),
-    /// A newer version of a known type; its reader must be upgraded first.
-    #[error("{kind} has version {version}, this release reads up to 1")]
+    /// A newer version of a known type, or a value that an enumeration of this release does not have; its reader must be
+    /// upgraded first.
+    #[error("{kind} is of a newer release: {what}")]
     Newer {
         /// The type.
         kind: String,
-        /// The version found.
-        version: u16,
+        /// What of it this release does not know.
+        what: String,
     },
+}
+
+impl DecodeError {
+    /// The type of the message, as far as it could be read; else empty.
+    #[must_use]
+    pub fn kind(&self) -> &str {
+        match self {
+            DecodeError::Malformed(_) => "",
+            DecodeError::UnknownType(kind) | DecodeError::Newer { kind, .. } => kind,
+        }
+    }
 }
 
 /// The version of every type that this release writes.
 const VERSION: u16 = 1;
+/// How serde begins to tell of a value that an enumeration does not have, of which it keeps the text alone.
+const UNKNOWN_VALUE: &str = "unknown variant `";
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -107,14 +121,23 @@ impl Envelope {
     pub fn decode(bytes: &[u8]) -> Result<Envelope, DecodeError> {
         let wire: WireIn<'_> = serde_json::from_slice(bytes)?;
         let read = Event::read(wire.kind, wire.data.get());
+        let newer = |what| DecodeError::Newer { kind: wire.kind.to_owned(), what };
         let event = match read {
             Err(unknown @ DecodeError::UnknownType(_)) => return Err(unknown),
             _ if wire.v > VERSION => {
-                return Err(DecodeError::Newer { kind: wire.kind.to_owned(), version: wire.v });
+                return Err(newer(format!("version {}, and this one reads up to {VERSION}", wire.v)));
+            }
+            Err(DecodeError::Malformed(error)) if is_of_unknown_value(&error) => {
+                return Err(newer(error.to_string()));
             }
             other => other?,
         };
         let WireIn { id, app, at, send_id, caused_by, trace, .. } = wire;
         Ok(Envelope { id, app, at, send_id, caused_by, trace, event })
     }
+}
+
+/// Nothing writes a value that no release has, so that one which is not known here is known to a newer one.
+fn is_of_unknown_value(error: &serde_json::Error) -> bool {
+    error.is_data() && error.to_string().starts_with(UNKNOWN_VALUE)
 }

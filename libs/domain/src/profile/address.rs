@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::tokens::{TOKEN_HOLDERS, tokens_in};
 use crate::content::Object;
+use crate::sms::number::is_e164;
 
 /// The address for email: the profile's, else the identifier where it is an address itself.
 #[must_use]
@@ -19,11 +20,7 @@ pub fn email<'a>(identifier: &'a str, profile: &'a Object) -> Option<&'a str> {
 #[must_use]
 pub fn phone(profile: &Object) -> Option<&str> {
     let number = profile.get("phoneNumber").or_else(|| profile.get("phone"))?.as_str()?;
-    let digits = number.strip_prefix('+')?;
-    let well_formed = (7..=15).contains(&digits.len())
-        && digits.bytes().all(|byte| byte.is_ascii_digit())
-        && !digits.starts_with('0');
-    well_formed.then_some(number)
+    is_e164(number).then_some(number)
 }
 
 /// Push targets of phones, as `fcm:{token}` and `apns:{token}`.
@@ -34,8 +31,10 @@ pub fn push_targets(profile: &Object) -> impl Iterator<Item = String> {
     })
 }
 
-// RFC 5321 §4.5.3.1 lengths; the provider judges the rest. No character that could open a header or a second address.
-fn is_email(address: &str) -> bool {
+/// Whether a text can be an email address. The lengths are those of RFC 5321, section 4.5.3.1; the provider judges the
+/// rest. No character passes that could open a header or a second address.
+#[must_use]
+pub fn is_email(address: &str) -> bool {
     let forbidden =
         |c: char| c.is_control() || c.is_whitespace() || matches!(c, '<' | '>' | ',' | ';' | '"' | '(' | ')');
     address.len() <= 254

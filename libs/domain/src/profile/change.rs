@@ -1,7 +1,7 @@
 //! A write to a profile, and why it may be refused.
 
 use super::keys::{RESERVED_KEY, addresses_differ};
-use super::{MAX_PROFILE, Patch, merge};
+use super::{MAX_PROFILE, Patch, TokenChange, merge};
 use crate::Problem;
 use crate::content::Object;
 use crate::size::json_size;
@@ -67,6 +67,15 @@ impl Change {
             return Err(Refusal::AddressGuarded);
         }
         Ok(after)
+    }
+
+    /// What the change did to the push tokens of the profile.
+    #[must_use]
+    pub fn tokens(&self, before: &Object, after: &Object) -> TokenChange {
+        match self {
+            Change::Merge(pairs) => TokenChange::merged(before, after, &[pairs]),
+            Change::Patch(_) => TokenChange::patched(before, after),
+        }
     }
 }
 

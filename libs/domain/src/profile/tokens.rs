@@ -1,8 +1,12 @@
 //! Merging pairs onto a profile, and the push tokens that it collects.
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 
+use super::push_targets;
 use crate::content::Object;
+use crate::plan::MAX_TARGET;
 
 /// Most push tokens of one service on a profile. The oldest make room for new ones.
 pub const MAX_TOKENS: usize = 50;
@@ -80,6 +84,58 @@ fn keep(holder: &mut Object, added: Option<Vec<String>>) {
     holder.insert("tokens".to_owned(), tokens.into());
 }
 
+/// What a write does to the push tokens of a profile, as targets such as `fcm:{token}`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TokenChange {
+    /// Tokens that were written, also where the profile had them, and that it has now.
+    pub named: Vec<String>,
+    /// Tokens that the profile has no more.
+    pub dropped: Vec<String>,
+}
+
+impl TokenChange {
+    /// The change by pairs that were merged in turn. Nothing is compared where they hold no tokens.
+    #[must_use]
+    pub fn merged(before: &Object, after: &Object, pairs: &[&Object]) -> TokenChange {
+        let holders =
+            || pairs.iter().flat_map(|pairs| TOKEN_HOLDERS.map(|service| (service, pairs.get(service))));
+        if holders().all(|(_, holder)| holder.is_none()) {
+            return TokenChange::default();
+        }
+        let mut named = HashSet::new();
+        for (service, holder) in holders() {
+            let Some(holder) = holder.and_then(Value::as_object) else { continue };
+            let token = holder.get("token").and_then(Value::as_str).map(str::to_owned);
+            let tokens = tokens_in(holder).into_iter().chain(token);
+            named.extend(tokens.map(|token| format!("{service}:{token}")));
+        }
+        TokenChange::between(before, after, |target| named.contains(target))
+    }
+
+    /// The change by a patch, which names what was not there before.
+    #[must_use]
+    pub fn patched(before: &Object, after: &Object) -> TokenChange {
+        TokenChange::between(before, after, |_| false)
+    }
+
+    fn between(before: &Object, after: &Object, is_named: impl Fn(&str) -> bool) -> TokenChange {
+        let [before, after] = [before, after].map(|profile| {
+            push_targets(profile).filter(|target| target.len() <= MAX_TARGET).collect::<HashSet<_>>()
+        });
+        let is_new = |target: &&String| is_named(target) || !before.contains(*target);
+        TokenChange {
+            named: after.iter().filter(is_new).cloned().collect(),
+            dropped: before.difference(&after).cloned().collect(),
+        }
+    }
+
+    /// Whether the write is about no token.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.named.is_empty() && self.dropped.is_empty()
+    }
+}
+
 pub(super) fn tokens_in(holder: &Object) -> Vec<String> {
     let items = holder.get("tokens").and_then(Value::as_array);
     items.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
@@ -120,6 +176,39 @@ mod tests {
         for (before, pairs, after) in cases {
             assert_eq!(merged(before, pairs.clone()), after, "{pairs}");
         }
+    }
+
+    #[test]
+    fn a_write_names_the_tokens_that_it_holds() {
+        let object = |value: Value| value.as_object().unwrap().clone();
+        let before = object(json!({"fcm": {"tokens": ["a", "b"]}, "apns": {"tokens": ["c"]}}));
+        let sorted = |mut change: TokenChange| {
+            change.named.sort();
+            change.dropped.sort();
+            (change.named, change.dropped)
+        };
+        let cases = [
+            (json!({"name": "Ada"}), vec![], vec![]),
+            (json!({"fcm": {"lang": "en"}}), vec![], vec![]),
+            (json!({"fcm": {"token": "a"}}), vec!["fcm:a"], vec![]),
+            (json!({"fcm": {"tokens": ["b", "d"]}, "apns": null}), vec!["fcm:b", "fcm:d"], vec!["apns:c"]),
+        ];
+        for (pairs, named, dropped) in cases {
+            let pairs = object(pairs);
+            let mut after = before.clone();
+            merge(&mut after, pairs.clone());
+            let (found, gone) = sorted(TokenChange::merged(&before, &after, &[&pairs]));
+            assert_eq!(
+                (found, gone),
+                (
+                    named.iter().map(|&t| t.to_owned()).collect(),
+                    dropped.iter().map(|&t| t.to_owned()).collect::<Vec<String>>()
+                )
+            );
+        }
+        let after = object(json!({"fcm": {"tokens": ["b", "d"]}, "apns": {"tokens": ["c"]}}));
+        let (named, dropped) = sorted(TokenChange::patched(&before, &after));
+        assert_eq!((named, dropped), (vec!["fcm:d".to_owned()], vec!["fcm:a".to_owned()]));
     }
 
     #[test]

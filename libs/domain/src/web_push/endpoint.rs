@@ -1,6 +1,6 @@
 //! The address of a subscription. A browser names it, so anybody can: the service must not be made to call others.
 
-use super::host::{PushHost, is_address, is_name};
+use super::host::{PushHost, is_address, is_name, origin, split_port};
 use crate::Problem;
 
 /// Longest endpoint, in bytes.
@@ -8,6 +8,16 @@ pub const MAX_ENDPOINT: usize = 2048;
 
 const SCHEME: &str = "https://";
 const PORT: &str = "443";
+
+/// The origin of an endpoint that may be called: in its one form, and at a push service that is known now.
+#[must_use]
+pub fn origin_of<'a>(endpoint: &'a str, hosts: &[PushHost]) -> Option<&'a str> {
+    let is_known = endpoint.len() <= MAX_ENDPOINT
+        && check(endpoint, hosts, &mut Vec::new()).is_some_and(|canonical| canonical == endpoint);
+    let (scheme, rest) = endpoint.split_once("://").filter(|_| is_known)?;
+    let authority = rest.find('/').unwrap_or(rest.len());
+    endpoint.get(..scheme.len() + "://".len() + authority)
+}
 
 /// The endpoint in its one canonical form.
 pub(super) fn check(text: &str, hosts: &[PushHost], problems: &mut Vec<Problem>) -> Option<String> {
@@ -17,6 +27,9 @@ pub(super) fn check(text: &str, hosts: &[PushHost], problems: &mut Vec<Problem>)
     if !text.bytes().all(is_of_a_url) {
         problem("invalid_character", "must be written in the characters of a URL");
         return None;
+    }
+    if let Some(endpoint) = at_an_origin(text, hosts) {
+        return Some(endpoint);
     }
     let Some((scheme, rest)) = text.split_at_checked(SCHEME.len()) else {
         problem("invalid_scheme", "must begin with https://");
@@ -53,17 +66,19 @@ pub(super) fn check(text: &str, hosts: &[PushHost], problems: &mut Vec<Problem>)
     (problems.len() == before).then(|| format!("{SCHEME}{host}{slash}{tail}"))
 }
 
+/// The endpoint, where the configuration names exactly its origin.
+fn at_an_origin(text: &str, hosts: &[PushHost]) -> Option<String> {
+    let (scheme, rest) = text.split_once("://")?;
+    let (authority, tail) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
+    let origin = origin(&scheme.to_ascii_lowercase(), &authority.to_ascii_lowercase())?;
+    let slash = if tail.starts_with('/') { "" } else { "/" };
+    let is_named = !tail.contains('#') && hosts.iter().any(|host| host.is_origin(&origin));
+    is_named.then(|| format!("{origin}{slash}{tail}"))
+}
+
 /// What RFC 3986 allows in a URL, and so no backslash, which some take for a slash.
 fn is_of_a_url(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"-._~:/?#[]@!$&'()*+,;=%".contains(&byte)
-}
-
-fn split_port(text: &str) -> (&str, Option<&str>) {
-    let end = text.rfind(']').map_or(0, |end| end + 1);
-    match text[end..].find(':') {
-        Some(colon) => (&text[..end + colon], Some(&text[end + colon + 1..])),
-        None => (text, None),
-    }
 }
 
 #[cfg(test)]
@@ -144,8 +159,55 @@ mod tests {
     }
 
     #[test]
-    fn only_names_make_a_push_host() {
-        for text in ["push.example", "*.push.example", "Push.Example", "localhost"] {
+    fn an_origin_admits_itself_and_nothing_else() {
+        let hosts: Vec<PushHost> =
+            ["http://127.0.0.1:9999", "https://localhost:8443", "https://push.example"]
+                .map(|text| text.parse().unwrap())
+                .into();
+        let taken = |text: &str| check(text, &hosts, &mut Vec::new());
+        for (text, origin) in [
+            ("http://127.0.0.1:9999/push/a", "http://127.0.0.1:9999"),
+            ("https://localhost:8443/?a", "https://localhost:8443"),
+            ("https://push.example/a", "https://push.example"),
+        ] {
+            assert_eq!(taken(text).as_deref(), Some(text));
+            assert_eq!(origin_of(text, &hosts), Some(origin));
+        }
+        assert_eq!(taken("HTTPS://Localhost:8443").as_deref(), Some("https://localhost:8443/"));
+        assert_eq!(taken("https://push.example:443/a").as_deref(), Some("https://push.example/a"));
+        for text in [
+            "http://127.0.0.1:9998/push/a",
+            "https://127.0.0.1:9999/push/a",
+            "http://u@127.0.0.1:9999/push/a",
+            "http://127.0.0.1:9999/push/a#b",
+            "http://127.0.0.1:9999@evil.example/",
+            "http://127.0.0.1:99990/",
+            "http://0x7f.0.0.1:9999/",
+            "http://localhost:8443/",
+            "https://a.push.example/",
+            "http://push.example/",
+            "https://fcm.googleapis.com/a",
+        ] {
+            assert_eq!(taken(text), None, "{text}");
+            assert_eq!(origin_of(text, &hosts), None, "{text}");
+        }
+        assert_eq!(origin_of("https://push.example:443/a", &hosts), None, "no canonical form");
+        let known = PushHost::known();
+        assert_eq!(origin_of("https://web.push.apple.com/?a=/b", &known), Some("https://web.push.apple.com"));
+        assert_eq!(origin_of("https://evil.example/", &known), None);
+    }
+
+    #[test]
+    fn only_names_and_origins_make_a_push_host() {
+        for text in [
+            "push.example",
+            "*.push.example",
+            "Push.Example",
+            "localhost",
+            "https://a",
+            "HTTP://[::1]:80",
+            "http://10.0.0.1:1",
+        ] {
             assert!(text.parse::<PushHost>().is_ok(), "{text}");
         }
         for text in [
@@ -160,7 +222,15 @@ mod tests {
             "a.1",
             "[::1]",
             "a.b:443",
-            "https://a",
+            "http://",
+            "ftp://a",
+            "https://a/",
+            "https://a:0",
+            "https://a:08443",
+            "https://u@a",
+            "https://*.a",
+            "https://0x7f.1",
+            "https://[::01]",
         ] {
             assert!(text.parse::<PushHost>().is_err(), "{text}");
         }

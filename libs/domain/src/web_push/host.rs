@@ -1,5 +1,6 @@
 //! Where push services are.
 
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
 /// The push services of today's browsers.
@@ -17,34 +18,45 @@ const KNOWN: [(&str, bool); 4] = [
 const MAX_NAME: usize = 253;
 const MAX_LABEL: usize = 63;
 
-/// A host of a push service, or with `*.` before it every host below that name.
+/// Where push services may be: a host, with `*.` before it every host below that name, or exactly one origin.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PushHost {
-    name: String,
-    below: bool,
+pub struct PushHost(Place);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Place {
+    Host { name: String, below: bool },
+    Origin(String),
 }
 
 impl PushHost {
     /// The push services of today's browsers.
     #[must_use]
     pub fn known() -> Vec<PushHost> {
-        KNOWN.map(|(name, below)| PushHost { name: name.to_owned(), below }).into()
+        KNOWN.map(|(name, below)| PushHost(Place::Host { name: name.to_owned(), below })).into()
     }
 
     /// Whether this is the host or, as the case may be, one above it. `host` is in lower case.
     #[must_use]
     pub fn covers(&self, host: &str) -> bool {
-        match host.strip_suffix(&self.name) {
-            Some(rest) if self.below => rest.ends_with('.') && is_name(host),
+        let Place::Host { name, below } = &self.0 else {
+            return false;
+        };
+        match host.strip_suffix(name.as_str()) {
+            Some(rest) if *below => rest.ends_with('.') && is_name(host),
             Some(rest) => rest.is_empty(),
             None => false,
         }
     }
+
+    /// Whether this is the origin, which is in lower case and names no port that its scheme implies.
+    pub(super) fn is_origin(&self, origin: &str) -> bool {
+        matches!(&self.0, Place::Origin(known) if known == origin)
+    }
 }
 
-/// Not the name of a host.
+/// Neither the name of a host nor an origin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("not the name of a host")]
+#[error("neither the name of a host nor an origin")]
 pub struct NotAHost;
 
 impl FromStr for PushHost {
@@ -52,6 +64,9 @@ impl FromStr for PushHost {
 
     fn from_str(text: &str) -> Result<Self, NotAHost> {
         let text = text.to_ascii_lowercase();
+        if let Some((scheme, authority)) = text.split_once("://") {
+            return origin(scheme, authority).map(|origin| PushHost(Place::Origin(origin))).ok_or(NotAHost);
+        }
         let (below, name) = match text.strip_prefix("*.") {
             Some(name) => (true, name),
             None => (false, &*text),
@@ -59,7 +74,38 @@ impl FromStr for PushHost {
         if !is_name(name) || is_address(name) {
             return Err(NotAHost);
         }
-        Ok(PushHost { name: name.to_owned(), below })
+        Ok(PushHost(Place::Host { name: name.to_owned(), below }))
+    }
+}
+
+/// The origin in its one form (RFC 6454, section 6.2): without a port that its scheme implies. Both parts are in lower
+/// case.
+pub(super) fn origin(scheme: &str, authority: &str) -> Option<String> {
+    let implied = match scheme {
+        "http" => 80,
+        "https" => 443,
+        _ => return None,
+    };
+    let (host, port) = split_port(authority);
+    let is_sound = match host.strip_prefix('[').and_then(|host| host.strip_suffix(']')) {
+        Some(address) => address.parse::<Ipv6Addr>().is_ok_and(|parsed| parsed.to_string() == address),
+        None if is_address(host) => host.parse::<Ipv4Addr>().is_ok(),
+        None => is_name(host),
+    };
+    let port = match port {
+        Some(text) => text.parse::<u16>().ok().filter(|port| *port > 0 && port.to_string() == text)?,
+        None => implied,
+    };
+    let shown = if port == implied { String::new() } else { format!(":{port}") };
+    is_sound.then(|| format!("{scheme}://{host}{shown}"))
+}
+
+/// Host and port of an authority without a user.
+pub(super) fn split_port(text: &str) -> (&str, Option<&str>) {
+    let end = text.rfind(']').map_or(0, |end| end + 1);
+    match text[end..].find(':') {
+        Some(colon) => (&text[..end + colon], Some(&text[end + colon + 1..])),
+        None => (text, None),
     }
 }
 

@@ -20,7 +20,7 @@ fn every_type_has_a_golden_file() {
     let found: BTreeSet<String> =
         golden_files().iter().map(|path| path.file_name().unwrap().to_str().unwrap().to_owned()).collect();
     let wanted: BTreeSet<String> = Event::KINDS.iter().map(|name| format!("{name}.v1.json")).collect();
-    assert_eq!(found, wanted);
+    assert_eq!(found.intersection(&wanted).collect::<Vec<_>>(), wanted.iter().collect::<Vec<_>>());
 }
 
 #[test]
@@ -33,7 +33,12 @@ fn golden_messages_read_and_write_back_the_same() {
         let golden: Value = serde_json::from_str(&text).unwrap();
         assert_eq!(written, golden, "{}", path.display());
         let name = path.file_name().unwrap().to_str().unwrap().to_owned();
-        assert_eq!(format!("{}.v1.json", envelope.event.kind()), name);
+        // Members that came later have a file of their own, named for them.
+        let kind = envelope.event.kind();
+        assert!(
+            name.strip_prefix(kind).is_some_and(|rest| rest.starts_with(".v1.")),
+            "{name} holds a {kind}"
+        );
     }
 }
 
@@ -47,10 +52,54 @@ fn unknown_types_newer_versions_and_malformed_messages_differ() {
     };
     let decode = |text: String| Envelope::decode(text.as_bytes()).unwrap_err();
     assert!(matches!(decode(message("InboxItemPainted", 1, json!({}))), DecodeError::UnknownType(_)));
-    assert!(matches!(
-        decode(message("InboxItemSeen", 2, json!({"people": []}))),
-        DecodeError::Newer { version: 2, .. }
-    ));
+    let newer = decode(message("InboxItemSeen", 2, json!({"people": []})));
+    assert!(
+        matches!(&newer, DecodeError::Newer { kind, what } if kind == "InboxItemSeen" && what.contains("version 2"))
+    );
     assert!(matches!(decode(message("InboxItemSeen", 1, json!({"user": "x"}))), DecodeError::Malformed(_)));
     assert!(matches!(decode("{".to_owned()), DecodeError::Malformed(_)));
+}
+
+/// Messages, and where in them a value of an enumeration stands.
+const ENUMERATED: [(&str, &str); 8] = [
+    ("DeliveryJob.v1.json", "/data/channel"),
+    ("DeliverySettled.v1.json", "/data/channel"),
+    ("DeliverySettled.v1.json", "/data/status"),
+    ("DeliverySettled.v1.json", "/data/reason"),
+    ("SendAccepted.v1.overrides.json", "/data/lane"),
+    ("SendAccepted.v1.overrides.json", "/data/channels/1"),
+    ("SendPlanned.v1.decided.json", "/data/decided/shapes/0/skips/1/0"),
+    ("SendPlanned.v1.decided.json", "/data/decided/shapes/0/skips/1/1"),
+];
+
+/// What a golden message is read as with another value in a place.
+fn altered(name: &str, place: &str, value: Value) -> DecodeError {
+    let path = golden_files().into_iter().find(|path| path.ends_with(name)).unwrap();
+    let mut message: Value = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
+    *message.pointer_mut(place).unwrap() = value;
+    Envelope::decode(message.to_string().as_bytes()).unwrap_err()
+}
+
+#[test]
+fn a_value_that_an_enumeration_does_not_have_is_of_a_newer_release_wherever_it_stands() {
+    let mut errors: Vec<_> =
+        ENUMERATED.iter().map(|(name, place)| altered(name, place, json!("of_the_future"))).collect();
+    errors.push(altered("DeliveryJob.v1.json", "/data/content", json!({"of_the_future": {}})));
+    for error in errors {
+        assert!(matches!(error, DecodeError::Newer { .. }), "{error:?}");
+        assert!(!error.kind().is_empty() && error.to_string().contains("of_the_future"), "{error}");
+    }
+}
+
+#[test]
+fn what_does_not_fit_is_malformed_even_where_it_speaks_of_such_a_value() {
+    let words = json!("unknown variant `of_the_future`");
+    for (name, place, value) in [
+        ("DeliverySettled.v1.json", "/data/attempt", words),
+        ("DeliverySettled.v1.json", "/data/reason", json!(7)),
+        ("DeliverySettled.v1.json", "/data/reason", json!({"unknown variant `of_the_future`": 7})),
+    ] {
+        let error = altered(name, place, value);
+        assert!(matches!(error, DecodeError::Malformed(_)), "{error:?}");
+    }
 }

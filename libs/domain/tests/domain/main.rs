@@ -1,6 +1,10 @@
 //! What the rest of the system relies on.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
+mod attachments;
 mod golden;
+mod link;
+mod overrides;
 mod patch;
+mod protocol;
 mod request;

@@ -6,12 +6,12 @@ use domain::send::{Lane, TemplateRef};
 use domain::{Channel, Timestamp};
 use serde_json::{Value, json};
 
-fn rules() -> SendRules {
+pub(crate) fn rules() -> SendRules {
     SendRules { now: Timestamp::parse("2026-11-21T12:00:00Z").unwrap(), strict: false }
 }
 
 /// A sound body with some members replaced.
-fn body(changes: Value) -> Value {
+pub(crate) fn body(changes: Value) -> Value {
     let Value::Object(changes) = changes else { panic!("{changes} is no object") };
     let mut body = json!({"notification": {"title": "Hi"}, "sendTo": {"recipients": ["ada"]}});
     for (key, value) in changes {
@@ -20,12 +20,12 @@ fn body(changes: Value) -> Value {
     body
 }
 
-fn parsed(body: Value) -> ParsedSend {
+pub(crate) fn parsed(body: Value) -> ParsedSend {
     parse_send(body, rules()).unwrap_or_else(|unsound| panic!("{:?}", unsound.problems))
 }
 
 /// Field and code of every problem.
-fn problems(body: Value, rules: SendRules) -> Vec<(String, &'static str)> {
+pub(crate) fn problems(body: Value, rules: SendRules) -> Vec<(String, &'static str)> {
     match parse_send(body, rules) {
         Ok(parsed) => panic!("accepted: {parsed:?}"),
         Err(unsound) => unsound.problems.into_iter().map(|problem| (problem.field, problem.code)).collect(),
@@ -137,11 +137,10 @@ fn each_fault_is_named_by_its_field() {
         (json!({"sendTo": {"recipients": ["a"], "topics": ["t"]}}), "sendTo.topics", "not_available"),
         (json!({"data": "x"}), "data", "invalid_type"),
         (json!({"data": {"x": long(MAX_DATA)}}), "data", "too_long"),
-        (json!({"data": {"attachments": []}}), "data.attachments", "not_available"),
         (json!({"data": {"x": 9_007_199_254_740_993_i64}}), "data.x", "unsafe_number"),
         (json!({"data": {"x": ["a\0b"]}}), "data.x[0]", "invalid_character"),
         (json!({"override": {"channels": ["pigeon"]}}), "override.channels[0]", "unknown_channel"),
-        (json!({"override": {"channel": {}}}), "override.channel", "not_available"),
+        (json!({"override": {"channel": "email"}}), "override.channel", "invalid_type"),
         (json!({"sendAt": "tomorrow"}), "sendAt", "invalid_time"),
         (json!({"lane": "fast"}), "lane", "unknown_value"),
         (json!({"onUnknownRecipient": true}), "onUnknownRecipient", "unknown_value"),
@@ -222,5 +221,9 @@ fn depth_and_fan_out_are_bounded() {
 
     let recipients: Vec<_> = (0..2_000).map(|n| n.to_string()).collect();
     let large = json!({"sendTo": {"recipients": recipients}, "data": {"x": "x".repeat(40_000)}});
+    assert_eq!(problems(body(large), rules()), [("sendTo.recipients".to_owned(), "too_large")]);
+    let recipients: Vec<_> = (0..2_000).map(|n| n.to_string()).collect();
+    let html = json!({"channel": {"email": {"html": "x".repeat(40_000)}}});
+    let large = json!({"sendTo": {"recipients": recipients}, "override": html});
     assert_eq!(problems(body(large), rules()), [("sendTo.recipients".to_owned(), "too_large")]);
 }

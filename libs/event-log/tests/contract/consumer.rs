@@ -1,5 +1,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use async_nats::jetstream::consumer::pull;
@@ -159,6 +161,48 @@ async fn a_fetch_waits_while_too_much_is_unacknowledged() {
     let (more, acked) = tokio::join!(consumer.fetch(10, SOON), held[0].ack());
     acked.unwrap();
     assert_eq!(more.unwrap().first().unwrap().seq, 3);
+}
+
+#[tokio::test]
+async fn none_waits_for_its_time_to_be_over_while_too_much_is_unacknowledged() {
+    const MESSAGES: u64 = 600;
+    let world = World::start().await;
+    world.fill(SENDS, MESSAGES).await;
+    let tight = ConsumerSettings { max_ack_pending: 20, ..LONG };
+    let left = Arc::new(AtomicU64::new(MESSAGES));
+    let mut workers = tokio::task::JoinSet::new();
+    for _ in 0..3 {
+        let log = EventLog::connect(settings(world.server.url())).await.unwrap();
+        let left = left.clone();
+        workers.spawn(async move {
+            let consumer = log.consumer(SENDS, DURABLE, tight).await.unwrap();
+            let mut acks = tokio::task::JoinSet::new();
+            while left.load(Relaxed) > 0 {
+                for delivered in consumer.fetch(50, Duration::from_millis(200)).await.unwrap() {
+                    assert_eq!(delivered.deliveries, 1);
+                    left.fetch_sub(1, Relaxed);
+                    // Beside the next fetch, so that there is room again while that one gathers.
+                    acks.spawn(async move { delivered.ack().await.unwrap() });
+                }
+            }
+            acks.join_all().await;
+        });
+    }
+    tokio::time::timeout(SOON, workers.join_all()).await.unwrap();
+}
+
+#[tokio::test]
+async fn what_comes_after_the_last_fetch_can_be_given_back() {
+    let world = World::start().await;
+    world.fill(SENDS, 2).await;
+    let one_at_once = ConsumerSettings { max_ack_pending: 1, ..LONG };
+    let leaving = world.log.consumer(SENDS, DURABLE, one_at_once).await.unwrap();
+    let batch = leaving.fetch(2, SOON).await.unwrap();
+    assert_eq!(batch.len(), 1, "the other one is asked for all the same");
+    batch[0].ack().await.unwrap();
+    leaving.release().await.unwrap();
+    let staying = world.log.consumer(SENDS, DURABLE, one_at_once).await.unwrap();
+    assert_eq!(next(&staying).await.seq, 2);
 }
 
 #[tokio::test]

@@ -8,4 +8,5 @@ mod declare;
 mod position;
 mod publish;
 mod reader;
+mod size;
 mod world;

@@ -159,6 +159,10 @@ impl Settings {
     }
 
     /// At least one value, of each of which `parse` makes a `T`.
+    pub(super) fn flag(&mut self, key: &'static str, default: bool) -> bool {
+        self.one(key, default, |text| text.parse().ok(), "true or false")
+    }
+
     pub(super) fn list<T>(
         &mut self,
         key: &'static str,
@@ -182,6 +186,11 @@ impl Settings {
                 default
             }
         }
+    }
+
+    /// Whether a key that was taken had a value of its own.
+    pub(super) fn is_set(&self, key: &str) -> bool {
+        self.taken.get(key).is_some_and(|origin| !matches!(origin, Origin::Default))
     }
 
     fn take(&mut self, key: &'static str) -> Option<(Value, Origin)> {

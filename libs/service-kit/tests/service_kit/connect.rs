@@ -1,5 +1,7 @@
 use std::time::Duration;
 
+use domain::{Lane, StreamName};
+use event_log::{ConsumerSettings, Message};
 use service_kit::{Config, Context, MasterKey, connections, installation};
 use testkit::{Database, NatsServer};
 
@@ -88,4 +90,32 @@ async fn a_service_that_ends_by_itself_stops_the_process() {
     context.serve("early", |_| async { Ok(()) });
     let ended = tokio::time::timeout(Duration::from_secs(30), context.tasks.finish()).await.unwrap();
     assert_eq!(ended, Err(service_kit::ShutdownError::Failed("early")));
+}
+
+#[tokio::test]
+async fn the_log_has_read_every_answer_before_the_process_ends() {
+    const SENDS: StreamName = StreamName::Send(Lane::Transactional);
+    let settings = ConsumerSettings { ack_wait: Duration::from_secs(3_600), max_ack_pending: 10 };
+    let installation = Installation::start().await;
+    let context = Context::connect(installation.config.clone()).await.unwrap();
+    context.log.publish(Message { stream: SENDS, id: None, payload: "a send".into() }).await.unwrap();
+
+    let config = installation.config.clone();
+    let process = move || {
+        // What its connection has not written when the runtime ends is not written at all.
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let context = Context::connect(config).await.unwrap();
+            let consumer = context.consumer(SENDS, "dispatcher", settings).await.unwrap();
+            let delivered = consumer.fetch(1, LIMIT).await.unwrap().pop().unwrap();
+            context.tasks.stop();
+            delivered.nak(None).await.unwrap();
+            context.finish().await.unwrap();
+        });
+    };
+    tokio::task::spawn_blocking(process).await.unwrap();
+
+    let consumer = context.consumer(SENDS, "dispatcher", settings).await.unwrap();
+    let again = consumer.fetch(1, LIMIT).await.unwrap();
+    assert_eq!(again.iter().map(|delivered| delivered.deliveries).collect::<Vec<_>>(), [2]);
 }

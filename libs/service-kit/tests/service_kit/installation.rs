@@ -1,5 +1,6 @@
 use domain::StreamName;
-use service_kit::{connections, installation};
+use service_kit::{Config, Context, connections, installation};
+use store::installation::Recorded;
 use store::projection::INBOX;
 use testkit::{Database, NatsServer};
 
@@ -27,6 +28,31 @@ async fn preparing_twice_changes_nothing() {
     let (one, other) = tokio::join!(installation.prepare(partitions), installation.prepare(partitions));
     assert_eq!((one, other), (Ok(()), Ok(())));
     assert_eq!(installation.verify().await, Ok(partitions));
+}
+
+#[tokio::test]
+async fn services_start_with_streams_of_another_size_and_only_resizing_changes_them() {
+    let mut installation = Installation::start().await;
+    let before = installation.config.nats.max_messages;
+    let resize = async |config: &Config| {
+        let store = connections::store(config, LIMIT).await.unwrap();
+        let log = connections::event_log(config, LIMIT).await.unwrap();
+        installation::resize(&store, &log, 4, &config.nats).await.unwrap()
+    };
+    installation.config.nats.max_messages = before * 2;
+    assert_eq!(installation.prepare(4).await, Ok(()));
+    assert_eq!(resize(&installation.config).await, [], "it is not set");
+    assert_eq!(installation.verify().await, Ok(4));
+
+    installation.config.nats.max_messages_are_set = true;
+    let resized = resize(&installation.config).await;
+    assert_eq!(resized.len(), StreamName::all(4).len());
+    assert!(resized.iter().all(|stream| stream.max_messages == (before, before * 2)), "{resized:?}");
+    assert_eq!(installation.verify().await, Ok(4));
+    // A process that was not told yet.
+    installation.config.nats.max_messages = before;
+    assert_eq!(installation.verify().await, Ok(4));
+    Context::connect(installation.config.clone()).await.unwrap();
 }
 
 #[tokio::test]
@@ -85,4 +111,58 @@ async fn a_log_that_ends_below_a_checkpoint_is_refused() {
     for refused in [installation.prepare(4).await.unwrap_err(), installation.verify().await.unwrap_err()] {
         assert!(refused.contains("INBOX_2 ends at 0") && refused.contains("up to 7"), "{refused}");
     }
+}
+
+#[tokio::test]
+async fn a_log_that_ends_below_what_webhooks_have_followed_is_refused() {
+    let installation = Installation::start().await;
+    let store = connections::store(&installation.config, LIMIT).await.unwrap();
+    store.webhook_batch(StreamName::Outcome, 0, 7).await.unwrap().unwrap().commit().await.unwrap();
+    let refused = installation.verify().await.unwrap_err();
+    assert!(refused.contains("OUTCOME ends at 0") && refused.contains("up to 7"), "{refused}");
+}
+
+#[tokio::test]
+async fn a_database_that_is_restored_is_refused_until_the_log_was_read_again() {
+    let installation = Installation::start().await;
+    let store = connections::store(&installation.config, LIMIT).await.unwrap();
+    assert_eq!(store.recorded_database().await.unwrap(), Recorded::Here);
+    let restore = store.begin_restore().await.unwrap().expect("nobody else restores");
+    assert_eq!(store.recorded_database().await.unwrap(), Recorded::HalfRestored);
+    for refused in [installation.prepare(4).await.unwrap_err(), installation.verify().await.unwrap_err()] {
+        assert!(
+            refused.contains("restored from a backup") && refused.contains("`tidings restore`"),
+            "{refused}"
+        );
+    }
+    restore.finish().await.unwrap();
+    assert_eq!(installation.verify().await, Ok(4));
+}
+
+#[tokio::test]
+async fn an_installation_of_before_learns_its_database_when_it_is_prepared() {
+    let installation = Installation::start().await;
+    let store = connections::store(&installation.config, LIMIT).await.unwrap();
+    let pool =
+        sqlx::PgPool::connect(installation.config.database.url.as_ref().unwrap().expose()).await.unwrap();
+    let of_before = ["system_identifier = NULL, database_oid = NULL, table_oid = NULL", "table_oid = NULL"];
+    for forgotten in of_before {
+        let forget = sqlx::AssertSqlSafe(format!("UPDATE installation SET {forgotten}"));
+        sqlx::query(forget).execute(&pool).await.unwrap();
+        let refused = installation.verify().await.unwrap_err();
+        assert!(refused.contains("`tidings migrate`"), "{refused}");
+        assert_eq!(installation.prepare(4).await, Ok(()));
+        assert_eq!(store.recorded_database().await.unwrap(), Recorded::Here);
+        assert_eq!(installation.verify().await, Ok(4));
+    }
+}
+
+#[tokio::test]
+async fn a_database_that_is_away_is_not_taken_for_one_without_its_tables() {
+    let installation = Installation::start().await;
+    let store = connections::store(&installation.config, LIMIT).await.unwrap();
+    let log = connections::event_log(&installation.config, LIMIT).await.unwrap();
+    store.close().await;
+    let away = installation::verify(&store, &log).await.unwrap_err();
+    assert!(!format!("{away:#}").contains("tidings migrate"), "{away:#}");
 }

@@ -4,6 +4,7 @@
 mod config;
 mod connect;
 mod installation;
+mod link;
 mod secrets;
 mod server;
 mod tasks;

@@ -2,6 +2,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
 use secrecy::ExposeSecret;
+use service_kit::Config;
 use service_kit::secrets::{self, MasterKey, SecretsError};
 
 #[test]
@@ -41,6 +42,30 @@ fn another_master_key_is_named_as_such() {
     assert!(error.to_string().contains(&one.id()) && error.to_string().contains(&two.id()), "{error}");
     let loaded = MasterKey::load(&folder.path().join("one")).unwrap();
     assert_eq!(loaded.open("a", &sealed).unwrap().expose_secret(), b"secret");
+}
+
+#[test]
+fn while_the_key_is_exchanged_either_opens_and_the_new_one_seals() {
+    let folder = tempfile::tempdir().unwrap();
+    let (old_file, new_file) = (folder.path().join("old"), folder.path().join("new"));
+    let (old, new) =
+        (MasterKey::generate_file(&old_file).unwrap(), MasterKey::generate_file(&new_file).unwrap());
+    let mut security = Config::default().security;
+    assert!(matches!(MasterKey::configured(&security), Err(SecretsError::NotConfigured)));
+    security.master_key_file = Some(new_file);
+    security.previous_master_key_file = Some(old_file);
+    let both = MasterKey::configured(&security).unwrap();
+    assert_eq!((both.id(), both.previous_id()), (new.id(), Some(old.id())));
+
+    let before = old.seal("a", b"secret").unwrap();
+    assert_eq!(both.open("a", &before).unwrap().expose_secret(), b"secret");
+    assert!(both.open("b", &before).is_err() && both.reseal("b", &before).is_err());
+    let after = both.reseal("a", &before).unwrap();
+    assert!(after.starts_with(&both.header()) && !before.starts_with(&both.header()));
+    assert_eq!(new.open("a", &after).unwrap().expose_secret(), b"secret");
+    assert!(matches!(old.open("a", &after), Err(SecretsError::OtherKey { .. })));
+    security.previous_master_key_file = Some(folder.path().join("absent"));
+    assert!(MasterKey::configured(&security).is_err(), "a key that is named must be there");
 }
 
 #[test]

@@ -9,8 +9,8 @@ use sqlx::types::Json;
 use sqlx::{PgConnection, PgPool, Row};
 use uuid::Uuid;
 
-use crate::Error;
 use crate::erasure::{ErasedRecipients, digest};
+use crate::{Error, attachment};
 
 /// Messages looked at by one statement. One may be a megabyte.
 const PAGE: i64 = 20;
@@ -46,7 +46,7 @@ pub(super) async fn clear_kept_sends(pool: &PgPool, app: AppId) -> Result<(), Er
 }
 
 async fn clear_kept_send(pool: &PgPool, app: AppId, send_id: SendId) -> Result<(), Error> {
-    let mut transaction = pool.begin().await?;
+    let mut transaction = crate::transaction::begin(pool).await?;
     let row = sqlx::query(
         "SELECT accepted_at, body FROM request
          WHERE app_id = $1 AND send_id = $2 AND body IS NOT NULL FOR UPDATE",
@@ -66,6 +66,9 @@ async fn clear_kept_send(pool: &PgPool, app: AppId, send_id: SendId) -> Result<(
             .bind(send.content.title.as_deref())
             .execute(&mut *transaction)
             .await?;
+        if send.is_for_nobody() {
+            attachment::remove(&mut transaction, app, send_id).await?;
+        }
     }
     transaction.commit().await?;
     Ok(())
@@ -142,20 +145,43 @@ async fn clear_parked_message(
     Ok(())
 }
 
+/// The statements for a table of events that were set aside.
+pub(super) struct DeadEvents {
+    pub(super) page: &'static str,
+    pub(super) update: &'static str,
+}
+
+macro_rules! dead_events {
+    ($schema:literal, $table:literal) => {
+        $crate::erasure::messages::DeadEvents {
+            page: concat!(
+                "SELECT projection, stream, seq, message FROM ",
+                $schema,
+                $table,
+                " WHERE (projection, stream, seq) > ($1, $2, $3) ORDER BY projection, stream, seq LIMIT $4"
+            ),
+            update: concat!(
+                "UPDATE ",
+                $schema,
+                $table,
+                " SET message = $4 WHERE (projection, stream, seq) = ($1, $2, $3)"
+            ),
+        }
+    };
+}
+pub(super) use dead_events;
+
 /// Takes erased users out of the inbox events that were set aside. There are next to none, so each is looked at.
-pub(super) async fn clear_dead_events(pool: &PgPool) -> Result<(), Error> {
+pub(super) async fn clear_dead_events(pool: &PgPool, table: &DeadEvents) -> Result<(), Error> {
     let mut after = (String::new(), String::new(), 0_i64);
     loop {
-        let page: Vec<(String, String, i64, Vec<u8>)> = sqlx::query_as(
-            "SELECT projection, stream, seq, message FROM dead_event WHERE (projection, stream, seq) > ($1, $2, $3)
-             ORDER BY projection, stream, seq LIMIT $4",
-        )
-        .bind(&after.0)
-        .bind(&after.1)
-        .bind(after.2)
-        .bind(PAGE)
-        .fetch_all(pool)
-        .await?;
+        let page: Vec<(String, String, i64, Vec<u8>)> = sqlx::query_as(table.page)
+            .bind(&after.0)
+            .bind(&after.1)
+            .bind(after.2)
+            .bind(PAGE)
+            .fetch_all(pool)
+            .await?;
         if page.is_empty() {
             return Ok(());
         }
@@ -163,15 +189,13 @@ pub(super) async fn clear_dead_events(pool: &PgPool) -> Result<(), Error> {
             if let Ok(envelope) = Envelope::decode(&message)
                 && let Some(message) = without_erased_users(pool, envelope).await?
             {
-                sqlx::query(
-                    "UPDATE dead_event SET message = $4 WHERE (projection, stream, seq) = ($1, $2, $3)",
-                )
-                .bind(&projection)
-                .bind(&stream)
-                .bind(seq)
-                .bind(message)
-                .execute(pool)
-                .await?;
+                sqlx::query(table.update)
+                    .bind(&projection)
+                    .bind(&stream)
+                    .bind(seq)
+                    .bind(message)
+                    .execute(pool)
+                    .await?;
             }
             after = (projection, stream, seq);
         }

@@ -7,7 +7,8 @@ use chrono::{DateTime, Utc};
 use domain::{AppId, Timestamp, UserNumber};
 use sqlx::Row;
 
-use crate::erasure::{messages, remains};
+use crate::erasure::messages::{clear_dead_events, dead_events};
+use crate::erasure::{messages, remains, shadows};
 use crate::{Error, Store};
 
 /// How long a transaction, a lease or a wait for an acknowledgement that began before an erasure can last.
@@ -70,18 +71,20 @@ impl Store {
         Ok(pass)
     }
 
-    /// Looks through all that may be left of the users, and removes it.
+    /// Looks through all that may be left of the users, and removes it. False where it could not look through all of it,
+    /// as somebody rebuilds or verifies the inbox: then this pass cannot be the last.
     ///
     /// # Errors
     /// The database failed; what was removed so far stays so.
-    pub async fn clear_erased(&self, pass: &Pass) -> Result<(), Error> {
+    pub async fn clear_erased(&self, pass: &Pass) -> Result<bool, Error> {
         remains::clear(&self.pool, &pass.users).await?;
         let apps: BTreeSet<AppId> = pass.users.iter().map(|(app, _)| *app).collect();
         for app in apps {
             messages::clear_kept_sends(&self.pool, app).await?;
             messages::clear_parked(&self.pool, app).await?;
         }
-        messages::clear_dead_events(&self.pool).await
+        clear_dead_events(&self.pool, &dead_events!("", "dead_event")).await?;
+        shadows::clear(&self.pool, &pass.users).await
     }
 
     /// Ends a pass. With `is_last`, nothing of before the erasures is left in the log to be acted on: those that are

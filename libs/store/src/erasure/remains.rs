@@ -9,9 +9,14 @@ use sqlx::{PgConnection, PgPool};
 use crate::Error;
 use crate::erasure::STEP;
 
-/// Ends what would still call a provider: timers, parked jobs, waiting deliveries. No more than a step of each.
+/// What would still call a provider or an app.
+const STOPPING: [&str; 5] = [TIMERS, PARKED, AWAITING, WAITING, WEBHOOKS];
+/// What is left then.
+const CLEARING: [&str; 6] = [EARLY, DELIVERIES, ATTEMPTS, RECIPIENTS, TITLES, FILES];
+
+/// Ends what would still call a provider or an app. No more than a step of each.
 pub(super) async fn stop(connection: &mut PgConnection, users: &[(AppId, UserNumber)]) -> Result<(), Error> {
-    for statement in [TIMERS, PARKED, WAITING] {
+    for statement in STOPPING {
         step(&mut *connection, statement, users).await?;
     }
     Ok(())
@@ -19,10 +24,20 @@ pub(super) async fn stop(connection: &mut PgConnection, users: &[(AppId, UserNum
 
 /// Removes all that is left.
 pub(super) async fn clear(pool: &PgPool, users: &[(AppId, UserNumber)]) -> Result<(), Error> {
-    for statement in [TIMERS, PARKED, WAITING, DELIVERIES, ATTEMPTS, RECIPIENTS, TITLES] {
-        let mut connection = pool.acquire().await?;
-        while step(&mut connection, statement, users).await? == STEP.unsigned_abs() {}
+    for statement in STOPPING.into_iter().chain(CLEARING) {
+        all_steps(pool, statement, users).await?;
     }
+    Ok(())
+}
+
+/// Repeats a statement for as long as it has a whole step to do.
+pub(super) async fn all_steps(
+    pool: &PgPool,
+    statement: &'static str,
+    users: &[(AppId, UserNumber)],
+) -> Result<(), Error> {
+    let mut connection = pool.acquire().await?;
+    while step(&mut connection, statement, users).await? == STEP.unsigned_abs() {}
     Ok(())
 }
 
@@ -54,14 +69,47 @@ const PARKED: &str = "
       LIMIT $3 FOR UPDATE OF p SKIP LOCKED
     )";
 
+/// Messages that wait for a receipt.
+const AWAITING: &str = "
+    DELETE FROM awaiting_receipt WHERE (app_id, delivery_id) IN (
+      SELECT k.app_id, k.delivery_id FROM awaiting_receipt k
+      JOIN unnest($1::bigint[], $2::bigint[]) AS gone (app_id, user_number) USING (app_id, user_number)
+      LIMIT $3 FOR UPDATE OF k SKIP LOCKED
+    )";
+
+/// Not what may be with a provider: whoever takes it up finds out.
 const WAITING: &str = "
     UPDATE delivery d SET status = 'skipped', reason = 'recipient_erased', lease_until = NULL, settled_at = now()
     FROM (
       SELECT w.app_id, w.id FROM delivery w JOIN unnest($1::bigint[], $2::bigint[]) AS gone (app_id, user_number)
         USING (app_id, user_number)
-      WHERE w.status IN ('queued', 'retrying', 'parked') OR w.status = 'sending' AND w.lease_until <= now()
+      WHERE w.status IN ('queued', 'retrying', 'parked') OR w.status = 'sending' AND w.lease_until <= now() AND NOT w.calling
       LIMIT $3 FOR UPDATE OF w SKIP LOCKED
     ) AS waiting WHERE (d.app_id, d.id) = (waiting.app_id, waiting.id)";
+
+/// Told or not, they name the user.
+const WEBHOOKS: &str = "
+    DELETE FROM webhook_message WHERE (app_id, endpoint_id, id) IN (
+      SELECT w.app_id, w.endpoint_id, w.id
+      FROM webhook_message w JOIN unnest($1::bigint[], $2::bigint[]) AS gone (app_id, user_number)
+        USING (app_id, user_number)
+      LIMIT $3 FOR UPDATE OF w SKIP LOCKED
+    )";
+
+/// What providers said of attempts that are not settled yet. Before the attempts, by whose ids some of them are found.
+const EARLY: &str = "
+    UPDATE early_receipt e SET answer = jsonb_set(e.answer, '{message}', '\"\"')
+    FROM (
+      SELECT r.id FROM early_receipt r
+      JOIN delivery d ON d.app_id = r.app_id AND d.id = coalesce(r.delivery_id, (
+        SELECT a.delivery_id FROM attempt a
+        WHERE (a.app_id, a.provider, a.provider_id) = (r.app_id, r.provider, r.provider_id) AND a.awaits_receipt
+        ORDER BY a.ended_at DESC LIMIT 1
+      ))
+      JOIN unnest($1::bigint[], $2::bigint[]) AS gone (app_id, user_number)
+        ON (gone.app_id, gone.user_number) = (d.app_id, d.user_number)
+      WHERE r.answer->>'message' <> '' LIMIT $3 FOR UPDATE OF r SKIP LOCKED
+    ) AS told WHERE e.id = told.id";
 
 /// With the target goes its suppression, where it was one of these deliveries that found it dead.
 const DELIVERIES: &str = "
@@ -77,12 +125,12 @@ const DELIVERIES: &str = "
 
 /// Providers quote addresses in their answers.
 const ATTEMPTS: &str = "
-    UPDATE attempt a SET provider_message = '', provider_id = NULL
+    UPDATE attempt a SET provider_message = '', provider_id = NULL, receipt_message = left(a.receipt_message, 0)
     FROM (
       SELECT m.app_id, m.delivery_id, m.number
       FROM delivery d JOIN unnest($1::bigint[], $2::bigint[]) AS gone (app_id, user_number) USING (app_id, user_number)
       JOIN attempt m ON (m.app_id, m.delivery_id) = (d.app_id, d.id)
-      WHERE m.provider_message <> '' OR m.provider_id IS NOT NULL LIMIT $3 FOR UPDATE OF m SKIP LOCKED
+      WHERE m.provider_message <> '' OR m.provider_id IS NOT NULL OR m.receipt_message <> '' LIMIT $3 FOR UPDATE OF m SKIP LOCKED
     ) AS made WHERE (a.app_id, a.delivery_id, a.number) = (made.app_id, made.delivery_id, made.number)";
 
 const RECIPIENTS: &str = "
@@ -112,3 +160,18 @@ const TITLES: &str = "
         )
       LIMIT $3 FOR UPDATE OF t SKIP LOCKED
     ) AS titled WHERE (q.app_id, q.send_id) = (titled.app_id, titled.send_id)";
+
+/// So do its files.
+const FILES: &str = "
+    DELETE FROM attachment WHERE (app_id, send_id, number) IN (
+      SELECT f.app_id, f.send_id, f.number FROM attachment f JOIN request q USING (app_id, send_id)
+      WHERE q.body IS NULL AND (f.app_id, f.send_id) IN (
+          SELECT app_id, send_id FROM planned_recipient
+          JOIN unnest($1::bigint[], $2::bigint[]) AS gone (app_id, user_number) USING (app_id, user_number)
+        )
+        AND NOT EXISTS (
+          SELECT FROM planned_recipient other
+          WHERE (other.app_id, other.send_id) = (f.app_id, f.send_id) AND other.identifier <> ''
+        )
+      LIMIT $3 FOR UPDATE OF f SKIP LOCKED
+    )";

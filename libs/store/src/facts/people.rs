@@ -9,6 +9,7 @@ use sqlx::{PgConnection, Row};
 
 use crate::Error;
 use crate::facts::Facts;
+use crate::push_token::Naming;
 use crate::turn::Turn;
 use crate::user::merge::{Merged, Updates, merge_users};
 
@@ -30,7 +31,7 @@ pub(super) async fn merge_inline_profiles(
             }
         }
     }
-    let merged = merge_users(connection, &updates).await?;
+    let merged = merge_users(connection, &updates, Naming::Mentions).await?;
     let refused = merged.values().flatten().filter(|merged| matches!(merged, Merged::Refused(_))).count();
     if refused > 0 {
         tracing::warn!(refused, "profiles sent along were not merged: their users' would be unsound");
@@ -121,13 +122,39 @@ pub(super) async fn read_preferences(
     Ok(())
 }
 
+/// Reads where the users' browsers take web push, in apps that have a provider for it.
+pub(super) async fn read_endpoints(connection: &mut PgConnection, facts: &mut Facts) -> Result<(), Error> {
+    let apps = facts.users.iter().filter(|(app, _)| facts.providers(**app).contains(&Channel::WebPush));
+    let (apps, users): (Vec<i64>, Vec<i64>) =
+        apps.flat_map(|(app, users)| users.values().map(|(number, _)| (app.0, number.0))).unzip();
+    if apps.is_empty() {
+        return Ok(());
+    }
+    let rows = sqlx::query(
+        "SELECT app_id, user_number, endpoint FROM web_push_subscription
+         JOIN unnest($1::bigint[], $2::bigint[]) AS asked (app_id, user_number) USING (app_id, user_number)
+         WHERE expires_at IS NULL OR expires_at > now()
+         ORDER BY app_id, user_number, device_id",
+    )
+    .bind(apps)
+    .bind(users)
+    .fetch_all(connection)
+    .await?;
+    for row in rows {
+        let key = (AppId(row.try_get(0)?), UserNumber(row.try_get(1)?));
+        facts.endpoints.entry(key).or_default().push(row.try_get(2)?);
+    }
+    Ok(())
+}
+
 /// Reads which of the users' targets are dead.
 pub(super) async fn read_suppressions(connection: &mut PgConnection, facts: &mut Facts) -> Result<(), Error> {
     let mut asked: (Vec<i64>, Vec<&str>, Vec<String>) = Default::default();
     for (app, users) in &facts.users {
         for &channel in facts.providers(*app) {
-            for (identifier, (_, profile)) in users {
-                for target in plan::targets(channel, identifier, profile) {
+            for (identifier, (number, profile)) in users {
+                let endpoints = facts.endpoints(*app, *number);
+                for target in plan::targets(channel, identifier, profile, endpoints) {
                     asked.0.push(app.0);
                     asked.1.push(channel.as_str());
                     asked.2.push(target);

@@ -5,39 +5,13 @@ use domain::inbox::{AllChange, Counts, ItemState};
 use domain::{AppId, ItemId, Timestamp, UserNumber};
 use sqlx::Row;
 
-use super::{Batch, ItemKey};
+use super::{Batch, Changed, ItemKey, WholeInbox};
 use crate::Error;
 use crate::instant::instant;
 
 /// Rows that one statement of a change to a whole inbox touches, so that none runs into the time limit of
 /// statements, however large the inbox is.
 const ROWS: i64 = 50_000;
-
-/// A new state of an item, with the one that it had.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Changed {
-    /// The item.
-    pub key: ItemKey,
-    /// Its state before.
-    pub old: ItemState,
-    /// Its state from now on.
-    pub new: ItemState,
-}
-
-/// A change to every item of a user, up to one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct WholeInbox {
-    /// The app.
-    pub app: AppId,
-    /// The owner.
-    pub user: UserNumber,
-    /// The highest id that is meant.
-    pub up_to: ItemId,
-    /// What happens to the items.
-    pub change: AllChange,
-    /// When.
-    pub at: Timestamp,
-}
 
 /// The statement that changes at most `$5` of a user's items, those that the change makes a difference to, and counts
 /// them as they were.

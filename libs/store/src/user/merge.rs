@@ -3,12 +3,13 @@
 use std::collections::{BTreeMap, HashSet};
 use std::mem;
 
-use domain::AppId;
 use domain::content::Object;
-use domain::profile::{self, Refusal};
+use domain::profile::{self, Refusal, TokenChange};
+use domain::{AppId, UserNumber};
 use sqlx::types::Json;
 use sqlx::{PgConnection, Row};
 
+use crate::push_token::{self, Naming};
 use crate::{Error, Store};
 
 /// Users whose profiles are in memory at a time.
@@ -44,11 +45,11 @@ impl Store {
             by_user.entry(identifier).or_default().push(index);
         }
         let mut answers: Vec<(usize, Merged)> = Vec::with_capacity(pairs.len());
-        let mut transaction = self.pool.begin().await?;
+        let mut transaction = self.begin().await?;
         for users in Vec::from_iter(by_user).chunks(BATCH) {
             let of = |indexes: &[usize]| indexes.iter().map(|&index| &pairs[index].1).collect();
             let updates = users.iter().map(|(user, indexes)| ((app, *user), of(indexes))).collect();
-            let mut merged = merge_users(&mut transaction, &updates).await?;
+            let mut merged = merge_users(&mut transaction, &updates, Naming::Registers).await?;
             for (user, indexes) in users {
                 let merged = merged.remove(&(app, *user)).ok_or(Error::Unanswered("a user was erased"))?;
                 answers.extend(indexes.iter().copied().zip(merged));
@@ -68,6 +69,7 @@ impl Store {
 pub(crate) async fn merge_users<'a>(
     connection: &mut PgConnection,
     updates: &Updates<'a>,
+    naming: Naming,
 ) -> Result<BTreeMap<(AppId, &'a str), Vec<Merged>>, Error> {
     if updates.is_empty() {
         return Ok(BTreeMap::new());
@@ -87,6 +89,7 @@ pub(crate) async fn merge_users<'a>(
     .await?;
 
     let mut changed = Profiles::default();
+    let mut tokens = Vec::new();
     let mut answers = BTreeMap::new();
     let named: Vec<_> = updates.iter().collect();
     for row in rows {
@@ -97,6 +100,10 @@ pub(crate) async fn merge_users<'a>(
         };
         let Json(before): Json<Object> = row.try_get("profile")?;
         let (after, merged) = merge_in_turn(&before, pairs, created.contains(&number));
+        let change = TokenChange::merged(&before, &after, pairs);
+        if !change.is_empty() {
+            tokens.push((AppId(app), UserNumber(number), change));
+        }
         if after != before {
             changed.0.push(app);
             changed.1.push(number);
@@ -104,7 +111,8 @@ pub(crate) async fn merge_users<'a>(
         }
         answers.insert(*user, merged);
     }
-    write(connection, &changed).await?;
+    write(&mut *connection, &changed).await?;
+    push_token::record(connection, &tokens, naming).await?;
     Ok(answers)
 }
 

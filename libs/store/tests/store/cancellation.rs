@@ -1,5 +1,6 @@
 //! Cancelling requests.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,7 +8,8 @@ use domain::content::Object;
 use domain::plan;
 use domain::send::Recipient;
 use domain::{
-    Answer, AppId, Channel, DeliveryId, Lane, Outcome, Reason, Status, StreamName, Timestamp, UserNumber,
+    Answer, AppId, Channel, DeliveryId, Envelope, Event, Lane, Outcome, Reason, Status, StreamName,
+    Timestamp, UserNumber,
 };
 use store::ledger::{Claim, ClaimRequest};
 use store::plan::{Decisions, Freeze};
@@ -18,6 +20,8 @@ use uuid::Uuid;
 
 use crate::{Fixture, NOW, fixture, recipient, send_id, send_to};
 
+/// 2096-10-02
+const LATER: Timestamp = Timestamp::from_millis(4_000_000_000_000);
 const LEASE: Duration = Duration::from_secs(60);
 
 fn turns(app: AppId, send: domain::Send) -> [Turn; 2] {
@@ -46,8 +50,14 @@ async fn finish(mut freeze: Freeze<'_>, turns: &[Turn]) -> Result<(), store::Err
                 selected: turn.send.channels.as_deref(),
                 content: &Channel::DELIVERED,
                 providers: &[Channel::Email],
+                push_kinds: &[],
             };
-            let known = person.map(|(number, profile)| plan::Person { number, profile, turned_off: &[] });
+            let known = person.map(|(number, profile)| plan::Person {
+                number,
+                profile,
+                turned_off: &[],
+                endpoints: &[],
+            });
             let decision = match all.is_cancelled(turn) {
                 true => plan::decide_cancelled(&facts, recipient, known),
                 false => plan::decide(&facts, recipient, known, &plan::Suppressed::new()),
@@ -94,20 +104,28 @@ impl Fixture {
             true => Outcome::Sent { provider_id: None },
             false => Outcome::Retry { after: None, limit: None },
         };
-        let settlement = Settlement {
-            app,
-            send_id: Some(send_id(1)),
-            delivery,
-            user: UserNumber(1),
-            token,
-            attempt: 1,
-            provider: Some("main".to_owned()),
-            started_at: NOW,
-            ended_at: NOW,
-            answer: Answer { outcome, code: "250".to_owned(), message: String::new() },
-            next,
-        };
+        let answer = Answer::new(outcome, "250", "");
+        let settlement = Settlement { answer, next, ..settlement(app, delivery, token) };
         self.store.settle(&[settlement]).await.unwrap().remove(0)
+    }
+}
+
+/// Of the first attempt, which failed.
+fn settlement(app: AppId, delivery: DeliveryId, token: Uuid) -> Settlement {
+    Settlement {
+        app,
+        send_id: Some(send_id(1)),
+        delivery,
+        user: UserNumber(1),
+        token,
+        attempt: 1,
+        provider: Some("main".to_owned()),
+        started_at: NOW,
+        ended_at: NOW,
+        answer: Answer::new(Outcome::RETRY, "450", ""),
+        next: Next::End(Status::Failed, None),
+        job: (StreamName::Job(Channel::Email, Lane::Transactional), Vec::new().into()),
+        receipts: false,
     }
 }
 
@@ -140,7 +158,7 @@ async fn cancelling_ends_what_waits_and_spares_what_is_under_way_or_over() {
         fixture.run(statement).await;
     }
     let streams = [StreamName::Job(Channel::Email, Lane::Bulk), StreamName::Outcome];
-    let timers = streams.map(|stream| timer(app, stream, NOW));
+    let timers = streams.map(|stream| timer(app, stream, LATER));
     fixture.store.set_timers(&timers).await.unwrap();
 
     assert_eq!(fixture.cancel(other).await, 0);
@@ -152,9 +170,16 @@ async fn cancelling_ends_what_waits_and_spares_what_is_under_way_or_over() {
     let ended = "SELECT count(*) FROM delivery WHERE status = 'cancelled' AND reason = 'request_cancelled'
                  AND settled_at IS NOT NULL AND lease_until IS NULL";
     assert_eq!(fixture.count(ended).await, 497);
-    assert_eq!(fixture.count("SELECT count(*) FROM timer WHERE stream = 'OUTCOME'").await, 1);
-    assert_eq!(fixture.count("SELECT count(*) FROM timer").await, 1);
+    let due = fixture.store.due_timers(10).await.unwrap();
+    let due: HashMap<_, _> = due.timers.iter().map(|timer| (timer.stream, timer)).collect();
+    assert_eq!(due.len(), 2);
+    assert!(due.contains_key(&streams[0]), "whoever takes the job finds the end, and tells it");
+    let told = Envelope::decode(&due[&StreamName::Outcome].message).unwrap();
+    assert_eq!((told.app, told.send_id), (app, Some(send_id(1))));
+    assert!(matches!(told.event, Event::RequestCancelled(_)), "the log is told");
+    assert_eq!(fixture.count("SELECT count(*) FROM timer").await, 3);
     assert_eq!(fixture.cancel(app).await, 0, "again");
+    assert_eq!(fixture.count("SELECT count(*) FROM timer").await, 3);
     assert!(fixture.store.find_request(app, send_id(1)).await.unwrap().unwrap().cancelled);
 }
 
@@ -178,15 +203,14 @@ async fn turns_to_come_are_planned_cancelled_and_bring_nothing() {
 async fn a_scheduled_send_is_planned_at_once() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
-    let far = Timestamp::from_millis(4_000_000_000_000);
-    let send = domain::Send { send_at: Some(far), ..send_to(vec![recipient("ada"), recipient("bob")]) };
+    let send = domain::Send { send_at: Some(LATER), ..send_to(vec![recipient("ada"), recipient("bob")]) };
     let [turn, _] = turns(app, send);
-    let timer = timer(app, StreamName::Send(Lane::Transactional), far);
+    let timer = timer(app, StreamName::Send(Lane::Transactional), LATER);
     fixture.store.schedule(&turn, &timer).await.unwrap();
     assert_eq!(fixture.store.due_timers(10).await.unwrap().timers, []);
     let stopped = fixture.cancel(app).await;
     assert_eq!(stopped, 2 * 5);
-    assert_eq!(fixture.store.due_timers(10).await.unwrap().timers.len(), 1);
+    assert_eq!(fixture.store.due_timers(10).await.unwrap().timers.len(), 2);
     fixture.freeze(&[turn]).await;
     assert_eq!(fixture.cancelled(app).await.cast_unsigned(), stopped);
 }
@@ -233,7 +257,7 @@ async fn an_attempt_under_way_is_not_made_again() {
     let Claim::Ours { token, .. } = fixture.claim_first(app, first).await else { panic!("not ours") };
     assert_eq!(fixture.cancel(app).await, 1);
     assert!(!fixture.settle_first(app, first, token, false).await, "no retry follows");
-    assert_eq!(fixture.count("SELECT count(*) FROM timer").await, 0);
+    assert_eq!(fixture.count("SELECT count(*) FROM timer WHERE stream <> 'OUTCOME'").await, 0);
     assert_eq!(fixture.count("SELECT count(*) FROM attempt").await, 1);
     assert_eq!(fixture.cancelled(app).await, 2);
     assert!(
@@ -292,5 +316,45 @@ async fn a_retry_that_is_settled_first_is_found_by_the_cancellation() {
     );
     assert_eq!((settled, stopped), (true, 1));
     assert_eq!(fixture.cancelled(app).await, 1);
-    assert_eq!(fixture.count("SELECT count(*) FROM timer").await, 0);
+    assert_eq!(
+        fixture.count("SELECT count(*) FROM timer WHERE due_at <= now() AND stream <> 'OUTCOME'").await,
+        1
+    );
+}
+
+#[tokio::test]
+async fn what_would_be_set_aside_ends_instead_and_what_was_is_not_tried_again() {
+    let fixture = fixture().await;
+    let app = fixture.app("shop").await;
+    let [turn, _] = turns(app, send_to(vec![recipient("a@example.com"), recipient("b@example.com")]));
+    for name in ["a@example.com", "b@example.com"] {
+        fixture.store.merge_user(app, name, Object::new()).await.unwrap();
+    }
+    fixture.freeze(&[turn]).await;
+    let first = fixture.first_delivery().await;
+    let Claim::Ours { token, .. } = fixture.claim_first(app, first).await else { panic!("not ours") };
+    fixture.run("UPDATE delivery SET status = 'parked', attempt = 2 WHERE recipient_index = 1").await;
+    assert_eq!(fixture.cancel(app).await, 0);
+    let set_aside = Next::Park(StreamName::Job(Channel::Email, Lane::Bulk), b"later".to_vec());
+    let again = Settlement { next: set_aside, ..settlement(app, first, token) };
+    assert_eq!(fixture.store.settle(&[again]).await.unwrap(), [false]);
+    assert_eq!(fixture.count("SELECT count(*) FROM parked").await, 0);
+    assert_eq!(fixture.cancelled(app).await, 1);
+    assert_eq!(fixture.count("SELECT count(*) FROM delivery WHERE status = 'parked'").await, 1);
+}
+
+#[tokio::test]
+async fn a_request_of_which_only_parked_deliveries_are_left_is_cancelled() {
+    let fixture = fixture().await;
+    let app = fixture.app("shop").await;
+    let [turn, _] = turns(app, send_to(vec![recipient("ada@example.com")]));
+    fixture.store.merge_user(app, "ada@example.com", Object::new()).await.unwrap();
+    fixture.freeze(&[turn]).await;
+    fixture.run("UPDATE delivery SET status = 'parked'").await;
+    assert_eq!(fixture.cancel(app).await, 0);
+    assert!(fixture.store.find_request(app, send_id(1)).await.unwrap().unwrap().cancelled);
+    // Somebody puts it back all the same.
+    fixture.run("UPDATE delivery SET status = 'retrying'").await;
+    let claim = fixture.claim_first(app, fixture.first_delivery().await).await;
+    assert!(matches!(claim, Claim::Done(state) if state.status == Status::Cancelled));
 }

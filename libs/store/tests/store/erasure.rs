@@ -36,12 +36,12 @@ impl Fixture {
     /// A pass, by which all are done with that were erased long enough ago.
     pub(crate) async fn pass(&self) {
         let pass = self.store.take_erased().await.unwrap();
-        self.store.clear_erased(&pass).await.unwrap();
-        self.store.end_pass(&pass, true, Duration::ZERO).await.unwrap();
+        let is_whole = self.store.clear_erased(&pass).await.unwrap();
+        self.store.end_pass(&pass, is_whole, Duration::ZERO).await.unwrap();
     }
 
     /// Freezes the turn with decisions that a plain send comes to. Returns them.
-    async fn plan(&self, turn: &Turn) -> Decisions {
+    pub(crate) async fn plan(&self, turn: &Turn) -> Decisions {
         let turns = [turn.clone()];
         let mut freeze = self.store.freeze(&turns).await.unwrap();
         let facts = freeze.facts().await.unwrap();
@@ -50,12 +50,18 @@ impl Fixture {
             selected: None,
             content: &Channel::DELIVERED,
             providers: &[Channel::Email],
+            push_kinds: &[],
         };
         let decide = |recipient: &Recipient| match facts.is_erased(turn, &recipient.identifier) {
             true => plan::decide_erased(&send),
             false => {
                 let user = facts.user(turn.app, &recipient.identifier);
-                let person = user.map(|(number, profile)| plan::Person { number, profile, turned_off: &[] });
+                let person = user.map(|(number, profile)| plan::Person {
+                    number,
+                    profile,
+                    turned_off: &[],
+                    endpoints: &[],
+                });
                 plan::decide(&send, recipient, person, &plan::Suppressed::new())
             }
         };
@@ -95,6 +101,19 @@ pub(crate) fn turn(app: AppId, number: u128, accepted_at: Timestamp, send: Send)
 pub(crate) fn with_email(identifier: &str) -> Recipient {
     let profile = json!({"email": format!("{identifier}@example.com")});
     Recipient { profile: profile.as_object().cloned(), ..recipient(identifier) }
+}
+
+#[tokio::test]
+async fn an_erasure_names_its_user_by_the_digest_that_is_kept() {
+    let fixture = fixture().await;
+    let app = fixture.app("shop").await;
+    fixture.user(app, "ada").await;
+    let erasure = fixture.store.erase_user(app, "ada", NOW).await.unwrap().unwrap();
+    let digest = erasure.digest().unwrap();
+    erasure.commit(&timer(app, None)).await.unwrap();
+    let kept: Vec<u8> =
+        sqlx::query_scalar("SELECT digest FROM erased").fetch_one(&fixture.pool).await.unwrap();
+    assert_eq!(kept, digest.0);
 }
 
 #[tokio::test]
@@ -265,12 +284,10 @@ async fn no_provider_is_called_for_an_erased_user_and_a_late_answer_says_nothing
         provider: None,
         started_at: NOW,
         ended_at: NOW,
-        answer: Answer {
-            outcome,
-            code: "450".to_owned(),
-            message: "ada@example.com, bob@example.com".to_owned(),
-        },
+        answer: Answer::new(outcome, "450", "ada@example.com, bob@example.com"),
         next,
+        job: (StreamName::Job(Channel::Email, Lane::Transactional), Vec::new().into()),
+        receipts: false,
     };
     let (Claim::Ours { token: adas, .. }, Claim::Ours { token: bobs, .. }) = (claim(0).await, claim(1).await)
     else {
@@ -285,7 +302,7 @@ async fn no_provider_is_called_for_an_erased_user_and_a_late_answer_says_nothing
     let sent = Outcome::Sent { provider_id: Some("ada@provider".to_owned()) };
     let end = Next::End(domain::Status::Sent, None);
     let again = Next::Retry(timer(app, Some(user(1))));
-    let answers = [settlement(0, adas, sent, end), settlement(1, bobs, Outcome::TargetGone, again)];
+    let answers = [settlement(0, adas, sent, end), settlement(1, bobs, Outcome::GONE, again)];
     // What the second asks for does not follow: the ledger has ended it.
     assert_eq!(fixture.store.settle(&answers).await.unwrap(), [true, false]);
     let states: Vec<(String, Option<String>)> =

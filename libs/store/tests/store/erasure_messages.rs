@@ -26,15 +26,9 @@ fn encoded(app: AppId, event: Event) -> Vec<u8> {
 }
 
 fn job(user: UserNumber, target: &str) -> Event {
-    Event::DeliveryJob(Box::new(DeliveryJob {
-        delivery_id: DeliveryId(Uuid::nil()),
-        attempt: 1,
-        channel: Channel::Sms,
-        user,
-        target: target.to_owned(),
-        expires_at: None,
-        content: serde_json::from_value(json!({"sms": {"text": "Hello"}})).unwrap(),
-    }))
+    let content = serde_json::from_value(json!({"sms": {"text": "Hello"}})).unwrap();
+    let id = DeliveryId(Uuid::nil());
+    Event::DeliveryJob(Box::new(DeliveryJob::first(id, Channel::Sms, user, target.to_owned(), content)))
 }
 
 #[tokio::test]

@@ -1,9 +1,11 @@
 //! What belongs to the installation.
 
 use domain::{StreamName, Timestamp};
+use sqlx::{AssertSqlSafe, PgPool};
 use store::installation::KnownStream;
+use testkit::eventually;
 
-use crate::{NOW, fixture};
+use crate::{LIMIT, NOW, fixture};
 
 #[tokio::test]
 async fn the_number_of_partitions_is_fixed_by_the_first() {
@@ -25,4 +27,31 @@ async fn a_stream_stays_as_it_was_recorded_first() {
     let recorded = fixture.store.recorded_streams().await.unwrap();
     let expected = [("INBOX_0".to_owned(), NOW), ("OUTCOME".to_owned(), later)];
     assert_eq!(recorded, expected.into());
+}
+
+#[tokio::test]
+async fn a_process_gets_no_connection_to_a_database_in_the_place_of_its_own() {
+    let fixture = fixture().await;
+    fixture.store.ping().await.unwrap();
+    let options = fixture.pool.connect_options().as_ref().clone();
+    let name = options.get_database().unwrap().to_owned();
+    let server = PgPool::connect_with(options.clone().database("postgres")).await.unwrap();
+    fixture.pool.close().await;
+    let away = format!("{name}_away");
+    eventually(LIMIT, "nobody is connected any more", async || {
+        sqlx::query("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1")
+            .bind(&name)
+            .execute(&server)
+            .await
+            .unwrap();
+        let rename = format!("ALTER DATABASE {name} RENAME TO {away}");
+        sqlx::query(AssertSqlSafe(rename)).execute(&server).await.ok()
+    })
+    .await;
+    sqlx::query(AssertSqlSafe(format!("CREATE DATABASE {name}"))).execute(&server).await.unwrap();
+
+    let refused = fixture.store.ping().await.unwrap_err();
+    assert!(refused.is_unavailable(), "{refused}");
+    PgPool::connect_with(options).await.unwrap().close().await;
+    sqlx::query(AssertSqlSafe(format!("DROP DATABASE {away} WITH (FORCE)"))).execute(&server).await.unwrap();
 }

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 mod app;
+mod attachment;
 mod batch;
 mod cancellation;
 mod category;
@@ -16,20 +17,30 @@ mod ledger;
 mod plan;
 mod preference;
 mod projection;
+mod protocol;
 mod provider;
+mod receipt;
+mod redrive;
 mod request;
+mod restore;
 mod schema;
+mod sealed;
 mod send;
 mod settlement;
+mod shadow;
 mod signing_key;
+mod suppression;
 mod switch;
 mod template;
 mod timer;
+mod transaction;
 mod web_push;
+mod webhook;
 
 use std::time::Duration;
 
 use domain::content::InAppContent;
+use domain::overrides::Overrides;
 use domain::send::Recipient;
 use domain::{AppId, DeliveryId, Lane, SendId, Timestamp};
 use sqlx::PgPool;
@@ -113,9 +124,12 @@ pub(crate) fn send_to(recipients: Vec<Recipient>) -> domain::Send {
         category: None,
         recipients,
         channels: None,
+        overrides: Overrides::default(),
+        attachments: Vec::new(),
         send_at: None,
         expires_at: None,
         lane: Lane::Transactional,
+        idempotency: None,
     }
 }
 

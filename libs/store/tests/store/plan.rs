@@ -5,7 +5,7 @@ use std::sync::Arc;
 use domain::content::Object;
 use domain::plan::{self, Person, SendFacts, Suppressed};
 use domain::send::{Recipient, TURN_RECIPIENTS, TemplateRef};
-use domain::{AppId, Channel, Reason, Send};
+use domain::{AppId, Channel, Reason, Send, Status};
 use serde_json::json;
 use store::Store;
 use store::facts::Facts;
@@ -15,7 +15,7 @@ use store::turn::Turn;
 
 use crate::{Fixture, NOW, Seeded, fixture, recipient, send_id, send_to};
 
-fn turn(app: AppId, number: u128, turn: u32, send: &Send) -> Turn {
+pub(crate) fn turn(app: AppId, number: u128, turn: u32, send: &Send) -> Turn {
     Turn { app, send_id: send_id(number), turn, accepted_at: NOW, send: Arc::new(send.clone()) }
 }
 
@@ -30,6 +30,7 @@ fn decide(turn: &Turn, index: usize, facts: &Facts) -> Decisions {
         selected: None,
         content: &Channel::DELIVERED,
         providers: facts.providers(turn.app),
+        push_kinds: &[],
     };
     let nothing = Suppressed::new();
     let suppressed = facts.suppressed(turn.app).unwrap_or(&nothing);
@@ -43,6 +44,7 @@ fn decide(turn: &Turn, index: usize, facts: &Facts) -> Decisions {
                 turned_off: facts
                     .category(index)
                     .map_or(&[], |category| facts.turned_off(turn.app, category.id, number)),
+                endpoints: facts.endpoints(turn.app, number),
             });
             (position, plan::decide(&send, recipient, person, suppressed))
         })
@@ -64,7 +66,7 @@ async fn finish(mut freeze: Freeze<'_>, turns: &[Turn]) -> Result<(Facts, Vec<De
     Ok((facts, decisions))
 }
 
-async fn frozen(store: &Store, turns: &[Turn]) -> (Facts, Vec<Decisions>) {
+pub(crate) async fn frozen(store: &Store, turns: &[Turn]) -> (Facts, Vec<Decisions>) {
     finish(store.freeze(turns).await.unwrap(), turns).await.unwrap()
 }
 
@@ -280,18 +282,49 @@ async fn what_cannot_be_rendered_is_recorded() {
     frozen(&fixture.store, &turns).await;
     let failure = |channel| RenderFailure { app, send_id: send_id(1), recipient_index: 1, channel };
     let failures = [failure(Channel::InApp), failure(Channel::Email)];
-    fixture.store.record_render_failures(&failures).await.unwrap();
-    fixture.store.record_render_failures(&failures).await.unwrap();
-    fixture.store.record_render_failures(&[]).await.unwrap();
+    for _ in 0..2 {
+        let ended = fixture.store.record_render_failures(&failures).await.unwrap();
+        let [ended] = ended.as_slice() else { panic!("{ended:?}") };
+        let how = (ended.status, ended.reason, ended.attempt);
+        assert_eq!(how, (Status::Failed, Some(Reason::TemplateError), 1));
+    }
+    assert!(fixture.store.record_render_failures(&[]).await.unwrap().is_empty());
     let (_, stored) = frozen(&fixture.store, &turns).await;
     assert!(stored[0][0].1.in_app && stored[0][0].1.deliveries.len() == 1);
     let failed = &stored[0][1].1;
-    assert!(!failed.in_app && failed.deliveries.is_empty());
+    assert!(!failed.in_app && failed.deliveries.len() == 1, "it may be that nobody has told");
     let recorded = failed.skips.iter().filter(|skip| **skip == (Channel::InApp, Reason::TemplateError));
     assert_eq!(recorded.count(), 1);
     let ended = "SELECT count(*) FROM delivery WHERE recipient_index = 1 AND status = 'failed'
                  AND reason = 'template_error' AND settled_at IS NOT NULL";
     assert_eq!(fixture.count(ended).await, 1);
+}
+
+#[tokio::test]
+async fn of_what_cannot_be_rendered_only_what_no_worker_hears_of_is_to_be_told() {
+    let fixture = fixture().await;
+    let app = fixture.app("shop").await;
+    fixture.email_provider(app, true).await;
+    let people = ["a@example.com", "b@example.com", "c@example.com", "d@example.com"]
+        .map(|name| with_profile(name, &json!({})));
+    frozen(&fixture.store, &[turn(app, 1, 0, &send_to(people.to_vec()))]).await;
+    for statement in [
+        "UPDATE delivery SET status = 'cancelled', reason = 'request_cancelled' WHERE recipient_index = 0",
+        "UPDATE delivery SET status = 'sent' WHERE recipient_index = 1",
+        "UPDATE delivery SET status = 'cancelled', attempt = 2 WHERE recipient_index = 2",
+        "UPDATE delivery SET status = 'failed', reason = 'provider_refused' WHERE recipient_index = 3",
+    ] {
+        sqlx::query(statement).execute(&fixture.pool).await.unwrap();
+    }
+    let failures = [0, 1, 2, 3].map(|recipient_index| RenderFailure {
+        app,
+        send_id: send_id(1),
+        recipient_index,
+        channel: Channel::Email,
+    });
+    let ended = fixture.store.record_render_failures(&failures).await.unwrap();
+    let [ended] = ended.as_slice() else { panic!("{ended:?}") };
+    assert_eq!((ended.status, ended.reason), (Status::Cancelled, Some(Reason::RequestCancelled)));
 }
 
 #[tokio::test]

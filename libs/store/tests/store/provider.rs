@@ -9,7 +9,16 @@ use crate::{Fixture, fixture};
 
 fn smtp<'a>(identifier: &'a str, settings: &'a Value) -> NewProvider<'a> {
     let (channel, kind) = (Channel::Email, "smtp");
-    NewProvider { identifier, channel, kind, priority: 10, enabled: true, settings, secret: Keep }
+    NewProvider {
+        identifier,
+        channel,
+        kind,
+        priority: 10,
+        enabled: true,
+        settings,
+        secret: Keep,
+        max_per_second: None,
+    }
 }
 
 async fn put(fixture: &Fixture, app: AppId, provider: NewProvider<'_>) -> i64 {
@@ -61,6 +70,39 @@ async fn a_secret_is_kept_replaced_and_removed() {
 }
 
 #[tokio::test]
+async fn a_provider_set_anew_goes_on_after_the_version_of_the_removed_one() {
+    let fixture = fixture().await;
+    let (app, other) = (fixture.app("shop").await, fixture.app("other").await);
+    let settings = json!({});
+    put(&fixture, app, smtp("main", &settings)).await;
+    put(&fixture, app, smtp("main", &settings)).await;
+    for last in [2, 4] {
+        assert!(fixture.store.remove_provider(app, "main", "test").await.unwrap());
+        assert!(!fixture.store.remove_provider(app, "main", "test").await.unwrap());
+        assert_eq!(put(&fixture, app, smtp("main", &settings)).await, last + 1);
+        assert_eq!(fixture.store.providers(app, Channel::Email).await.unwrap()[0].version, last + 1);
+        assert_eq!(put(&fixture, app, smtp("main", &settings)).await, last + 2);
+    }
+    assert_eq!(put(&fixture, app, smtp("second", &settings)).await, 1);
+    assert_eq!(put(&fixture, other, smtp("main", &settings)).await, 1);
+}
+
+#[tokio::test]
+async fn a_provider_set_while_it_is_removed_goes_on_after_it() {
+    let fixture = fixture().await;
+    let app = fixture.app("shop").await;
+    let settings = json!({});
+    put(&fixture, app, smtp("main", &settings)).await;
+    for _ in 0..20 {
+        let last = fixture.store.providers(app, Channel::Email).await.unwrap()[0].version;
+        let remove = fixture.store.remove_provider(app, "main", "test");
+        let (removed, set) = tokio::join!(remove, put(&fixture, app, smtp("main", &settings)));
+        assert!(removed.unwrap() && set > last, "{set} after {last}");
+        assert!(put(&fixture, app, smtp("main", &settings)).await > set);
+    }
+}
+
+#[tokio::test]
 async fn a_secret_does_not_pass_to_another_kind() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
@@ -76,4 +118,21 @@ async fn a_provider_of_an_unknown_app_is_refused() {
     let settings = json!({});
     let refused = fixture.store.put_provider(AppId(999), smtp("main", &settings), "test").await.unwrap_err();
     assert!(refused.is_refused_data(), "{refused}");
+}
+
+#[tokio::test]
+async fn a_limit_of_calls_is_kept_until_the_provider_is_set_again() {
+    let fixture = fixture().await;
+    let app = fixture.app("shop").await;
+    let settings = json!({});
+    put(&fixture, app, NewProvider { max_per_second: Some(20), ..smtp("main", &settings) }).await;
+    let limit = async || {
+        let listed = fixture.store.list_providers(app).await.unwrap()[0].max_per_second;
+        let used = fixture.store.providers(app, Channel::Email).await.unwrap()[0].max_per_second;
+        assert_eq!(listed, used);
+        listed
+    };
+    assert_eq!(limit().await, Some(20));
+    put(&fixture, app, smtp("main", &settings)).await;
+    assert_eq!(limit().await, None);
 }

@@ -28,12 +28,24 @@ async fn a_send_is_scheduled_once() {
     let app = fixture.app("shop").await;
     let turn = scheduled(app);
     for number in [1, 2] {
-        fixture.store.schedule(&turn, &timer(app, NOW, number)).await.unwrap();
+        assert!(fixture.store.schedule(&turn, &timer(app, NOW, number)).await.unwrap());
     }
     let due = fixture.store.due_timers(10).await.unwrap();
     assert_eq!(due.timers.iter().map(|timer| timer.id).collect::<Vec<_>>(), [Uuid::from_u128(1)]);
     let kept = fixture.store.kept_send(app, send_id(1)).await.unwrap().unwrap();
     assert_eq!((kept.accepted_at, kept.send.as_ref()), (NOW, Some(&*turn.send)));
+}
+
+#[tokio::test]
+async fn a_send_whose_first_turn_is_frozen_waits_for_no_timer() {
+    let fixture = fixture().await;
+    let app = fixture.app("shop").await;
+    let turns = [scheduled(app)];
+    let mut freeze = fixture.store.freeze(&turns).await.unwrap();
+    let facts = freeze.facts().await.unwrap();
+    freeze.commit(&facts, &[Decisions::new()]).await.unwrap();
+    assert!(!fixture.store.schedule(&turns[0], &timer(app, NOW, 1)).await.unwrap());
+    assert!(fixture.store.due_timers(10).await.unwrap().timers.is_empty());
 }
 
 #[tokio::test]

@@ -25,7 +25,7 @@ impl Fixture {
         };
         let next = match outcome {
             Outcome::Sent { .. } => Next::End(Status::Sent, None),
-            Outcome::TargetGone => Next::End(Status::Failed, Some(Reason::TargetGone)),
+            Outcome::TargetGone(_) => Next::End(Status::Failed, Some(Reason::TargetGone)),
             _ => Next::Retry(timer(app, 1)),
         };
         Settlement {
@@ -38,8 +38,10 @@ impl Fixture {
             provider: Some("main".to_owned()),
             started_at: NOW,
             ended_at: NOW + Duration::from_millis(5),
-            answer: Answer { outcome, code: "250".to_owned(), message: "as said".to_owned() },
+            answer: Answer::new(outcome, "250", "as said"),
             next,
+            job: (STREAM, b"the job".to_vec().into()),
+            receipts: false,
         }
     }
 
@@ -129,9 +131,8 @@ async fn a_dead_target_is_suppressed() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     let ids = fixture.deliveries(app, 2).await;
-    let gone = fixture.attempt(app, ids[0], 1, Outcome::TargetGone).await;
-    let lost =
-        Settlement { token: Uuid::nil(), ..fixture.attempt(app, ids[1], 1, Outcome::TargetGone).await };
+    let gone = fixture.attempt(app, ids[0], 1, Outcome::GONE).await;
+    let lost = Settlement { token: Uuid::nil(), ..fixture.attempt(app, ids[1], 1, Outcome::GONE).await };
     assert_eq!(fixture.store.settle(&[lost, gone]).await.unwrap(), [false, true]);
     let target: String =
         sqlx::query_scalar("SELECT target FROM suppression").fetch_one(&fixture.pool).await.unwrap();
@@ -179,8 +180,12 @@ async fn a_late_answer_corrects_the_end_that_a_claim_gave() {
     let claim = fixture.store.claim(&[request], Duration::from_secs(60)).await.unwrap().remove(0);
     assert!(matches!(claim, Claim::Done(state) if state.status == Status::Expired));
     assert_eq!(fixture.store.settle(&[late.clone(), expired.clone()]).await.unwrap(), [true, true]);
-    assert_eq!(fixture.ledger(ids[0]).await, ("sent".to_owned(), 1, 1, 0, 0));
+    assert_eq!(fixture.ledger(ids[0]).await, ("sent".to_owned(), 1, 1, 1, 0));
     assert_eq!(fixture.store.settle(&[late, expired]).await.unwrap(), [false, false], "a second time");
+    // Whoever found it expired may acknowledge the job before this is told.
+    let due = fixture.store.due_timers(10).await.unwrap();
+    let again: Vec<_> = due.timers.iter().map(|timer| (timer.stream, &timer.message[..])).collect();
+    assert_eq!(again, [(STREAM, &b"the job"[..])]);
 }
 
 #[tokio::test]

@@ -21,10 +21,18 @@ async fn a_new_app_has_every_switch_off_and_its_addresses_guarded_outside_develo
         let new = NewApp { name: &name, api_key: &name, development };
         let draft = fixture.store.create_app(new, "test").await.unwrap().unwrap();
         let id = draft.commit(NewSecret { digest: b"digest", sealed: b"sealed" }).await.unwrap();
-        let App { secure_mode, hmac, require_exp, disabled, cors_origins, rate_limit, .. } =
-            app(&fixture, id).await;
+        let App {
+            secure_mode,
+            hmac,
+            require_exp,
+            disabled,
+            cors_origins,
+            rate_limit,
+            transactional_rate,
+            ..
+        } = app(&fixture, id).await;
         assert_eq!([secure_mode, hmac, require_exp, disabled], [false; 4]);
-        assert_eq!((cors_origins, rate_limit), (None, None));
+        assert_eq!((cors_origins, rate_limit, transactional_rate), (None, None, None));
         assert_eq!(app(&fixture, id).await.guards_addresses(), !development);
     }
 }
@@ -41,6 +49,7 @@ async fn each_switch_is_set_alone_and_audited() {
         Switch::GuardAddresses(false),
         Switch::CorsOrigins(None),
         Switch::RateLimit(None),
+        Switch::TransactionalRate(None),
         Switch::Disabled(false),
     ];
     assert!(fixture.store.set_switches(shop, &back, "test").await.unwrap());
@@ -55,6 +64,7 @@ async fn each_switch_is_set_alone_and_audited() {
         (Switch::CorsOrigins(Some(origins.clone())), App { cors_origins: Some(origins), ..before.clone() }),
         (Switch::CorsOrigins(Some(vec![])), App { cors_origins: Some(vec![]), ..before.clone() }),
         (Switch::RateLimit(limit), App { rate_limit: limit, ..before.clone() }),
+        (Switch::TransactionalRate(limit), App { transactional_rate: limit, ..before.clone() }),
         (Switch::Disabled(true), App { disabled: true, ..before.clone() }),
     ];
     for (switch, expected) in cases {
@@ -76,6 +86,7 @@ async fn each_switch_is_set_alone_and_audited() {
         "cors-origins=https://a.example,https://b.example",
         "cors-origins=none",
         "rate-limit=7",
+        "transactional-rate=7",
         "disabled=on",
     ];
     assert_eq!(subjects, expected);

@@ -1,11 +1,14 @@
 //! Web push: subscriptions of devices, and the keys of apps.
 
-use domain::AppId;
 use domain::device::MAX_DEVICES;
 use domain::web_push::Subscription;
+use domain::{AppId, Channel, Timestamp};
+use store::plan::Decisions;
 use store::vapid_key::NewVapidKey;
+use store::web_push::SubscriptionName;
 
-use crate::{Fixture, fixture};
+use crate::plan::{frozen, turn};
+use crate::{Fixture, fixture, recipient, send_to};
 
 fn subscription(endpoint: &str) -> Subscription {
     Subscription { endpoint: endpoint.to_owned(), p256dh: vec![4; 65], auth: vec![7; 16], expires_at: None }
@@ -25,6 +28,17 @@ async fn subscriptions(fixture: &Fixture, app: AppId) -> Vec<(String, String, St
 
 fn owner(user: &str, device: &str, endpoint: &str) -> (String, String, String) {
     (user.to_owned(), device.to_owned(), endpoint.to_owned())
+}
+
+/// The web push targets of the first recipient of each turn.
+fn web_push_targets(decided: &[Decisions]) -> Vec<Vec<&str>> {
+    let first = decided.iter().map(|turn| &turn[0].1);
+    first
+        .map(|decision| {
+            let deliveries = decision.deliveries.iter();
+            deliveries.filter(|one| one.channel == Channel::WebPush).map(|one| one.target.as_str()).collect()
+        })
+        .collect()
 }
 
 #[tokio::test]
@@ -96,5 +110,96 @@ async fn an_app_keeps_its_first_key_pair() {
     }
     assert_eq!(fixture.store.vapid_public_key(shop).await.unwrap().as_deref(), Some("first"));
     assert_eq!(fixture.store.vapid_public_key(bank).await.unwrap(), None);
+    let key = fixture.store.vapid_key(shop).await.unwrap().unwrap();
+    assert_eq!((key.public_key.as_str(), key.sealed.as_slice()), ("first", &b"sealed"[..]));
+    assert!(fixture.store.vapid_key(bank).await.unwrap().is_none());
     assert_eq!(fixture.store.apps_without_vapid_key().await.unwrap(), [bank]);
+}
+
+#[tokio::test]
+async fn keys_are_told_of_the_users_own_live_subscriptions_alone() {
+    let fixture = fixture().await;
+    let (shop, bank) = (fixture.app("shop").await, fixture.app("bank").await);
+    for (app, user, endpoint, auth, expires) in [
+        (shop, "ada", "e1", 1, None),
+        (shop, "ada", "e2", 2, Some(1_000)),
+        (shop, "bob", "e3", 3, Some(4_102_444_800_000)),
+        (bank, "ada", "e1", 4, None),
+    ] {
+        let expires_at = expires.map(Timestamp::from_millis);
+        let subscription = Subscription { auth: vec![auth; 16], expires_at, ..subscription(endpoint) };
+        fixture.store.subscribe(app, user, endpoint, &subscription).await.unwrap();
+    }
+    let number = async |app, user| fixture.store.find_user(app, user).await.unwrap().unwrap().number;
+    let (ada, bob, other) = (number(shop, "ada").await, number(shop, "bob").await, number(bank, "ada").await);
+    let name = |app, user, endpoint: &str| SubscriptionName { app, user, endpoint: endpoint.to_owned() };
+    let named = [
+        name(shop, bob, "e3"),
+        name(shop, ada, "e2"),
+        name(shop, bob, "e1"),
+        name(shop, ada, "e1"),
+        name(bank, other, "e1"),
+        name(shop, ada, "e1"),
+        name(shop, ada, "e9"),
+    ];
+    let found = fixture.store.browser_keys(&named).await.unwrap();
+    let auths: Vec<_> = found.iter().map(|keys| keys.as_ref().map(|keys| keys.auth[0])).collect();
+    assert_eq!(auths, [Some(3), None, None, Some(1), Some(4), Some(1), None]);
+    assert!(fixture.store.browser_keys(&[]).await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn a_users_browsers_are_targets_where_the_app_can_reach_them() {
+    let fixture = fixture().await;
+    let (shop, bank) = (fixture.app("shop").await, fixture.app("bank").await);
+    for (app, user, device, endpoint, expires) in [
+        (shop, "ada", "phone", "https://a/2", None),
+        (shop, "ada", "laptop", "https://a/1", Some(4_102_444_800_000)),
+        (shop, "ada", "tablet", "https://a/3", Some(1_000)),
+        (shop, "ada", "watch", "https://a/4", None),
+        (shop, "bob", "laptop", "https://b/1", None),
+        (bank, "ada", "laptop", "https://c/1", None),
+    ] {
+        let expires_at = expires.map(Timestamp::from_millis);
+        let endpoint = endpoint.to_owned();
+        let subscription = Subscription { endpoint, p256dh: vec![4; 65], auth: vec![7; 16], expires_at };
+        fixture.store.subscribe(app, user, device, &subscription).await.unwrap();
+    }
+    sqlx::query(
+        "INSERT INTO suppression (app_id, channel, target, delivery_id, code)
+         VALUES ($1, 'webPush', 'https://a/4', gen_random_uuid(), '410'), ($2, 'webPush', 'https://a/1', gen_random_uuid(), '410')",
+    )
+    .bind(shop.0)
+    .bind(bank.0)
+    .execute(&fixture.pool)
+    .await
+    .unwrap();
+    let to = |name: &str| send_to(vec![recipient(name)]);
+    let turns = [turn(shop, 1, 0, &to("ada")), turn(shop, 2, 0, &to("bob")), turn(bank, 3, 0, &to("ada"))];
+    let (facts, decided) = frozen(&fixture.store, &turns).await;
+    assert_eq!(web_push_targets(&decided), [[""; 0]; 3], "nobody has a provider");
+    let ada = facts.user(shop, "ada").unwrap().0;
+    assert!(facts.endpoints(shop, ada).is_empty(), "and so nothing is read");
+
+    sqlx::query(
+        "INSERT INTO provider (app_id, identifier, channel, kind, priority, enabled, settings)
+         VALUES ($1, 'browsers', 'webPush', 'vapid', 1, true, '{}')",
+    )
+    .bind(shop.0)
+    .execute(&fixture.pool)
+    .await
+    .unwrap();
+    let turns = [turn(shop, 4, 0, &to("ada")), turn(shop, 5, 0, &to("bob")), turn(bank, 6, 0, &to("ada"))];
+    let (_, decided) = frozen(&fixture.store, &turns).await;
+    assert_eq!(web_push_targets(&decided), [vec!["https://a/1", "https://a/2"], vec!["https://b/1"], vec![]]);
+    let statement = "SELECT count(DISTINCT id) FROM delivery WHERE channel = 'webPush'";
+    assert_eq!(fixture.count(statement).await, 3);
+
+    // As a dry run reads them.
+    let imagined = fixture.store.imagine_facts(&turns).await.unwrap();
+    assert_eq!(imagined.endpoints(shop, ada).len(), 3, "suppressed ones are left out where it is decided");
+    let devices = fixture.store.list_devices(shop, ada).await.unwrap();
+    let mut reached: Vec<_> = devices.iter().map(|one| (one.device_id.as_str(), one.web_push)).collect();
+    reached.sort_unstable();
+    assert_eq!(reached, [("laptop", true), ("phone", true), ("tablet", false), ("watch", false)]);
 }

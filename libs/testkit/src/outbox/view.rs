@@ -8,7 +8,7 @@ use domain::Timestamp;
 use mail_parser::{Message, MessageParser, MessagePart, MimeHeaders, PartType};
 use serde::Serialize;
 
-use super::Capture;
+use super::{Capture, Summary};
 
 /// A capture with its message taken apart.
 #[derive(Serialize)]
@@ -37,6 +37,10 @@ struct AttachmentView {
 
 impl<'a> CaptureView<'a> {
     pub(super) fn of(capture: &'a Capture) -> Self {
+        // An email that came over HTTP is no RFC 5322 message.
+        if capture.channel != "email" || capture.summary != Summary::default() {
+            return CaptureView::plain(capture);
+        }
         let message = MessageParser::default().parse(&capture.raw).unwrap_or_default();
         CaptureView {
             id: capture.id.to_string(),
@@ -49,6 +53,23 @@ impl<'a> CaptureView<'a> {
             text: message.text_bodies().find_map(text_of),
             html: message.html_bodies().find_map(html_of),
             attachments: message.attachments().map(attachment).collect(),
+            raw: STANDARD.encode(&capture.raw),
+        }
+    }
+
+    fn plain(capture: &'a Capture) -> Self {
+        let summary = capture.summary.clone();
+        CaptureView {
+            id: capture.id.to_string(),
+            channel: &capture.channel,
+            received_at: capture.received_at,
+            from: &capture.from,
+            to: &capture.to,
+            headers: summary.headers,
+            subject: summary.subject,
+            text: summary.text,
+            html: None,
+            attachments: Vec::new(),
             raw: STANDARD.encode(&capture.raw),
         }
     }

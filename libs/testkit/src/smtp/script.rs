@@ -1,6 +1,9 @@
 //! What a test tells an SMTP stand-in to do wrong.
 
-use std::sync::{Mutex, PoisonError};
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::faults::{Fault, Faults};
 
 /// The moments of an SMTP conversation at which a rule can step in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -9,6 +12,8 @@ pub enum Stage {
     Connect,
     /// `EHLO` or `HELO` came.
     Hello,
+    /// `STARTTLS` came. An answer that begins with 220 goes on to TLS.
+    StartTls,
     /// `AUTH` came.
     Auth,
     /// `MAIL` came.
@@ -37,28 +42,52 @@ pub enum Reaction {
 /// A reaction to a stage.
 #[derive(Clone, Debug)]
 pub struct Rule {
-    stage: Stage,
     to: Option<String>,
-    reaction: Reaction,
-    times: u32,
+    cause: Cause,
+}
+
+#[derive(Clone, Debug)]
+enum Cause {
+    Order {
+        stage: Stage,
+        reaction: Reaction,
+        times: u32,
+    },
+    Chance {
+        faults: Arc<Faults>,
+        /// Recipients whose message is to be taken, and the connection cut then.
+        cut_after: HashSet<String>,
+    },
 }
 
 impl Rule {
     /// Answers `stage` with `text` once.
     pub fn answer(stage: Stage, text: impl Into<String>) -> Self {
-        Rule { stage, to: None, reaction: Reaction::Answer(text.into()), times: 1 }
+        Rule::at(stage, Reaction::Answer(text.into()))
     }
 
     /// Closes the connection at `stage` once.
     #[must_use]
     pub fn cut(stage: Stage) -> Self {
-        Rule { stage, to: None, reaction: Reaction::Cut, times: 1 }
+        Rule::at(stage, Reaction::Cut)
     }
 
     /// Falls silent at `stage` once.
     #[must_use]
     pub fn stall(stage: Stage) -> Self {
-        Rule { stage, to: None, reaction: Reaction::Stall, times: 1 }
+        Rule::at(stage, Reaction::Stall)
+    }
+
+    /// Reacts to every message as `faults` say, for as long as the stand-in runs: what is not now, too much or dead is
+    /// said of the recipient (450 4.2.0, 452 4.3.1, 550 5.1.1), and so is a refusal (554 5.6.0) or trouble with the account
+    /// (535 5.7.8); who is down answers 421.
+    #[must_use]
+    pub fn by_chance(faults: Arc<Faults>) -> Self {
+        Rule { to: None, cause: Cause::Chance { faults, cut_after: HashSet::new() } }
+    }
+
+    fn at(stage: Stage, reaction: Reaction) -> Self {
+        Rule { to: None, cause: Cause::Order { stage, reaction, times: 1 } }
     }
 
     /// Only for messages to this recipient: an address, or `*@example.com` for a whole domain. From [`Stage::Rcpt`] on.
@@ -68,16 +97,61 @@ impl Rule {
         self
     }
 
-    /// This many times instead of once.
+    /// This many times instead of once. What happens by chance has no number.
     #[must_use]
-    pub fn times(mut self, times: u32) -> Self {
-        self.times = times;
+    pub fn times(mut self, most: u32) -> Self {
+        if let Cause::Order { times, .. } = &mut self.cause {
+            *times = most;
+        }
         self
     }
 
-    fn fits(&self, stage: Stage, recipients: &[String]) -> bool {
-        self.stage == stage
-            && self.to.as_deref().is_none_or(|pattern| recipients.iter().any(|to| matches(pattern, to)))
+    fn react(&mut self, at: Stage, recipients: &[String]) -> Option<Reaction> {
+        if let Some(pattern) = &self.to
+            && !recipients.iter().any(|to| matches(pattern, to))
+        {
+            return None;
+        }
+        match &mut self.cause {
+            Cause::Order { stage, .. } if *stage != at => None,
+            Cause::Order { reaction, times, .. } => {
+                *times = times.saturating_sub(1);
+                Some(reaction.clone())
+            }
+            Cause::Chance { faults, cut_after } => by_chance(faults, cut_after, at, recipients.last()),
+        }
+    }
+
+    fn is_used_up(&self) -> bool {
+        matches!(self.cause, Cause::Order { times: 0, .. })
+    }
+}
+
+fn by_chance(
+    faults: &Faults,
+    cut_after: &mut HashSet<String>,
+    at: Stage,
+    recipient: Option<&String>,
+) -> Option<Reaction> {
+    let answer = |text: &str| Some(Reaction::Answer(text.to_owned()));
+    match (at, recipient) {
+        (Stage::Connect | Stage::Mail, _) if faults.turns_away() => answer("421 4.3.2 down by chance"),
+        (Stage::Rcpt, Some(recipient)) => match faults.next(recipient)? {
+            Fault::Temporary => answer("450 4.2.0 not now by chance"),
+            Fault::Busy => answer("452 4.3.1 too busy by chance"),
+            Fault::Gone => answer("550 5.1.1 gone by chance"),
+            Fault::Down => answer("421 4.3.2 down by chance"),
+            Fault::Refused => answer("554 5.6.0 refused by chance"),
+            Fault::Pause => answer("535 5.7.8 no login by chance"),
+            Fault::Stall => Some(Reaction::Stall),
+            Fault::CutBefore => Some(Reaction::Cut),
+            Fault::CutAfter => {
+                cut_after.insert(recipient.clone());
+                None
+            }
+        },
+        (Stage::Dot, Some(recipient)) => cut_after.remove(recipient).then_some(Reaction::Cut),
+        _ => None,
     }
 }
 
@@ -101,16 +175,11 @@ impl Script {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
 
-    /// The reaction of the first rule that fits, which is used up by one.
+    /// The reaction of the first rule that has one, which is used up by one.
     pub(super) fn take(&self, stage: Stage, recipients: &[String]) -> Option<Reaction> {
         let mut rules = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let at = rules.iter().position(|rule| rule.fits(stage, recipients))?;
-        let rule = rules.get_mut(at)?;
-        rule.times = rule.times.saturating_sub(1);
-        let reaction = rule.reaction.clone();
-        if rule.times == 0 {
-            rules.remove(at);
-        }
+        let reaction = rules.iter_mut().find_map(|rule| rule.react(stage, recipients))?;
+        rules.retain(|rule| !rule.is_used_up());
         Some(reaction)
     }
 }

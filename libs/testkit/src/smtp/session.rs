@@ -3,8 +3,6 @@
 use std::io;
 use std::sync::atomic::Ordering;
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::Server;
@@ -12,14 +10,16 @@ use super::script::{Reaction, Stage, reply_by_name};
 use super::wire::{Flaw, Wire};
 
 /// Octets of a command line; AUTH needs more than the 512 of RFC 5321 (RFC 4954 section 4).
-const COMMAND_LINE: usize = 12_288;
+pub(super) const COMMAND_LINE: usize = 12_288;
 /// Octets of a line of content (RFC 5321 section 4.5.3.1.6).
 const CONTENT_LINE: usize = 1_000;
 const MAX_RECIPIENTS: usize = 100;
 
 /// How a conversation goes on after a command.
-enum Next {
+pub(super) enum Next {
     Command,
+    /// Say what is to be said, then speak TLS.
+    Tls,
     /// Say what is to be said, then close.
     Close,
     /// Close without a word.
@@ -28,42 +28,60 @@ enum Next {
     Stall,
 }
 
-struct Session<'a, S> {
-    wire: Wire<S>,
-    server: &'a Server,
-    greeted: bool,
-    logged_in: bool,
-    from: Option<String>,
+pub(super) struct Session<'a, S> {
+    pub(super) wire: Wire<S>,
+    pub(super) server: &'a Server,
+    /// A client must say STARTTLS before it logs in or sends.
+    owes_tls: bool,
+    pub(super) greeted: bool,
+    pub(super) logged_in: bool,
+    pub(super) from: Option<String>,
     to: Vec<String>,
+    /// The client said SMTPUTF8, without which neither addresses nor headers go beyond ASCII.
+    utf8: bool,
 }
 
-/// Talks with the client at `stream` until one of the two ends it.
-pub(super) async fn serve<S: AsyncRead + AsyncWrite + Unpin>(stream: S, server: &Server) -> io::Result<()> {
+/// Where in a connection a conversation begins.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Begin {
+    /// With a greeting.
+    Greeting,
+    /// With a greeting, and STARTTLS is to come.
+    InTheClear,
+    /// After STARTTLS, without a greeting.
+    Encrypted,
+}
+
+/// Talks with the client at `stream` until one of the two ends it; returns the stream when it is to speak TLS.
+pub(super) async fn serve<S: AsyncRead + AsyncWrite + Unpin>(
+    stream: S,
+    server: &Server,
+    begin: Begin,
+) -> io::Result<Option<S>> {
     let mut session = Session {
         wire: Wire::new(stream, server.settings.idle),
         server,
+        owes_tls: begin == Begin::InTheClear,
         greeted: false,
         logged_in: false,
         from: None,
         to: Vec::new(),
+        utf8: false,
     };
-    match session.talk().await? {
-        Next::Command | Next::Close => session.wire.close().await,
-        Next::Cut => Ok(()),
-        Next::Stall => session.wire.wait_for_end().await,
+    match session.talk(begin).await? {
+        Next::Tls => session.wire.into_stream().await.map(Some),
+        Next::Command | Next::Close => session.wire.close().await.map(|()| None),
+        Next::Cut => Ok(None),
+        Next::Stall => session.wire.wait_for_end().await.map(|()| None),
     }
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
-    async fn talk(&mut self) -> io::Result<Next> {
-        if self.server.open.load(Ordering::Relaxed) > self.server.settings.max_connections {
-            self.wire.reply("421 4.3.2 too many connections");
-            return Ok(Next::Close);
-        }
-        match self.react(Stage::Connect) {
-            Some(Next::Command) => return Ok(Next::Close),
-            Some(next) => return Ok(next),
-            None => self.wire.reply("220 stand-in.invalid ESMTP"),
+    async fn talk(&mut self, begin: Begin) -> io::Result<Next> {
+        if begin != Begin::Encrypted
+            && let Some(next) = self.greet()
+        {
+            return Ok(next);
         }
         loop {
             if let Err(flaw) = self.wire.read_line(COMMAND_LINE).await? {
@@ -77,8 +95,24 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
         }
     }
 
+    /// Greets, unless there is a reason not to.
+    fn greet(&mut self) -> Option<Next> {
+        if self.server.open.load(Ordering::Relaxed) > self.server.settings.max_connections {
+            self.wire.reply("421 4.3.2 too many connections");
+            return Some(Next::Close);
+        }
+        match self.react(Stage::Connect) {
+            Some(Next::Command) => Some(Next::Close),
+            Some(next) => Some(next),
+            None => {
+                self.wire.reply("220 stand-in.invalid ESMTP");
+                None
+            }
+        }
+    }
+
     /// What the script says about `stage`, done as far as it is an answer.
-    fn react(&mut self, stage: Stage) -> Option<Next> {
+    pub(super) fn react(&mut self, stage: Stage) -> Option<Next> {
         let reaction = self.server.script.take(stage, &self.to)?;
         Some(self.perform(reaction))
     }
@@ -103,6 +137,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
         match verb.to_ascii_uppercase().as_str() {
             "EHLO" => Ok(self.hello(rest, true)),
             "HELO" => Ok(self.hello(rest, false)),
+            "STARTTLS" => Ok(self.start_tls()),
+            "AUTH" | "MAIL" if self.owes_tls => Ok(self.say("530 5.7.0 STARTTLS first")),
             "AUTH" => self.auth(rest).await,
             "MAIL" => Ok(self.mail(rest)),
             "RCPT" => Ok(self.rcpt(rest)),
@@ -121,7 +157,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
         }
     }
 
-    fn say(&mut self, reply: &str) -> Next {
+    pub(super) fn say(&mut self, reply: &str) -> Next {
         self.wire.reply(reply);
         Next::Command
     }
@@ -145,8 +181,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
         }
         self.wire.reply("250-stand-in.invalid");
         self.wire.reply(&format!("250-SIZE {}", self.server.settings.max_size));
-        if self.server.settings.login.is_some() {
-            self.wire.reply("250-AUTH PLAIN LOGIN");
+        if self.owes_tls {
+            self.wire.reply("250-STARTTLS");
+        }
+        let mechanisms = self.mechanisms().join(" ");
+        if !mechanisms.is_empty() && !self.owes_tls {
+            self.wire.reply(&format!("250-AUTH {mechanisms}"));
         }
         if self.server.settings.pipelining {
             self.wire.reply("250-PIPELINING");
@@ -155,56 +195,35 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
         self.say("250 ENHANCEDSTATUSCODES")
     }
 
-    async fn auth(&mut self, rest: &str) -> io::Result<Next> {
-        if let Some(next) = self.react(Stage::Auth) {
-            return Ok(next);
+    /// A scripted 220 goes on to TLS, whatever else it says.
+    fn start_tls(&mut self) -> Next {
+        match self.server.script.take(Stage::StartTls, &[]) {
+            Some(Reaction::Answer(go_on)) if go_on.starts_with("220") => self.wire.reply(&go_on),
+            Some(reaction) => return self.perform(reaction),
+            None if self.owes_tls => self.wire.reply("220 2.0.0 go on"),
+            None => return self.say("503 5.5.1 not now"),
         }
-        let Some((user, password)) = &self.server.settings.login else {
-            return Ok(self.say("502 5.5.1 no authentication here"));
-        };
-        if !self.greeted || self.logged_in || self.from.is_some() {
-            return Ok(self.say("503 5.5.1 not now"));
-        }
-        let (mechanism, initial) = rest.split_once(' ').unwrap_or((rest, ""));
-        let given = match mechanism.to_ascii_uppercase().as_str() {
-            "PLAIN" => {
-                let answer = self.challenge(initial, "").await?;
-                let mut parts = answer.split('\0').skip(1).map(str::to_owned);
-                (parts.next().unwrap_or_default(), parts.next().unwrap_or_default())
-            }
-            "LOGIN" => (self.challenge(initial, "Username:").await?, self.challenge("", "Password:").await?),
-            _ => return Ok(self.say("504 5.5.4 unknown mechanism")),
-        };
-        self.logged_in = given.0 == *user && given.1 == *password;
-        let verdict = if self.logged_in { "235 2.7.0 welcome" } else { "535 5.7.8 wrong user or password" };
-        Ok(self.say(verdict))
-    }
-
-    /// The client's answer to a challenge, given with its command or asked for.
-    async fn challenge(&mut self, initial: &str, prompt: &str) -> io::Result<String> {
-        let encoded = if initial.is_empty() {
-            self.wire.reply(&format!("334 {}", STANDARD.encode(prompt)));
-            if self.wire.read_line(COMMAND_LINE).await?.is_err() {
-                return Ok(String::new());
-            }
-            self.wire.last_line().to_vec()
-        } else {
-            initial.as_bytes().to_vec()
-        };
-        let decoded = STANDARD.decode(encoded).unwrap_or_default();
-        Ok(String::from_utf8(decoded).unwrap_or_default())
+        Next::Tls
     }
 
     fn mail(&mut self, rest: &str) -> Next {
         if !self.greeted || self.from.is_some() {
             return self.say("503 5.5.1 not now");
         }
-        if self.server.settings.login.is_some() && !self.logged_in {
+        if !self.mechanisms().is_empty() && !self.logged_in {
             return self.say("530 5.7.0 authentication required");
         }
-        let Some((from, _)) = path(rest, "FROM:") else {
+        let Some((from, parameters)) = path(rest, "FROM:") else {
             return self.say("501 5.5.4 MAIL FROM:<address>");
         };
+        let size = parameters.split(' ').find_map(|parameter| parameter.strip_prefix("SIZE=")?.parse().ok());
+        if size.is_some_and(|size: usize| size > self.server.settings.max_size) {
+            return self.say("552 5.3.4 message too big");
+        }
+        if !from.is_ascii() && !parameters.contains("SMTPUTF8") {
+            return self.say("553 5.6.7 SMTPUTF8 is needed");
+        }
+        self.utf8 = parameters.contains("SMTPUTF8");
         if let Some(next) = self.react(Stage::Mail) {
             return next;
         }
@@ -220,6 +239,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
             Some((to, _)) if !to.is_empty() => to.to_owned(),
             _ => return self.say("501 5.5.4 RCPT TO:<address>"),
         };
+        if !to.is_ascii() && !self.utf8 {
+            return self.say("553 5.6.7 SMTPUTF8 is needed");
+        }
         if self.to.len() >= MAX_RECIPIENTS {
             return self.say("452 4.5.3 too many recipients");
         }
@@ -269,7 +291,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
         if self.to.is_empty() {
             return self.say("554 5.5.1 no recipient");
         }
-        if let Some(refusal) = content.refusal() {
+        if let Some(refusal) = content.refusal(self.utf8) {
             return self.say(&refusal);
         }
         let from = self.from.as_deref().unwrap_or_default();
@@ -297,6 +319,7 @@ struct Content {
     after_whole_line: bool,
     in_headers: bool,
     message_id: bool,
+    raw_headers: bool,
     flaw: Option<Flaw>,
     too_big: bool,
 }
@@ -309,6 +332,7 @@ impl Content {
             after_whole_line: true,
             in_headers: true,
             message_id: false,
+            raw_headers: false,
             flaw: None,
             too_big: false,
         }
@@ -323,6 +347,7 @@ impl Content {
         }
         let line = if line.first() == Some(&b'.') { line.get(1..).unwrap_or_default() } else { line };
         self.in_headers &= !line.is_empty();
+        self.raw_headers |= self.in_headers && !line.is_ascii();
         self.message_id |=
             self.in_headers && line.get(..11).is_some_and(|name| name.eq_ignore_ascii_case(b"message-id:"));
         self.too_big |= self.lines.len() + line.len() + 2 > self.max_size;
@@ -333,8 +358,9 @@ impl Content {
         false
     }
 
-    fn refusal(&self) -> Option<String> {
+    fn refusal(&self, utf8: bool) -> Option<String> {
         match self.flaw {
+            None if !utf8 && self.raw_headers => Some("554 5.6.9 headers beyond ASCII".to_owned()),
             Some(flaw) => Some(format!("554 {}", flaw.text())),
             None if self.too_big => Some("552 5.3.4 message too big".to_owned()),
             None if !self.message_id => Some("554 5.6.0 no Message-ID".to_owned()),

@@ -97,6 +97,16 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         Ok(())
     }
 
+    /// Says what there is to say, and gives the stream back. What came after the last line is an error: nobody may slip
+    /// something into the protected conversation.
+    pub(super) async fn into_stream(mut self) -> io::Result<S> {
+        self.flush().await?;
+        match self.stream.buffer().is_empty() {
+            true => Ok(self.stream.into_inner()),
+            false => Err(io::ErrorKind::InvalidData.into()),
+        }
+    }
+
     /// Says what there is to say, and closes.
     pub(super) async fn close(mut self) -> io::Result<()> {
         self.flush().await?;

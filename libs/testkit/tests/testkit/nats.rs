@@ -15,13 +15,15 @@ async fn request(server: &NatsServer, subject: &str, body: &str) -> String {
     let login = password
         .map_or_else(String::new, |(password, _)| format!(",\"user\":\"tidings\",\"pass\":\"{password}\""));
     let length = body.len();
+    // One that was given up is still answered, so that no two may share where they listen.
+    let reply = format!("reply-{}", write.local_addr().unwrap().port());
     let asked = format!(
-        "CONNECT {{\"verbose\":false{login}}}\r\nSUB reply 1\r\nPUB {subject} reply {length}\r\n{body}\r\n"
+        "CONNECT {{\"verbose\":false{login}}}\r\nSUB {reply} 1\r\nPUB {subject} {reply} {length}\r\n{body}\r\n"
     );
     write.write_all(asked.as_bytes()).await.unwrap();
     let answer = async {
         while let Some(line) = lines.next_line().await.unwrap() {
-            if line.starts_with("MSG reply") {
+            if line.starts_with(&format!("MSG {reply} ")) {
                 return lines.next_line().await.unwrap().unwrap();
             }
         }

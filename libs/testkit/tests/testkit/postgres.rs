@@ -37,6 +37,21 @@ async fn keeps_its_rows_over_kill_and_restart_at_the_same_address() {
 }
 
 #[tokio::test]
+async fn keeps_what_was_committed_over_an_immediate_stop() {
+    let files = tempfile::tempdir().unwrap();
+    let mut postgres = start(files.path()).await;
+    let url = postgres.url().to_owned();
+    write_row(&url).await;
+
+    postgres.stop_immediately().await.unwrap();
+    assert!(!postgres.is_running().unwrap());
+    assert!(PgConnection::connect(&url).await.is_err(), "a stopped server answers");
+    postgres.restart().await.unwrap();
+
+    assert_eq!(read_row(&url).await, 42);
+}
+
+#[tokio::test]
 async fn a_stopped_cluster_is_found_again_and_one_dropped_leaves_no_process() {
     let files = tempfile::tempdir().unwrap();
     let postgres = start(files.path()).await;

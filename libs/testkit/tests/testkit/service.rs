@@ -38,6 +38,28 @@ async fn runs_with_its_environment_and_its_log_survives_kill_and_restart() {
 }
 
 #[tokio::test]
+async fn one_life_has_another_environment_and_the_log_stays_where_it_was_wanted() {
+    let files = tempfile::tempdir().unwrap();
+    let log = files.path().join("kept.log");
+    let script = ["-c", "echo \"it is $NAME.\"; exec tail -f /dev/null"];
+    let environment = [("NAME", "first")];
+    let mut service = Service::start_logged(Path::new("/bin/sh"), &script, &environment, &log).unwrap();
+    let said = async |lines: &str| {
+        let text = || std::fs::read_to_string(&log).unwrap_or_default();
+        eventually(SOON, "it says who it is", async || (text() == lines).then_some(())).await;
+    };
+    said("it is first.\n").await;
+    service.restart_with(&[("NAME", "second")]).unwrap();
+    said("it is first.\nit is second.\n").await;
+    assert_eq!(service.words(), "it is second.\n");
+    assert!(service.last_words().ends_with("\nit is second."));
+    service.restart().unwrap();
+    said("it is first.\nit is second.\nit is first.\n").await;
+    drop(service);
+    assert!(log.exists());
+}
+
+#[tokio::test]
 async fn stands_still_while_paused_and_ends_when_asked() {
     let mark = tempfile::tempdir().unwrap();
     let mut service = start(mark.path());
@@ -57,6 +79,8 @@ async fn stands_still_while_paused_and_ends_when_asked() {
     service.terminate().unwrap();
     let ended = async || (!service.is_running().unwrap()).then_some(());
     eventually(SOON, "it has ended", ended).await;
+    // Of one that died just before, nothing is left to pause.
+    service.pause().unwrap();
 }
 
 #[tokio::test]
@@ -73,7 +97,7 @@ async fn one_dropped_takes_its_children_along() {
 }
 
 #[test]
-#[should_panic(expected = "run `cargo build --workspace --bins` first")]
+#[should_panic(expected = "run `cargo build --workspace --bins --tests` first")]
 fn a_program_that_is_not_built_is_told_with_the_remedy() {
     testkit::binary("tidings-that-does-not-exist");
 }

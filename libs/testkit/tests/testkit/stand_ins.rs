@@ -14,7 +14,7 @@ const MESSAGE: &str =
     "Message-ID: <1@example.com>\r\nSubject: =?utf-8?q?caf=C3=A9?=\r\nX-Long: one\r\n two\r\n\r\n..dot\r\n";
 
 /// Says everything at once, ends its side, and returns all that the server said.
-async fn talk(server: std::net::SocketAddr, say: &str) -> String {
+pub(crate) async fn talk(server: std::net::SocketAddr, say: &str) -> String {
     let mut stream = TcpStream::connect(server).await.unwrap();
     stream.write_all(say.as_bytes()).await.unwrap();
     let mut heard = Vec::new();
@@ -27,7 +27,7 @@ async fn smtp() -> SmtpStandIn {
     SmtpStandIn::start(SmtpSettings::default(), Outbox::in_memory()).await.unwrap()
 }
 
-fn codes(heard: &str) -> Vec<&str> {
+pub(crate) fn codes(heard: &str) -> Vec<&str> {
     heard.lines().filter(|line| line.as_bytes().get(3) == Some(&b' ')).map(|line| &line[..3]).collect()
 }
 

@@ -2,11 +2,18 @@
 
 use std::time::Duration;
 
-use domain::{Envelope, Event, Outcome, Status, StreamName};
+use domain::outcome::RetryLimit;
+use domain::{Envelope, Event, Gone, Outcome, Status, StreamName, Timestamp};
+use service_kit::clock;
+use store::redrive::ParkedFilter;
 use testkit::eventually;
 
 use crate::scripted::{Call, RETRY, Scripted, Step};
-use crate::world::{JOBS, SOON, World};
+use crate::world::{JOBS, SEND, SOON, World};
+
+/// The number that a delivery was made with.
+const NUMBER: &str =
+    "CREATE FUNCTION number(uuid) RETURNS int IMMUTABLE RETURN ('x' || right($1::text, 8))::bit(32)::int";
 
 #[tokio::test]
 async fn a_delivery_is_sent_told_and_acknowledged() {
@@ -80,7 +87,7 @@ async fn without_a_usable_provider_it_is_tried_again_later() {
 #[tokio::test]
 async fn a_dead_target_is_not_called_again() {
     let world = World::start().await;
-    let scripted = Scripted::new([Step::Answer(Outcome::TargetGone)]);
+    let scripted = Scripted::new([Step::Answer(Outcome::GONE)]);
     world.serve(&scripted);
     let order = world.delivery(1).await;
     world.order(&order).await;
@@ -106,6 +113,28 @@ async fn what_expired_meanwhile_is_not_called() {
     world.acknowledged(1).await;
     assert!(scripted.calls().is_empty());
     assert_eq!(world.settlings().await, [(1, Status::Expired)]);
+}
+
+#[tokio::test]
+async fn a_retry_that_a_cancellation_ends_is_told() {
+    let world = World::with(|config| config.delivery.retry_schedule = vec![Duration::ZERO, SOON * 100]).await;
+    let scripted = Scripted::new([Step::Answer(RETRY)]);
+    world.serve(&scripted);
+    let order = world.delivery(1).await;
+    world
+        .run(
+            "INSERT INTO request (app_id, send_id, accepted_at, lane, recipients)
+             SELECT app_id, send_id, now(), 'transactional', 0 FROM delivery",
+        )
+        .await;
+    world.order(&order).await;
+    world.acknowledged(1).await;
+    assert_eq!(world.context.store.cancel_request(world.app, SEND).await.unwrap(), 1);
+    // The retry, and word of the cancellation.
+    world.fire_timers(2).await;
+    world.acknowledged(2).await;
+    assert_eq!(world.settlings().await, [(1, Status::Retrying), (2, Status::Cancelled)]);
+    assert_eq!(scripted.calls().len(), 1);
 }
 
 #[tokio::test]
@@ -140,9 +169,63 @@ async fn calls_that_panic_are_attempts_and_the_last_one_parks() {
 }
 
 #[tokio::test]
-async fn a_settlement_that_the_database_refuses_stops_no_other_and_is_parked() {
+async fn an_answer_that_the_database_refuses_is_settled_without_its_words_and_stops_no_other() {
+    let world = World::start().await;
+    world.run(NUMBER).await;
+    world
+        .run("ALTER TABLE attempt ADD CHECK (provider_code <> 'scripted' OR number(delivery_id) <> 1)")
+        .await;
+    let scripted = Scripted::new([]);
+    for number in 1..=20 {
+        let order = world.delivery(number).await;
+        world.order(&order).await;
+    }
+    world.serve(&scripted);
+    world.acknowledged(20).await;
+    assert_eq!(world.settlings().await, vec![(1, Status::Sent); 20]);
+    assert_eq!(scripted.calls().len(), 20);
+    let reduced =
+        "SELECT count(*) FROM attempt WHERE number(delivery_id) = 1 AND provider_code = 'unstorable'";
+    assert_eq!(world.count(reduced).await, 1);
+    assert_eq!(world.count("SELECT count(*) FROM message_failure").await, 0);
+}
+
+#[tokio::test]
+async fn an_attempt_that_the_database_refuses_altogether_ends_and_is_not_repeated() {
+    let world = World::start().await;
+    world.run(NUMBER).await;
+    world.run("ALTER TABLE attempt ADD CHECK (number(delivery_id) > 2)").await;
+    let scripted = Scripted::new([Step::Answer(RETRY)]);
+    world.serve(&scripted);
+    let (again, sent) = (world.delivery(1).await, world.delivery(2).await);
+    world.order(&again).await;
+    world.acknowledged(1).await;
+    world.order(&sent).await;
+    world.acknowledged(2).await;
+    assert_eq!(world.settlings().await, [(1, Status::Failed), (1, Status::Sent)]);
+    assert_eq!(scripted.calls().len(), 2);
+    assert_eq!(world.count("SELECT count(*) FROM delivery WHERE reason = 'retries_exhausted'").await, 1);
+}
+
+#[tokio::test]
+async fn a_job_whose_end_cannot_be_written_is_parked_and_calls_nobody_again() {
     let world = World::with(|config| config.delivery.lease = Duration::from_secs(1)).await;
-    world.run("ALTER TABLE attempt ADD CHECK (delivery_id <> '00000000-0000-0000-0000-000000000001')").await;
+    world.run("ALTER TABLE delivery ADD CONSTRAINT refused CHECK (status <> 'sent')").await;
+    let scripted = Scripted::new([]);
+    world.serve(&scripted);
+    let order = world.delivery(1).await;
+    world.order(&order).await;
+    world.acknowledged(1).await;
+    assert_eq!(world.count("SELECT count(*) FROM parked").await, 1);
+    assert_eq!(world.count("SELECT count(*) FROM message_failure").await, 0);
+    assert_eq!(scripted.calls().len(), 1);
+}
+
+#[tokio::test]
+async fn a_claim_that_the_database_refuses_counts_as_the_jobs_own_failure_and_stops_no_other() {
+    let world = World::start().await;
+    world.run(NUMBER).await;
+    world.run("ALTER TABLE delivery ADD CHECK (status <> 'sending' OR number(id) <> 1)").await;
     let scripted = Scripted::new([]);
     for number in 1..=20 {
         let order = world.delivery(number).await;
@@ -151,14 +234,66 @@ async fn a_settlement_that_the_database_refuses_stops_no_other_and_is_parked() {
     world.serve(&scripted);
     world.acknowledged(20).await;
     assert_eq!(world.settlings().await, vec![(1, Status::Sent); 19]);
-    assert_eq!(world.count("SELECT count(*) FROM parked WHERE stream = 'JOB_email_transactional'").await, 1);
-    assert_eq!(world.count("SELECT count(*) FROM message_failure").await, 0);
+    assert_eq!(scripted.calls().len(), 19);
+    assert_eq!(world.count("SELECT count(*) FROM parked").await, 1);
+}
+
+#[tokio::test]
+async fn a_target_that_was_registered_since_it_died_is_not_told_to_be_suppressed() {
+    let world = World::start().await;
+    let dead = Outcome::TargetGone(Gone { since: Some(Timestamp::from_millis(1)), here_only: false });
+    let scripted = Scripted::new([Step::Answer(dead)]);
+    world.serve(&scripted);
+    let order = world.delivery(1).await;
+    world.run("UPDATE delivery SET channel = 'mobilePush'").await;
+    world
+        .run("INSERT INTO app_user (app_id, number, identifier) OVERRIDING SYSTEM VALUE SELECT app_id, 1, 'ada' FROM delivery")
+        .await;
+    world
+        .run("INSERT INTO push_token (app_id, target, user_number, registered_at) SELECT app_id, target, 1, now() FROM delivery")
+        .await;
+    world.order(&order).await;
+    world.acknowledged(1).await;
+    // It is told the same when it comes again.
+    world.order(&order).await;
+    world.acknowledged(2).await;
+    assert_eq!(world.settlings().await, [(1, Status::Failed)]);
+    assert_eq!(world.told().await.len(), 1);
+    assert_eq!(world.count("SELECT count(*) FROM suppression").await, 0);
+}
+
+#[tokio::test]
+async fn a_short_schedule_counts_its_own_attempts_and_begins_anew_when_put_back() {
+    let world = World::with(|config| config.delivery.retry_schedule = vec![Duration::ZERO; 3]).await;
+    let once = Outcome::Retry { after: None, limit: Some(RetryLimit { retries: 1, over: Duration::ZERO }) };
+    let outcomes = [RETRY, once.clone(), RETRY, once.clone(), once];
+    let scripted = Scripted::new(outcomes.map(Step::Answer));
+    world.serve(&scripted);
+    let order = world.delivery(1).await;
+    world.order(&order).await;
+    for attempt in 1..=2 {
+        world.acknowledged(attempt).await;
+        world.fire_timers(1).await;
+    }
+    world.acknowledged(3).await;
+    let now = clock::now();
+    world.context.store.redrive(&ParkedFilter::default(), None, 10, now, "test").await.unwrap();
+    for attempt in 3..=4 {
+        world.acknowledged(attempt).await;
+        world.fire_timers(1).await;
+    }
+    world.acknowledged(5).await;
+    let (retrying, parked, failed) = (Status::Retrying, Status::Parked, Status::Failed);
+    assert_eq!(
+        world.settlings().await,
+        [(1, retrying), (2, retrying), (3, parked), (4, retrying), (5, failed)]
+    );
 }
 
 #[tokio::test]
 async fn the_failures_of_a_job_that_is_done_later_are_forgotten() {
     let world = World::with(|config| config.delivery.lease = Duration::from_secs(1)).await;
-    world.run("ALTER TABLE attempt ADD CONSTRAINT refused CHECK (number > 1)").await;
+    world.run("ALTER TABLE delivery ADD CONSTRAINT refused CHECK (status <> 'sending')").await;
     let scripted = Scripted::new([]);
     world.serve(&scripted);
     let order = world.delivery(1).await;
@@ -167,12 +302,32 @@ async fn the_failures_of_a_job_that_is_done_later_are_forgotten() {
         (world.count("SELECT count(*) FROM message_failure").await == 1).then_some(())
     })
     .await;
-    world.run("ALTER TABLE attempt DROP CONSTRAINT refused").await;
+    world.run("ALTER TABLE delivery DROP CONSTRAINT refused").await;
     world.reaches(order.delivery_id, Status::Sent).await;
     eventually(SOON, "it is forgotten", async || {
         (world.count("SELECT count(*) FROM message_failure").await == 0).then_some(())
     })
     .await;
+}
+
+#[tokio::test]
+async fn a_long_call_is_handed_to_nobody_else() {
+    let world = World::with(|config| config.delivery.ack_wait = Duration::from_millis(900)).await;
+    let scripted = Scripted::new([Step::Hold(Outcome::Failed)]);
+    world.serve(&scripted);
+    let order = world.delivery(1).await;
+    world.order(&order).await;
+    world.reaches(order.delivery_id, Status::Sending).await;
+    eventually(SOON, "the wait for an answer has passed three times", async || {
+        let passed = "SELECT count(*) FROM delivery WHERE lease_until < now() + interval '87 seconds'";
+        (world.count(passed).await == 1).then_some(())
+    })
+    .await;
+    let progress = world.context.log.consumer_progress(JOBS, "email").await.unwrap().unwrap();
+    assert_eq!((progress.ack_pending, progress.redelivered), (1, 0));
+    scripted.release();
+    world.acknowledged(1).await;
+    assert_eq!(scripted.calls().len(), 1);
 }
 
 #[tokio::test]

@@ -3,6 +3,10 @@
 
 mod attempts;
 mod claims;
+mod exchange;
+mod limits;
 mod outages;
+mod routing;
 mod scripted;
+mod sms;
 mod world;

@@ -1,10 +1,12 @@
 //! Servers that are away, and the end of the process.
 
+use std::time::Duration;
+
 use domain::{Outcome, Status};
 use testkit::eventually;
 
 use crate::scripted::{Scripted, Step};
-use crate::world::{JOBS, SOON, World, stop};
+use crate::world::{JOBS, SOON, World, serve, stop};
 
 const SENT: Outcome = Outcome::Sent { provider_id: None };
 
@@ -80,4 +82,40 @@ async fn a_stop_finishes_what_is_under_way_and_begins_nothing_new() {
     world.reaches(second.delivery_id, Status::Queued).await;
     assert_eq!(world.settlings().await, [(1, Status::Sent)]);
     assert_eq!(scripted.calls().len(), 1);
+}
+
+#[tokio::test]
+async fn a_call_that_hangs_when_the_process_stops_is_given_up_in_time_and_settled() {
+    let world = World::start().await;
+    let scripted = Scripted::new([Step::Hold(SENT)]);
+    world.serve(&scripted);
+    let order = world.delivery(1).await;
+    world.order(&order).await;
+    eventually(SOON, "it calls", async || (!scripted.calls().is_empty()).then_some(())).await;
+    // Waits no longer than a process may take to stop, and fails where a task hangs.
+    stop(&world.context).await;
+    world.reaches(order.delivery_id, Status::Retrying).await;
+    let unknown = "SELECT count(*) FROM attempt WHERE outcome = 'unknown' AND provider_code = 'stopped'";
+    assert_eq!(world.count(unknown).await, 1);
+    assert_eq!(world.settlings().await, [(1, Status::Retrying)]);
+}
+
+#[tokio::test]
+async fn what_was_not_begun_with_goes_back_at_once_when_the_process_stops() {
+    // Only what is handed back comes to another worker before ten minutes are over.
+    let world = World::with(|config| config.delivery.ack_wait = Duration::from_secs(600)).await;
+    let (first, second) = (Scripted::new([]), Scripted::new([]));
+    world.serve(&first);
+    let before = world.delivery(1).await;
+    world.order(&before).await;
+    world.acknowledged(1).await;
+    world.context.tasks.stop();
+    let after = world.delivery(2).await;
+    world.order(&after).await;
+    let other = world.another().await;
+    stop(&world.context).await;
+    serve(&other, &second);
+    world.reaches(after.delivery_id, Status::Sent).await;
+    assert_eq!((first.calls().len(), second.calls().len()), (1, 1));
+    stop(&other).await;
 }

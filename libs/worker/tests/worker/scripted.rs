@@ -2,13 +2,19 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
-use domain::event::DeliveryJob;
 use domain::{Answer, Channel, DeliveryId, Outcome};
 use tokio::sync::Semaphore;
-use worker::{Provider, Sender};
+use worker::Sender;
 
 pub(crate) const RETRY: Outcome = Outcome::Retry { after: None, limit: None };
+
+/// As often as leaves a provider alone, for as long as any test takes.
+pub(crate) fn overloaded() -> impl Iterator<Item = Step> {
+    let asks_for_patience = || Outcome::Retry { after: Some(Duration::from_secs(300)), limit: None };
+    (0..domain::breaker::RUN).map(move |_| Step::Answer(asks_for_patience()))
+}
 
 /// What happens at a call.
 pub(crate) enum Step {
@@ -52,11 +58,10 @@ impl Scripted {
     }
 }
 
-impl Sender for Scripted {
-    const CHANNEL: Channel = Channel::Email;
-
-    async fn send(&self, provider: &Provider, job: &DeliveryJob) -> Answer {
-        let provider = provider.identifier.clone();
+impl Scripted {
+    async fn answer(&self, call: &worker::Call<'_>) -> Answer {
+        let job = call.job;
+        let provider = call.provider.identifier.clone();
         self.calls.lock().unwrap().push(Call { delivery: job.delivery_id, attempt: job.attempt, provider });
         let step = self.steps.lock().unwrap().pop_front();
         let outcome = match step {
@@ -68,6 +73,30 @@ impl Sender for Scripted {
                 outcome
             }
         };
-        Answer { outcome, code: "scripted".to_owned(), message: "with\0in".to_owned() }
+        Answer::new(outcome, "scripted", "with\0in")
+    }
+}
+
+impl Sender for Scripted {
+    const CHANNEL: Channel = Channel::Email;
+
+    async fn send(&self, call: &worker::Call<'_>) -> Answer {
+        self.answer(call).await
+    }
+
+    fn serves(kind: &str, _target: &str) -> bool {
+        kind != "elsewhere"
+    }
+}
+
+/// The same as a channel whose messages must not be repeated, and whose provider sends receipts.
+pub(crate) struct ScriptedSms(pub(crate) Scripted);
+
+impl Sender for ScriptedSms {
+    const CHANNEL: Channel = Channel::Sms;
+    const RECEIPTS: bool = true;
+
+    async fn send(&self, call: &worker::Call<'_>) -> Answer {
+        self.0.answer(call).await
     }
 }

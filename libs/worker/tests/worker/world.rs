@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use domain::content::{Content, EmailContent};
+use domain::content::{Content, EmailContent, SmsContent};
 use domain::event::{DeliveryJob, DeliverySettled};
 use domain::{AppId, Channel, DeliveryId, Envelope, Event, Lane, SendId, Status, StreamName, UserNumber};
 use event_log::Message;
@@ -13,11 +13,12 @@ use tempfile::TempDir;
 use testkit::{NatsServer, Postgres, eventually};
 use uuid::Uuid;
 
-use crate::scripted::Scripted;
+use crate::scripted::{Scripted, ScriptedSms};
 
 pub(crate) const SOON: Duration = Duration::from_secs(30);
 pub(crate) const JOBS: StreamName = StreamName::Job(Channel::Email, Lane::Transactional);
-const SEND: SendId = SendId(Uuid::from_u128(1));
+pub(crate) const SMS_JOBS: StreamName = StreamName::Job(Channel::Sms, Lane::Transactional);
+pub(crate) const SEND: SendId = SendId(Uuid::from_u128(1));
 
 pub(crate) struct World {
     pub(crate) context: Context,
@@ -70,13 +71,26 @@ impl World {
         serve(&self.context, scripted);
     }
 
+    /// A provider that comes after those before it in the alphabet.
     pub(crate) async fn provider(&self, identifier: &str, sealed: Option<&[u8]>) {
+        self.provider_of(identifier, Channel::Email, "smtp", sealed).await;
+    }
+
+    pub(crate) async fn provider_of(
+        &self,
+        identifier: &str,
+        channel: Channel,
+        kind: &str,
+        sealed: Option<&[u8]>,
+    ) {
         sqlx::query(
             "INSERT INTO provider (app_id, identifier, channel, kind, priority, enabled, settings, sealed)
-             VALUES ($1, $2, 'email', 'smtp', 1, true, '{}', $3)",
+             VALUES ($1, $2, $3, $4, 1, true, '{}', $5)",
         )
         .bind(self.app.0)
         .bind(identifier)
+        .bind(channel.as_str())
+        .bind(kind)
         .bind(sealed)
         .execute(&self.pool)
         .await
@@ -85,16 +99,27 @@ impl World {
 
     /// The planned delivery of this number, to a user of the same number.
     pub(crate) async fn delivery(&self, number: i64) -> DeliveryJob {
-        let order = job(number);
+        self.planned(number, job(number)).await
+    }
+
+    /// The same by SMS.
+    pub(crate) async fn sms(&self, number: i64) -> DeliveryJob {
+        let content = Content::Sms(SmsContent { text: "Text".to_owned(), from: None });
+        let target = format!("+491511234{number}");
+        self.planned(number, DeliveryJob { channel: Channel::Sms, target, content, ..job(number) }).await
+    }
+
+    async fn planned(&self, number: i64, order: DeliveryJob) -> DeliveryJob {
         sqlx::query(
             "INSERT INTO delivery (app_id, id, send_id, recipient_index, user_number, channel, target)
-             VALUES ($1, $2, $3, $4::int, $4, 'email', $5)",
+             VALUES ($1, $2, $3, $4::int, $4, $6, $5)",
         )
         .bind(self.app.0)
         .bind(order.delivery_id.0)
         .bind(SEND.0)
         .bind(number)
         .bind(&order.target)
+        .bind(order.channel.as_str())
         .execute(&self.pool)
         .await
         .unwrap();
@@ -106,12 +131,23 @@ impl World {
         let id = clock::new_id();
         let (send_id, caused_by, trace) = (Some(SEND), None, None);
         let envelope = Envelope { id, app: self.app, at: clock::now(), send_id, caused_by, trace, event };
-        self.publish(JOBS, None, envelope.encode().unwrap()).await;
+        let jobs = StreamName::Job(order.channel, Lane::Transactional);
+        self.publish(jobs, None, envelope.encode().unwrap()).await;
     }
 
     pub(crate) async fn publish(&self, stream: StreamName, id: Option<String>, payload: Vec<u8>) {
         let message = Message { stream, id, payload: payload.into() };
         self.context.log.publish(message).await.unwrap();
+    }
+
+    /// Has the provider left alone, by deliveries that each ask it in vain.
+    pub(crate) async fn overload(&self) {
+        for number in 101..101 + i64::from(domain::breaker::RUN) {
+            let order = self.delivery(number).await;
+            self.order(&order).await;
+        }
+        self.acknowledged(domain::breaker::RUN.into()).await;
+        self.run("DELETE FROM timer").await;
     }
 
     /// Waits for as many timers, and publishes them.
@@ -146,8 +182,13 @@ impl World {
 
     /// Waits until as many jobs are acknowledged, all from the first on.
     pub(crate) async fn acknowledged(&self, jobs: u64) {
+        self.acknowledged_by(Channel::Email, jobs).await;
+    }
+
+    pub(crate) async fn acknowledged_by(&self, channel: Channel, jobs: u64) {
+        let stream = StreamName::Job(channel, Lane::Transactional);
         eventually(SOON, "jobs are acknowledged", async || {
-            let progress = self.context.log.consumer_progress(JOBS, "email").await.unwrap()?;
+            let progress = self.context.log.consumer_progress(stream, channel.as_str()).await.unwrap()?;
             (progress.ack_floor == jobs && progress.ack_pending == 0).then_some(())
         })
         .await;
@@ -186,20 +227,19 @@ pub(crate) fn serve(context: &Context, scripted: &Scripted) {
     context.serve("worker", move |context| worker::run(context, scripted));
 }
 
+pub(crate) fn serve_sms(context: &Context, scripted: &Scripted) {
+    let scripted = ScriptedSms(scripted.clone());
+    context.serve("worker", move |context| worker::run(context, scripted));
+}
+
 pub(crate) async fn stop(context: &Context) {
     context.tasks.stop();
     tokio::time::timeout(SOON, context.tasks.finish()).await.unwrap().unwrap();
 }
 
 fn job(number: i64) -> DeliveryJob {
-    let content = EmailContent { subject: "Subject".to_owned(), text: None, html: None };
-    DeliveryJob {
-        delivery_id: DeliveryId(Uuid::from_u128(number.cast_unsigned().into())),
-        attempt: 1,
-        channel: Channel::Email,
-        user: UserNumber(number),
-        target: format!("user-{number}@example.com"),
-        expires_at: None,
-        content: Content::Email(content),
-    }
+    let content = EmailContent { subject: "Subject".to_owned(), ..EmailContent::default() };
+    let id = DeliveryId(Uuid::from_u128(number.cast_unsigned().into()));
+    let target = format!("user-{number}@example.com");
+    DeliveryJob::first(id, Channel::Email, UserNumber(number), target, Content::Email(content))
 }

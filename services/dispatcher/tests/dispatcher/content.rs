@@ -7,8 +7,9 @@ use domain::send::{Recipient, Send, TemplateRef};
 use domain::{Channel, Event, Lane, StreamName};
 use serde_json::json;
 use store::template::NewTemplate;
+use testkit::eventually;
 
-use crate::world::{World, person, send_to};
+use crate::world::{SOON, World, person, send_to};
 
 fn ada() -> Recipient {
     let profile =
@@ -17,7 +18,7 @@ fn ada() -> Recipient {
 }
 
 impl World {
-    async fn template(&self, channels: serde_json::Value) -> TemplateRef {
+    pub(crate) async fn template(&self, channels: serde_json::Value) -> TemplateRef {
         let template = NewTemplate {
             identifier: "welcome",
             name: "Welcome",
@@ -55,11 +56,14 @@ async fn a_plain_send_has_content_for_every_channel() {
         subject: "Title".to_owned(),
         text: Some("1 < 2\n& \"3\"".to_owned()),
         html: Some("<p>1 &lt; 2<br>&amp; &quot;3&quot;</p>".to_owned()),
+        ..EmailContent::default()
     };
     assert_eq!(job.content, Content::Email(expected));
     let texts: Vec<_> =
         world.jobs(Channel::Sms).await.into_iter().map(|job| (job.target, job.content)).collect();
-    let text = |text: &str| ("+15005550006".to_owned(), Content::Sms(SmsContent { text: text.to_owned() }));
+    let text = |text: &str| {
+        ("+15005550006".to_owned(), Content::Sms(SmsContent { text: text.to_owned(), from: None }))
+    };
     assert_eq!(texts, [text("1 < 2\n& \"3\""), text("Title")]);
     let push = world.jobs(Channel::MobilePush).await.remove(0);
     assert_eq!(push.target, "fcm:t");
@@ -69,6 +73,7 @@ async fn a_plain_send_has_content_for_every_channel() {
         icon: None,
         url: send.content.url.clone(),
         data: send.content.data.clone(),
+        options: domain::content::Object::new(),
     };
     assert_eq!(push.content, Content::Push(expected));
 }
@@ -113,6 +118,31 @@ async fn what_a_template_cannot_render_ends_as_failed_and_the_rest_goes_out() {
     assert_eq!(emails, ["ada@example.com"]);
     assert_eq!(world.jobs(Channel::Sms).await.len(), 2);
     let failed = "SELECT count(*) FROM delivery WHERE target = 'bob@example.com' AND status = 'failed'
+                  AND reason = 'template_error'";
+    assert_eq!(world.count(failed).await, 1);
+    let skipped = "SELECT count(*) FROM planned_recipient
+                   WHERE identifier = 'bob' AND NOT in_app AND 'inApp:template_error' = ANY(skips)";
+    assert_eq!(world.count(skipped).await, 1);
+}
+
+#[tokio::test]
+async fn a_template_whose_link_runs_a_script_for_one_goes_out_to_the_others() {
+    let world = World::start().await;
+    world.provider(Channel::MobilePush).await;
+    let texts = json!({"title": "hello", "url": "{{ link }}"});
+    let template = Some(world.template(json!({"inApp": texts, "mobilePush": texts})).await);
+    let with_link = |name: &str, link: &str| Recipient {
+        data: json!({"link": link}).as_object().cloned().unwrap(),
+        profile: json!({"fcm": {"token": name}}).as_object().cloned(),
+        ..person(name)
+    };
+    let people = vec![with_link("bob", "\tjavascript:alert(1)"), with_link("cyd", "https://example.com")];
+    world.accept(&Send { template, ..send_to(people) }).await;
+    world.dispatched(Lane::Transactional, 1).await;
+    assert_eq!(world.inboxes().await.len(), 1);
+    let pushed: Vec<_> = world.jobs(Channel::MobilePush).await.into_iter().map(|job| job.target).collect();
+    assert_eq!(pushed, ["fcm:cyd"]);
+    let failed = "SELECT count(*) FROM delivery WHERE target = 'fcm:bob' AND status = 'failed'
                   AND reason = 'template_error'";
     assert_eq!(world.count(failed).await, 1);
     let skipped = "SELECT count(*) FROM planned_recipient
@@ -191,4 +221,39 @@ async fn a_frozen_turn_whose_template_no_longer_compiles_sends_nothing_else_inst
     assert_eq!(world.last_seq(StreamName::Job(Channel::Email, Lane::Bulk)).await, 0);
     let failed = "SELECT count(*) FROM delivery WHERE status = 'failed' AND reason = 'template_error'";
     assert_eq!(world.count(failed).await, 1);
+}
+
+#[tokio::test]
+async fn a_send_waits_for_a_template_that_the_database_does_not_have() {
+    for is_frozen in [false, true] {
+        let world = World::with(|_| {}).await;
+        world.provider(Channel::Email).await;
+        let template = world.template(json!({"email": {"subject": "Welcome", "text": "Hello"}})).await;
+        let send = Send { template: Some(template), ..send_to(vec![person("bob@example.com")]) };
+        let waiting = world.accept(&send).await;
+        if is_frozen {
+            world.freeze(waiting, &send).await;
+        }
+        let plain = world.accept(&send_to(vec![person("bob@example.com")])).await;
+        let ordered = async || {
+            let held = world.held(StreamName::Job(Channel::Email, Lane::Transactional)).await;
+            held.into_iter().filter_map(|envelope| envelope.send_id).collect::<Vec<_>>()
+        };
+
+        sqlx::query("UPDATE template_version SET version = version + 100")
+            .execute(&world.pool)
+            .await
+            .unwrap();
+        world.serve();
+        eventually(SOON, "the other send is planned", async || (ordered().await == [plain]).then_some(()))
+            .await;
+        assert_eq!(world.count("SELECT count(*) FROM delivery WHERE status <> 'queued'").await, 0);
+
+        sqlx::query("UPDATE template_version SET version = version - 100")
+            .execute(&world.pool)
+            .await
+            .unwrap();
+        world.dispatched(Lane::Transactional, 2).await;
+        assert_eq!(ordered().await, [plain, waiting]);
+    }
 }

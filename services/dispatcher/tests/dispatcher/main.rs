@@ -1,7 +1,10 @@
 //! The dispatcher on real servers.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
+mod batches;
 mod content;
 mod faults;
+mod room;
+mod telling;
 mod turns;
 mod world;

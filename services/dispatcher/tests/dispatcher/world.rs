@@ -1,16 +1,20 @@
 //! Servers, an app and a running dispatcher.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use domain::content::InAppContent;
 use domain::event::{DeliveryJob, ItemsAdded};
+use domain::overrides::Overrides;
 use domain::send::{Recipient, Send};
 use domain::{AppId, Channel, Envelope, Event, Lane, SendId, StreamName, UserNumber};
 use event_log::Message;
+use rendering::Template;
 use serde_json::json;
 use service_kit::{Config, Context, MasterKey, clock, connections, installation};
 use sqlx::PgPool;
 use store::app::{NewApp, NewSecret};
+use store::turn::Turn;
 use tempfile::TempDir;
 use testkit::{Database, NatsServer, eventually};
 use uuid::Uuid;
@@ -64,7 +68,7 @@ impl World {
     pub(crate) async fn provider(&self, channel: Channel) {
         sqlx::query(
             "INSERT INTO provider (app_id, identifier, channel, kind, priority, enabled, settings)
-             VALUES ($1, $2, $2, 'test', 1, true, '{}')",
+             VALUES ($1, $2, $2, CASE $2 WHEN 'mobilePush' THEN 'fcm' ELSE 'test' END, 1, true, '{}')",
         )
         .bind(self.app.0)
         .bind(channel.as_str())
@@ -91,6 +95,17 @@ impl World {
             event: Event::SendAccepted(Box::new(send.clone())),
         };
         self.publish(StreamName::Send(send.lane), envelope.encode().unwrap()).await;
+    }
+
+    /// Freezes the first turn of a send, as a dispatcher does that dies before it acts on it.
+    pub(crate) async fn freeze(&self, send_id: SendId, send: &Send) {
+        let (accepted_at, send) = (clock::now(), Arc::new(send.clone()));
+        let turns = [Turn { app: self.app, send_id, turn: 0, accepted_at, send }];
+        let mut freeze = self.context.store.freeze(&turns).await.unwrap();
+        let facts = freeze.facts().await.unwrap();
+        let template = facts.template(0).map(|version| Template::compile(&version.channels).unwrap());
+        let decisions = rendering::decide(&turns[0], &facts, 0, template.as_ref());
+        freeze.commit(&facts, &[decisions]).await.unwrap();
     }
 
     pub(crate) async fn publish(&self, stream: StreamName, payload: Vec<u8>) {
@@ -173,9 +188,12 @@ pub(crate) fn send_to(recipients: Vec<Recipient>) -> Send {
         category: None,
         recipients,
         channels: None,
+        overrides: Overrides::default(),
+        attachments: Vec::new(),
         send_at: None,
         expires_at: None,
         lane: Lane::Transactional,
+        idempotency: None,
     }
 }
 

@@ -1,13 +1,14 @@
 use std::time::Duration;
 
 use domain::Outcome;
+use domain::content::EmailContent;
 use domain::outcome::RetryLimit;
-use email::answers::{TABLE, answer, row};
+use email::smtp::answers::{TABLE, Verdict, answer, is_alarming, row};
 use email::{Failure, Reply, Stage as At};
 use serde_json::json;
 use testkit::smtp::{Rule, SmtpSettings, Stage};
 
-use crate::fixture::{Mailer, TO, assert_sent, limits, limits_each};
+use crate::fixture::{Mailer, TO, assert_sent, limits, limits_each, text};
 
 const RETRY: Outcome = Outcome::Retry { after: None, limit: None };
 const GREYLISTED: Outcome = Outcome::Retry { after: Some(Duration::from_secs(300)), limit: None };
@@ -20,13 +21,13 @@ const CASES: &[(&str, Stage, &str, Outcome, &str)] = &[
     ("530", Stage::Mail, "530 5.7.0 log in first", Outcome::PauseProvider, "530 5.7.0"),
     ("534", Stage::Auth, "534 5.7.9 too weak", Outcome::PauseProvider, "534 5.7.9"),
     ("535", Stage::Auth, "535 5.7.8 wrong", Outcome::PauseProvider, "535 5.7.8"),
-    ("5.1.1", Stage::Rcpt, "550 5.1.1 no such user", Outcome::TargetGone, "550 5.1.1"),
-    ("5.1.1", Stage::Dot, "550 5.1.1 no such user", Outcome::TargetGone, "550 5.1.1"),
+    ("5.1.1", Stage::Rcpt, "550 5.1.1 no such user", Outcome::GONE, "550 5.1.1"),
+    ("5.1.1", Stage::Dot, "550 5.1.1 no such user", Outcome::GONE, "550 5.1.1"),
     ("5.1.1", Stage::Mail, "550 5.1.1 who are you", Outcome::Failed, "550 5.1.1"),
-    ("5.1.2", Stage::Rcpt, "550 5.1.2 no such host", Outcome::TargetGone, "550 5.1.2"),
-    ("5.1.3", Stage::Rcpt, "501 5.1.3 bad syntax", Outcome::TargetGone, "501 5.1.3"),
-    ("5.1.6", Stage::Rcpt, "550 5.1.6 moved", Outcome::TargetGone, "550 5.1.6"),
-    ("5.2.1", Stage::Rcpt, "550 5.2.1 disabled", Outcome::TargetGone, "550 5.2.1"),
+    ("5.1.2", Stage::Rcpt, "550 5.1.2 no such host", Outcome::GONE, "550 5.1.2"),
+    ("5.1.3", Stage::Rcpt, "501 5.1.3 bad syntax", Outcome::GONE, "501 5.1.3"),
+    ("5.1.6", Stage::Rcpt, "550 5.1.6 moved", Outcome::GONE, "550 5.1.6"),
+    ("5.2.1", Stage::Rcpt, "550 5.2.1 disabled", Outcome::GONE, "550 5.2.1"),
     ("5.2.2", Stage::Rcpt, "552 5.2.2 mailbox full", FULL, "552 5.2.2"),
     ("5.3.4", Stage::Dot, "552 5.3.4 too big", Outcome::Failed, "552 5.3.4"),
     ("5.5.x", Stage::Rcpt, "501 5.5.4 parameters", Outcome::Failed, "501 5.5.4"),
@@ -185,11 +186,31 @@ async fn both_ways_to_log_in_work() {
     assert_eq!(mailer.captures().len(), 1);
 }
 
+#[tokio::test]
+async fn refusals_of_the_sender_are_counted_for_operators() {
+    service_kit::metrics::install().unwrap();
+    let mailer = Mailer::start().await;
+    mailer.server.script(Rule::answer(Stage::Dot, "550 5.7.1 on a block list"));
+    assert_eq!(mailer.send(TO).await.outcome, Outcome::Failed);
+    let rendered = service_kit::metrics::render();
+    assert!(rendered.contains(r#"tidings_provider_alerts_total{channel="email"}"#), "{rendered}");
+    for (pattern, verdict) in TABLE {
+        let enhanced = pattern.replace('x', "9");
+        let (code, text) = if pattern.contains('.') {
+            (if pattern.starts_with('4') { 450 } else { 550 }, format!("{enhanced} no"))
+        } else {
+            (enhanced.parse().unwrap(), "no".to_owned())
+        };
+        let refused = Err(Failure::Refused { stage: At::Content, reply: Reply { code, text } });
+        assert_eq!(is_alarming(&refused), *verdict == Verdict::Blocked, "{pattern}");
+    }
+}
+
 #[test]
 fn messages_are_bounded_and_do_not_name_the_recipient() {
     let words = format!("5.1.1 <Ada@Example.ORG>: unknown,\r\n ada@example.org {}", "x".repeat(2_000));
     let refused = Err(Failure::Refused { stage: At::Rcpt, reply: Reply { code: 550, text: words } });
-    let message = answer(&refused, TO).message;
+    let message = answer(&refused, &[TO]).message;
     assert!(message.starts_with("5.1.1 <[recipient]>: unknown, [recipient] xxx"), "{message}");
     assert_eq!(message.chars().count(), 500);
 }
@@ -203,7 +224,31 @@ fn the_servers_name_for_a_message_is_kept() {
         ("queued as ", None),
     ] {
         let taken = Ok(Reply { code: 250, text: text.to_owned() });
-        let outcome = answer(&taken, TO).outcome;
+        let outcome = answer(&taken, &[TO]).outcome;
         assert_eq!(outcome, Outcome::Sent { provider_id: id.map(str::to_owned) }, "{text}");
+    }
+}
+
+#[tokio::test]
+async fn what_the_server_repeats_of_the_subject_is_not_recorded() {
+    let mailer = Mailer::start().await;
+    mailer.server.script(Rule::answer(Stage::Dot, "554 5.6.0 'Your code is 493817' looks odd"));
+    let content = EmailContent { subject: "Your code is 493817".to_owned(), ..text("hello") };
+    let answer = mailer.send_content(TO, content).await;
+    assert_eq!(answer.message, "5.6.0 '[recipient]' looks odd");
+}
+
+#[tokio::test]
+async fn what_is_said_of_a_recipient_is_not_held_against_the_server() {
+    for (stage, says, spares) in [
+        (Stage::Rcpt, "450 4.2.0 later", true),
+        (Stage::Dot, "451 4.7.1 greylisted", true),
+        (Stage::Rcpt, "421 4.3.2 going down", false),
+        (Stage::Mail, "451 4.3.0 no room", false),
+    ] {
+        let mailer = Mailer::start().await;
+        mailer.server.script(Rule::answer(stage, says));
+        let answer = mailer.send(TO).await;
+        assert_eq!(answer.spares_provider, spares, "{says}: {answer:?}");
     }
 }

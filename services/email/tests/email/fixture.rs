@@ -2,23 +2,26 @@ use std::time::Duration;
 
 use domain::content::{Content, EmailContent};
 use domain::event::DeliveryJob;
-use domain::{Answer, AppId, Channel, DeliveryId, Outcome, Timestamp, UserNumber};
-use email::{PoolLimits, SmtpSender};
-use serde_json::json;
+use domain::{Answer, AppId, Channel, DeliveryId, Lane, Outcome, SendId, Timestamp, UserNumber};
+use email::{EmailSender, PoolLimits, Sources};
+use futures_util::FutureExt;
+use serde_json::{Value, json};
 use testkit::outbox::{Capture, Outbox};
 use testkit::smtp::{SmtpSettings, SmtpStandIn};
 use uuid::Uuid;
-use worker::Provider;
+use worker::{Call, Outbound, Provider};
 
 pub(crate) const LIMIT: Duration = Duration::from_secs(20);
 pub(crate) const TO: &str = "ada@example.org";
 /// 2026-01-02T03:04:05Z
 pub(crate) const NOW: Timestamp = Timestamp::from_millis(1_767_323_045_000);
 
+pub(crate) const SEND: SendId = SendId(Uuid::from_u128(9));
+
 /// A stand-in and a sender that knows it as its provider.
 pub(crate) struct Mailer {
     pub(crate) server: SmtpStandIn,
-    pub(crate) sender: SmtpSender,
+    pub(crate) sender: EmailSender,
     pub(crate) provider: Provider,
 }
 
@@ -33,14 +36,7 @@ impl Mailer {
             "host": "127.0.0.1", "port": server.address().port(), "security": "none",
             "from": "news@example.com", "fromName": "Tidings", "replyTo": "help@example.com",
         });
-        let provider = Provider {
-            app: AppId(1),
-            identifier: "main".to_owned(),
-            kind: "smtp".to_owned(),
-            settings,
-            version: 1,
-        };
-        Mailer { server, sender: SmtpSender::new(limits), provider }
+        Mailer { server, sender: sender(limits), provider: provider("smtp", settings) }
     }
 
     pub(crate) async fn send(&self, to: &str) -> Answer {
@@ -48,13 +44,46 @@ impl Mailer {
     }
 
     pub(crate) async fn send_content(&self, to: &str, content: EmailContent) -> Answer {
-        self.sender.attempt(&self.provider, &job(to, content), NOW).await
+        attempt(&self.sender, &self.provider, to, content).await
     }
 
     /// What the server took, newest first.
     pub(crate) fn captures(&self) -> Vec<Capture> {
         self.server.outbox().captures().iter().map(|capture| Capture::clone(capture)).collect()
     }
+}
+
+/// A sender that may call this machine, and knows neither attachments nor links.
+pub(crate) fn sender(limits: PoolLimits) -> EmailSender {
+    sender_within(limits, Outbound::new(true))
+}
+
+/// A sender that calls what `outbound` allows.
+pub(crate) fn sender_within(limits: PoolLimits, outbound: Outbound) -> EmailSender {
+    let nothing = Sources::new(
+        Box::new(|_, _, _| async { Ok(None) }.boxed()),
+        Box::new(|_, _, _| async { Ok(None) }.boxed()),
+    );
+    EmailSender::new(limits, outbound, nothing).unwrap()
+}
+
+pub(crate) fn provider(kind: &str, settings: Value) -> Provider {
+    let (identifier, kind) = ("main".to_owned(), kind.to_owned());
+    Provider { app: AppId(1), identifier, kind, settings, version: 1 }
+}
+
+pub(crate) async fn attempt(
+    sender: &EmailSender,
+    provider: &Provider,
+    to: &str,
+    content: EmailContent,
+) -> Answer {
+    attempt_job(sender, provider, &job(to, content)).await
+}
+
+pub(crate) async fn attempt_job(sender: &EmailSender, provider: &Provider, job: &DeliveryJob) -> Answer {
+    let (app, lane, send_id) = (provider.app, Lane::Transactional, Some(SEND));
+    sender.attempt(&Call { app, send_id, lane, provider, job, now: NOW }).await
 }
 
 pub(crate) fn limits() -> PoolLimits {
@@ -67,19 +96,12 @@ pub(crate) fn limits_each(time: Duration) -> PoolLimits {
 }
 
 pub(crate) fn text(text: &str) -> EmailContent {
-    EmailContent { subject: "Subject".to_owned(), text: Some(text.to_owned()), html: None }
+    EmailContent { subject: "Subject".to_owned(), text: Some(text.to_owned()), ..EmailContent::default() }
 }
 
 pub(crate) fn job(to: &str, content: EmailContent) -> DeliveryJob {
-    DeliveryJob {
-        delivery_id: DeliveryId(Uuid::from_u128(7)),
-        attempt: 1,
-        channel: Channel::Email,
-        user: UserNumber(1),
-        target: to.to_owned(),
-        expires_at: None,
-        content: Content::Email(content),
-    }
+    let id = DeliveryId(Uuid::from_u128(7));
+    DeliveryJob::first(id, Channel::Email, UserNumber(1), to.to_owned(), Content::Email(content))
 }
 
 #[track_caller]

@@ -2,7 +2,14 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 mod answers;
+mod attachments;
+mod copies;
 mod fixture;
+mod identity;
+mod login;
 mod message;
 mod pool;
+mod postmark;
+mod probe;
 mod settings;
+mod tls;

@@ -31,6 +31,7 @@ async fn headers_and_both_parts_arrive() {
             .to_owned(),
         text: Some("Grüße\n".to_owned()),
         html: Some("<p>Grüße</p>\n".to_owned()),
+        ..EmailContent::default()
     };
     assert_sent(&mailer.send_content(TO, content.clone()).await);
     let captures = mailer.captures();
@@ -79,7 +80,12 @@ async fn arrives_whole(email: EmailContent, content: &str) {
     let [only] = &captures[..] else { panic!("{content:?} became {} messages", captures.len()) };
     assert_eq!(only.to, [TO]);
     let message = parsed(only);
+    assert!(text_of(&message).is_some());
     for (sent, arrived) in [(email.text, text_of(&message)), (email.html, html_of(&message))] {
+        // What the text of an HTML email is, another test says.
+        if sent.is_none() && arrived.is_some() {
+            continue;
+        }
         assert_eq!(sent.is_some(), arrived.is_some(), "{content:?}");
         // A single part gets a line end of its own where it has none.
         let same = |arrived: &str| arrived == expected || arrived.strip_suffix("\r\n") == Some(&expected);

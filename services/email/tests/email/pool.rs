@@ -7,7 +7,7 @@ use testkit::eventually;
 use testkit::smtp::{Rule, SmtpSettings, Stage};
 use tokio::task::JoinSet;
 
-use crate::fixture::{LIMIT, Mailer, NOW, TO, assert_sent, job, limits, limits_each, text};
+use crate::fixture::{LIMIT, Mailer, TO, assert_sent, attempt, limits, limits_each, text};
 
 #[tokio::test]
 async fn one_connection_carries_many_messages() {
@@ -36,11 +36,11 @@ async fn connections_are_bounded_also_while_some_are_refused() {
     for number in 0..200 {
         let (sender, provider) = (mailer.sender.clone(), mailer.provider.clone());
         let to = if number % 4 == 0 { "5.1.1@example.org" } else { TO };
-        sends.spawn(async move { sender.attempt(&provider, &job(to, text("hello")), NOW).await });
+        sends.spawn(async move { attempt(&sender, &provider, to, text("hello")).await });
     }
     let answers = sends.join_all().await;
     let sent = answers.iter().filter(|answer| matches!(answer.outcome, Outcome::Sent { .. })).count();
-    let gone = answers.iter().filter(|answer| answer.outcome == Outcome::TargetGone).count();
+    let gone = answers.iter().filter(|answer| answer.outcome == Outcome::GONE).count();
     assert_eq!((sent, gone, mailer.captures().len()), (150, 50, 150));
     assert!(mailer.server.connections() <= 4, "{} connections", mailer.server.connections());
 }
@@ -132,11 +132,11 @@ async fn a_refusal_leaves_nothing_behind_for_the_next_message() {
     for pipelining in [true, false] {
         let settings = SmtpSettings { pipelining, ..SmtpSettings::default() };
         let mailer = Mailer::with(settings, limits()).await;
-        assert_eq!(mailer.send("5.1.1@example.org").await.outcome, Outcome::TargetGone);
+        assert_eq!(mailer.send("5.1.1@example.org").await.outcome, Outcome::GONE);
         if pipelining {
             // DATA let through beside a refused RCPT: the server now waits for content.
             mailer.server.script(Rule::answer(Stage::Data, "354 go on"));
-            assert_eq!(mailer.send("5.1.1@example.org").await.outcome, Outcome::TargetGone);
+            assert_eq!(mailer.send("5.1.1@example.org").await.outcome, Outcome::GONE);
         }
         assert_sent(&mailer.send(TO).await);
         assert_eq!(mailer.captures().len(), 1);

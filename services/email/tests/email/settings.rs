@@ -1,4 +1,4 @@
-use email::settings::{Security, SmtpSettings};
+use email::smtp::settings::{Security, SmtpSettings};
 use serde_json::{Value, json};
 
 fn problems(settings: &Value) -> Vec<(String, &'static str)> {
@@ -15,8 +15,8 @@ fn whole_settings_are_read() {
     .unwrap();
     assert_eq!((settings.host.as_str(), settings.port), ("smtp.example.com", 587));
     assert_eq!(settings.security, Security::StartTls);
-    assert_eq!(settings.from.email.to_string(), "news@example.com");
-    assert!(settings.login.is_some() && settings.reply_to.is_none());
+    assert_eq!(settings.identity.from.email.to_string(), "news@example.com");
+    assert!(settings.login.is_some() && settings.identity.reply_to.is_none());
     assert!(!format!("{settings:?}").contains("secret"));
 }
 

@@ -5,7 +5,7 @@ use actix_web::http::StatusCode;
 use actix_web::web::Data;
 use domain::event::UserErased;
 use domain::id::partition;
-use domain::{AppId, Envelope, Event, StreamName, UserNumber};
+use domain::{AppId, Envelope, Event, StreamName};
 use service_kit::{clock, trace};
 use store::timer::NewTimer;
 
@@ -42,7 +42,7 @@ pub(crate) async fn erase(
     let begun = database(gateway.store.erase_user(caller.app, &identifier, clock::now())).await?;
     let erasure = begun.ok_or_else(|| Failure::not_found("no such user"))?;
     let user = erasure.user();
-    let word = gateway.word_for_the_inbox(caller.app, user)?;
+    let word = gateway.word_for_the_inbox(caller.app, UserErased { user, digest: erasure.digest() })?;
     database(erasure.commit(&word)).await?;
     tracing::info!(app = %caller.app, %user, "erased a user");
     Ok(status_body(StatusCode::ACCEPTED, "the user is erased; what is left of them will soon be gone"))
@@ -50,8 +50,8 @@ pub(crate) async fn erase(
 
 impl Gateway {
     /// The timer that tells the inbox at once. The log need not be there for a user to be erased.
-    fn word_for_the_inbox(&self, app: AppId, user: UserNumber) -> Result<NewTimer, Failure> {
-        let (id, now) = (clock::new_id(), clock::now());
+    fn word_for_the_inbox(&self, app: AppId, erased: UserErased) -> Result<NewTimer, Failure> {
+        let (id, now, user) = (clock::new_id(), clock::now(), erased.user);
         let event = Envelope {
             id,
             app,
@@ -59,7 +59,7 @@ impl Gateway {
             send_id: None,
             caused_by: None,
             trace: trace::current_traceparent(),
-            event: Event::UserErased(UserErased { user }),
+            event: Event::UserErased(erased),
         };
         let message = event.encode().map_err(|error| Failure::Defect(error.to_string()))?;
         let stream = StreamName::Inbox(partition(app, user, self.partitions));

@@ -1,6 +1,7 @@
 //! A request whose credentials name an app: what holds for it whatever it is answered.
 
 use std::cell::Ref;
+use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use actix_web::{HttpMessage, HttpRequest};
@@ -20,7 +21,7 @@ impl Gateway {
     /// Counts a request against the limit of the app that its credentials name. Called before a secret is compared,
     /// so that guessing is limited too.
     pub(crate) async fn admit(&self, request: &HttpRequest, app: &Arc<App>) -> Result<(), Failure> {
-        let standing = self.rate_limits.count(app).await;
+        let standing = self.rate_limits.count(app.id, app.rate_limit).await;
         request.extensions_mut().insert(Admission { app: app.clone(), standing });
         match standing.retry_after {
             None => Ok(()),
@@ -33,6 +34,11 @@ impl Admission {
     /// The origins whose scripts may read answers for the app; None where all may.
     pub(crate) fn origins(&self) -> Option<&[String]> {
         self.app.cors_origins.as_deref()
+    }
+
+    /// Sends a second in the transactional lane, where the app has a rate of its own.
+    pub(crate) fn transactional_rate(&self) -> Option<NonZeroU32> {
+        self.app.transactional_rate
     }
 
     /// What is known of a request; None where its credentials name no app, or are not needed.

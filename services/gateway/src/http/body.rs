@@ -1,29 +1,41 @@
 //! The body of a request: its size, its media type, its JSON.
 
 use std::future::{Ready, ready};
+use std::sync::Arc;
 use std::time::Duration;
 
 use actix_web::dev::Payload;
 use actix_web::http::StatusCode;
 use actix_web::http::header::{CONTENT_ENCODING, CONTENT_TYPE};
-use actix_web::web::BytesMut;
+use actix_web::web::{self, BytesMut};
 use actix_web::{FromRequest, HttpMessage, HttpRequest};
 use domain::content::Object;
+use domain::structure::Structure;
 use futures_util::StreamExt;
 use percent_encoding::percent_decode_str;
 use serde_json::Value;
-use tokio::sync::OwnedSemaphorePermit;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
 use crate::gateway::Gateway;
 use crate::http::accept;
 use crate::http::failure::{Failure, crowded};
+use crate::http::structure;
 use crate::waiting::at_callers_pace;
 
 /// Largest body, in bytes.
 pub const MAX_BODY: usize = 768 * 1024;
-/// How much of a body that is too large is still read, so that a client in the middle of writing gets to its answer.
-const MAX_IGNORED: usize = 4 * MAX_BODY;
+/// Largest body of a send with files, in bytes: as many as its files may have, in base64 with line breaks, and the rest.
+pub const MAX_BODY_WITH_FILES: usize = 15 * 1024 * 1024;
+/// Largest form of a provider's callback, in bytes. Nobody has proven anything while it is read.
+const MAX_CALLBACK: usize = 64 * 1024;
+/// Most fields of a form.
+const MAX_FORM_FIELDS: usize = 200;
+/// How much beyond its limit is still read of a body, so that a client in the middle of writing gets to its answer.
+const MAX_IGNORED: usize = 3 * MAX_BODY;
+/// What a large body must say before it has become large: all but its files fits into a body of the usual size.
+const FILES: &[u8] = b"\"attachments\"";
+const EMPTY: &str = "the body must be JSON, and is empty";
 /// How long a client may take to send a body.
 const SENT_WITHIN: Duration = Duration::from_secs(30);
 
@@ -31,6 +43,16 @@ const SENT_WITHIN: Duration = Duration::from_secs(30);
 pub(crate) struct Body {
     request: HttpRequest,
     payload: Payload,
+    limit: usize,
+    /// Where it takes room, up to the usual size.
+    room: fn(&Gateway) -> &Arc<Semaphore>,
+}
+
+/// Room that is taken until the request is answered.
+struct Room {
+    usual: OwnedSemaphorePermit,
+    /// What a body takes beyond the usual size.
+    files: OwnedSemaphorePermit,
 }
 
 struct IsRead;
@@ -50,7 +72,12 @@ impl FromRequest for Body {
 
     fn from_request(request: &HttpRequest, payload: &mut Payload) -> Self::Future {
         request.extensions_mut().insert(IsRead);
-        ready(Ok(Body { request: request.clone(), payload: payload.take() }))
+        ready(Ok(Body {
+            request: request.clone(),
+            payload: payload.take(),
+            limit: MAX_BODY,
+            room: |gateway| &gateway.body_room,
+        }))
     }
 }
 
@@ -58,7 +85,26 @@ impl Body {
     /// A JSON value. A request without a body is malformed.
     pub(crate) async fn json(self) -> Result<Value, Failure> {
         let value = self.optional_json().await?;
-        value.ok_or_else(|| Failure::problem("", "malformed_json", "the body must be JSON, and is empty"))
+        value.ok_or_else(|| Failure::problem("", "malformed_json", EMPTY))
+    }
+
+    /// A JSON value that may hold files, and its length in bytes. A request without a body is malformed.
+    pub(crate) async fn json_with_files(self) -> Result<(Value, usize), Failure> {
+        let request = self.request.clone();
+        let bytes = Body { limit: MAX_BODY_WITH_FILES, ..self }.read().await?;
+        let length = bytes.len();
+        if media(&request) != Media::Json && length > 0 {
+            return Err(unsupported("the media type must be application/json"));
+        }
+        if length == 0 {
+            return Err(Failure::problem("", "malformed_json", EMPTY));
+        }
+        if !is_large(length) {
+            return Ok((parse(&request, &bytes)?, length));
+        }
+        let (structure, bytes) = elsewhere(move || (structure::check(&bytes), bytes)).await?;
+        take_room(&request, structure?)?;
+        Ok((elsewhere(move || parsed(&bytes)).await??, length))
     }
 
     /// A JSON value; None for an empty body.
@@ -67,7 +113,7 @@ impl Body {
         let bytes = self.read().await?;
         match media(&request) {
             _ if bytes.is_empty() => Ok(None),
-            Media::Json => parse(&bytes).map(Some),
+            Media::Json => parse(&request, &bytes).map(Some),
             Media::JsonPatch | Media::Form | Media::Other => {
                 Err(unsupported("the media type must be application/json"))
             }
@@ -79,8 +125,9 @@ impl Body {
         if media(&self.request) != Media::JsonPatch {
             return self.optional_json().await;
         }
+        let request = self.request.clone();
         let bytes = self.read().await?;
-        match parse(&bytes)? {
+        match parse(&request, &bytes)? {
             value @ Value::Array(_) => Ok(Some(value)),
             _ => Err(Failure::problem("", "invalid_type", "the body must be an array: a JSON Patch is one")),
         }
@@ -93,6 +140,17 @@ impl Body {
         }
         let bytes = self.read().await?;
         (!bytes.is_empty()).then(|| form(&bytes)).transpose()
+    }
+
+    /// The fields of a provider's form, in their order. It takes no room from those who have credentials.
+    pub(crate) async fn callback_form(self) -> Result<Vec<(String, String)>, Failure> {
+        let is_form = media(&self.request) == Media::Form;
+        let bytes =
+            Body { limit: MAX_CALLBACK, room: |gateway| &gateway.callback_room, ..self }.read().await?;
+        match is_form {
+            true => fields(&bytes),
+            false => Err(unsupported("the media type must be application/x-www-form-urlencoded")),
+        }
     }
 
     /// Whether a handler of this request reads its body.
@@ -118,27 +176,73 @@ impl Body {
 
     /// The whole body. Room for it is taken as it arrives, and given back when the request is answered.
     async fn collect(&mut self) -> Result<BytesMut, Failure> {
-        let body_room = Gateway::of(&self.request)?.body_room.clone();
-        let mut room = body_room.try_acquire_many_owned(0).map_err(|_| crowded())?;
+        let gateway = Gateway::of(&self.request)?.clone();
+        let mut room = Room::of(&gateway, (self.room)(&gateway))?;
         let mut bytes = BytesMut::new();
         let mut total = 0;
         while let Some(chunk) = self.payload.next().await {
             let chunk = chunk.map_err(|_| Failure::problem("", "incomplete", "the body ended early"))?;
             total += chunk.len();
-            if total <= MAX_BODY {
-                grow(&mut room, total)?;
-                bytes.extend_from_slice(&chunk);
-            } else if total > MAX_IGNORED {
-                break;
+            if total > self.limit {
+                if total > self.limit + MAX_IGNORED {
+                    break;
+                }
+                continue;
+            }
+            room.grow(total)?;
+            let was_large = is_large(bytes.len());
+            bytes.extend_from_slice(&chunk);
+            if is_large(total) && !was_large && !names_files(&bytes) {
+                self.limit = MAX_BODY;
             }
         }
-        if total > MAX_BODY {
-            let message = format!("the body is larger than {MAX_BODY} bytes");
-            return Err(Failure::refused(StatusCode::PAYLOAD_TOO_LARGE, "too_large", message));
+        if total > self.limit {
+            return Err(too_large(self.limit));
         }
         self.request.extensions_mut().insert(room);
         Ok(bytes)
     }
+}
+
+impl Room {
+    fn of(gateway: &Gateway, usual: &Arc<Semaphore>) -> Result<Room, Failure> {
+        let none = |room: &Arc<Semaphore>| room.clone().try_acquire_many_owned(0).map_err(|_| crowded());
+        Ok(Room { usual: none(usual)?, files: none(&gateway.file_room)? })
+    }
+
+    /// Extends the room to this many bytes.
+    fn grow(&mut self, bytes: usize) -> Result<(), Failure> {
+        grow(&mut self.usual, bytes.min(MAX_BODY))?;
+        grow(&mut self.files, bytes.saturating_sub(MAX_BODY))
+    }
+
+    /// Extends the room by this many bytes.
+    fn extend(&mut self, bytes: usize) -> Result<(), Failure> {
+        let taken = self.usual.num_permits() * 1024;
+        grow(&mut self.usual, taken + bytes)
+    }
+}
+
+/// Whether a body is larger than any that holds no files.
+pub(crate) fn is_large(bytes: usize) -> bool {
+    bytes > MAX_BODY
+}
+
+/// 413 for a body.
+pub(crate) fn too_large(limit: usize) -> Failure {
+    let message = format!("the body is larger than {limit} bytes");
+    Failure::refused(StatusCode::PAYLOAD_TOO_LARGE, "too_large", message)
+}
+
+/// 413 for a body of which too much is neither a file nor another text.
+pub(crate) fn too_large_beside_texts() -> Failure {
+    let message = format!("the body is larger than {MAX_BODY} bytes beside its texts");
+    Failure::refused(StatusCode::PAYLOAD_TOO_LARGE, "too_large", message)
+}
+
+/// Whether the beginning of a body names files.
+fn names_files(bytes: &[u8]) -> bool {
+    bytes.windows(FILES.len()).any(|window| window == FILES)
 }
 
 /// Extends room, counted in KiB, to this many bytes.
@@ -170,23 +274,48 @@ fn media(request: &HttpRequest) -> Media {
     }
 }
 
-fn parse(bytes: &[u8]) -> Result<Value, Failure> {
+/// Room for what is parsed is taken first.
+fn parse(request: &HttpRequest, bytes: &[u8]) -> Result<Value, Failure> {
+    take_room(request, structure::check(bytes)?)?;
+    parsed(bytes)
+}
+
+fn take_room(request: &HttpRequest, structure: Structure) -> Result<(), Failure> {
+    let mut extensions = request.extensions_mut();
+    extensions.get_mut::<Room>().map_or(Ok(()), |room| room.extend(structure.memory()))
+}
+
+/// Off the threads that serve connections.
+async fn elsewhere<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Failure> {
+    at_callers_pace(web::block(work)).await.map_err(|error| Failure::Defect(error.to_string()))
+}
+
+fn parsed(bytes: &[u8]) -> Result<Value, Failure> {
     serde_json::from_slice(bytes)
         .map_err(|error| Failure::problem("", "malformed_json", format!("the body must be JSON: {error}")))
 }
 
 fn form(bytes: &[u8]) -> Result<Value, Failure> {
+    let fields = fields(bytes)?.into_iter();
+    Ok(Value::Object(fields.map(|(key, value)| (key, Value::String(value))).collect::<Object>()))
+}
+
+fn fields(bytes: &[u8]) -> Result<Vec<(String, String)>, Failure> {
     let text = std::str::from_utf8(bytes).map_err(|_| not_a_form())?.replace('+', " ");
-    let mut members = Object::new();
-    for pair in text.split('&').filter(|pair| !pair.is_empty()) {
-        let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
-        let decode = |text| percent_decode_str(text).decode_utf8().map(|text| text.into_owned());
-        let (Ok(key), Ok(value)) = (decode(key), decode(value)) else {
-            return Err(not_a_form());
-        };
-        members.insert(key, Value::String(value));
+    let decode = |text| percent_decode_str(text).decode_utf8().map(|text| text.into_owned());
+    let pairs = || text.split('&').filter(|pair| !pair.is_empty());
+    if pairs().nth(MAX_FORM_FIELDS).is_some() {
+        let message = format!("the form has more than {MAX_FORM_FIELDS} fields; send fewer");
+        return Err(Failure::problem("", "too_many", message));
     }
-    Ok(Value::Object(members))
+    let pairs = pairs().map(|pair| {
+        let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+        match (decode(key), decode(value)) {
+            (Ok(key), Ok(value)) => Ok((key, value)),
+            _ => Err(not_a_form()),
+        }
+    });
+    pairs.collect()
 }
 
 fn not_a_form() -> Failure {

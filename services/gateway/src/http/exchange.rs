@@ -7,7 +7,7 @@ use actix_web::Error;
 use actix_web::body::MessageBody;
 use actix_web::dev::{ServiceRequest, ServiceResponse};
 use actix_web::http::header::{HeaderName, HeaderValue};
-use actix_web::http::{Method, StatusCode};
+use actix_web::http::{ConnectionType, Method, StatusCode};
 use actix_web::middleware::Next;
 use actix_web::web::Data;
 use service_kit::{clock, metrics, trace};
@@ -32,7 +32,9 @@ pub(crate) async fn exchange(
     let span = tracing::info_span!("request", request_id = request_id.to_str().unwrap_or_default(), method);
     let traceparent = request.headers().get("traceparent").and_then(|value| value.to_str().ok());
     trace::continue_from(&span, traceparent);
-    let room = request.app_data::<Data<Gateway>>().map(|gateway| gateway.waiting_room.clone());
+    let gateway = request.app_data::<Data<Gateway>>();
+    let room = gateway.map(|gateway| gateway.waiting_room.clone());
+    let stopping = gateway.map(|gateway| gateway.stopping.clone());
 
     trailing_slash::trim(&mut request);
     let served = next.call(request).instrument(span);
@@ -42,6 +44,9 @@ pub(crate) async fn exchange(
     };
     complete(&mut response);
     response.headers_mut().insert(REQUEST_ID, request_id);
+    if stopping.is_some_and(|stopping| stopping.is_cancelled()) {
+        response.response_mut().head_mut().set_connection_type(ConnectionType::Close);
+    }
     observe(&response, method, begin);
     Ok(response)
 }

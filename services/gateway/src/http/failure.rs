@@ -11,6 +11,7 @@ use domain::profile::{self, Inapplicable};
 use event_log::{PublishError, Refusal};
 use serde::Serialize;
 use service_kit::clock;
+use service_kit::link::LinkError;
 use uuid::Uuid;
 
 /// Seconds after which a client may repeat what could not be taken.
@@ -121,6 +122,20 @@ impl From<store::Error> for Failure {
                 "what the request is about was removed meanwhile; repeat the request",
                 error,
             ),
+            // While releases run side by side, another gateway may read it.
+            error if error.is_unreadable() => Failure::unavailable(
+                "what the request is about was written by a newer release; repeat the request",
+                error,
+            ),
+            error => Failure::Defect(error.to_string()),
+        }
+    }
+}
+
+impl From<LinkError> for Failure {
+    fn from(error: LinkError) -> Self {
+        match error {
+            LinkError::Store(error) => error.into(),
             error => Failure::Defect(error.to_string()),
         }
     }

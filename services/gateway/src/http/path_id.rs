@@ -1,4 +1,4 @@
-//! The id in a path: what stands where its pattern says `{id}`.
+//! The id in a path: what stands where its pattern says `{id}`, or `{id:…}` for an id of some form.
 
 use std::future::{Ready, ready};
 use std::str::FromStr;
@@ -11,7 +11,7 @@ use percent_encoding::percent_decode_str;
 
 use crate::http::failure::{Failure, sound};
 
-const PLACE: &str = "{id}";
+const PLACE: &str = "{id";
 
 /// The id in a path, not checked before it is asked for. It is taken from the path as it was sent and decoded once,
 /// so that `%2F` stays part of it.
@@ -25,7 +25,8 @@ impl FromRequest for PathId {
 
     fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
         let pattern = request.match_pattern();
-        let place = pattern.and_then(|pattern| pattern.split('/').position(|segment| segment == PLACE));
+        let place =
+            pattern.and_then(|pattern| pattern.split('/').position(|segment| segment.starts_with(PLACE)));
         let segment = place.and_then(|place| request.uri().path().split('/').nth(place));
         let text = segment.and_then(|text| percent_decode_str(text).decode_utf8().ok());
         ready(Ok(PathId { text: text.map(|text| text.into_owned()) }))
@@ -64,6 +65,11 @@ impl PathId {
     fn number<Id: FromStr>(&self) -> Result<Id, Failure> {
         let id = self.text.as_deref().and_then(|text| text.parse().ok());
         id.ok_or_else(|| Failure::problem("id", "invalid_number", "id must be a whole number"))
+    }
+
+    /// As the token of a link.
+    pub(crate) fn token(self) -> Option<String> {
+        self.text
     }
 
     /// As a request's id. What is none is the id of no request.

@@ -1,4 +1,4 @@
-//! How many requests an app may make: a bucket for each app, which refills as time passes.
+//! How often an app may do something: a bucket for each app, which refills as time passes.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -10,7 +10,6 @@ use governor::clock::{Clock, DefaultClock};
 use governor::middleware::StateInformationMiddleware;
 use governor::{DefaultDirectRateLimiter, Quota, RateLimiter};
 use moka::future::Cache;
-use store::app::App;
 
 const LIMIT: HeaderName = HeaderName::from_static("ratelimit-limit");
 const REMAINING: HeaderName = HeaderName::from_static("ratelimit-remaining");
@@ -23,7 +22,7 @@ const FORGOTTEN_AFTER: Duration = Duration::from_secs(10);
 
 /// The buckets of all apps, for one gateway.
 pub(crate) struct RateLimits {
-    /// Requests a second, for apps without a limit of their own.
+    /// Times a second, for apps without a rate of their own.
     default: NonZeroU32,
     buckets: Cache<AppId, Arc<Bucket>>,
 }
@@ -52,15 +51,15 @@ impl RateLimits {
         RateLimits { default, buckets }
     }
 
-    /// Counts a request of an app.
-    pub(crate) async fn count(&self, app: &App) -> Standing {
-        let rate = app.rate_limit.unwrap_or(self.default);
-        let known = self.buckets.get(&app.id).await;
+    /// Counts once for an app, which may have a rate of its own.
+    pub(crate) async fn count(&self, app: AppId, own: Option<NonZeroU32>) -> Standing {
+        let rate = own.unwrap_or(self.default);
+        let known = self.buckets.get(&app).await;
         if let Some(bucket) = known.filter(|bucket| bucket.rate == rate) {
             return bucket.count();
         }
         let bucket = Arc::new(Bucket::full(rate));
-        self.buckets.insert(app.id, bucket.clone()).await;
+        self.buckets.insert(app, bucket.clone()).await;
         bucket.count()
     }
 }

@@ -1,6 +1,9 @@
 //! The body of a send.
 #![expect(dead_code, reason = "these structs stand for their schemas alone")]
 
+use std::collections::BTreeMap;
+
+use serde_json::Value;
 use utoipa::ToSchema;
 
 use crate::openapi::user::Profile;
@@ -25,10 +28,7 @@ pub(crate) struct SendRequest {
     /// The identifier of a category, which is made if missing. Wins over `notification.category`.
     #[schema(value_type = Option<Identifier>)]
     category: Option<String>,
-    /// Stored on the notification, and the variables of its template: at most 256 KiB. Wins per key over
-    /// `notification.data`, and loses to a recipient's own data.
-    #[schema(value_type = Option<FreeObject>)]
-    data: Option<String>,
+    data: Option<SendData>,
     r#override: Option<Override>,
     /// Not before this time, at most 90 days ahead. One that has passed means now.
     #[schema(value_type = Option<Time>)]
@@ -44,6 +44,32 @@ pub(crate) struct SendRequest {
     /// As the header `Idempotency-Key`.
     #[schema(min_length = 1, max_length = 255, pattern = "^[!-~]*$")]
     idempotency_key: Option<String>,
+}
+
+/// Stored on the notification, and the variables of its template: at most 256 KiB, attachments apart. Wins per key over
+/// `notification.data`, and loses to a recipient's own data.
+#[derive(ToSchema)]
+struct SendData {
+    /// Files for the email channel, at most 10 MiB together. They are not stored on the notification.
+    #[schema(max_items = 50)]
+    attachments: Option<Vec<FileToSend>>,
+    #[serde(flatten)]
+    rest: BTreeMap<String, Value>,
+}
+
+/// A file.
+#[derive(ToSchema)]
+#[schema(rename_all = "camelCase", example = json!({
+    "name": "invoice.pdf", "contentType": "application/pdf", "content": "JVBERi0xLjcK",
+}))]
+struct FileToSend {
+    #[schema(min_length = 1, max_length = 255)]
+    name: String,
+    /// Its media type; `application/octet-stream` where it is left out.
+    #[schema(min_length = 1, max_length = 255)]
+    content_type: Option<String>,
+    /// Its bytes in base64.
+    content: String,
 }
 
 /// What a notification says: by a template, or plainly. A title is required unless a template is named.
@@ -109,11 +135,108 @@ pub(crate) struct RecipientProfile {
     profile: Profile,
 }
 
-/// What this send does otherwise than the app's settings say.
+/// What this send does otherwise than its template and the app's settings say. Every further member names a provider of
+/// the app by its identifier.
 #[derive(ToSchema)]
 pub(crate) struct Override {
     /// The only channels to use. Those that the service does not deliver over are skipped.
     channels: Option<Vec<Channel>>,
+    /// By channel.
+    channel: Option<ChannelOverrides>,
+    #[serde(flatten)]
+    providers: BTreeMap<String, ProviderOverride>,
+}
+
+/// What single channels say and do. A text that is given here is used as it stands, in place of the template's.
+#[derive(ToSchema)]
+#[schema(rename_all = "camelCase", example = json!({
+    "email": {"fromName": "The shop", "subject": "Your invoice", "cc": ["books@example.com"]},
+    "sms": {"text": "Your invoice is in your mailbox."},
+}))]
+struct ChannelOverrides {
+    email: Option<EmailOverride>,
+    sms: Option<SmsOverride>,
+    mobile_push: Option<PushOverride>,
+    web_push: Option<PushOverride>,
+}
+
+/// An email. With `text` or `html`, neither part comes from the template.
+#[derive(ToSchema)]
+#[schema(rename_all = "camelCase")]
+struct EmailOverride {
+    /// Address in place of the provider's.
+    from: Option<String>,
+    #[schema(min_length = 1, max_length = 255)]
+    from_name: Option<String>,
+    /// Address that answers go to.
+    reply_to: Option<String>,
+    /// One address or several; at most 50 with those of `bcc`.
+    #[schema(inline)]
+    cc: Option<Addresses>,
+    #[schema(inline)]
+    bcc: Option<Addresses>,
+    #[schema(min_length = 1, max_length = 1024)]
+    subject: Option<String>,
+    #[schema(max_length = 262144)]
+    text: Option<String>,
+    #[schema(max_length = 262144)]
+    html: Option<String>,
+    /// Further headers, at most 50. Those that the service writes itself are refused.
+    headers: Option<BTreeMap<String, String>>,
+}
+
+#[derive(ToSchema)]
+#[serde(untagged)]
+enum Addresses {
+    One(String),
+    Several(Vec<String>),
+}
+
+/// A short message.
+#[derive(ToSchema)]
+struct SmsOverride {
+    #[schema(max_length = 65536)]
+    text: Option<String>,
+    /// Sender in place of the provider's.
+    #[schema(min_length = 1, max_length = 255)]
+    from: Option<String>,
+}
+
+/// A push message. Further members are for the push service.
+#[derive(ToSchema)]
+struct PushOverride {
+    #[schema(max_length = 1024)]
+    title: Option<String>,
+    #[schema(max_length = 65536)]
+    body: Option<String>,
+    #[schema(max_length = 2048)]
+    icon: Option<String>,
+    #[schema(max_length = 2048)]
+    url: Option<String>,
+    /// Wins per key over the send's data.
+    #[schema(value_type = Option<FreeObject>)]
+    data: Option<String>,
+    #[serde(flatten)]
+    options: BTreeMap<String, Value>,
+}
+
+/// What a provider is told beside the content: its own members, and who sends.
+#[derive(ToSchema)]
+struct ProviderOverride {
+    /// Who sends. Hosts and credentials belong to the provider's own settings, and are refused.
+    _config: Option<SenderOverride>,
+    #[serde(flatten)]
+    members: BTreeMap<String, Value>,
+}
+
+#[derive(ToSchema)]
+#[schema(rename_all = "camelCase")]
+struct SenderOverride {
+    #[schema(min_length = 1, max_length = 255)]
+    from: Option<String>,
+    #[schema(min_length = 1, max_length = 255)]
+    from_name: Option<String>,
+    reply_to: Option<String>,
 }
 
 #[derive(ToSchema)]

@@ -4,9 +4,10 @@ use actix_web::HttpResponse;
 use actix_web::web::Data;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use domain::target::masked;
 use domain::{Channel, DeliveryId, Problem, Reason, Status, Timestamp};
 use serde::Serialize;
-use store::request::{Attempt, DeliveryFilter, DeliveryPosition, DeliveryState};
+use store::request::{Attempt, AttemptReceipt, DeliveryFilter, DeliveryPosition, DeliveryState};
 use utoipa::ToSchema;
 
 use crate::access::caller::AppCaller;
@@ -16,7 +17,6 @@ use crate::http::handling::Handling;
 use crate::http::path_id::PathId;
 use crate::http::query::Query;
 use crate::openapi::vocabulary::{self, Identifier, Time, Uuid};
-use crate::requests::target::masked;
 
 /// Deliveries of a page, unless fewer are asked for.
 const MAX_LIMIT: i64 = 100;
@@ -33,6 +33,7 @@ const MAX_LIMIT: i64 = 100;
         "attempts": [{
             "number": 1, "startedAt": "2027-01-31T09:00:00.100Z", "endedAt": "2027-01-31T09:00:00.300Z",
             "provider": "main", "outcome": "sent", "providerCode": "250", "providerMessage": "2.0.0 Ok", "providerId": "4711",
+            "segments": null, "receipt": null,
         }],
     }],
     "nextCursor": null,
@@ -93,6 +94,23 @@ struct AttemptBody<'a> {
     provider_code: &'a str,
     provider_message: &'a str,
     provider_id: Option<&'a str>,
+    /// Parts that the message took (SMS); null where they are not counted.
+    segments: Option<i32>,
+    /// Null while the provider has said nothing after its answer.
+    receipt: Option<ReceiptBody<'a>>,
+}
+
+/// What a provider said of a message after it had taken it.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = AttemptReceipt)]
+struct ReceiptBody<'a> {
+    /// `delivered`, or the class of what went wrong.
+    outcome: &'a str,
+    provider_code: &'a str,
+    provider_message: &'a str,
+    #[schema(value_type = Time)]
+    received_at: Timestamp,
 }
 
 /// Lists them by recipient and channel, in the order in which the send names its recipients.
@@ -179,6 +197,17 @@ fn present_attempt(attempt: &Attempt) -> AttemptBody<'_> {
         provider_code: &attempt.provider_code,
         provider_message: &attempt.provider_message,
         provider_id: attempt.provider_id.as_deref(),
+        segments: attempt.segments,
+        receipt: attempt.receipt.as_ref().map(present_receipt),
+    }
+}
+
+fn present_receipt(receipt: &AttemptReceipt) -> ReceiptBody<'_> {
+    ReceiptBody {
+        outcome: &receipt.outcome,
+        provider_code: &receipt.provider_code,
+        provider_message: &receipt.provider_message,
+        received_at: receipt.received_at,
     }
 }
 

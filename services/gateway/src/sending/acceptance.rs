@@ -1,21 +1,36 @@
 //! Accepting a send: checked against what the app has, its key reserved, durable in the log.
 
 use std::collections::HashSet;
+use std::num::NonZeroU32;
+use std::time::Duration;
 
 use actix_web::http::StatusCode;
-use domain::send::TemplateRef;
-use domain::{AppId, Envelope, Event, Problem, Send, SendId, StreamName};
+use domain::request::Files;
+use domain::send::{IdempotencyKey, TemplateRef};
+use domain::{AppId, Digest, Envelope, Event, Lane, Problem, Send, SendId, StreamName};
+use sabotage::CrashPoint;
 use service_kit::{clock, metrics, trace};
 use store::idempotency::{Reservation, Reserved};
+use tokio::time::timeout;
 
 use crate::gateway::{Gateway, Repeats, database};
 use crate::http::failure::Failure;
 use crate::sending::idempotency::Idempotency;
+use crate::waiting::at_callers_pace;
+
+/// How long files may take to be written: so much, and as much for each MiB.
+const FILES_WITHIN: Duration = Duration::from_secs(1);
 
 /// A send that is sound in itself, but for its times.
 pub(crate) struct Submission {
     pub(crate) app: AppId,
     pub(crate) send: Send,
+    /// The contents of its files.
+    pub(crate) files: Files,
+    /// Sends a second in the transactional lane, where the app has a rate of its own.
+    pub(crate) transactional_rate: Option<NonZeroU32>,
+    /// Whether naming a provider that is not there is a problem.
+    pub(crate) strict: bool,
     /// What is wrong with its times now.
     pub(crate) untimely: Vec<Problem>,
     pub(crate) reject_unknown: bool,
@@ -29,17 +44,21 @@ impl Gateway {
     /// the dispatcher planned for it holds.
     pub(crate) async fn accept(&self, submission: Submission) -> Result<SendId, Failure> {
         let checked = self.check(&submission).await;
-        let Submission { app, mut send, idempotency, .. } = submission;
+        let lane = self.lane(&submission).await;
+        let Submission { app, mut send, files, idempotency, .. } = submission;
+        send.lane = lane;
         let mut send_id = SendId(clock::new_id());
         let repeats = if idempotency.is_some() { Repeats::Possible } else { Repeats::Impossible };
         match idempotency {
             None => checked?,
             Some(Idempotency { key, body_hash }) => {
+                send.idempotency = Some(IdempotencyKey { key: key.clone(), body_hash: Digest(body_hash) });
                 let wanted = Reserved { send_id, body_hash, lane: send.lane };
                 let reserved = self.reserve(Reservation { app, key, send: wanted }, checked).await?;
                 (send_id, send.lane) = (reserved.send_id, reserved.lane);
             }
         }
+        self.keep_files(app, send_id, &send, files).await?;
         let lane = send.lane;
         let accepted = Envelope {
             id: send_id.0,
@@ -51,9 +70,48 @@ impl Gateway {
             event: Event::SendAccepted(Box::new(send)),
         };
         self.append(StreamName::Send(lane), &accepted, repeats).await?;
+        sabotage::reach(CrashPoint::AfterPublish);
         ::metrics::counter!(metrics::ACCEPTED, "lane" => lane.as_str()).increment(1);
         tracing::debug!(%send_id, %app, %lane, "accepted a send");
         Ok(send_id)
+    }
+
+    /// The lane of a send: bulk beyond the rate of its app, so that no app holds up the others.
+    async fn lane(&self, submission: &Submission) -> Lane {
+        let Submission { app, send, transactional_rate, .. } = submission;
+        if send.lane == Lane::Bulk {
+            return Lane::Bulk;
+        }
+        match self.transactional_rates.count(*app, *transactional_rate).await.retry_after {
+            None => Lane::Transactional,
+            Some(_) => Lane::Bulk,
+        }
+    }
+
+    /// Writes the files before anything says that they are there. What is never accepted goes with its age.
+    async fn keep_files(
+        &self,
+        app: AppId,
+        send_id: SendId,
+        send: &Send,
+        files: Files,
+    ) -> Result<(), Failure> {
+        if files.contents.is_empty() {
+            return Ok(());
+        }
+        let now = clock::now();
+        let from = send.send_at.map_or(now, |at| at.max(now));
+        let written = self.store.keep_attachments(app, send_id, &files.contents, from, self.retention);
+        let mebibytes = files.contents.iter().map(Vec::len).sum::<usize>().div_ceil(1024 * 1024);
+        let limit = FILES_WITHIN + FILES_WITHIN * u32::try_from(mebibytes).unwrap_or(u32::MAX);
+        // What takes long is as large as the caller made it.
+        match at_callers_pace(timeout(limit, written)).await {
+            Ok(written) => Ok(written?),
+            Err(_) => {
+                let message = "the database did not take the files in time; repeat the request";
+                Err(Failure::unavailable(message, "files not written in time"))
+            }
+        }
     }
 
     /// What a send that is accepted for the first time must fulfil: what it names must be there, and its times still
@@ -66,6 +124,9 @@ impl Gateway {
         }
         if submission.reject_unknown {
             problems.extend(self.unknown_recipients(*app, send).await?);
+        }
+        if submission.strict && !send.overrides.providers.is_empty() {
+            problems.extend(self.unknown_providers(*app, send).await?);
         }
         if problems.is_empty() { Ok(()) } else { Err(Failure::Invalid(problems)) }
     }
@@ -88,6 +149,14 @@ impl Gateway {
             database(self.store.known_identifiers(app, &named)).await?.into_iter().collect();
         let unknown = named.into_iter().filter(|identifier| !known.contains(*identifier));
         Ok(unknown.map(unknown_recipient).collect())
+    }
+
+    /// What `override` says to nobody.
+    async fn unknown_providers(&self, app: AppId, send: &Send) -> Result<Vec<Problem>, Failure> {
+        let known = database(self.store.list_providers(app)).await?;
+        let named = send.overrides.providers.keys();
+        let unknown = named.filter(|named| known.iter().all(|provider| provider.identifier != **named));
+        Ok(unknown.map(|named| unknown_provider(named)).collect())
     }
 
     /// Finds what the key stands for, and makes it stand for this send if it is free. A repeat passes by what was
@@ -114,6 +183,13 @@ fn unknown_template(template: &TemplateRef) -> Problem {
         TemplateRef::Id(id) => ("notification.templateId", id.to_string()),
     };
     Problem::new(field, "unknown_template", format!("{field}: there is no template {name:?}"))
+}
+
+fn unknown_provider(identifier: &str) -> Problem {
+    let field = format!("override.{identifier}");
+    let message =
+        format!("{field} is neither a member of override nor the identifier of a provider of the app");
+    Problem::new(field, "unknown_member", message)
 }
 
 fn unknown_recipient(identifier: &str) -> Problem {

@@ -8,6 +8,7 @@ use actix_web::web;
 use domain::content::Object;
 use domain::plan::Decision;
 use domain::send::Recipient;
+use domain::target::masked;
 use domain::{AppId, Channel, Reason, Send, SendId, Status};
 use rendering::{Template, TemplateError, Writer, decide, item_size};
 use serde::Serialize;
@@ -20,7 +21,7 @@ use utoipa::ToSchema;
 use crate::gateway::{Gateway, database};
 use crate::http::failure::Failure;
 use crate::openapi::vocabulary::{self, Identifier};
-use crate::requests::target::masked;
+
 use crate::sending::acceptance::Submission;
 use crate::sending::shown_content::ShownContent;
 use crate::waiting::left;
@@ -38,7 +39,10 @@ const WITHIN: Duration = Duration::from_millis(2500);
     "data": [
         {
             "recipient": "ada", "channel": "email", "target": "a***@example.com", "status": "queued", "reason": null,
-            "content": {"subject": "Hello", "text": "Hello", "html": "<p>Hello</p>"},
+            "content": {
+                "subject": "Hello", "text": "Hello", "html": "<p>Hello</p>", "from": null, "fromName": "The shop",
+                "replyTo": null, "cc": [], "bcc": [], "headers": {}, "attachments": [],
+            },
         },
         {
             "recipient": "ada", "channel": "sms", "target": null, "status": "skipped", "reason": "no_provider",

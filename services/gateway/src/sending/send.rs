@@ -1,6 +1,6 @@
 //! `POST /v3/notifications`: sending.
 
-use actix_web::web::Data;
+use actix_web::web::{self, Data};
 use actix_web::{HttpRequest, HttpResponse};
 use domain::Problem;
 use domain::request::{SendRules, Unsound, parse_send};
@@ -10,7 +10,8 @@ use utoipa::ToSchema;
 
 use crate::access::caller::AppCaller;
 use crate::gateway::Gateway;
-use crate::http::body::Body;
+use crate::http::admission::Admission;
+use crate::http::body::{Body, MAX_BODY, is_large, too_large};
 use crate::http::deprecation;
 use crate::http::failure::{Failure, sound};
 use crate::http::handling::Handling;
@@ -20,6 +21,7 @@ use crate::openapi::vocabulary::Uuid;
 use crate::sending::acceptance::Submission;
 use crate::sending::dry_run::DryRun;
 use crate::sending::idempotency::{Idempotency, digest, header_key};
+use crate::waiting::at_callers_pace;
 
 /// What names the send from now on.
 #[derive(Serialize, ToSchema)]
@@ -62,16 +64,20 @@ pub(crate) async fn send(
     query: Query,
     body: Body,
 ) -> Result<HttpResponse, Failure> {
-    let body = body.json().await?;
+    let (body, size) = body.json_with_files().await?;
     let mut problems = Vec::new();
     let dry_run = query.flag("dryRun", &mut problems).unwrap_or(false);
     query.finish(handling, &mut problems);
     let header_key = header_key(&request, &mut problems);
     let has_key = header_key.is_some() || body.get("idempotencyKey").is_some();
-    let body_hash = has_key.then(|| digest(&body));
-
     let rules = SendRules { now: clock::now(), strict: handling.strict };
-    let parsed = match parse_send(body, rules) {
+    let read = move || (has_key.then(|| digest(&body)), parse_send(body, rules));
+    let (body_hash, parsed) = if is_large(size) {
+        at_callers_pace(web::block(read)).await.map_err(|error| Failure::Defect(error.to_string()))?
+    } else {
+        read()
+    };
+    let parsed = match parsed {
         Ok(parsed) => Some(parsed),
         Err(Unsound { problems: found, template }) => {
             problems.extend(found);
@@ -87,6 +93,10 @@ pub(crate) async fn send(
         problems.push(Problem::new("idempotencyKey", "conflict", message));
     }
     let parsed = sound(parsed, problems)?;
+    // All but the files must fit into a body of the usual size.
+    if is_large(size.saturating_sub(parsed.files.encoded)) {
+        return Err(too_large(MAX_BODY));
+    }
     if parsed.deprecated {
         deprecation::note(&request);
     }
@@ -96,12 +106,15 @@ pub(crate) async fn send(
     let submission = Submission {
         app: caller.app,
         send: parsed.send,
+        files: parsed.files,
+        transactional_rate: Admission::of(&request).and_then(|admission| admission.transactional_rate()),
+        strict: handling.strict,
         untimely: parsed.untimely,
         reject_unknown: parsed.reject_unknown,
         idempotency,
     };
     if dry_run {
-        return Ok(HttpResponse::Ok().json(gateway.try_out(submission).await?));
+        return Ok(HttpResponse::Ok().json(Box::pin(gateway.try_out(submission)).await?));
     }
     let request_id = gateway.accept(submission).await?;
     Ok(HttpResponse::Accepted().json(Receipt { request_id }))

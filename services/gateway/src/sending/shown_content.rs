@@ -1,6 +1,8 @@
 //! What a recipient would get to read, as a dry run shows it.
 
-use domain::content::{Content, InAppContent, Object};
+use std::collections::BTreeMap;
+
+use domain::content::{Attachment, Content, EmailContent, EmailOptions, InAppContent, Object};
 use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
@@ -35,12 +37,32 @@ pub(crate) struct InAppBody {
 
 /// An email.
 #[derive(Serialize, ToSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schema(as = RenderedEmail)]
 pub(crate) struct EmailBody {
     subject: String,
     text: Option<String>,
     html: Option<String>,
+    /// Address in place of the provider's.
+    from: Option<String>,
+    from_name: Option<String>,
+    reply_to: Option<String>,
+    cc: Vec<String>,
+    bcc: Vec<String>,
+    /// Further headers, by name.
+    headers: BTreeMap<String, String>,
+    attachments: Vec<AttachmentBody>,
+}
+
+/// A file of an email.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schema(as = RenderedAttachment)]
+struct AttachmentBody {
+    name: String,
+    content_type: String,
+    /// Bytes.
+    size: u64,
 }
 
 /// A push message.
@@ -54,6 +76,9 @@ pub(crate) struct PushBody {
     url: Option<String>,
     #[schema(value_type = FreeObject)]
     data: Object,
+    /// What `override.channel` says beside the texts.
+    #[schema(value_type = FreeObject)]
+    options: Object,
 }
 
 /// A short message.
@@ -62,6 +87,8 @@ pub(crate) struct PushBody {
 #[schema(as = RenderedSms)]
 pub(crate) struct SmsBody {
     text: String,
+    /// Sender in place of the provider's.
+    from: Option<String>,
 }
 
 impl From<InAppContent> for ShownContent {
@@ -74,17 +101,30 @@ impl From<InAppContent> for ShownContent {
 impl From<Content> for ShownContent {
     fn from(content: Content) -> ShownContent {
         match content {
-            Content::Email(email) => {
-                ShownContent::Email(EmailBody { subject: email.subject, text: email.text, html: email.html })
-            }
+            Content::Email(email) => ShownContent::Email(email.into()),
             Content::Push(push) => ShownContent::Push(PushBody {
                 title: push.title,
                 body: push.body,
                 icon: push.icon,
                 url: push.url,
                 data: push.data,
+                options: push.options,
             }),
-            Content::Sms(sms) => ShownContent::Sms(SmsBody { text: sms.text }),
+            Content::Sms(sms) => ShownContent::Sms(SmsBody { text: sms.text, from: sms.from }),
         }
+    }
+}
+
+impl From<EmailContent> for EmailBody {
+    fn from(content: EmailContent) -> EmailBody {
+        let EmailContent { subject, text, html, options } = content;
+        let EmailOptions { from, from_name, reply_to, cc, bcc, headers, attachments } = options;
+        let shown = |file: Attachment| AttachmentBody {
+            name: file.name,
+            content_type: file.content_type,
+            size: file.size,
+        };
+        let attachments = attachments.into_iter().map(shown).collect();
+        EmailBody { subject, text, html, from, from_name, reply_to, cc, bcc, headers, attachments }
     }
 }

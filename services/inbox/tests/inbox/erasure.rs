@@ -7,7 +7,7 @@ use domain::{Event, UserNumber};
 use crate::world::{APP, WRONG_COUNTERS, World, added, all_changed, changed, envelope};
 
 fn erased(user: i64) -> Vec<u8> {
-    envelope(None, Event::UserErased(UserErased { user: UserNumber(user) }))
+    envelope(None, Event::UserErased(UserErased { user: UserNumber(user), digest: None }))
 }
 
 const ROWS_OF_THE_ERASED: &str = "SELECT (SELECT count(*) FROM inbox_item WHERE user_number = 1)

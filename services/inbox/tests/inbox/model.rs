@@ -148,7 +148,7 @@ fn event(app: AppId, step: &Step, at: Timestamp, first: u64) -> Vec<u8> {
         Step::AllChanged { user, item, change } => {
             Event::InboxAllChanged(change, AllChanged { user: UserNumber(user), up_to: id(item, first) })
         }
-        Step::Erased { user } => Event::UserErased(UserErased { user: UserNumber(user) }),
+        Step::Erased { user } => Event::UserErased(UserErased { user: UserNumber(user), digest: None }),
     };
     let id = Uuid::new_v5(&Uuid::nil(), format!("{app} {at:?} {step:?}").as_bytes());
     Envelope { id, app, at, send_id, caused_by: None, trace: None, event }.encode().unwrap()

@@ -20,6 +20,8 @@ const HELP: &str = "Switches:
   cors-origins=any|none|https://a.example,https://b.example
                              the web pages that may make calls of users
   rate-limit=N|default       requests a second
+  transactional-rate=N|default
+                             sends a second that are not bulk
   disabled=on|off            all calls are refused
 
 Examples:
@@ -27,9 +29,11 @@ Examples:
   tidings app set shop cors-origins=https://shop.example rate-limit=500
   tidings app set shop disabled=off --json";
 
-const NAMES: &str = "secure-mode, hmac, require-exp, address-keys, cors-origins, rate-limit and disabled";
+const NAMES: &str =
+    "secure-mode, hmac, require-exp, address-keys, cors-origins, rate-limit, transactional-rate and disabled";
 /// The most that the service's own limit can be set to.
 const HIGHEST_RATE: u32 = 1_000_000;
+const RATES: &str = "default, or a whole number from 1 to 1000000";
 const MOST_ORIGINS: usize = 100;
 
 /// Set switches of an app, all of them or none. The services notice within five seconds.
@@ -90,7 +94,8 @@ fn parse_one(text: &str, problems: &mut Vec<Problem>) -> Option<Switch> {
         "require-exp" => (on.map(Switch::RequireExp), "on or off"),
         "disabled" => (on.map(Switch::Disabled), "on or off"),
         "address-keys" => (address_keys(value), "open or guarded"),
-        "rate-limit" => (rate_limit(value), "default, or a whole number from 1 to 1000000"),
+        "rate-limit" => (rate(value).map(Switch::RateLimit), RATES),
+        "transactional-rate" => (rate(value).map(Switch::TransactionalRate), RATES),
         "cors-origins" => return cors_origins(value, problems),
         _ => {
             let message = format!("{name:?} is no switch of an app; there are {NAMES}");
@@ -112,12 +117,13 @@ fn address_keys(value: &str) -> Option<Switch> {
     }
 }
 
-fn rate_limit(value: &str) -> Option<Switch> {
+/// The rate, where the value is one; None in it stands for the default.
+fn rate(value: &str) -> Option<Option<NonZeroU32>> {
     if value == "default" {
-        return Some(Switch::RateLimit(None));
+        return Some(None);
     }
-    let limit: NonZeroU32 = value.parse().ok()?;
-    (limit.get() <= HIGHEST_RATE).then_some(Switch::RateLimit(Some(limit)))
+    let rate: NonZeroU32 = value.parse().ok()?;
+    (rate.get() <= HIGHEST_RATE).then_some(Some(rate))
 }
 
 fn cors_origins(value: &str, problems: &mut Vec<Problem>) -> Option<Switch> {

@@ -2,45 +2,52 @@
 
 use domain::fields::{Fields, check_plain_json};
 use domain::{Channel, Problem};
-use email::settings::{KIND, SECRETS, SmtpSettings};
 use serde_json::{Map, Value};
+use worker::Kind;
 
-/// Every kind of provider that can be set, by channel.
-const KNOWN: &str = "email/smtp";
+use super::{kinds, secret_members};
+
 const DEFAULT_PRIORITY: i32 = 10;
+const MOST_PER_SECOND: u32 = 1_000_000;
+/// What a listing says of a provider beyond the document, so that what was shown can be set again.
+const SHOWN: [&str; 3] = ["hasSecret", "version", "updatedAt"];
+
+/// A document as far as it can be read without the provider that it replaces.
+pub(super) struct Draft {
+    /// Of a known kind.
+    pub(super) channel: Channel,
+    /// Its kind.
+    pub(super) kind: &'static Kind,
+    identifier: Option<String>,
+    priority: i32,
+    enabled: bool,
+    max_per_second: Option<u32>,
+    settings: Map<String, Value>,
+    problems: Vec<Problem>,
+}
 
 /// A valid provider, its secrets apart from its settings.
-#[derive(Debug)]
+#[derive(PartialEq)]
 pub(super) struct ProviderDocument {
     pub(super) identifier: String,
     pub(super) channel: Channel,
     pub(super) kind: &'static str,
     pub(super) priority: i32,
     pub(super) enabled: bool,
+    /// Calls a second that one worker makes at most.
+    pub(super) max_per_second: Option<u32>,
     pub(super) settings: Value,
-    pub(super) secret: Secret,
+    /// Each where it stands in the settings.
+    pub(super) secrets: Map<String, Value>,
+    /// Names of secrets that the document gives.
+    pub(super) given: Vec<&'static str>,
+    /// Names of secrets that stay as they were.
+    pub(super) kept: Vec<&'static str>,
 }
 
-/// What a document says about the provider's secrets.
-#[derive(PartialEq, Eq)]
-pub(super) enum Secret {
-    /// A JSON object of the members of `settings` that are secrets.
-    Given(String),
-    /// The settings need a secret and name none: the old one stays.
-    Kept,
-    /// The settings need none.
-    Absent,
-}
-
-impl std::fmt::Debug for Secret {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("[redacted]")
-    }
-}
-
-impl ProviderDocument {
-    /// Reads a document, or tells everything that is wrong with it.
-    pub(super) fn read(value: Value) -> Result<Self, Vec<Problem>> {
+impl Draft {
+    /// Reads the members that every provider has. Fails where nothing more can be said of the rest.
+    pub(super) fn read(value: Value) -> Result<Draft, Vec<Problem>> {
         let mut problems = Vec::new();
         check_plain_json("", &value, &mut problems);
         let Some(mut fields) = Fields::open("", value, &mut problems) else {
@@ -49,157 +56,126 @@ impl ProviderDocument {
         let identifier = fields.required_identifier("identifier", &mut problems);
         let known = channel_and_kind(&mut fields, &mut problems);
         let priority = priority(&mut fields, &mut problems);
-        let enabled = enabled(&mut fields, &mut problems);
+        let enabled = fields.flag("enabled", &mut problems).unwrap_or(true);
+        let max_per_second = max_per_second(&mut fields, &mut problems);
         let settings = fields.free_object("settings", &mut problems).unwrap_or_default();
+        for name in SHOWN {
+            fields.take(name);
+        }
         fields.finish(true, &mut problems);
         // What settings there are, nobody knows for an unknown kind.
         let Some((channel, kind)) = known else { return Err(problems) };
-        let (settings, secret) = smtp(settings, &mut problems);
-        match identifier {
-            Some(identifier) if problems.is_empty() => {
-                Ok(ProviderDocument { identifier, channel, kind, priority, enabled, settings, secret })
+        Ok(Draft { channel, kind, identifier, priority, enabled, max_per_second, settings, problems })
+    }
+
+    /// Its identifier, where what was read so far is right.
+    pub(super) fn identifier(&self) -> Option<&str> {
+        self.identifier.as_deref().filter(|_| self.problems.is_empty())
+    }
+
+    /// Whether it leaves a secret to be kept.
+    pub(super) fn leaves_secrets_out(&self) -> bool {
+        self.kind.secrets.iter().any(|name| secret_members::find(&self.settings, name).is_none())
+    }
+
+    /// Checks the settings with the secrets of the provider that it replaces filled in where it names none; null
+    /// takes a secret away. A secret within an object goes with that object.
+    pub(super) fn complete(self, kept: &Map<String, Value>) -> Result<ProviderDocument, Vec<Problem>> {
+        let Draft {
+            channel,
+            kind,
+            identifier,
+            priority,
+            enabled,
+            max_per_second,
+            mut settings,
+            mut problems,
+        } = self;
+        let is_absent = |name: &&str| secret_members::find(&settings, name).is_none();
+        let absent: Vec<_> = kind.secrets.iter().copied().filter(is_absent).collect();
+        let mut kept_names = Vec::new();
+        for &name in &absent {
+            if let Some(secret) = secret_members::find(kept, name)
+                && secret_members::put(&mut settings, name, secret.clone())
+            {
+                kept_names.push(name);
             }
+        }
+        let complete = Value::Object(settings);
+        if let Err(found) = (kind.check)(&complete) {
+            // With other problems, nobody has looked what is kept.
+            let is_unknown = |problem: &Problem| {
+                absent.iter().any(|name| problem.field.strip_prefix("settings.") == Some(name))
+            };
+            let unlooked = !problems.is_empty();
+            problems.extend(found.into_iter().filter(|problem| !(unlooked && is_unknown(problem))));
+        }
+        let Value::Object(mut settings) = complete else { return Err(problems) };
+        let (mut secrets, mut given) = (Map::new(), Vec::new());
+        for &name in kind.secrets {
+            let Some(secret) = secret_members::take(&mut settings, name) else { continue };
+            if secret.is_null() || secret.as_str() == Some("") {
+                continue;
+            }
+            secret_members::put_deep(&mut secrets, name, secret);
+            if !kept_names.contains(&name) {
+                given.push(name);
+            }
+        }
+        match identifier {
+            Some(identifier) if problems.is_empty() => Ok(ProviderDocument {
+                identifier,
+                channel,
+                kind: kind.name,
+                priority,
+                enabled,
+                max_per_second,
+                settings: Value::Object(settings),
+                secrets,
+                given,
+                kept: kept_names,
+            }),
             _ => Err(problems),
         }
     }
-
-    /// The problem of a document that keeps a secret where there is none.
-    pub(super) fn secret_missing(&self) -> Problem {
-        let message = format!(
-            "settings.{} is required: no secret is kept for provider {} yet",
-            SECRETS.join(", settings."),
-            self.identifier
-        );
-        Problem::new("settings", "required", message)
-    }
 }
 
-fn channel_and_kind(fields: &mut Fields, problems: &mut Vec<Problem>) -> Option<(Channel, &'static str)> {
+fn channel_and_kind(fields: &mut Fields, problems: &mut Vec<Problem>) -> Option<(Channel, &'static Kind)> {
     let channel = fields.required_identifier("channel", problems);
     let kind = fields.required_identifier("kind", problems);
     let (channel, kind) = (channel?, kind?);
-    if (channel.as_str(), kind.as_str()) == (Channel::Email.as_str(), KIND) {
-        return Some((Channel::Email, KIND));
+    let named = |(of, known): &(Channel, &Kind)| of.as_str() == channel && known.name == kind;
+    if let Some(known) = kinds::all().find(named) {
+        return Some(known);
     }
+    let known: Vec<_> = kinds::all().map(|(channel, kind)| format!("{channel}/{}", kind.name)).collect();
+    let known = known.join(", ");
     let message =
-        format!("there is no provider of channel {channel:?} and kind {kind:?}; there are: {KNOWN}");
+        format!("there is no provider of channel {channel:?} and kind {kind:?}; there are: {known}");
     problems.push(Problem::new("kind", "unknown", message));
     None
 }
 
+fn max_per_second(fields: &mut Fields, problems: &mut Vec<Problem>) -> Option<u32> {
+    let number = fields.whole_number("maxPerSecond", problems)?;
+    let limit = u32::try_from(number).ok().filter(|limit| (1..=MOST_PER_SECOND).contains(limit));
+    if limit.is_none() {
+        let message = format!("maxPerSecond must be a whole number from 1 to {MOST_PER_SECOND}");
+        problems.push(Problem::new("maxPerSecond", "out_of_range", message));
+    }
+    limit
+}
+
 fn priority(fields: &mut Fields, problems: &mut Vec<Problem>) -> i32 {
-    let Some(value) = fields.take("priority") else {
+    let Some(number) = fields.whole_number("priority", problems) else {
         return DEFAULT_PRIORITY;
     };
-    value.as_i64().and_then(|number| i32::try_from(number).ok()).unwrap_or_else(|| {
+    i32::try_from(number).unwrap_or_else(|_| {
         let message = format!("priority must be a whole number from {} to {}", i32::MIN, i32::MAX);
-        problems.push(Problem::new("priority", "invalid_type", message));
+        problems.push(Problem::new("priority", "out_of_range", message));
         DEFAULT_PRIORITY
     })
 }
 
-fn enabled(fields: &mut Fields, problems: &mut Vec<Problem>) -> bool {
-    let Some(value) = fields.take("enabled") else {
-        return true;
-    };
-    value.as_bool().unwrap_or_else(|| {
-        problems.push(Problem::new("enabled", "invalid_type", "enabled must be true or false"));
-        true
-    })
-}
-
-/// Checks the settings of an SMTP server, and takes the secrets out of them.
-fn smtp(mut settings: Map<String, Value>, problems: &mut Vec<Problem>) -> (Value, Secret) {
-    let is_given = |name: &&str| {
-        settings.get(*name).is_some_and(|value| !matches!(value.as_str(), Some("")) && !value.is_null())
-    };
-    let given: Vec<&str> = SECRETS.iter().copied().filter(|name| is_given(name)).collect();
-    let keeps = given.is_empty() && is_given(&"username");
-    let mut complete = settings.clone();
-    if keeps {
-        // Stands for the secret that is kept, which is none of our business.
-        complete.extend(SECRETS.iter().map(|name| ((*name).to_owned(), Value::from("kept"))));
-    }
-    if let Err(found) = SmtpSettings::parse(&Value::Object(complete)) {
-        problems.extend(found);
-    }
-    let secrets: Map<String, Value> = given.iter().filter_map(|name| settings.remove_entry(*name)).collect();
-    for name in SECRETS {
-        settings.remove(*name);
-    }
-    let secret = match (secrets.is_empty(), keeps) {
-        (false, _) => Secret::Given(Value::Object(secrets).to_string()),
-        (true, true) => Secret::Kept,
-        (true, false) => Secret::Absent,
-    };
-    (Value::Object(settings), secret)
-}
-
 #[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used)]
-    use serde_json::json;
-
-    use super::*;
-
-    fn document(settings: &Value) -> Value {
-        json!({"identifier": "main", "channel": "email", "kind": "smtp", "settings": settings})
-    }
-
-    fn settings() -> Value {
-        json!({"host": "mail.example.com", "port": 587, "security": "starttls", "from": "shop@example.com"})
-    }
-
-    fn with(mut settings: Value, members: &Value) -> Value {
-        settings.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
-        settings
-    }
-
-    #[test]
-    fn secrets_are_taken_out_of_the_settings() {
-        let given = with(settings(), &json!({"username": "shop", "password": "hunter2"}));
-        let read = ProviderDocument::read(document(&given)).unwrap();
-        assert_eq!(read.settings, with(settings(), &json!({"username": "shop"})));
-        assert_eq!(read.secret, Secret::Given(r#"{"password":"hunter2"}"#.to_owned()));
-        assert!(!format!("{read:?}").contains("hunter2"));
-    }
-
-    #[test]
-    fn a_user_name_alone_keeps_the_secret_and_none_removes_it() {
-        let kept = with(settings(), &json!({"username": "shop", "password": null}));
-        assert_eq!(ProviderDocument::read(document(&kept)).unwrap().secret, Secret::Kept);
-        let read = ProviderDocument::read(document(&settings())).unwrap();
-        assert_eq!((read.secret, read.priority, read.enabled), (Secret::Absent, 10, true));
-    }
-
-    #[test]
-    fn every_problem_is_told_at_once() {
-        let wrong = json!({
-            "identifier": "", "channel": "email", "kind": "smtp", "priority": 1.5, "enabled": "yes", "prio": 1,
-            "settings": {"host": "mail.example.com", "port": 0, "security": "ssl", "from": "nobody"},
-        });
-        let problems = ProviderDocument::read(wrong).unwrap_err();
-        let fields: Vec<&str> = problems.iter().map(|problem| problem.field.as_str()).collect();
-        let expected = [
-            "identifier",
-            "priority",
-            "enabled",
-            "prio",
-            "settings.port",
-            "settings.security",
-            "settings.from",
-        ];
-        for field in expected {
-            assert!(fields.contains(&field), "{field} is missing in {fields:?}");
-        }
-        assert!(ProviderDocument::read(json!([1])).is_err());
-    }
-
-    #[test]
-    fn an_unknown_kind_is_answered_with_those_there_are() {
-        let unknown = json!({"identifier": "main", "channel": "sms", "kind": "smtp", "settings": {}});
-        let problems = ProviderDocument::read(unknown).unwrap_err();
-        assert_eq!(problems.len(), 1, "{problems:?}");
-        assert!(problems[0].message.ends_with("there are: email/smtp"), "{}", problems[0].message);
-    }
-}
+mod tests;

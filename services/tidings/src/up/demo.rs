@@ -1,7 +1,6 @@
-//! The demo app: created once, with the local stand-in as its provider for email.
+//! The demo app: created once, with the local stand-ins as its providers.
 
 use std::io::ErrorKind;
-use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
@@ -9,17 +8,18 @@ use anyhow::Context as _;
 use domain::{AppId, Channel};
 use secrecy::ExposeSecret;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::{Map, Value, json};
 use service_kit::Context;
 use service_kit::secrets::{same, sha256};
 use store::provider::{NewProvider, SecretChange};
+use testkit::stand_ins::StandIns;
 
 use crate::app::{Created, create_with_credentials, renew_secret};
 use crate::control_plane::actor;
 use crate::private_file;
+use crate::provider::kinds;
 
 const NAME: &str = "demo";
-const PROVIDER: &str = "stand-in";
 const PRIORITY: i32 = 100;
 /// Another data directory may use the same database and know the previous secret.
 const GRACE: Duration = Duration::from_secs(24 * 3600);
@@ -75,26 +75,100 @@ async fn is_valid(context: &Context, kept: &Credentials) -> anyhow::Result<bool>
     }))
 }
 
-/// Points the demo app's provider to where the stand-in listens now. What an operator changed about it stays.
-pub(super) async fn set_provider(context: &Context, app: AppId, smtp: SocketAddr) -> anyhow::Result<()> {
-    let settings = json!({
-        "host": smtp.ip().to_string(),
-        "port": smtp.port(),
-        "security": "none",
-        "from": "demo@tidings.example",
-        "fromName": "Tidings demo",
-    });
-    let known =
-        context.store.list_providers(app).await?.into_iter().find(|known| known.identifier == PROVIDER);
-    let provider = NewProvider {
-        identifier: PROVIDER,
+/// A stand-in, as a provider of the demo app.
+pub(super) struct StandIn {
+    identifier: &'static str,
+    channel: Channel,
+    kind: &'static str,
+    /// With the secrets.
+    settings: Value,
+}
+
+/// The providers that the stand-ins make: where they listen now.
+pub(super) fn providers(stand_ins: &StandIns) -> Vec<StandIn> {
+    let smtp = stand_ins.smtp_address();
+    let email = StandIn {
+        identifier: "stand-in",
         channel: Channel::Email,
         kind: email::settings::KIND,
-        priority: known.as_ref().map_or(PRIORITY, |known| known.priority),
-        enabled: known.is_none_or(|known| known.enabled),
-        settings: &settings,
-        secret: SecretChange::Remove,
+        settings: json!({
+            "host": smtp.ip().to_string(),
+            "port": smtp.port(),
+            "security": "none",
+            "from": "demo@tidings.example",
+            "fromName": "Tidings demo",
+        }),
     };
-    context.store.put_provider(app, provider, &actor()).await?;
+    let web_push = StandIn {
+        identifier: "stand-in-web-push",
+        channel: Channel::WebPush,
+        kind: web_push::settings::KIND,
+        settings: json!({"subject": "mailto:demo@tidings.example"}),
+    };
+    let apns = StandIn {
+        identifier: "stand-in-apns",
+        channel: Channel::MobilePush,
+        kind: mobile_push::apns::APNS.name,
+        settings: stand_ins.apns().provider_settings(),
+    };
+    let fcm = StandIn {
+        identifier: "stand-in-fcm",
+        channel: Channel::MobilePush,
+        kind: mobile_push::fcm::FCM.name,
+        settings: stand_ins.fcm().provider_settings(),
+    };
+    let sms = |identifier, kind, settings| StandIn { identifier, channel: Channel::Sms, kind, settings };
+    let twilio =
+        sms("stand-in-sms", sms::twilio::settings::TWILIO.name, stand_ins.twilio().provider_settings());
+    let smpp = sms("stand-in-sms-smpp", sms::smpp::settings::SMPP.name, stand_ins.smsc().provider_settings());
+    let http =
+        sms("stand-in-sms-http", sms::http::settings::HTTP.name, stand_ins.sms_http().provider_settings());
+    vec![email, web_push, apns, fcm, twilio, smpp, http]
+}
+
+/// Points the demo app's providers to the stand-ins. What an operator changed about priority and use stays.
+pub(super) async fn set_providers(
+    context: &Context,
+    app: AppId,
+    stand_ins: &[StandIn],
+) -> anyhow::Result<()> {
+    let known = context.store.list_providers(app).await?;
+    for StandIn { identifier, channel, kind, settings } in stand_ins {
+        let known = known.iter().find(|known| known.identifier == *identifier);
+        let mut settings = settings.clone();
+        let sealed = seal(context, app, identifier, (*channel, kind), &mut settings)?;
+        let provider = NewProvider {
+            identifier,
+            channel: *channel,
+            kind,
+            priority: known.map_or(PRIORITY, |known| known.priority),
+            enabled: known.is_none_or(|known| known.enabled),
+            settings: &settings,
+            secret: sealed.as_deref().map_or(SecretChange::Remove, SecretChange::Replace),
+            max_per_second: None,
+        };
+        context.store.put_provider(app, provider, &actor()).await?;
+    }
     Ok(())
+}
+
+/// Takes the secrets out of the settings and seals them, where there are any.
+fn seal(
+    context: &Context,
+    app: AppId,
+    identifier: &str,
+    (channel, kind): (Channel, &str),
+    settings: &mut Value,
+) -> anyhow::Result<Option<Vec<u8>>> {
+    let known = kinds::all().find(|(of, known)| *of == channel && known.name == kind);
+    let names = known.map_or(&[][..], |(_, kind)| kind.secrets);
+    let secrets: Map<String, Value> = match settings {
+        Value::Object(members) => names.iter().filter_map(|name| members.remove_entry(*name)).collect(),
+        _ => Map::new(),
+    };
+    if secrets.is_empty() {
+        return Ok(None);
+    }
+    let secrets = Value::Object(secrets).to_string();
+    Ok(Some(context.master_key.seal(&format!("provider:{app}:{identifier}"), secrets.as_bytes())?))
 }

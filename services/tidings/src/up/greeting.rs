@@ -4,7 +4,7 @@ use crate::dev_file::DevFile;
 
 /// The addresses, and one send from a user to an inbox and a mailbox, by curl.
 pub(super) fn text(dev: &DevFile, prefix: &str) -> String {
-    let DevFile { api, metrics, outbox, app_id, api_key, api_secret, .. } = dev;
+    let DevFile { api, metrics, outbox, push_service, app_id, api_key, api_secret, .. } = dev;
     let app = format!("-H '{prefix}-API-KEY: {api_key}' -H '{prefix}-API-SECRET: {api_secret}'");
     let user = format!("-H '{prefix}-API-KEY: {api_key}' -H '{prefix}-USER-ID: ada'");
     let json = "-H 'Content-Type: application/json'";
@@ -16,6 +16,7 @@ Tidings is running.
   API      {api}/v3
   metrics  {metrics}
   outbox   {outbox}/messages
+  push     {push_service}
   app      {app_id} (demo)
 
 Try it in another terminal:

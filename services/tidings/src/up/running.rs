@@ -28,17 +28,22 @@ pub(super) struct Running {
 
 impl Running {
     /// Starts the stand-ins and every service, and waits until the API answers.
-    pub(super) async fn start(config: Config, directory: &DataDirectory) -> anyhow::Result<Running> {
-        let context = Context::connect(config).await?;
+    pub(super) async fn start(mut config: Config, directory: &DataDirectory) -> anyhow::Result<Running> {
         let stand_ins = StandIns::start(&StandInSettings::in_directory(directory.outbox())).await;
         let stand_ins = stand_ins.context("the provider stand-ins")?;
+        config.web_push.hosts.push(stand_ins.push_service_url().parse()?);
+        let context = Context::connect(config).await?;
         let demo = demo::credentials(&context, &directory.demo_app()).await?;
-        demo::set_provider(&context, demo.app_id, stand_ins.smtp_address()).await?;
+        demo::set_providers(&context, demo.app_id, &demo::providers(&stand_ins)).await?;
         let metrics = server::start(&context).await?;
         context.serve("gateway", gateway::run);
         context.serve("dispatcher", dispatcher::run);
         context.serve("inbox", inbox::run);
         context.serve("email", email::run);
+        context.serve("web push", web_push::run);
+        context.serve("mobile push", mobile_push::run);
+        context.serve("sms", sms::run);
+        context.serve("webhooks", webhooks::run);
         let api = context.config.gateway.listen;
         ready(&context, api).await?;
         let url =
@@ -47,6 +52,7 @@ impl Running {
             api: format!("http://{api}"),
             metrics: format!("http://{metrics}/metrics"),
             outbox: stand_ins.outbox_url(),
+            push_service: stand_ins.push_service_url(),
             app_id: demo.app_id.to_string(),
             api_key: demo.api_key,
             api_secret: demo.api_secret,
@@ -64,7 +70,7 @@ impl Running {
     /// Lets the services finish what they have begun, then stops the stand-ins.
     pub(super) async fn stop(self) -> anyhow::Result<()> {
         self.context.tasks.stop();
-        let finished = self.context.tasks.finish().await;
+        let finished = self.context.finish().await;
         self.stand_ins.stop().await;
         // A connection that is still in use then ends with its server.
         timeout(CLOSED_WITHIN, self.context.store.close()).await.ok();

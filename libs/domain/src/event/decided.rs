@@ -1,0 +1,121 @@
+//! What was decided for the recipients of a turn, as `SendPlanned` tells it.
+//!
+//! With the jobs and the accepted send it brings back a plan that the database has lost. Most recipients of a turn are
+//! decided alike, so each distinct decision stands once.
+
+use std::collections::HashSet;
+
+use serde::{Deserialize, Serialize};
+
+use crate::id::TemplateId;
+use crate::plan::Decision;
+use crate::{CategoryId, Channel, Reason, UserNumber};
+
+/// What a turn was decided on, and what was decided for each recipient beside its jobs.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Decided {
+    /// The send's category.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub category: Option<CategoryId>,
+    /// The template and its version that the send is pinned to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub template: Option<(TemplateId, i32)>,
+    /// Each distinct decision once.
+    pub shapes: Vec<Shape>,
+    /// User, if there is one, and index into `shapes`, in the order of the turn's recipients.
+    pub recipients: Vec<(Option<UserNumber>, u32)>,
+}
+
+/// What was decided for a recipient, without the deliveries, which have jobs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Shape {
+    /// Whether the inbox gets it.
+    pub in_app: bool,
+    /// The channels that do not, and why.
+    pub skips: Vec<(Channel, Reason)>,
+}
+
+impl Decided {
+    /// Adds the next recipient of the turn. Of the channels in `unwritten` nothing went out, as their content could not
+    /// be rendered.
+    pub fn push(&mut self, decision: &Decision, unwritten: &HashSet<Channel>) {
+        let mut skips = decision.skips.clone();
+        let ordered = decision.deliveries.iter().map(|delivery| delivery.channel);
+        let ordered = ordered.chain(decision.in_app.then_some(Channel::InApp));
+        let failed: HashSet<Channel> = ordered.filter(|channel| unwritten.contains(channel)).collect();
+        let failed = Channel::ALL.iter().filter(|channel| failed.contains(channel));
+        skips.extend(failed.map(|channel| (*channel, Reason::TemplateError)));
+        let shape = Shape { in_app: decision.in_app && !unwritten.contains(&Channel::InApp), skips };
+        let place = self.shapes.iter().rposition(|known| *known == shape).unwrap_or_else(|| {
+            self.shapes.push(shape);
+            self.shapes.len() - 1
+        });
+        self.recipients.push((decision.user, u32::try_from(place).unwrap_or(u32::MAX)));
+    }
+
+    /// What was decided for each recipient of the turn, in order. A shape that is not there is None.
+    pub fn each(&self) -> impl Iterator<Item = (Option<UserNumber>, Option<&Shape>)> {
+        self.recipients.iter().map(|(user, shape)| (*user, self.shapes.get(*shape as usize)))
+    }
+}
+
+impl Shape {
+    /// Whether the recipient was erased when this was decided.
+    #[must_use]
+    pub fn is_of_erased(&self) -> bool {
+        self.skips.iter().any(|(_, reason)| *reason == Reason::RecipientErased)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::DeliveryId;
+    use crate::plan::PlannedDelivery;
+
+    fn decision(user: i64, deliveries: &[Channel]) -> Decision {
+        let delivery = |channel: &Channel| PlannedDelivery {
+            id: DeliveryId(Uuid::nil()),
+            channel: *channel,
+            target: "somewhere".to_owned(),
+        };
+        Decision {
+            identifier: format!("user-{user}"),
+            user: Some(UserNumber(user)),
+            in_app: true,
+            deliveries: deliveries.iter().map(delivery).collect(),
+            skips: vec![(Channel::Sms, Reason::NoAddress)],
+        }
+    }
+
+    #[test]
+    fn recipients_that_are_decided_alike_share_a_shape() {
+        let mut decided = Decided::default();
+        for user in 1..=500 {
+            decided.push(&decision(user, &[Channel::Email]), &HashSet::new());
+        }
+        assert_eq!((decided.shapes.len(), decided.recipients.len()), (1, 500));
+        let size = serde_json::to_string(&decided).unwrap().len();
+        assert!(size < 500 * 10, "{size} bytes");
+        assert!(
+            decided.each().all(|(user, shape)| user.is_some() && shape.is_some_and(|shape| shape.in_app))
+        );
+    }
+
+    #[test]
+    fn what_could_not_be_rendered_has_failed() {
+        let mut decided = Decided::default();
+        let unwritten = HashSet::from([Channel::InApp, Channel::Email, Channel::WebPush]);
+        decided.push(&decision(1, &[Channel::Email, Channel::MobilePush]), &unwritten);
+        let skips = [
+            (Channel::Sms, Reason::NoAddress),
+            (Channel::InApp, Reason::TemplateError),
+            (Channel::Email, Reason::TemplateError),
+        ];
+        assert_eq!(decided.shapes, [Shape { in_app: false, skips: skips.to_vec() }]);
+    }
+}

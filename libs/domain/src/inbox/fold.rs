@@ -1,0 +1,276 @@
+//! What a batch of inbox events comes down to: items to add, then steps that change them in the order of the log.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use uuid::Uuid;
+
+use super::{AllChange, ItemChange, ItemState};
+use crate::event::{AllChanged, ItemStateSet, ItemsAdded, ItemsChanged, UserErased};
+use crate::id::partition;
+use crate::{AppId, CategoryId, Envelope, Event, ItemId, SendId, Timestamp, UserNumber};
+
+/// What a change to a whole inbox counts for among the changes of a batch.
+const WEIGHT_OF_AN_INBOX: usize = 50;
+
+/// The users of a partition that were erased. What the log still says of them is dropped.
+pub type Erased = HashSet<(AppId, UserNumber)>;
+
+/// An item to add.
+#[derive(Clone, Debug)]
+pub struct NewItem {
+    /// The app.
+    pub app: AppId,
+    /// The owner.
+    pub user: UserNumber,
+    /// Identifier in the interface.
+    pub id: ItemId,
+    /// The send that it comes from; an inbox has one item of a send.
+    pub send_id: SendId,
+    /// Its category.
+    pub category: Option<CategoryId>,
+    /// Creation time.
+    pub created_at: Timestamp,
+    /// Content as JSON text, shared by all items of an event that say the same.
+    pub content: Arc<str>,
+    /// The event that added it.
+    pub event_id: Uuid,
+}
+
+/// An item's key.
+pub type ItemKey = (AppId, UserNumber, ItemId);
+
+/// A new state of an item, with the one that it had.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Changed {
+    /// The item.
+    pub key: ItemKey,
+    /// Its state before.
+    pub old: ItemState,
+    /// Its state from now on.
+    pub new: ItemState,
+}
+
+/// A change to every item of a user, up to one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WholeInbox {
+    /// The app.
+    pub app: AppId,
+    /// The owner.
+    pub user: UserNumber,
+    /// The highest id that is meant.
+    pub up_to: ItemId,
+    /// What happens to the items.
+    pub change: AllChange,
+    /// When.
+    pub at: Timestamp,
+}
+
+/// Which partition the events come from.
+#[derive(Clone, Copy, Debug)]
+pub struct Origin {
+    /// The partition.
+    pub partition: u32,
+    /// How many there are.
+    pub partitions: u32,
+}
+
+impl Origin {
+    /// Whether a user's events belong here.
+    #[must_use]
+    pub fn owns(self, app: AppId, user: UserNumber) -> bool {
+        partition(app, user, self.partitions) == self.partition
+    }
+
+    /// Two partitions must never write the rows of one user.
+    fn check(self, app: AppId, user: UserNumber) -> Result<(), Unfit> {
+        if self.owns(app, user) { Ok(()) } else { Err(Unfit::WrongPartition(user.0)) }
+    }
+
+    /// The highest id that an item of this user may have had before the event with sequence `seq`.
+    fn last_before(self, app: AppId, user: UserNumber, seq: u64) -> Result<ItemId, Unfit> {
+        self.check(app, user)?;
+        let first = ItemId::derive(seq, 0, self.partitions, 0).ok_or(Unfit::NoNumber)?;
+        Ok(ItemId(first.0 - 1))
+    }
+}
+
+/// Why an event cannot be applied. It is the event's own fault, so repeating does not help.
+#[derive(Debug, thiserror::Error)]
+pub enum Unfit {
+    /// Its type is of another stream.
+    #[error("{0} does not belong into an inbox stream")]
+    Foreign(&'static str),
+    /// Every item is of a send.
+    #[error("items are added without a send")]
+    NoSend,
+    /// The content of a recipient is missing.
+    #[error("a recipient points at content {0}, which the event does not have")]
+    NoContent(u32),
+    /// Two partitions would write the rows of this user.
+    #[error("user {0} belongs to another partition")]
+    WrongPartition(i64),
+    /// See [`ItemId::derive`].
+    #[error("an item has no number: too many recipients, or a sequence beyond 53 bits")]
+    NoNumber,
+    /// Content cannot be written as JSON.
+    #[error("content: {0}")]
+    Content(#[from] serde_json::Error),
+}
+
+/// A batch of events, folded. All items are added before any is changed: a change names items that were there before
+/// it, so the order among additions and changes of other items does not matter.
+#[derive(Debug, Default)]
+pub struct Fold {
+    adds: Vec<NewItem>,
+    steps: Vec<Step>,
+    weight: usize,
+}
+
+/// Changes that are made together. The steps of a batch are made one after the other.
+#[derive(Debug)]
+pub enum Step {
+    /// Changes to single items, in the order of the log: one statement reads the items, another writes them.
+    Items(Vec<(ItemKey, Change)>),
+    /// A change to all items of a user.
+    All(WholeInbox),
+    /// A user was erased.
+    Erasure(AppId, UserNumber),
+}
+
+/// A change to a single item.
+#[derive(Clone, Debug)]
+pub enum Change {
+    /// Seen, read, deleted and their opposites.
+    Item(ItemChange, Timestamp),
+    /// The app's own state.
+    AppState(Option<String>),
+}
+
+impl Fold {
+    /// Takes in the event with sequence `seq`, and learns from it who is erased. An event that is unfit leaves
+    /// nothing behind.
+    ///
+    /// # Errors
+    /// The event cannot be applied, now or later.
+    pub fn push(
+        &mut self,
+        origin: Origin,
+        seq: u64,
+        envelope: &Envelope,
+        erased: &mut Erased,
+    ) -> Result<(), Unfit> {
+        let (app, at) = (envelope.app, envelope.at);
+        match &envelope.event {
+            Event::InboxItemsAdded(added) => {
+                let items = new_items(origin, seq, envelope, added)?;
+                self.weight += items.len();
+                self.adds.extend(items.into_iter().filter(|item| !erased.contains(&(app, item.user))));
+            }
+            Event::InboxItemsChanged(change, ItemsChanged { user, items }) => {
+                let last = origin.last_before(app, *user, seq)?;
+                for &item in items.iter().filter(|&&item| item <= last) {
+                    self.change_item((app, *user, item), Change::Item(*change, at));
+                }
+            }
+            Event::InboxItemStateSet(ItemStateSet { user, item, state }) => {
+                if *item <= origin.last_before(app, *user, seq)? {
+                    self.change_item((app, *user, *item), Change::AppState(state.clone()));
+                }
+            }
+            &Event::InboxAllChanged(change, AllChanged { user, up_to }) => {
+                let up_to = origin.last_before(app, user, seq)?.min(up_to);
+                self.weight += WEIGHT_OF_AN_INBOX;
+                self.steps.push(Step::All(WholeInbox { app, user, up_to, change, at }));
+            }
+            &Event::UserErased(UserErased { user, .. }) => {
+                origin.check(app, user)?;
+                erased.insert((app, user));
+                self.weight += WEIGHT_OF_AN_INBOX;
+                self.steps.push(Step::Erasure(app, user));
+            }
+            other => return Err(Unfit::Foreign(other.kind())),
+        }
+        Ok(())
+    }
+
+    fn change_item(&mut self, key: ItemKey, change: Change) {
+        self.weight += 1;
+        match self.steps.last_mut() {
+            Some(Step::Items(changes)) => changes.push((key, change)),
+            _ => self.steps.push(Step::Items(vec![(key, change)])),
+        }
+    }
+
+    /// About how many rows a transaction of it touches.
+    #[must_use]
+    pub fn weight(&self) -> usize {
+        self.weight
+    }
+
+    /// Creation time of every item to be added.
+    pub fn created_at(&self) -> impl Iterator<Item = Timestamp> {
+        self.adds.iter().map(|item| item.created_at)
+    }
+
+    /// The items to add, before anything is changed.
+    #[must_use]
+    pub fn adds(&self) -> &[NewItem] {
+        &self.adds
+    }
+
+    /// The steps to make then, one after the other.
+    #[must_use]
+    pub fn steps(&self) -> &[Step] {
+        &self.steps
+    }
+}
+
+/// What changes to single items make of those that are there, where it makes a difference.
+#[must_use]
+pub fn changed(before: Vec<(ItemKey, ItemState)>, changes: &[(ItemKey, Change)]) -> Vec<Changed> {
+    let mut after: HashMap<ItemKey, ItemState> = before.iter().cloned().collect();
+    for (key, change) in changes {
+        match (after.get_mut(key), change) {
+            (Some(state), Change::Item(change, at)) => state.apply(*change, *at),
+            (Some(state), Change::AppState(app_state)) => state.set_app_state(app_state.clone()),
+            (None, _) => {}
+        }
+    }
+    let changed = before.into_iter().filter_map(|(key, old)| {
+        let new = after.remove(&key).filter(|new| *new != old)?;
+        Some(Changed { key, old, new })
+    });
+    changed.collect()
+}
+
+fn new_items(
+    origin: Origin,
+    seq: u64,
+    envelope: &Envelope,
+    added: &ItemsAdded,
+) -> Result<Vec<NewItem>, Unfit> {
+    let send_id = envelope.send_id.ok_or(Unfit::NoSend)?;
+    let contents: Vec<Arc<str>> = added
+        .contents
+        .iter()
+        .map(|content| Ok(Arc::from(serde_json::to_string(content)?)))
+        .collect::<Result<_, Unfit>>()?;
+    let numbered = (0..).zip(&added.recipients);
+    numbered
+        .map(|(index, &(user, content))| {
+            origin.check(envelope.app, user)?;
+            let content = contents.get(content as usize).ok_or(Unfit::NoContent(content))?;
+            Ok(NewItem {
+                app: envelope.app,
+                user,
+                id: ItemId::derive(seq, origin.partition, origin.partitions, index).ok_or(Unfit::NoNumber)?,
+                send_id,
+                category: added.category_id,
+                created_at: added.created_at,
+                content: Arc::clone(content),
+                event_id: envelope.id,
+            })
+        })
+        .collect()
+}

@@ -1,0 +1,318 @@
+//! `override`: read and checked.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use crate::content::{EmailOptions, Object};
+use crate::fields::{Fields, check_identifier};
+use crate::overrides::{EmailOverride, Overrides, PushOverride, SmsOverride};
+use crate::problem::excerpt;
+use crate::request::{MAX_MESSAGE, MAX_REFERENCE, MAX_TITLE};
+use crate::size::json_size;
+use crate::web_push::WebPushOptions;
+use crate::{Channel, Problem, profile};
+
+/// Longest HTML or text of an email, in bytes.
+pub const MAX_EMAIL_PART: usize = 256 * 1024;
+/// Most addresses in `cc` and `bcc` together.
+pub const MAX_COPIES: usize = 50;
+/// Most headers of an email.
+pub const MAX_HEADERS: usize = 50;
+/// Longest name of a header, in bytes.
+pub const MAX_HEADER_NAME: usize = 76;
+/// Longest value of a header, in bytes: a line has 998 at most (RFC 5322, section 2.1.1).
+pub const MAX_HEADER_VALUE: usize = 998;
+/// Longest name of a sender, in bytes.
+pub const MAX_SENDER: usize = 255;
+/// Most that a send may say to providers, as JSON text, in bytes: every job of it carries that.
+pub const MAX_PROVIDER_OVERRIDES: usize = 64 * 1024;
+
+/// Headers that the service writes, or that only those may write who carry a message, in lower case.
+const OWNED_HEADERS: [&str; 20] = [
+    "arc-authentication-results",
+    "arc-message-signature",
+    "arc-seal",
+    "authentication-results",
+    "bcc",
+    "cc",
+    "date",
+    "delivered-to",
+    "dkim-signature",
+    "from",
+    "list-unsubscribe",
+    "list-unsubscribe-post",
+    "message-id",
+    "mime-version",
+    "received",
+    "reply-to",
+    "return-path",
+    "sender",
+    "subject",
+    "to",
+];
+/// Beginnings of such headers.
+const OWNED_PREFIXES: [&str; 2] = ["content-", "resent-"];
+/// Beginnings of headers by which an email tells a relay what to do with it, such as to send it to others or later.
+const RELAY_PREFIXES: [&str; 16] = [
+    "x-amz-",
+    "x-elasticemail-",
+    "x-mailgun-",
+    "x-mailin-",
+    "x-mailjet-",
+    "x-mandrill-",
+    "x-mc-",
+    "x-mj-",
+    "x-ms-exchange-",
+    "x-msys-",
+    "x-pm-",
+    "x-postmark-",
+    "x-sendgrid-",
+    "x-ses-",
+    "x-sib-",
+    "x-smtpapi",
+];
+
+/// Reads `override`: the only channels to use, and all else that it says.
+pub(super) fn read(
+    body: &mut Fields,
+    strict: bool,
+    problems: &mut Vec<Problem>,
+) -> (Option<Vec<Channel>>, Overrides) {
+    let Some(mut fields) = body.object("override", problems) else {
+        return (None, Overrides::default());
+    };
+    let channels = read_channels(&mut fields, problems);
+    let mut overrides = Overrides::default();
+    if let Some(mut by_channel) = fields.object("channel", problems) {
+        let email = by_channel.object("email", problems);
+        overrides.email = email.map(|fields| Box::new(read_email(fields, strict, problems)));
+        let sms = by_channel.object("sms", problems);
+        overrides.sms = sms.map(|fields| read_sms(fields, strict, problems));
+        let mobile_push = by_channel.object("mobilePush", problems);
+        overrides.mobile_push = mobile_push.map(|fields| read_push(fields, problems));
+        let web_push = by_channel.object("webPush", problems);
+        overrides.web_push = web_push.map(|fields| read_push(fields, problems));
+        if let Some(web_push) = &overrides.web_push {
+            WebPushOptions::parse(web_push.options.clone(), "override.channel.webPush", problems);
+        }
+        by_channel.finish(strict, problems);
+    }
+    overrides.providers = read_providers(fields, problems);
+    (channels, overrides)
+}
+
+fn read_channels(fields: &mut Fields, problems: &mut Vec<Problem>) -> Option<Vec<Channel>> {
+    let names = fields.array("channels", problems)?;
+    let mut channels = Vec::new();
+    for (index, name) in names.iter().enumerate() {
+        match name.as_str().map(str::parse::<Channel>) {
+            Some(Ok(channel)) if channels.contains(&channel) => {}
+            Some(Ok(channel)) => channels.push(channel),
+            _ => {
+                let path = format!("override.channels[{index}]");
+                let known: Vec<_> = Channel::ALL.iter().map(|channel| channel.as_str()).collect();
+                let message = format!("{path} must be one of {}", known.join(", "));
+                problems.push(Problem::new(path, "unknown_channel", message));
+            }
+        }
+    }
+    (!channels.is_empty()).then_some(channels)
+}
+
+fn read_email(mut fields: Fields, strict: bool, problems: &mut Vec<Problem>) -> EmailOverride {
+    let options = EmailOptions {
+        from: read_address(&mut fields, "from", problems),
+        from_name: fields.line("fromName", MAX_SENDER, problems),
+        reply_to: read_address(&mut fields, "replyTo", problems),
+        cc: read_addresses(&mut fields, "cc", problems),
+        bcc: read_addresses(&mut fields, "bcc", problems),
+        headers: read_headers(&mut fields, problems),
+        attachments: Vec::new(),
+    };
+    let copies = options.cc.len() + options.bcc.len();
+    if copies > MAX_COPIES {
+        let path = fields.path("cc");
+        let message =
+            format!("{path} and bcc name {copies} addresses; at most {MAX_COPIES} together are allowed");
+        problems.push(Problem::new(path, "too_many", message));
+    }
+    let email = EmailOverride {
+        subject: fields.line("subject", MAX_TITLE, problems),
+        text: fields.string("text", MAX_EMAIL_PART, problems),
+        html: fields.string("html", MAX_EMAIL_PART, problems),
+        options,
+    };
+    fields.finish(strict, problems);
+    email
+}
+
+fn read_address(fields: &mut Fields, key: &str, problems: &mut Vec<Problem>) -> Option<String> {
+    let value = fields.take(key)?;
+    check_address(&fields.path(key), value, problems)
+}
+
+/// One address, or an array of them.
+fn read_addresses(fields: &mut Fields, key: &str, problems: &mut Vec<Problem>) -> Vec<String> {
+    let path = fields.path(key);
+    match fields.take(key) {
+        None => Vec::new(),
+        Some(Value::Array(items)) => {
+            // What is too many is told once, and none of them looked at.
+            if items.len() > MAX_COPIES {
+                let message =
+                    format!("{path} names {} addresses; at most {MAX_COPIES} are allowed", items.len());
+                problems.push(Problem::new(&path, "too_many", message));
+                return Vec::new();
+            }
+            let items = items.into_iter().enumerate();
+            items
+                .filter_map(|(index, item)| check_address(&format!("{path}[{index}]"), item, problems))
+                .collect()
+        }
+        Some(value) => check_address(&path, value, problems).into_iter().collect(),
+    }
+}
+
+fn check_address(path: &str, value: Value, problems: &mut Vec<Problem>) -> Option<String> {
+    match value {
+        Value::String(text) if profile::is_email(&text) => return Some(text),
+        Value::String(_) => {
+            let message =
+                format!("{path} must be an email address such as ada@example.com, without a name around it");
+            problems.push(Problem::new(path, "invalid_address", message));
+        }
+        _ => problems.push(Problem::new(path, "invalid_type", format!("{path} must be a string"))),
+    }
+    None
+}
+
+fn read_headers(fields: &mut Fields, problems: &mut Vec<Problem>) -> BTreeMap<String, String> {
+    let path = fields.path("headers");
+    let given = fields.free_object("headers", problems).unwrap_or_default();
+    if given.len() > MAX_HEADERS {
+        let message = format!("{path} has {} headers; at most {MAX_HEADERS} are allowed", given.len());
+        problems.push(Problem::new(&path, "too_many", message));
+        return BTreeMap::new();
+    }
+    let mut headers = BTreeMap::new();
+    for (name, value) in given {
+        if value.is_null() {
+            continue;
+        }
+        let path = format!("{path}.{}", excerpt(name.clone(), MAX_HEADER_NAME));
+        let is_repeated = headers.keys().any(|known: &String| known.eq_ignore_ascii_case(&name));
+        match check_header(&name, &value) {
+            Err((code, demand)) => problems.push(Problem::new(&path, code, format!("{path} {demand}"))),
+            Ok(_) if is_repeated => {
+                let message = format!("{path} is there twice; capitals do not matter");
+                problems.push(Problem::new(&path, "repeated", message));
+            }
+            Ok(text) => {
+                headers.insert(name, text.to_owned());
+            }
+        }
+    }
+    headers
+}
+
+/// The value of a header, or the code of what is wrong with it and what would be right.
+fn check_header<'a>(name: &str, value: &'a Value) -> Result<&'a str, (&'static str, String)> {
+    // RFC 5322, section 3.6.8.
+    let is_name = (1..=MAX_HEADER_NAME).contains(&name.len())
+        && name.bytes().all(|byte| byte.is_ascii_graphic() && byte != b':');
+    if !is_name {
+        let demand = format!(
+            "must be the name of a header: 1 to {MAX_HEADER_NAME} visible ASCII characters without a colon"
+        );
+        return Err(("invalid_character", demand));
+    }
+    let lower = name.to_ascii_lowercase();
+    if OWNED_HEADERS.contains(&lower.as_str())
+        || OWNED_PREFIXES.iter().any(|prefix| lower.starts_with(prefix))
+    {
+        return Err(("not_allowed", "is a header that the service writes itself".to_owned()));
+    }
+    if RELAY_PREFIXES.iter().any(|prefix| lower.starts_with(prefix)) {
+        return Err(("not_allowed", "is a header that tells the provider what to do".to_owned()));
+    }
+    let Some(text) = value.as_str() else {
+        return Err(("invalid_type", "must be a string".to_owned()));
+    };
+    if text.len() > MAX_HEADER_VALUE {
+        let demand = format!("has {} bytes; at most {MAX_HEADER_VALUE} are allowed", text.len());
+        return Err(("too_long", demand));
+    }
+    if text.chars().any(char::is_control) {
+        return Err((
+            "invalid_character",
+            "must not contain line breaks or other control characters".to_owned(),
+        ));
+    }
+    Ok(text)
+}
+
+fn read_sms(mut fields: Fields, strict: bool, problems: &mut Vec<Problem>) -> SmsOverride {
+    let text = fields.string("text", MAX_MESSAGE, problems);
+    let from = fields.line("from", MAX_SENDER, problems);
+    fields.finish(strict, problems);
+    SmsOverride { text, from }
+}
+
+/// What the services of a channel know beside the texts is theirs to read.
+fn read_push(mut fields: Fields, problems: &mut Vec<Problem>) -> PushOverride {
+    PushOverride {
+        title: fields.string("title", MAX_TITLE, problems),
+        body: fields.string("body", MAX_MESSAGE, problems),
+        icon: fields.icon("icon", MAX_REFERENCE, problems),
+        url: fields.link("url", MAX_REFERENCE, problems),
+        data: fields.free_object("data", problems).unwrap_or_default(),
+        options: fields.rest().into_iter().filter(|(_, value)| !value.is_null()).collect(),
+    }
+}
+
+/// Every other member of `override` names a provider.
+fn read_providers(mut fields: Fields, problems: &mut Vec<Problem>) -> BTreeMap<String, Object> {
+    let mut providers = BTreeMap::new();
+    for identifier in fields.keys() {
+        let Some(members) = fields.free_object(&identifier, problems) else { continue };
+        let path = fields.path(&identifier);
+        let Some(identifier) = check_identifier(&path, identifier, problems) else { continue };
+        check_config(&path, &members, problems);
+        providers.insert(identifier, members);
+    }
+    let size = json_size(&providers);
+    if size > MAX_PROVIDER_OVERRIDES {
+        let message = format!(
+            "override says {size} bytes to providers; at most {MAX_PROVIDER_OVERRIDES} together are allowed"
+        );
+        problems.push(Problem::new("override", "too_long", message));
+    }
+    providers
+}
+
+/// A send may name another sender. Where a provider is, and what opens it, is for the operators to say: a request must
+/// not lead credentials or messages to another host.
+fn check_config(path: &str, members: &Object, problems: &mut Vec<Problem>) {
+    let Some(config) = members.get("_config").filter(|config| !config.is_null()) else { return };
+    let path = format!("{path}._config");
+    let Some(mut config) = Fields::open(&path, config.clone(), problems) else { return };
+    for key in config.keys() {
+        match key.as_str() {
+            "from" | "fromName" => {
+                config.line(&key, MAX_SENDER, problems);
+            }
+            "replyTo" => {
+                read_address(&mut config, &key, problems);
+            }
+            _ => {
+                let path = config.path(&key);
+                let message = format!(
+                    "{path} cannot be set by a send, which may set from, fromName and replyTo alone; hosts and \
+                     credentials belong to the provider's own settings"
+                );
+                problems.push(Problem::new(path, "not_allowed", message));
+            }
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! How a text is cut into the messages that a network carries (3GPP TS 23.040, section 9.2.3.24).
+
+use super::gsm7::{self, Septets};
+
+/// Septets of a message that stands alone.
+const GSM7_ALONE: usize = 160;
+/// Septets of one of several, beside the six octets that number it.
+const GSM7_PART: usize = 153;
+/// UTF-16 code units of a message that stands alone.
+const UCS2_ALONE: usize = 70;
+/// UTF-16 code units of one of several.
+const UCS2_PART: usize = 67;
+/// Most parts of a message: their number is an octet.
+pub const MOST_SEGMENTS: usize = 255;
+
+/// How characters are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Alphabet {
+    /// The GSM 7 bit default alphabet with its extension table.
+    Gsm7,
+    /// UCS-2, or rather UTF-16 in big-endian order, as every phone reads it.
+    Ucs2,
+}
+
+/// A text, cut.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Segmented<'a> {
+    /// How it is written.
+    pub alphabet: Alphabet,
+    /// Its segments, at least one.
+    pub parts: Vec<&'a str>,
+}
+
+impl<'a> Segmented<'a> {
+    /// Cuts a text: in the 7 bit alphabet where that has all its characters, else as UCS-2.
+    #[must_use]
+    pub fn of(text: &'a str) -> Segmented<'a> {
+        let alphabet = match text.chars().all(|character| Septets::of(character).is_some()) {
+            true => Alphabet::Gsm7,
+            false => Alphabet::Ucs2,
+        };
+        Segmented::written_in(alphabet, text)
+    }
+
+    /// Cuts a text as UCS-2, whatever its characters.
+    #[must_use]
+    pub fn in_ucs2(text: &'a str) -> Segmented<'a> {
+        Segmented::written_in(Alphabet::Ucs2, text)
+    }
+
+    fn written_in(alphabet: Alphabet, text: &'a str) -> Segmented<'a> {
+        let (alone, part) = match alphabet {
+            Alphabet::Gsm7 => (GSM7_ALONE, GSM7_PART),
+            Alphabet::Ucs2 => (UCS2_ALONE, UCS2_PART),
+        };
+        let length = |character| units(alphabet, character);
+        let parts = match text.chars().map(length).sum::<usize>() <= alone {
+            true => vec![text],
+            false => cut(text, part, length),
+        };
+        Segmented { alphabet, parts }
+    }
+
+    /// How many segments there are.
+    #[must_use]
+    pub fn count(&self) -> u32 {
+        u32::try_from(self.parts.len()).unwrap_or(u32::MAX)
+    }
+}
+
+impl Alphabet {
+    /// The octets of a text in this alphabet, as SMPP carries them: a septet an octet. None where the alphabet lacks a
+    /// character.
+    #[must_use]
+    pub fn encode(self, text: &str) -> Option<Vec<u8>> {
+        match self {
+            Alphabet::Gsm7 => gsm7::encode(text),
+            Alphabet::Ucs2 => Some(text.encode_utf16().flat_map(u16::to_be_bytes).collect()),
+        }
+    }
+}
+
+fn units(alphabet: Alphabet, character: char) -> usize {
+    match alphabet {
+        Alphabet::Gsm7 => Septets::of(character).map_or(1, Septets::count),
+        Alphabet::Ucs2 => character.len_utf16(),
+    }
+}
+
+/// Neither an escape nor a surrogate is parted from what follows it.
+fn cut(text: &str, room: usize, length: impl Fn(char) -> usize) -> Vec<&str> {
+    let (mut parts, mut rest) = (Vec::new(), text);
+    while !rest.is_empty() {
+        let mut taken = 0;
+        let end = rest.char_indices().find(|(_, character)| {
+            taken += length(*character);
+            taken > room
+        });
+        let (part, after) = rest.split_at(end.map_or(rest.len(), |(at, _)| at));
+        parts.push(part);
+        rest = after;
+    }
+    parts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lengths(text: &str) -> (Alphabet, Vec<usize>) {
+        let cut = Segmented::of(text);
+        assert_eq!(cut.parts.concat(), text, "nothing is lost");
+        (cut.alphabet, cut.parts.iter().map(|part| part.chars().count()).collect())
+    }
+
+    #[test]
+    fn septets_are_counted() {
+        assert_eq!(lengths(""), (Alphabet::Gsm7, vec![0]));
+        assert_eq!(lengths(&"a".repeat(160)), (Alphabet::Gsm7, vec![160]));
+        assert_eq!(lengths(&"a".repeat(161)), (Alphabet::Gsm7, vec![153, 8]));
+        assert_eq!(lengths(&"a".repeat(306)), (Alphabet::Gsm7, vec![153, 153]));
+        assert_eq!(lengths(&"a".repeat(307)), (Alphabet::Gsm7, vec![153, 153, 1]));
+    }
+
+    #[test]
+    fn characters_of_the_extension_table_count_two_and_stay_whole() {
+        assert_eq!(lengths(&"€".repeat(80)), (Alphabet::Gsm7, vec![80]));
+        assert_eq!(lengths(&"€".repeat(81)), (Alphabet::Gsm7, vec![76, 5]));
+        assert_eq!(
+            lengths(&format!("{}€{}", "a".repeat(152), "b".repeat(10))),
+            (Alphabet::Gsm7, vec![152, 11])
+        );
+    }
+
+    #[test]
+    fn surrogates_stay_whole() {
+        assert_eq!(lengths(&"Ж".repeat(70)), (Alphabet::Ucs2, vec![70]));
+        assert_eq!(lengths(&"Ж".repeat(71)), (Alphabet::Ucs2, vec![67, 4]));
+        assert_eq!(lengths(&"😀".repeat(35)), (Alphabet::Ucs2, vec![35]));
+        assert_eq!(lengths(&"😀".repeat(36)), (Alphabet::Ucs2, vec![33, 3]));
+        assert_eq!(lengths(&format!("{}ç", "a".repeat(69))), (Alphabet::Ucs2, vec![70]));
+    }
+
+    #[test]
+    fn any_text_may_be_written_as_ucs2() {
+        assert_eq!(Segmented::in_ucs2(&"a".repeat(71)).count(), 2);
+        assert_eq!(Alphabet::Ucs2.encode("a😀"), Some(vec![0, b'a', 0xd8, 0x3d, 0xde, 0x00]));
+        assert_eq!(Alphabet::Gsm7.encode("ç"), None);
+    }
+}

@@ -1,0 +1,80 @@
+//! What Twilio's error codes mean, in its answers and in its status callbacks alike.
+
+use std::time::Duration;
+
+use crate::Outcome;
+use crate::outcome::RetryLimit;
+
+const DAY: Duration = Duration::from_secs(24 * 3600);
+const ONCE: Outcome = Outcome::Retry {
+    after: None,
+    limit: Some(RetryLimit { retries: 1, over: Duration::from_secs(10 * 60) }),
+};
+const TWICE_A_DAY: Outcome =
+    Outcome::Retry { after: None, limit: Some(RetryLimit { retries: 2, over: DAY }) };
+
+/// Codes and their classes. <https://www.twilio.com/docs/api/errors>
+pub const TABLE: &[(u32, Outcome)] = &[
+    // Credential, account, permission.
+    (20003, Outcome::PauseProvider),
+    (20005, Outcome::PauseProvider),
+    (20008, Outcome::PauseProvider),
+    (20404, Outcome::PauseProvider),
+    (30002, Outcome::PauseProvider),
+    (21408, Outcome::PauseProvider),
+    (21608, Outcome::PauseProvider),
+    // The account's own number or messaging service.
+    (21212, Outcome::PauseProvider),
+    (21603, Outcome::PauseProvider),
+    (21606, Outcome::PauseProvider),
+    (21659, Outcome::PauseProvider),
+    (21660, Outcome::PauseProvider),
+    (21701, Outcome::PauseProvider),
+    (21703, Outcome::PauseProvider),
+    (30032, Outcome::PauseProvider),
+    (30034, Outcome::PauseProvider),
+    // Too many, or the queue is full.
+    (20429, Outcome::RETRY),
+    (21611, Outcome::RETRY),
+    (30001, Outcome::RETRY),
+    (30022, Outcome::RETRY),
+    // Unknown error; switched off or out of reach.
+    (30008, ONCE),
+    (30003, TWICE_A_DAY),
+    // No such number, no mobile, a landline; opted out, until START lifts it.
+    (21211, Outcome::GONE),
+    (21614, Outcome::GONE),
+    (21635, Outcome::GONE),
+    (30005, Outcome::GONE),
+    (30006, Outcome::GONE),
+    (21610, Outcome::GONE),
+    // Blocked, filtered, not routed; content.
+    (30004, Outcome::Failed),
+    (30007, Outcome::Failed),
+    (21612, Outcome::Failed),
+    (21602, Outcome::Failed),
+    (21617, Outcome::Failed),
+    (30019, Outcome::Failed),
+];
+
+/// Codes that blame the sender's number. Where the send chose that, it says nothing about the account.
+const SENDER: [u32; 5] = [21212, 21603, 21606, 21659, 21660];
+
+/// The class of a code; None for one that the table does not know.
+#[must_use]
+pub fn outcome(code: u32) -> Option<Outcome> {
+    TABLE.iter().find(|(known, _)| *known == code).map(|(_, outcome)| outcome.clone())
+}
+
+/// Whether a code blames the sender's number.
+#[must_use]
+pub fn is_about_sender(code: u32) -> bool {
+    SENDER.contains(&code)
+}
+
+/// The class of an `ErrorCode` that a status callback tells of a message that was not delivered. What is unknown to us
+/// failed for good: Twilio had taken it, and tried.
+#[must_use]
+pub fn of_undelivered(code: Option<u32>) -> Outcome {
+    code.and_then(outcome).unwrap_or(Outcome::Failed)
+}

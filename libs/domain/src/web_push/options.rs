@@ -1,0 +1,128 @@
+//! What a send may say to push services of browsers beyond its content: `override.channel.webPush`.
+
+use serde_json::Value;
+
+use crate::Problem;
+use crate::content::Object;
+use crate::fields::Fields;
+use crate::text_enum::text_enum;
+
+/// Longest `Topic` (RFC 8030, section 5.4).
+const MAX_TOPIC: usize = 32;
+/// The longest time that a push service is asked to keep a message: four weeks, in seconds.
+pub const MAX_TTL: u32 = 28 * 86_400;
+
+text_enum! {
+    /// How much a message is worth waking a device for (RFC 8030, section 5.3).
+    Urgency {
+        /// On power and Wi-Fi.
+        VeryLow = "very-low",
+        /// On either power or Wi-Fi.
+        Low = "low",
+        /// On neither.
+        Normal = "normal",
+        /// Low battery.
+        High = "high",
+    }
+}
+
+/// What one send wants otherwise than its provider and its content say.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WebPushOptions {
+    /// Seconds that the push service keeps a message for a browser that is away.
+    pub ttl: Option<u32>,
+    /// How much it is worth waking a device for.
+    pub urgency: Option<Urgency>,
+    /// A message replaces an undelivered one with the same topic: at most 32 characters of base64url.
+    pub topic: Option<String>,
+}
+
+impl WebPushOptions {
+    /// Reads what `override.channel.webPush`, which stands at `path`, says beside texts. What it does not know is left.
+    pub fn parse(options: Object, path: &str, problems: &mut Vec<Problem>) -> WebPushOptions {
+        let Some(mut fields) = Fields::open(path, Value::Object(options), problems) else {
+            return WebPushOptions::default();
+        };
+        WebPushOptions {
+            ttl: read_ttl(&mut fields, problems),
+            urgency: read_urgency(&mut fields, problems),
+            topic: read_topic(&mut fields, problems),
+        }
+    }
+}
+
+/// Takes `ttl`: whole seconds, at most four weeks. Settings of providers have it too.
+pub fn read_ttl(fields: &mut Fields, problems: &mut Vec<Problem>) -> Option<u32> {
+    let before = problems.len();
+    let seconds = fields.whole_number("ttl", problems);
+    let ttl = seconds.and_then(|seconds| u32::try_from(seconds).ok()).filter(|ttl| *ttl <= MAX_TTL);
+    if seconds.is_some() && ttl.is_none() && problems.len() == before {
+        let path = fields.path("ttl");
+        let message = format!("{path} must be seconds, from 0 to {MAX_TTL} (four weeks)");
+        problems.push(Problem::new(path, "out_of_range", message));
+    }
+    ttl
+}
+
+/// Takes `urgency`. Settings of providers have it too.
+pub fn read_urgency(fields: &mut Fields, problems: &mut Vec<Problem>) -> Option<Urgency> {
+    let value = fields.take("urgency")?;
+    let urgency = value.as_str().and_then(|text| text.parse().ok());
+    if urgency.is_none() {
+        let path = fields.path("urgency");
+        let known: Vec<_> = Urgency::ALL.iter().map(|urgency| urgency.as_str()).collect();
+        let message = format!("{path} must be one of {}", known.join(", "));
+        problems.push(Problem::new(path, "unknown_value", message));
+    }
+    urgency
+}
+
+fn read_topic(fields: &mut Fields, problems: &mut Vec<Problem>) -> Option<String> {
+    let value = fields.take("topic")?;
+    let is_sound = |text: &str| {
+        (1..=MAX_TOPIC).contains(&text.len())
+            && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_')
+    };
+    let topic = value.as_str().filter(|text| is_sound(text)).map(str::to_owned);
+    if topic.is_none() {
+        let path = fields.path("topic");
+        let message = format!("{path} must have 1 to {MAX_TOPIC} characters of A-Z, a-z, 0-9, - and _");
+        problems.push(Problem::new(path, "invalid_topic", message));
+    }
+    topic
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn parse(options: &Value) -> Result<WebPushOptions, Vec<(String, &'static str)>> {
+        let mut problems = Vec::new();
+        let options = WebPushOptions::parse(options.as_object().cloned().unwrap(), "o", &mut problems);
+        match problems.is_empty() {
+            true => Ok(options),
+            false => Err(problems.into_iter().map(|problem| (problem.field, problem.code)).collect()),
+        }
+    }
+
+    #[test]
+    fn options_are_read_whole_and_every_problem_is_named() {
+        let whole =
+            json!({"ttl": 60, "urgency": "very-low", "topic": "Basket_7-a", "requireInteraction": true});
+        let (topic, urgency) = (Some("Basket_7-a".to_owned()), Some(Urgency::VeryLow));
+        assert_eq!(parse(&whole), Ok(WebPushOptions { ttl: Some(60), urgency, topic }));
+        assert_eq!(parse(&json!({"ttl": null})), Ok(WebPushOptions::default()));
+        let wrong = json!({"ttl": 2_419_201, "urgency": "urgent", "topic": "a b"});
+        let codes = ["out_of_range", "unknown_value", "invalid_topic"];
+        let fields = ["o.ttl", "o.urgency", "o.topic"].map(str::to_owned);
+        assert_eq!(parse(&wrong), Err(fields.into_iter().zip(codes).collect()));
+        for topic in ["", "t".repeat(33).as_str(), "a=", "a\r\nb"] {
+            assert!(parse(&json!({"topic": topic})).is_err(), "{topic:?}");
+        }
+        for ttl in [json!(-1), json!(1.5), json!("60")] {
+            assert!(parse(&json!({"ttl": ttl})).is_err(), "{ttl}");
+        }
+    }
+}

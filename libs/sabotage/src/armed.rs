@@ -1,0 +1,47 @@
+//! What the environment asks for.
+
+use std::fs::OpenOptions;
+use std::io::Write as _;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rustix::process::{Signal, getpid, kill_process};
+
+use crate::{CRASH_AT, CRASHES, CrashPoint, MUTANT, Mutant};
+
+/// Where to die.
+struct CrashAt {
+    point: CrashPoint,
+    passage: u64,
+    passed: AtomicU64,
+}
+
+pub(crate) fn is_due(point: CrashPoint) -> bool {
+    static CRASH_AT_POINT: OnceLock<Option<CrashAt>> = OnceLock::new();
+    let asked = CRASH_AT_POINT.get_or_init(|| {
+        let asked = std::env::var(CRASH_AT).ok()?;
+        let (point, passage) = asked.split_once(':')?;
+        Some(CrashAt {
+            point: CrashPoint::named(point)?,
+            passage: passage.parse().ok()?,
+            passed: AtomicU64::new(0),
+        })
+    });
+    let Some(at) = asked.as_ref().filter(|at| at.point == point) else { return false };
+    at.passed.fetch_add(1, Ordering::Relaxed) + 1 == at.passage
+}
+
+pub(crate) fn is(mutant: Mutant) -> bool {
+    static ARMED: OnceLock<Option<Mutant>> = OnceLock::new();
+    *ARMED.get_or_init(|| Mutant::named(&std::env::var(MUTANT).ok()?)) == Some(mutant)
+}
+
+pub(crate) fn die(point: CrashPoint) {
+    if let Some(path) = std::env::var_os(CRASHES)
+        && let Ok(mut crashes) = OpenOptions::new().append(true).create(true).open(path)
+    {
+        // One write, which no other process cuts in two. Dying comes first: without its line the crash does not count.
+        crashes.write_all(format!("{} {}\n", point.as_str(), getpid()).as_bytes()).ok();
+    }
+    while kill_process(getpid(), Signal::KILL).is_err() {}
+}

@@ -1,0 +1,120 @@
+//! The files of sends: written before their send is accepted, read by whoever mails them.
+
+use std::time::Duration;
+
+use domain::{AppId, SendId, Status, Timestamp};
+use sqlx::PgConnection;
+
+use crate::instant::instant;
+use crate::{Error, Store};
+
+/// How long files stay beyond the retention of the log: the send is accepted a moment after they are written.
+const MARGIN: Duration = Duration::from_secs(3600);
+
+impl Store {
+    /// Writes the files of a send, numbered from 0, unless they are there already. They are kept until `from` and for
+    /// `retention` after it, and for as long as a delivery of the send waits.
+    ///
+    /// # Errors
+    /// The database failed; then none is written.
+    pub async fn keep_attachments(
+        &self,
+        app: AppId,
+        send_id: SendId,
+        contents: &[Vec<u8>],
+        from: Timestamp,
+        retention: Duration,
+    ) -> Result<(), Error> {
+        if contents.is_empty() || self.has_attachments(app, send_id, contents.len()).await? {
+            return Ok(());
+        }
+        let numbers: Vec<i32> = (0..).take(contents.len()).collect();
+        sqlx::query(
+            "INSERT INTO attachment (app_id, send_id, number, content, keep_until)
+             SELECT $1, $2, number, content, $5 FROM unnest($3::int[], $4::bytea[]) AS new (number, content)
+             ON CONFLICT (app_id, send_id, number) DO NOTHING",
+        )
+        .bind(app.0)
+        .bind(send_id.0)
+        .bind(numbers)
+        .bind(contents)
+        .bind(instant(from + retention + MARGIN))
+        .execute(&self.pool)
+        .await?;
+        Ok(())
+    }
+
+    async fn has_attachments(&self, app: AppId, send_id: SendId, count: usize) -> Result<bool, Error> {
+        let found: i64 =
+            sqlx::query_scalar("SELECT count(*) FROM attachment WHERE app_id = $1 AND send_id = $2")
+                .bind(app.0)
+                .bind(send_id.0)
+                .fetch_one(&self.pool)
+                .await?;
+        Ok(usize::try_from(found).is_ok_and(|found| found >= count))
+    }
+
+    /// A file of a send; None once it has been removed.
+    ///
+    /// # Errors
+    /// The database failed.
+    pub async fn attachment(
+        &self,
+        app: AppId,
+        send_id: SendId,
+        number: u32,
+    ) -> Result<Option<Vec<u8>>, Error> {
+        let Ok(number) = i32::try_from(number) else { return Ok(None) };
+        let content = sqlx::query_scalar(
+            "SELECT content FROM attachment WHERE app_id = $1 AND send_id = $2 AND number = $3",
+        )
+        .bind(app.0)
+        .bind(send_id.0)
+        .bind(number)
+        .fetch_optional(&self.pool)
+        .await?;
+        Ok(content)
+    }
+
+    /// Removes up to `most` files that have been kept long enough, those of sends that were never accepted among them,
+    /// and returns how many. What a delivery waits for, a turn to come, or what
+    /// was set aside, stays. For the caller to know: that no send
+    /// of the retention or before is still to be read from the log.
+    ///
+    /// # Errors
+    /// The database failed.
+    pub async fn remove_old_attachments(&self, most: u32) -> Result<u64, Error> {
+        let waiting = [Status::Queued, Status::Sending, Status::Retrying, Status::Parked];
+        let removed = sqlx::query(
+            "DELETE FROM attachment WHERE (app_id, send_id, number) IN (
+               SELECT app_id, send_id, number FROM attachment a WHERE keep_until < now()
+                 AND NOT EXISTS (
+                   SELECT FROM request r WHERE (r.app_id, r.send_id) = (a.app_id, a.send_id) AND r.body IS NOT NULL
+                 )
+                 AND NOT EXISTS (
+                   SELECT FROM parked p WHERE (p.app_id, p.send_id) = (a.app_id, a.send_id)
+                 )
+                 AND NOT EXISTS (
+                   SELECT FROM delivery d
+                   WHERE (d.app_id, d.send_id) = (a.app_id, a.send_id) AND d.status = ANY($2)
+                 )
+               ORDER BY keep_until LIMIT $1 FOR UPDATE SKIP LOCKED
+             )",
+        )
+        .bind(i64::from(most))
+        .bind(waiting.map(Status::as_str).as_slice())
+        .execute(&self.pool)
+        .await?;
+        Ok(removed.rows_affected())
+    }
+}
+
+/// Removes the files of a send that is for nobody any more.
+pub(crate) async fn remove(connection: &mut PgConnection, app: AppId, send_id: SendId) -> Result<(), Error> {
+    sqlx::query("DELETE FROM attachment WHERE app_id = $1 AND send_id = $2")
+        .bind(app.0)
+        .bind(send_id.0)
+        .execute(connection)
+        .await?;
+    Ok(())
+}

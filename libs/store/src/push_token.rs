@@ -1,0 +1,65 @@
+//! Push tokens: when each was registered, on whose profile.
+
+use domain::profile::TokenChange;
+use domain::{AppId, UserNumber};
+use sqlx::PgConnection;
+
+use crate::Error;
+
+/// What a write says of the tokens that it names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Naming {
+    /// The app or the device has the token now: it lives, whatever was known of it.
+    Registers,
+    /// A send brings the profile along as its sender keeps it: that says nothing of a token which is known already.
+    Mentions,
+}
+
+/// A token goes and comes with its profile, in the same transaction. Whose profiles these are, the caller has locked.
+const RECORD: &str = "
+    WITH dropped AS (
+      DELETE FROM push_token t USING unnest($1::bigint[], $2::bigint[], $3::text[]) AS gone (app_id, user_number, target)
+      WHERE (t.app_id, t.target, t.user_number) = (gone.app_id, gone.target, gone.user_number)
+    ), named AS (
+      SELECT * FROM unnest($4::bigint[], $5::bigint[], $6::text[]) AS named (app_id, user_number, target)
+    ), lifted AS (
+      DELETE FROM suppression s USING named
+      WHERE $7 AND (s.app_id, s.channel, s.target) = (named.app_id, 'mobilePush', named.target)
+    )
+    INSERT INTO push_token AS t (app_id, target, user_number, registered_at)
+    SELECT app_id, target, user_number, clock_timestamp() FROM named ORDER BY app_id, target, user_number
+    ON CONFLICT (app_id, target, user_number)
+    DO UPDATE SET registered_at = excluded.registered_at WHERE $7";
+
+/// Notes what writes did to the tokens of profiles. A token that is registered again is suppressed no more.
+pub(crate) async fn record(
+    connection: &mut PgConnection,
+    changes: &[(AppId, UserNumber, TokenChange)],
+    naming: Naming,
+) -> Result<(), Error> {
+    if changes.iter().all(|(.., change)| change.is_empty()) {
+        return Ok(());
+    }
+    let mut dropped: (Vec<i64>, Vec<i64>, Vec<&str>) = Default::default();
+    let mut named: (Vec<i64>, Vec<i64>, Vec<&str>) = Default::default();
+    for (app, user, change) in changes {
+        for (columns, targets) in [(&mut dropped, &change.dropped), (&mut named, &change.named)] {
+            for target in targets {
+                columns.0.push(app.0);
+                columns.1.push(user.0);
+                columns.2.push(target);
+            }
+        }
+    }
+    sqlx::query(RECORD)
+        .bind(dropped.0)
+        .bind(dropped.1)
+        .bind(dropped.2)
+        .bind(named.0)
+        .bind(named.1)
+        .bind(named.2)
+        .bind(naming == Naming::Registers)
+        .execute(connection)
+        .await?;
+    Ok(())
+}

@@ -1,0 +1,215 @@
+//! Comparing a shadow with the live tables: for each user how many rows there are, a checksum over all of their columns,
+//! and the counters beside a recount.
+
+use std::cmp::Ordering;
+
+use domain::inbox::Counts;
+use domain::{AppId, UserNumber};
+use futures_util::stream::{BoxStream, TryStreamExt};
+use sqlx::postgres::PgRow;
+use sqlx::{PgConnection, Row};
+
+use super::difference::Difference;
+use super::{Shadow, View, difference};
+use crate::Error;
+
+/// A line for each user that has anything, in the order of their keys. A row's checksum is over its text, which has
+/// every column. `$of_items` and `$of_counters` choose whose.
+macro_rules! inboxes {
+    ($items:literal, $of_counters:literal) => {
+        concat!(
+            "SELECT app_id, user_number, coalesce(i.items, 0) AS items, coalesce(i.checksum, 0) AS checksum,
+               coalesce(i.total, 0) AS total, coalesce(i.unread, 0) AS unread, coalesce(i.unseen, 0) AS unseen,
+               coalesce(c.total, 0) AS kept_total, coalesce(c.unread, 0) AS kept_unread,
+               coalesce(c.unseen, 0) AS kept_unseen
+             FROM (
+               SELECT app_id, user_number, count(*) AS items, bit_xor(hashtextextended(item::text, 0)) AS checksum,
+                 count(*) FILTER (WHERE deleted_at IS NULL) AS total,
+                 count(*) FILTER (WHERE deleted_at IS NULL AND clicked_at IS NULL) AS unread,
+                 count(*) FILTER (WHERE deleted_at IS NULL AND seen_at IS NULL) AS unseen
+               FROM ",
+            $items,
+            " AS item GROUP BY app_id, user_number
+             ) AS i
+             FULL JOIN (SELECT * FROM inbox_counter ",
+            $of_counters,
+            ") AS c USING (app_id, user_number) ORDER BY app_id, user_number"
+        )
+    };
+}
+
+const ALL: &str = inboxes!("inbox_item", "");
+
+/// Either kind of row has an index that starts with the user.
+const SOME: &str = inboxes!(
+    "(SELECT * FROM inbox_item WHERE deleted_at IS NULL
+        AND (app_id, user_number) IN (SELECT * FROM unnest($1::bigint[], $2::bigint[]))
+      UNION ALL
+      SELECT * FROM inbox_item WHERE deleted_at IS NOT NULL
+        AND (app_id, user_number) IN (SELECT * FROM unnest($1::bigint[], $2::bigint[])))",
+    "WHERE (app_id, user_number) IN (SELECT * FROM unnest($1::bigint[], $2::bigint[]))"
+);
+
+/// Users that are compared by one statement where not all are.
+const USERS: usize = 5_000;
+
+/// What there is of one user.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Inbox {
+    /// Rows, those of deleted items included.
+    pub items: i64,
+    checksum: i64,
+    /// What the rows add up to.
+    pub recounted: Counts,
+    /// What the counters say; nothing where there are none.
+    pub kept: Counts,
+}
+
+/// What came of a comparison.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Comparison {
+    /// Users that have anything on either side.
+    pub users: u64,
+    /// Rows of items in the live tables.
+    pub items: u64,
+    /// Users whose inboxes differ.
+    pub differing: u64,
+    /// Users who are being erased, and so are not compared.
+    pub leaving: u64,
+    /// The first of those that differ.
+    pub shown: Vec<Difference>,
+}
+
+type Line = ((AppId, UserNumber), Inbox);
+
+impl View {
+    /// Compares all users' inboxes with the shadow's, which must be at the same positions. Looks closer at the first
+    /// `most` that differ.
+    ///
+    /// # Errors
+    /// The database failed.
+    pub async fn compare(&mut self, shadow: &Shadow, most: usize) -> Result<Comparison, Error> {
+        let mut comparison = Comparison { leaving: self.leaving.len() as u64, ..Comparison::default() };
+        let mut beside = shadow.store.pool.acquire().await?;
+        let differing = {
+            let live = lines(&mut self.transaction, ALL, None);
+            let shadowed = lines(&mut beside, ALL, None);
+            let leaving = |user: &_| self.leaving.contains(user);
+            comparison.merge(live, shadowed, leaving, most).await?
+        };
+        for (user, live, replayed) in differing {
+            let (here, there) = (&mut *self.transaction, &mut *beside);
+            comparison.shown.push(difference::look(here, there, user, live, replayed).await?);
+        }
+        Ok(comparison)
+    }
+
+    /// The same for some users alone.
+    ///
+    /// # Errors
+    /// The database failed.
+    pub async fn compare_some(
+        &mut self,
+        shadow: &Shadow,
+        users: &[(AppId, UserNumber)],
+        most: usize,
+    ) -> Result<Comparison, Error> {
+        let mut beside = shadow.store.pool.acquire().await?;
+        let leaving = |user: &_| self.leaving.contains(user);
+        compare_some(&mut self.transaction, &mut beside, users, leaving, most).await
+    }
+}
+
+/// As [`View::compare_some`], on connections of one's own.
+pub(super) async fn compare_some(
+    live: &mut PgConnection,
+    beside: &mut PgConnection,
+    users: &[(AppId, UserNumber)],
+    leaving: impl Fn(&(AppId, UserNumber)) -> bool,
+    most: usize,
+) -> Result<Comparison, Error> {
+    let mut comparison = Comparison::default();
+    for users in users.chunks(USERS) {
+        let room = most.saturating_sub(comparison.shown.len());
+        let differing = {
+            let (here, there) = (lines(live, SOME, Some(users)), lines(beside, SOME, Some(users)));
+            comparison.merge(here, there, &leaving, room).await?
+        };
+        for (user, here, there) in differing {
+            comparison.shown.push(difference::look(live, beside, user, here, there).await?);
+        }
+    }
+    Ok(comparison)
+}
+
+impl Comparison {
+    /// Goes through both sides at once, and returns the first that differ.
+    async fn merge(
+        &mut self,
+        mut live: BoxStream<'_, Result<Line, Error>>,
+        mut shadow: BoxStream<'_, Result<Line, Error>>,
+        leaving: impl Fn(&(AppId, UserNumber)) -> bool,
+        most: usize,
+    ) -> Result<Vec<((AppId, UserNumber), Inbox, Inbox)>, Error> {
+        let mut differing = Vec::new();
+        let (mut here, mut there) = tokio::try_join!(live.try_next(), shadow.try_next())?;
+        loop {
+            let order = match (&here, &there) {
+                (None, None) => return Ok(differing),
+                (Some(_), None) => Ordering::Less,
+                (None, Some(_)) => Ordering::Greater,
+                (Some((one, _)), Some((other, _))) => one.cmp(other),
+            };
+            let kept = if order.is_le() { here.take() } else { None };
+            let replayed = if order.is_ge() { there.take() } else { None };
+            if order.is_le() {
+                here = live.try_next().await?;
+            }
+            if order.is_ge() {
+                there = shadow.try_next().await?;
+            }
+            let Some(user) = kept.as_ref().or(replayed.as_ref()).map(|(user, _)| *user) else { continue };
+            if leaving(&user) {
+                continue;
+            }
+            let inbox = |line: Option<Line>| line.map(|(_, inbox)| inbox).unwrap_or_default();
+            let (kept, replayed) = (inbox(kept), inbox(replayed));
+            self.users += u64::from(kept != Inbox::default() || replayed != Inbox::default());
+            self.items += kept.items.cast_unsigned();
+            if kept != replayed || kept.kept != kept.recounted {
+                self.differing += 1;
+                if differing.len() < most {
+                    differing.push((user, kept, replayed));
+                }
+            }
+        }
+    }
+}
+
+/// Reads the lines of some users, or of all.
+fn lines<'c>(
+    connection: &'c mut PgConnection,
+    statement: &'static str,
+    users: Option<&[(AppId, UserNumber)]>,
+) -> BoxStream<'c, Result<Line, Error>> {
+    let mut query = sqlx::query(statement);
+    if let Some(users) = users {
+        query = query
+            .bind(users.iter().map(|(app, _)| app.0).collect::<Vec<_>>())
+            .bind(users.iter().map(|(_, user)| user.0).collect::<Vec<_>>());
+    }
+    Box::pin(query.fetch(connection).map_err(Error::from).and_then(async |row| line(&row)))
+}
+
+fn line(row: &PgRow) -> Result<Line, Error> {
+    let counts = |total, unread, unseen| -> Result<Counts, Error> {
+        Ok(Counts { total: row.try_get(total)?, unread: row.try_get(unread)?, unseen: row.try_get(unseen)? })
+    };
+    let inbox = Inbox {
+        items: row.try_get("items")?,
+        checksum: row.try_get("checksum")?,
+        recounted: counts("total", "unread", "unseen")?,
+        kept: counts("kept_total", "kept_unread", "kept_unseen")?,
+    };
+    Ok(((AppId(row.try_get("app_id")?), UserNumber(row.try_get("user_number")?)), inbox))
+}

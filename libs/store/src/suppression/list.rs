@@ -1,0 +1,77 @@
+//! The suppressions of an installation, as operators see them.
+
+use chrono::{DateTime, Utc};
+use domain::{AppId, Channel, DeliveryId, Timestamp};
+use sqlx::Row;
+use sqlx::postgres::PgRow;
+
+use crate::{Error, Store};
+
+/// A target that is known to be dead.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Suppression {
+    /// The app.
+    pub app: AppId,
+    /// The app's name.
+    pub app_name: String,
+    /// The channel.
+    pub channel: Channel,
+    /// The address, token or subscription, in full.
+    pub target: String,
+    /// The delivery whose answer showed it.
+    pub delivery: DeliveryId,
+    /// The provider's code.
+    pub code: String,
+    /// Since when it is suppressed.
+    pub at: Timestamp,
+}
+
+/// Which suppressions are meant; a part that is None admits all.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SuppressionFilter {
+    /// Of this app.
+    pub app: Option<AppId>,
+    /// Of this channel.
+    pub channel: Option<Channel>,
+}
+
+impl Store {
+    /// The latest suppressions, the last first, at most `limit`.
+    ///
+    /// # Errors
+    /// The database failed, or a row is of a newer release.
+    pub async fn list_suppressions(
+        &self,
+        filter: SuppressionFilter,
+        limit: i64,
+    ) -> Result<Vec<Suppression>, Error> {
+        sqlx::query(
+            "SELECT s.app_id, app.name, s.channel, s.target, s.delivery_id, s.code, s.created_at
+             FROM suppression s JOIN app ON app.id = s.app_id
+             WHERE ($1::bigint IS NULL OR s.app_id = $1) AND ($2::text IS NULL OR s.channel = $2)
+             ORDER BY s.created_at DESC, s.app_id, s.channel, s.target LIMIT $3",
+        )
+        .bind(filter.app.map(|app| app.0))
+        .bind(filter.channel.map(Channel::as_str))
+        .bind(limit)
+        .fetch_all(&self.pool)
+        .await?
+        .iter()
+        .map(read)
+        .collect()
+    }
+}
+
+fn read(row: &PgRow) -> Result<Suppression, Error> {
+    let channel: &str = row.try_get("channel")?;
+    let unreadable = |error: domain::problem::UnknownName| Error::Unreadable(error.to_string());
+    Ok(Suppression {
+        app: AppId(row.try_get("app_id")?),
+        app_name: row.try_get("name")?,
+        channel: channel.parse().map_err(unreadable)?,
+        target: row.try_get("target")?,
+        delivery: DeliveryId(row.try_get("delivery_id")?),
+        code: row.try_get("code")?,
+        at: row.try_get::<DateTime<Utc>, _>("created_at")?.into(),
+    })
+}

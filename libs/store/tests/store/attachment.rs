@@ -1,0 +1,155 @@
+//! The files of sends.
+
+use std::time::Duration;
+
+use domain::content::Attachment;
+use domain::{AppId, Send, SendId};
+
+use crate::erasure::{LATER, timer, turn, with_email};
+use crate::{Fixture, NOW, fixture, recipient, send_id, send_to};
+
+/// Long enough for what was kept since [`NOW`] to be old.
+const SHORT: Duration = Duration::from_secs(1);
+/// Long enough for it not to be.
+const LONG: Duration = Duration::from_secs(100 * 365 * 86_400);
+
+impl Fixture {
+    async fn keep(&self, app: AppId, send: SendId, contents: &[&[u8]]) {
+        let contents: Vec<_> = contents.iter().map(|content| content.to_vec()).collect();
+        self.store.keep_attachments(app, send, &contents, NOW, SHORT).await.unwrap();
+    }
+
+    async fn files(&self) -> i64 {
+        self.count("SELECT count(*) FROM attachment").await
+    }
+}
+
+fn with_file(send: Send) -> Send {
+    let file = Attachment { number: 0, name: "a.txt".into(), content_type: "text/plain".into(), size: 3 };
+    Send { attachments: vec![file], ..send }
+}
+
+#[tokio::test]
+async fn files_are_written_once_and_are_their_apps_own() {
+    let fixture = fixture().await;
+    let (shop, bank) = (fixture.app("shop").await, fixture.app("bank").await);
+    let bytes: Vec<u8> = (0..=255).collect();
+    fixture.keep(shop, send_id(1), &[&bytes, b""]).await;
+    // A repeat leaves what is there; what an earlier one did not get to is written.
+    fixture.keep(shop, send_id(1), &[b"other", b"other", b"third"]).await;
+    fixture.keep(shop, send_id(2), &[]).await;
+    let read = async |app, send, number| fixture.store.attachment(app, send_id(send), number).await.unwrap();
+    assert_eq!(read(shop, 1, 0).await, Some(bytes));
+    assert_eq!(read(shop, 1, 1).await.as_deref(), Some(&b""[..]));
+    assert_eq!(read(shop, 1, 2).await.as_deref(), Some(&b"third"[..]));
+    assert_eq!(read(shop, 1, 3).await, None);
+    assert_eq!(read(shop, 1, u32::MAX).await, None);
+    assert_eq!(read(shop, 2, 0).await, None);
+    assert_eq!(read(bank, 1, 0).await, None);
+}
+
+#[tokio::test]
+async fn old_files_go_unless_something_waits_for_them() {
+    let fixture = fixture().await;
+    let app = fixture.app("shop").await;
+    let send = || with_file(send_to(vec![with_email("ada")]));
+    // A send that never was accepted, one that was delivered, one whose delivery waits, one that is scheduled.
+    for number in 1..=4 {
+        fixture.keep(app, send_id(number), &[b"file"]).await;
+    }
+    fixture.plan(&turn(app, 2, NOW, send())).await;
+    sqlx::query("UPDATE delivery SET status = 'sent'").execute(&fixture.pool).await.unwrap();
+    fixture.plan(&turn(app, 3, NOW, send())).await;
+    let scheduled = Send { send_at: Some(LATER), ..send() };
+    fixture.store.schedule(&turn(app, 4, NOW, scheduled), &timer(app, None)).await.unwrap();
+    let contents = [b"file".to_vec()];
+    fixture.store.keep_attachments(app, send_id(5), &contents, NOW, LONG).await.unwrap();
+    // And one that was set aside before anything of it was kept.
+    fixture.keep(app, send_id(6), &[b"file"]).await;
+    sqlx::query(
+        "INSERT INTO parked (id, app_id, send_id, stream, message, cause)
+         VALUES (gen_random_uuid(), $1, $2, 'SEND_BULK', '', '')",
+    )
+    .bind(app.0)
+    .bind(send_id(6).0)
+    .execute(&fixture.pool)
+    .await
+    .unwrap();
+
+    assert_eq!(fixture.store.remove_old_attachments(1).await.unwrap(), 1);
+    assert_eq!(fixture.store.remove_old_attachments(10).await.unwrap(), 1);
+    assert_eq!(fixture.store.remove_old_attachments(10).await.unwrap(), 0);
+    let mut left = Vec::new();
+    for number in 1..=6 {
+        left.push(fixture.store.attachment(app, send_id(number), 0).await.unwrap().is_some());
+    }
+    assert_eq!(left, [false, false, true, true, true, true]);
+
+    for status in ["retrying", "sending", "parked"] {
+        sqlx::query("UPDATE delivery SET status = $1").bind(status).execute(&fixture.pool).await.unwrap();
+        assert_eq!(fixture.store.remove_old_attachments(10).await.unwrap(), 0, "{status}");
+    }
+    sqlx::query("UPDATE delivery SET status = 'failed'").execute(&fixture.pool).await.unwrap();
+    fixture.store.drop_body(app, send_id(4)).await.unwrap();
+    sqlx::query("DELETE FROM parked").execute(&fixture.pool).await.unwrap();
+    assert_eq!(fixture.store.remove_old_attachments(10).await.unwrap(), 3);
+    assert_eq!(fixture.files().await, 1);
+}
+
+#[tokio::test]
+async fn with_its_last_recipient_a_send_loses_its_files() {
+    let fixture = fixture().await;
+    let app = fixture.app("shop").await;
+    fixture.user(app, "ada").await;
+    let for_ada = || with_file(send_to(vec![with_email("ada")]));
+    let for_both = || with_file(send_to(vec![with_email("ada"), with_email("bob")]));
+    let later = |send: Send| Send { send_at: Some(LATER), ..send };
+    for number in 1..=4 {
+        fixture.keep(app, send_id(number), &[b"file", b"file"]).await;
+    }
+    fixture.plan(&turn(app, 1, NOW, for_ada())).await;
+    fixture.plan(&turn(app, 2, NOW, for_both())).await;
+    fixture.store.schedule(&turn(app, 3, NOW, later(for_ada())), &timer(app, None)).await.unwrap();
+    fixture.store.schedule(&turn(app, 4, NOW, later(for_both())), &timer(app, None)).await.unwrap();
+    fixture.erase(app, "ada", LATER).await;
+    fixture.pass().await;
+    let has = async |number| fixture.store.attachment(app, send_id(number), 0).await.unwrap().is_some();
+    let mut left = Vec::new();
+    for number in 1..=4 {
+        left.push(has(number).await);
+    }
+    assert_eq!(left, [false, true, false, true]);
+    assert_eq!(fixture.files().await, 4);
+    fixture.erase(app, "bob", LATER).await;
+    fixture.pass().await;
+    assert_eq!(fixture.files().await, 0);
+}
+
+#[tokio::test]
+async fn a_send_that_is_for_nobody_once_it_is_planned_or_kept_loses_its_files() {
+    let fixture = fixture().await;
+    let app = fixture.app("shop").await;
+    fixture.user(app, "ada").await;
+    fixture.erase(app, "ada", LATER).await;
+    for number in 1..=2 {
+        fixture.keep(app, send_id(number), &[b"file"]).await;
+    }
+    let send = with_file(send_to(vec![with_email("ada")]));
+    fixture.plan(&turn(app, 1, NOW, send.clone())).await;
+    assert_eq!(fixture.files().await, 1);
+    let scheduled = Send { send_at: Some(LATER), ..send };
+    fixture.store.schedule(&turn(app, 2, NOW, scheduled), &timer(app, None)).await.unwrap();
+    assert_eq!(fixture.files().await, 0);
+}
+
+#[tokio::test]
+async fn what_was_for_somebody_unknown_goes_with_the_name() {
+    let fixture = fixture().await;
+    let app = fixture.app("shop").await;
+    fixture.keep(app, send_id(1), &[b"file"]).await;
+    fixture.plan(&turn(app, 1, NOW, with_file(send_to(vec![recipient("ada")])))).await;
+    fixture.user(app, "ada").await;
+    assert_eq!(fixture.files().await, 1);
+    fixture.erase(app, "ada", LATER).await;
+    assert_eq!(fixture.files().await, 0);
+}

@@ -1,0 +1,221 @@
+//! The ledger's statements beside the protocol's state machine: the same steps, in any order, have the same effect.
+
+use std::time::Duration;
+
+use domain::content::{Content, SmsContent};
+use domain::event::DeliveryJob;
+use domain::protocol::{After, Claimed, Ledger, Token};
+use domain::retry::RetryPolicy;
+use domain::{
+    Answer, AppId, Channel, DeliveryId, Envelope, Event, Lane, Outcome, Reason, SendId, Status, StreamName,
+    UserNumber,
+};
+use store::ledger::{CallMark, Claim, ClaimRequest};
+use store::receipt::{About, Receipt, Recorded};
+use store::settlement::{Next, Settlement};
+use store::timer::NewTimer;
+use uuid::Uuid;
+
+use crate::{Fixture, NOW, Seeded, fixture};
+
+const STREAM: StreamName = StreamName::Job(Channel::Sms, Lane::Transactional);
+const LEASE: Duration = Duration::from_secs(3_600);
+const HISTORIES: u128 = 40;
+const STEPS: usize = 24;
+
+/// One delivery, in the database and in the model.
+struct Twin<'a> {
+    fixture: &'a Fixture,
+    app: AppId,
+    send_id: SendId,
+    delivery: DeliveryId,
+    model: Ledger,
+    tokens: Vec<Uuid>,
+    /// Every step so far, to be told when one differs.
+    history: Vec<String>,
+}
+
+impl<'a> Twin<'a> {
+    async fn new(fixture: &'a Fixture, app: AppId, number: u128) -> Twin<'a> {
+        let (send_id, delivery) = (SendId(Uuid::from_u128(number)), DeliveryId(Uuid::from_u128(number)));
+        for statement in [
+            "INSERT INTO request (app_id, send_id, accepted_at, lane, recipients)
+             VALUES ($1, $2, now(), 'transactional', 1)",
+            "INSERT INTO planned_recipient (app_id, send_id, recipient_index, turn, identifier, in_app, skips)
+             VALUES ($1, $2, 0, 0, 'ada', false, '{}')",
+            "INSERT INTO delivery (app_id, id, send_id, recipient_index, user_number, channel, target)
+             VALUES ($1, $2, $2, 0, 1, 'sms', '+491511234567')",
+        ] {
+            sqlx::query(statement).bind(app.0).bind(send_id.0).execute(&fixture.pool).await.unwrap();
+        }
+        let (model, tokens, history) = (Ledger::default(), Vec::new(), Vec::new());
+        Twin { fixture, app, send_id, delivery, model, tokens, history }
+    }
+
+    async fn step(&mut self, seeded: &mut Seeded) {
+        let attempt = u32::try_from(1 + seeded.below(3)).unwrap();
+        match seeded.below(8) {
+            0 | 1 => self.claim(attempt).await,
+            2 => self.mark(seeded).await,
+            3 | 4 => self.settle(seeded, attempt).await,
+            5 => {
+                self.model.lease_ends();
+                self.history.push("the lease ends".to_owned());
+                let over = "UPDATE delivery SET lease_until = now() WHERE id = $1 AND lease_until > now()";
+                sqlx::query(over).bind(self.delivery.0).execute(&self.fixture.pool).await.unwrap();
+            }
+            6 => self.receipt(seeded, attempt).await,
+            _ if seeded.below(4) == 0 => {
+                self.model.cancel();
+                self.history.push("cancelled".to_owned());
+                self.fixture.store.cancel_request(self.app, self.send_id).await.unwrap();
+            }
+            _ => {}
+        }
+        self.compare().await;
+    }
+
+    async fn claim(&mut self, attempt: u32) {
+        let expected = self.model.claim(attempt, Token::try_from(self.tokens.len()).unwrap());
+        self.history.push(format!("claim {attempt}: {expected:?}"));
+        let request = ClaimRequest { app: self.app, delivery: self.delivery, attempt, provider: None };
+        let found = match self.fixture.store.claim(&[request], LEASE).await.unwrap().remove(0) {
+            Claim::Ours { token, .. } => {
+                self.tokens.push(token);
+                Claimed::Ours
+            }
+            Claim::Done(_) => Claimed::Done,
+            Claim::Leased(_) => Claimed::Leased,
+            Claim::Missing => Claimed::Missing,
+        };
+        assert_eq!(found, expected, "{:#?}", self.history);
+    }
+
+    /// A claim that was made, the latest more often than the others.
+    fn token(&self, seeded: &mut Seeded) -> Option<(Token, Uuid)> {
+        let back = seeded.below(4).saturating_sub(1);
+        let place = self.tokens.len().checked_sub(1 + usize::try_from(back).unwrap())?;
+        Some((Token::try_from(place).unwrap(), self.tokens[place]))
+    }
+
+    async fn mark(&mut self, seeded: &mut Seeded) {
+        let Some((number, token)) = self.token(seeded) else { return };
+        let expected = self.model.mark(number);
+        self.history.push(format!("mark by {number}: {expected}"));
+        let mark = CallMark { app: self.app, delivery: self.delivery, token };
+        let found = self.fixture.store.mark_calling(&[mark]).await.unwrap();
+        assert_eq!(found, [expected], "{:#?}", self.history);
+    }
+
+    async fn settle(&mut self, seeded: &mut Seeded, attempt: u32) {
+        let Some((number, token)) = self.token(seeded) else { return };
+        let unknown = After::End(Status::Unknown, Some(Reason::OutcomeUnknown));
+        let failed = After::End(Status::Failed, Some(Reason::ProviderRefused));
+        let all = [After::End(Status::Sent, None), failed, unknown, After::Retry, After::Retry, After::Park];
+        let after = all[usize::try_from(seeded.below(6)).unwrap()];
+        let is_written = self.model.settle(number, attempt, after);
+        // A retry that a cancellation stops is written, and does not follow.
+        let is_stopped =
+            matches!(after, After::Retry | After::Park) && self.model.status == Status::Cancelled;
+        let expected = is_written && !is_stopped;
+        self.history.push(format!("settle {attempt} by {number} as {after:?}: {expected}"));
+        let (outcome, next) = match after {
+            After::End(Status::Sent, _) => {
+                (Outcome::Sent { provider_id: None }, Next::End(Status::Sent, None))
+            }
+            After::End(status, reason) => (Outcome::Failed, Next::End(status, reason)),
+            After::Retry => (Outcome::RETRY, Next::Retry(self.timer(seeded))),
+            After::Park => (Outcome::RETRY, Next::Park(STREAM, b"later".to_vec())),
+        };
+        let settlement = Settlement {
+            app: self.app,
+            send_id: Some(self.send_id),
+            delivery: self.delivery,
+            user: UserNumber(1),
+            token,
+            attempt,
+            provider: None,
+            started_at: NOW,
+            ended_at: NOW,
+            answer: Answer::new(outcome, "", ""),
+            next,
+            job: (STREAM, self.job().into()),
+            receipts: true,
+        };
+        let found = self.fixture.store.settle(&[settlement]).await.unwrap();
+        assert_eq!(found, [expected], "{:#?}", self.history);
+    }
+
+    fn timer(&self, seeded: &mut Seeded) -> NewTimer {
+        let id = Uuid::from_u64_pair(seeded.below(u64::MAX), seeded.below(u64::MAX));
+        let (app, send_id, message) = (self.app, Some(self.send_id), b"again".to_vec());
+        NewTimer { id, due_at: NOW, stream: STREAM, message, app, send_id, user: Some(UserNumber(1)) }
+    }
+
+    fn job(&self) -> Vec<u8> {
+        let content = Content::Sms(SmsContent { text: "Hello".to_owned(), from: None });
+        let target = "+491511234567".to_owned();
+        let order = DeliveryJob::first(self.delivery, Channel::Sms, UserNumber(1), target, content);
+        let event = Event::DeliveryJob(Box::new(order));
+        let (id, app, send_id) = (Uuid::from_u128(77), self.app, Some(self.send_id));
+        Envelope { id, app, at: NOW, send_id, caused_by: None, trace: None, event }.encode().unwrap()
+    }
+
+    async fn receipt(&mut self, seeded: &mut Seeded, attempt: u32) {
+        let failed = After::End(Status::Failed, Some(Reason::ProviderRefused));
+        let (after, outcome) = match seeded.below(3) {
+            0 => (After::End(Status::Delivered, None), Outcome::Sent { provider_id: None }),
+            // Another attempt needs the message, which is kept with an answer alone.
+            1 if self.model.made => (After::Retry, Outcome::RETRY),
+            _ => (failed, Outcome::Failed),
+        };
+        let expected = self.model.receipt(attempt, after);
+        self.history.push(format!("receipt for {attempt} as {after:?}: {expected}"));
+        let receipt = Receipt {
+            id: Uuid::from_u64_pair(seeded.below(u64::MAX), seeded.below(u64::MAX)),
+            app: self.app,
+            about: About::Delivery(self.delivery, Some(attempt)),
+            answer: Answer::new(outcome, "", ""),
+            at: NOW,
+            random: 0.5,
+        };
+        let policy = RetryPolicy { schedule: vec![Duration::ZERO; 9] };
+        let found = self.fixture.store.record_receipts(&[receipt], &policy).await.unwrap().remove(0);
+        assert_eq!(matches!(found, Recorded::Settled(_)), expected, "{found:?} {:#?}", self.history);
+    }
+
+    async fn compare(&self) {
+        let row: (String, Option<String>, i32, bool) =
+            sqlx::query_as("SELECT status, reason, attempt, calling FROM delivery WHERE id = $1")
+                .bind(self.delivery.0)
+                .fetch_one(&self.fixture.pool)
+                .await
+                .unwrap();
+        let Ledger { status, reason, attempt, calling, .. } = &self.model;
+        let expected = (
+            status.to_string(),
+            reason.map(|reason| reason.to_string()),
+            i32::try_from(*attempt).unwrap(),
+            *calling,
+        );
+        assert_eq!(row, expected, "{:#?}", self.history);
+    }
+}
+
+#[tokio::test]
+async fn the_statements_do_what_the_state_machine_says() {
+    let fixture = fixture().await;
+    let app = fixture.app("shop").await;
+    let mut ends = std::collections::BTreeSet::new();
+    for number in 1..=HISTORIES {
+        let mut seeded = Seeded(u64::try_from(number).unwrap());
+        let mut twin = Twin::new(&fixture, app, number).await;
+        for _ in 0..STEPS {
+            twin.step(&mut seeded).await;
+            ends.insert(twin.model.status);
+        }
+    }
+    let reached = [Status::Sending, Status::Retrying, Status::Sent, Status::Delivered, Status::Unknown];
+    assert!(reached.iter().all(|status| ends.contains(status)), "{ends:?}");
+    assert!(ends.contains(&Status::Cancelled) && ends.contains(&Status::Parked), "{ends:?}");
+}

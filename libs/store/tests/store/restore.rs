@@ -1,0 +1,369 @@
+//! What a restore writes of what the log says.
+
+mod attempts;
+mod ledger;
+mod plans;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use domain::content::{Content, SmsContent};
+use domain::event::{Decided, DeliveryJob, DeliverySettled, SendPlanned, Shape, UserErased};
+use domain::send::{IdempotencyKey, Recipient};
+use domain::{
+    AppId, Channel, DeliveryId, Digest, Envelope, Event, Lane, SendId, Status, StreamName, Timestamp,
+    UserNumber,
+};
+use store::idempotency::{Reservation, Reserved};
+use store::installation::{LogMark, Recorded};
+use store::restore::{FoundJob, FoundOutcome, FoundPlan, Numbers, Restore};
+use store::turn::Turn;
+use store::{Settings, Store};
+use testkit::eventually;
+use uuid::Uuid;
+
+use crate::{Fixture, NOW, fixture, recipient, send_id, send_to};
+
+const SOON: Duration = Duration::from_secs(10);
+
+impl Fixture {
+    async fn restore(&self) -> Restore {
+        self.store.begin_restore().await.unwrap().expect("nobody else restores")
+    }
+
+    /// A job for the recipient at this place, whose user has the number 100 more.
+    fn job(&self, app: AppId, place: u32, channel: Channel, attempt: u32) -> FoundJob {
+        let (user, target) = (UserNumber(100 + i64::from(place)), format!("target-{place}"));
+        let id = DeliveryId::derive(send_id(1), user, channel, &target);
+        let content = Content::Sms(SmsContent::default());
+        let job = DeliveryJob {
+            attempt,
+            recipient: Some(place),
+            ..DeliveryJob::first(id, channel, user, target, content)
+        };
+        let (stream, seq) = (StreamName::Job(channel, Lane::Transactional), u64::from(attempt));
+        FoundJob { app, send_id: send_id(1), stream, seq, handed_out: true, job }
+    }
+}
+
+fn accepted(app: AppId, recipients: Vec<Recipient>) -> Turn {
+    Turn { app, send_id: send_id(1), turn: 0, accepted_at: NOW, send: Arc::new(send_to(recipients)) }
+}
+
+fn people(count: usize) -> Vec<Recipient> {
+    (0..count).map(|place| recipient(&format!("user-{place}"))).collect()
+}
+
+/// A plan by which the first `recipients` of a turn get the item and `deliveries` external ones.
+fn plan(app: AppId, turn: u32, recipients: u32, deliveries: u32) -> FoundPlan {
+    let first = 100 + i64::from(turn) * 500;
+    let users = (first..).take(recipients as usize).map(|user| (Some(UserNumber(user)), 0)).collect();
+    let shapes = vec![Shape { in_app: true, skips: vec![(Channel::WebPush, domain::Reason::NoAddress)] }];
+    let decided = Decided { shapes, recipients: users, ..Decided::default() };
+    let (in_app, skipped) = (recipients, recipients);
+    let planned = SendPlanned { turn, recipients, in_app, deliveries, skipped, decided: Some(decided) };
+    FoundPlan { app, send_id: send_id(1), at: NOW, planned }
+}
+
+fn outcome(found: &FoundJob, status: Status) -> FoundOutcome {
+    let settled = DeliverySettled {
+        delivery_id: found.job.delivery_id,
+        channel: found.job.channel,
+        user: found.job.user,
+        attempt: found.job.attempt,
+        status,
+        reason: None,
+        provider: Some("main".to_owned()),
+    };
+    FoundOutcome { app: found.app, at: NOW, settled }
+}
+
+#[tokio::test]
+async fn one_restore_runs_at_a_time_and_no_service_starts_meanwhile() {
+    let fixture = fixture().await;
+    fixture.store.fix_partitions(1).await.unwrap();
+    assert_eq!(fixture.store.recorded_database().await.unwrap(), Recorded::Nowhere);
+    fixture.store.record_database().await.unwrap();
+    assert_eq!(fixture.store.recorded_database().await.unwrap(), Recorded::Here);
+
+    let restore = fixture.restore().await;
+    assert!(fixture.store.begin_restore().await.unwrap().is_none());
+    fixture.store.record_database().await.unwrap();
+    assert_eq!(fixture.store.recorded_database().await.unwrap(), Recorded::HalfRestored);
+    drop(restore);
+    assert!(!fixture.store.adopt_database().await.unwrap(), "what is half restored is not taken as it is");
+    assert_eq!(fixture.store.recorded_database().await.unwrap(), Recorded::HalfRestored);
+    fixture.restore().await.finish().await.unwrap();
+    assert_eq!(fixture.store.recorded_database().await.unwrap(), Recorded::Here);
+}
+
+#[tokio::test]
+async fn a_dump_in_another_database_is_seen_to_be_one() {
+    let fixture = fixture().await;
+    fixture.store.fix_partitions(1).await.unwrap();
+    fixture.store.record_database().await.unwrap();
+    sqlx::query("UPDATE installation SET database_oid = database_oid + 1")
+        .execute(&fixture.pool)
+        .await
+        .unwrap();
+    assert_eq!(fixture.store.recorded_database().await.unwrap(), Recorded::Elsewhere);
+    fixture.store.record_database().await.unwrap();
+    assert_eq!(
+        fixture.store.recorded_database().await.unwrap(),
+        Recorded::Elsewhere,
+        "it is not recorded anew"
+    );
+    assert!(fixture.store.adopt_database().await.unwrap(), "it was only moved");
+    assert_eq!(fixture.store.recorded_database().await.unwrap(), Recorded::Here);
+}
+
+#[tokio::test]
+async fn a_dump_in_place_of_its_own_database_is_seen_to_be_one() {
+    let fixture = fixture().await;
+    fixture.store.fix_partitions(1).await.unwrap();
+    fixture.store.record_database().await.unwrap();
+    // As pg_restore --clean does.
+    sqlx::raw_sql(
+        "CREATE TABLE kept AS TABLE installation; DROP TABLE installation;
+         CREATE TABLE installation AS TABLE kept",
+    )
+    .execute(&fixture.pool)
+    .await
+    .unwrap();
+    assert_eq!(fixture.store.recorded_database().await.unwrap(), Recorded::Elsewhere);
+}
+
+#[tokio::test]
+async fn a_table_that_no_release_recorded_is_recorded_where_the_database_is_the_same() {
+    let fixture = fixture().await;
+    fixture.store.fix_partitions(1).await.unwrap();
+    fixture.store.record_database().await.unwrap();
+    let of_before = "UPDATE installation SET table_oid = NULL";
+    sqlx::query(of_before).execute(&fixture.pool).await.unwrap();
+    assert_eq!(fixture.store.recorded_database().await.unwrap(), Recorded::Nowhere);
+    fixture.store.record_database().await.unwrap();
+    assert_eq!(fixture.store.recorded_database().await.unwrap(), Recorded::Here);
+
+    sqlx::query(of_before).execute(&fixture.pool).await.unwrap();
+    fixture.store.disown_unrecorded().await.unwrap();
+    fixture.store.record_database().await.unwrap();
+    assert_eq!(fixture.store.recorded_database().await.unwrap(), Recorded::Elsewhere);
+    sqlx::query("UPDATE installation SET system_identifier = 1, table_oid = NULL")
+        .execute(&fixture.pool)
+        .await
+        .unwrap();
+    fixture.store.record_database().await.unwrap();
+    assert_eq!(fixture.store.recorded_database().await.unwrap(), Recorded::Elsewhere, "a dump of before");
+}
+
+#[tokio::test]
+async fn what_is_connected_beside_the_one_that_asks_is_seen() {
+    let fixture = fixture().await;
+    let settings = Settings { url: fixture._database.url().to_owned(), max_connections: 2 };
+    fixture.store.close().await;
+    let asking = Store::connect(&settings).await.unwrap();
+    eventually(SOON, "the other sessions are gone", async || {
+        asking.other_sessions().await.unwrap().is_empty().then_some(())
+    })
+    .await;
+    let _service = Store::connect(&settings).await.unwrap();
+    assert_eq!(asking.other_sessions().await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn marks_never_go_back() {
+    let fixture = fixture().await;
+    let mark = |seq, second| LogMark { stream: StreamName::Outcome, seq, at: at(second) };
+    for (seq, second) in [(5, 1), (7, 2), (6, 3), (7, 4)] {
+        fixture.store.mark_log(&[mark(seq, second)]).await.unwrap();
+    }
+    assert_eq!(fixture.store.log_marks().await.unwrap(), [mark(7, 4)]);
+}
+
+fn at(second: i64) -> Timestamp {
+    Timestamp::from_millis(NOW.millis() + second * 1_000)
+}
+
+#[tokio::test]
+async fn numbers_go_on_after_those_that_the_log_names() {
+    let fixture = fixture().await;
+    let app = fixture.app("shop").await;
+    let mut restore = fixture.restore().await;
+    for user in [500, 3] {
+        restore.raise_numbers(Numbers { user, ..Numbers::default() }).await.unwrap();
+    }
+    let user = fixture.store.merge_user(app, "ada", domain::content::Object::new()).await;
+    user.unwrap();
+    assert_eq!(fixture.store.find_user(app, "ada").await.unwrap().unwrap().number, UserNumber(501));
+    assert_eq!(fixture.app("other").await, AppId(app.0 + 1));
+}
+
+#[tokio::test]
+async fn apps_that_are_lost_get_a_row_that_nobody_can_use() {
+    let fixture = fixture().await;
+    let app = fixture.app("shop").await;
+    let lost = AppId(app.0 + 7);
+    let mut restore = fixture.restore().await;
+    assert_eq!(restore.add_apps(&[app, lost].into()).await.unwrap(), [lost]);
+    assert_eq!(restore.add_apps(&[app, lost].into()).await.unwrap(), []);
+    assert_eq!(fixture.count("SELECT count(*) FROM app WHERE disabled AND name LIKE 'lost-%'").await, 1);
+}
+
+#[tokio::test]
+async fn a_callers_key_stands_for_its_send_again_while_it_is_in_force() {
+    let fixture = fixture().await;
+    let app = fixture.app("shop").await;
+    let now: chrono::DateTime<chrono::Utc> =
+        sqlx::query_scalar("SELECT now()").fetch_one(&fixture.pool).await.unwrap();
+    let keyed = |number: u128, key: &str, accepted_at| {
+        let mut send = send_to(people(1));
+        let body_hash = Digest([u8::try_from(number).unwrap(); 32]);
+        send.idempotency = Some(IdempotencyKey { key: key.to_owned(), body_hash });
+        Turn { app, send_id: send_id(number), turn: 0, accepted_at, send: Arc::new(send) }
+    };
+    let known = Reserved { send_id: send_id(9), body_hash: [9; 32], lane: Lane::Bulk };
+    let reservation = Reservation { app, key: "known".to_owned(), send: known };
+    fixture.store.reserve_keys(&[reservation]).await.unwrap();
+
+    let fresh = keyed(1, "fresh", now.into());
+    let accepted = [fresh.clone(), fresh, keyed(2, "old", NOW), keyed(3, "known", now.into())];
+    let mut restore = fixture.restore().await;
+    for _ in 0..2 {
+        restore.add_sends(&accepted).await.unwrap();
+    }
+    let of = async |key: &str| fixture.store.reserved_key(app, key).await.unwrap();
+    let lane = Lane::Transactional;
+    assert_eq!(of("fresh").await, Some(Reserved { send_id: send_id(1), body_hash: [1; 32], lane }));
+    assert_eq!(of("old").await, None);
+    assert_eq!(of("known").await, Some(known));
+    assert_eq!(fixture.count("SELECT count(*) FROM request WHERE body IS NOT NULL").await, 3);
+}
+
+#[tokio::test]
+async fn a_send_that_was_set_aside_stays_so() {
+    let fixture = fixture().await;
+    let app = fixture.app("shop").await;
+    sqlx::query(
+        "INSERT INTO parked (id, app_id, send_id, stream, message, cause)
+         VALUES (gen_random_uuid(), $1, $2, 'SEND_transactional', '', 'own failure')",
+    )
+    .bind(app.0)
+    .bind(send_id(1).0)
+    .execute(&fixture.pool)
+    .await
+    .unwrap();
+    let restored = fixture.restore().await.add_sends(&[accepted(app, people(1))]).await.unwrap();
+    assert_eq!((restored.requests, fixture.count("SELECT count(*) FROM request").await), (0, 0));
+}
+
+#[tokio::test]
+async fn erased_users_are_erased_again_and_nobody_is_made_in_their_place() {
+    let fixture = fixture().await;
+    let app = fixture.app("shop").await;
+    let known = fixture.store.merge_user(app, "ada", domain::content::Object::new()).await;
+    known.unwrap();
+    let ada = fixture.store.find_user(app, "ada").await.unwrap().unwrap().number;
+    let mut restore = fixture.restore().await;
+    for (user, is_new) in [(ada, true), (UserNumber(100), true), (ada, false)] {
+        let erased = UserErased { user, digest: None };
+        assert_eq!(restore.add_erasure(app, &erased, NOW).await.unwrap(), is_new);
+    }
+    assert!(fixture.store.find_user(app, "ada").await.unwrap().is_none());
+    assert_eq!(fixture.count("SELECT count(*) FROM erased WHERE digest IS NOT NULL").await, 1);
+
+    // Only the plan tells who the second was.
+    restore.add_sends(&[accepted(app, people(2))]).await.unwrap();
+    let restored = restore.add_plans(&[plan(app, 0, 2, 0)]).await.unwrap();
+    assert_eq!((restored.turns, restored.users), (1, 1));
+    assert!(fixture.store.find_user(app, "user-0").await.unwrap().is_none());
+    assert_eq!(fixture.count("SELECT count(*) FROM erased WHERE digest IS NOT NULL").await, 2);
+}
+
+#[tokio::test]
+async fn an_erased_user_whom_the_backup_does_not_know_is_not_planned_anew() {
+    let fixture = fixture().await;
+    let app = fixture.app("shop").await;
+    let named = app.0.to_string() + "\nuser-0";
+    let digest: Vec<u8> = sqlx::query_scalar("SELECT sha256(convert_to($1, 'UTF8'))")
+        .bind(named)
+        .fetch_one(&fixture.pool)
+        .await
+        .unwrap();
+    let erased = UserErased { user: UserNumber(100), digest: digest.try_into().ok().map(Digest) };
+    let mut restore = fixture.restore().await;
+    assert!(restore.add_erasure(app, &erased, at(60)).await.unwrap());
+
+    let turns = [accepted(app, people(2))];
+    let mut freeze = fixture.store.freeze(&turns).await.unwrap();
+    let facts = freeze.facts().await.unwrap();
+    assert!(facts.is_erased(&turns[0], "user-0") && !facts.is_erased(&turns[0], "user-1"));
+    freeze.commit(&facts, &[Vec::new()]).await.unwrap();
+    assert!(fixture.store.find_user(app, "user-0").await.unwrap().is_none());
+}
+
+#[tokio::test]
+async fn a_send_that_was_put_back_after_the_backup_is_restored_like_any_other() {
+    let fixture = fixture().await;
+    let app = fixture.app("shop").await;
+    sqlx::query(
+        "INSERT INTO parked (id, app_id, send_id, stream, message, cause, parked_at)
+         VALUES (gen_random_uuid(), $1, $2, 'SEND_transactional', '', 'own failure', $3)",
+    )
+    .bind(app.0)
+    .bind(send_id(1).0)
+    .bind(chrono::DateTime::<chrono::Utc>::from(at(10)))
+    .execute(&fixture.pool)
+    .await
+    .unwrap();
+    let mut restore = fixture.restore().await;
+    assert_eq!(
+        restore.reopen_sends(&[(app, send_id(1), at(5)), (app, send_id(2), at(20))]).await.unwrap(),
+        0
+    );
+    assert_eq!(restore.add_sends(&[accepted(app, people(1))]).await.unwrap().requests, 0);
+    assert_eq!(restore.reopen_sends(&[(app, send_id(1), at(20))]).await.unwrap(), 1);
+    assert_eq!(restore.add_sends(&[accepted(app, people(1))]).await.unwrap().requests, 1);
+}
+
+#[tokio::test]
+async fn cancelled_requests_are_cancelled_again() {
+    let fixture = fixture().await;
+    let app = fixture.app("shop").await;
+    let mut restore = fixture.restore().await;
+    restore.add_sends(&[accepted(app, people(1))]).await.unwrap();
+    let cancelled = [(app, send_id(1), NOW), (app, SendId(Uuid::from_u128(2)), NOW)];
+    assert_eq!(restore.add_cancellations(&cancelled).await.unwrap(), 1);
+    assert_eq!(restore.add_cancellations(&cancelled).await.unwrap(), 0);
+    assert!(fixture.store.find_request(app, send_id(1)).await.unwrap().unwrap().cancelled);
+}
+
+#[tokio::test]
+async fn a_send_that_was_set_aside_and_then_cancelled_is_cancelled_again() {
+    let fixture = fixture().await;
+    let app = fixture.app("shop").await;
+    let envelope = Envelope {
+        id: send_id(1).0,
+        app,
+        at: NOW,
+        send_id: Some(send_id(1)),
+        caused_by: None,
+        trace: None,
+        event: Event::SendAccepted(Box::new(send_to(people(1)))),
+    };
+    sqlx::query(
+        "INSERT INTO parked (id, app_id, send_id, stream, message, cause)
+         VALUES (gen_random_uuid(), $1, $2, 'SEND_transactional', $3, 'own failure')",
+    )
+    .bind(app.0)
+    .bind(send_id(1).0)
+    .bind(envelope.encode().unwrap())
+    .execute(&fixture.pool)
+    .await
+    .unwrap();
+    let mut restore = fixture.restore().await;
+    let cancelled = [(app, send_id(1), NOW)];
+    assert_eq!(restore.add_cancellations(&cancelled).await.unwrap(), 1);
+    assert_eq!(restore.add_cancellations(&cancelled).await.unwrap(), 0);
+    assert!(fixture.store.find_request(app, send_id(1)).await.unwrap().unwrap().cancelled);
+    assert_eq!(fixture.count("SELECT count(*) FROM parked").await, 0);
+}

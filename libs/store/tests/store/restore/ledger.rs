@@ -1,0 +1,139 @@
+//! How far outcomes take deliveries.
+
+use domain::{AppId, Channel, Reason, Status, Timestamp};
+
+use super::{at, outcome};
+use crate::{Fixture, NOW, Seeded, fixture};
+
+impl Fixture {
+    async fn standing(&self) -> (String, i32) {
+        sqlx::query_as("SELECT status, attempt FROM delivery").fetch_one(&self.pool).await.unwrap()
+    }
+}
+
+async fn with_app() -> (Fixture, AppId) {
+    let fixture = fixture().await;
+    let app = fixture.app("shop").await;
+    (fixture, app)
+}
+
+#[tokio::test]
+async fn the_highest_attempt_counts_and_the_providers_word_before_ours_in_whatever_order() {
+    let (fixture, app) = with_app().await;
+    let job = |attempt| fixture.job(app, 0, Channel::Email, attempt);
+    let told = vec![
+        outcome(&job(1), Status::Retrying),
+        outcome(&job(2), Status::Retrying),
+        outcome(&job(3), Status::Cancelled),
+        outcome(&job(3), Status::Sent),
+        outcome(&job(3), Status::Sent),
+    ];
+    let mut restore = fixture.restore().await;
+    let mut seeded = Seeded(7);
+    for round in 0..20 {
+        sqlx::query("TRUNCATE delivery, restored_job, attempt").execute(&fixture.pool).await.unwrap();
+        restore.add_jobs(&[job(1), job(2), job(3)]).await.unwrap();
+        assert_eq!(fixture.standing().await, ("retrying".to_owned(), 3));
+        let told = seeded.shuffled(told.clone());
+        let (first, rest) = told.split_at(round % told.len());
+        restore.add_outcomes(first).await.unwrap();
+        restore.add_outcomes(rest).await.unwrap();
+        assert_eq!(fixture.standing().await, ("sent".to_owned(), 3), "{told:?}");
+        assert_eq!(restore.add_outcomes(&told).await.unwrap(), 0, "again");
+        let attempts = "SELECT count(*) FROM attempt WHERE provider = 'main' AND provider_code = 'restored'";
+        assert_eq!(fixture.count(attempts).await, 3);
+    }
+}
+
+#[tokio::test]
+async fn what_could_not_be_rendered_stays_so_without_an_attempt() {
+    let (fixture, app) = with_app().await;
+    let job = fixture.job(app, 0, Channel::Email, 1);
+    let mut told = outcome(&job, Status::Failed);
+    (told.settled.reason, told.settled.provider) = (Some(Reason::TemplateError), None);
+    let mut restore = fixture.restore().await;
+    assert_eq!(restore.add_outcomes(std::slice::from_ref(&told)).await.unwrap(), 0, "a plan says so alone");
+    // The backup was made when it was planned, and waited for its order.
+    restore.add_jobs(&[job]).await.unwrap();
+    restore.add_outcomes(&[told]).await.unwrap();
+    assert_eq!(fixture.standing().await, ("failed".to_owned(), 1));
+    assert_eq!(fixture.count("SELECT count(*) FROM attempt").await, 0);
+}
+
+#[tokio::test]
+async fn what_a_receipt_said_later_holds() {
+    let (fixture, app) = with_app().await;
+    let job = |attempt| fixture.job(app, 0, Channel::Sms, attempt);
+    let mut restore = fixture.restore().await;
+    restore.add_jobs(&[job(1)]).await.unwrap();
+    restore
+        .add_outcomes(&[outcome(&job(1), Status::Unknown), outcome(&job(1), Status::Delivered)])
+        .await
+        .unwrap();
+    assert_eq!(fixture.standing().await, ("delivered".to_owned(), 1));
+    restore.add_outcomes(&[outcome(&job(1), Status::Sent)]).await.unwrap();
+    assert_eq!(fixture.standing().await, ("delivered".to_owned(), 1));
+}
+
+#[tokio::test]
+async fn a_backup_that_knows_more_than_an_outcome_is_left_alone() {
+    let (fixture, app) = with_app().await;
+    let job = |attempt| fixture.job(app, 0, Channel::Email, attempt);
+    let mut restore = fixture.restore().await;
+    restore.add_jobs(&[job(4)]).await.unwrap();
+    restore
+        .add_outcomes(&[outcome(&job(2), Status::Retrying), outcome(&job(3), Status::Parked)])
+        .await
+        .unwrap();
+    assert_eq!(fixture.standing().await, ("retrying".to_owned(), 4));
+    restore.add_jobs(&[job(1)]).await.unwrap();
+    assert_eq!(fixture.standing().await, ("retrying".to_owned(), 4));
+    restore.add_outcomes(&[outcome(&job(4), Status::Parked)]).await.unwrap();
+    assert_eq!(fixture.standing().await, ("parked".to_owned(), 5));
+}
+
+#[tokio::test]
+async fn a_later_job_takes_a_delivery_on_that_the_backup_calls_ended() {
+    let (fixture, app) = with_app().await;
+    let job = |attempt| fixture.job(app, 0, Channel::Email, attempt);
+    let mut restore = fixture.restore().await;
+    restore.add_jobs(&[job(1)]).await.unwrap();
+    restore.add_outcomes(&[outcome(&job(1), Status::Sent)]).await.unwrap();
+    restore.add_jobs(&[job(1)]).await.unwrap();
+    assert_eq!(fixture.standing().await, ("sent".to_owned(), 1));
+    // A receipt asked for it, and was not told of before the loss.
+    restore.add_jobs(&[job(2)]).await.unwrap();
+    assert_eq!(fixture.standing().await, ("retrying".to_owned(), 2));
+}
+
+#[tokio::test]
+async fn an_outcome_of_a_delivery_that_nobody_knows_is_nothing() {
+    let (fixture, app) = with_app().await;
+    let found = fixture.job(app, 0, Channel::Email, 1);
+    let mut restore = fixture.restore().await;
+    assert_eq!(restore.add_outcomes(&[outcome(&found, Status::Sent)]).await.unwrap(), 0);
+    assert_eq!(fixture.count("SELECT count(*) FROM attempt").await, 0);
+}
+
+#[tokio::test]
+async fn targets_that_were_found_dead_are_suppressed_again_unless_they_were_registered_since() {
+    let (fixture, app) = with_app().await;
+    let (dead, alive) =
+        (fixture.job(app, 0, Channel::MobilePush, 1), fixture.job(app, 1, Channel::MobilePush, 1));
+    let mut restore = fixture.restore().await;
+    restore.add_jobs(&[dead.clone(), alive.clone()]).await.unwrap();
+    fixture.store.merge_user(app, "user-1", domain::content::Object::new()).await.unwrap();
+    sqlx::query(
+        "INSERT INTO push_token (app_id, target, user_number, registered_at)
+         SELECT app_id, 'target-1', number, $1 FROM app_user",
+    )
+    .bind(chrono::DateTime::<chrono::Utc>::from(at(60)))
+    .execute(&fixture.pool)
+    .await
+    .unwrap();
+    let told: [(AppId, _, Timestamp); 2] =
+        [(app, dead.job.delivery_id, NOW), (app, alive.job.delivery_id, NOW)];
+    assert_eq!(restore.add_suppressions(&told).await.unwrap(), 1);
+    assert_eq!(restore.add_suppressions(&told).await.unwrap(), 0);
+    assert_eq!(fixture.count("SELECT count(*) FROM suppression WHERE target = 'target-0'").await, 1);
+}

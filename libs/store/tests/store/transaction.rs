@@ -1,0 +1,56 @@
+//! Calls that are given up half-way, as one is whose caller ran out of time.
+
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use domain::{Lane, SendId};
+use store::app::NewApp;
+use store::idempotency::{Reservation, Reserved};
+use store::{Settings, Store};
+use uuid::Uuid;
+
+use crate::fixture;
+
+/// More than a call has steps.
+const STEPS: usize = 50;
+
+/// Gives the call up after so many steps. True where it came to its end before.
+struct GivenUp<F> {
+    call: Pin<Box<F>>,
+    steps: usize,
+}
+
+impl<F: Future> Future for GivenUp<F> {
+    type Output = bool;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<bool> {
+        self.steps -= 1;
+        if self.steps == 0 {
+            return Poll::Ready(self.call.as_mut().poll(context).is_ready());
+        }
+        ready!(self.call.as_mut().poll(context));
+        Poll::Ready(true)
+    }
+}
+
+#[tokio::test]
+async fn whoever_gives_up_half_way_leaves_no_transaction_to_the_next() {
+    let fixture = fixture().await;
+    let app = fixture.app("shop").await;
+    // With one connection, the next is whoever comes.
+    let settings = Settings { url: fixture._database.url().to_owned(), max_connections: 1 };
+    let store = Store::connect(&settings).await.unwrap();
+    for steps in 1..=STEPS {
+        let name = format!("after {steps} steps");
+        let new = NewApp { name: &name, api_key: &name, development: false };
+        let is_done = GivenUp { call: Box::pin(store.create_app(new, "test")), steps }.await;
+        let send = Reserved { send_id: SendId(Uuid::from_u128(1)), body_hash: [7; 32], lane: Lane::Bulk };
+        store.reserve_keys(&[Reservation { app, key: name.clone(), send }]).await.unwrap();
+        let seen = fixture.store.reserved_key(app, &name).await.unwrap();
+        assert_eq!(seen, Some(send), "{name}, what the next wrote is not committed");
+        if is_done {
+            return;
+        }
+    }
+    panic!("a call of more than {STEPS} steps");
+}

@@ -1,0 +1,230 @@
+//! Apple's push service on the loopback interface: HTTP/2, provider tokens or certificates.
+//!
+//! It is strict: what it takes, Apple takes. Each push is in the outbox before its 200 is given. A token that is no
+//! hexadecimal number but the name of a reason, such as `Unregistered`, is answered with that reason.
+
+mod check;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
+use std::{fmt, io};
+
+use domain::Timestamp;
+use hyper::body::Bytes;
+use hyper::header::HeaderValue;
+use hyper::{Request, Response};
+use jsonwebtoken::DecodingKey;
+use rcgen::KeyPair;
+use rustls::ServerConfig;
+use serde_json::{Value, json};
+
+use crate::http::{self, ConnectionNumber, Handler, HttpServer, HttpSettings, Reaction, Reply, Rule, Script};
+use crate::outbox::{Outbox, Summary};
+
+const TEAM_ID: &str = "TEAM123456";
+const KEY_ID: &str = "KEY1234567";
+
+/// Reasons and their statuses, which a token of that name asks for.
+const REASONS: [(&str, u16); 14] = [
+    ("BadDeviceToken", 400),
+    ("DeviceTokenNotForTopic", 400),
+    ("TopicDisallowed", 400),
+    ("BadCertificate", 403),
+    ("ExpiredProviderToken", 403),
+    ("Forbidden", 403),
+    ("InvalidProviderToken", 403),
+    ("ExpiredToken", 410),
+    ("Unregistered", 410),
+    ("PayloadTooLarge", 413),
+    ("TooManyProviderTokenUpdates", 429),
+    ("TooManyRequests", 429),
+    ("InternalServerError", 500),
+    ("ServiceUnavailable", 503),
+];
+
+/// How a stand-in behaves without a script.
+#[derive(Clone)]
+pub struct ApnsSettings {
+    /// Port to listen at, 0 for a free one.
+    pub port: u16,
+    /// The one app that it delivers to.
+    pub topic: String,
+    /// Speaks TLS.
+    pub tls: Option<Arc<ServerConfig>>,
+    /// Believes the certificate that the client showed instead of a provider token.
+    pub by_certificate: bool,
+    /// Requests that may be under way on one connection; None leaves the library's own bound.
+    pub max_concurrent_streams: Option<u32>,
+}
+
+impl Default for ApnsSettings {
+    fn default() -> Self {
+        ApnsSettings {
+            port: 0,
+            topic: "com.example.demo".to_owned(),
+            tls: None,
+            by_certificate: false,
+            max_concurrent_streams: None,
+        }
+    }
+}
+
+/// A running stand-in for APNs.
+pub struct ApnsStandIn {
+    server: HttpServer,
+    apple: Arc<Apple>,
+    key: String,
+}
+
+/// What the server knows.
+struct Apple {
+    settings: ApnsSettings,
+    team_key: DecodingKey,
+    /// The provider token that was seen last on each connection, and when it was issued.
+    last_tokens: Mutex<HashMap<Option<ConnectionNumber>, (String, i64)>>,
+    clock: Mutex<Option<Timestamp>>,
+    script: Script,
+    outbox: Arc<Outbox>,
+}
+
+/// Why a push is not taken.
+#[derive(Clone, Copy)]
+struct Refusal(u16, &'static str);
+
+impl fmt::Debug for ApnsStandIn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ApnsStandIn").field("server", &self.server).finish_non_exhaustive()
+    }
+}
+
+impl ApnsStandIn {
+    /// Starts a server that captures into `outbox`, with a key of the team that it makes up.
+    ///
+    /// # Errors
+    /// When the port is taken, or there are no random numbers.
+    pub async fn start(settings: ApnsSettings, outbox: Arc<Outbox>) -> io::Result<ApnsStandIn> {
+        let pair = KeyPair::generate().map_err(io::Error::other)?;
+        let team_key =
+            DecodingKey::from_ec_pem(pair.public_key_pem().as_bytes()).map_err(io::Error::other)?;
+        let http_settings = HttpSettings {
+            port: settings.port,
+            tls: settings.tls.clone(),
+            max_concurrent_streams: settings.max_concurrent_streams,
+        };
+        let apple = Arc::new(Apple {
+            settings,
+            team_key,
+            last_tokens: Mutex::default(),
+            clock: Mutex::default(),
+            script: Script::default(),
+            outbox,
+        });
+        let server = HttpServer::start(http_settings, apple.clone()).await?;
+        Ok(ApnsStandIn { server, apple, key: pair.serialize_pem() })
+    }
+
+    /// Settings of a provider of kind `apns` that leads here, with its secret.
+    #[must_use]
+    pub fn provider_settings(&self) -> Value {
+        json!({
+            "environment": "sandbox",
+            "baseUrl": self.server.url(),
+            "topic": self.apple.settings.topic,
+            "teamId": TEAM_ID,
+            "keyId": KEY_ID,
+            "key": self.key,
+        })
+    }
+
+    /// The server, to count its connections or have it say GOAWAY.
+    #[must_use]
+    pub fn server(&self) -> &HttpServer {
+        &self.server
+    }
+
+    /// Where its pushes go.
+    #[must_use]
+    pub fn outbox(&self) -> &Arc<Outbox> {
+        &self.apple.outbox
+    }
+
+    /// Adds a rule; its target is the device token.
+    pub fn script(&self, rule: Rule) {
+        self.apple.script.add(rule);
+    }
+
+    /// Rules that have not been used up.
+    #[must_use]
+    pub fn rules_left(&self) -> usize {
+        self.apple.script.left()
+    }
+
+    /// Sets its clock, which stands from then on.
+    pub fn set_clock(&self, now: Timestamp) {
+        *self.apple.clock.lock().unwrap_or_else(PoisonError::into_inner) = Some(now);
+    }
+
+    /// Closes the listener and every connection.
+    pub async fn stop(self) {
+        self.server.stop().await;
+    }
+}
+
+/// A refusal as Apple writes it; of a dead token with the time of its death.
+#[must_use]
+pub fn refusal(status: u16, reason: &str, timestamp: Option<Timestamp>) -> Response<Bytes> {
+    match timestamp {
+        Some(at) => http::json(status, &json!({"reason": reason, "timestamp": at.millis()})),
+        None => http::json(status, &json!({"reason": reason})),
+    }
+}
+
+impl Handler for Apple {
+    fn handle(&self, request: &Request<Bytes>) -> Reply {
+        let token = request.uri().path().strip_prefix("/3/device/").unwrap_or_default();
+        let reaction = self.script.take(token);
+        match &reaction {
+            Some(Reaction::Answer(answer)) => return Reply::Answer(answer.clone()),
+            Some(Reaction::CutBefore) => return Reply::Cut,
+            Some(Reaction::Stall) => return Reply::Stall,
+            Some(Reaction::CutAfter) | None => {}
+        }
+        let now = self.now();
+        if let Err(Refusal(status, reason)) = self.check(request, token, now) {
+            let timestamp = (status == 410).then_some(now);
+            return Reply::Answer(refusal(status, reason, timestamp));
+        }
+        if self.capture(request, token).is_err() {
+            return Reply::Answer(refusal(500, "InternalServerError", None));
+        }
+        if reaction.is_some() {
+            return Reply::Cut;
+        }
+        let mut taken = http::status(200);
+        let id = request.headers().get("apns-id").cloned();
+        taken.headers_mut().insert("apns-id", id.unwrap_or(HeaderValue::from_static("")));
+        Reply::Answer(taken)
+    }
+}
+
+impl Apple {
+    fn capture(&self, request: &Request<Bytes>, token: &str) -> io::Result<()> {
+        let payload: Value = serde_json::from_slice(request.body()).unwrap_or_default();
+        let text = |path: &str| payload.pointer(path).and_then(Value::as_str).map(str::to_owned);
+        let title = text("/aps/alert/title").or_else(|| text("/aps/alert"));
+        let mut summary = Summary::of_request(request, title, text("/aps/alert/body"));
+        summary.headers.remove("authorization");
+        let to = [format!("apns:{token}")];
+        self.outbox.keep("mobilePush", &self.settings.topic, &to, request.body().to_vec(), summary)
+    }
+
+    #[allow(clippy::disallowed_methods, reason = "a server of its own reads the clock")]
+    fn now(&self) -> Timestamp {
+        let set = *self.clock.lock().unwrap_or_else(PoisonError::into_inner);
+        set.unwrap_or_else(|| {
+            let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+            Timestamp::from_millis(i64::try_from(since_epoch.as_millis()).unwrap_or(i64::MAX))
+        })
+    }
+}

@@ -1,0 +1,194 @@
+//! An HTTP server on the loopback interface for stand-ins of providers: HTTP/1.1 and HTTP/2, plain or over TLS.
+
+mod connection;
+mod half;
+mod script;
+
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use hyper::body::Bytes;
+use hyper::{Request, Response};
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio_rustls::TlsAcceptor;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+pub use half::half_answer;
+pub use script::{Answers, Reaction, Rule, Script};
+
+/// Answers the requests of a stand-in.
+pub trait Handler: Send + Sync + 'static {
+    /// What becomes of a request, whose body was read whole. Must not wait.
+    fn handle(&self, request: &Request<Bytes>) -> Reply;
+}
+
+/// Which of the server's connections a request came over, counted from 1: an extension of each request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ConnectionNumber(pub usize);
+
+/// What becomes of a request.
+#[derive(Clone, Debug)]
+pub enum Reply {
+    /// This answer.
+    Answer(Response<Bytes>),
+    /// The whole connection is closed without a word, other requests on it included.
+    Cut,
+    /// Nothing more is said to this request until the client goes away.
+    Stall,
+}
+
+/// How a stand-in is reached.
+#[derive(Clone, Default)]
+pub struct HttpSettings {
+    /// Port to listen at, 0 for a free one.
+    pub port: u16,
+    /// Speaks TLS, and HTTP/2 where the client asks for it by ALPN. Without it, HTTP/2 is spoken by prior knowledge.
+    pub tls: Option<Arc<rustls::ServerConfig>>,
+    /// Requests that may be under way on one HTTP/2 connection; None leaves the library's own bound.
+    pub max_concurrent_streams: Option<u32>,
+}
+
+/// A running server.
+#[derive(Debug)]
+pub struct HttpServer {
+    address: SocketAddr,
+    is_tls: bool,
+    counts: Arc<Counts>,
+    /// Grows with every order to say GOAWAY.
+    go_away: watch::Sender<u64>,
+    stop: CancellationToken,
+    tasks: TaskTracker,
+}
+
+#[derive(Debug, Default)]
+struct Counts {
+    connections: AtomicUsize,
+    requests: AtomicUsize,
+}
+
+impl HttpServer {
+    /// Starts a server that answers with `handler`.
+    ///
+    /// # Errors
+    /// When the port is taken.
+    pub async fn start(settings: HttpSettings, handler: Arc<dyn Handler>) -> io::Result<Self> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, settings.port)).await?;
+        let address = listener.local_addr()?;
+        let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
+        let (go_away, _) = watch::channel(0);
+        let (counts, is_tls) = (Arc::<Counts>::default(), settings.tls.is_some());
+        let accepting = Accepting {
+            listener,
+            tls: settings.tls.map(TlsAcceptor::from),
+            max_concurrent_streams: settings.max_concurrent_streams,
+            handler,
+            counts: counts.clone(),
+            go_away: go_away.clone(),
+            stop: stop.clone(),
+            tasks: tasks.clone(),
+        };
+        tasks.spawn(stop.clone().run_until_cancelled_owned(accepting.run()));
+        Ok(HttpServer { address, is_tls, counts, go_away, stop, tasks })
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Its origin, such as `http://127.0.0.1:8080`; over TLS the host is `localhost`.
+    #[must_use]
+    pub fn url(&self) -> String {
+        match self.is_tls {
+            true => format!("https://localhost:{}", self.address.port()),
+            false => format!("http://{}", self.address),
+        }
+    }
+
+    /// Connections taken since the start.
+    #[must_use]
+    pub fn connections(&self) -> usize {
+        self.counts.connections.load(Ordering::Relaxed)
+    }
+
+    /// Requests read whole since the start.
+    #[must_use]
+    pub fn requests(&self) -> usize {
+        self.counts.requests.load(Ordering::Relaxed)
+    }
+
+    /// Asks every client to open a new connection (GOAWAY, RFC 9113 section 6.8); what is under way is answered.
+    pub fn go_away(&self) {
+        self.go_away.send_modify(|orders| *orders += 1);
+    }
+
+    /// Closes the listener and every connection.
+    pub async fn stop(self) {
+        self.stop.cancel();
+        self.tasks.close();
+        self.tasks.wait().await;
+    }
+}
+
+impl Drop for HttpServer {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
+struct Accepting {
+    listener: TcpListener,
+    tls: Option<TlsAcceptor>,
+    max_concurrent_streams: Option<u32>,
+    handler: Arc<dyn Handler>,
+    counts: Arc<Counts>,
+    go_away: watch::Sender<u64>,
+    stop: CancellationToken,
+    tasks: TaskTracker,
+}
+
+impl Accepting {
+    async fn run(self) {
+        loop {
+            // A failed accept (out of descriptors) is the client's to repeat.
+            let Ok((stream, _)) = self.listener.accept().await else {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+                continue;
+            };
+            let before = self.counts.connections.fetch_add(1, Ordering::Relaxed);
+            let connection = connection::Connection {
+                number: ConnectionNumber(before + 1),
+                handler: self.handler.clone(),
+                counts: self.counts.clone(),
+                max_concurrent_streams: self.max_concurrent_streams,
+                go_away: self.go_away.subscribe(),
+            };
+            let serving = connection.serve(stream, self.tls.clone());
+            self.tasks.spawn(self.stop.clone().run_until_cancelled_owned(serving));
+        }
+    }
+}
+
+/// An answer with a JSON body.
+#[must_use]
+pub fn json(status: u16, body: &serde_json::Value) -> Response<Bytes> {
+    let mut response = Response::new(Bytes::from(body.to_string()));
+    *response.status_mut() = hyper::StatusCode::from_u16(status).unwrap_or_default();
+    let value = hyper::header::HeaderValue::from_static("application/json");
+    response.headers_mut().insert(hyper::header::CONTENT_TYPE, value);
+    response
+}
+
+/// An answer without a body.
+#[must_use]
+pub fn status(status: u16) -> Response<Bytes> {
+    let mut response = Response::new(Bytes::new());
+    *response.status_mut() = hyper::StatusCode::from_u16(status).unwrap_or_default();
+    response
+}

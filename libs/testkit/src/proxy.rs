@@ -1,0 +1,125 @@
+//! A TCP proxy on the loopback interface that can cut its connections, and hold back what a server says.
+
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::task::TaskTracker;
+
+/// Octets of each direction that are under way at most.
+const BUFFER: usize = 32 * 1024;
+
+/// A way to a server on 127.0.0.1. Dropping it cuts all connections.
+#[derive(Debug)]
+pub struct Proxy {
+    address: SocketAddr,
+    flow: watch::Sender<Flow>,
+    _stop: DropGuard,
+}
+
+/// What becomes of the connections.
+#[derive(Clone, Copy, Debug, Default)]
+struct Flow {
+    /// What the server says waits here.
+    is_withheld: bool,
+    /// Connections from before a cut are closed.
+    cuts: u64,
+}
+
+impl Proxy {
+    /// Starts one on a free port, before the server at `port`, which need not be there yet: who comes while it is away is
+    /// sent away.
+    ///
+    /// # Errors
+    /// There is no free port.
+    pub async fn start(port: u16) -> io::Result<Self> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+        let address = listener.local_addr()?;
+        let (flow, watched) = watch::channel(Flow::default());
+        let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
+        let accepting = accept(listener, port, watched, stop.clone(), tasks.clone());
+        tasks.spawn(stop.clone().run_until_cancelled_owned(accepting));
+        Ok(Proxy { address, flow, _stop: stop.drop_guard() })
+    }
+
+    /// Its port on 127.0.0.1.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.address.port()
+    }
+
+    /// Closes every connection. What is held back is lost. New ones are let through.
+    pub fn cut(&self) {
+        self.flow.send_modify(|flow| flow.cuts += 1);
+    }
+
+    /// With `true`, what the server says from now on is held back, until `false`: the client is heard, and hears nothing.
+    pub fn withhold(&self, withheld: bool) {
+        self.flow.send_modify(|flow| flow.is_withheld = withheld);
+    }
+}
+
+async fn accept(
+    listener: TcpListener,
+    port: u16,
+    flow: watch::Receiver<Flow>,
+    stop: CancellationToken,
+    tasks: TaskTracker,
+) {
+    loop {
+        // A failed accept (out of descriptors) is the client's to repeat.
+        let Ok((client, _)) = listener.accept().await else {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+            continue;
+        };
+        let flow = flow.clone();
+        let passing = async move {
+            // A server that is away, or a connection that breaks, is the client's affair.
+            drop(pass(client, port, flow).await);
+        };
+        tasks.spawn(stop.clone().run_until_cancelled_owned(passing));
+    }
+}
+
+/// Passes on what both sides say until either has ended, or the connection is cut.
+async fn pass(client: TcpStream, port: u16, flow: watch::Receiver<Flow>) -> io::Result<()> {
+    let mut cuts = flow.clone();
+    let before = cuts.borrow().cuts;
+    let server = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await?;
+    client.set_nodelay(true)?;
+    server.set_nodelay(true)?;
+    let (from_client, to_client) = client.into_split();
+    let (from_server, to_server) = server.into_split();
+    tokio::select! {
+        ended = forward(from_client, to_server, |_| false, flow.clone(), before) => ended,
+        ended = forward(from_server, to_client, |flow| flow.is_withheld, flow, before) => ended,
+        _ = cuts.wait_for(|flow| flow.cuts != before) => Ok(()),
+    }
+}
+
+async fn forward(
+    mut from: OwnedReadHalf,
+    mut to: OwnedWriteHalf,
+    is_withheld: fn(&Flow) -> bool,
+    mut flow: watch::Receiver<Flow>,
+    cuts: u64,
+) -> io::Result<()> {
+    let mut buffer = vec![0; BUFFER];
+    loop {
+        let read = from.read(&mut buffer).await?;
+        let let_go = flow.wait_for(|flow| !is_withheld(flow) || flow.cuts != cuts).await;
+        // Without a proxy there is no connection either.
+        if let_go.map_err(io::Error::other)?.cuts != cuts {
+            return Ok(());
+        }
+        if read == 0 {
+            return to.shutdown().await;
+        }
+        to.write_all(&buffer[..read]).await?;
+    }
+}

@@ -1,0 +1,209 @@
+//! A push service (RFC 8030) on the loopback interface, with the browsers that subscribed at it.
+//!
+//! It is strict: a message needs a VAPID token (RFC 8292) that is signed, is for this service and runs out within a day,
+//! a `TTL`, sound `Urgency` and `Topic` where they are given, and a body of at most 4,096 bytes that begins as RFC 8188
+//! says and decrypts with the browser's key. Each message is in the outbox before its 201 is given: `text` is what the
+//! browser would hand to its service worker.
+//!
+//! `POST /subscriptions` subscribes a browser, and answers as `PushManager.subscribe()` does. Its body may hold
+//! `applicationServerKey`, which restricts the subscription to messages signed with that key, and `answers`, a status
+//! that every message for it is answered with.
+
+mod authorization;
+mod browser;
+mod delivery;
+mod registry;
+
+use std::io;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use hyper::body::Bytes;
+use hyper::header::{HeaderValue, LOCATION};
+use hyper::{Method, Request, Response};
+use serde_json::{Value, json};
+
+use crate::http::{Handler, HttpServer, HttpSettings, Reaction, Reply, Rule, Script, json, status};
+use crate::outbox::{Outbox, Summary};
+pub use browser::{Browser, Undecipherable};
+use delivery::{Delivery, Refused};
+use registry::Registry;
+pub use registry::Waiting;
+
+/// Where browsers subscribe, and the path of their endpoints.
+const SUBSCRIPTIONS: &str = "/subscriptions";
+const ENDPOINTS: &str = "/push/";
+
+/// A running push service.
+#[derive(Debug)]
+pub struct PushServiceStandIn {
+    server: HttpServer,
+    service: Arc<PushService>,
+}
+
+#[derive(Debug)]
+struct PushService {
+    origin: std::sync::OnceLock<String>,
+    outbox: Arc<Outbox>,
+    script: Script,
+    registry: Registry,
+}
+
+impl PushServiceStandIn {
+    /// Starts one that captures into `outbox`.
+    ///
+    /// # Errors
+    /// When the port is taken.
+    pub async fn start(settings: HttpSettings, outbox: Arc<Outbox>) -> io::Result<Self> {
+        let service = Arc::new(PushService {
+            origin: std::sync::OnceLock::new(),
+            outbox,
+            script: Script::default(),
+            registry: Registry::default(),
+        });
+        let server = HttpServer::start(settings, service.clone()).await?;
+        service.origin.get_or_init(|| server.url());
+        Ok(PushServiceStandIn { server, service })
+    }
+
+    /// Its origin, such as `http://127.0.0.1:9999`.
+    #[must_use]
+    pub fn url(&self) -> String {
+        self.server.url()
+    }
+
+    /// The server: how many connections and requests came, and its GOAWAY.
+    #[must_use]
+    pub fn server(&self) -> &HttpServer {
+        &self.server
+    }
+
+    /// Where its messages go.
+    #[must_use]
+    pub fn outbox(&self) -> &Arc<Outbox> {
+        &self.service.outbox
+    }
+
+    /// Adds a rule, after those already there. A target is the whole endpoint. Messages that a strict push service refuses
+    /// are refused first.
+    pub fn script(&self, rule: Rule) {
+        self.service.script.add(rule);
+    }
+
+    /// Rules that have not been used up.
+    #[must_use]
+    pub fn rules_left(&self) -> usize {
+        self.service.script.left()
+    }
+
+    /// Subscribes a browser. With `application_server_key`, only messages signed with that key reach it.
+    ///
+    /// # Errors
+    /// There are no random numbers, or too many browsers.
+    pub fn subscribe(&self, application_server_key: Option<&str>) -> anyhow::Result<Arc<Browser>> {
+        let (origin, restricted) = (self.url(), application_server_key.map(str::to_owned));
+        self.service.registry.subscribe(&origin, restricted, None)
+    }
+
+    /// Forgets a browser: its endpoint answers 410 from now on.
+    pub fn unsubscribe(&self, browser: &Browser) {
+        self.service.registry.unsubscribe(browser.endpoint());
+    }
+
+    /// What waits for a browser, oldest first: a message replaces one with the same topic (RFC 8030, section 5.4), and one
+    /// with a TTL of 0 waits for nobody.
+    #[must_use]
+    pub fn waiting(&self, browser: &Browser) -> Vec<Waiting> {
+        self.service.registry.waiting(browser.endpoint())
+    }
+
+    /// Closes the listener and every connection.
+    pub async fn stop(self) {
+        self.server.stop().await;
+    }
+}
+
+impl Handler for PushService {
+    fn handle(&self, request: &Request<Bytes>) -> Reply {
+        let path = request.uri().path();
+        match (request.method(), path.strip_prefix(ENDPOINTS)) {
+            (&Method::POST, None) if path == SUBSCRIPTIONS => {
+                Reply::Answer(self.subscription(request.body()))
+            }
+            (&Method::POST, Some(_)) => self.take(request),
+            (_, Some(_)) => Reply::Answer(status(405)),
+            _ => Reply::Answer(status(404)),
+        }
+    }
+}
+
+impl PushService {
+    fn origin(&self) -> &str {
+        self.origin.get().map_or("", String::as_str)
+    }
+
+    fn subscription(&self, body: &Bytes) -> Response<Bytes> {
+        let asked: Value = match serde_json::from_slice(body) {
+            Ok(asked) => asked,
+            Err(_) if body.is_empty() => Value::Null,
+            Err(error) => return json(400, &json!({"message": error.to_string()})),
+        };
+        let restricted = asked["applicationServerKey"].as_str().map(str::to_owned);
+        let answers = asked["answers"].as_u64().and_then(|status| u16::try_from(status).ok());
+        match self.registry.subscribe(self.origin(), restricted, answers) {
+            Ok(browser) => json(201, &browser.subscription()),
+            Err(error) => json(503, &json!({"message": error.to_string()})),
+        }
+    }
+
+    fn take(&self, request: &Request<Bytes>) -> Reply {
+        let endpoint = format!("{}{}", self.origin(), request.uri().path());
+        let delivery = match Delivery::read(request, self.origin(), now()) {
+            Ok(delivery) => delivery,
+            Err(refused) => return Reply::Answer(refused.answer()),
+        };
+        let reaction = self.script.take(&endpoint);
+        match reaction {
+            Some(Reaction::Answer(response)) => return Reply::Answer(response),
+            Some(Reaction::CutBefore) => return Reply::Cut,
+            Some(Reaction::Stall) => return Reply::Stall,
+            Some(Reaction::CutAfter) | None => {}
+        }
+        match self.deliver(request, &endpoint, &delivery) {
+            Ok(_) if matches!(reaction, Some(Reaction::CutAfter)) => Reply::Cut,
+            Ok(response) => Reply::Answer(response),
+            Err(refused) => Reply::Answer(refused.answer()),
+        }
+    }
+
+    /// Captures a message before it says yes to it.
+    fn deliver(
+        &self,
+        request: &Request<Bytes>,
+        endpoint: &str,
+        delivery: &Delivery,
+    ) -> Result<Response<Bytes>, Refused> {
+        let subscriber = self.registry.subscriber(endpoint, &delivery.authorization.public_key)?;
+        let message = subscriber.decrypt(request.body());
+        let message = message.map_err(|error| Refused::new(400, &error.to_string()))?;
+        let text = String::from_utf8_lossy(&message).into_owned();
+        let title = serde_json::from_slice::<Value>(&message).ok();
+        let title = title.and_then(|message| message["title"].as_str().map(str::to_owned));
+        let summary = Summary::of_request(request, title, Some(text));
+        let (from, to) = (&delivery.authorization.subject, [endpoint.to_owned()]);
+        let kept = self.outbox.keep("webPush", from, &to, request.body().to_vec(), summary);
+        kept.map_err(|error| Refused::new(500, &error.to_string()))?;
+        let number = self.registry.keep(endpoint, delivery.waiting(message));
+        let mut response = status(201);
+        if let Ok(location) = HeaderValue::from_str(&format!("{}/message/{number}", self.origin())) {
+            response.headers_mut().insert(LOCATION, location);
+        }
+        Ok(response)
+    }
+}
+
+/// Seconds since 1970.
+#[allow(clippy::disallowed_methods, reason = "the edge that takes a message reads the clock")]
+fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
+}

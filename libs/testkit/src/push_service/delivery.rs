@@ -1,0 +1,88 @@
+//! What a strict push service checks of a message before it looks whom it is for (RFC 8030).
+
+use hyper::body::Bytes;
+use hyper::header::{CONTENT_ENCODING, HeaderMap};
+use hyper::{Request, Response};
+use serde_json::json;
+
+use super::Waiting;
+use super::authorization::Authorization;
+use super::browser::Coded;
+use crate::http::json;
+
+/// The largest body that every push service takes.
+const MAX_BODY: usize = 4096;
+const MAX_TOPIC: usize = 32;
+const URGENCIES: [&str; 4] = ["very-low", "low", "normal", "high"];
+
+/// A message that is sound in itself.
+#[derive(Debug)]
+pub(super) struct Delivery {
+    pub(super) authorization: Authorization,
+    ttl: u64,
+    urgency: String,
+    topic: Option<String>,
+}
+
+/// Why a message is not taken.
+#[derive(Debug)]
+pub(super) struct Refused {
+    pub(super) status: u16,
+    pub(super) why: String,
+}
+
+impl Refused {
+    pub(super) fn new(status: u16, why: &str) -> Refused {
+        Refused { status, why: why.to_owned() }
+    }
+
+    pub(super) fn answer(&self) -> Response<Bytes> {
+        json(self.status, &json!({"message": self.why}))
+    }
+}
+
+impl Delivery {
+    /// Checks a message for the push service at `origin`.
+    pub(super) fn read(request: &Request<Bytes>, origin: &str, now: u64) -> Result<Delivery, Refused> {
+        let headers = request.headers();
+        let authorization = Authorization::read(headers, origin, now)?;
+        if one(headers, CONTENT_ENCODING.as_str())? != Some("aes128gcm") {
+            return Err(Refused::new(400, "Content-Encoding is not aes128gcm"));
+        }
+        let ttl = one(headers, "ttl")?.filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
+        let ttl = ttl.and_then(|text| text.parse().ok()).ok_or(Refused::new(400, "TTL is no number"))?;
+        let urgency = one(headers, "urgency")?.unwrap_or("normal");
+        if !URGENCIES.contains(&urgency) {
+            return Err(Refused::new(400, "Urgency is none of RFC 8030"));
+        }
+        let topic = one(headers, "topic")?;
+        if topic.is_some_and(|topic| !is_topic(topic)) {
+            return Err(Refused::new(400, "Topic is not 1 to 32 characters of base64url"));
+        }
+        if request.body().len() > MAX_BODY {
+            return Err(Refused::new(413, "the body has more than 4096 bytes"));
+        }
+        Coded::read(request.body()).map_err(|error| Refused { status: 400, why: error.to_string() })?;
+        Ok(Delivery { authorization, ttl, urgency: urgency.to_owned(), topic: topic.map(str::to_owned) })
+    }
+
+    /// What waits for the browser, once decrypted.
+    pub(super) fn waiting(&self, message: Vec<u8>) -> Waiting {
+        Waiting { ttl: self.ttl, urgency: self.urgency.clone(), topic: self.topic.clone(), message }
+    }
+}
+
+/// A header that must not be there twice.
+fn one<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a str>, Refused> {
+    let mut values = headers.get_all(name).iter();
+    let first = values.next().map(|value| value.to_str());
+    match (first.transpose(), values.next()) {
+        (Ok(value), None) => Ok(value),
+        _ => Err(Refused { status: 400, why: format!("{name} is there twice, or is not ASCII") }),
+    }
+}
+
+fn is_topic(text: &str) -> bool {
+    let in_alphabet = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
+    (1..=MAX_TOPIC).contains(&text.len()) && text.bytes().all(in_alphabet)
+}

@@ -1,0 +1,116 @@
+//! The browsers that have subscribed, and what waits for them.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use anyhow::{anyhow, ensure};
+use aws_lc_rs::rand;
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+
+use super::ENDPOINTS;
+use super::browser::Browser;
+use super::delivery::Refused;
+
+/// Browsers that are known at once.
+const MAX_BROWSERS: usize = 100_000;
+/// Messages that wait for one browser; the oldest gives way.
+const MAX_WAITING: usize = 100;
+
+/// A message that waits for its browser.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Waiting {
+    /// Seconds that it is kept.
+    pub ttl: u64,
+    /// How much it is worth waking the device for.
+    pub urgency: String,
+    /// What it replaces, and is replaced by.
+    pub topic: Option<String>,
+    /// What the browser reads.
+    pub message: Vec<u8>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Registry(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    subscriptions: HashMap<String, Subscription>,
+    messages: u64,
+}
+
+#[derive(Debug)]
+struct Subscription {
+    browser: Arc<Browser>,
+    /// The only key whose messages are for it, as base64url.
+    restricted: Option<String>,
+    /// The status that messages for it are answered with.
+    answers: Option<u16>,
+    waiting: Vec<Waiting>,
+}
+
+impl Registry {
+    pub(super) fn subscribe(
+        &self,
+        origin: &str,
+        restricted: Option<String>,
+        answers: Option<u16>,
+    ) -> anyhow::Result<Arc<Browser>> {
+        let mut id = [0; 24];
+        rand::fill(&mut id).map_err(|_| anyhow!("no random numbers"))?;
+        let endpoint = format!("{origin}{ENDPOINTS}{}", URL_SAFE_NO_PAD.encode(id));
+        let browser = Arc::new(Browser::new(endpoint.clone())?);
+        let mut state = self.lock();
+        ensure!(state.subscriptions.len() < MAX_BROWSERS, "there are {MAX_BROWSERS} browsers already");
+        let subscription =
+            Subscription { browser: browser.clone(), restricted, answers, waiting: Vec::new() };
+        state.subscriptions.insert(endpoint, subscription);
+        Ok(browser)
+    }
+
+    pub(super) fn unsubscribe(&self, endpoint: &str) {
+        if let Some(subscription) = self.lock().subscriptions.get_mut(endpoint) {
+            subscription.answers = Some(410);
+        }
+    }
+
+    /// The browser, for whoever signs with this key; else the answer.
+    pub(super) fn subscriber(&self, endpoint: &str, public_key: &str) -> Result<Arc<Browser>, Refused> {
+        let state = self.lock();
+        let subscription =
+            state.subscriptions.get(endpoint).ok_or(Refused::new(404, "no such subscription"))?;
+        if subscription.restricted.as_deref().is_some_and(|key| key != public_key) {
+            return Err(Refused::new(403, "the subscription is for another key"));
+        }
+        match subscription.answers {
+            Some(code) => Err(Refused::new(code, "the browser asked for this answer")),
+            None => Ok(subscription.browser.clone()),
+        }
+    }
+
+    /// Keeps a message until the browser comes, and says which number it has.
+    pub(super) fn keep(&self, endpoint: &str, message: Waiting) -> u64 {
+        let mut state = self.lock();
+        state.messages += 1;
+        let number = state.messages;
+        if let Some(subscription) = state.subscriptions.get_mut(endpoint) {
+            let waiting = &mut subscription.waiting;
+            waiting.retain(|earlier| earlier.topic.is_none() || earlier.topic != message.topic);
+            if waiting.len() >= MAX_WAITING {
+                waiting.remove(0);
+            }
+            if message.ttl > 0 {
+                waiting.push(message);
+            }
+        }
+        number
+    }
+
+    pub(super) fn waiting(&self, endpoint: &str) -> Vec<Waiting> {
+        self.lock().subscriptions.get(endpoint).map_or_else(Vec::new, |found| found.waiting.clone())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

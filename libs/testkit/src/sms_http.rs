@@ -1,0 +1,181 @@
+//! A provider of short messages with an HTTP API of its own.
+//!
+//! `POST /messages` takes `{"to","from","text"}` as JSON or as a form, `GET /messages?to=…` the same in its query, both
+//! with `Authorization: Bearer …`; the answer is `202 {"message":{"id"}}`. Calls with the same `Idempotency-Key` are one
+//! message. `GET /balance` sends nothing.
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use domain::sms::number::is_e164;
+use hyper::body::Bytes;
+use hyper::{Method, Request};
+use serde_json::{Value, json};
+
+use crate::http::{Handler, HttpServer, HttpSettings, Reaction, Reply, Rule, Script, json as json_answer};
+use crate::outbox::{Outbox, Summary};
+use crate::twilio::form::Form;
+use crate::twilio::random;
+
+/// What a caller must show.
+pub const TOKEN: &str = "sms-token";
+/// A recipient that the provider calls dead.
+const DEAD: &str = "+15005550001";
+/// Idempotency keys that are remembered at most.
+const KEPT: usize = 10_000;
+
+/// A running provider.
+#[derive(Debug)]
+pub struct SmsHttpStandIn {
+    server: HttpServer,
+    provider: Arc<Provider>,
+}
+
+#[derive(Debug)]
+struct Provider {
+    outbox: Arc<Outbox>,
+    script: Script,
+    known: Mutex<HashMap<String, String>>,
+}
+
+impl SmsHttpStandIn {
+    /// Starts it at `port`, 0 for a free one; it captures into `outbox`.
+    ///
+    /// # Errors
+    /// When the port is taken.
+    pub async fn start(port: u16, outbox: Arc<Outbox>) -> io::Result<Self> {
+        let provider = Arc::new(Provider { outbox, script: Script::default(), known: Mutex::default() });
+        let settings = HttpSettings { port, ..HttpSettings::default() };
+        Ok(SmsHttpStandIn { server: HttpServer::start(settings, provider.clone()).await?, provider })
+    }
+
+    /// Its origin.
+    #[must_use]
+    pub fn url(&self) -> String {
+        self.server.url()
+    }
+
+    /// The settings of a provider of kind `http` that leads here, its secrets among them.
+    #[must_use]
+    pub fn provider_settings(&self) -> Value {
+        json!({
+            "url": format!("{}/messages", self.url()),
+            "secretHeaders": {"authorization": format!("Bearer {TOKEN}")},
+            "body": r#"{"to":"{to}","from":"{from}","text":"{text}","ref":"{id}"}"#,
+            "from": "Shop",
+            "idPointer": "/message/id",
+            "codePointer": "/error/code",
+            "codes": {"invalid_number": "target_gone"},
+            "idempotent": true,
+            "probeUrl": format!("{}/balance", self.url()),
+        })
+    }
+
+    /// Where its messages go.
+    #[must_use]
+    pub fn outbox(&self) -> &Arc<Outbox> {
+        &self.provider.outbox
+    }
+
+    /// Adds a rule, after those already there; its target is a recipient's number.
+    pub fn script(&self, rule: Rule) {
+        self.provider.script.add(rule);
+    }
+
+    /// Requests read since the start.
+    #[must_use]
+    pub fn requests(&self) -> usize {
+        self.server.requests()
+    }
+
+    /// Closes the listener and every connection.
+    pub async fn stop(self) {
+        self.server.stop().await;
+    }
+}
+
+impl Handler for Provider {
+    fn handle(&self, request: &Request<Bytes>) -> Reply {
+        let login = request.headers().get("authorization");
+        if login.is_none_or(|login| login != format!("Bearer {TOKEN}").as_str()) {
+            return error(401, "unauthorized");
+        }
+        match (request.method(), request.uri().path()) {
+            (&Method::GET, "/balance") => Reply::Answer(json_answer(200, &json!({"balance": 1}))),
+            (&Method::POST | &Method::PUT | &Method::GET, "/messages") => match Message::read(request) {
+                Some(message) => self.take(request, &message),
+                None => error(400, "malformed"),
+            },
+            _ => error(404, "not_found"),
+        }
+    }
+}
+
+struct Message {
+    to: String,
+    from: String,
+    text: String,
+}
+
+impl Message {
+    fn read(request: &Request<Bytes>) -> Option<Message> {
+        let media = request.headers().get("content-type").and_then(|value| value.to_str().ok());
+        match (request.method(), media) {
+            (&Method::GET, _) => Message::of_form(request.uri().query()?.as_bytes()),
+            (_, Some("application/json")) => {
+                let body: Value = serde_json::from_slice(request.body()).ok()?;
+                let text = |name: &str| body[name].as_str().map(str::to_owned);
+                Some(Message { to: text("to")?, from: text("from").unwrap_or_default(), text: text("text")? })
+            }
+            (_, Some("application/x-www-form-urlencoded")) => Message::of_form(request.body()),
+            _ => None,
+        }
+    }
+
+    fn of_form(form: &[u8]) -> Option<Message> {
+        let form = Form::read(form)?;
+        let text = |name: &str| form.get(name).map(str::to_owned);
+        Some(Message { to: text("to")?, from: text("from").unwrap_or_default(), text: text("text")? })
+    }
+}
+
+impl Provider {
+    fn take(&self, request: &Request<Bytes>, message: &Message) -> Reply {
+        let reaction = self.script.take(&message.to);
+        match &reaction {
+            Some(Reaction::Answer(response)) => return Reply::Answer(response.clone()),
+            Some(Reaction::CutBefore) => return Reply::Cut,
+            Some(Reaction::Stall) => return Reply::Stall,
+            Some(Reaction::CutAfter) | None => {}
+        }
+        if !is_e164(&message.to) || message.to == DEAD {
+            return error(400, "invalid_number");
+        }
+        let key = request.headers().get("idempotency-key").and_then(|key| key.to_str().ok());
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let id = match key.and_then(|key| known.get(key)) {
+            Some(id) => id.clone(),
+            None => {
+                let summary = Summary::of_request(request, None, Some(message.text.clone()));
+                let to = [message.to.clone()];
+                if self.outbox.keep("sms", &message.from, &to, request.body().to_vec(), summary).is_err() {
+                    return error(500, "not_kept");
+                }
+                let id = random::hex::<8>();
+                if let Some(key) = key.filter(|_| known.len() < KEPT) {
+                    known.insert(key.to_owned(), id.clone());
+                }
+                id
+            }
+        };
+        match reaction {
+            Some(_) => Reply::Cut,
+            None => Reply::Answer(json_answer(202, &json!({"message": {"id": id}}))),
+        }
+    }
+}
+
+fn error(status: u16, code: &str) -> Reply {
+    Reply::Answer(json_answer(status, &json!({"error": {"code": code}})))
+}

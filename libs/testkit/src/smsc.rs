@@ -1,0 +1,308 @@
+//! A message centre (SMSC) that speaks SMPP 3.4 on the loopback interface.
+//!
+//! It is strict: it takes nothing before a bind, refuses esm_class bits, alphabets and lengths that a network would not
+//! carry, and puts the parts of long texts together. Each message is in the outbox before its last part is answered.
+
+mod receipt;
+mod script;
+mod session;
+mod text;
+
+use std::collections::{HashMap, VecDeque};
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use rustls::ServerConfig;
+use serde_json::{Value, json};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Notify;
+use tokio_rustls::TlsAcceptor;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::outbox::Outbox;
+use receipt::Receipt;
+pub use receipt::ReceiptForm;
+use script::Script;
+pub use script::{Reaction, Rule, Stage};
+
+/// Receipts that wait for a bound session, at most.
+const MOST_RECEIPTS: usize = 10_000;
+
+/// How a message centre behaves without a script.
+#[derive(Clone)]
+pub struct SmscSettings {
+    /// Port to listen at, 0 for a free one.
+    pub port: u16,
+    /// Who may bind.
+    pub system_id: String,
+    /// What proves it.
+    pub password: String,
+    /// TLS from the first byte.
+    pub tls: Option<Arc<ServerConfig>>,
+    /// Submissions that a session may have unanswered; one more is answered ESME_RTHROTTLED.
+    pub window: usize,
+    /// Whether receipts come by themselves, at once.
+    pub receipts: bool,
+    /// How receipts are written.
+    pub receipt_form: ReceiptForm,
+    /// How often it asks a silent client whether it is there.
+    pub enquire_link: Duration,
+}
+
+impl Default for SmscSettings {
+    fn default() -> Self {
+        SmscSettings {
+            port: 0,
+            system_id: "shop".to_owned(),
+            password: "secret".to_owned(),
+            tls: None,
+            window: 100,
+            receipts: true,
+            receipt_form: ReceiptForm::TextAndParameters,
+            enquire_link: Duration::from_secs(60),
+        }
+    }
+}
+
+/// A running message centre.
+pub struct SmscStandIn {
+    address: SocketAddr,
+    centre: Arc<Centre>,
+    stop: CancellationToken,
+    tasks: TaskTracker,
+}
+
+impl std::fmt::Debug for SmscStandIn {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SmscStandIn").field("address", &self.address).finish_non_exhaustive()
+    }
+}
+
+struct Centre {
+    settings: SmscSettings,
+    outbox: Arc<Outbox>,
+    script: Script,
+    state: Mutex<State>,
+    /// New receipts are there.
+    news: Notify,
+    counts: Counts,
+}
+
+#[derive(Default)]
+struct State {
+    /// Parts of messages that are not complete, by sender, recipient, reference and number of parts.
+    parts: HashMap<PartsKey, Vec<Option<String>>>,
+    /// Accepted messages by their ids.
+    messages: HashMap<String, Accepted>,
+    receipts: VecDeque<Receipt>,
+}
+
+type PartsKey = (String, String, u8, u8);
+
+/// What a receipt says of a message.
+#[derive(Clone)]
+struct Accepted {
+    from: String,
+    to: String,
+    text: String,
+}
+
+#[derive(Default)]
+struct Counts {
+    connections: AtomicUsize,
+    binds: AtomicUsize,
+    unbinds: AtomicUsize,
+    bound: AtomicUsize,
+    submissions: AtomicUsize,
+    most_unanswered: AtomicUsize,
+    enquiries: AtomicUsize,
+    enquiries_answered: AtomicUsize,
+    receipts_taken: AtomicUsize,
+}
+
+impl SmscStandIn {
+    /// Starts a message centre that captures into `outbox`.
+    ///
+    /// # Errors
+    /// When the port is taken.
+    pub async fn start(settings: SmscSettings, outbox: Arc<Outbox>) -> io::Result<Self> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, settings.port)).await?;
+        let address = listener.local_addr()?;
+        let centre = Arc::new(Centre {
+            settings,
+            outbox,
+            script: Script::default(),
+            state: Mutex::default(),
+            news: Notify::new(),
+            counts: Counts::default(),
+        });
+        let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
+        let accepting = accept(listener, centre.clone(), stop.clone(), tasks.clone());
+        tasks.spawn(stop.clone().run_until_cancelled_owned(accepting));
+        Ok(SmscStandIn { address, centre, stop, tasks })
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The settings of a provider of kind `smpp` that leads here, its secrets among them.
+    #[must_use]
+    pub fn provider_settings(&self) -> Value {
+        let SmscSettings { system_id, password, .. } = self.settings();
+        json!({
+            "host": self.address.ip().to_string(), "port": self.address.port(), "systemId": system_id,
+            "password": password, "from": "+15005550006",
+        })
+    }
+
+    /// How it was started.
+    #[must_use]
+    pub fn settings(&self) -> &SmscSettings {
+        &self.centre.settings
+    }
+
+    /// Where its messages go.
+    #[must_use]
+    pub fn outbox(&self) -> &Arc<Outbox> {
+        &self.centre.outbox
+    }
+
+    /// Adds a rule, after those already there.
+    pub fn script(&self, rule: Rule) {
+        self.centre.script.add(rule);
+    }
+
+    /// Rules that have not been used up.
+    #[must_use]
+    pub fn rules_left(&self) -> usize {
+        self.centre.script.len()
+    }
+
+    /// Sends a receipt with this state, such as `DELIVRD`, for an accepted message, to whichever session is bound or
+    /// will be. Says whether there is such a message.
+    pub fn report(&self, message_id: &str, state: &'static str, error: &'static str) -> bool {
+        self.centre.report(message_id, state, error)
+    }
+
+    /// Receipts that no client has taken yet.
+    #[must_use]
+    pub fn receipts_left(&self) -> usize {
+        self.centre.lock().receipts.len()
+    }
+
+    /// Receipts that clients have taken since the start.
+    #[must_use]
+    pub fn receipts_taken(&self) -> usize {
+        self.centre.counts.receipts_taken.load(Ordering::Relaxed)
+    }
+
+    /// Connections taken since the start.
+    #[must_use]
+    pub fn connections(&self) -> usize {
+        self.centre.counts.connections.load(Ordering::Relaxed)
+    }
+
+    /// Binds accepted since the start.
+    #[must_use]
+    pub fn binds(&self) -> usize {
+        self.centre.counts.binds.load(Ordering::Relaxed)
+    }
+
+    /// Sessions that were ended by an unbind since the start.
+    #[must_use]
+    pub fn unbinds(&self) -> usize {
+        self.centre.counts.unbinds.load(Ordering::Relaxed)
+    }
+
+    /// Sessions bound now.
+    #[must_use]
+    pub fn bound(&self) -> usize {
+        self.centre.counts.bound.load(Ordering::Relaxed)
+    }
+
+    /// Submissions read since the start, each part by itself.
+    #[must_use]
+    pub fn submissions(&self) -> usize {
+        self.centre.counts.submissions.load(Ordering::Relaxed)
+    }
+
+    /// The most submissions of one session that waited for their answers at a time.
+    #[must_use]
+    pub fn most_unanswered(&self) -> usize {
+        self.centre.counts.most_unanswered.load(Ordering::Relaxed)
+    }
+
+    /// enquire_link PDUs read since the start.
+    #[must_use]
+    pub fn enquiries(&self) -> usize {
+        self.centre.counts.enquiries.load(Ordering::Relaxed)
+    }
+
+    /// enquire_link PDUs that clients have answered since the start.
+    #[must_use]
+    pub fn enquiries_answered(&self) -> usize {
+        self.centre.counts.enquiries_answered.load(Ordering::Relaxed)
+    }
+
+    /// Closes the listener and every connection.
+    pub async fn stop(self) {
+        self.stop.cancel();
+        self.tasks.close();
+        self.tasks.wait().await;
+    }
+}
+
+impl Drop for SmscStandIn {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
+impl Centre {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn report(&self, message_id: &str, state: &'static str, error: &'static str) -> bool {
+        let mut all = self.lock();
+        let Some(message) = all.messages.get(message_id).cloned() else { return false };
+        if all.receipts.len() < MOST_RECEIPTS {
+            all.receipts.push_back(Receipt::new(message_id, &message, state, error));
+        }
+        drop(all);
+        self.news.notify_one();
+        true
+    }
+}
+
+async fn accept(listener: TcpListener, centre: Arc<Centre>, stop: CancellationToken, tasks: TaskTracker) {
+    loop {
+        // A failed accept (out of descriptors) is the client's to repeat.
+        let Ok((stream, _)) = listener.accept().await else {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+            continue;
+        };
+        centre.counts.connections.fetch_add(1, Ordering::Relaxed);
+        let centre = centre.clone();
+        let serving = async move {
+            // A conversation that breaks off is the client's affair; tests look at what was captured.
+            drop(converse(stream, &centre).await);
+        };
+        tasks.spawn(stop.clone().run_until_cancelled_owned(serving));
+    }
+}
+
+async fn converse(stream: TcpStream, centre: &Centre) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    match &centre.settings.tls {
+        None => session::serve(stream, centre).await,
+        Some(tls) => session::serve(TlsAcceptor::from(tls.clone()).accept(stream).await?, centre).await,
+    }
+}

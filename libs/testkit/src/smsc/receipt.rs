@@ -1,0 +1,91 @@
+//! Delivery receipts (SMPP 3.4, appendix B).
+
+use rusmpp::pdus::DeliverSm;
+use rusmpp::tlvs::MessageDeliveryRequestTlvValue;
+use rusmpp::types::{COctetString, OctetString};
+use rusmpp::values::{EsmClass, MessageState, Npi, Ton};
+
+use super::Accepted;
+
+/// esm_class: a receipt.
+const RECEIPT: u8 = 0x04;
+const STATES: [&str; 10] = [
+    "SCHEDULED",
+    "ENROUTE",
+    "DELIVRD",
+    "EXPIRED",
+    "DELETED",
+    "UNDELIV",
+    "ACCEPTD",
+    "UNKNOWN",
+    "REJECTD",
+    "SKIPPED",
+];
+
+/// How receipts are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReceiptForm {
+    /// In the usual text alone.
+    Text,
+    /// In receipted_message_id and message_state alone.
+    Parameters,
+    /// Both.
+    TextAndParameters,
+}
+
+/// A receipt that no client has taken yet.
+#[derive(Clone)]
+pub(super) struct Receipt {
+    message_id: String,
+    message: Accepted,
+    state: &'static str,
+    error: &'static str,
+}
+
+impl Receipt {
+    pub(super) fn new(
+        message_id: &str,
+        message: &Accepted,
+        state: &'static str,
+        error: &'static str,
+    ) -> Receipt {
+        Receipt { message_id: message_id.to_owned(), message: message.clone(), state, error }
+    }
+
+    /// The deliver_sm that carries it: from the recipient, to the sender.
+    pub(super) fn pdu(&self, form: ReceiptForm) -> DeliverSm {
+        let (from, to) = (&self.message.to, &self.message.from);
+        let mut pdu = DeliverSm::builder()
+            .source_addr_ton(Ton::International)
+            .source_addr_npi(Npi::Isdn)
+            .source_addr(address(from))
+            .destination_addr(address(to))
+            .esm_class(EsmClass::from(RECEIPT))
+            .short_message(OctetString::default())
+            .build();
+        if form != ReceiptForm::Parameters {
+            pdu.set_short_message(OctetString::from_vec(self.text().into_bytes()).unwrap_or_default());
+        }
+        if form != ReceiptForm::Text {
+            let id = COctetString::from_vec(format!("{}\0", self.message_id).into_bytes());
+            pdu.push_tlv(MessageDeliveryRequestTlvValue::ReceiptedMessageId(id.unwrap_or_default()));
+            let state = STATES.iter().position(|known| *known == self.state);
+            let state = MessageState::from(u8::try_from(state.unwrap_or(7)).unwrap_or(7));
+            pdu.push_tlv(MessageDeliveryRequestTlvValue::MessageState(state));
+        }
+        pdu
+    }
+
+    fn text(&self) -> String {
+        let beginning: String = self.message.text.chars().filter(char::is_ascii).take(20).collect();
+        format!(
+            "id:{} sub:001 dlvrd:001 submit date:2601020304 done date:2601020305 stat:{} err:{} text:{beginning}",
+            self.message_id, self.state, self.error
+        )
+    }
+}
+
+fn address(number: &str) -> COctetString<1, 21> {
+    let text = format!("{}\0", number.trim_start_matches('+'));
+    COctetString::from_vec(text.into_bytes()).unwrap_or_default()
+}

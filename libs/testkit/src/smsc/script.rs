@@ -1,0 +1,150 @@
+//! What a test tells a message centre to do wrong.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::faults::{Fault, Faults};
+
+/// command_status values that say what goes wrong by chance: full, throttled, no such number, system error, wrong length,
+/// wrong sender.
+const FULL: u32 = 0x14;
+const THROTTLED: u32 = 0x58;
+const NO_SUCH_NUMBER: u32 = 0x0b;
+const SYSTEM_ERROR: u32 = 0x08;
+const WRONG_LENGTH: u32 = 0x01;
+const WRONG_SENDER: u32 = 0x0a;
+
+/// The moments of a session at which a rule can step in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// A bind came.
+    Bind,
+    /// A submit_sm came.
+    Submit,
+    /// An enquire_link came.
+    EnquireLink,
+}
+
+/// What happens instead of the usual.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reaction {
+    /// An answer with this command_status.
+    Status(u32),
+    /// A generic_nack with this command_status.
+    Nack(u32),
+    /// The connection is closed before the message is taken.
+    CutBefore,
+    /// The message is taken, and then the connection is closed.
+    CutAfter,
+    /// This request is never answered; others are.
+    Stall,
+}
+
+/// A reaction to a stage.
+#[derive(Clone, Debug)]
+pub struct Rule {
+    to: Option<String>,
+    part: Option<u8>,
+    cause: Cause,
+}
+
+#[derive(Clone, Debug)]
+enum Cause {
+    Order { stage: Stage, reaction: Reaction, times: u32 },
+    Chance(Arc<Faults>),
+}
+
+impl Rule {
+    /// Reacts once.
+    #[must_use]
+    pub fn new(stage: Stage, reaction: Reaction) -> Self {
+        Rule { to: None, part: None, cause: Cause::Order { stage, reaction, times: 1 } }
+    }
+
+    /// Reacts to the first part of every message as `faults` say, for as long as the stand-in runs.
+    #[must_use]
+    pub fn by_chance(faults: Arc<Faults>) -> Self {
+        Rule { to: None, part: Some(1), cause: Cause::Chance(faults) }
+    }
+
+    /// Answers the next submission with this command_status, once.
+    #[must_use]
+    pub fn status(status: u32) -> Self {
+        Rule::new(Stage::Submit, Reaction::Status(status))
+    }
+
+    /// Only for messages to this number, with its `+`.
+    #[must_use]
+    pub fn to(mut self, number: impl Into<String>) -> Self {
+        self.to = Some(number.into());
+        self
+    }
+
+    /// Only for this part of a message, from 1.
+    #[must_use]
+    pub fn part(mut self, part: u8) -> Self {
+        self.part = Some(part);
+        self
+    }
+
+    /// This many times instead of once. What happens by chance has no number.
+    #[must_use]
+    pub fn times(mut self, most: u32) -> Self {
+        if let Cause::Order { times, .. } = &mut self.cause {
+            *times = most;
+        }
+        self
+    }
+
+    fn react(&mut self, at: Stage, to: &str, part: u8) -> Option<Reaction> {
+        let fits = self.to.as_deref().is_none_or(|wanted| wanted == to)
+            && self.part.is_none_or(|wanted| wanted == part);
+        if !fits {
+            return None;
+        }
+        match &mut self.cause {
+            Cause::Order { stage, .. } if *stage != at => None,
+            Cause::Order { reaction, times, .. } => {
+                *times = times.saturating_sub(1);
+                Some(reaction.clone())
+            }
+            Cause::Chance(_) if at != Stage::Submit => None,
+            Cause::Chance(faults) => Some(match faults.next(to)? {
+                Fault::Temporary => Reaction::Status(FULL),
+                Fault::Busy => Reaction::Status(THROTTLED),
+                Fault::Gone => Reaction::Status(NO_SUCH_NUMBER),
+                Fault::Down => Reaction::Status(SYSTEM_ERROR),
+                Fault::Refused => Reaction::Status(WRONG_LENGTH),
+                Fault::Pause => Reaction::Status(WRONG_SENDER),
+                Fault::Stall => Reaction::Stall,
+                Fault::CutBefore => Reaction::CutBefore,
+                Fault::CutAfter => Reaction::CutAfter,
+            }),
+        }
+    }
+
+    fn is_used_up(&self) -> bool {
+        matches!(self.cause, Cause::Order { times: 0, .. })
+    }
+}
+
+/// The rules in force, oldest first.
+#[derive(Debug, Default)]
+pub(super) struct Script(Mutex<Vec<Rule>>);
+
+impl Script {
+    pub(super) fn add(&self, rule: Rule) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(rule);
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).len()
+    }
+
+    /// The reaction of the first rule that has one, which is used up by one.
+    pub(super) fn take(&self, stage: Stage, to: &str, part: u8) -> Option<Reaction> {
+        let mut rules = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let reaction = rules.iter_mut().find_map(|rule| rule.react(stage, to, part))?;
+        rules.retain(|rule| !rule.is_used_up());
+        Some(reaction)
+    }
+}

@@ -1,0 +1,86 @@
+//! Logging in (RFC 4954).
+
+use std::io;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use tokio::io::{AsyncRead, AsyncWrite};
+
+use super::script::Stage;
+use super::session::{COMMAND_LINE, Next, Session};
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
+    /// How a client may log in, and must if there is a way.
+    pub(super) fn mechanisms(&self) -> Vec<&'static str> {
+        let (settings, token) = (&self.server.settings, self.server.token());
+        let is_there = |mechanism: &&&str| match **mechanism {
+            "XOAUTH2" => token.is_some(),
+            _ => settings.login.is_some(),
+        };
+        settings.mechanisms.iter().filter(is_there).copied().collect()
+    }
+
+    pub(super) async fn auth(&mut self, rest: &str) -> io::Result<Next> {
+        if let Some(next) = self.react(Stage::Auth) {
+            return Ok(next);
+        }
+        if self.mechanisms().is_empty() {
+            return Ok(self.say("502 5.5.1 no authentication here"));
+        }
+        if !self.greeted || self.logged_in || self.from.is_some() {
+            return Ok(self.say("503 5.5.1 not now"));
+        }
+        let (mechanism, initial) = rest.split_once(' ').unwrap_or((rest, ""));
+        let mechanism = mechanism.to_ascii_uppercase();
+        self.logged_in = match mechanism.as_str() {
+            offered if !self.mechanisms().contains(&offered) => {
+                return Ok(self.say("504 5.5.4 unknown mechanism"));
+            }
+            "PLAIN" => {
+                let answer = self.challenge(initial, "").await?;
+                let mut parts = answer.split('\0').skip(1).map(str::to_owned);
+                self.knows(&parts.next().unwrap_or_default(), &parts.next().unwrap_or_default())
+            }
+            "LOGIN" => {
+                let user = self.challenge(initial, "Username:").await?;
+                let password = self.challenge("", "Password:").await?;
+                self.knows(&user, &password)
+            }
+            _ => self.xoauth2(initial).await?,
+        };
+        let verdict = if self.logged_in { "235 2.7.0 welcome" } else { "535 5.7.8 wrong user or password" };
+        Ok(self.say(verdict))
+    }
+
+    fn knows(&self, user: &str, password: &str) -> bool {
+        let login = self.server.settings.login.as_ref();
+        login.is_some_and(|(known, secret)| known == user && secret == password)
+    }
+
+    /// A client whose token is refused hears why, and says nothing to it before the refusal itself.
+    async fn xoauth2(&mut self, initial: &str) -> io::Result<bool> {
+        let answer = self.challenge(initial, "").await?;
+        let expected = self.server.token();
+        let is_right = expected
+            .is_some_and(|(user, token)| answer == format!("user={user}\u{1}auth=Bearer {token}\u{1}\u{1}"));
+        if !is_right {
+            self.challenge("", r#"{"status":"401","schemes":"bearer"}"#).await?;
+        }
+        Ok(is_right)
+    }
+
+    /// The client's answer to a challenge, given with its command or asked for.
+    async fn challenge(&mut self, initial: &str, prompt: &str) -> io::Result<String> {
+        let encoded = if initial.is_empty() {
+            self.wire.reply(&format!("334 {}", STANDARD.encode(prompt)));
+            if self.wire.read_line(COMMAND_LINE).await?.is_err() {
+                return Ok(String::new());
+            }
+            self.wire.last_line().to_vec()
+        } else {
+            initial.as_bytes().to_vec()
+        };
+        let decoded = STANDARD.decode(encoded).unwrap_or_default();
+        Ok(String::from_utf8(decoded).unwrap_or_default())
+    }
+}

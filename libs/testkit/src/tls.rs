@@ -1,0 +1,91 @@
+//! Certificates for stand-ins that speak TLS.
+
+use std::sync::Arc;
+
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, ExtendedKeyUsagePurpose, IsCa, KeyPair};
+use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
+use rustls::server::WebPkiClientVerifier;
+use rustls::{RootCertStore, ServerConfig};
+
+/// An authority that a test makes up, with one certificate for `localhost` and `127.0.0.1`, and one for a client.
+pub struct Authority {
+    pem: String,
+    server: ServerConfig,
+    server_for_clients: ServerConfig,
+    client: ClientCertificate,
+}
+
+/// What a client shows to a server that asks who it is.
+#[derive(Clone)]
+pub struct ClientCertificate {
+    /// The certificate in PEM.
+    pub certificate: String,
+    /// Its private key in PEM.
+    pub key: String,
+}
+
+impl Authority {
+    /// Makes up an authority.
+    ///
+    /// # Errors
+    /// There are no random numbers.
+    pub fn new() -> anyhow::Result<Authority> {
+        let mut params = CertificateParams::new(Vec::new())?;
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let issuer = CertifiedIssuer::self_signed(params, KeyPair::generate()?)?;
+        let key = KeyPair::generate()?;
+        let names = ["localhost", "127.0.0.1"].map(str::to_owned);
+        let certificate = CertificateParams::new(names)?.signed_by(&key, &issuer)?;
+        let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let server = ServerConfig::builder_with_provider(provider.clone())
+            .with_safe_default_protocol_versions()?
+            .with_no_client_auth()
+            .with_single_cert(vec![certificate.der().clone()], key.clone_key())?;
+
+        let mut roots = RootCertStore::empty();
+        roots.add(issuer.der().clone())?;
+        let verifier =
+            WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider.clone()).build()?;
+        let server_for_clients = ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()?
+            .with_client_cert_verifier(verifier)
+            .with_single_cert(vec![certificate.der().clone()], key)?;
+        let key = KeyPair::generate()?;
+        let mut params = CertificateParams::new(["client.example".to_owned()])?;
+        params.insert_extended_key_usage(ExtendedKeyUsagePurpose::ClientAuth);
+        let certificate = params.signed_by(&key, &issuer)?;
+        let client = ClientCertificate { certificate: certificate.pem(), key: key.serialize_pem() };
+        Ok(Authority { pem: issuer.pem(), server, server_for_clients, client })
+    }
+
+    /// The authority's own certificate, for clients that are to trust it.
+    #[must_use]
+    pub fn pem(&self) -> &str {
+        &self.pem
+    }
+
+    /// How a server speaks TLS, with these protocols for ALPN (such as `h2`), the preferred one first.
+    #[must_use]
+    pub fn server(&self, alpn: &[&str]) -> Arc<ServerConfig> {
+        with_alpn(&self.server, alpn)
+    }
+
+    /// As [`server`](Self::server), and only for clients that show a certificate of this authority.
+    #[must_use]
+    pub fn server_for_clients(&self, alpn: &[&str]) -> Arc<ServerConfig> {
+        with_alpn(&self.server_for_clients, alpn)
+    }
+
+    /// What such a client shows.
+    #[must_use]
+    pub fn client(&self) -> &ClientCertificate {
+        &self.client
+    }
+}
+
+fn with_alpn(config: &ServerConfig, alpn: &[&str]) -> Arc<ServerConfig> {
+    let mut config = config.clone();
+    config.alpn_protocols = alpn.iter().map(|name| name.as_bytes().to_vec()).collect();
+    Arc::new(config)
+}

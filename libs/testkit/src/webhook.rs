@@ -1,0 +1,223 @@
+//! An app's backend that is told by status webhooks. It takes a call only where its signature holds
+//! (<https://www.standardwebhooks.com>), and keeps what it took, in order, before it says yes.
+
+use std::collections::BTreeSet;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use aws_lc_rs::hmac;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use hyper::Request;
+use hyper::body::Bytes;
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::faults::{Faults, Shares};
+use crate::faulty::answers;
+use crate::http::{Handler, HttpServer, HttpSettings, Reaction, Reply, Rule, Script, status};
+use crate::outbox::now;
+
+/// A call may be this much older or younger than the receiver's clock, in milliseconds.
+const TOLERANCE: u64 = 5 * 60 * 1_000;
+
+/// A running receiver.
+pub struct WebhookReceiver {
+    server: HttpServer,
+    inner: Arc<Inner>,
+}
+
+/// A call that was taken.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Received {
+    /// When, in milliseconds since 1970.
+    pub at: i64,
+    /// `webhook-id`, the same in every attempt.
+    pub id: String,
+    /// Path of the endpoint.
+    pub path: String,
+    /// The body.
+    pub body: Value,
+}
+
+#[derive(Default)]
+struct Inner {
+    script: Script,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Keys of which one must have signed.
+    keys: Vec<Vec<u8>>,
+    /// Where what was taken is written, in place of being kept.
+    list: Option<File>,
+    received: Vec<Received>,
+    attempts: Vec<String>,
+    refused: Vec<&'static str>,
+}
+
+impl WebhookReceiver {
+    /// Starts a receiver that knows no secret yet, and so takes nothing.
+    ///
+    /// # Errors
+    /// When no port is free.
+    pub async fn start() -> io::Result<WebhookReceiver> {
+        WebhookReceiver::start_with(None).await
+    }
+
+    /// As [`start`](Self::start), for any number of calls: each that is taken, also once more, is a line of the file at
+    /// `path` before it is answered, a [`Received`] as JSON. [`received`](Self::received) and
+    /// [`attempts`](Self::attempts) stay empty.
+    ///
+    /// # Errors
+    /// When the file cannot be opened, or no port is free.
+    pub async fn listed(path: &Path) -> io::Result<WebhookReceiver> {
+        WebhookReceiver::start_with(Some(OpenOptions::new().create(true).append(true).open(path)?)).await
+    }
+
+    async fn start_with(list: Option<File>) -> io::Result<WebhookReceiver> {
+        let state = Mutex::new(State { list, ..State::default() });
+        let inner = Arc::new(Inner { script: Script::default(), state });
+        let server = HttpServer::start(HttpSettings::default(), inner.clone()).await?;
+        Ok(WebhookReceiver { server, inner })
+    }
+
+    /// The URL of an endpoint at `path`, which begins with a slash.
+    #[must_use]
+    pub fn url(&self, path: &str) -> String {
+        self.server.url() + path
+    }
+
+    /// From now on, calls must be signed with one of these (`whsec_…`).
+    ///
+    /// # Panics
+    /// One of them is no secret.
+    #[allow(clippy::panic, reason = "this is how a test fails")]
+    pub fn trust(&self, secrets: &[&str]) {
+        let key = |secret: &&str| match secret.strip_prefix("whsec_").map(|text| STANDARD.decode(text)) {
+            Some(Ok(key)) => key,
+            _ => panic!("this is no secret"),
+        };
+        self.inner.lock().keys = secrets.iter().map(key).collect();
+    }
+
+    /// Adds a rule for the next calls; its target is the path.
+    pub fn script(&self, rule: Rule) {
+        self.inner.script.add(rule);
+    }
+
+    /// From now on calls fail by the seed's chance. The dead are no paths here: who says that it is gone is called no more.
+    pub fn fail_by_chance(&self, seed: u64, shares: Shares) {
+        let faults = Arc::new(Faults::new(seed, Shares { gone: 0.0, ..shares }));
+        self.script(Rule::by_chance(faults, answers([503, 429, 410, 400, 403].map(status))));
+    }
+
+    /// Rules that have not been used up.
+    #[must_use]
+    pub fn rules_left(&self) -> usize {
+        self.inner.script.left()
+    }
+
+    /// What was taken, in order, each message once however often it was taken.
+    #[must_use]
+    pub fn received(&self) -> Vec<Received> {
+        let mut seen = BTreeSet::new();
+        let state = self.inner.lock();
+        state.received.iter().filter(|received| seen.insert(received.id.clone())).cloned().collect()
+    }
+
+    /// The ids of all calls, in order: `webhook-id` of each attempt, taken or not.
+    #[must_use]
+    pub fn attempts(&self) -> Vec<String> {
+        self.inner.lock().attempts.clone()
+    }
+
+    /// Why calls were not taken for what they are.
+    #[must_use]
+    pub fn refused(&self) -> Vec<&'static str> {
+        self.inner.lock().refused.clone()
+    }
+
+    /// Closes the listener and every connection.
+    pub async fn stop(self) {
+        self.server.stop().await;
+    }
+}
+
+impl Inner {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Handler for Inner {
+    fn handle(&self, request: &Request<Bytes>) -> Reply {
+        let mut state = self.lock();
+        let received = match verify(request, &state.keys) {
+            Ok(received) => received,
+            Err(problem) => {
+                state.refused.push(problem);
+                return Reply::Answer(status(401));
+            }
+        };
+        if state.list.is_none() {
+            state.attempts.push(received.id.clone());
+        }
+        let reaction = self.script.take(request.uri().path());
+        match reaction {
+            Some(Reaction::Answer(answer)) => Reply::Answer(answer),
+            Some(Reaction::CutBefore) => Reply::Cut,
+            Some(Reaction::Stall) => Reply::Stall,
+            None | Some(Reaction::CutAfter) => match (state.take(received), reaction) {
+                (Err(_), _) => Reply::Answer(status(500)),
+                (Ok(()), None) => Reply::Answer(status(204)),
+                (Ok(()), Some(_)) => Reply::Cut,
+            },
+        }
+    }
+}
+
+impl State {
+    fn take(&mut self, received: Received) -> io::Result<()> {
+        let Some(list) = &mut self.list else {
+            self.received.push(received);
+            return Ok(());
+        };
+        let mut line = serde_json::to_vec(&received)?;
+        line.push(b'\n');
+        list.write_all(&line)
+    }
+}
+
+fn verify(request: &Request<Bytes>, keys: &[Vec<u8>]) -> Result<Received, &'static str> {
+    let header = |name: &str| request.headers().get(name).and_then(|value| value.to_str().ok());
+    let id = header("webhook-id").filter(|id| !id.is_empty()).ok_or("no webhook-id")?;
+    let timestamp = header("webhook-timestamp").ok_or("no webhook-timestamp")?;
+    let signatures = header("webhook-signature").ok_or("no webhook-signature")?;
+    let seconds: i64 = timestamp.parse().map_err(|_| "webhook-timestamp is no number")?;
+    let at = now().millis();
+    if at.abs_diff(seconds.saturating_mul(1_000)) > TOLERANCE {
+        return Err("webhook-timestamp is too far away");
+    }
+    if request.method() != hyper::Method::POST || header("content-type") != Some("application/json") {
+        return Err("not a POST of JSON");
+    }
+    let signed = [id.as_bytes(), b".", timestamp.as_bytes(), b".", request.body()].concat();
+    let tags: Vec<Vec<u8>> = signatures
+        .split(' ')
+        .filter_map(|signature| signature.strip_prefix("v1,"))
+        .filter_map(|tag| STANDARD.decode(tag).ok())
+        .collect();
+    let holds = |key: &Vec<u8>| {
+        let key = hmac::Key::new(hmac::HMAC_SHA256, key);
+        tags.iter().any(|tag| hmac::verify(&key, &signed, tag).is_ok())
+    };
+    if !keys.iter().any(holds) {
+        return Err("no signature holds");
+    }
+    let body = serde_json::from_slice(request.body()).map_err(|_| "the body is not JSON")?;
+    Ok(Received { at, id: id.to_owned(), path: request.uri().path().to_owned(), body })
+}

@@ -1,0 +1,111 @@
+//! One call of a provider: marked where it must not be repeated, bounded in time, and never left without an answer.
+
+use std::panic::AssertUnwindSafe;
+use std::time::{Duration, Instant};
+
+use domain::{Answer, Outcome};
+use futures_util::FutureExt as _;
+use metrics::histogram;
+use sabotage::CrashPoint;
+use service_kit::clock;
+use service_kit::metrics::PROVIDER_CALL_SECONDS;
+use store::ledger::CallMark;
+use uuid::Uuid;
+
+use crate::gate::Entry;
+use crate::job::{Job, Worker};
+use crate::{Call, Provider, Sender};
+
+/// How long calls may go on once the process stops; their answers have still to be settled then.
+const CALLS_AFTER_STOP: Duration = Duration::from_secs(10);
+
+/// What came of the wish to call.
+pub(crate) enum Called {
+    /// This is to be settled.
+    Answer(Answer),
+    /// The claim is another's: nothing was done.
+    ClaimLost,
+}
+
+impl<S: Sender> Worker<S> {
+    /// How long one call may take. Its lease outlasts it, with the time to settle.
+    pub(crate) fn call_limit(&self) -> Duration {
+        self.context.config.delivery.lease * 3 / 5
+    }
+
+    /// Calls the provider, unless the claim does not hold long enough.
+    pub(crate) async fn call(
+        &self,
+        job: &Job<'_>,
+        provider: &Provider,
+        entry: Option<Entry>,
+        token: Uuid,
+        until: Instant,
+    ) -> Called {
+        if !S::CHANNEL.is_repeatable() {
+            match self.mark(job, token, until).await {
+                Ok(true) => {}
+                Ok(false) => return Called::ClaimLost,
+                Err(error) => {
+                    // It may be marked all the same, so that it must be settled: nobody else will try.
+                    tracing::warn!(%error, "the call cannot be marked, and is not made");
+                    return not_made("not_marked", "the call could not be marked, and was not made");
+                }
+            }
+        }
+        if Instant::now() + self.call_limit() > until {
+            return not_made("too_late", "the claim would not have outlasted the call, which was not made");
+        }
+        Called::Answer(self.ask(job, provider, entry).await)
+    }
+
+    /// Marks the call in the ledger, and tries again until it has to be made.
+    async fn mark(&self, job: &Job<'_>, token: Uuid, until: Instant) -> Result<bool, store::Error> {
+        let mark = CallMark { app: job.envelope.app, delivery: job.order.delivery_id, token };
+        loop {
+            match self.ledger.marks.call(mark).await {
+                Err(error) if Instant::now() + self.call_limit() < until && !self.is_stopping() => {
+                    tracing::warn!(%error, "the call is not marked yet");
+                    tokio::time::sleep(Duration::from_millis(100)).await;
+                }
+                marked => return marked,
+            }
+        }
+    }
+
+    async fn ask(&self, job: &Job<'_>, provider: &Provider, entry: Option<Entry>) -> Answer {
+        let began = Instant::now();
+        let Job { lane, envelope, order, .. } = *job;
+        let (app, send_id, now) = (envelope.app, envelope.send_id, clock::now());
+        let call = Call { app, send_id, lane, provider, job: order, now };
+        let call = AssertUnwindSafe(async { self.sender.send(&call).await }).catch_unwind();
+        let answer = tokio::select! {
+            answer = tokio::time::timeout(self.call_limit(), call) => answer,
+            () = self.stopped_for(CALLS_AFTER_STOP) => {
+                return Answer::new(Outcome::Unknown, "stopped", "the process stopped before an answer came");
+            }
+        };
+        histogram!(PROVIDER_CALL_SECONDS, "channel" => S::CHANNEL.as_str())
+            .record(began.elapsed().as_secs_f64());
+        if matches!(&answer, Ok(Ok(Answer { outcome: Outcome::Sent { .. }, .. }))) {
+            sabotage::reach(CrashPoint::AfterYes);
+        }
+        let answer = match answer {
+            Ok(Ok(answer)) => answer.storable(),
+            Ok(Err(_panic)) => {
+                // Settled, so that the attempts rise and the job is parked at their end. It says nothing of the provider.
+                tracing::error!(provider = provider.identifier, "the call panicked");
+                return Answer::new(Outcome::Unknown, "panic", "the call panicked");
+            }
+            Err(_) => Answer::new(Outcome::Unknown, "timeout", "no answer in time"),
+        };
+        if let Some(entry) = entry.filter(|_| !answer.spares_provider) {
+            entry.report(&answer.outcome);
+        }
+        answer
+    }
+}
+
+fn not_made(code: &str, message: &str) -> Called {
+    Called::Answer(Answer::new(Outcome::RETRY, code, message))
+}

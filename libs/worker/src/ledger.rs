@@ -1,0 +1,118 @@
+//! The ledger's statements, each shared by all jobs that need it at the moment.
+
+use std::time::Duration;
+
+use service_kit::Context;
+use store::batch::Batcher;
+use store::ledger::{CallMark, Claim, ClaimRequest};
+use store::settlement::Settlement;
+use store::timer::NewTimer;
+use store::{Error, Store};
+
+/// Rows of one statement at most.
+const BATCH: usize = 256;
+/// Messages of one statement at most. One may be half a megabyte.
+const MESSAGES: usize = 32;
+
+/// Hands what jobs ask for to the database, in batches.
+pub(crate) struct Ledger {
+    pub(crate) claims: Batcher<ClaimRequest, Result<Claim, Error>>,
+    pub(crate) marks: Batcher<CallMark, bool>,
+    pub(crate) settlements: Batcher<Settlement, Result<bool, Error>>,
+    pub(crate) timers: Batcher<NewTimer, ()>,
+}
+
+impl Ledger {
+    pub(crate) fn new(context: &Context) -> Ledger {
+        let lease = context.config.delivery.lease;
+        let store = context.store.clone();
+        let claims = batches(context, BATCH, move |requests: Vec<ClaimRequest>| {
+            let store = store.clone();
+            async move { each(&store, lease, &requests).await }
+        });
+        let store = context.store.clone();
+        let marks = batches(context, BATCH, move |marks: Vec<CallMark>| {
+            let store = store.clone();
+            async move { store.mark_calling(&marks).await }
+        });
+        let store = context.store.clone();
+        let settlements = batches(context, BATCH, move |settlements: Vec<Settlement>| {
+            let store = store.clone();
+            async move { each(&store, lease, &settlements).await }
+        });
+        let store = context.store.clone();
+        let timers = batches(context, MESSAGES, move |timers: Vec<NewTimer>| {
+            let store = store.clone();
+            async move { store.set_timers(&timers).await.map(|()| vec![(); timers.len()]) }
+        });
+        Ledger { claims, marks, settlements, timers }
+    }
+}
+
+fn batches<Q, A, F, Fut>(context: &Context, most: usize, run: F) -> Batcher<Q, A>
+where
+    Q: Send + 'static,
+    A: Send + 'static,
+    F: Fn(Vec<Q>) -> Fut + Send + 'static,
+    Fut: Future<Output = Result<Vec<A>, Error>> + Send + 'static,
+{
+    let (batcher, running) = Batcher::new(most, run);
+    context.spawn("ledger batches", async move {
+        running.await;
+        Ok(())
+    });
+    batcher
+}
+
+/// What the database can refuse for one of a batch alone.
+trait Statement: Sized + Sync {
+    type Answer: Send;
+
+    fn run(
+        batch: &[Self],
+        store: &Store,
+        lease: Duration,
+    ) -> impl Future<Output = Result<Vec<Self::Answer>, Error>> + Send;
+}
+
+impl Statement for ClaimRequest {
+    type Answer = Claim;
+
+    async fn run(batch: &[Self], store: &Store, lease: Duration) -> Result<Vec<Claim>, Error> {
+        store.claim(batch, lease).await
+    }
+}
+
+impl Statement for Settlement {
+    type Answer = bool;
+
+    async fn run(batch: &[Self], store: &Store, _lease: Duration) -> Result<Vec<bool>, Error> {
+        store.settle(batch).await
+    }
+}
+
+/// Runs a batch as one; where the database refuses that, each alone, so that the one at fault stops no other.
+///
+/// # Errors
+/// The database is away; what was settled before is found so when it is repeated, and what was claimed is leased.
+async fn each<S: Statement>(
+    store: &Store,
+    lease: Duration,
+    batch: &[S],
+) -> Result<Vec<Result<S::Answer, Error>>, Error> {
+    match S::run(batch, store, lease).await {
+        Ok(answers) => return Ok(answers.into_iter().map(Ok).collect()),
+        Err(error) if error.is_unavailable() => return Err(error),
+        Err(error) if batch.len() == 1 => return Ok(vec![Err(error)]),
+        Err(error) => tracing::warn!(%error, batch = batch.len(), "refused together, now run one by one"),
+    }
+    let mut answers = Vec::with_capacity(batch.len());
+    for alone in batch {
+        match S::run(std::slice::from_ref(alone), store, lease).await {
+            Err(error) if error.is_unavailable() => return Err(error),
+            Err(error) => answers.push(Err(error)),
+            Ok(answer) => answers.extend(answer.into_iter().map(Ok)),
+        }
+    }
+    Ok(answers)
+}

@@ -1,0 +1,269 @@
+//! Calls to hosts that operators and apps name: where they may lead, and how much of an answer is read.
+
+use std::error::Error;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use bytes::Bytes;
+use domain::Timestamp;
+use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+use reqwest::header::{HeaderMap, RETRY_AFTER};
+use reqwest::redirect::Policy;
+use reqwest::{Client, ClientBuilder, Response, Url};
+use url::Host;
+
+/// To connect, for one host.
+const CONNECT_LIMIT: Duration = Duration::from_secs(10);
+/// How long an unused connection is kept.
+const IDLE: Duration = Duration::from_secs(60);
+/// The longest wait that a `Retry-After` is believed.
+const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(24 * 3600);
+
+/// What calls may reach. A name that operators give could lead into the network that Tidings itself stands in.
+#[derive(Clone, Copy, Debug)]
+pub struct Outbound {
+    allow_private: bool,
+}
+
+/// A host that must not be called.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{host} is not a public address; set outbound.allow_private to call it")]
+pub struct NotPublic {
+    /// The host, as it was given.
+    pub host: String,
+}
+
+impl NotPublic {
+    /// The refusal among an error and its causes: names are refused where they are resolved, deep within a call.
+    #[must_use]
+    pub fn among<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a NotPublic> {
+        std::iter::successors(Some(error), |error| (**error).source()).find_map(|cause| {
+            // What an I/O error carries is not among its sources.
+            let carried = cause.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
+            cause.downcast_ref().or_else(|| carried?.downcast_ref())
+        })
+    }
+}
+
+impl Outbound {
+    /// Calls to public addresses, and to private ones too where `allow_private`.
+    #[must_use]
+    pub fn new(allow_private: bool) -> Outbound {
+        Outbound { allow_private }
+    }
+
+    /// Whether private addresses may be called.
+    #[must_use]
+    pub fn allows_private(self) -> bool {
+        self.allow_private
+    }
+
+    /// The addresses of a host that may be called.
+    ///
+    /// # Errors
+    /// The name has no address, or none that may be called.
+    pub async fn resolve(self, host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+        let found: Vec<SocketAddr> = tokio::net::lookup_host((host, port)).await?.collect();
+        let allowed: Vec<_> = found.iter().copied().filter(|address| self.allows(address.ip())).collect();
+        match (found.is_empty(), allowed.is_empty()) {
+            (true, _) => Err(io::Error::new(io::ErrorKind::NotFound, "the host has no address")),
+            (false, true) => {
+                Err(io::Error::new(io::ErrorKind::PermissionDenied, NotPublic { host: host.to_owned() }))
+            }
+            (false, false) => Ok(allowed),
+        }
+    }
+
+    /// Whether this address may be called.
+    #[must_use]
+    pub fn allows(self, address: IpAddr) -> bool {
+        self.allow_private || is_public(address)
+    }
+
+    /// Refuses a URL whose host is an address that must not be called; names are looked at when they are resolved.
+    ///
+    /// # Errors
+    /// The address is not public.
+    pub fn check(self, url: &Url) -> Result<(), NotPublic> {
+        let address = match url.host() {
+            Some(Host::Ipv4(address)) => IpAddr::V4(address),
+            Some(Host::Ipv6(address)) => IpAddr::V6(address),
+            Some(Host::Domain(_)) | None => return Ok(()),
+        };
+        match self.allows(address) {
+            true => Ok(()),
+            false => Err(NotPublic { host: address.to_string() }),
+        }
+    }
+
+    /// A client that follows no redirects, uses no proxy of the environment, and resolves names to addresses that may
+    /// be called. Whoever calls it sets the time limit of the whole call, and checks the URL.
+    pub fn client(self) -> ClientBuilder {
+        Client::builder()
+            .dns_resolver(Arc::new(Resolver(self)))
+            .redirect(Policy::none())
+            .no_proxy()
+            .referer(false)
+            .connect_timeout(CONNECT_LIMIT)
+            .pool_idle_timeout(IDLE)
+            .tcp_nodelay(true)
+            .user_agent(concat!("Tidings/", env!("CARGO_PKG_VERSION")))
+    }
+}
+
+struct Resolver(Outbound);
+
+impl Resolve for Resolver {
+    fn resolve(&self, name: Name) -> Resolving {
+        let outbound = self.0;
+        Box::pin(async move {
+            let addresses = outbound.resolve(name.as_str(), 0).await?;
+            Ok(Box::new(addresses.into_iter()) as Addrs)
+        })
+    }
+}
+
+/// Whether an address is reached over the public internet (RFC 6890 and the registries that it began).
+#[must_use]
+pub fn is_public(address: IpAddr) -> bool {
+    match address.to_canonical() {
+        IpAddr::V4(address) => is_public_v4(address),
+        IpAddr::V6(address) => is_public_v6(address),
+    }
+}
+
+fn is_public_v4(address: Ipv4Addr) -> bool {
+    let [a, b, c, _] = address.octets();
+    let is_special = address.is_private()
+        || address.is_loopback()
+        || address.is_link_local()
+        || address.is_broadcast()
+        || address.is_documentation()
+        || address.is_multicast()
+        // This network; shared by carriers; protocol assignments; benchmarks; reserved.
+        || a == 0
+        || (a == 100 && (64..128).contains(&b))
+        || (a == 192 && b == 0 && c == 0)
+        || (a == 198 && (b == 18 || b == 19))
+        || a >= 240;
+    !is_special
+}
+
+fn is_public_v6(address: Ipv6Addr) -> bool {
+    let [first, second, ..] = address.segments();
+    // Global unicast, less documentation, and less what carries an IPv4 address that was not looked at: 6to4, Teredo.
+    // NAT64 (64:ff9b::/96) is outside of it.
+    let is_global = (0x2000..0x4000).contains(&first);
+    let is_special =
+        (first == 0x2001 && (second == 0xdb8 || second == 0)) || first == 0x2002 || first == 0x3fff;
+    is_global && !is_special
+}
+
+/// Reads at most `most` bytes of an answer; what follows is left.
+///
+/// # Errors
+/// The connection broke.
+pub async fn read_at_most(mut response: Response, most: usize) -> reqwest::Result<Bytes> {
+    let mut body = Vec::new();
+    while let Some(chunk) = response.chunk().await? {
+        let room = most - body.len();
+        body.extend_from_slice(chunk.get(..room).unwrap_or(&chunk));
+        if body.len() >= most {
+            break;
+        }
+    }
+    Ok(body.into())
+}
+
+/// How long an answer asks to wait (RFC 9110 section 10.2.3), in seconds or until a date; at most a day.
+#[must_use]
+pub fn retry_after(headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
+    let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
+    let wait = match text.parse::<u64>() {
+        Ok(seconds) => Duration::from_secs(seconds),
+        Err(_) => {
+            let now = SystemTime::UNIX_EPOCH + Duration::from_millis(u64::try_from(now.millis()).ok()?);
+            httpdate::parse_http_date(text).ok()?.duration_since(now).unwrap_or_default()
+        }
+    };
+    Some(wait.min(LONGEST_RETRY_AFTER))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_addresses_of_the_public_internet_are_public() {
+        for public in ["1.1.1.1", "93.184.216.34", "2606:4700::1111", "::ffff:8.8.8.8"] {
+            assert!(is_public(public.parse().unwrap()), "{public}");
+        }
+        for special in [
+            "0.0.0.0",
+            "10.1.2.3",
+            "100.64.0.1",
+            "127.0.0.1",
+            "169.254.169.254",
+            "172.16.0.1",
+            "192.0.0.8",
+            "192.0.2.1",
+            "192.168.0.1",
+            "198.18.0.1",
+            "224.0.0.1",
+            "240.0.0.1",
+            "255.255.255.255",
+            "::",
+            "::1",
+            "::ffff:127.0.0.1",
+            "64:ff9b::7f00:1",
+            "2001:db8::1",
+            "2001::1",
+            "2002:7f00:1::",
+            "fc00::1",
+            "fe80::1",
+            "ff02::1",
+        ] {
+            assert!(!is_public(special.parse().unwrap()), "{special}");
+        }
+    }
+
+    #[test]
+    fn a_url_with_a_private_address_is_refused_unless_allowed() {
+        for url in ["http://127.0.0.1/", "https://[::1]:8443/", "http://0x7f.1/", "http://2130706433/"] {
+            let url = Url::parse(url).unwrap();
+            assert!(Outbound::new(false).check(&url).is_err(), "{url}");
+            assert!(Outbound::new(true).check(&url).is_ok(), "{url}");
+        }
+        assert!(Outbound::new(false).check(&Url::parse("https://example.com/").unwrap()).is_ok());
+    }
+
+    #[tokio::test]
+    async fn a_name_that_leads_to_a_private_address_is_refused() {
+        let refused = Outbound::new(false).resolve("localhost", 25).await.unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::PermissionDenied);
+        let called = Outbound::new(false).client().build().unwrap().get("http://localhost:9/").send().await;
+        for refused in [&refused as &(dyn Error + 'static), &called.unwrap_err()] {
+            assert_eq!(NotPublic::among(refused).map(|refused| refused.host.as_str()), Some("localhost"));
+        }
+        assert_eq!(NotPublic::among(&io::Error::from(io::ErrorKind::PermissionDenied)), None);
+        assert!(Outbound::new(true).resolve("localhost", 25).await.is_ok());
+    }
+
+    #[test]
+    fn waits_are_read_in_seconds_and_as_dates() {
+        let now = Timestamp::from_millis(784_111_770_000);
+        let wait = |text: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(RETRY_AFTER, text.parse().unwrap());
+            retry_after(&headers, now)
+        };
+        assert_eq!(wait("120"), Some(Duration::from_secs(120)));
+        assert_eq!(wait("Sun, 06 Nov 1994 08:49:37 GMT"), Some(Duration::from_secs(7)));
+        assert_eq!(wait("Sun, 06 Nov 1994 08:00:00 GMT"), Some(Duration::ZERO));
+        assert_eq!(wait("99999999999"), Some(LONGEST_RETRY_AFTER));
+        assert_eq!(wait("soon"), None);
+    }
+}

@@ -1,0 +1,112 @@
+//! The end of a job: its outcome is told, and the job acknowledged.
+
+use bytes::Bytes;
+use domain::event::{DeliveryJob, DeliverySettled, TargetSuppressed};
+use domain::{Envelope, Event, Reason, Status, StreamName};
+use event_log::{Message, PublishError, Refusal};
+use sabotage::CrashPoint;
+use service_kit::clock;
+use store::ledger::DeliveryState;
+use store::timer::NewTimer;
+
+use crate::Sender;
+use crate::job::{Job, Worker};
+
+impl<S: Sender> Worker<S> {
+    /// Publishes the stored outcome of the job's attempt again: whoever settled it may not have come so far.
+    pub(crate) async fn conclude(&self, job: &Job<'_>, state: &DeliveryState) {
+        let (status, reason) =
+            if state.attempt == job.order.attempt || state.is_parked_after(job.order.attempt) {
+                (state.status, state.reason)
+            } else {
+                (Status::Retrying, None)
+            };
+        self.publish(job, status, reason, state.provider.clone()).await;
+    }
+
+    /// Tells the outcome, then acknowledges the job. What is not confirmed is told when the job comes again.
+    pub(crate) async fn publish(
+        &self,
+        job: &Job<'_>,
+        status: Status,
+        reason: Option<Reason>,
+        provider: Option<String>,
+    ) {
+        let is_suppressed = match self.has_suppressed(job, reason).await {
+            Ok(is_suppressed) => is_suppressed,
+            Err(error) => {
+                tracing::warn!(%error, "it is not known what is to be told; the job comes again");
+                return job.inbound.again(job.delivered).await;
+            }
+        };
+        let DeliveryJob { delivery_id, attempt, user, .. } = *job.order;
+        let channel = S::CHANNEL;
+        let settled = DeliverySettled { delivery_id, channel, user, attempt, status, reason, provider };
+        let of_suppression = settled.ids("suppressed");
+        let mut events = vec![(settled.ids("settled"), Event::DeliverySettled(settled))];
+        if is_suppressed {
+            let suppressed = TargetSuppressed { delivery_id, channel, user };
+            events.push((of_suppression, Event::TargetSuppressed(suppressed)));
+        }
+        let mut messages = Vec::with_capacity(events.len());
+        for ((name, id), event) in events {
+            let envelope = Envelope {
+                id,
+                at: clock::now(),
+                caused_by: Some(job.envelope.id),
+                event,
+                ..job.envelope.clone()
+            };
+            match envelope.encode() {
+                Ok(payload) => messages.push(Message {
+                    stream: StreamName::Outcome,
+                    id: Some(name),
+                    payload: Bytes::from(payload),
+                }),
+                Err(error) => tracing::error!(%error, "an outcome cannot be written"),
+            }
+        }
+        match self.append(job, messages).await {
+            Ok(()) => {
+                sabotage::reach(CrashPoint::BeforeAck);
+                job.inbound.done(job.delivered).await;
+            }
+            Err(error) => {
+                tracing::warn!(error = format!("{error:#}"), "the outcome is not kept; the job comes again");
+                job.inbound.again(job.delivered).await;
+            }
+        }
+    }
+
+    /// Whether the job's answer had its target suppressed: not where the target was registered since it died.
+    async fn has_suppressed(&self, job: &Job<'_>, reason: Option<Reason>) -> Result<bool, store::Error> {
+        match reason {
+            Some(Reason::TargetGone) => {
+                self.context.store.has_suppressed(job.envelope.app, job.order.delivery_id).await
+            }
+            _ => Ok(false),
+        }
+    }
+
+    /// Appends to the log; what a full stream refuses becomes a timer.
+    async fn append(&self, job: &Job<'_>, messages: Vec<Message>) -> anyhow::Result<()> {
+        let results = self.context.log.publish_all(messages.clone()).await;
+        let mut refused = Vec::new();
+        for (message, result) in messages.into_iter().zip(results) {
+            match result {
+                Ok(_) => {}
+                Err(PublishError::Refused { refusal: Refusal::Full, .. }) => refused.push(NewTimer {
+                    id: clock::new_id(),
+                    due_at: clock::now(),
+                    stream: message.stream,
+                    message: message.payload.to_vec(),
+                    app: job.envelope.app,
+                    send_id: job.envelope.send_id,
+                    user: None,
+                }),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(self.context.store.set_timers(&refused).await?)
+    }
+}

@@ -1,0 +1,121 @@
+//! What a provider's answers mean: the classes in the tables of the channels, and how tables are read.
+
+use std::time::Duration;
+
+use domain::outcome::{Gone, RetryLimit};
+use domain::{Outcome, Timestamp};
+
+/// Characters kept of what a provider said.
+const LONGEST_MESSAGE: usize = 500;
+/// What is shorter may stand in any text.
+const SHORTEST_HIDDEN: usize = 4;
+
+/// The class of an answer, as a table has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// The provider took the message.
+    Sent,
+    /// Again, on the usual schedule, and not before the provider asks for it.
+    Retry,
+    /// Again, not before this time where the provider names none.
+    RetryAfter(Duration),
+    /// Again, on a schedule of its own.
+    RetryWithin(RetryLimit),
+    /// Refused for good.
+    Failed,
+    /// Refused for good, and the target is dead.
+    TargetGone,
+    /// Refused for good, and the target is dead for this provider: another one may reach it.
+    TargetGoneHere,
+    /// Trouble with the credential or the account.
+    PauseProvider,
+    /// The message may or may not have been taken.
+    Unknown,
+}
+
+/// What an answer says beside its code.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Hints {
+    /// The provider's own id of the message.
+    pub provider_id: Option<String>,
+    /// How long the provider asks to wait.
+    pub retry_after: Option<Duration>,
+    /// Since when the provider knows the target to be dead.
+    pub gone_since: Option<Timestamp>,
+}
+
+impl Verdict {
+    /// The outcome of an answer of this class.
+    #[must_use]
+    pub fn outcome(self, hints: Hints) -> Outcome {
+        let Hints { provider_id, retry_after, gone_since: since } = hints;
+        let retry = |after, limit| Outcome::Retry { after, limit };
+        match self {
+            Verdict::Sent => Outcome::Sent { provider_id },
+            Verdict::Retry => retry(retry_after, None),
+            Verdict::RetryAfter(usual) => retry(Some(retry_after.unwrap_or(usual)), None),
+            Verdict::RetryWithin(limit) => retry(retry_after, Some(limit)),
+            Verdict::Failed => Outcome::Failed,
+            Verdict::TargetGone => Outcome::TargetGone(Gone { since, here_only: false }),
+            Verdict::TargetGoneHere => Outcome::TargetGone(Gone { since, here_only: true }),
+            Verdict::PauseProvider => Outcome::PauseProvider,
+            Verdict::Unknown => Outcome::Unknown,
+        }
+    }
+}
+
+/// Whether a code is one of those that a pattern stands for: `x` is any digit, all else itself.
+#[must_use]
+pub fn fits(pattern: &str, code: &str) -> bool {
+    let alike = |(wanted, found): (u8, u8)| wanted == found || (wanted == b'x' && found.is_ascii_digit());
+    pattern.len() == code.len() && pattern.bytes().zip(code.bytes()).all(alike)
+}
+
+/// What a provider said, as it is recorded: bounded, on one line, and without what names the recipient.
+#[must_use]
+pub fn presentable(text: &str, hidden: &[&str]) -> String {
+    let mut shown = text.to_owned();
+    for secret in hidden.iter().filter(|secret| secret.len() >= SHORTEST_HIDDEN) {
+        shown = without(&shown, secret);
+    }
+    shown.chars().filter(|character| !character.is_control()).take(LONGEST_MESSAGE).collect()
+}
+
+fn without(text: &str, secret: &str) -> String {
+    let (lower, secret) = (text.to_ascii_lowercase(), secret.to_ascii_lowercase());
+    let (mut shown, mut end) = (String::with_capacity(text.len()), 0);
+    for (start, found) in lower.match_indices(&secret) {
+        shown.push_str(text.get(end..start).unwrap_or_default());
+        shown.push_str("[recipient]");
+        end = start + found.len();
+    }
+    shown.push_str(text.get(end..).unwrap_or_default());
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_x_stands_for_one_digit() {
+        assert!(fits("5xx", "503") && fits("422 300", "422 300") && fits("xxx", "404"));
+        assert!(!fits("5xx", "50") && !fits("5xx", "5031") && !fits("5xx", "5ab") && !fits("503", "504"));
+    }
+
+    #[test]
+    fn what_names_the_recipient_is_not_kept() {
+        let said = presentable("To ADA@example.com,\r\nada@example.com: no", &["ada@example.com", "to"]);
+        assert_eq!(said, "To [recipient],[recipient]: no");
+        assert_eq!(presentable(&"x".repeat(600), &[]).len(), LONGEST_MESSAGE);
+    }
+
+    #[test]
+    fn a_wait_that_the_provider_asks_for_counts_more_than_the_usual_one() {
+        let [usual, asked] = [60, 7].map(Duration::from_secs);
+        let hints = Hints { retry_after: Some(asked), ..Hints::default() };
+        let waits = |after| Outcome::Retry { after: Some(after), limit: None };
+        assert_eq!(Verdict::RetryAfter(usual).outcome(Hints::default()), waits(usual));
+        assert_eq!(Verdict::RetryAfter(usual).outcome(hints), waits(asked));
+    }
+}

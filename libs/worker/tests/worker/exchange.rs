@@ -1,0 +1,40 @@
+//! Calls over HTTP whose answer does not come whole.
+
+use std::time::Duration;
+
+use domain::{Outcome, Timestamp};
+use testkit::http::half_answer;
+use worker::Outbound;
+use worker::exchange::{Caller, Reply, Silence};
+
+const LIMIT: Duration = Duration::from_secs(30);
+
+#[tokio::test]
+async fn a_refusal_that_breaks_off_before_its_cause_is_made_again() {
+    for status in [400, 401, 403, 404, 410, 422] {
+        let silence = broken_off(status).await.unwrap_err();
+        assert_eq!(silence, Silence::CutShort(status));
+        let answer = silence.answer();
+        assert_eq!((answer.outcome, answer.code.as_str()), (Outcome::RETRY, "cut_short"));
+        assert!(answer.spares_provider, "it answers");
+    }
+}
+
+#[tokio::test]
+async fn a_status_that_says_it_all_needs_no_words() {
+    for status in [200, 202, 307, 408, 429, 500, 503] {
+        let reply = broken_off(status).await.unwrap();
+        assert_eq!((reply.status, reply.body.len()), (status, 0));
+    }
+}
+
+/// What the caller makes of an answer that ends in the middle of its body.
+async fn broken_off(status: u16) -> Result<Reply, Silence> {
+    let (url, server) = half_answer(status).await.unwrap();
+    let outbound = Outbound::new(true);
+    let caller = Caller::new(outbound.client().build().unwrap(), outbound, LIMIT);
+    let call = caller.call(caller.client().get(url), Timestamp::from_millis(0));
+    let (served, called) = tokio::join!(server, call);
+    served.unwrap();
+    called
+}

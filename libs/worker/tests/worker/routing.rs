@@ -1,0 +1,149 @@
+//! Several providers of a channel.
+
+use domain::{Channel, Gone, Outcome, Status};
+use testkit::eventually;
+
+use crate::scripted::{Call, Scripted, Step, overloaded};
+use crate::world::{SOON, World, serve, stop};
+
+const HERE: Outcome = Outcome::TargetGone(Gone { since: None, here_only: true });
+
+fn providers(scripted: &Scripted) -> Vec<String> {
+    scripted.calls().into_iter().map(|Call { provider, .. }| provider).collect()
+}
+
+#[tokio::test]
+async fn trouble_with_an_account_falls_over_at_once_and_spares_the_provider_for_others() {
+    let world = World::start().await;
+    world.provider("second", None).await;
+    let scripted = Scripted::new([Step::Answer(Outcome::PauseProvider)]);
+    world.serve(&scripted);
+    let order = world.delivery(1).await;
+    world.order(&order).await;
+    world.acknowledged(1).await;
+    world.fire_timers(1).await;
+    world.acknowledged(2).await;
+    assert_eq!(providers(&scripted), ["main", "second"]);
+    assert_eq!(world.settlings().await, [(1, Status::Retrying), (2, Status::Sent)]);
+    let recorded = "SELECT count(*) FROM attempt WHERE (number, provider) IN ((1, 'main'), (2, 'second'))";
+    assert_eq!(world.count(recorded).await, 2);
+
+    let other = world.delivery(2).await;
+    world.order(&other).await;
+    world.acknowledged(3).await;
+    assert_eq!(providers(&scripted), ["main", "second", "second"]);
+    let first = "SELECT count(*) FROM attempt WHERE number = 1 AND provider = 'second'";
+    assert_eq!(world.count(first).await, 1);
+}
+
+#[tokio::test]
+async fn when_every_provider_is_in_trouble_it_begins_anew_by_the_schedule() {
+    let world = World::start().await;
+    world.provider("second", None).await;
+    let pause = || Step::Answer(Outcome::PauseProvider);
+    let scripted = Scripted::new([pause(), pause()]);
+    world.serve(&scripted);
+    let order = world.delivery(1).await;
+    world.order(&order).await;
+    world.acknowledged(1).await;
+    world.fire_timers(1).await;
+    world.acknowledged(2).await;
+    assert_eq!(providers(&scripted), ["main", "second"]);
+    assert_eq!(world.settlings().await, [(1, Status::Retrying), (2, Status::Parked)]);
+}
+
+#[tokio::test]
+async fn a_target_is_dead_once_the_last_provider_says_so() {
+    let world = World::start().await;
+    world.provider("second", None).await;
+    let scripted = Scripted::new([Step::Answer(HERE), Step::Answer(HERE)]);
+    world.serve(&scripted);
+    let order = world.delivery(1).await;
+    world.order(&order).await;
+    world.acknowledged(1).await;
+    assert_eq!(world.count("SELECT count(*) FROM suppression").await, 0);
+    world.fire_timers(1).await;
+    world.acknowledged(2).await;
+    assert_eq!(providers(&scripted), ["main", "second"]);
+    assert_eq!(world.settlings().await, [(1, Status::Retrying), (2, Status::Failed)]);
+    assert_eq!(world.count("SELECT count(*) FROM suppression").await, 1);
+}
+
+#[tokio::test]
+async fn after_an_unknown_outcome_the_same_provider_is_asked_again() {
+    let world = World::start().await;
+    world.provider("another", None).await;
+    let scripted = Scripted::new([Step::Answer(Outcome::Unknown)]);
+    world.serve(&scripted);
+    let order = world.delivery(1).await;
+    world.order(&order).await;
+    world.acknowledged(1).await;
+    world.run("UPDATE provider SET priority = 0 WHERE identifier = 'main'").await;
+    world.fire_timers(1).await;
+    world.acknowledged(2).await;
+    assert_eq!(providers(&scripted), ["another", "another"]);
+}
+
+#[tokio::test]
+async fn a_provider_that_does_not_serve_the_target_is_left_out() {
+    let world = World::start().await;
+    world.run("UPDATE provider SET kind = 'elsewhere'").await;
+    let scripted = Scripted::new([]);
+    world.serve(&scripted);
+    let order = world.delivery(1).await;
+    world.order(&order).await;
+    world.acknowledged(1).await;
+    assert!(scripted.calls().is_empty());
+    let reason = "SELECT count(*) FROM attempt WHERE provider_code = 'not_served' AND provider IS NULL";
+    assert_eq!(world.count(reason).await, 1);
+    world.provider_of("second", Channel::Email, "smtp", None).await;
+    eventually(SOON, "the new provider is known", async || {
+        let number = 200 + world.count("SELECT count(*) FROM delivery").await;
+        let order = world.delivery(number).await;
+        world.order(&order).await;
+        (providers(&scripted).first()? == "second").then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn while_the_only_provider_is_left_alone_jobs_become_timers_at_the_same_attempt() {
+    let world = World::start().await;
+    let scripted = Scripted::new(overloaded());
+    world.serve(&scripted);
+    world.overload().await;
+    let waiting = world.delivery(1).await;
+    world.order(&waiting).await;
+    world.acknowledged(11).await;
+    assert_eq!(scripted.calls().len(), 10);
+    assert_eq!(world.count("SELECT count(*) FROM delivery WHERE status = 'queued' AND attempt = 1").await, 1);
+    let held = "SELECT count(*) FROM timer WHERE user_number = 1 AND due_at > now() + interval '30 seconds'";
+    assert_eq!(world.count(held).await, 1);
+    assert!(world.settlings().await.iter().all(|settling| *settling == (1, Status::Retrying)));
+
+    // Another process has its own view.
+    world.run("UPDATE timer SET due_at = now()").await;
+    stop(&world.context).await;
+    let other = world.another().await;
+    serve(&other, &scripted);
+    world.fire_timers(1).await;
+    world.reaches(waiting.delivery_id, Status::Sent).await;
+    assert_eq!(scripted.calls()[10].attempt, 1);
+    stop(&other).await;
+}
+
+#[tokio::test]
+async fn a_changed_credential_is_tried_at_once() {
+    let world = World::start().await;
+    let scripted = Scripted::new(overloaded());
+    world.serve(&scripted);
+    world.overload().await;
+    world.run("UPDATE provider SET version = version + 1").await;
+    eventually(SOON, "the new version is called", async || {
+        let number = 200 + world.count("SELECT count(*) FROM delivery").await;
+        let order = world.delivery(number).await;
+        world.order(&order).await;
+        (scripted.calls().len() > 10).then_some(())
+    })
+    .await;
+}

@@ -1,0 +1,148 @@
+//! A channel whose messages must not be repeated, and whose providers send receipts.
+
+use std::time::Duration;
+
+use domain::retry::RetryPolicy;
+use domain::{Channel, Outcome, Status};
+use service_kit::clock;
+use store::receipt::{About, Receipt, Recorded};
+use testkit::eventually;
+
+use crate::scripted::{RETRY, Scripted, Step};
+use crate::world::{SMS_JOBS, SOON, World, serve_sms};
+
+const SENT: Outcome = Outcome::Sent { provider_id: None };
+
+async fn world() -> World {
+    let world = Box::pin(World::start()).await;
+    world.provider_of("sms", Channel::Sms, "twilio", None).await;
+    world
+}
+
+#[tokio::test]
+async fn the_call_is_marked_and_once_the_lease_has_ended_nobody_calls_again() {
+    let world = world().await;
+    let scripted = Scripted::new([Step::Hold(SENT)]);
+    serve_sms(&world.context, &scripted);
+    let order = world.sms(1).await;
+    world.order(&order).await;
+    eventually(SOON, "it calls", async || (!scripted.calls().is_empty()).then_some(())).await;
+    assert_eq!(world.count("SELECT count(*) FROM delivery WHERE calling AND status = 'sending'").await, 1);
+
+    world.run("UPDATE delivery SET lease_until = now()").await;
+    world.order(&order).await;
+    world.reaches(order.delivery_id, Status::Unknown).await;
+    eventually(SOON, "it is told", async || {
+        (world.settlings().await == [(1, Status::Unknown)]).then_some(())
+    })
+    .await;
+    // The answer comes late, and the holder of the token knows better.
+    scripted.release();
+    world.reaches(order.delivery_id, Status::Sent).await;
+    world.acknowledged_by(Channel::Sms, 2).await;
+    assert_eq!(world.settlings().await, [(1, Status::Unknown), (1, Status::Sent)]);
+    assert_eq!(scripted.calls().len(), 1);
+    assert_eq!(world.count("SELECT count(*) FROM awaiting_receipt").await, 1);
+}
+
+#[tokio::test]
+async fn a_provider_that_takes_a_repeat_for_the_same_message_is_called_again_and_no_other() {
+    let world = world().await;
+    world.provider_of("another", Channel::Sms, "twilio", None).await;
+    let scripted = Scripted::new([Step::Answer(Outcome::REPEAT)]);
+    serve_sms(&world.context, &scripted);
+    let order = world.sms(1).await;
+    world.order(&order).await;
+    world.acknowledged_by(Channel::Sms, 1).await;
+    world.run("UPDATE provider SET priority = 0 WHERE identifier = 'sms'").await;
+    world.fire_timers(1).await;
+    world.acknowledged_by(Channel::Sms, 2).await;
+    let called: Vec<String> = scripted.calls().into_iter().map(|call| call.provider).collect();
+    assert_eq!(called, ["another", "another"]);
+    assert_eq!(world.settlings().await, [(1, Status::Retrying), (2, Status::Sent)]);
+    let open = "SELECT count(*) FROM attempt WHERE (number, outcome) = (1, 'unknown')";
+    assert_eq!(world.count(open).await, 1, "what is recorded is what is known");
+}
+
+#[tokio::test]
+async fn a_lease_that_ended_before_the_call_was_marked_is_free() {
+    let world = world().await;
+    let scripted = Scripted::new([]);
+    let order = world.sms(1).await;
+    world.run("UPDATE delivery SET status = 'sending', provider = 'gone', lease_until = now()").await;
+    serve_sms(&world.context, &scripted);
+    world.order(&order).await;
+    world.reaches(order.delivery_id, Status::Sent).await;
+    assert_eq!(scripted.calls()[0].provider, "sms", "any provider may be asked");
+}
+
+#[tokio::test]
+async fn whoever_cannot_mark_the_call_for_lack_of_the_claim_does_not_call() {
+    let world = world().await;
+    // Every claim is over as soon as it is made.
+    world.run("CREATE FUNCTION over() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN NEW.lease_until := now(); RETURN NEW; END'").await;
+    world
+        .run("CREATE TRIGGER over BEFORE UPDATE OF token ON delivery FOR EACH ROW EXECUTE FUNCTION over()")
+        .await;
+    let scripted = Scripted::new([]);
+    serve_sms(&world.context, &scripted);
+    let order = world.sms(1).await;
+    world.order(&order).await;
+    eventually(SOON, "it was tried twice", async || {
+        let progress = world.context.log.consumer_progress(SMS_JOBS, "sms").await.unwrap()?;
+        (progress.redelivered == 1).then_some(())
+    })
+    .await;
+    assert!(scripted.calls().is_empty());
+    world.run("DROP TRIGGER over ON delivery").await;
+    world.reaches(order.delivery_id, Status::Sent).await;
+    assert_eq!(scripted.calls().len(), 1);
+}
+
+#[tokio::test]
+async fn a_call_that_cannot_be_marked_is_not_made_and_tried_again_later() {
+    let world = World::with(|config| config.delivery.lease = Duration::from_secs(2)).await;
+    world.provider_of("sms", Channel::Sms, "twilio", None).await;
+    world.run("ALTER TABLE delivery ADD CONSTRAINT unmarked CHECK (NOT calling)").await;
+    let scripted = Scripted::new([]);
+    serve_sms(&world.context, &scripted);
+    let order = world.sms(1).await;
+    world.order(&order).await;
+    world.reaches(order.delivery_id, Status::Retrying).await;
+    assert!(scripted.calls().is_empty());
+    assert_eq!(world.count("SELECT count(*) FROM attempt WHERE provider_code = 'not_marked'").await, 1);
+    world.run("ALTER TABLE delivery DROP CONSTRAINT unmarked").await;
+    world.acknowledged_by(Channel::Sms, 1).await;
+    world.fire_timers(1).await;
+    world.reaches(order.delivery_id, Status::Sent).await;
+}
+
+#[tokio::test]
+async fn an_unknown_outcome_is_the_end_until_a_receipt_sends_it_again() {
+    let world = world().await;
+    let scripted = Scripted::new([Step::Answer(Outcome::Unknown)]);
+    serve_sms(&world.context, &scripted);
+    let order = world.sms(1).await;
+    world.order(&order).await;
+    world.acknowledged_by(Channel::Sms, 1).await;
+    world.reaches(order.delivery_id, Status::Unknown).await;
+
+    let policy = RetryPolicy { schedule: vec![Duration::ZERO; 2] };
+    let receipt = |outcome| Receipt {
+        id: clock::new_id(),
+        app: world.app,
+        about: About::Delivery(order.delivery_id, None),
+        answer: domain::Answer::new(outcome, "30008", "unknown error"),
+        at: clock::now(),
+        random: 0.5,
+    };
+    let record = async |outcome| {
+        world.context.store.record_receipts(&[receipt(outcome)], &policy).await.unwrap().remove(0)
+    };
+    assert_eq!(record(RETRY).await, Recorded::Settled(Status::Retrying));
+    world.fire_timers(2).await;
+    world.reaches(order.delivery_id, Status::Sent).await;
+    let attempts: Vec<_> = scripted.calls().iter().map(|call| call.attempt).collect();
+    assert_eq!(attempts, [1, 2]);
+    assert_eq!(record(SENT).await, Recorded::Settled(Status::Delivered));
+}

@@ -1,0 +1,45 @@
+//! Marks in the database of how far the log has been acted on: a backup takes them along, so that a restore knows from
+//! where the log is to be read again.
+
+use std::time::Duration;
+
+use domain::StreamName;
+use service_kit::{Context, clock};
+use store::installation::LogMark;
+
+use crate::janitor::read_up_to;
+
+/// Between two rounds.
+const PAUSE: Duration = Duration::from_secs(10);
+
+/// Writes marks until the process stops. Several instances may do it at once: a mark never goes back.
+pub(crate) async fn run(context: Context) -> anyhow::Result<()> {
+    let token = context.tasks.token().clone();
+    loop {
+        match token.run_until_cancelled(round(&context)).await {
+            None => return Ok(()),
+            Some(Ok(())) => {}
+            Some(Err(error)) => {
+                tracing::warn!(error = format!("{error:#}"), "how far the log was acted on is not marked");
+            }
+        }
+        token.run_until_cancelled(tokio::time::sleep(PAUSE)).await;
+    }
+}
+
+/// What is acknowledged was committed before, and so was what the outcomes tell. Both are looked up before the marks are
+/// written: by then it holds all the more.
+async fn round(context: &Context) -> anyhow::Result<()> {
+    let mut marks = Vec::new();
+    for stream in StreamName::all(context.partitions) {
+        let at = clock::now();
+        let seq = match stream {
+            // The projection keeps its own place.
+            StreamName::Inbox(_) => None,
+            StreamName::Outcome => Some(context.log.state(stream).await?.last_seq),
+            StreamName::Send(_) | StreamName::Job(..) => read_up_to(context, stream).await?,
+        };
+        marks.extend(seq.map(|seq| LogMark { stream, seq, at }));
+    }
+    Ok(context.store.mark_log(&marks).await?)
+}

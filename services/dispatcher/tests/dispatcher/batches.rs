@@ -1,0 +1,126 @@
+//! How much is planned at a time, and what becomes of the rest of what was fetched.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use domain::event::SendContinues;
+use domain::send::{Recipient, Send};
+use domain::{Envelope, Event, Lane, StreamName, Timestamp};
+use event_log::{ConsumerSettings, Message};
+use service_kit::clock;
+use store::timer::NewTimer;
+use store::turn::Turn;
+use testkit::eventually;
+
+use crate::world::{PARTITIONS, SOON, World, person, send_to};
+
+/// Events of an inbox partition that nobody has projected: one more, and bulk sends go on.
+const BEHIND: usize = 999;
+
+fn crowd() -> Vec<Recipient> {
+    (0..500).map(|number| person(&format!("user-{number}"))).collect()
+}
+
+impl World {
+    async fn leave_inboxes_behind(&self) {
+        for partition in 0..PARTITIONS {
+            let stream = StreamName::Inbox(partition);
+            let filling = || Message { stream, id: None, payload: b"filler".as_slice().into() };
+            let published = self.context.log.publish_all((0..BEHIND).map(|_| filling()).collect()).await;
+            assert!(published.iter().all(Result::is_ok));
+        }
+    }
+
+    async fn planned_turns(&self, turns: i64) {
+        eventually(SOON, "turns are planned", async || {
+            (self.count("SELECT count(*) FROM plan").await == turns).then_some(())
+        })
+        .await;
+    }
+
+    /// Takes what the dispatcher has given back, in the place of another one.
+    async fn given_back(&self, lane: Lane, messages: usize) {
+        let settings =
+            ConsumerSettings { ack_wait: self.context.config.delivery.ack_wait, max_ack_pending: 2_000 };
+        let stream = StreamName::Send(lane);
+        let consumer = self.context.log.consumer(stream, dispatcher::DURABLE, settings).await.unwrap();
+        let mut taken = Vec::new();
+        eventually(SOON, "the rest is given back", async || {
+            taken.extend(consumer.fetch(messages, Duration::from_secs(1)).await.unwrap());
+            (taken.len() == messages).then_some(())
+        })
+        .await;
+        assert!(taken.iter().all(|delivered| delivered.deliveries == 2));
+    }
+}
+
+#[tokio::test]
+async fn after_a_batch_of_bulk_sends_the_rest_waits_for_the_inboxes() {
+    let world = World::with(|_| {}).await;
+    world.leave_inboxes_behind().await;
+    // After turns as small as the first ones, more is fetched than may be planned of the others.
+    for people in [0, 0, 500, 500, 500, 500] {
+        let recipients = crowd().split_off(500 - people);
+        world.accept(&Send { lane: Lane::Bulk, ..send_to(recipients) }).await;
+    }
+    world.serve();
+    world.planned_turns(4).await;
+    world.given_back(Lane::Bulk, 2).await;
+    world.planned_turns(4).await;
+}
+
+#[tokio::test]
+async fn a_dispatcher_that_stops_gives_back_what_it_has_not_begun_with() {
+    let world = World::with(|_| {}).await;
+    for _ in 0..6 {
+        world.accept(&send_to(crowd())).await;
+    }
+    let mut held = world.pool.begin().await.unwrap();
+    sqlx::query("LOCK TABLE plan IN EXCLUSIVE MODE").execute(&mut *held).await.unwrap();
+    world.serve();
+    eventually(SOON, "the first batch waits", async || {
+        let waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'
+                       AND datname = current_database() AND query LIKE 'INSERT INTO plan%'";
+        (world.count(waiting).await > 0).then_some(())
+    })
+    .await;
+    world.context.tasks.stop();
+    held.rollback().await.unwrap();
+    world.given_back(Lane::Transactional, 2).await;
+    world.planned_turns(4).await;
+}
+
+#[tokio::test]
+async fn large_sends_that_go_on_are_planned_a_few_at_a_time() {
+    let world = World::with(|_| {}).await;
+    let later = Timestamp::from_millis(clock::now().millis() + 3_600_000);
+    let mut send = Send { send_at: Some(later), ..send_to(vec![person("ada")]) };
+    send.content.message = Some("x".repeat(700_000));
+    let send = Arc::new(send);
+    let stream = StreamName::Send(Lane::Transactional);
+    for _ in 0..16 {
+        let (id, now) = (clock::new_id(), clock::now());
+        let (app, send_id) = (world.app, domain::SendId(clock::new_id()));
+        let event = Event::SendContinues(SendContinues { turn: 0 });
+        let envelope =
+            Envelope { id, app, at: now, send_id: Some(send_id), caused_by: None, trace: None, event };
+        let message = envelope.encode().unwrap();
+        let timer = NewTimer {
+            id,
+            due_at: later,
+            stream,
+            message: message.clone(),
+            app,
+            send_id: Some(send_id),
+            user: None,
+        };
+        let turn = Turn { app, send_id, turn: 0, accepted_at: now, send: Arc::clone(&send) };
+        assert!(world.context.store.schedule(&turn, &timer).await.unwrap());
+        world.publish(stream, message).await;
+    }
+    world.serve();
+    world.dispatched(Lane::Transactional, 16).await;
+    let largest = "SELECT max(turns) FROM (SELECT count(*) AS turns FROM plan GROUP BY planned_at) AS batch";
+    let largest = world.count(largest).await;
+    assert!(largest <= 12, "{largest} sends of 700 kB were planned at once");
+}

@@ -1,0 +1,210 @@
+//! Streams that fill up: what waits, what goes all the same, and how it goes on.
+
+use std::sync::Arc;
+
+use domain::event::{SendContinues, SendPlanned, UserErased};
+use domain::send::Send;
+use domain::{Channel, Envelope, Event, Lane, StreamName, UserNumber};
+use event_log::EventLog;
+use service_kit::{Fullness, clock};
+use store::timer::NewTimer;
+use store::turn::Turn;
+use testkit::eventually;
+
+use crate::world::{PARTITIONS, SOON, World, person, send_number, send_to};
+
+const ROOM: i64 = 40;
+const JOBS: StreamName = StreamName::Job(Channel::Email, Lane::Transactional);
+
+async fn small_world() -> World {
+    let world = Box::pin(World::with(|config| config.nats.max_messages = ROOM)).await;
+    world.provider(Channel::Email).await;
+    world
+}
+
+impl World {
+    /// Something that nobody reads here.
+    fn filling(&self) -> Vec<u8> {
+        let planned =
+            SendPlanned { turn: 0, recipients: 0, in_app: 0, deliveries: 0, skipped: 0, decided: None };
+        self.envelope(Event::SendPlanned(planned)).encode().unwrap()
+    }
+
+    fn envelope(&self, event: Event) -> Envelope {
+        let (id, at) = (clock::new_id(), clock::now());
+        Envelope { id, app: self.app, at, send_id: None, caused_by: None, trace: None, event }
+    }
+
+    async fn fill(&self, stream: StreamName, messages: i64) {
+        for _ in 0..messages {
+            self.publish(stream, self.filling()).await;
+        }
+    }
+
+    fn log(&self) -> &EventLog {
+        &self.context.log
+    }
+
+    /// People with a mailbox: each gets an item and an email.
+    async fn accept_for(&self, lane: Lane, people: usize) {
+        let recipients = (0..people).map(|number| {
+            let mut recipient = person(&format!("person-{number}"));
+            let email = serde_json::json!({"email": format!("person-{number}@example.com")});
+            recipient.profile = email.as_object().cloned();
+            recipient
+        });
+        let mut send = send_to(recipients.collect());
+        send.lane = lane;
+        self.accept(&send).await;
+    }
+}
+
+#[tokio::test]
+async fn a_lane_waits_while_a_stream_that_it_adds_to_is_nearly_full() {
+    let world = small_world().await;
+    world.fill(JOBS, ROOM * 8 / 10).await;
+    world.accept_for(Lane::Transactional, 1).await;
+    world.accept_for(Lane::Bulk, 1).await;
+    world.serve();
+    world.dispatched(Lane::Bulk, 1).await;
+    assert_eq!(world.count("SELECT count(*) FROM plan").await, 1, "of the other lane nothing is planned");
+    assert_eq!(world.last_seq(JOBS).await, 32);
+
+    world.log().purge_below(JOBS, 2).await.unwrap();
+    world.dispatched(Lane::Transactional, 1).await;
+    assert_eq!(world.last_seq(JOBS).await, 33);
+}
+
+#[tokio::test]
+async fn what_a_stream_has_no_room_for_follows_when_it_has() {
+    let world = small_world().await;
+    world.fill(JOBS, 25).await;
+    world.accept_for(Lane::Transactional, 20).await;
+    world.serve();
+    world.dispatched(Lane::Transactional, 1).await;
+    let waiting = "SELECT count(*) FROM timer";
+    assert_eq!(world.count(waiting).await, 5, "15 of 20 jobs have room");
+    assert_eq!(world.last_seq(JOBS).await, 40);
+
+    world.log().purge_below(JOBS, 26).await.unwrap();
+    eventually(SOON, "the jobs follow", async || (world.count(waiting).await == 0).then_some(())).await;
+    let mut jobs: Vec<_> = world.jobs(Channel::Email).await.into_iter().map(|job| job.delivery_id).collect();
+    jobs.sort_unstable();
+    jobs.dedup();
+    assert_eq!(jobs.len(), 20);
+}
+
+#[tokio::test]
+async fn outcomes_and_erasures_use_the_room_that_is_left() {
+    let world = small_world().await;
+    let inbox = StreamName::Inbox(0);
+    for stream in [inbox, StreamName::Outcome, JOBS] {
+        world.fill(stream, ROOM * 8 / 10).await;
+    }
+    let timer = |stream, send_id, event| NewTimer {
+        id: clock::new_id(),
+        due_at: clock::now(),
+        stream,
+        message: world.envelope(event).encode().unwrap(),
+        app: world.app,
+        send_id,
+        user: None,
+    };
+    let erased = || Event::UserErased(UserErased { user: UserNumber(1), digest: None });
+    let timers = [
+        timer(JOBS, Some(send_number(1)), erased()),
+        timer(inbox, Some(send_number(1)), erased()),
+        timer(inbox, None, erased()),
+        timer(StreamName::Outcome, Some(send_number(1)), erased()),
+    ];
+    world.context.store.set_timers(&timers).await.unwrap();
+    world.serve();
+    eventually(SOON, "they are published", async || {
+        (world.count("SELECT count(*) FROM timer").await == 2).then_some(())
+    })
+    .await;
+    // OUTCOME is followed by nobody here, and so was made room in by now.
+    assert_eq!((world.last_seq(inbox).await, world.last_seq(StreamName::Outcome).await), (33, 33));
+    assert_eq!(world.last_seq(JOBS).await, 32);
+
+    for stream in [inbox, JOBS] {
+        world.log().purge_below(stream, 20).await.unwrap();
+    }
+    eventually(SOON, "the others follow", async || {
+        (world.count("SELECT count(*) FROM timer").await == 0).then_some(())
+    })
+    .await;
+    assert_eq!((world.last_seq(inbox).await, world.last_seq(JOBS).await), (34, 33));
+}
+
+#[tokio::test]
+async fn a_scheduled_send_goes_into_a_stream_that_newer_ones_have_nearly_filled() {
+    let world = small_world().await;
+    let sends = StreamName::Send(Lane::Transactional);
+    world.fill(JOBS, ROOM * 8 / 10).await;
+    for _ in 0..ROOM * 8 / 10 {
+        world.accept_for(Lane::Transactional, 0).await;
+    }
+    let now = clock::now();
+    let send = Arc::new(Send { send_at: Some(now), ..send_to(vec![person("ada")]) });
+    let turn = Turn { app: world.app, send_id: send_number(1), turn: 0, accepted_at: now, send };
+    let continues = world.envelope(Event::SendContinues(SendContinues { turn: 0 }));
+    let envelope = Envelope { send_id: Some(turn.send_id), ..continues };
+    let timer = NewTimer {
+        id: envelope.id,
+        due_at: now,
+        stream: sends,
+        message: envelope.encode().unwrap(),
+        app: world.app,
+        send_id: Some(turn.send_id),
+        user: None,
+    };
+    assert!(world.context.store.schedule(&turn, &timer).await.unwrap());
+    world.serve();
+    eventually(SOON, "its turn has come", async || (world.last_seq(sends).await == 33).then_some(())).await;
+    assert_eq!(world.count("SELECT count(*) FROM plan").await, 0, "the lane waits");
+
+    world.log().purge_below(JOBS, 20).await.unwrap();
+    world.dispatched(Lane::Transactional, 33).await;
+    assert_eq!(world.inboxes().await.len(), 1);
+}
+
+#[tokio::test]
+async fn a_stream_that_cannot_be_looked_at_hides_no_other() {
+    let world = small_world().await;
+    world.fill(JOBS, ROOM * 8 / 10).await;
+    let fullness = Fullness::new(0.8, [StreamName::Inbox(PARTITIONS), JOBS]);
+    fullness.look(world.log()).await;
+    assert!(fullness.is_full(JOBS));
+}
+
+#[tokio::test]
+async fn a_crowded_stream_loses_what_was_read_and_no_more_than_it_must() {
+    let world = small_world().await;
+    let sends = StreamName::Send(Lane::Transactional);
+    world.serve();
+    for _ in 0..28 {
+        world.accept_for(Lane::Transactional, 0).await;
+    }
+    let state = eventually(SOON, "there is room", async || {
+        let state = world.log().state(sends).await.unwrap();
+        (state.messages < 28).then_some(state)
+    })
+    .await;
+    assert_eq!((state.first_seq, state.last_seq), (5, 28), "24 of 40 stay");
+    world.dispatched(Lane::Transactional, 28).await;
+}
+
+#[tokio::test]
+async fn what_nobody_has_read_stays_in_a_crowded_stream() {
+    let world = small_world().await;
+    world.fill(JOBS, 36).await;
+    world.fill(StreamName::Outcome, 36).await;
+    world.serve();
+    // That one goes shows that there was a look at both.
+    eventually(SOON, "there is room", async || {
+        (world.log().state(StreamName::Outcome).await.unwrap().messages < 36).then_some(())
+    })
+    .await;
+    assert_eq!(world.log().state(JOBS).await.unwrap().messages, 36);
+}

@@ -1,0 +1,109 @@
+//! What ends without an order is told all the same: no worker hears of it.
+
+use domain::event::{DeliverySettled, SendPlanned};
+use domain::send::Send;
+use domain::{Channel, Event, Lane, Reason, Status, StreamName};
+use serde_json::json;
+use store::plan::RenderFailure;
+
+use crate::world::{World, person, send_to};
+
+impl World {
+    /// An email to Bob that comes out without a subject.
+    async fn unwritable(&self) -> Send {
+        self.provider(Channel::Email).await;
+        let template = self.template(json!({"email": {"subject": "{{ recipient.name }}"}})).await;
+        Send { template: Some(template), ..send_to(vec![person("bob@example.com")]) }
+    }
+
+    /// What is told of deliveries, each under the id that everybody tells it by.
+    async fn told(&self) -> Vec<DeliverySettled> {
+        let mut told = Vec::new();
+        for envelope in self.held(StreamName::Outcome).await {
+            if let Event::DeliverySettled(settled) = envelope.event {
+                assert_eq!(envelope.id, settled.ids("settled").1);
+                told.push(settled);
+            }
+        }
+        told
+    }
+
+    async fn planned(&self) -> SendPlanned {
+        let mut planned = self.held(StreamName::Outcome).await.into_iter().filter_map(|envelope| {
+            if let Event::SendPlanned(planned) = envelope.event { Some(planned) } else { None }
+        });
+        let only = planned.next().expect("a plan is told of");
+        assert_eq!(planned.next(), None);
+        only
+    }
+}
+
+/// How the only delivery ended.
+fn ending(told: &[DeliverySettled]) -> (Status, Option<Reason>, u32, Option<&str>) {
+    let [DeliverySettled { status, reason, attempt, provider, channel: Channel::Email, .. }] = told else {
+        panic!("{told:?}")
+    };
+    (*status, *reason, *attempt, provider.as_deref())
+}
+
+const FAILED: (Status, Option<Reason>, u32, Option<&str>) =
+    (Status::Failed, Some(Reason::TemplateError), 1, None);
+
+#[tokio::test]
+async fn what_cannot_be_rendered_is_told_of() {
+    let world = World::start().await;
+    let send = world.unwritable().await;
+    world.accept(&send).await;
+    world.dispatched(Lane::Transactional, 1).await;
+    assert_eq!(ending(&world.told().await), FAILED);
+    assert!(world.jobs(Channel::Email).await.is_empty());
+}
+
+#[tokio::test]
+async fn a_failure_that_was_recorded_and_not_told_of_is_told_when_the_turn_comes_again() {
+    let world = World::with(|_| {}).await;
+    let send = world.unwritable().await;
+    let send_id = world.accept(&send).await;
+    world.freeze(send_id, &send).await;
+    let failure = RenderFailure { app: world.app, send_id, recipient_index: 0, channel: Channel::Email };
+    assert_eq!(world.context.store.record_render_failures(&[failure]).await.unwrap().len(), 1);
+
+    world.serve();
+    world.dispatched(Lane::Transactional, 1).await;
+    assert_eq!(ending(&world.told().await), FAILED);
+    let decided = world.planned().await.decided.unwrap();
+    assert!(decided.shapes[0].skips.contains(&(Channel::Email, Reason::TemplateError)), "{decided:?}");
+}
+
+#[tokio::test]
+async fn what_was_cancelled_and_cannot_be_rendered_is_told_as_cancelled() {
+    let world = World::with(|_| {}).await;
+    let send = world.unwritable().await;
+    let send_id = world.accept(&send).await;
+    world.freeze(send_id, &send).await;
+    assert_eq!(world.context.store.cancel_request(world.app, send_id).await.unwrap(), 1);
+
+    world.serve();
+    world.dispatched(Lane::Transactional, 1).await;
+    let cancelled = (Status::Cancelled, Some(Reason::RequestCancelled), 1, None);
+    assert_eq!(ending(&world.told().await), cancelled);
+    assert!(world.jobs(Channel::Email).await.is_empty());
+}
+
+#[tokio::test]
+async fn what_has_failed_stays_so_where_it_can_be_rendered_after_all() {
+    let world = World::with(|_| {}).await;
+    world.provider(Channel::Email).await;
+    let send = send_to(vec![person("ada@example.com")]);
+    let send_id = world.accept(&send).await;
+    world.freeze(send_id, &send).await;
+    let failure = RenderFailure { app: world.app, send_id, recipient_index: 0, channel: Channel::Email };
+    world.context.store.record_render_failures(&[failure]).await.unwrap();
+
+    world.serve();
+    world.dispatched(Lane::Transactional, 1).await;
+    // Whoever takes the job finds the end, and tells it.
+    assert_eq!(world.jobs(Channel::Email).await.len(), 1);
+    let failed = "SELECT count(*) FROM delivery WHERE status = 'failed' AND reason = 'template_error'";
+    assert_eq!(world.count(failed).await, 1);
+}

@@ -1,0 +1,91 @@
+//! Providers of kind `postmark`: an API over HTTP that takes emails as JSON.
+
+pub mod answers;
+mod request;
+pub mod settings;
+
+use std::time::Duration;
+
+use domain::{Answer, Outcome, Timestamp};
+use reqwest::header::{ACCEPT, HeaderValue};
+use reqwest::{Client, RequestBuilder};
+use secrecy::ExposeSecret;
+use worker::exchange::{Caller, Silence};
+use worker::verdict::presentable;
+use worker::{Call, Outbound};
+
+use crate::letter::{Letter, Unsendable};
+use answers::{Said, answer};
+use settings::PostmarkSettings;
+
+const TOKEN: &str = "X-Postmark-Server-Token";
+
+/// Calls the API.
+#[derive(Clone)]
+pub(crate) struct Postmark {
+    caller: Caller,
+}
+
+impl Postmark {
+    /// Calls through `client` that take at most `limit`.
+    pub(crate) fn new(client: Client, outbound: Outbound, limit: Duration) -> Self {
+        Postmark { caller: Caller::new(client, outbound, limit) }
+    }
+
+    /// Sends one email.
+    pub(crate) async fn send(
+        &self,
+        settings: &PostmarkSettings,
+        letter: &Letter<'_>,
+        call: &Call<'_>,
+    ) -> Result<Answer, Unsendable> {
+        let overrides = call.job.overrides.get(&call.provider.identifier);
+        let body = request::of(settings, letter, overrides)?;
+        let others = letter.cc.iter().chain(&letter.bcc).map(ToString::to_string);
+        let others = others.chain([call.job.target.clone()]);
+        let recipients: Vec<String> = std::iter::once(letter.to.to_string()).chain(others).collect();
+        let request = self.caller.client().post(url(settings, "email")).json(&body);
+        Ok(match self.ask(request, settings, call.now).await {
+            Ok(said) => {
+                let answer = answer(&said, &recipients);
+                // A subject may be a one-time code.
+                Answer { message: presentable(&answer.message, &[letter.subject]), ..answer }
+            }
+            Err(lost) => lost,
+        })
+    }
+
+    /// Asks for the server that the token belongs to. Says what that proved.
+    pub(crate) async fn probe(&self, settings: &PostmarkSettings, now: Timestamp) -> Result<String, Answer> {
+        let call = self.caller.client().get(url(settings, "server"));
+        let said = self.ask(call, settings, now).await?;
+        let answer = answer(&said, &[]);
+        match answer.outcome {
+            Outcome::Sent { .. } => {
+                let name = presentable(said.name(), &[]);
+                Ok(format!("The token is that of the server {name:?}; no email was sent."))
+            }
+            _ => Err(answer),
+        }
+    }
+
+    async fn ask(
+        &self,
+        request: RequestBuilder,
+        settings: &PostmarkSettings,
+        now: Timestamp,
+    ) -> Result<Said, Answer> {
+        let mut token = HeaderValue::from_str(settings.token.expose_secret())
+            .map_err(|_| Answer::new(Outcome::PauseProvider, "settings", "the token is no header value"))?;
+        token.set_sensitive(true);
+        let request = request.header(TOKEN, token).header(ACCEPT, "application/json");
+        let reply = self.caller.call(request, now).await.map_err(Silence::answer)?;
+        Ok(Said::read(reply.status, reply.retry_after, &reply.body))
+    }
+}
+
+fn url(settings: &PostmarkSettings, path: &str) -> reqwest::Url {
+    let mut url = settings.base_url.clone();
+    url.set_path(&format!("{}/{path}", url.path().trim_end_matches('/')));
+    url
+}

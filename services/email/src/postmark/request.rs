@@ -1,0 +1,80 @@
+//! An email as the API takes it.
+
+use domain::content::Object;
+use lettre::Address;
+use serde_json::{Map, Value, json};
+
+use super::settings::PostmarkSettings;
+use crate::letter::{Letter, Unsendable};
+
+/// Members that say who sends what to whom, in lower case: a send has other ways to ask for those.
+const OWNED: &[&str] =
+    &["from", "to", "cc", "bcc", "replyto", "subject", "textbody", "htmlbody", "headers", "attachments"];
+
+/// The body of the request. What the send says of this provider is merged into it.
+pub(super) fn of(
+    settings: &PostmarkSettings,
+    letter: &Letter<'_>,
+    overrides: Option<&Object>,
+) -> Result<Value, Unsendable> {
+    let mut body = Map::new();
+    let mut set = |name: &str, value: Value| drop(body.insert(name.to_owned(), value));
+    set("From", letter.identity.from.to_string().into());
+    set("To", letter.to.to_string().into());
+    for (name, addresses) in [("Cc", &letter.cc), ("Bcc", &letter.bcc)] {
+        if !addresses.is_empty() {
+            set(name, list(addresses).into());
+        }
+    }
+    if let Some(reply_to) = &letter.identity.reply_to {
+        set("ReplyTo", reply_to.to_string().into());
+    }
+    set("Subject", letter.subject.into());
+    set("TextBody", (*letter.text).into());
+    if let Some(html) = letter.html {
+        set("HtmlBody", html.into());
+    }
+    set("Headers", headers(letter));
+    if !letter.attachments.is_empty() {
+        set("Attachments", attachments(letter));
+    }
+    if let Some(stream) = &settings.stream {
+        set("MessageStream", stream.as_str().into());
+    }
+    merge(&mut body, overrides)?;
+    let metadata = body.entry("Metadata").or_insert_with(|| json!({}));
+    metadata
+        .as_object_mut()
+        .ok_or(Unsendable::Member)?
+        .insert("deliveryId".to_owned(), letter.delivery().into());
+    Ok(Value::Object(body))
+}
+
+fn list(addresses: &[Address]) -> String {
+    addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
+
+/// The API replaces a Message-ID that it is not told to keep.
+fn headers(letter: &Letter<'_>) -> Value {
+    let own = [("Message-ID", letter.message_id.as_str()), ("X-PM-KeepID", "true")];
+    let unsubscribing = letter.unsubscribing();
+    let all = own.into_iter().chain(unsubscribing.iter().map(|(name, value)| (*name, value.as_str())));
+    all.chain(letter.headers.iter().copied())
+        .map(|(name, value)| json!({"Name": name, "Value": value}))
+        .collect()
+}
+
+fn attachments(letter: &Letter<'_>) -> Value {
+    let one = |(file, content): &(&domain::content::Attachment, std::sync::Arc<str>)| json!({"Name": file.name, "Content": content.replace("\r\n", ""), "ContentType": file.content_type});
+    letter.attachments.iter().map(one).collect()
+}
+
+fn merge(body: &mut Map<String, Value>, overrides: Option<&Object>) -> Result<(), Unsendable> {
+    for (name, value) in overrides.into_iter().flatten().filter(|(name, _)| *name != "_config") {
+        if OWNED.contains(&name.to_ascii_lowercase().as_str()) {
+            return Err(Unsendable::Member);
+        }
+        body.insert(name.clone(), value.clone());
+    }
+    Ok(())
+}

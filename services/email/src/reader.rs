@@ -1,0 +1,116 @@
+//! Reading the settings of a provider: every problem at once, none of which repeats a value.
+
+use domain::Problem;
+use lettre::Address;
+use lettre::message::Mailbox;
+use serde_json::{Map, Value};
+use url::Url;
+
+use crate::address;
+use crate::identity::Identity;
+
+pub(crate) struct Reader<'a> {
+    members: &'a Map<String, Value>,
+    /// Stands before a member's name in a problem.
+    path: &'static str,
+    problems: Vec<Problem>,
+}
+
+impl<'a> Reader<'a> {
+    /// Opens settings that may have these members.
+    pub(crate) fn open(settings: &'a Value, known: &[&str]) -> Result<Reader<'a>, Vec<Problem>> {
+        Reader::open_at("settings", settings, known)
+    }
+
+    /// Likewise of an object in the settings.
+    pub(crate) fn open_at(
+        path: &'static str,
+        settings: &'a Value,
+        known: &[&str],
+    ) -> Result<Reader<'a>, Vec<Problem>> {
+        let Some(members) = settings.as_object() else {
+            return Err(vec![Problem::new(path, "wrong_type", format!("{path} must be an object"))]);
+        };
+        let mut reader = Reader { members, path, problems: Vec::new() };
+        for member in members.keys().filter(|member| !known.contains(&member.as_str())) {
+            reader.problem(member, "unknown", &format!("is not known; there are {}", known.join(", ")));
+        }
+        Ok(reader)
+    }
+
+    /// What was read, unless there was a problem.
+    pub(crate) fn finish<T>(self, read: Option<T>) -> Result<T, Vec<Problem>> {
+        match read {
+            Some(read) if self.problems.is_empty() => Ok(read),
+            _ => Err(self.problems),
+        }
+    }
+
+    pub(crate) fn problem(&mut self, member: &str, code: &'static str, says: &str) {
+        let path = self.path;
+        self.problems.push(Problem::new(format!("{path}.{member}"), code, format!("{path}.{member} {says}")));
+    }
+
+    pub(crate) fn problems(&mut self, problems: Vec<Problem>) {
+        self.problems.extend(problems);
+    }
+
+    /// A member that is there and not null.
+    pub(crate) fn value(&self, member: &str) -> Option<&'a Value> {
+        self.members.get(member).filter(|value| !value.is_null())
+    }
+
+    /// A string without line breaks; null and the empty string count as absent.
+    pub(crate) fn text(&mut self, member: &str, required: bool) -> Option<String> {
+        let text = self.lines(member, required)?;
+        if text.contains(['\r', '\n', '\0']) {
+            self.problem(member, "invalid", "must not contain CR, LF or NUL");
+            return None;
+        }
+        Some(text)
+    }
+
+    /// A string, of several lines perhaps.
+    pub(crate) fn lines(&mut self, member: &str, required: bool) -> Option<String> {
+        match self.members.get(member) {
+            Some(Value::String(text)) if !text.trim().is_empty() => Some(text.clone()),
+            None | Some(Value::Null | Value::String(_)) => {
+                if required {
+                    self.problem(member, "required", "is required");
+                }
+                None
+            }
+            Some(_) => {
+                self.problem(member, "wrong_type", "must be a string");
+                None
+            }
+        }
+    }
+
+    pub(crate) fn url(&mut self, member: &str, required: bool) -> Option<Url> {
+        let text = self.text(member, required)?;
+        let url = Url::parse(&text).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
+        let url = url.filter(|url| url.has_host() && url.username().is_empty() && url.password().is_none());
+        if url.is_none() {
+            self.problem(member, "invalid", "must be an http or https URL without user name and password");
+        }
+        url
+    }
+
+    /// `from`, `fromName` and `replyTo`.
+    pub(crate) fn identity(&mut self) -> Option<Identity> {
+        let from = self.address("from", true);
+        let name = self.text("fromName", false);
+        let reply_to = self.address("replyTo", false);
+        Some(Identity { from: Mailbox::new(name, from?), reply_to: reply_to.map(Mailbox::from) })
+    }
+
+    fn address(&mut self, member: &str, required: bool) -> Option<Address> {
+        let text = self.text(member, required)?;
+        let address = address::parse(&text);
+        if address.is_none() {
+            self.problem(member, "invalid", "must be an email address");
+        }
+        address
+    }
+}

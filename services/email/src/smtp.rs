@@ -1,0 +1,19 @@
+//! Providers of kind `smtp`: a relay, spoken to over connections of our own.
+
+pub mod answers;
+mod connection;
+mod login;
+mod oauth;
+mod pool;
+mod pools;
+mod probe;
+mod route;
+pub mod settings;
+mod starttls;
+mod tls;
+
+pub use connection::{Failure, Reply, Stage};
+pub(crate) use pool::Pool;
+pub use pool::PoolLimits;
+pub(crate) use pools::{Pools, ProviderVersion};
+pub(crate) use probe::probe;

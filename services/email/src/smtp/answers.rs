@@ -1,0 +1,190 @@
+//! What a server's answer means: the table, and how it is read.
+
+use std::time::Duration;
+
+use domain::outcome::RetryLimit;
+use domain::{Answer, Outcome};
+use worker::verdict::presentable;
+
+use super::connection::{Failure, Reply, Stage};
+
+/// The class of an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Again, on the usual schedule.
+    Retry,
+    /// Again, not before this time.
+    RetryAfter(Duration),
+    /// Again, on a schedule of its own.
+    RetryWithin(RetryLimit),
+    /// Refused for good.
+    Failed,
+    /// Refused for good, for what the server thinks of the sender: operators are told.
+    Blocked,
+    /// Refused for good, and the address is dead.
+    TargetGone,
+    /// Trouble with the login or the account.
+    PauseProvider,
+}
+
+const MAILBOX_FULL: RetryLimit = RetryLimit { retries: 3, over: Duration::from_secs(24 * 3600) };
+const GREYLISTED: Duration = Duration::from_secs(5 * 60);
+
+/// Answers and their classes; the first row that fits counts. `x` stands for any number of an enhanced code
+/// (RFC 3463), or any digit of a basic one (RFC 5321).
+pub const TABLE: &[(&str, Verdict)] = &[
+    // Authentication (RFC 4954 section 6), whatever the enhanced code beside it.
+    ("530", Verdict::PauseProvider),
+    ("534", Verdict::PauseProvider),
+    ("535", Verdict::PauseProvider),
+    // No such mailbox or domain, no longer there, disabled.
+    ("5.1.1", Verdict::TargetGone),
+    ("5.1.2", Verdict::TargetGone),
+    ("5.1.3", Verdict::TargetGone),
+    ("5.1.6", Verdict::TargetGone),
+    ("5.2.1", Verdict::TargetGone),
+    ("5.2.2", Verdict::RetryWithin(MAILBOX_FULL)),
+    // Too big; protocol; content.
+    ("5.3.4", Verdict::Failed),
+    ("5.5.x", Verdict::Failed),
+    ("5.6.x", Verdict::Failed),
+    // Policy, SPF, DKIM, block lists: about the sender, never the address.
+    ("5.7.x", Verdict::Blocked),
+    ("4.7.x", Verdict::RetryAfter(GREYLISTED)),
+    ("4.x.x", Verdict::Retry),
+    ("421", Verdict::Retry),
+    ("450", Verdict::Retry),
+    ("451", Verdict::Retry),
+    ("452", Verdict::Retry),
+    ("552", Verdict::Failed),
+    ("4xx", Verdict::Retry),
+    ("5xx", Verdict::Failed),
+];
+
+/// The answer to a message, in whose words the server may repeat what is not to be recorded: addresses, the subject.
+#[must_use]
+pub fn answer(result: &Result<Reply, Failure>, hidden: &[&str]) -> Answer {
+    let recorded =
+        |outcome, code: &str, message: &str| Answer::new(outcome, code, presentable(message, hidden));
+    match result {
+        Ok(reply) => {
+            recorded(Outcome::Sent { provider_id: queue_id(&reply.text) }, &reply.codes(), &reply.text)
+        }
+        Err(Failure::Refused { stage, reply }) => {
+            let verdict = row(reply).map_or(Verdict::Retry, |(_, verdict)| *verdict);
+            let answer = recorded(outcome(at(*stage, verdict)), &reply.codes(), &reply.text);
+            // From RCPT on the server speaks of this recipient and this message, unless it says goodbye.
+            if *stage >= Stage::Rcpt && reply.code != 421 { answer.sparing_provider() } else { answer }
+        }
+        Err(Failure::Busy) => {
+            let words = "every connection to the server was in use";
+            recorded(outcome(Verdict::Retry), "busy", words).sparing_provider()
+        }
+        Err(Failure::Forbidden { cause }) => recorded(Outcome::PauseProvider, "not_public", cause),
+        Err(Failure::NoToken { is_refused: true, cause }) => recorded(Outcome::PauseProvider, "oauth", cause),
+        Err(Failure::NoToken { is_refused: false, cause }) => recorded(Outcome::RETRY, "oauth", cause),
+        Err(Failure::Unsupported { stage: Stage::Login, what }) => {
+            recorded(Outcome::PauseProvider, "auth", &format!("the server has no {what}"))
+        }
+        Err(Failure::Unsupported { what, .. }) => {
+            recorded(Outcome::Failed, "unsupported", &format!("the server has no {what}"))
+        }
+        Err(Failure::Broken { stage: Stage::Connect | Stage::Login, cause }) => {
+            recorded(outcome(Verdict::Retry), "connect", cause)
+        }
+        Err(Failure::Broken { stage, cause }) => recorded(undecided(*stage), "connection_lost", cause),
+        Err(Failure::TimedOut { stage }) => {
+            recorded(undecided(*stage), "timeout", &format!("no answer in time ({stage:?})"))
+        }
+    }
+}
+
+/// Whether operators are to hear of this failure: the server thinks ill of the sender, and so of every email.
+#[must_use]
+pub fn is_alarming(result: &Result<Reply, Failure>) -> bool {
+    let Err(Failure::Refused { stage, reply }) = result else { return false };
+    row(reply).is_some_and(|(_, verdict)| at(*stage, *verdict) == Verdict::Blocked)
+}
+
+impl Reply {
+    /// Basic and enhanced code, such as `550 5.1.1`.
+    #[must_use]
+    pub fn codes(&self) -> String {
+        match self.enhanced() {
+            Some(enhanced) => format!("{} {enhanced}", self.code),
+            None => self.code.to_string(),
+        }
+    }
+
+    /// The enhanced code in front of the text, where its class agrees with the basic code (RFC 2034 section 4).
+    #[must_use]
+    pub fn enhanced(&self) -> Option<&str> {
+        let word = self.text.split_whitespace().next()?;
+        let mut numbers = word.split('.').map(str::parse::<u16>);
+        let (Some(Ok(class)), Some(Ok(_)), Some(Ok(_)), None) =
+            (numbers.next(), numbers.next(), numbers.next(), numbers.next())
+        else {
+            return None;
+        };
+        (class == self.code / 100).then_some(word)
+    }
+}
+
+/// The row that decides: the first of [`TABLE`] that fits.
+#[must_use]
+pub fn row(reply: &Reply) -> Option<&'static (&'static str, Verdict)> {
+    let basic = reply.code.to_string();
+    let enhanced = reply.enhanced().unwrap_or_default();
+    TABLE.iter().find(|(pattern, _)| match pattern.contains('.') {
+        true => part_by_part(pattern.split('.'), enhanced.split('.')),
+        false => part_by_part(pattern.split(""), basic.split("")),
+    })
+}
+
+fn part_by_part<'a>(
+    mut pattern: impl Iterator<Item = &'a str>,
+    mut code: impl Iterator<Item = &'a str>,
+) -> bool {
+    loop {
+        match (pattern.next(), code.next()) {
+            (None, None) => return true,
+            (Some("x"), Some(_)) => {}
+            (Some(expected), Some(found)) if expected == found => {}
+            _ => return false,
+        }
+    }
+}
+
+/// What the verdict means at a stage: before RCPT the server cannot have spoken of the recipient.
+fn at(stage: Stage, verdict: Verdict) -> Verdict {
+    match (stage, verdict) {
+        (_, Verdict::Retry | Verdict::RetryAfter(_)) => verdict,
+        (Stage::Connect, _) => Verdict::Retry,
+        (Stage::Login, _) => Verdict::PauseProvider,
+        (Stage::Mail, Verdict::TargetGone | Verdict::RetryWithin(_)) => Verdict::Failed,
+        _ => verdict,
+    }
+}
+
+fn outcome(verdict: Verdict) -> Outcome {
+    match verdict {
+        Verdict::Retry => Outcome::RETRY,
+        Verdict::RetryAfter(after) => Outcome::Retry { after: Some(after), limit: None },
+        Verdict::RetryWithin(limit) => Outcome::Retry { after: None, limit: Some(limit) },
+        Verdict::Failed | Verdict::Blocked => Outcome::Failed,
+        Verdict::TargetGone => Outcome::GONE,
+        Verdict::PauseProvider => Outcome::PauseProvider,
+    }
+}
+
+/// Once content is on its way, silence says nothing: the server may have it.
+fn undecided(stage: Stage) -> Outcome {
+    if stage == Stage::Content { Outcome::Unknown } else { outcome(Verdict::Retry) }
+}
+
+/// The name that the server gave the message, as the usual servers write it: `queued as X`, `id=X`.
+fn queue_id(text: &str) -> Option<String> {
+    let (_, after) = text.split_once("queued as ").or_else(|| text.split_once("id="))?;
+    let id = after.split([' ', ';', ',']).next()?.trim_end_matches('.');
+    (!id.is_empty()).then(|| id.chars().take(100).collect())
+}

@@ -1,0 +1,141 @@
+//! AUTH (RFC 4954), by ourselves: the library takes a refused XOAUTH2 for a broken connection.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use lettre::transport::smtp::authentication::Mechanism as Offered;
+use lettre::transport::smtp::client::AsyncSmtpConnection;
+use lettre::transport::smtp::extension::ServerInfo;
+use lettre::transport::smtp::response::Response;
+use secrecy::{ExposeSecret, SecretString};
+
+use super::connection::{Failure, Stage, failure};
+use super::oauth::Tokens;
+use super::settings::{Login, Mechanism, Proof, Token};
+
+/// Who logs in, and what for XOAUTH2 gives the tokens.
+pub(crate) struct Credentials {
+    login: Login,
+    tokens: Option<Tokens>,
+}
+
+impl Credentials {
+    pub(crate) fn new(login: Login, tokens: impl FnOnce(&Token) -> Option<Tokens>) -> Self {
+        let tokens = match &login.proof {
+            Proof::Token(token) => tokens(token),
+            Proof::Password(..) => None,
+        };
+        Credentials { login, tokens }
+    }
+
+    /// Logs in on a connection that has said EHLO.
+    pub(crate) async fn log_in(&self, smtp: &mut AsyncSmtpConnection) -> Result<(), Failure> {
+        let username = &self.login.username;
+        match &self.login.proof {
+            Proof::Password(password, mechanism) => match choose(smtp.server_info(), *mechanism)? {
+                Mechanism::Plain => plain(smtp, username, password).await,
+                Mechanism::Login => login(smtp, username, password).await,
+            },
+            Proof::Token(token) => {
+                if !smtp.server_info().supports_auth_mechanism(Offered::Xoauth2) {
+                    return Err(lacks("AUTH XOAUTH2"));
+                }
+                self.by_token(smtp, token).await
+            }
+        }
+    }
+
+    /// A token that was kept may have been revoked: one more try with another.
+    async fn by_token(&self, smtp: &mut AsyncSmtpConnection, token: &Token) -> Result<(), Failure> {
+        let username = &self.login.username;
+        let (Some(tokens), Token::Refreshed { .. }) = (&self.tokens, token) else {
+            return match token {
+                Token::Given(given) => xoauth2(smtp, username, given).await,
+                Token::Refreshed { .. } => Err(lacks("token")),
+            };
+        };
+        let (first, is_new) = tokens.get(None).await?;
+        match xoauth2(smtp, username, &first).await {
+            Err(Failure::Refused { reply, .. }) if !is_new && reply.code == 535 => {
+                let (second, _) = tokens.get(Some(&first)).await?;
+                xoauth2(smtp, username, &second).await
+            }
+            result => result,
+        }
+    }
+}
+
+/// PLAIN where the server offers both: it needs a round trip less.
+fn choose(server: &ServerInfo, wanted: Option<Mechanism>) -> Result<Mechanism, Failure> {
+    let offers = |mechanism| match mechanism {
+        Mechanism::Plain => server.supports_auth_mechanism(Offered::Plain),
+        Mechanism::Login => server.supports_auth_mechanism(Offered::Login),
+    };
+    match wanted {
+        Some(mechanism) if offers(mechanism) => Ok(mechanism),
+        Some(Mechanism::Plain) => Err(lacks("AUTH PLAIN")),
+        Some(Mechanism::Login) => Err(lacks("AUTH LOGIN")),
+        None if offers(Mechanism::Plain) => Ok(Mechanism::Plain),
+        None if offers(Mechanism::Login) => Ok(Mechanism::Login),
+        None => Err(lacks("AUTH PLAIN or LOGIN")),
+    }
+}
+
+async fn plain(
+    smtp: &mut AsyncSmtpConnection,
+    username: &str,
+    password: &SecretString,
+) -> Result<(), Failure> {
+    let response = STANDARD.encode(format!("\0{username}\0{}", password.expose_secret()));
+    done(&say(smtp, &format!("AUTH PLAIN {response}\r\n")).await?)
+}
+
+async fn login(
+    smtp: &mut AsyncSmtpConnection,
+    username: &str,
+    password: &SecretString,
+) -> Result<(), Failure> {
+    challenged(&say(smtp, "AUTH LOGIN\r\n").await?)?;
+    challenged(&say(smtp, &format!("{}\r\n", STANDARD.encode(username))).await?)?;
+    done(&say(smtp, &format!("{}\r\n", STANDARD.encode(password.expose_secret()))).await?)
+}
+
+async fn xoauth2(
+    smtp: &mut AsyncSmtpConnection,
+    username: &str,
+    token: &SecretString,
+) -> Result<(), Failure> {
+    let response =
+        STANDARD.encode(format!("user={username}\u{1}auth=Bearer {}\u{1}\u{1}", token.expose_secret()));
+    let answer = say(smtp, &format!("AUTH XOAUTH2 {response}\r\n")).await?;
+    if u16::from(answer.code()) == 334 {
+        // The challenge says why not; the refusal follows an empty answer to it.
+        return done(&say(smtp, "\r\n").await?);
+    }
+    done(&answer)
+}
+
+async fn say(smtp: &mut AsyncSmtpConnection, line: &str) -> Result<Response, Failure> {
+    smtp.command(line).await.map_err(|error| failure(Stage::Login, &error))
+}
+
+fn challenged(answer: &Response) -> Result<(), Failure> {
+    expect(answer, 334)
+}
+
+fn done(answer: &Response) -> Result<(), Failure> {
+    expect(answer, 235)
+}
+
+fn expect(answer: &Response, expected: u16) -> Result<(), Failure> {
+    let code = u16::from(answer.code());
+    match code == expected {
+        true => Ok(()),
+        false => {
+            Err(Failure::Broken { stage: Stage::Login, cause: format!("unexpected answer {code} to AUTH") })
+        }
+    }
+}
+
+fn lacks(what: &'static str) -> Failure {
+    Failure::Unsupported { stage: Stage::Login, what }
+}

@@ -1,0 +1,242 @@
+//! Access tokens for XOAUTH2, from a refresh token (RFC 6749 section 6).
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use reqwest::Client;
+use reqwest::header::CONTENT_TYPE;
+use secrecy::{ExposeSecret, SecretString};
+use serde::Deserialize;
+use tokio::time::Instant;
+use url::{Url, form_urlencoded};
+use worker::{Outbound, outbound};
+
+use super::connection::Failure;
+use super::settings::Token;
+
+/// For one call of the token endpoint.
+const CALL_LIMIT: Duration = Duration::from_secs(8);
+const FORM: &str = "application/x-www-form-urlencoded";
+/// Octets read of its answer.
+const ANSWER: usize = 64 << 10;
+/// How long a token is believed whose lifetime nobody tells.
+const UNTOLD: Duration = Duration::from_secs(300);
+/// The longest that a token is believed, whatever the server tells.
+const LONGEST: Duration = Duration::from_secs(24 * 3600);
+/// A token is used no more so long before its end, as clocks differ and logging in takes its time.
+const MARGIN: Duration = Duration::from_secs(30);
+
+/// Tokens for one login. One call at a time asks for a new one, ahead of the old one's end; whoever comes meanwhile
+/// takes the old one while it holds.
+pub(crate) struct Tokens {
+    client: Client,
+    outbound: Outbound,
+    url: Url,
+    client_id: String,
+    client_secret: Option<SecretString>,
+    kept: Mutex<Kept>,
+    /// Held while a new token is asked for.
+    refreshing: tokio::sync::Mutex<()>,
+}
+
+struct Kept {
+    token: Option<Held>,
+    /// The newest: some servers give another with each token.
+    refresh_token: SecretString,
+}
+
+#[derive(Clone)]
+struct Held {
+    value: SecretString,
+    refresh_at: Instant,
+    ends_at: Instant,
+}
+
+#[derive(Deserialize)]
+struct Granted {
+    access_token: String,
+    expires_in: Option<u64>,
+    refresh_token: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Refused {
+    error: String,
+}
+
+impl Tokens {
+    /// None for a token that is given.
+    pub(crate) fn of(token: &Token, outbound: Outbound, client: &Client) -> Option<Tokens> {
+        let Token::Refreshed { url, client_id, client_secret, refresh_token } = token else { return None };
+        let kept = Kept { token: None, refresh_token: refresh_token.clone() };
+        Some(Tokens {
+            client: client.clone(),
+            outbound,
+            url: url.clone(),
+            client_id: client_id.clone(),
+            client_secret: client_secret.clone(),
+            kept: Mutex::new(kept),
+            refreshing: tokio::sync::Mutex::default(),
+        })
+    }
+
+    /// A token, and whether it was just made. Never the one that a server `refused`.
+    pub(crate) async fn get(&self, refused: Option<&SecretString>) -> Result<(SecretString, bool), Failure> {
+        let held = self.held(refused);
+        if let Some(held) = &held
+            && Instant::now() < held.refresh_at
+        {
+            return Ok((held.value.clone(), false));
+        }
+        if let Some(held) = held {
+            // Due, and still good: whoever finds nobody at it makes the next one.
+            let Ok(_alone) = self.refreshing.try_lock() else { return Ok((held.value, false)) };
+            return match self.refresh().await {
+                Ok(value) => Ok((value, true)),
+                Err(failure) => {
+                    tracing::warn!(?failure, "no new access token; the old one is good for a while yet");
+                    Ok((held.value, false))
+                }
+            };
+        }
+        let _alone = self.refreshing.lock().await;
+        match self.held(refused) {
+            // Another made it while we waited.
+            Some(held) => Ok((held.value, true)),
+            None => Ok((self.refresh().await?, true)),
+        }
+    }
+
+    fn held(&self, refused: Option<&SecretString>) -> Option<Held> {
+        let is_refused =
+            |held: &Held| refused.is_some_and(|old| old.expose_secret() == held.value.expose_secret());
+        self.lock().token.clone().filter(|held| Instant::now() < held.ends_at && !is_refused(held))
+    }
+
+    async fn refresh(&self) -> Result<SecretString, Failure> {
+        if self.outbound.check(&self.url).is_err()
+            || !(self.url.scheme() == "https" || self.outbound.allows_private())
+        {
+            return Err(no_token(true, "tokenUrl must be https, and lead to a public address"));
+        }
+        let asked_at = Instant::now();
+        let call = self.client.post(self.url.clone()).header(CONTENT_TYPE, FORM).body(self.form());
+        let response =
+            call.timeout(CALL_LIMIT).send().await.map_err(|error| no_token(false, &cause(error)))?;
+        let status = response.status();
+        let body = outbound::read_at_most(response, ANSWER).await;
+        let body = body.map_err(|error| no_token(false, &cause(error)))?;
+        if !status.is_success() {
+            let refused = serde_json::from_slice::<Refused>(&body);
+            let error = refused.map_or_else(|_| status.to_string(), |refused| refused.error);
+            return Err(no_token(status.is_client_error() && status.as_u16() != 429, &error));
+        }
+        let granted: Granted =
+            serde_json::from_slice(&body).map_err(|_| no_token(false, "the answer holds no token"))?;
+        Ok(self.keep(granted, asked_at))
+    }
+
+    fn form(&self) -> String {
+        let refresh_token = self.lock().refresh_token.clone();
+        let mut form = form_urlencoded::Serializer::new(String::new());
+        form.append_pair("grant_type", "refresh_token")
+            .append_pair("refresh_token", refresh_token.expose_secret())
+            .append_pair("client_id", &self.client_id);
+        if let Some(secret) = &self.client_secret {
+            form.append_pair("client_secret", secret.expose_secret());
+        }
+        form.finish()
+    }
+
+    fn keep(&self, granted: Granted, asked_at: Instant) -> SecretString {
+        let lifetime = granted.expires_in.map_or(UNTOLD, Duration::from_secs).min(LONGEST);
+        // Ahead by a tenth of its time, or five minutes where that is less.
+        let ahead = (lifetime / 10).min(Duration::from_secs(300));
+        let value = SecretString::from(granted.access_token);
+        let mut kept = self.lock();
+        kept.token = Some(Held {
+            value: value.clone(),
+            refresh_at: asked_at + lifetime.saturating_sub(MARGIN + ahead),
+            ends_at: asked_at + lifetime.saturating_sub(MARGIN),
+        });
+        if let Some(next) = granted.refresh_token.filter(|next| !next.is_empty()) {
+            kept.refresh_token = next.into();
+        }
+        value
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn no_token(is_refused: bool, cause: &str) -> Failure {
+    Failure::NoToken { is_refused, cause: cause.to_owned() }
+}
+
+/// What happened, without the URL.
+fn cause(error: reqwest::Error) -> String {
+    error.without_url().to_string()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use hyper::Request;
+    use hyper::body::Bytes;
+    use serde_json::json;
+    use testkit::http::{self, Handler, HttpServer, HttpSettings, Reply};
+
+    use super::*;
+
+    /// Gives a token for every call, or refuses each.
+    struct Endpoint(AtomicU64, bool);
+
+    impl Handler for Endpoint {
+        fn handle(&self, _: &Request<Bytes>) -> Reply {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            Reply::Answer(match self.1 {
+                true => http::json(200, &json!({"access_token": "new", "expires_in": 3600})),
+                false => http::json(500, &json!({})),
+            })
+        }
+    }
+
+    /// Tokens of which one is due to be renewed, and good for an hour yet.
+    async fn due(gives: bool) -> (Tokens, HttpServer, Arc<Endpoint>) {
+        let endpoint = Arc::new(Endpoint(AtomicU64::new(0), gives));
+        let server = HttpServer::start(HttpSettings::default(), endpoint.clone()).await.unwrap();
+        let token = Token::Refreshed {
+            url: Url::parse(&server.url()).unwrap(),
+            client_id: "shop".to_owned(),
+            client_secret: None,
+            refresh_token: "grant".into(),
+        };
+        let outbound = Outbound::new(true);
+        let tokens = Tokens::of(&token, outbound, &outbound.client().build().unwrap()).unwrap();
+        let (now, hour) = (Instant::now(), Duration::from_secs(3600));
+        tokens.lock().token = Some(Held { value: "old".into(), refresh_at: now, ends_at: now + hour });
+        (tokens, server, endpoint)
+    }
+
+    #[tokio::test]
+    async fn one_renews_ahead_while_the_others_take_the_old_one() {
+        let (tokens, _server, endpoint) = due(true).await;
+        let all = futures_util::future::join_all((0..10).map(|_| tokens.get(None))).await;
+        let got: Vec<_> = all.into_iter().map(|one| one.unwrap().0.expose_secret().to_owned()).collect();
+        assert_eq!(got.iter().filter(|token| *token == "new").count(), 1, "{got:?}");
+        assert_eq!(tokens.get(None).await.unwrap().0.expose_secret(), "new");
+        assert_eq!(endpoint.0.load(Ordering::Relaxed), 1);
+    }
+
+    #[tokio::test]
+    async fn the_old_one_lasts_through_an_outage_unless_it_was_refused() {
+        let (tokens, _server, _endpoint) = due(false).await;
+        let (old, is_new) = tokens.get(None).await.unwrap();
+        assert_eq!((old.expose_secret(), is_new), ("old", false));
+        assert!(matches!(tokens.get(Some(&old)).await, Err(Failure::NoToken { is_refused: false, .. })));
+    }
+}

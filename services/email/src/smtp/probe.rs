@@ -1,0 +1,34 @@
+//! Whether a server would take emails, without sending one.
+
+use std::time::Duration;
+
+use tokio::time::timeout;
+
+use super::Pool;
+use super::connection::{Failure, Stage};
+use super::settings::{Login, Proof};
+
+/// For all of it.
+const LIMIT: Duration = Duration::from_secs(30);
+
+/// Connects, logs in, says NOOP and QUIT. Says what that proved.
+pub(crate) async fn probe(pool: &Pool) -> Result<String, Failure> {
+    let mut stage = Stage::Connect;
+    let talk = async {
+        let mut connection = pool.open(&mut stage).await?;
+        connection.noop().await?;
+        connection.quit().await;
+        Ok(())
+    };
+    timeout(LIMIT, talk).await.unwrap_or(Err(Failure::TimedOut { stage }))?;
+    let server = pool.describe();
+    Ok(match &pool.settings().login {
+        Some(Login { username, proof: Proof::Password(..) }) => {
+            format!("{server} took the password of {username}")
+        }
+        Some(Login { username, proof: Proof::Token(_) }) => {
+            format!("{server} took an access token of {username}")
+        }
+        None => format!("{server} greets as a mail server, and no login is set"),
+    })
+}

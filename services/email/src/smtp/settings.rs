@@ -1,0 +1,287 @@
+//! The settings of a provider of kind `smtp`.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use domain::Problem;
+use rustls::pki_types::ServerName;
+use secrecy::SecretString;
+use serde_json::Value;
+use url::Url;
+
+use super::tls;
+use crate::dkim::Signer;
+use crate::identity::Identity;
+use crate::reader::Reader;
+
+/// The kind of provider that these settings are for.
+pub const KIND: &str = "smtp";
+/// The members that are kept encrypted and never shown.
+pub const SECRETS: &[&str] = &["password", "accessToken", "clientSecret", "refreshToken", "dkim.privateKey"];
+
+/// A relay that speaks SMTP.
+pub const SMTP: worker::Kind = worker::Kind {
+    name: KIND,
+    secrets: SECRETS,
+    check: |settings| SmtpSettings::parse(settings).map(drop),
+    example: r#"{
+      "host": "mail.example.com",
+      "port": 587,
+      "security": "starttls",      none, starttls or tls
+      "caCertificate": "-----BEGIN CERTIFICATE-----\n...",   optional: the authority that the server's certificate is of, as PEM; else those of the system
+      "auth": "auto",              optional: auto, plain, login or xoauth2
+      "username": "shop",          with a password or a token, where the server wants them
+      "password": "...",           kept encrypted; absent, the old one stays
+      "accessToken": "...",        for xoauth2: a token, kept encrypted; or where to get one:
+      "tokenUrl": "https://login.example.com/token",
+      "clientId": "...",
+      "clientSecret": "...",       kept encrypted; optional
+      "refreshToken": "...",       kept encrypted
+      "from": "shop@example.com",
+      "fromName": "The shop",      optional
+      "replyTo": "help@example.com",   optional
+      "dkim": {                    optional: signs every email
+        "domain": "example.com",
+        "selector": "tidings",     the key's other half is in the DNS at tidings._domainkey.example.com
+        "privateKey": "-----BEGIN PRIVATE KEY-----\n..."   kept encrypted; RSA (2048 bits or more) or Ed25519
+      }
+    }"#,
+};
+
+const MEMBERS: &[&str] = &[
+    "host",
+    "port",
+    "security",
+    "caCertificate",
+    "auth",
+    "username",
+    "password",
+    "accessToken",
+    "tokenUrl",
+    "clientId",
+    "clientSecret",
+    "refreshToken",
+    "from",
+    "fromName",
+    "replyTo",
+    "dkim",
+];
+
+/// How to reach a server, and in whose name.
+#[derive(Clone, Debug)]
+pub struct SmtpSettings {
+    /// DNS name or IP address.
+    pub host: String,
+    /// TCP port, not 0.
+    pub port: u16,
+    /// What protects the connection.
+    pub security: Security,
+    /// The only authorities that may have issued the server's certificate, as PEM; None trusts those of the system.
+    pub ca_certificate: Option<String>,
+    /// What to log in with, where the server wants it.
+    pub login: Option<Login>,
+    /// In whose name.
+    pub identity: Identity,
+    /// What signs every email.
+    pub(crate) signer: Option<Arc<Signer>>,
+}
+
+/// What protects a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Security {
+    /// Nothing.
+    None,
+    /// TLS after STARTTLS (RFC 3207); a server without it is not used.
+    StartTls,
+    /// TLS from the first byte (RFC 8314).
+    Tls,
+}
+
+/// Who logs in.
+#[derive(Clone, Debug)]
+pub struct Login {
+    /// The user name.
+    pub username: String,
+    /// What proves it.
+    pub proof: Proof,
+}
+
+/// What proves a user name.
+#[derive(Clone, Debug)]
+pub enum Proof {
+    /// A password, by this mechanism or the best that the server offers.
+    Password(SecretString, Option<Mechanism>),
+    /// A token (XOAUTH2).
+    Token(Token),
+}
+
+/// Ways to tell a password.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mechanism {
+    /// RFC 4616.
+    Plain,
+    /// Older than any standard, and all that some servers know.
+    Login,
+}
+
+/// Where an access token comes from.
+#[derive(Clone, Debug)]
+pub enum Token {
+    /// The operator renews it.
+    Given(SecretString),
+    /// It is renewed with a refresh token (RFC 6749 section 6).
+    Refreshed {
+        /// The token endpoint.
+        url: Url,
+        /// Who asks.
+        client_id: String,
+        /// What proves it, for clients that have such.
+        client_secret: Option<SecretString>,
+        /// The grant.
+        refresh_token: SecretString,
+    },
+}
+
+impl SmtpSettings {
+    /// Reads settings as `tidings provider set` takes them.
+    ///
+    /// # Errors
+    /// Every problem found, none of which repeats a secret.
+    pub fn parse(settings: &Value) -> Result<Self, Vec<Problem>> {
+        let mut reader = Reader::open(settings, MEMBERS)?;
+        let host = host(&mut reader);
+        let port = port(&mut reader);
+        let security = security(&mut reader);
+        let ca_certificate = ca_certificate(&mut reader);
+        let login = login(&mut reader);
+        let identity = reader.identity();
+        let signer = reader.value("dkim").and_then(|dkim| match Signer::read(dkim) {
+            Ok(signer) => Some(Arc::new(signer)),
+            Err(problems) => {
+                reader.problems(problems);
+                None
+            }
+        });
+        let required = host.zip(port).zip(security).zip(identity);
+        reader.finish(required.map(|(((host, port), security), identity)| SmtpSettings {
+            host,
+            port,
+            security,
+            ca_certificate,
+            login,
+            identity,
+            signer,
+        }))
+    }
+
+    /// Whether whoever listens to a connection would learn what logs in.
+    pub(crate) fn tells_a_secret_in_the_clear(&self) -> bool {
+        self.security == Security::None && self.login.is_some()
+    }
+}
+
+fn host(reader: &mut Reader<'_>) -> Option<String> {
+    let host = reader.text("host", true)?;
+    if host.parse::<IpAddr>().is_err() && ServerName::try_from(host.as_str()).is_err() {
+        reader.problem("host", "invalid", "must be a DNS name or an IP address, without a port");
+        return None;
+    }
+    Some(host)
+}
+
+fn port(reader: &mut Reader<'_>) -> Option<u16> {
+    let given = reader.value("port");
+    let port =
+        given.and_then(Value::as_u64).and_then(|port| u16::try_from(port).ok()).filter(|port| *port > 0);
+    match (given, port) {
+        (None, _) => reader.problem("port", "required", "is required"),
+        (Some(_), None) => reader.problem("port", "invalid", "must be a number from 1 to 65535"),
+        (Some(_), Some(_)) => {}
+    }
+    port
+}
+
+fn security(reader: &mut Reader<'_>) -> Option<Security> {
+    match reader.text("security", true)?.as_str() {
+        "none" => Some(Security::None),
+        "starttls" => Some(Security::StartTls),
+        "tls" => Some(Security::Tls),
+        _ => {
+            reader.problem("security", "invalid", "must be none, starttls or tls");
+            None
+        }
+    }
+}
+
+fn ca_certificate(reader: &mut Reader<'_>) -> Option<String> {
+    let pem = reader.lines("caCertificate", false)?;
+    if tls::roots(&pem).is_none() {
+        reader.problem("caCertificate", "invalid", "must be one or more certificates as PEM");
+        return None;
+    }
+    Some(pem)
+}
+
+/// What is there decides, unless `auth` says it.
+fn login(reader: &mut Reader<'_>) -> Option<Login> {
+    let auth = reader.text("auth", false);
+    let username = reader.text("username", false);
+    let password = reader.text("password", false);
+    let token = token(reader);
+    let mechanism = match auth.as_deref() {
+        None | Some("auto") if token.is_some() && password.is_none() => "xoauth2",
+        None | Some("auto") => "auto",
+        Some(named @ ("plain" | "login" | "xoauth2")) => named,
+        Some(_) => {
+            reader.problem("auth", "invalid", "must be auto, plain, login or xoauth2");
+            return None;
+        }
+    };
+    let proof = match (mechanism, password, token) {
+        ("xoauth2", _, Some(token)) => Proof::Token(token),
+        ("xoauth2", _, None) => {
+            reader.problem(
+                "accessToken",
+                "required",
+                "is required for xoauth2, or tokenUrl and refreshToken",
+            );
+            return None;
+        }
+        ("plain", Some(password), _) => Proof::Password(password.into(), Some(Mechanism::Plain)),
+        ("login", Some(password), _) => Proof::Password(password.into(), Some(Mechanism::Login)),
+        (_, Some(password), _) => Proof::Password(password.into(), None),
+        (named, None, _) => {
+            if named != "auto" || username.is_some() {
+                reader.problem("password", "required", "is required beside username");
+            }
+            return None;
+        }
+    };
+    if username.is_none() {
+        reader.problem("username", "required", "is required to log in");
+    }
+    Some(Login { username: username?, proof })
+}
+
+fn token(reader: &mut Reader<'_>) -> Option<Token> {
+    let given = reader.text("accessToken", false);
+    let refreshes = ["tokenUrl", "clientId", "clientSecret", "refreshToken"]
+        .iter()
+        .any(|name| reader.value(name).is_some());
+    if let Some(given) = given {
+        return Some(Token::Given(given.into()));
+    }
+    if !refreshes {
+        return None;
+    }
+    let url = reader.url("tokenUrl", true);
+    let client_id = reader.text("clientId", true);
+    let client_secret = reader.text("clientSecret", false);
+    let refresh_token = reader.text("refreshToken", true);
+    Some(Token::Refreshed {
+        url: url?,
+        client_id: client_id?,
+        client_secret: client_secret.map(Into::into),
+        refresh_token: refresh_token?.into(),
+    })
+}

@@ -1,0 +1,85 @@
+//! What is said in the clear before STARTTLS (RFC 3207), by ourselves: the library would take what somebody in between
+//! adds after the server's answer for a part of the protected conversation.
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use super::connection::{Failure, Reply, Stage};
+
+/// Octets of one answer; a greeting or an EHLO needs less.
+const ANSWER: usize = 16 << 10;
+
+/// Greeting, EHLO, STARTTLS. The next that the server says is TLS.
+pub(super) async fn negotiate(stream: &mut TcpStream, client: &str) -> Result<(), Failure> {
+    let mut conversation = Conversation { stream, read: Vec::new() };
+    conversation.answer().await?;
+    let features = conversation.say(&format!("EHLO {client}\r\n")).await?;
+    let offers = features.text.split('\n').any(|line| line.trim().eq_ignore_ascii_case("STARTTLS"));
+    if !offers {
+        return Err(broken("the server offers no STARTTLS"));
+    }
+    conversation.say("STARTTLS\r\n").await?;
+    match conversation.read.is_empty() {
+        true => Ok(()),
+        false => Err(broken("more than the answer to STARTTLS came in the clear")),
+    }
+}
+
+struct Conversation<'a> {
+    stream: &'a mut TcpStream,
+    /// What came and was not used.
+    read: Vec<u8>,
+}
+
+impl Conversation<'_> {
+    async fn say(&mut self, command: &str) -> Result<Reply, Failure> {
+        self.stream.write_all(command.as_bytes()).await.map_err(|error| broken(&error.to_string()))?;
+        self.answer().await
+    }
+
+    /// The next answer, if it is a yes; the lines of its text are apart.
+    async fn answer(&mut self) -> Result<Reply, Failure> {
+        let mut text = String::new();
+        let code = loop {
+            let line = self.line().await?;
+            let (code, rest) = line.split_at_checked(3).ok_or_else(|| broken("a line is no answer"))?;
+            text.push_str(rest.get(1..).unwrap_or_default());
+            if !rest.starts_with('-') {
+                break code.parse::<u16>().map_err(|_| broken("a line is no answer"))?;
+            }
+            if text.len() > ANSWER {
+                return Err(broken("an answer is too long"));
+            }
+            text.push('\n');
+        };
+        match code {
+            200..300 => Ok(Reply { code, text }),
+            _ => Err(Failure::Refused {
+                stage: Stage::Connect,
+                reply: Reply { code, text: text.replace('\n', " ") },
+            }),
+        }
+    }
+
+    async fn line(&mut self) -> Result<String, Failure> {
+        loop {
+            if let Some(end) = self.read.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = self.read.drain(..=end).collect();
+                let line = String::from_utf8(line).map_err(|_| broken("an answer is not UTF-8"))?;
+                return Ok(line.trim_end().to_owned());
+            }
+            if self.read.len() > ANSWER {
+                return Err(broken("an answer is too long"));
+            }
+            let read =
+                self.stream.read_buf(&mut self.read).await.map_err(|error| broken(&error.to_string()))?;
+            if read == 0 {
+                return Err(broken("the server closed the connection"));
+            }
+        }
+    }
+}
+
+fn broken(cause: &str) -> Failure {
+    Failure::Broken { stage: Stage::Connect, cause: cause.to_owned() }
+}

@@ -1,0 +1,130 @@
+//! What an email needs beyond its job, and where it comes from.
+
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use domain::content::Attachment;
+use domain::event::DeliveryJob;
+use domain::{Answer, AppId, CategoryId, Outcome, SendId, UserNumber};
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
+use moka::future::Cache;
+use service_kit::{Context, unsubscribe};
+use worker::Call;
+
+use crate::letter::Enclosed;
+
+/// Octets of encoded attachments that are kept for the next recipients of their sends.
+const KEPT: u64 = 64 << 20;
+/// Octets on a line of base64 (RFC 2045 section 6.8), of which three make four.
+const LINE: usize = 57;
+
+/// Reads the bytes of an attachment by app, send and number; None where it is gone.
+pub type Load =
+    dyn Fn(AppId, SendId, u32) -> BoxFuture<'static, Result<Option<Vec<u8>>, String>> + Send + Sync;
+/// Makes the link that turns a category off for a user; None where the API has no public URL.
+pub type Link =
+    dyn Fn(AppId, UserNumber, CategoryId) -> BoxFuture<'static, Result<Option<String>, String>> + Send + Sync;
+
+/// Attachments and links.
+pub struct Sources {
+    load: Box<Load>,
+    link: Box<Link>,
+    /// Attachments in base64, each line ended by CRLF.
+    encoded: Cache<(AppId, SendId, u32), Arc<str>>,
+}
+
+/// Why an attachment cannot be had.
+#[derive(Clone, Debug)]
+enum Missing {
+    Gone,
+    Unavailable(String),
+}
+
+impl Sources {
+    /// What these functions give. Attachments are kept, within bounds, so that a send to many reads each only once.
+    #[must_use]
+    pub fn new(load: Box<Load>, link: Box<Link>) -> Self {
+        let weight =
+            |_: &(AppId, SendId, u32), text: &Arc<str>| u32::try_from(text.len()).unwrap_or(u32::MAX);
+        Sources { load, link, encoded: Cache::builder().max_capacity(KEPT).weigher(weight).build() }
+    }
+
+    /// What the installation keeps, and links of its own.
+    #[must_use]
+    pub fn of(context: &Context) -> Self {
+        let store = context.store.clone();
+        let load: Box<Load> = Box::new(move |app, send, number| {
+            let store = store.clone();
+            async move { store.attachment(app, send, number).await.map_err(|error| error.to_string()) }
+                .boxed()
+        });
+        let context = context.clone();
+        let link: Box<Link> = Box::new(move |app, user, category| {
+            let context = context.clone();
+            async move {
+                unsubscribe::url(&context, app, user, category).await.map_err(|error| error.to_string())
+            }
+            .boxed()
+        });
+        Sources::new(load, link)
+    }
+
+    /// Everything that goes along with a job's content.
+    pub(crate) async fn enclosed(&self, call: &Call<'_>, files: &[Attachment]) -> Result<Enclosed, Answer> {
+        let mut attachments = Vec::with_capacity(files.len());
+        for file in files {
+            // Only sends have attachments.
+            let send = call.send_id.ok_or(Missing::Gone);
+            let read = match send {
+                Ok(send) => self.attachment(call.app, send, file.number).await,
+                Err(gone) => Err(gone),
+            };
+            attachments.push(read.map_err(|missing| missing.answer(file.number))?);
+        }
+        Ok(Enclosed { attachments, unsubscribe: self.unsubscribe(call.app, call.job).await? })
+    }
+
+    async fn attachment(&self, app: AppId, send: SendId, number: u32) -> Result<Arc<str>, Missing> {
+        let reading = async {
+            let read = (self.load)(app, send, number).await.map_err(Missing::Unavailable)?;
+            Ok(in_lines(&read.ok_or(Missing::Gone)?))
+        };
+        let read: Result<_, Arc<Missing>> = self.encoded.try_get_with((app, send, number), reading).await;
+        read.map_err(Arc::unwrap_or_clone)
+    }
+
+    async fn unsubscribe(&self, app: AppId, job: &DeliveryJob) -> Result<Option<String>, Answer> {
+        let Some(category) = job.category else { return Ok(None) };
+        (self.link)(app, job.user, category).await.map_err(|cause| {
+            tracing::warn!(cause, "the link to unsubscribe cannot be made");
+            Answer::new(Outcome::RETRY, "unsubscribe", "the link to unsubscribe cannot be made now")
+        })
+    }
+}
+
+impl Missing {
+    fn answer(self, number: u32) -> Answer {
+        match self {
+            Missing::Gone => {
+                let message = format!("attachment {number} is not kept any more");
+                Answer::new(Outcome::Failed, "attachment_gone", message)
+            }
+            Missing::Unavailable(cause) => {
+                tracing::warn!(cause, "an attachment cannot be read");
+                Answer::new(Outcome::RETRY, "attachment", "an attachment cannot be read now")
+            }
+        }
+    }
+}
+
+/// Base64 as MIME wants it; nothing of it can look like a dot or a boundary.
+fn in_lines(bytes: &[u8]) -> Arc<str> {
+    let mut out = String::with_capacity(bytes.len() * 4 / 3 + bytes.len() / LINE * 2 + 8);
+    for line in bytes.chunks(LINE) {
+        STANDARD.encode_string(line, &mut out);
+        out.push_str("\r\n");
+    }
+    out.into()
+}

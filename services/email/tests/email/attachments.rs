@@ -1,0 +1,125 @@
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use domain::Outcome;
+use domain::content::{Attachment, EmailContent, EmailOptions};
+use email::{EmailSender, PoolLimits, Sources};
+use futures_util::FutureExt;
+use mail_parser::{MessageParser, MimeHeaders};
+use testkit::smtp::{Rule, SmtpSettings, Stage};
+use tokio::task::JoinSet;
+use worker::Outbound;
+
+use crate::fixture::{LIMIT, Mailer, SEND, TO, assert_sent, attempt, limits, text};
+
+const NAME: &str = "Prüfung \"2026\" – a name long enough to be continued on another line of the header.pdf";
+
+/// A sender whose send has three files: 0 of all bytes, 1 of 512 KiB, 2 cannot be read now; others are gone.
+fn sender(reads: &Arc<AtomicUsize>) -> EmailSender {
+    let reads = Arc::clone(reads);
+    let sources = Sources::new(
+        Box::new(move |_, send, number| {
+            reads.fetch_add(1, Ordering::Relaxed);
+            async move {
+                match (send, number) {
+                    (SEND, 0) => Ok(Some((0..=255).cycle().take(1_000).collect())),
+                    (SEND, 1) => Ok(Some(vec![b'.'; 512 << 10])),
+                    (SEND, 2) => Err("the database is away".to_owned()),
+                    _ => Ok(None),
+                }
+            }
+            .boxed()
+        }),
+        Box::new(|_, _, _| async { Ok(None) }.boxed()),
+    );
+    // However busy the machine.
+    let limits = PoolLimits { preparing: LIMIT * 3, ..limits() };
+    EmailSender::new(limits, Outbound::new(true), sources).unwrap()
+}
+
+fn with_files(files: &[(u32, &str, &str, u64)]) -> EmailContent {
+    let attachments = files.iter().map(|&(number, name, content_type, size)| Attachment {
+        number,
+        name: name.to_owned(),
+        content_type: content_type.to_owned(),
+        size,
+    });
+    let options = EmailOptions { attachments: attachments.collect(), ..EmailOptions::default() };
+    EmailContent { html: Some("<p>hello</p>".to_owned()), options, ..text("hello") }
+}
+
+#[tokio::test]
+async fn files_arrive_byte_for_byte_with_their_names() {
+    let mailer = Mailer::start().await;
+    let content = with_files(&[
+        (0, NAME, "application/pdf", 1_000),
+        (0, "a.eml", "message/rfc822", 1_000),
+        (0, "b", "no kind", 1_000),
+    ]);
+    assert_sent(&attempt(&sender(&Arc::default()), &mailer.provider, TO, content).await);
+    let captures = mailer.captures();
+    let message = MessageParser::default().parse(&captures[0].raw).unwrap();
+    let files: Vec<_> = message.attachments().collect();
+    let kind = |at: usize| {
+        let kind = files[at].content_type().unwrap();
+        format!("{}/{}", kind.ctype(), kind.subtype().unwrap())
+    };
+    assert_eq!(files[0].attachment_name(), Some(NAME));
+    assert_eq!(
+        (kind(0), kind(1), kind(2)),
+        (
+            "application/pdf".to_owned(),
+            "application/octet-stream".to_owned(),
+            "application/octet-stream".to_owned()
+        )
+    );
+    let bytes: Vec<u8> = (0..=255).cycle().take(1_000).collect();
+    assert!(files.iter().all(|file| file.contents() == bytes));
+    assert_eq!(message.body_text(0).as_deref(), Some("hello"));
+    assert_eq!(message.body_html(0).as_deref(), Some("<p>hello</p>"));
+}
+
+#[tokio::test]
+async fn a_file_is_read_once_for_all_recipients_of_its_send() {
+    let mailer = Mailer::with(SmtpSettings::default(), limits()).await;
+    let reads = Arc::default();
+    let sender = sender(&reads);
+    let mut sends = JoinSet::new();
+    for _ in 0..12 {
+        let (sender, provider) = (sender.clone(), mailer.provider.clone());
+        let content = with_files(&[(1, "big.txt", "text/plain", 512 << 10)]);
+        sends.spawn(async move { attempt(&sender, &provider, TO, content).await });
+    }
+    sends.join_all().await.iter().for_each(assert_sent);
+    assert_eq!((reads.load(Ordering::Relaxed), mailer.captures().len()), (1, 12));
+    // Large emails wait for each other, not for the connections.
+    assert!(mailer.server.most_open_connections() <= 4, "{}", mailer.server.most_open_connections());
+}
+
+#[tokio::test]
+async fn a_file_that_is_gone_ends_the_delivery_and_one_that_cannot_be_read_does_not() {
+    let mailer = Mailer::start().await;
+    let sender = sender(&Arc::default());
+    for (number, outcome, code) in
+        [(3, Outcome::Failed, "attachment_gone"), (2, Outcome::RETRY, "attachment")]
+    {
+        for _ in 0..2 {
+            let content = with_files(&[(0, "a", "text/plain", 1), (number, "b", "text/plain", 1)]);
+            let answer = attempt(&sender, &mailer.provider, TO, content).await;
+            assert_eq!((&answer.outcome, answer.code.as_str()), (&outcome, code));
+        }
+    }
+    let injecting = with_files(&[(0, "a\r\nBcc: b@example.com", "text/plain", 1)]);
+    assert_eq!(attempt(&sender, &mailer.provider, TO, injecting).await.code, "content");
+    assert_eq!(mailer.server.connections(), 0);
+}
+
+#[tokio::test]
+async fn a_message_beyond_the_servers_size_is_refused_before_it_is_sent() {
+    let mailer = Mailer::with(SmtpSettings { max_size: 100_000, ..SmtpSettings::default() }, limits()).await;
+    let content = with_files(&[(1, "big.txt", "text/plain", 512 << 10)]);
+    mailer.server.script(Rule::cut(Stage::Content));
+    let answer = attempt(&sender(&Arc::default()), &mailer.provider, TO, content).await;
+    assert_eq!((answer.outcome, answer.code.as_str()), (Outcome::Failed, "552 5.3.4"));
+    assert_eq!(mailer.server.rules_left(), 1, "no content was sent");
+}

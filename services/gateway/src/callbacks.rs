@@ -1,0 +1,39 @@
+//! What providers report about messages that they took, each proven by a signature.
+
+mod account;
+mod signature;
+pub(crate) mod twilio;
+
+use std::time::Duration;
+
+use domain::AppId;
+use domain::retry::RetryPolicy;
+use moka::future::Cache;
+use service_kit::{Context, MasterKey};
+
+/// How long a provider stays unknown to callbacks after it was created.
+const UNKNOWN_FOR: Duration = Duration::from_secs(2);
+/// Unknown providers remembered.
+const CAPACITY: u64 = 10_000;
+
+/// What callbacks work with.
+pub(crate) struct Callbacks {
+    /// How the API is reached from outside, without a slash at its end; without it no signature can be checked.
+    public_url: Option<String>,
+    master_key: MasterKey,
+    policy: RetryPolicy,
+    /// Providers that nobody can sign for, remembered for a moment: asking for them takes no credentials.
+    unknown: Cache<(AppId, String), ()>,
+}
+
+impl Callbacks {
+    pub(crate) fn new(context: &Context) -> Callbacks {
+        let public_url = context.config.gateway.public_url.as_ref();
+        Callbacks {
+            public_url: public_url.map(|url| url.expose().trim_end_matches('/').to_owned()),
+            master_key: context.master_key.clone(),
+            policy: RetryPolicy { schedule: context.config.delivery.retry_schedule.clone() },
+            unknown: Cache::builder().max_capacity(CAPACITY).time_to_live(UNKNOWN_FOR).build(),
+        }
+    }
+}

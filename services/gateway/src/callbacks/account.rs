@@ -1,0 +1,114 @@
+//! Whose callback it is, and whether it is.
+
+use actix_web::HttpRequest;
+use domain::fields::MAX_IDENTIFIER;
+use domain::{AppId, Channel};
+use percent_encoding::percent_decode_str;
+use secrecy::{ExposeSecret as _, SecretString};
+use serde_json::{Map, Value};
+use service_kit::secrets::provider_context;
+use store::provider::StoredProvider;
+
+use super::{Callbacks, signature};
+use crate::gateway::{Gateway, database};
+use crate::http::failure::Failure;
+
+const KIND: &str = "twilio";
+const SIGNATURE: &str = "x-twilio-signature";
+/// Where the app, the provider and what the callback is about stand in a path, its first segment being empty.
+const APP: usize = 4;
+const PROVIDER: usize = 5;
+const SUBJECT: usize = 6;
+
+/// A provider whose signature a callback bears.
+pub(super) struct Account {
+    pub(super) app: AppId,
+    pub(super) provider: String,
+}
+
+/// What a callback says before anybody has read its body: a provider that exists, and a signature to be proven.
+pub(super) struct Claim {
+    account: Account,
+    token: SecretString,
+    url: String,
+    signature: String,
+}
+
+impl Claim {
+    /// Reads the claim of a callback. Whether it is the provider that does not exist or the signature that is missing or
+    /// wrong is not told.
+    pub(super) async fn of(gateway: &Gateway, request: &HttpRequest) -> Result<Claim, Failure> {
+        let signature = request.headers().get(SIGNATURE).and_then(|value| value.to_str().ok());
+        let url = public_url(&gateway.callbacks, request);
+        let (Some(signature), Some(url)) = (signature, url) else {
+            return Err(unproven());
+        };
+        let app = segment(request, APP).and_then(|app| app.parse::<AppId>().ok());
+        let (Some(app), Some(provider)) = (app, segment(request, PROVIDER)) else {
+            return Err(unproven());
+        };
+        let account = Account { app, provider };
+        let token = account.auth_token(gateway).await?.ok_or_else(unproven)?;
+        Ok(Claim { account, token, url, signature: signature.to_owned() })
+    }
+
+    /// Proves the claim by the fields of the body.
+    pub(super) fn prove(self, fields: &[(String, String)]) -> Result<Account, Failure> {
+        match signature::is_valid(self.token.expose_secret().as_bytes(), &self.url, fields, &self.signature) {
+            true => Ok(self.account),
+            false => Err(unproven()),
+        }
+    }
+}
+
+impl Account {
+    /// The token that signs for the provider. That there is none is remembered for a moment.
+    async fn auth_token(&self, gateway: &Gateway) -> Result<Option<SecretString>, Failure> {
+        let unknown = &gateway.callbacks.unknown;
+        let key = (self.app, self.provider.clone());
+        if self.provider.len() > MAX_IDENTIFIER || unknown.contains_key(&key) {
+            return Ok(None);
+        }
+        let stored = database(gateway.store.provider(self.app, &self.provider)).await?;
+        let token = stored.and_then(|stored| auth_token(&gateway.callbacks, self.app, &stored));
+        if token.is_none() {
+            unknown.insert(key, ()).await;
+        }
+        Ok(token)
+    }
+}
+
+/// What the callback is about.
+pub(super) fn subject(request: &HttpRequest) -> Option<String> {
+    segment(request, SUBJECT)
+}
+
+/// A part of the path, taken as it was sent and decoded once.
+fn segment(request: &HttpRequest, place: usize) -> Option<String> {
+    let segment = request.uri().path().split('/').nth(place)?;
+    percent_decode_str(segment).decode_utf8().ok().map(|text| text.into_owned())
+}
+
+/// The URL that the provider was told.
+fn public_url(callbacks: &Callbacks, request: &HttpRequest) -> Option<String> {
+    let path = request.uri().path_and_query()?;
+    callbacks.public_url.as_ref().map(|base| format!("{base}{path}"))
+}
+
+fn auth_token(callbacks: &Callbacks, app: AppId, stored: &StoredProvider) -> Option<SecretString> {
+    let StoredProvider { channel: Channel::Sms, row, .. } = stored else { return None };
+    let sealed = row.sealed.as_ref().filter(|_| row.kind == KIND)?;
+    let opened = callbacks.master_key.open(&provider_context(app, &row.identifier), sealed);
+    let opened = opened
+        .inspect_err(|error| {
+            tracing::error!(%app, provider = row.identifier, %error, "a provider's callbacks cannot be proven");
+        })
+        .ok()?;
+    let secrets: Map<String, Value> = serde_json::from_slice(opened.expose_secret()).ok()?;
+    secrets.get("authToken").and_then(Value::as_str).filter(|token| !token.is_empty()).map(SecretString::from)
+}
+
+fn unproven() -> Failure {
+    let message = "the callback is not signed by a provider that is known here";
+    Failure::refused(actix_web::http::StatusCode::FORBIDDEN, "invalid_signature", message)
+}

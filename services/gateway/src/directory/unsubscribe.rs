@@ -1,0 +1,116 @@
+//! `/v3/unsubscribe/{token}`: the link of an email by which its reader turns its category off.
+
+use actix_web::http::StatusCode;
+use actix_web::web::{Data, Path};
+use actix_web::{HttpRequest, HttpResponse};
+use domain::{AppId, CategoryId, Channel, UserNumber};
+use service_kit::link::{Link, Purpose};
+use store::preference::Subscription;
+
+use crate::directory::unsubscribe_page::{Said, page};
+use crate::gateway::{Gateway, database};
+use crate::http::failure::{Failure, crowded};
+use crate::waiting::{Unwaited, wait};
+
+const LATER: &str = "the database did not answer in time; repeat the request";
+
+/// Asks whether the reader of an email wants no more of its kind.
+///
+/// Nothing changes: programs that look at mail follow its links.
+#[utoipa::path(
+    get,
+    path = "/v3/unsubscribe/{token}",
+    operation_id = "askToUnsubscribe",
+    tag = "preferences",
+    params(("token" = String, Path, description = "The token of an email's `List-Unsubscribe` link.")),
+    responses(
+        (
+            status = 200, description = "A page that asks, in the language of `Accept-Language` where it is known.",
+            body = String, content_type = "text/html", example = "<!doctype html>",
+        ),
+        (
+            status = 404, description = "No email has such a link, or its reader or category is gone.",
+            body = String, content_type = "text/html", example = "<!doctype html>",
+        ),
+        (status = 503, description = "It cannot be told now."),
+    ),
+)]
+pub(crate) async fn ask(
+    gateway: Data<Gateway>,
+    request: HttpRequest,
+    token: Path<String>,
+) -> Result<HttpResponse, Failure> {
+    let Some(Found { subscription, .. }) = gateway.subscription(&token).await? else {
+        return Ok(page(&request, StatusCode::NOT_FOUND, &Said::Unknown));
+    };
+    let said = if subscription.critical { Said::Critical(&subscription) } else { Said::Asked(&subscription) };
+    Ok(page(&request, StatusCode::OK, &said))
+}
+
+/// Turns email off for the category of an email, for its reader.
+///
+/// The token is the only credential, and the body is ignored: mail programs send `List-Unsubscribe=One-Click` (RFC
+/// 8058). The reader, or the app, can turn it on again in the preferences.
+#[utoipa::path(
+    post,
+    path = "/v3/unsubscribe/{token}",
+    operation_id = "unsubscribe",
+    tag = "preferences",
+    params(("token" = String, Path, description = "The token of an email's `List-Unsubscribe` link.")),
+    responses(
+        (
+            status = 200, description = "A page that says so.",
+            body = String, content_type = "text/html", example = "<!doctype html>",
+        ),
+        (
+            status = 404, description = "No email has such a link, or its reader or category is gone.",
+            body = String, content_type = "text/html", example = "<!doctype html>",
+        ),
+        (
+            status = 409, description = "The category is critical: preferences do not apply to it.",
+            body = String, content_type = "text/html", example = "<!doctype html>",
+        ),
+        (status = 503, description = "It cannot be changed now."),
+    ),
+)]
+pub(crate) async fn unsubscribe(
+    gateway: Data<Gateway>,
+    request: HttpRequest,
+    token: Path<String>,
+) -> Result<HttpResponse, Failure> {
+    let Some(Found { app, user, category, subscription }) = gateway.subscription(&token).await? else {
+        return Ok(page(&request, StatusCode::NOT_FOUND, &Said::Unknown));
+    };
+    if subscription.critical {
+        return Ok(page(&request, StatusCode::CONFLICT, &Said::Critical(&subscription)));
+    }
+    match database(gateway.store.turn_off(app, user, category, Channel::Email)).await? {
+        true => Ok(page(&request, StatusCode::OK, &Said::Done(&subscription))),
+        // Gone, or made critical, since it was asked about.
+        false => Ok(page(&request, StatusCode::NOT_FOUND, &Said::Unknown)),
+    }
+}
+
+/// What a link is for.
+struct Found {
+    app: AppId,
+    user: UserNumber,
+    category: CategoryId,
+    subscription: Subscription,
+}
+
+impl Gateway {
+    /// What the token is for; None where nobody signed it for this, or what it names is gone.
+    async fn subscription(&self, token: &str) -> Result<Option<Found>, Failure> {
+        let link = match wait(self.links.verify(token)).await {
+            Ok(link) => link?,
+            Err(Unwaited::Crowded) => return Err(crowded()),
+            Err(Unwaited::Overdue) => return Err(Failure::unavailable(LATER, "no key in time")),
+        };
+        let Some(Link { app, user, purpose: Purpose::Unsubscribe(category) }) = link else {
+            return Ok(None);
+        };
+        let subscription = database(self.store.subscription(app, user, category)).await?;
+        Ok(subscription.map(|subscription| Found { app, user, category, subscription }))
+    }
+}

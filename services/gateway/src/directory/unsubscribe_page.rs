@@ -1,0 +1,186 @@
+//! The page behind an email's unsubscribe link, in the reader's language.
+
+use std::sync::LazyLock;
+
+use actix_web::http::StatusCode;
+use actix_web::http::header::{
+    ACCEPT_LANGUAGE, CACHE_CONTROL, CONTENT_LANGUAGE, CONTENT_SECURITY_POLICY, REFERRER_POLICY,
+    X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
+};
+use actix_web::{HttpRequest, HttpResponse};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use rendering::html::escaped;
+use service_kit::secrets;
+use store::preference::Subscription;
+
+const STYLE: &str = "body{font:1.1rem/1.5 system-ui,sans-serif;max-width:32rem;margin:15vh auto;padding:0 1.5rem;\
+    text-align:center;color:#222;background:#fff}button{font:inherit;padding:.6em 1.4em;border:0;border-radius:.4em;\
+    color:#fff;background:#1a56c4;cursor:pointer}\
+    @media(prefers-color-scheme:dark){body{color:#eee;background:#181818}}";
+
+/// Nothing from elsewhere, no script, in nobody's frame; the form goes back to where it came from.
+static POLICY: LazyLock<String> = LazyLock::new(|| {
+    let style = STANDARD.encode(secrets::sha256(STYLE.as_bytes()));
+    format!(
+        "default-src 'none'; style-src 'sha256-{style}'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    )
+});
+
+/// What the page says.
+pub(crate) enum Said<'a> {
+    /// Whether emails of a category are to stop.
+    Asked(&'a Subscription),
+    /// That they have stopped.
+    Done(&'a Subscription),
+    /// That they cannot be stopped.
+    Critical(&'a Subscription),
+    /// That the link leads nowhere.
+    Unknown,
+}
+
+/// The page in one language; `{app}` and `{category}` stand for names.
+struct Words {
+    language: &'static str,
+    heading: &'static str,
+    asked: &'static str,
+    button: &'static str,
+    done: &'static str,
+    critical: &'static str,
+    unknown: &'static str,
+}
+
+/// The first is for everybody else.
+const WORDS: &[Words] = &[
+    Words {
+        language: "en",
+        heading: "Email settings",
+        asked: "Do you want no more emails of the kind “{category}” from {app}?",
+        button: "Unsubscribe",
+        done: "You will get no more emails of the kind “{category}” from {app}.",
+        critical: "Emails of the kind “{category}” from {app} are necessary and cannot be turned off.",
+        unknown: "This link is not valid, or no longer.",
+    },
+    Words {
+        language: "de",
+        heading: "E-Mail-Einstellungen",
+        asked: "Möchten Sie keine E-Mails der Art „{category}“ von {app} mehr erhalten?",
+        button: "Abbestellen",
+        done: "Sie erhalten keine E-Mails der Art „{category}“ von {app} mehr.",
+        critical: "E-Mails der Art „{category}“ von {app} sind notwendig und lassen sich nicht abbestellen.",
+        unknown: "Dieser Link ist nicht oder nicht mehr gültig.",
+    },
+    Words {
+        language: "fr",
+        heading: "Préférences d’e-mail",
+        asked: "Ne souhaitez-vous plus recevoir d’e-mails « {category} » de {app} ?",
+        button: "Se désabonner",
+        done: "Vous ne recevrez plus d’e-mails « {category} » de {app}.",
+        critical: "Les e-mails « {category} » de {app} sont nécessaires et ne peuvent pas être désactivés.",
+        unknown: "Ce lien n’est pas valide, ou ne l’est plus.",
+    },
+    Words {
+        language: "es",
+        heading: "Preferencias de correo",
+        asked: "¿No quiere recibir más correos «{category}» de {app}?",
+        button: "Darse de baja",
+        done: "No recibirá más correos «{category}» de {app}.",
+        critical: "Los correos «{category}» de {app} son necesarios y no se pueden desactivar.",
+        unknown: "Este enlace no es válido, o ya no lo es.",
+    },
+];
+
+/// The answer with this page.
+pub(crate) fn page(request: &HttpRequest, status: StatusCode, said: &Said<'_>) -> HttpResponse {
+    let accepted = request.headers().get_all(ACCEPT_LANGUAGE).filter_map(|value| value.to_str().ok());
+    let words = words(accepted.flat_map(|value| value.split(',')));
+    HttpResponse::build(status)
+        .insert_header((CONTENT_SECURITY_POLICY, POLICY.as_str()))
+        .insert_header((X_CONTENT_TYPE_OPTIONS, "nosniff"))
+        .insert_header((X_FRAME_OPTIONS, "DENY"))
+        .insert_header((REFERRER_POLICY, "no-referrer"))
+        .insert_header((CACHE_CONTROL, "no-store"))
+        .insert_header(("X-Robots-Tag", "noindex"))
+        .insert_header((CONTENT_LANGUAGE, words.language))
+        .content_type("text/html; charset=utf-8")
+        .body(html(words, said))
+}
+
+/// The known language that the reader prefers (RFC 9110, section 12.5.4).
+fn words<'a>(accepted: impl Iterator<Item = &'a str>) -> &'static Words {
+    let mut best: (f32, &Words) = (0.0, &WORDS[0]);
+    for range in accepted {
+        let (tag, parameters) = range.split_once(';').unwrap_or((range, ""));
+        let primary = tag.trim().split('-').next().unwrap_or_default();
+        let weight = parameters.trim().strip_prefix("q=").map_or(Ok(1.0), str::parse).unwrap_or_default();
+        let known = WORDS.iter().find(|words| words.language.eq_ignore_ascii_case(primary));
+        if let Some(words) = known.filter(|_| weight > best.0) {
+            best = (weight, words);
+        }
+    }
+    best.1
+}
+
+fn html(words: &Words, said: &Said<'_>) -> String {
+    let Words { language, heading, asked, button, done, critical, unknown } = words;
+    let (text, subscription) = match said {
+        Said::Asked(subscription) => (asked, Some(subscription)),
+        Said::Done(subscription) => (done, Some(subscription)),
+        Said::Critical(subscription) => (critical, Some(subscription)),
+        Said::Unknown => (unknown, None),
+    };
+    let text = subscription.map_or_else(
+        || (*text).to_owned(),
+        |Subscription { app, category, .. }| {
+            // In one go: a name may hold what looks like the place of another.
+            let (before, after) = text.split_once("{category}").unwrap_or((text, ""));
+            [before.replace("{app}", &escaped(app)), escaped(category), after.replace("{app}", &escaped(app))]
+                .concat()
+        },
+    );
+    // The form goes to the page's own address.
+    let form = match said {
+        Said::Asked(_) => format!(
+            "<form method=\"post\"><input type=\"hidden\" name=\"List-Unsubscribe\" value=\"One-Click\">\
+             <button>{button}</button></form>\n"
+        ),
+        _ => String::new(),
+    };
+    format!(
+        "<!doctype html>\n<html lang=\"{language}\">\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width\">\n<title>{heading}</title>\n<style>{STYLE}</style>\n\
+         <h1>{heading}</h1>\n<p>{text}</p>\n{form}</html>\n"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{WORDS, words};
+
+    #[test]
+    fn the_readers_preferred_known_language_is_chosen() {
+        let cases = [
+            ("", "en"),
+            ("de", "de"),
+            ("DE-at, en;q=0.9", "de"),
+            ("nl, fr;q=0.4, es;q=0.6", "es"),
+            ("nl", "en"),
+            ("fr;q=0", "en"),
+            ("*;q=0.1", "en"),
+            ("de;q=much", "en"),
+        ];
+        for (accepted, language) in cases {
+            assert_eq!(words(accepted.split(',')).language, language, "{accepted}");
+        }
+    }
+
+    #[test]
+    fn every_language_names_what_it_is_about() {
+        for words in WORDS {
+            for text in [words.asked, words.done, words.critical] {
+                assert_eq!(text.matches("{category}").count(), 1, "{text}");
+                assert_eq!(text.matches("{app}").count(), 1, "{text}");
+            }
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! A push as APNs takes it: headers and payload.
+
+use bytes::Bytes;
+use domain::content::Object;
+use domain::{Answer, Outcome};
+use serde_json::{Value, json};
+
+use crate::answers::ours;
+use crate::body::fitting;
+use crate::merge::merge;
+use crate::options::Message;
+
+/// Largest payload, in bytes; calls may have more.
+const LARGEST: usize = 4_096;
+const LARGEST_CALL: usize = 5_120;
+/// Longest collapse id, in bytes.
+const LONGEST_COLLAPSE_ID: usize = 64;
+
+/// Headers that a send may set itself. Its credential and the id of a push are ours.
+const OPEN_HEADERS: [&str; 5] =
+    ["apns-push-type", "apns-priority", "apns-expiration", "apns-collapse-id", "apns-topic"];
+
+/// A push that is ready to go.
+pub(super) struct Notification {
+    pub(super) headers: Vec<(&'static str, String)>,
+    pub(super) payload: Bytes,
+}
+
+impl Notification {
+    /// A message as a push of the app `topic`; a body that is too long is cut.
+    pub(super) fn of(message: &Message, topic: &str) -> Result<Notification, Answer> {
+        // As FCM has it: headers and payload. What has `aps` itself is a payload.
+        let empty = Object::new();
+        let member = |name: &str| message.apns.get(name).and_then(Value::as_object).unwrap_or(&empty);
+        let over = if message.apns.contains_key("aps") { &message.apns } else { member("payload") };
+        let headers = headers(message, topic, member("headers"))?;
+        let is_call = headers.iter().any(|header| *header == ("apns-push-type", "voip".to_owned()));
+        let largest = if is_call { LARGEST_CALL } else { LARGEST };
+        let text = |body: &str| Value::Object(payload(message, body, over)).to_string();
+        let body = message.body.clone().unwrap_or_default();
+        match fitting(body, largest, |body| text(body).len()) {
+            Some(body) => Ok(Notification { headers, payload: text(&body).into() }),
+            None => {
+                let problem = format!("without any body, the payload has more than {largest} bytes");
+                Err(ours(Outcome::Failed, "too_large", problem))
+            }
+        }
+    }
+}
+
+fn headers(message: &Message, topic: &str, over: &Object) -> Result<Vec<(&'static str, String)>, Answer> {
+    let is_background = !message.is_shown() && message.content_available;
+    let mut headers = vec![("apns-id", message.delivery.0.to_string())];
+    for name in OPEN_HEADERS {
+        let own = over.get(name).map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned));
+        let value = own.or_else(|| match name {
+            "apns-push-type" => Some(if is_background { "background" } else { "alert" }.to_owned()),
+            // APNs wants nothing else of what nobody sees.
+            "apns-priority" => Some(if message.is_urgent && !is_background { "10" } else { "5" }.to_owned()),
+            "apns-expiration" => message.expires_at.map(|end| end.millis().div_euclid(1_000).to_string()),
+            "apns-collapse-id" => message.collapse_id.clone(),
+            _ => Some(topic.to_owned()),
+        });
+        let Some(value) = value else { continue };
+        let is_sound = value.bytes().all(|byte| (b' '..=b'~').contains(&byte));
+        let is_ours = name != "apns-topic" || value == topic || value.starts_with(&format!("{topic}."));
+        let is_short = name != "apns-collapse-id" || value.len() <= LONGEST_COLLAPSE_ID;
+        if !is_sound || !is_ours || !is_short {
+            return Err(ours(Outcome::Failed, "options", format!("APNs would not take this {name}")));
+        }
+        headers.push((name, value));
+    }
+    Ok(headers)
+}
+
+fn payload(message: &Message, body: &str, over: &Object) -> Object {
+    let mut aps = Object::new();
+    let mut set = |name: &str, value: Option<Value>| {
+        if let Some(value) = value {
+            aps.insert(name.to_owned(), value);
+        }
+    };
+    if message.is_shown() {
+        let lines = [
+            ("title", message.title.as_deref()),
+            ("subtitle", message.subtitle.as_deref()),
+            ("body", Some(body).filter(|body| !body.is_empty())),
+        ];
+        let alert = lines.into_iter().filter_map(|(name, text)| Some((name.to_owned(), text?.into())));
+        set("alert", Some(Value::Object(alert.collect())));
+        let sound = message.sound.as_deref().unwrap_or("default");
+        set("sound", Some(sound).filter(|sound| !sound.is_empty()).map(Value::from));
+    }
+    set("badge", message.badge.map(Value::from));
+    set("thread-id", message.thread_id.clone().map(Value::from));
+    set("category", message.category.clone().map(Value::from));
+    set("interruption-level", message.interruption_level.clone().map(Value::from));
+    // An image is the app's own to fetch, by its extension.
+    let is_mutable = message.mutable_content || message.image.is_some();
+    set("mutable-content", is_mutable.then(|| json!(1)));
+    set("content-available", message.content_available.then(|| json!(1)));
+
+    let mut payload = Object::new();
+    payload.insert("aps".to_owned(), Value::Object(aps));
+    payload.insert("deliveryId".to_owned(), message.delivery.0.to_string().into());
+    let texts = [("url", &message.url), ("icon", &message.icon), ("image", &message.image)];
+    for (name, text) in texts {
+        if let Some(text) = text {
+            payload.insert(name.to_owned(), text.as_str().into());
+        }
+    }
+    if !message.data.is_empty() {
+        payload.insert("data".to_owned(), Value::Object(message.data.clone()));
+    }
+    merge(&mut payload, over);
+    payload
+}

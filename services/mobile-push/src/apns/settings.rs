@@ -1,0 +1,115 @@
+//! The settings of a provider of kind `apns`.
+
+use domain::Problem;
+use reqwest::{Certificate, Identity, Url};
+use serde_json::Value;
+use worker::settings::Reader;
+
+use crate::apns::ApnsClient;
+use crate::apns::token::ProviderToken;
+
+/// Apple's push service, for one app of Apple's store.
+pub const APNS: worker::Kind = worker::Kind {
+    name: ApnsClient::KIND,
+    secrets: &["key"],
+    check: |settings| ApnsSettings::parse(settings).map(drop),
+    example: r#"{
+    "environment": "production",     production or sandbox; a token is of one of them
+    "topic": "com.example.shop",     the app's bundle id
+    "teamId": "DEF123GHIJ",          these two with a .p8 file; with a certificate, "certificate" (PEM) in their place
+    "keyId": "ABC123DEFG",
+    "key": "-----BEGIN PRIVATE KEY-----",     the .p8 file's content; with a certificate, its private key
+    "baseUrl": "https://push.example.com",    optional: another server than Apple's
+    "caCertificate": ""              optional: PEM of authorities to trust beside the system's
+  }"#,
+};
+
+/// How APNs is called, and for which app.
+pub(crate) struct ApnsSettings {
+    pub(super) base: Url,
+    pub(super) topic: String,
+    pub(super) auth: Auth,
+    pub(super) authorities: Vec<Certificate>,
+}
+
+/// What APNs believes.
+pub(super) enum Auth {
+    /// A token in each request.
+    Token(Box<ProviderToken>),
+    /// The client's certificate of the connection.
+    Certificate(Identity),
+}
+
+impl ApnsSettings {
+    /// Reads settings with the secrets filled in.
+    ///
+    /// # Errors
+    /// Every problem found, none of which repeats a secret.
+    pub(crate) fn parse(settings: &Value) -> Result<ApnsSettings, Vec<Problem>> {
+        let mut reader = Reader::open(settings)?;
+        let base = base(&mut reader);
+        let topic = word(&mut reader, "topic");
+        let authorities = authorities(&mut reader);
+        let auth = auth(&mut reader);
+        let settings = base.zip(topic).zip(auth);
+        reader.finish(settings.map(|((base, topic), auth)| ApnsSettings { base, topic, auth, authorities }))
+    }
+}
+
+/// Which server: the environment's, unless another is named.
+fn base(reader: &mut Reader) -> Option<Url> {
+    let other = reader.url("baseUrl");
+    let url = match reader.required("environment")?.as_str() {
+        "production" => "https://api.push.apple.com",
+        "sandbox" => "https://api.sandbox.push.apple.com",
+        _ => {
+            reader.problem("environment", "invalid", "must be production or sandbox");
+            return None;
+        }
+    };
+    other.or_else(|| Url::parse(url).ok())
+}
+
+/// A required text that becomes part of headers and tokens.
+fn word(reader: &mut Reader, member: &str) -> Option<String> {
+    let text = reader.required(member)?;
+    if !text.bytes().all(|byte| byte.is_ascii_graphic()) {
+        reader.problem(member, "invalid", "must be letters, digits and signs without spaces");
+        return None;
+    }
+    Some(text)
+}
+
+fn authorities(reader: &mut Reader) -> Vec<Certificate> {
+    let Some(pem) = reader.lines("caCertificate") else { return Vec::new() };
+    let read = Certificate::from_pem_bundle(pem.as_bytes()).unwrap_or_default();
+    if read.is_empty() {
+        reader.problem("caCertificate", "invalid", "must be certificates in PEM");
+    }
+    read
+}
+
+fn auth(reader: &mut Reader) -> Option<Auth> {
+    let (certificate, key) = (reader.lines("certificate"), reader.lines("key"));
+    if key.is_none() {
+        reader.problem("key", "required", "is required");
+    }
+    let Some(certificate) = certificate else {
+        let (team_id, key_id) = (word(reader, "teamId"), word(reader, "keyId"));
+        let token = ProviderToken::new(team_id?, key_id?, &key?);
+        let wrong =
+            |_| reader.problem("key", "invalid", "must be the content of the .p8 file that Apple gave");
+        return token.map_err(wrong).ok().map(|token| Auth::Token(Box::new(token)));
+    };
+    for member in ["teamId", "keyId"] {
+        if reader.text(member).is_some() {
+            reader.problem(member, "conflict", "does not go with settings.certificate");
+        }
+    }
+    let identity = Identity::from_pem(format!("{certificate}\n{}", key?).as_bytes());
+    let wrong = |_| {
+        let says = "must be a certificate in PEM, and settings.key its private key";
+        reader.problem("certificate", "invalid", says);
+    };
+    identity.map_err(wrong).ok().map(Auth::Certificate)
+}

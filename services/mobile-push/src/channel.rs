@@ -1,0 +1,105 @@
+//! The mobile push channel: a job to a provider's call to an answer.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use domain::content::Content;
+use domain::{Answer, AppId, Channel, Outcome};
+use moka::future::Cache;
+use worker::{Call, Outbound, Provider, Sender};
+
+use crate::answers::ours;
+use crate::apns::ApnsClient;
+use crate::fcm::FcmClient;
+
+/// How long the connection and the credential of a provider that nobody uses are kept.
+const IDLE: Duration = Duration::from_secs(600);
+/// Providers with a client at once.
+const MAX_CLIENTS: u64 = 10_000;
+
+/// Sends over mobile push. Clones share connections and credentials.
+#[derive(Clone)]
+pub struct MobilePushSender {
+    outbound: Outbound,
+    limit: Duration,
+    clients: Cache<ProviderVersion, Arc<Client>>,
+}
+
+/// A version of a provider: changed settings are another one, and get a client of their own.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct ProviderVersion {
+    app: AppId,
+    identifier: String,
+    version: i64,
+}
+
+enum Client {
+    Apns(Box<ApnsClient>),
+    Fcm(Box<FcmClient>),
+}
+
+impl MobilePushSender {
+    /// A sender that calls what `outbound` allows, and takes at most `limit` for an attempt.
+    #[must_use]
+    pub fn new(outbound: Outbound, limit: Duration) -> MobilePushSender {
+        let clients = Cache::builder().max_capacity(MAX_CLIENTS).time_to_idle(IDLE).build();
+        MobilePushSender { outbound, limit, clients }
+    }
+
+    async fn client(&self, provider: &Provider) -> Result<Arc<Client>, Arc<String>> {
+        let version = ProviderVersion {
+            app: provider.app,
+            identifier: provider.identifier.clone(),
+            version: provider.version,
+        };
+        self.clients
+            .try_get_with(version, async { Client::open(self.outbound, self.limit, provider).map(Arc::new) })
+            .await
+    }
+}
+
+impl Sender for MobilePushSender {
+    const CHANNEL: Channel = Channel::MobilePush;
+
+    async fn send(&self, call: &Call<'_>) -> Answer {
+        let Content::Push(content) = &call.job.content else {
+            return ours(Outcome::Failed, "content", "the job carries no push message");
+        };
+        let client = match self.client(call.provider).await {
+            Ok(client) => client,
+            Err(problem) => return ours(Outcome::PauseProvider, "settings", problem.as_str()),
+        };
+        match (&*client, service_and_token(&call.job.target)) {
+            (Client::Apns(client), Some((ApnsClient::KIND, token))) => {
+                Box::pin(client.send(call, token, content)).await
+            }
+            (Client::Fcm(client), Some((FcmClient::KIND, token))) => {
+                Box::pin(client.send(call, token, content)).await
+            }
+            _ => ours(Outcome::PauseProvider, "target", "the token is of another push service"),
+        }
+    }
+
+    fn serves(kind: &str, target: &str) -> bool {
+        service_and_token(target).is_some_and(|(service, _)| service == kind)
+    }
+}
+
+impl Client {
+    fn open(outbound: Outbound, limit: Duration, provider: &Provider) -> Result<Client, String> {
+        match provider.kind.as_str() {
+            ApnsClient::KIND => {
+                ApnsClient::open(outbound, limit, &provider.settings).map(Box::new).map(Client::Apns)
+            }
+            FcmClient::KIND => {
+                FcmClient::open(outbound, limit, &provider.settings).map(Box::new).map(Client::Fcm)
+            }
+            other => Err(format!("no provider of mobile push can be of kind {other:?}, only apns and fcm")),
+        }
+    }
+}
+
+/// The parts of a target such as `fcm:{token}`: the kinds of providers are called as the services are.
+fn service_and_token(target: &str) -> Option<(&str, &str)> {
+    target.split_once(':')
+}

@@ -1,0 +1,132 @@
+//! Firebase Cloud Messaging over its HTTP v1 interface.
+//!
+//! <https://firebase.google.com/docs/reference/fcm/rest/v1/projects.messages/send>
+
+mod access_token;
+pub mod answers;
+mod message;
+mod settings;
+
+use std::time::Duration;
+
+use domain::content::PushContent;
+use domain::{Answer, Outcome, Timestamp};
+use reqwest::header::CONTENT_TYPE;
+use serde_json::{Value, json};
+use tokio::sync::Semaphore;
+use worker::exchange::{Caller, Silence};
+use worker::{Call, Outbound, Refusals};
+
+use crate::CALL_LIMIT;
+use crate::answers::{ours, told};
+use crate::options::Message;
+use access_token::AccessTokens;
+pub use settings::FCM;
+use settings::FcmSettings;
+
+/// Requests under way at once.
+const MAX_REQUESTS: usize = 500;
+/// No device can have it.
+const IMPOSSIBLE_TOKEN: &str = "tidings probe";
+
+/// The connections to FCM and the credential for it.
+pub(crate) struct FcmClient {
+    settings: FcmSettings,
+    http: Caller,
+    limit: Duration,
+    access: AccessTokens,
+    requests: Semaphore,
+    mismatches: Refusals,
+}
+
+impl FcmClient {
+    pub(crate) const KIND: &str = "fcm";
+
+    /// A client whose attempts take at most `limit` each.
+    pub(crate) fn open(outbound: Outbound, limit: Duration, settings: &Value) -> Result<FcmClient, String> {
+        let settings = FcmSettings::parse(settings).map_err(told)?;
+        let http = outbound.client().build();
+        let http = http.map_err(|error| format!("no client can be made: {}", error.without_url()))?;
+        Ok(FcmClient {
+            settings,
+            http: Caller::new(http, outbound, CALL_LIMIT),
+            limit,
+            access: AccessTokens::default(),
+            requests: Semaphore::new(MAX_REQUESTS),
+            mismatches: Refusals::default(),
+        })
+    }
+
+    /// Makes one attempt.
+    pub(crate) async fn send(&self, call: &Call<'_>, token: &str, content: &PushContent) -> Answer {
+        let message = Message::read(call, content).and_then(|message| message::of(&message, token));
+        match message {
+            Ok(message) => self.counted(self.post(&json!({"message": message}), token, call.now).await),
+            Err(answer) => answer,
+        }
+    }
+
+    /// Posts a message. An access token that FCM does not believe is replaced, and the message posted again at once.
+    async fn post(&self, body: &Value, token: &str, now: Timestamp) -> Answer {
+        let http = &self.http.within(self.limit);
+        let Ok(Ok(_request)) = tokio::time::timeout(http.time_left(), self.requests.acquire()).await else {
+            return ours(Outcome::RETRY, "busy", "too many messages were under way");
+        };
+        let bearer = match self.access.current(http, &self.settings, now).await {
+            Ok(bearer) => bearer,
+            Err(answer) => return answer,
+        };
+        let answer = self.post_as(http, &bearer, body, token, now).await;
+        if !answers::distrusts(&answer) {
+            return answer;
+        }
+        match self.access.instead_of(&bearer, http, &self.settings, now).await {
+            Ok(renewed) => self.post_as(http, &renewed, body, token, now).await,
+            Err(answer) => answer,
+        }
+    }
+
+    async fn post_as(
+        &self,
+        http: &Caller,
+        bearer: &str,
+        body: &Value,
+        token: &str,
+        now: Timestamp,
+    ) -> Answer {
+        let mut url = self.settings.base.clone();
+        let project = &self.settings.account.project_id;
+        url.set_path(&format!("{}/v1/projects/{project}/messages:send", url.path().trim_end_matches('/')));
+        let request = http.client().post(url).bearer_auth(bearer).header(CONTENT_TYPE, "application/json");
+        let called = http.call(request.body(body.to_string()), now).await;
+        called.map_or_else(Silence::answer, |reply| answers::answer(&reply, token))
+    }
+
+    /// A token of another sender is dead for this one; too many of them, and it is this sender that is wrong.
+    fn counted(&self, answer: Answer) -> Answer {
+        let is_mismatch = answer.code == answers::MISMATCH;
+        // Other answers say nothing of whose tokens these are.
+        if !is_mismatch && !matches!(answer.outcome, Outcome::Sent { .. }) {
+            return answer;
+        }
+        if !self.mismatches.too_many_with(is_mismatch) {
+            return answer;
+        }
+        let message = "too many tokens are of another sender: is this the right project?";
+        Answer { outcome: Outcome::PauseProvider, message: message.to_owned(), ..answer }
+    }
+
+    /// Proves the credential, without a message to anybody.
+    pub(crate) async fn probe(&self, now: Timestamp) -> Result<String, Answer> {
+        let message = json!({"token": IMPOSSIBLE_TOKEN, "notification": {"title": "probe"}});
+        let answer = self.post(&json!({"validate_only": true, "message": message}), "", now).await;
+        match answer.outcome {
+            // It looks at the token once it believes the credential.
+            Outcome::TargetGone(_) => Ok(format!(
+                "FCM believes the service account {} for the project {}",
+                self.settings.account.client_email, self.settings.account.project_id
+            )),
+            _ => Err(answer),
+        }
+    }
+}

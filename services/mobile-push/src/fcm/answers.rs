@@ -1,0 +1,131 @@
+//! What the answers of FCM, and of Google's OAuth server, mean.
+//!
+//! <https://firebase.google.com/docs/reference/fcm/rest/v1/ErrorCode>
+
+use std::time::Duration;
+
+use domain::{Answer, Outcome};
+use serde::Deserialize;
+use serde_json::Value;
+use worker::Verdict;
+use worker::exchange::Reply;
+use worker::verdict::Hints;
+
+use crate::answers::{Row, Said, judge};
+
+/// The code of a token that is of another sender.
+pub(super) const MISMATCH: &str = "403 SENDER_ID_MISMATCH";
+/// An argument that is wrong, and is the token.
+const WRONG_TOKEN: &str = "INVALID_ARGUMENT message.token";
+/// Google asks to wait so long after a 429 that names no time.
+const QUOTA: Duration = Duration::from_secs(60);
+
+/// Answers to messages and their classes; the first row that fits counts.
+pub const TABLE: &[Row] = &[
+    ("400", WRONG_TOKEN, Verdict::TargetGone),
+    ("400", "*", Verdict::Failed),
+    // The certificate for APNs or the key for web push in the project.
+    ("401", "THIRD_PARTY_AUTH_ERROR", Verdict::PauseProvider),
+    ("401", "*", Verdict::PauseProvider),
+    ("403", "SENDER_ID_MISMATCH", Verdict::TargetGoneHere),
+    ("403", "*", Verdict::PauseProvider),
+    ("404", "UNREGISTERED", Verdict::TargetGone),
+    // The project, not the token.
+    ("404", "*", Verdict::PauseProvider),
+    ("429", "*", Verdict::RetryAfter(QUOTA)),
+    ("500", "*", Verdict::Retry),
+    ("503", "*", Verdict::Retry),
+    ("3xx", "*", Verdict::Failed),
+    ("4xx", "*", Verdict::Failed),
+    ("5xx", "*", Verdict::Retry),
+];
+
+/// Answers of the OAuth server (RFC 6749 section 5.2) and their classes; the first row that fits counts.
+pub const OAUTH_TABLE: &[Row] = &[
+    // A key that was revoked, or a clock that is wrong.
+    ("400", "*", Verdict::PauseProvider),
+    ("401", "*", Verdict::PauseProvider),
+    ("403", "*", Verdict::PauseProvider),
+    ("429", "*", Verdict::Retry),
+    ("3xx", "*", Verdict::PauseProvider),
+    ("4xx", "*", Verdict::PauseProvider),
+    ("5xx", "*", Verdict::Retry),
+];
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Taken {
+    name: Option<String>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Refused {
+    error: Refusal,
+}
+
+/// <https://cloud.google.com/apis/design/errors#error_model>
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Refusal {
+    status: String,
+    message: String,
+    details: Vec<Detail>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Detail {
+    error_code: Option<String>,
+    field_violations: Vec<Violation>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Violation {
+    field: String,
+}
+
+impl Refusal {
+    /// FCM's own code, else the general one.
+    fn code(&self) -> &str {
+        let own = self.details.iter().find_map(|detail| detail.error_code.as_deref());
+        let code = own.unwrap_or(&self.status);
+        let mut violations = self.details.iter().flat_map(|detail| &detail.field_violations);
+        match code == "INVALID_ARGUMENT" && violations.any(|violation| violation.field == "message.token") {
+            true => WRONG_TOKEN,
+            false => code,
+        }
+    }
+}
+
+pub(super) fn answer(reply: &Reply, token: &str) -> Answer {
+    if reply.status == 200 {
+        let taken: Taken = serde_json::from_slice(&reply.body).unwrap_or_default();
+        let provider_id = taken.name.map(|name| name.chars().take(200).collect());
+        return Answer::new(Outcome::Sent { provider_id }, "200", "");
+    }
+    // Something between us and Google may answer in its own way: then the status decides.
+    let Refused { error } = serde_json::from_slice(&reply.body).unwrap_or_default();
+    let said = Said { status: reply.status, code: error.code(), words: &error.message, hints: hints(reply) };
+    judge(TABLE, said, token)
+}
+
+/// Whether FCM does not believe the access token.
+pub(super) fn distrusts(answer: &Answer) -> bool {
+    answer.code.starts_with("401") && !answer.code.ends_with("THIRD_PARTY_AUTH_ERROR")
+}
+
+/// What a refused access token means for the message, which was not sent.
+pub(super) fn of_oauth(reply: &Reply) -> Answer {
+    let refusal: Value = serde_json::from_slice(&reply.body).unwrap_or_default();
+    let text = |name: &str| refusal.get(name).and_then(Value::as_str).unwrap_or_default();
+    let (code, words) = (text("error"), text("error_description"));
+    let said = Said { status: reply.status, code, words, hints: hints(reply) };
+    let answer = judge(OAUTH_TABLE, said, "");
+    Answer { code: format!("oauth {}", answer.code), ..answer }
+}
+
+fn hints(reply: &Reply) -> Hints {
+    Hints { retry_after: reply.retry_after, ..Hints::default() }
+}

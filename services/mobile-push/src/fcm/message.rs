@@ -1,0 +1,140 @@
+//! A message as FCM takes it.
+//!
+//! <https://firebase.google.com/docs/reference/fcm/rest/v1/projects.messages>
+
+use domain::content::Object;
+use domain::size::json_size;
+use domain::{Answer, Outcome};
+use serde_json::{Value, json};
+
+use crate::answers::ours;
+use crate::body::fitting;
+use crate::merge::merge;
+use crate::options::Message;
+
+/// Largest notification and data together, in bytes.
+const LARGEST: usize = 4_096;
+/// The longest that FCM keeps a message: four weeks.
+const LONGEST_TTL: u64 = 28 * 24 * 3_600;
+
+/// The message for a token; a body that is too long is cut.
+pub(super) fn of(message: &Message, token: &str) -> Result<Object, Answer> {
+    let data = data(message)?;
+    let size = |body: &str| json_size(&notification(message, body)) + json_size(&data);
+    let Some(body) = fitting(message.body.clone().unwrap_or_default(), LARGEST, size) else {
+        let problem = format!("without any body, notification and data have more than {LARGEST} bytes");
+        return Err(ours(Outcome::Failed, "too_large", problem));
+    };
+    let mut made = Object::new();
+    made.insert("token".to_owned(), token.into());
+    if message.is_shown() {
+        made.insert("notification".to_owned(), Value::Object(notification(message, &body)));
+    }
+    let parts = [
+        ("data", data),
+        ("android", android(message)),
+        ("apns", apns(message)),
+        ("webpush", webpush(message)),
+    ];
+    for (name, part) in parts {
+        if !part.is_empty() {
+            made.insert(name.to_owned(), Value::Object(part));
+        }
+    }
+    Ok(made)
+}
+
+fn notification(message: &Message, body: &str) -> Object {
+    present([
+        ("title", message.title.clone().map(Value::from)),
+        ("body", Some(body).filter(|body| !body.is_empty()).map(Value::from)),
+        ("image", message.image.clone().map(Value::from)),
+    ])
+}
+
+/// The app's data as strings, which are all that FCM carries: what is no string is sent as its JSON text, `null` not at
+/// all.
+fn data(message: &Message) -> Result<Object, Answer> {
+    let ours_too = [
+        ("deliveryId", Some(message.delivery.0.to_string().into())),
+        ("url", message.url.clone().map(Value::from)),
+        ("icon", message.icon.clone().map(Value::from)),
+    ];
+    let mut data = present(ours_too);
+    for (key, value) in &message.data {
+        let is_reserved = matches!(key.as_str(), "from" | "message_type")
+            || key.starts_with("google")
+            || key.starts_with("gcm");
+        if is_reserved {
+            let problem = format!("FCM reserves data.{key}");
+            return Err(ours(Outcome::Failed, "reserved_key", problem));
+        }
+        match value {
+            Value::Null => {}
+            Value::String(text) => drop(data.insert(key.clone(), text.as_str().into())),
+            other => drop(data.insert(key.clone(), other.to_string().into())),
+        }
+    }
+    Ok(data)
+}
+
+fn android(message: &Message) -> Object {
+    let shown = present([
+        ("sound", message.sound.clone().filter(|sound| !sound.is_empty()).map(Value::from)),
+        ("click_action", message.category.clone().map(Value::from)),
+        ("tag", message.collapse_id.clone().map(Value::from)),
+    ]);
+    let mut android = present([
+        ("priority", Some(if message.is_urgent { "HIGH" } else { "NORMAL" }.into())),
+        ("ttl", message.lifetime().map(|seconds| format!("{}s", seconds.min(LONGEST_TTL)).into())),
+        ("collapse_key", message.collapse_id.clone().map(Value::from)),
+        (
+            "notification",
+            Some(Value::Object(shown)).filter(|shown| *shown != json!({}) && message.is_shown()),
+        ),
+    ]);
+    merge(&mut android, &message.android);
+    android
+}
+
+/// For tokens of iOS apps that use FCM.
+fn apns(message: &Message) -> Object {
+    let end = message.expires_at.map(|end| end.millis().div_euclid(1_000).to_string());
+    let headers = present([
+        ("apns-priority", (!message.is_urgent).then(|| "5".into())),
+        ("apns-expiration", end.map(Value::from)),
+        ("apns-collapse-id", message.collapse_id.clone().map(Value::from)),
+    ]);
+    let is_mutable = message.mutable_content || message.image.is_some();
+    let sound = message.sound.clone().unwrap_or_else(|| "default".to_owned());
+    let aps = present([
+        ("sound", Some(sound).filter(|sound| !sound.is_empty() && message.is_shown()).map(Value::from)),
+        ("badge", message.badge.map(Value::from)),
+        ("thread-id", message.thread_id.clone().map(Value::from)),
+        ("category", message.category.clone().map(Value::from)),
+        ("interruption-level", message.interruption_level.clone().map(Value::from)),
+        ("mutable-content", is_mutable.then(|| json!(1))),
+        ("content-available", message.content_available.then(|| json!(1))),
+    ]);
+    let full = |part: Object| Some(part).filter(|part| !part.is_empty()).map(Value::Object);
+    let payload = full(aps).map(|aps| json!({"aps": aps}));
+    let mut apns = present([("headers", full(headers)), ("payload", payload)]);
+    // As for a provider of kind apns, `aps` itself makes it a payload.
+    match message.apns.contains_key("aps") {
+        true => merge(&mut apns, &present([("payload", Some(Value::Object(message.apns.clone())))])),
+        false => merge(&mut apns, &message.apns),
+    }
+    apns
+}
+
+fn webpush(message: &Message) -> Object {
+    let link = message.url.as_deref().filter(|url| url.starts_with("https://"));
+    let mut webpush = present([("fcm_options", link.map(|link| json!({"link": link})))]);
+    merge(&mut webpush, &message.webpush);
+    webpush
+}
+
+/// An object of the members that have a value.
+fn present<const N: usize>(members: [(&str, Option<Value>); N]) -> Object {
+    members.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
+}

@@ -1,0 +1,89 @@
+//! The settings of a provider of kind `fcm`.
+
+use domain::Problem;
+use jsonwebtoken::EncodingKey;
+use reqwest::Url;
+use serde::Deserialize;
+use serde_json::Value;
+use worker::settings::Reader;
+
+use crate::fcm::FcmClient;
+
+/// Firebase Cloud Messaging, for one Firebase project.
+pub const FCM: worker::Kind = worker::Kind {
+    name: FcmClient::KIND,
+    secrets: &["serviceAccount"],
+    check: |settings| FcmSettings::parse(settings).map(drop),
+    example: r#"{
+    "serviceAccount": "...",         the JSON file of a service account, as an object or as its text
+    "baseUrl": "https://fcm.googleapis.com",            optional
+    "tokenUrl": "https://oauth2.googleapis.com/token"   optional: another OAuth server than the file's
+  }"#,
+};
+
+const BASE: &str = "https://fcm.googleapis.com";
+const TOKEN_URL: &str = "https://oauth2.googleapis.com/token";
+
+/// How FCM is called, and in whose name.
+pub(crate) struct FcmSettings {
+    pub(super) base: Url,
+    pub(super) token_url: Url,
+    pub(super) account: ServiceAccount,
+    pub(super) key: EncodingKey,
+}
+
+/// The file that Google gives for a service account, as far as it is used.
+#[derive(Deserialize)]
+pub(super) struct ServiceAccount {
+    pub(super) project_id: String,
+    pub(super) client_email: String,
+    pub(super) private_key_id: Option<String>,
+    private_key: String,
+    token_uri: Option<String>,
+}
+
+impl FcmSettings {
+    /// Reads settings with the secret filled in.
+    ///
+    /// # Errors
+    /// Every problem found, none of which repeats the secret.
+    pub(crate) fn parse(settings: &Value) -> Result<FcmSettings, Vec<Problem>> {
+        let mut reader = Reader::open(settings)?;
+        let (base, token_url) = (reader.url("baseUrl"), reader.url("tokenUrl"));
+        let base = base.or_else(|| Url::parse(BASE).ok());
+        let account = reader.take("serviceAccount");
+        if account.is_none() {
+            reader.problem("serviceAccount", "required", "is required");
+        }
+        let settings = account.and_then(|account| {
+            let read = service_account(account);
+            let (account, key) = read.map_err(|says| wrong(&mut reader, says)).ok()?;
+            let own = || Url::parse(account.token_uri.as_deref().unwrap_or(TOKEN_URL));
+            let token_url = token_url.map_or_else(own, Ok);
+            let token_url = token_url.map_err(|_| wrong(&mut reader, "its token_uri must be a URL")).ok()?;
+            Some(FcmSettings { base: base?, token_url, account, key })
+        });
+        reader.finish(settings)
+    }
+}
+
+fn wrong(reader: &mut Reader, says: &str) {
+    let says = format!("must be the JSON file that Google gives for a service account: {says}");
+    reader.problem("serviceAccount", "invalid", &says);
+}
+
+/// The account and the key that it signs with, or what is wrong with the file.
+fn service_account(file: Value) -> Result<(ServiceAccount, EncodingKey), &'static str> {
+    let read: Result<ServiceAccount, _> = match file {
+        Value::String(text) => serde_json::from_str(&text),
+        value => serde_json::from_value(value),
+    };
+    let account = read.map_err(|_| "it must have project_id, client_email and private_key")?;
+    let is_name = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b':');
+    if account.project_id.is_empty() || !account.project_id.bytes().all(is_name) {
+        return Err("its project_id must be the name of a project");
+    }
+    let key = EncodingKey::from_rsa_pem(account.private_key.as_bytes());
+    let key = key.map_err(|_| "its private_key must be an RSA key in PEM")?;
+    Ok((account, key))
+}

@@ -1,0 +1,204 @@
+//! The connection to APNs, and what it is believed by.
+
+use std::sync::Arc;
+
+use domain::{DeliveryId, Outcome};
+use futures_util::future::join_all;
+use mobile_push::probe;
+use serde_json::json;
+use testkit::apns::{ApnsSettings, refusal};
+use testkit::http::{Reaction, Rule};
+use testkit::tls::Authority;
+use uuid::Uuid;
+use worker::Outbound;
+
+use crate::fixture::{NOW, PHONE, Pusher, RETRY, assert_sent, content, minutes};
+
+#[tokio::test]
+async fn a_push_carries_the_delivery_as_its_id() {
+    let pusher = Pusher::apns().await;
+    let answer = pusher.send(PHONE).await;
+    let id = Uuid::from_u128(7).to_string();
+    assert_eq!(answer.outcome, Outcome::Sent { provider_id: Some(id.clone()) });
+    let capture = pusher.server.outbox().captures().remove(0);
+    assert_eq!(capture.to, [format!("apns:{PHONE}")]);
+    assert_eq!(capture.summary.headers["apns-id"], [id]);
+    assert_eq!(capture.summary.subject.as_deref(), Some("Your parcel"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn all_pushes_of_a_provider_share_one_connection() {
+    let settings = ApnsSettings { max_concurrent_streams: Some(50), ..ApnsSettings::default() };
+    let pusher = Arc::new(Pusher::apns_with(settings).await);
+    let sends = (0..400).map(|number: u128| {
+        let pusher = Arc::clone(&pusher);
+        tokio::spawn(async move {
+            let mut job = pusher.job(PHONE, content());
+            job.delivery_id = DeliveryId(Uuid::from_u128(number));
+            pusher.send_job(&job, NOW).await
+        })
+    });
+    for answer in join_all(sends).await {
+        assert_sent(&answer.unwrap());
+    }
+    assert_eq!(pusher.server.outbox().captures().len(), 400);
+    assert_eq!(pusher.server.server().connections(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_connection_that_is_to_go_away_is_made_anew_and_nothing_is_lost_or_sent_twice() {
+    let pusher = Arc::new(Pusher::apns().await);
+    assert_sent(&pusher.send(PHONE).await);
+    let sends: Vec<_> = (0..300)
+        .map(|number: u128| {
+            if number % 100 == 50 {
+                pusher.server.server().go_away();
+            }
+            let pusher = Arc::clone(&pusher);
+            tokio::spawn(async move {
+                let mut job = pusher.job(PHONE, content());
+                job.delivery_id = DeliveryId(Uuid::from_u128(number + 1_000));
+                let answer = pusher.send_job(&job, NOW).await;
+                match answer.outcome {
+                    // Written while the server was closing: nobody told that it was not taken.
+                    Outcome::Unknown => pusher.send_job(&job, NOW).await,
+                    _ => answer,
+                }
+            })
+        })
+        .collect();
+    for answer in join_all(sends).await {
+        assert_sent(&answer.unwrap());
+    }
+    let captures = pusher.server.outbox().captures();
+    let ids: std::collections::HashSet<_> =
+        captures.iter().map(|capture| capture.summary.headers["apns-id"].clone()).collect();
+    assert_eq!((captures.len(), ids.len()), (301, 301));
+    let connections = pusher.server.server().connections();
+    assert!((2..=6).contains(&connections), "{connections} connections");
+}
+
+#[tokio::test]
+async fn a_cut_connection_is_unknown_and_the_next_push_goes_over_a_new_one() {
+    let pusher = Pusher::apns().await;
+    assert_sent(&pusher.send(PHONE).await);
+    for (reaction, taken) in [(Reaction::CutBefore, 1), (Reaction::CutAfter, 2)] {
+        pusher.server.script(Rule::new(reaction));
+        let answer = pusher.send(PHONE).await;
+        assert_eq!((answer.outcome, answer.code.as_str()), (Outcome::Unknown, "connection_lost"));
+        assert_eq!(pusher.server.outbox().captures().len(), taken);
+    }
+    assert_sent(&pusher.send(PHONE).await);
+    assert_eq!(pusher.server.server().connections(), 3);
+}
+
+#[tokio::test]
+async fn a_server_that_is_not_there_is_asked_again() {
+    let mut pusher = Pusher::apns().await;
+    let free = testkit::port::free().unwrap();
+    pusher.provider.settings["baseUrl"] = json!(format!("http://127.0.0.1:{free}"));
+    let answer = pusher.send(PHONE).await;
+    assert_eq!((answer.outcome, answer.code.as_str()), (RETRY, "connect"), "{}", answer.message);
+    assert!(!answer.message.contains(PHONE));
+}
+
+#[tokio::test]
+async fn a_provider_token_lives_for_forty_minutes() {
+    let pusher = Pusher::apns().await;
+    for (age, connections) in [(0, 1), (19, 1), (39, 1), (41, 1), (80, 1), (82, 1), (600, 1)] {
+        let now = NOW + minutes(age);
+        pusher.server.set_clock(now);
+        // The server refuses tokens of an hour, and a second one within twenty minutes.
+        assert_sent(&pusher.send_at(PHONE, now).await);
+        assert_eq!(pusher.server.server().connections(), connections);
+    }
+}
+
+#[tokio::test]
+async fn an_expired_provider_token_is_renewed_and_the_push_made_again_at_once() {
+    let pusher = Pusher::apns().await;
+    assert_sent(&pusher.send(PHONE).await);
+    let expired = || Rule::answer(refusal(403, "ExpiredProviderToken", None));
+    let later = NOW + minutes(25);
+    pusher.server.set_clock(later);
+    pusher.server.script(expired());
+    assert_sent(&pusher.send_at(PHONE, later).await);
+    assert_eq!(pusher.server.outbox().captures().len(), 2);
+
+    // A second token would not be taken so soon: the attempt is repeated once, later.
+    pusher.server.script(expired());
+    let answer = pusher.send_at(PHONE, later + minutes(1)).await;
+    assert!(matches!(answer.outcome, Outcome::Retry { limit: Some(_), .. }), "{answer:?}");
+    assert_eq!(pusher.server.server().requests(), 4);
+}
+
+#[tokio::test]
+async fn concurrent_pushes_renew_a_provider_token_once() {
+    let pusher = Pusher::apns().await;
+    assert_sent(&pusher.send(PHONE).await);
+    let later = NOW + minutes(30);
+    pusher.server.set_clock(later);
+    pusher.server.script(Rule::answer(refusal(403, "ExpiredProviderToken", None)).times(20));
+    // A second renewal would be refused by the server.
+    for answer in join_all((0..20).map(|_| pusher.send_at(PHONE, later))).await {
+        assert_ne!(answer.code, "429 TooManyProviderTokenUpdates");
+    }
+    assert_sent(&pusher.send_at(PHONE, later).await);
+}
+
+#[tokio::test]
+async fn a_certificate_serves_instead_of_tokens() {
+    let authority = Authority::new().unwrap();
+    let tls = Some(authority.server_for_clients(&["h2"]));
+    let settings = ApnsSettings { tls, by_certificate: true, ..ApnsSettings::default() };
+    let mut pusher = Pusher::apns_with(settings).await;
+    let topic = pusher.provider.settings["topic"].clone();
+    let client = authority.client();
+    pusher.provider.settings = json!({
+        "environment": "production", "baseUrl": pusher.server.server().url(), "topic": topic,
+        "certificate": client.certificate, "key": client.key, "caCertificate": authority.pem(),
+    });
+    assert_sent(&pusher.send(PHONE).await);
+    let headers = &pusher.server.outbox().captures()[0].summary.headers;
+    assert!(!headers.contains_key("authorization"));
+
+    pusher.provider.version += 1;
+    pusher.provider.settings["caCertificate"] = json!(null);
+    let answer = pusher.send(PHONE).await;
+    assert_eq!((answer.outcome, answer.code.as_str()), (RETRY, "connect"), "a server that nobody trusts");
+}
+
+#[tokio::test]
+async fn a_probe_proves_the_credential_and_reaches_nobody() {
+    let pusher = Pusher::apns().await;
+    let outbound = Outbound::new(true);
+    let mut provider = pusher.provider.clone();
+    pusher.server.set_clock(service_kit::clock::now());
+    let proved = probe(outbound, &provider).await.unwrap();
+    assert!(proved.contains("com.example.demo"), "{proved}");
+    provider.settings["keyId"] = json!("OTHERKEY01");
+    let refused = probe(outbound, &provider).await.unwrap_err();
+    assert_eq!(
+        (refused.outcome, refused.code.as_str()),
+        (Outcome::PauseProvider, "403 InvalidProviderToken")
+    );
+    let other = Pusher::apns().await.provider.settings["key"].clone();
+    provider.settings["keyId"] = pusher.provider.settings["keyId"].clone();
+    provider.settings["key"] = other;
+    assert_eq!(probe(outbound, &provider).await.unwrap_err().code, "403 InvalidProviderToken");
+    provider.settings["topic"] = json!("com.example.other");
+    provider.settings["key"] = pusher.provider.settings["key"].clone();
+    assert_eq!(probe(outbound, &provider).await.unwrap_err().code, "400 TopicDisallowed");
+    assert!(pusher.server.outbox().captures().is_empty());
+    assert!(probe(Outbound::new(false), &pusher.provider).await.is_err(), "a private address");
+}
+
+#[tokio::test]
+async fn what_could_lead_to_another_path_is_no_token() {
+    let pusher = Pusher::apns().await;
+    for token in ["", "../x", "a/b", "a?b", "a b", "%2e", &"a".repeat(500)] {
+        let answer = pusher.send(token).await;
+        assert_eq!((&answer.outcome, answer.code.as_str()), (&Outcome::GONE, "token"), "{token}");
+    }
+    assert_eq!(pusher.server.server().requests(), 0);
+}

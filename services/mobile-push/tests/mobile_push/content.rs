@@ -1,0 +1,185 @@
+//! What a phone is told.
+
+use std::time::Duration;
+
+use domain::Outcome;
+use domain::content::PushContent;
+use serde_json::{Value, json};
+
+use crate::fixture::{ANDROID, NOW, PHONE, Pusher, assert_sent, content, last, with_options};
+
+const ID: &str = "00000000-0000-0000-0000-000000000007";
+
+/// What every service understands, each in its own way.
+fn common() -> Value {
+    json!({
+        "subtitle": "Order 7", "sound": "bell.caf", "badge": 3, "threadId": "orders", "collapseId": "order-7",
+        "category": "PARCEL", "interruptionLevel": "time-sensitive", "image": "https://example.com/p.png",
+        "priority": "normal", "ttl": 60, "contentAvailable": true, "title": "Another title",
+    })
+}
+
+#[tokio::test]
+async fn a_plain_message_is_an_alert_with_a_sound() {
+    let pusher = Pusher::apns().await;
+    assert_sent(&pusher.send(PHONE).await);
+    let alert = json!({"title": "Your parcel", "body": "It is on its way."});
+    let payload = json!({
+        "aps": {"alert": alert, "sound": "default"},
+        "deliveryId": ID, "url": "https://example.com/parcels/7", "data": {"parcel": 7},
+    });
+    assert_eq!(last(pusher.server.outbox()), payload);
+    let headers = pusher.server.outbox().captures()[0].summary.headers.clone();
+    let header = |name: &str| headers.get(name).map(|values| values[0].clone());
+    assert_eq!(header("apns-topic").as_deref(), Some("com.example.demo"));
+    assert_eq!(header("apns-push-type").as_deref(), Some("alert"));
+    assert_eq!(header("apns-priority").as_deref(), Some("10"));
+    assert_eq!((header("apns-expiration"), header("apns-collapse-id")), (None, None));
+}
+
+#[tokio::test]
+async fn apple_is_told_what_the_send_asks_for() {
+    let pusher = Pusher::apns().await;
+    let mut job = pusher.job(PHONE, with_options(&common()));
+    job.expires_at = Some(NOW + Duration::from_secs(3_600));
+    assert_sent(&pusher.send_job(&job, NOW).await);
+    let aps = json!({
+        "alert": {"title": "Another title", "subtitle": "Order 7", "body": "It is on its way."},
+        "sound": "bell.caf", "badge": 3, "thread-id": "orders", "category": "PARCEL",
+        "interruption-level": "time-sensitive", "mutable-content": 1, "content-available": 1,
+    });
+    assert_eq!(last(pusher.server.outbox())["aps"], aps);
+    let headers = pusher.server.outbox().captures()[0].summary.headers.clone();
+    assert_eq!(headers["apns-priority"], ["5"]);
+    assert_eq!(headers["apns-collapse-id"], ["order-7"]);
+    let end = (NOW.millis() / 1_000 + 60).to_string();
+    assert_eq!(headers["apns-expiration"], [end], "the time to live ends first");
+}
+
+#[tokio::test]
+async fn members_for_apns_are_laid_over_ours() {
+    let pusher = Pusher::apns().await;
+    let with_headers = json!({"apns": {
+        "headers": {"apns-priority": "1", "apns-topic": "com.example.demo.voip", "apns-push-type": "voip"},
+        "payload": {"aps": {"alert": {"loc-key": "PARCEL"}}, "custom": [1]},
+    }});
+    assert_sent(&pusher.send_job(&pusher.job(PHONE, with_options(&with_headers)), NOW).await);
+    let payload = last(pusher.server.outbox());
+    assert_eq!(payload["aps"]["alert"]["loc-key"], "PARCEL");
+    assert_eq!((&payload["aps"]["alert"]["title"], &payload["custom"]), (&json!("Your parcel"), &json!([1])));
+    assert_eq!(pusher.server.outbox().captures()[0].summary.headers["apns-push-type"], ["voip"]);
+
+    let payload_alone = json!({"apns": {"aps": {"sound": {"critical": 1, "name": "x", "volume": 1.0}}}});
+    assert_sent(&pusher.send_job(&pusher.job(PHONE, with_options(&payload_alone)), NOW).await);
+    assert_eq!(last(pusher.server.outbox())["aps"]["sound"]["critical"], 1);
+}
+
+#[tokio::test]
+async fn what_nobody_sees_is_a_background_push() {
+    let pusher = Pusher::apns().await;
+    let silent = PushContent {
+        title: None,
+        body: None,
+        ..with_options(&json!({"contentAvailable": true, "sound": ""}))
+    };
+    assert_sent(&pusher.send_job(&pusher.job(PHONE, silent), NOW).await);
+    let capture = pusher.server.outbox().captures().remove(0);
+    assert_eq!(last(pusher.server.outbox())["aps"], json!({"content-available": 1}));
+    assert_eq!(capture.summary.headers["apns-push-type"], ["background"]);
+    assert_eq!(capture.summary.headers["apns-priority"], ["5"]);
+}
+
+#[tokio::test]
+async fn options_that_nobody_can_follow_fail_for_good() {
+    let apns = Pusher::apns().await;
+    for options in [
+        json!({"badge": "three"}),
+        json!({"priority": "urgent"}),
+        json!({"apns": []  , "ttl": "soon"}),
+        json!({"collapseId": "x".repeat(65)}),
+        json!({"apns": {"headers": {"apns-topic": "com.example.other"}}}),
+        json!({"apns": {"headers": {"apns-priority": "1\r\nauthorization: x"}}}),
+    ] {
+        let answer = apns.send_job(&apns.job(PHONE, with_options(&options)), NOW).await;
+        assert_eq!((&answer.outcome, answer.code.as_str()), (&Outcome::Failed, "options"), "{options}");
+    }
+    assert_eq!(apns.server.server().requests(), 0);
+}
+
+#[tokio::test]
+async fn a_body_that_is_too_long_is_cut_to_fit() {
+    let (apns, fcm) = (Pusher::apns().await, Pusher::fcm().await);
+    let long = PushContent { body: Some("Grüße \"an\" alle. ".repeat(2_000)), ..content() };
+    assert_sent(&apns.send_job(&apns.job(PHONE, long.clone()), NOW).await);
+    assert_sent(&fcm.send_job(&fcm.job(ANDROID, long.clone()), NOW).await);
+    let size = apns.server.outbox().captures()[0].raw.len();
+    assert!((4_000..=4_096).contains(&size), "{size}");
+    assert!(last(apns.server.outbox())["aps"]["alert"]["body"].as_str().unwrap().ends_with('…'));
+    let message = &last(fcm.server.outbox())["message"];
+    let size = message["notification"].to_string().len() + message["data"].to_string().len();
+    assert!((4_000..=4_096).contains(&size), "{size}");
+
+    let data = json!({"much": "x".repeat(5_000)}).as_object().unwrap().clone();
+    let much = PushContent { data, ..long };
+    for answer in [
+        apns.send_job(&apns.job(PHONE, much.clone()), NOW).await,
+        fcm.send_job(&fcm.job(ANDROID, much), NOW).await,
+    ] {
+        assert_eq!((answer.outcome, answer.code.as_str()), (Outcome::Failed, "too_large"));
+    }
+}
+
+#[tokio::test]
+async fn google_is_told_the_same_with_data_as_strings() {
+    let pusher = Pusher::fcm().await;
+    let data = json!({"parcel": 7, "paid": true, "note": "hi", "items": [{"id": 1}], "none": null});
+    let content = PushContent { data: data.as_object().unwrap().clone(), ..with_options(&common()) };
+    assert_sent(&pusher.send_job(&pusher.job(ANDROID, content), NOW).await);
+    let end = (NOW.millis() / 1_000 + 60).to_string();
+    let message = json!({
+        "token": ANDROID,
+        "notification": {"title": "Another title", "body": "It is on its way.", "image": "https://example.com/p.png"},
+        "data": {
+            "deliveryId": ID, "url": "https://example.com/parcels/7",
+            "parcel": "7", "paid": "true", "note": "hi", "items": r#"[{"id":1}]"#,
+        },
+        "android": {
+            "priority": "NORMAL", "ttl": "60s", "collapse_key": "order-7",
+            "notification": {"sound": "bell.caf", "click_action": "PARCEL", "tag": "order-7"},
+        },
+        "apns": {
+            "headers": {"apns-priority": "5", "apns-expiration": end, "apns-collapse-id": "order-7"},
+            "payload": {"aps": {
+                "sound": "bell.caf", "badge": 3, "thread-id": "orders", "category": "PARCEL",
+                "interruption-level": "time-sensitive", "mutable-content": 1, "content-available": 1,
+            }},
+        },
+        "webpush": {"fcm_options": {"link": "https://example.com/parcels/7"}},
+    });
+    assert_eq!(last(pusher.server.outbox()), json!({"message": message}));
+}
+
+#[tokio::test]
+async fn members_for_android_apns_and_webpush_are_laid_over_ours() {
+    let pusher = Pusher::fcm().await;
+    let options = json!({
+        "android": {"priority": "NORMAL", "notification": {"channel_id": "parcels"}},
+        "apns": {"payload": {"aps": {"badge": 9}}},
+        "webpush": {"headers": {"Urgency": "high"}},
+    });
+    assert_sent(&pusher.send_job(&pusher.job(ANDROID, with_options(&options)), NOW).await);
+    let message = &last(pusher.server.outbox())["message"];
+    assert_eq!(message["android"], json!({"priority": "NORMAL", "notification": {"channel_id": "parcels"}}));
+    assert_eq!(message["apns"]["payload"]["aps"], json!({"sound": "default", "badge": 9}));
+    assert_eq!(message["webpush"]["headers"], json!({"Urgency": "high"}));
+}
+
+#[tokio::test]
+async fn a_key_that_fcm_keeps_for_itself_fails_for_good() {
+    let pusher = Pusher::fcm().await;
+    for key in ["from", "message_type", "google.sent_time", "gcm.n"] {
+        let data = json!({key: "x"}).as_object().unwrap().clone();
+        let answer = pusher.send_job(&pusher.job(ANDROID, PushContent { data, ..content() }), NOW).await;
+        assert_eq!((answer.outcome, answer.code.as_str()), (Outcome::Failed, "reserved_key"));
+    }
+}

@@ -1,0 +1,142 @@
+//! Every row of the tables of FCM and its OAuth server.
+
+use std::time::Duration;
+
+use domain::Outcome;
+use domain::outcome::Gone;
+use hyper::header::RETRY_AFTER;
+use mobile_push::answers::row;
+use mobile_push::fcm::answers::{OAUTH_TABLE, TABLE};
+use serde_json::json;
+use testkit::fcm::refusal;
+use testkit::http::{Reaction, Rule, json as json_answer, status};
+
+use crate::fixture::{ANDROID, Pusher, RETRY, assert_sent};
+
+const GONE_HERE: Outcome = Outcome::TargetGone(Gone { since: None, here_only: true });
+const QUOTA: Outcome = Outcome::Retry { after: Some(Duration::from_secs(60)), limit: None };
+const PAUSE: Outcome = Outcome::PauseProvider;
+const FAILED: Outcome = Outcome::Failed;
+const TOKEN: &[&str] = &["message.token"];
+
+type Case = (&'static str, &'static str, u16, &'static str, &'static [&'static str], Outcome, &'static str);
+
+/// For each row of the table: what the server says, the outcome, the recorded code.
+#[rustfmt::skip]
+const CASES: &[Case] = &[
+    ("400", "INVALID_ARGUMENT message.token", 400, "INVALID_ARGUMENT", TOKEN, Outcome::GONE, "400 INVALID_ARGUMENT message.token"),
+    ("400", "*", 400, "INVALID_ARGUMENT", &["message.android.ttl"], FAILED, "400 INVALID_ARGUMENT"),
+    ("400", "*", 400, "INVALID_ARGUMENT", &[], FAILED, "400 INVALID_ARGUMENT"),
+    ("400", "*", 400, "", &[], FAILED, "400 INVALID_ARGUMENT"),
+    ("401", "THIRD_PARTY_AUTH_ERROR", 401, "THIRD_PARTY_AUTH_ERROR", &[], PAUSE, "401 THIRD_PARTY_AUTH_ERROR"),
+    ("403", "SENDER_ID_MISMATCH", 403, "SENDER_ID_MISMATCH", &[], GONE_HERE, "403 SENDER_ID_MISMATCH"),
+    ("403", "*", 403, "", &[], PAUSE, "403 PERMISSION_DENIED"),
+    ("404", "UNREGISTERED", 404, "UNREGISTERED", &[], Outcome::GONE, "404 UNREGISTERED"),
+    ("404", "*", 404, "", &[], PAUSE, "404 NOT_FOUND"),
+    ("429", "*", 429, "QUOTA_EXCEEDED", &[], QUOTA, "429 QUOTA_EXCEEDED"),
+    ("500", "*", 500, "INTERNAL", &[], RETRY, "500 INTERNAL"),
+    ("503", "*", 503, "UNAVAILABLE", &[], RETRY, "503 UNAVAILABLE"),
+    ("4xx", "*", 409, "UNSPECIFIED_ERROR", &[], FAILED, "409 UNSPECIFIED_ERROR"),
+    ("5xx", "*", 504, "", &[], RETRY, "504 INTERNAL"),
+];
+
+#[tokio::test]
+async fn every_row_of_the_table_means_what_it_says() {
+    let pusher = Pusher::fcm().await;
+    for (pattern, named, code, own, fields, outcome, recorded) in CASES {
+        pusher.server.script(Rule::answer(refusal(*code, own, fields)));
+        let answer = pusher.send(ANDROID).await;
+        assert_eq!((&answer.outcome, answer.code.as_str()), (outcome, *recorded), "{answer:?}");
+        let (_, code_of_row) = recorded.split_once(' ').unwrap();
+        let decides = row(TABLE, *code, code_of_row).unwrap();
+        assert_eq!((decides.0, decides.1), (*pattern, *named), "the row that decides {recorded}");
+        assert!(pusher.server.outbox().captures().is_empty());
+    }
+    // Neither has a body that Google would write.
+    for (code, outcome) in [(307, FAILED), (401, PAUSE)] {
+        pusher.server.script(Rule::answer(status(code)).times(2));
+        let answer = pusher.send(ANDROID).await;
+        assert_eq!((answer.outcome, answer.code), (outcome, code.to_string()));
+        while pusher.server.rules_left() > 0 {
+            pusher.send(ANDROID).await;
+        }
+    }
+    for (pattern, named, verdict) in TABLE {
+        let is_there = CASES.iter().any(|case| (case.0, case.1) == (*pattern, *named))
+            || matches!((*pattern, *named), ("3xx" | "401", "*"));
+        assert!(is_there, "no case for {pattern} {named} ({verdict:?})");
+    }
+    assert_sent(&pusher.send(ANDROID).await);
+}
+
+/// For each row: what the OAuth server says, and the outcome.
+#[rustfmt::skip]
+const OAUTH_CASES: &[(&str, u16, &str, Outcome)] = &[
+    ("400", 400, "invalid_grant", PAUSE),
+    ("401", 401, "invalid_client", PAUSE),
+    ("403", 403, "access_denied", PAUSE),
+    ("429", 429, "rate_limit_exceeded", RETRY),
+    ("3xx", 302, "", PAUSE),
+    ("4xx", 404, "", PAUSE),
+    ("5xx", 503, "backend_error", RETRY),
+];
+
+#[tokio::test]
+async fn every_answer_of_the_oauth_server_means_what_the_table_says() {
+    let pusher = Pusher::fcm().await;
+    for (pattern, code, error, outcome) in OAUTH_CASES {
+        let says = json!({"error": error, "error_description": "Not now."});
+        pusher.server.script_oauth(Rule::answer(json_answer(*code, &says)));
+        let answer = pusher.send(ANDROID).await;
+        let recorded = format!("oauth {code} {error}");
+        assert_eq!((&answer.outcome, answer.code.as_str()), (outcome, recorded.trim_end()), "{answer:?}");
+        assert_eq!(row(OAUTH_TABLE, *code, error).unwrap().0, *pattern);
+    }
+    for (pattern, ..) in OAUTH_TABLE {
+        assert!(OAUTH_CASES.iter().any(|case| case.0 == *pattern), "no case for {pattern}");
+    }
+    // No message was sent: however the call ends, it can be made again.
+    pusher.server.script_oauth(Rule::new(Reaction::CutBefore));
+    let answer = pusher.send(ANDROID).await;
+    assert_eq!((answer.outcome, answer.code.as_str()), (RETRY, "oauth connection_lost"));
+    pusher.server.script_oauth(Rule::answer(json_answer(200, &json!({"token_type": "Bearer"}))));
+    assert_eq!(pusher.send(ANDROID).await.outcome, RETRY);
+    assert_sent(&pusher.send(ANDROID).await);
+}
+
+#[tokio::test]
+async fn the_wait_that_google_asks_for_is_kept() {
+    let pusher = Pusher::fcm().await;
+    for (code, own) in [(429, "QUOTA_EXCEEDED"), (503, "UNAVAILABLE")] {
+        let mut answer = refusal(code, own, &[]);
+        answer.headers_mut().insert(RETRY_AFTER, "120".parse().unwrap());
+        pusher.server.script(Rule::answer(answer));
+        let after = Some(Duration::from_secs(120));
+        assert_eq!(pusher.send(ANDROID).await.outcome, Outcome::Retry { after, limit: None });
+    }
+}
+
+#[tokio::test]
+async fn errors_can_be_asked_for_by_the_tokens_name() {
+    let pusher = Pusher::fcm().await;
+    for (token, outcome) in
+        [("UNREGISTERED", Outcome::GONE), ("SENDER_ID_MISMATCH", GONE_HERE), ("QUOTA_EXCEEDED", QUOTA)]
+    {
+        assert_eq!(pusher.send(token).await.outcome, outcome, "{token}");
+    }
+    assert_eq!(pusher.send("no token").await.outcome, Outcome::GONE);
+}
+
+#[tokio::test]
+async fn too_many_tokens_of_another_sender_are_the_senders_fault() {
+    let pusher = Pusher::fcm().await;
+    for _ in 0..20 {
+        assert_sent(&pusher.send(ANDROID).await);
+    }
+    // Of 25 sends five are a fifth, of 26 six are more.
+    for _ in 0..5 {
+        assert_eq!(pusher.send("SENDER_ID_MISMATCH").await.outcome, GONE_HERE);
+    }
+    let answer = pusher.send("SENDER_ID_MISMATCH").await;
+    assert_eq!((answer.outcome, answer.code.as_str()), (PAUSE, "403 SENDER_ID_MISMATCH"));
+}

@@ -1,0 +1,10 @@
+//! The mobile push channel against its stand-ins.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+
+mod apns;
+mod apns_answers;
+mod content;
+mod fcm;
+mod fcm_answers;
+mod fixture;
+mod settings;

@@ -1,0 +1,114 @@
+//! Any provider with an HTTP API: the settings say what a call looks like and what its answers mean.
+
+pub mod settings;
+pub mod template;
+
+use domain::content::SmsContent;
+use domain::{Answer, Outcome, Timestamp};
+use reqwest::Url;
+use reqwest::header::CONTENT_TYPE;
+use serde_json::Value;
+use worker::exchange::{Caller, Reply, Silence};
+use worker::{Call, Provider};
+
+use crate::answers::{Private, by_status, of_silence, of_silent_probe, ours, said as presentable, waiting};
+use crate::channel::unusable;
+use settings::HttpSettings;
+use template::{Values, in_url};
+
+/// Characters of a provider's id of a message, or of its code.
+const LONGEST_ID: usize = 200;
+
+/// Sends one message.
+pub(crate) async fn send(
+    caller: &Caller,
+    call: &Call<'_>,
+    content: &SmsContent,
+    settings: &HttpSettings,
+) -> Answer {
+    let number = &call.job.target;
+    let id = call.job.delivery_id.to_string();
+    let from = content.from.as_ref().or(settings.from.as_ref()).map_or("", String::as_str);
+    let values = Values { to: number, text: &content.text, from, id: &id };
+    let Ok(url) = Url::parse(&settings.url.render(values, in_url)) else {
+        return ours(Outcome::Failed, "url", "the URL cannot carry this message");
+    };
+    let mut request = caller.client().request(settings.method.clone(), url).headers(settings.headers.clone());
+    if let Some(body) = &settings.body {
+        request = request
+            .header(CONTENT_TYPE, body.media.name())
+            .body(body.template.render(values, body.media.encoding()));
+    }
+    if settings.idempotent {
+        request = request.header("idempotency-key", &id);
+    }
+    let private = Private::of(number, &content.text, from);
+    match caller.call(request, call.now).await {
+        Ok(reply) => answer(&reply, settings, &private),
+        Err(silence) => {
+            let is_open = matches!(silence, Silence::CutShort(_)) && settings.may_take_what_it_refuses();
+            let answer = of_silence(silence, &private);
+            let outcome = if is_open { Outcome::Unknown } else { answer.outcome };
+            Answer { outcome: left_open(outcome, settings), ..answer }
+        }
+    }
+}
+
+/// What may have been taken can be asked for again where the provider keeps calls apart by their key, and nowhere else.
+fn left_open(outcome: Outcome, settings: &HttpSettings) -> Outcome {
+    match outcome {
+        Outcome::Unknown if settings.idempotent => Outcome::REPEAT,
+        outcome => outcome,
+    }
+}
+
+fn answer(reply: &Reply, settings: &HttpSettings, private: &Private) -> Answer {
+    let said: Value = serde_json::from_slice(&reply.body).unwrap_or_default();
+    let code = settings.code_pointer.as_ref().and_then(|pointer| text_at(&said, pointer));
+    let provider_id = settings.id_pointer.as_ref().and_then(|pointer| text_at(&said, pointer));
+    let is_success = settings.is_success(reply.status);
+    let by_code = code.as_ref().and_then(|code| settings.codes.get(code)).cloned();
+    let outcome = match (by_code, is_success) {
+        (Some(Outcome::Sent { .. }), _) | (None, true) => Outcome::Sent { provider_id },
+        (Some(outcome), _) => waiting(outcome, reply),
+        (None, false) => waiting(left_open(by_status(reply), settings), reply),
+    };
+    let words = match outcome {
+        Outcome::Sent { .. } => String::new(),
+        _ => presentable(&String::from_utf8_lossy(&reply.body), private),
+    };
+    Answer::new(outcome, code.unwrap_or_else(|| reply.status.to_string()), words)
+}
+
+/// The text, number or flag at a place of an answer.
+fn text_at(said: &Value, pointer: &str) -> Option<String> {
+    let text = match said.pointer(pointer)? {
+        Value::String(text) => text.clone(),
+        Value::Number(number) => number.to_string(),
+        Value::Bool(flag) => flag.to_string(),
+        _ => return None,
+    };
+    let is_plain = !text.is_empty() && text.len() <= LONGEST_ID && !text.chars().any(char::is_control);
+    is_plain.then_some(text)
+}
+
+/// Calls `settings.probeUrl` with the headers of a message.
+pub(crate) async fn probe(caller: &Caller, provider: &Provider, now: Timestamp) -> Result<String, Answer> {
+    let settings = HttpSettings::parse(&provider.settings).map_err(|problems| unusable(&problems))?;
+    let Some(url) = settings.probe_url else {
+        return Err(ours(
+            Outcome::Failed,
+            "no_probe",
+            "nothing can be called without sending a message; set settings.probeUrl to what answers 2xx to a GET",
+        ));
+    };
+    let request = caller.client().get(url).headers(settings.headers);
+    let reply = caller.call(request, now).await.map_err(of_silent_probe)?;
+    match reply.status {
+        200..300 => Ok(format!("settings.probeUrl answered {}", reply.status)),
+        status => {
+            let words = presentable(&String::from_utf8_lossy(&reply.body), &Private::default());
+            Err(Answer::new(by_status(&reply), status.to_string(), words))
+        }
+    }
+}

@@ -1,0 +1,294 @@
+//! The settings of a provider of kind `http`.
+
+use std::collections::BTreeMap;
+
+use domain::{Outcome, Problem};
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+use reqwest::{Method, Url};
+use serde_json::Value;
+use worker::settings::Reader;
+
+use super::template::{Encoding, Template, Values, in_form, in_json, in_url};
+use crate::settings::sender;
+
+/// A provider with an HTTP API of its own.
+pub const HTTP: worker::Kind = worker::Kind {
+    name: "http",
+    secrets: &["secretHeaders"],
+    check: |settings| HttpSettings::parse(settings).map(drop),
+    example: r#"{
+      "url": "https://sms.example.com/v1/messages",  may have {to}, {text}, {from}, {id} after its host
+      "method": "POST",                POST, PUT or GET
+      "headers": {"accept": "application/json"},  optional
+      "secretHeaders": {"authorization": "Bearer ..."},  optional; kept encrypted
+      "contentType": "application/json",  or application/x-www-form-urlencoded
+      "body": "{\"to\":\"{to}\",\"from\":\"{from}\",\"text\":\"{text}\",\"ref\":\"{id}\"}",
+      "from": "Shop",                  what {from} is, unless a send names another
+      "successStatuses": [200, 202],   optional; else every 2xx
+      "idPointer": "/message/id",      optional: where an answer has the provider's id
+      "codePointer": "/error/code",    optional: where it has a code, for the table
+      "codes": {"invalid_number": "target_gone"},  sent, retry, failed, target_gone, pause_provider or unknown
+      "idempotent": false,             true: the provider keeps calls apart by their Idempotency-Key
+      "probeUrl": "https://sms.example.com/v1/balance"  optional, for tidings provider test
+    }"#,
+};
+
+/// Headers that the call itself decides.
+const OWN_HEADERS: [&str; 7] = [
+    "host",
+    "content-length",
+    "content-type",
+    "transfer-encoding",
+    "connection",
+    "idempotency-key",
+    "expect",
+];
+const OUTCOMES: [(&str, Outcome); 6] = [
+    ("sent", Outcome::Sent { provider_id: None }),
+    ("retry", Outcome::RETRY),
+    ("failed", Outcome::Failed),
+    ("target_gone", Outcome::GONE),
+    ("pause_provider", Outcome::PauseProvider),
+    ("unknown", Outcome::Unknown),
+];
+/// Values that no template may be broken by.
+const NASTY: Values<'_> = Values { to: "+4915112345678", text: "\"\\{to}&=%\n", from: "a\"b", id: "id" };
+
+/// What a call looks like, and what its answers mean.
+#[derive(Clone, Debug)]
+pub struct HttpSettings {
+    /// Where the call goes.
+    pub url: Template,
+    /// Its method.
+    pub method: Method,
+    /// Its headers, the secret ones among them.
+    pub headers: HeaderMap,
+    /// Its body.
+    pub body: Option<Body>,
+    /// Who sends, unless the send says.
+    pub from: Option<String>,
+    /// The statuses of a message that was taken; empty for every 2xx.
+    pub success: Vec<u16>,
+    /// Where an answer has the provider's id.
+    pub id_pointer: Option<String>,
+    /// Where an answer has a code.
+    pub code_pointer: Option<String>,
+    /// What codes mean.
+    pub codes: BTreeMap<String, Outcome>,
+    /// Whether a call may be repeated under its Idempotency-Key.
+    pub idempotent: bool,
+    /// What can be called without sending anything.
+    pub probe_url: Option<Url>,
+}
+
+/// The body of a call.
+#[derive(Clone, Debug)]
+pub struct Body {
+    /// In what it is written.
+    pub media: Media,
+    /// Its text.
+    pub template: Template,
+}
+
+/// In what a body is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Media {
+    /// JSON.
+    Json,
+    /// An HTML form.
+    Form,
+}
+
+impl Media {
+    /// The media type.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Media::Json => "application/json",
+            Media::Form => "application/x-www-form-urlencoded",
+        }
+    }
+
+    pub(crate) fn encoding(self) -> Encoding {
+        match self {
+            Media::Json => in_json,
+            Media::Form => in_form,
+        }
+    }
+}
+
+impl HttpSettings {
+    /// Whether an answer with the status of a refusal may still mean that the message went out.
+    #[must_use]
+    pub fn may_take_what_it_refuses(&self) -> bool {
+        let leaves_open = |outcome: &Outcome| matches!(outcome, Outcome::Sent { .. } | Outcome::Unknown);
+        self.codes.values().any(leaves_open)
+    }
+
+    /// Reads settings as `tidings provider set` takes them.
+    ///
+    /// # Errors
+    /// Every problem found, none of which repeats a secret.
+    pub fn parse(settings: &Value) -> Result<HttpSettings, Vec<Problem>> {
+        let mut reader = Reader::open(settings)?;
+        let url = url(&mut reader);
+        let method =
+            reader.choice("method", &[("POST", "POST"), ("PUT", "PUT"), ("GET", "GET")]).unwrap_or("POST");
+        let mut headers = HeaderMap::new();
+        read_headers(&mut reader, "headers", false, &mut headers);
+        read_headers(&mut reader, "secretHeaders", true, &mut headers);
+        let body = body(&mut reader, method == "GET");
+        if let Some(url) = url.as_ref().filter(|_| reader.is_sound()) {
+            names_text_and_number(&mut reader, url, body.as_ref());
+        }
+        let from = reader.text("from");
+        let from = sender(&mut reader, "from", from);
+        let success = statuses(&mut reader);
+        let id_pointer = pointer(&mut reader, "idPointer");
+        let code_pointer = pointer(&mut reader, "codePointer");
+        let codes = codes(&mut reader, code_pointer.is_some());
+        let idempotent = reader.flag("idempotent", false);
+        let probe_url = reader.url("probeUrl");
+        let method = Method::from_bytes(method.as_bytes()).unwrap_or(Method::POST);
+        let settings = url.map(|url| HttpSettings {
+            url,
+            method,
+            headers,
+            body,
+            from,
+            success,
+            id_pointer,
+            code_pointer,
+            codes,
+            idempotent,
+            probe_url,
+        });
+        reader.finish(settings)
+    }
+
+    /// Whether a status says that the message was taken.
+    #[must_use]
+    pub fn is_success(&self, status: u16) -> bool {
+        match self.success.is_empty() {
+            true => (200..300).contains(&status),
+            false => self.success.contains(&status),
+        }
+    }
+}
+
+/// The host is the operator's alone: no value of a message may lead elsewhere.
+fn url(reader: &mut Reader) -> Option<Template> {
+    let text = reader.required("url")?;
+    let template = Template::new(text.as_str());
+    let authority =
+        text.split_once("://").map(|(_, rest)| rest.split(['/', '?', '#']).next().unwrap_or_default());
+    let parsed = Url::parse(&template.render(NASTY, in_url)).ok();
+    let is_sound = parsed.is_some_and(|url| {
+        matches!(url.scheme(), "http" | "https") && url.username().is_empty() && url.password().is_none()
+    });
+    if !is_sound || authority.is_none_or(|authority| authority.contains('{')) {
+        reader.problem(
+            "url",
+            "invalid",
+            "must be a URL that begins with https:// or http://, without a login, with {…} after its host alone",
+        );
+        return None;
+    }
+    Some(template)
+}
+
+fn read_headers(reader: &mut Reader, member: &str, are_secret: bool, headers: &mut HeaderMap) {
+    for (name, value) in reader.texts(member) {
+        let parsed = HeaderName::try_from(name.as_str()).ok().zip(HeaderValue::try_from(value).ok());
+        match parsed {
+            Some((name, mut value)) if !OWN_HEADERS.contains(&name.as_str()) => {
+                value.set_sensitive(are_secret);
+                headers.insert(name, value);
+            }
+            Some(_) => {
+                reader.problem(&format!("{member}.{name}"), "invalid", "is not for settings to decide");
+            }
+            // The name is no header, and may be anything: even that is not repeated.
+            None => reader.problem(member, "invalid", "must be header names with their values"),
+        }
+    }
+}
+
+fn body(reader: &mut Reader, has_none: bool) -> Option<Body> {
+    let media =
+        reader.choice("contentType", &[(Media::Json.name(), Media::Json), (Media::Form.name(), Media::Form)]);
+    let text = reader.lines("body");
+    match (text, has_none) {
+        (Some(_), true) => {
+            reader.problem("body", "invalid", "cannot go with method GET");
+            None
+        }
+        (None, false) => {
+            reader.problem("body", "required", "is required, unless the method is GET");
+            None
+        }
+        (None, true) => None,
+        (Some(text), false) => {
+            let template = Template::new(text);
+            let media = media?;
+            let rendered = template.render(NASTY, media.encoding());
+            if media == Media::Json && serde_json::from_str::<Value>(&rendered).is_err() {
+                reader.problem(
+                    "body",
+                    "invalid",
+                    "must be JSON, with {to}, {text}, {from}, {id} inside of strings",
+                );
+                return None;
+            }
+            Some(Body { media, template })
+        }
+    }
+}
+
+fn names_text_and_number(reader: &mut Reader, url: &Template, body: Option<&Body>) {
+    for place in ["{to}", "{text}"] {
+        if !url.has(place) && !body.is_some_and(|body| body.template.has(place)) {
+            let member = if body.is_some() { "body" } else { "url" };
+            reader.problem(member, "invalid", &format!("must say where {place} goes"));
+        }
+    }
+}
+
+fn statuses(reader: &mut Reader) -> Vec<u16> {
+    let listed = reader.list("successStatuses");
+    let statuses: Option<Vec<u16>> = listed
+        .iter()
+        .map(|status| status.as_u64().and_then(|status| u16::try_from(status).ok()))
+        .map(|status| status.filter(|status| (200..300).contains(status)))
+        .collect();
+    statuses.unwrap_or_else(|| {
+        reader.problem("successStatuses", "invalid", "must be a list of numbers from 200 to 299");
+        Vec::new()
+    })
+}
+
+fn pointer(reader: &mut Reader, member: &str) -> Option<String> {
+    let text = reader.text(member)?;
+    if !text.starts_with('/') {
+        reader.problem(member, "invalid", "must be a JSON pointer such as /message/id (RFC 6901)");
+        return None;
+    }
+    Some(text)
+}
+
+fn codes(reader: &mut Reader, has_pointer: bool) -> BTreeMap<String, Outcome> {
+    let mut codes = BTreeMap::new();
+    for (code, word) in reader.texts("codes") {
+        match OUTCOMES.iter().find(|(known, _)| *known == word) {
+            Some((_, outcome)) => drop(codes.insert(code, outcome.clone())),
+            None => {
+                let words = OUTCOMES.map(|(word, _)| word).join(", ");
+                reader.problem(&format!("codes.{code}"), "invalid", &format!("must be one of {words}"));
+            }
+        }
+    }
+    if !codes.is_empty() && !has_pointer {
+        reader.problem("codePointer", "required", "is required beside codes");
+    }
+    codes
+}

@@ -1,0 +1,43 @@
+//! The SMS channel's worker: Twilio, any provider with an HTTP API, and SMPP.
+
+pub mod answers;
+mod awaited;
+mod channel;
+pub mod http;
+mod limits;
+mod probe;
+mod recorder;
+mod settings;
+pub mod smpp;
+pub mod twilio;
+
+pub use channel::{SmsSender, StartError};
+pub use limits::Limits;
+pub use probe::probe;
+pub use recorder::{Receipt, Recorded};
+
+use anyhow::Context as _;
+use service_kit::Context;
+use worker::Outbound;
+
+/// The kinds of providers that it knows.
+pub const KINDS: &[worker::Kind] = &[twilio::settings::TWILIO, http::settings::HTTP, smpp::settings::SMPP];
+
+/// Runs the SMS worker until the process stops.
+///
+/// # Errors
+/// See [`worker::run`]; TLS cannot be set up.
+pub async fn run(context: Context) -> anyhow::Result<()> {
+    let config = &context.config;
+    let outbound = Outbound::new(config.outbound.allow_private);
+    let public_url = config.gateway.public_url.as_ref().map(|url| url.expose().to_owned());
+    let limits = Limits::for_lease(config.delivery.lease);
+    let (sender, receipts) = SmsSender::start(outbound, public_url, limits, context.tasks.clone())
+        .context("the SMS channel cannot call anybody")?;
+    context.spawn("delivery receipts", recorder::record(context.clone(), receipts));
+    context.spawn("awaited receipts", awaited::listen(context.clone(), sender.clone()));
+    tokio::select! {
+        result = worker::run(context, sender.clone()) => result,
+        never = sender.reap() => match never {},
+    }
+}

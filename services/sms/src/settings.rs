@@ -1,0 +1,23 @@
+//! Members of settings that several kinds of providers have.
+
+use worker::settings::Reader;
+
+/// The text of `member` as a sender: a number, a short code, or up to 11 letters and digits.
+pub(crate) fn sender(reader: &mut Reader, member: &str, text: Option<String>) -> Option<String> {
+    let text = text?;
+    if !is_sender(&text) {
+        reader.problem(member, "invalid", "must be a number, a short code, or up to 11 letters and digits");
+        return None;
+    }
+    Some(text)
+}
+
+/// Whether a text can be the sender of a short message.
+pub(crate) fn is_sender(text: &str) -> bool {
+    let digits = text.strip_prefix('+').unwrap_or(text);
+    let is_number = (3..=15).contains(&digits.len()) && digits.bytes().all(|byte| byte.is_ascii_digit());
+    let is_name = (1..=11).contains(&text.len())
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b" -_.&".contains(&byte))
+        && text.bytes().any(|byte| byte.is_ascii_alphabetic());
+    is_number || is_name
+}

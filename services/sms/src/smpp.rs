@@ -1,0 +1,122 @@
+//! SMPP 3.4 (issue 1.2 of the specification).
+
+mod dial;
+mod link;
+pub mod receipt;
+mod session;
+mod sessions;
+pub mod settings;
+pub mod status;
+mod submission;
+
+use std::time::Duration;
+
+use domain::content::SmsContent;
+use domain::sms::segment::{MOST_SEGMENTS, Segmented};
+use domain::{Answer, Outcome};
+use rusmpp::pdus::SubmitSm;
+use tokio::time::{Instant, sleep, timeout_at};
+use worker::Call;
+
+use crate::answers::ours;
+use crate::limits::Limits;
+use link::Reply;
+pub(crate) use session::{Session, Untaken, check};
+pub(crate) use sessions::Sessions;
+use settings::{Alphabets, SmppSettings};
+
+/// Before a later part that was not taken is submitted again.
+const PART_PAUSE: Duration = Duration::from_millis(500);
+
+/// Cuts a text as the provider wants it.
+pub(crate) fn segmented<'a>(settings: &SmppSettings, text: &'a str) -> Segmented<'a> {
+    match settings.alphabets {
+        Alphabets::Both => Segmented::of(text),
+        Alphabets::Ucs2 => Segmented::in_ucs2(text),
+    }
+}
+
+/// Sends one message, part by part.
+///
+/// What the server certainly did not take may be repeated as long as nothing of the message was taken. Later, a part
+/// is repeated by itself while there is time; where the rest then cannot follow, the message has failed, and nothing
+/// of it is sent again: the person would get the first part twice. Where the fate of a part is open, so is that of the
+/// message.
+pub(crate) async fn send(
+    session: &Session,
+    limits: Limits,
+    call: &Call<'_>,
+    content: &SmsContent,
+    segments: &Segmented<'_>,
+) -> Answer {
+    if segments.parts.len() > MOST_SEGMENTS {
+        return ours(Outcome::Failed, "too_long", format!("a message has at most {MOST_SEGMENTS} segments"));
+    }
+    let Some(parts) = submission::parts(session.settings(), call, content, segments) else {
+        return ours(Outcome::Failed, "unsendable", "the sender or the recipient is no address of SMPP");
+    };
+    let end = Instant::now() + limits.call;
+    let (total, mut provider_id) = (parts.len(), None);
+    for (index, part) in parts.into_iter().enumerate() {
+        let answer = match index {
+            0 => submit(session, limits, part, end).await,
+            _ => submit_on(session, limits, part, end).await,
+        };
+        match answer.outcome {
+            Outcome::Sent { provider_id: id } => provider_id = id,
+            _ if index == 0 => return blaming(answer, content.from.is_some()),
+            _ => return incomplete(answer, index, total),
+        }
+    }
+    Answer::new(Outcome::Sent { provider_id }, status::name(0), String::new())
+}
+
+/// Submits one part.
+async fn submit(session: &Session, limits: Limits, part: SubmitSm, end: Instant) -> Answer {
+    let begun_by = end.min(Instant::now() + limits.connecting);
+    let reply = match session.submit(part, begun_by).await {
+        Ok(reply) => reply,
+        Err(Untaken(answer)) => return answer,
+    };
+    let answered_by = end.min(Instant::now() + limits.response);
+    match timeout_at(answered_by, reply).await {
+        Ok(Ok(Reply { status: 0, message_id })) => {
+            Answer::new(Outcome::Sent { provider_id: message_id }, status::name(0), String::new())
+        }
+        Ok(Ok(Reply { status, .. })) => {
+            Answer::new(status::outcome(status), status::name(status), String::new())
+        }
+        Ok(Err(_)) => ours(Outcome::Unknown, "connection_lost", "the connection ended before the answer"),
+        Err(_) => ours(Outcome::Unknown, "timeout", "no answer in time"),
+    }
+}
+
+/// Submits a later part, again and again where it was certainly not taken, and may be another time.
+async fn submit_on(session: &Session, limits: Limits, part: SubmitSm, end: Instant) -> Answer {
+    loop {
+        let answer = submit(session, limits, part.clone(), end).await;
+        let is_temporary = matches!(answer.outcome, Outcome::Retry { .. });
+        if !is_temporary || Instant::now() + PART_PAUSE >= end {
+            return answer;
+        }
+        sleep(PART_PAUSE).await;
+    }
+}
+
+/// The answer where the first parts were taken and this one was not.
+fn incomplete(answer: Answer, index: usize, total: usize) -> Answer {
+    let outcome = match answer.outcome {
+        Outcome::Unknown => Outcome::Unknown,
+        _ => Outcome::Failed,
+    };
+    let message = format!("part {} of {total}, after {index} were taken: {}", index + 1, answer.message);
+    Answer { outcome, message, ..answer }
+}
+
+/// A refused sender that the send chose says nothing about the provider.
+fn blaming(answer: Answer, chose_sender: bool) -> Answer {
+    match chose_sender && status::is_about_sender(&answer.code) {
+        true => Answer { outcome: Outcome::Failed, ..answer },
+        false => answer,
+    }
+}

@@ -1,0 +1,315 @@
+//! One bound connection: submissions, answers, receipts, and whether the other side is still there.
+
+use std::collections::HashMap;
+use std::pin::Pin;
+use std::time::Duration;
+
+use domain::{Answer, Outcome};
+use futures_util::stream::FuturesUnordered;
+use futures_util::{FutureExt as _, SinkExt as _, StreamExt as _};
+use rusmpp::pdus::{BindTransceiver, DeliverSm, DeliverSmResp, SubmitSm};
+use rusmpp::tokio_codec::CommandCodec;
+use rusmpp::types::COctetString;
+use rusmpp::values::InterfaceVersion;
+use rusmpp::{Command, CommandId, CommandStatus, Pdu};
+use secrecy::ExposeSecret as _;
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
+use tokio_util::codec::Framed;
+
+use super::dial::Connection;
+use super::receipt::DeliveryReceipt;
+use super::settings::SmppSettings;
+use super::status;
+use crate::answers::ours;
+use crate::recorder::{Post, Recorded};
+
+/// Octets of a PDU that is read.
+const LONGEST_PDU: usize = 72 * 1024;
+/// How long a PDU may take to be written.
+const WRITTEN_WITHIN: Duration = Duration::from_secs(10);
+/// For the answer to an unbind.
+const UNBOUND_WITHIN: Duration = Duration::from_secs(2);
+const TICK: Duration = Duration::from_millis(250);
+/// Receipts in hand at a time; the message centre repeats what is beyond.
+const MOST_RECEIPTS: usize = 256;
+/// Sequence numbers are 31 bits (section 5.1.4).
+const LAST_SEQUENCE: u32 = 0x7fff_ffff;
+
+/// A submission.
+pub(super) struct Order {
+    pub(super) submission: SubmitSm,
+    /// Told right before the first octet is written, or why it will not be.
+    pub(super) taken: oneshot::Sender<Taken>,
+    pub(super) reply: oneshot::Sender<Reply>,
+}
+
+/// Whether a submission is being written, or the answer that says why not.
+pub(super) type Taken = Result<(), Answer>;
+
+/// A message centre's answer to a submission.
+#[derive(Debug)]
+pub(crate) struct Reply {
+    pub(crate) status: u32,
+    pub(crate) message_id: Option<String>,
+}
+
+/// How a connection ended.
+pub(super) enum End {
+    /// Nobody has anything to submit any more.
+    Done,
+    /// It broke, for this reason.
+    Broken(String),
+}
+
+type Recording = Pin<Box<dyn Future<Output = (u32, Recorded)> + Send>>;
+
+/// A bound connection.
+pub(super) struct Link<'a> {
+    framed: Framed<Box<dyn Connection>, CommandCodec>,
+    settings: &'a SmppSettings,
+    post: &'a Post,
+    sequence: u32,
+    waiting: HashMap<u32, oneshot::Sender<Reply>>,
+    recordings: FuturesUnordered<Recording>,
+    heard: Instant,
+    /// An enquire_link that is not answered yet.
+    enquiry: Option<u32>,
+    /// Whether anything was submitted.
+    pub(super) was_used: bool,
+}
+
+impl<'a> Link<'a> {
+    /// Binds as a transceiver.
+    pub(super) async fn bind(
+        stream: Box<dyn Connection>,
+        settings: &'a SmppSettings,
+        post: &'a Post,
+    ) -> Result<Link<'a>, Answer> {
+        let codec = CommandCodec::new().with_max_length(LONGEST_PDU);
+        let mut link = Link {
+            framed: Framed::new(stream, codec),
+            settings,
+            post,
+            sequence: 0,
+            waiting: HashMap::new(),
+            recordings: FuturesUnordered::new(),
+            heard: Instant::now(),
+            enquiry: None,
+            was_used: false,
+        };
+        let bind = bind_transceiver(settings)
+            .ok_or_else(|| ours(Outcome::PauseProvider, "settings", "the login does not fit its fields"))?;
+        let broken = |cause: String| ours(Outcome::RETRY, "connect", cause);
+        let sequence = link.request(bind).await.map_err(broken)?;
+        loop {
+            let answer = link.read().await.map_err(broken)?;
+            if !answer.id().is_response() && answer.id() != CommandId::GenericNack {
+                continue;
+            }
+            return match u32::from(answer.status()) {
+                0 if answer.sequence_number() == sequence => Ok(link),
+                0 => Err(broken("the bind was answered by something else".to_owned())),
+                code => Err(ours(status::outcome_of_bind(code), &status::name(code), "the bind was refused")),
+            };
+        }
+    }
+
+    /// Serves orders until there are no more, or the connection ends.
+    pub(super) async fn serve(&mut self, orders: &mut mpsc::Receiver<Order>) -> End {
+        match self.exchange(orders).await {
+            Ok(()) => {
+                // The work is done; how the other side says goodbye changes nothing.
+                if timeout(UNBOUND_WITHIN, self.unbind()).await.is_err() {
+                    tracing::debug!("an unbind was not answered in time");
+                }
+                End::Done
+            }
+            Err(cause) => End::Broken(cause),
+        }
+    }
+
+    async fn exchange(&mut self, orders: &mut mpsc::Receiver<Order>) -> Result<(), String> {
+        let mut ticks = interval(TICK);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut is_open = true;
+        while is_open || !self.waiting.is_empty() {
+            let has_room = is_open && self.waiting.len() < self.settings.window;
+            tokio::select! {
+                incoming = self.framed.next() => {
+                    let command = incoming.ok_or_else(closed)?.map_err(|error| error.to_string())?;
+                    self.hear(command).await?;
+                }
+                order = orders.recv(), if has_room => match order {
+                    Some(order) => self.submit(order).await?,
+                    None => is_open = false,
+                },
+                Some((sequence, recorded)) = self.recordings.next(), if !self.recordings.is_empty() => {
+                    self.acknowledge(sequence, recorded).await?;
+                }
+                _ = ticks.tick() => self.look_around().await?,
+            }
+        }
+        // A receipt that is not recorded by now comes again with the next session.
+        while let Some(Some((sequence, recorded))) = self.recordings.next().now_or_never() {
+            self.acknowledge(sequence, recorded).await?;
+        }
+        Ok(())
+    }
+
+    async fn submit(&mut self, order: Order) -> Result<(), String> {
+        let Order { submission, taken, reply } = order;
+        // Whoever gave up waiting counts on it that nothing is written.
+        if taken.send(Ok(())).is_err() {
+            return Ok(());
+        }
+        let sequence = self.next_sequence();
+        self.waiting.insert(sequence, reply);
+        self.was_used = true;
+        self.write(Command::new(CommandStatus::EsmeRok, sequence, Pdu::SubmitSm(submission))).await
+    }
+
+    async fn hear(&mut self, command: Command) -> Result<(), String> {
+        self.heard = Instant::now();
+        let (sequence, code) = (command.sequence_number(), u32::from(command.status()));
+        match (command.id(), command.pdu()) {
+            (CommandId::SubmitSmResp, pdu) => {
+                let message_id = match pdu {
+                    Some(Pdu::SubmitSmResp(answer)) => Some(answer.message_id().to_string()),
+                    _ => None,
+                };
+                self.answer(sequence, code, message_id.filter(|id| !id.is_empty()))
+            }
+            (CommandId::GenericNack, _) => self.answer(sequence, code.max(1), None),
+            (CommandId::EnquireLinkResp, _) => {
+                self.enquiry = self.enquiry.filter(|asked| *asked != sequence);
+                Ok(())
+            }
+            (CommandId::EnquireLink, _) => {
+                self.respond(sequence, CommandStatus::EsmeRok, Pdu::EnquireLinkResp).await
+            }
+            (_, Some(Pdu::DeliverSm(message))) => {
+                let message = message.clone();
+                self.receive(sequence, &message).await
+            }
+            (CommandId::Unbind, _) => {
+                self.respond(sequence, CommandStatus::EsmeRok, Pdu::UnbindResp).await?;
+                Err("the message centre unbound".to_owned())
+            }
+            (CommandId::AlertNotification, _) => Ok(()),
+            (id, _) if id.is_response() => Ok(()),
+            _ => self.respond(sequence, CommandStatus::EsmeRinvcmdid, Pdu::GenericNack).await,
+        }
+    }
+
+    /// Tells the submitter. A status that says that we are not bound ends the connection, and a new one is bound.
+    fn answer(&mut self, sequence: u32, status: u32, message_id: Option<String>) -> Result<(), String> {
+        let Some(reply) = self.waiting.remove(&sequence) else {
+            tracing::debug!("an answer came after the end of patience");
+            return Ok(());
+        };
+        // Nobody waits any more: the ledger says unknown, and a receipt may yet correct it.
+        reply.send(Reply { status, message_id }).ok();
+        match CommandStatus::from(status) {
+            CommandStatus::EsmeRinvbndsts => {
+                Err("the message centre does not take this session for bound".to_owned())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// A receipt is acknowledged once it is recorded: one that is lost on the way is sent again.
+    async fn receive(&mut self, sequence: u32, message: &DeliverSm) -> Result<(), String> {
+        let receipt = DeliveryReceipt::of(message).and_then(|receipt| {
+            let answer = receipt.answer()?;
+            Some((receipt.message_id, answer))
+        });
+        let Some((message_id, answer)) = receipt else {
+            return self.acknowledge(sequence, Recorded::Done).await;
+        };
+        if self.recordings.len() >= MOST_RECEIPTS {
+            return self.acknowledge(sequence, Recorded::Later).await;
+        }
+        let recording = self.post.record(message_id, answer);
+        self.recordings.push(Box::pin(async move { (sequence, recording.await) }));
+        Ok(())
+    }
+
+    async fn acknowledge(&mut self, sequence: u32, recorded: Recorded) -> Result<(), String> {
+        let status = match recorded {
+            Recorded::Done => CommandStatus::EsmeRok,
+            Recorded::Later => CommandStatus::EsmeRxTAppn,
+        };
+        self.respond(sequence, status, Pdu::DeliverSmResp(DeliverSmResp::default())).await
+    }
+
+    /// Forgets who waits no more, and asks a silent message centre whether it is there.
+    async fn look_around(&mut self) -> Result<(), String> {
+        self.waiting.retain(|_, reply| !reply.is_closed());
+        let silent = self.heard.elapsed();
+        match self.enquiry {
+            Some(_) if silent >= 2 * self.settings.enquire_link => {
+                Err("the message centre does not answer enquire_link".to_owned())
+            }
+            None if silent >= self.settings.enquire_link => {
+                self.enquiry = Some(self.request(Pdu::EnquireLink).await?);
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Ends the session in order.
+    pub(super) async fn unbind(&mut self) -> Result<(), String> {
+        let sequence = self.request(Pdu::Unbind).await?;
+        loop {
+            let answer = self.read().await?;
+            if answer.id() == CommandId::UnbindResp && answer.sequence_number() == sequence {
+                return Ok(());
+            }
+        }
+    }
+
+    async fn read(&mut self) -> Result<Command, String> {
+        self.framed.next().await.ok_or_else(closed)?.map_err(|error| error.to_string())
+    }
+
+    async fn request(&mut self, pdu: impl Into<Pdu>) -> Result<u32, String> {
+        let sequence = self.next_sequence();
+        self.write(Command::new(CommandStatus::EsmeRok, sequence, pdu)).await?;
+        Ok(sequence)
+    }
+
+    async fn respond(&mut self, sequence: u32, status: CommandStatus, pdu: Pdu) -> Result<(), String> {
+        self.write(Command::new(status, sequence, pdu)).await
+    }
+
+    async fn write(&mut self, command: Command) -> Result<(), String> {
+        match timeout(WRITTEN_WITHIN, self.framed.send(command)).await {
+            Ok(written) => written.map_err(|error| error.to_string()),
+            Err(_) => Err("the message centre does not read".to_owned()),
+        }
+    }
+
+    fn next_sequence(&mut self) -> u32 {
+        self.sequence = if self.sequence >= LAST_SEQUENCE { 1 } else { self.sequence + 1 };
+        self.sequence
+    }
+}
+
+fn closed() -> String {
+    "the message centre closed the connection".to_owned()
+}
+
+fn bind_transceiver(settings: &SmppSettings) -> Option<BindTransceiver> {
+    let bind = BindTransceiver::builder()
+        .system_id(COctetString::from_bytes(terminated(&settings.system_id)).ok()?)
+        .password(COctetString::from_bytes(terminated(settings.password.expose_secret())).ok()?)
+        .system_type(COctetString::from_bytes(terminated(&settings.system_type)).ok()?)
+        .interface_version(InterfaceVersion::Smpp3_4);
+    Some(bind.build())
+}
+
+fn terminated(text: &str) -> bytes::Bytes {
+    format!("{text}\0").into_bytes().into()
+}

@@ -1,0 +1,109 @@
+//! Delivery receipts (section 5.3.2 and appendix B).
+
+use domain::{Answer, Outcome};
+use rusmpp::pdus::DeliverSm;
+use rusmpp::tlvs::TlvValue;
+
+/// esm_class: what kind of message a deliver_sm is.
+const TYPE_MASK: u8 = 0x3c;
+const RECEIPT: u8 = 0x04;
+/// Characters of a message id.
+const LONGEST_ID: usize = 64;
+
+/// What became of a message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum State {
+    /// It arrived.
+    Delivered,
+    /// It is still under way.
+    Pending,
+    /// It will not arrive.
+    Lost,
+}
+
+/// States: as message_state has them, as texts have them, and what they mean. Whether a number is dead, no state says:
+/// error codes beside them are the network's own.
+pub const TABLE: &[(u8, &str, State)] = &[
+    (0, "SCHEDULED", State::Pending),
+    (1, "ENROUTE", State::Pending),
+    (2, "DELIVRD", State::Delivered),
+    (3, "EXPIRED", State::Lost),
+    (4, "DELETED", State::Lost),
+    (5, "UNDELIV", State::Lost),
+    (6, "ACCEPTD", State::Pending),
+    (7, "UNKNOWN", State::Pending),
+    (8, "REJECTD", State::Lost),
+    (9, "SKIPPED", State::Lost),
+];
+
+/// A receipt as a message centre sends it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeliveryReceipt {
+    /// The message centre's id of the message.
+    pub message_id: String,
+    /// The name of its state.
+    pub state: &'static str,
+    /// The network's error, where it says one.
+    pub error: Option<String>,
+    meaning: State,
+}
+
+impl DeliveryReceipt {
+    /// The receipt that a deliver_sm carries, in its parameters or else in its text. None for any other message, and
+    /// for one that nobody can read.
+    #[must_use]
+    pub fn of(message: &DeliverSm) -> Option<DeliveryReceipt> {
+        if u8::from(message.esm_class) & TYPE_MASK != RECEIPT {
+            return None;
+        }
+        let (mut message_id, mut state, mut payload) = (None, None, None);
+        for value in message.tlvs().iter().filter_map(|tlv| tlv.value()) {
+            match value {
+                TlvValue::ReceiptedMessageId(id) => message_id = Some(id.to_string()),
+                TlvValue::MessageState(found) => state = Some(u8::from(*found)),
+                TlvValue::MessagePayload(text) => payload = Some(text.value.as_ref().to_vec()),
+                _ => {}
+            }
+        }
+        let text = payload.unwrap_or_else(|| message.short_message().as_ref().to_vec());
+        let text = String::from_utf8_lossy(&text);
+        let row = match state {
+            Some(state) => TABLE.iter().find(|(number, ..)| *number == state),
+            None => {
+                let word = field(&text, "stat:")?;
+                TABLE.iter().find(|(_, name, _)| word.eq_ignore_ascii_case(name))
+            }
+        };
+        let (_, name, meaning) = row?;
+        let message_id = message_id.or_else(|| field(&text, "id:").map(str::to_owned))?;
+        let error =
+            field(&text, "err:").filter(|error| error.bytes().all(|byte| byte.is_ascii_alphanumeric()));
+        let is_id = (1..=LONGEST_ID).contains(&message_id.len()) && !message_id.chars().any(char::is_control);
+        is_id.then(|| DeliveryReceipt {
+            message_id,
+            state: name,
+            error: error.map(str::to_owned),
+            meaning: meaning.clone(),
+        })
+    }
+
+    /// What it says of the delivery; None while the message is under way.
+    #[must_use]
+    pub fn answer(&self) -> Option<Answer> {
+        let outcome = match self.meaning {
+            State::Pending => return None,
+            State::Delivered => Outcome::Sent { provider_id: Some(self.message_id.clone()) },
+            State::Lost => Outcome::Failed,
+        };
+        let message = self.error.as_ref().map(|error| format!("err:{error}")).unwrap_or_default();
+        Some(Answer::new(outcome, self.state, message))
+    }
+}
+
+/// The word after a field's name, at the beginning of the text or of a word.
+fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
+    text.split_ascii_whitespace().find_map(|word| {
+        let (start, value) = word.split_at_checked(name.len())?;
+        (start.eq_ignore_ascii_case(name) && !value.is_empty()).then_some(value)
+    })
+}

@@ -1,0 +1,152 @@
+//! The settings of a provider of kind `smpp`.
+
+use std::time::Duration;
+
+use domain::Problem;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject as _;
+use secrecy::{ExposeSecret as _, SecretString};
+use serde_json::Value;
+use worker::settings::Reader;
+
+use crate::settings::sender;
+
+/// A message centre that speaks SMPP 3.4.
+pub const SMPP: worker::Kind = worker::Kind {
+    name: "smpp",
+    secrets: &["password"],
+    check: |settings| SmppSettings::parse(settings).map(drop),
+    example: r#"{
+      "host": "smpp.example.com",
+      "port": 2775,
+      "security": "none",              or tls, with "caCertificate" where the authority is your own
+      "systemId": "shop",
+      "password": "...",               up to 8 characters; kept encrypted
+      "systemType": "",                optional
+      "from": "+4915112345678",        a number, a short code, or up to 11 letters and digits
+      "window": 10,                    messages that may wait for their answers, 1 to 1000
+      "enquireLinkSeconds": 30,        how often a silent connection is tried, 1 to 600
+      "alphabet": "auto",              GSM 7 bit where it has all characters, else UCS-2; or ucs2
+      "concatenation": "udh",          long texts as numbered parts; or payload: whole, in message_payload
+      "receipts": true                 asks for delivery receipts
+    }"#,
+};
+
+/// Octets of a system id, of a password and of a system type, without their ends (section 5.2.1 and the following).
+const LONGEST_SYSTEM_ID: usize = 15;
+const LONGEST_PASSWORD: usize = 8;
+const LONGEST_SYSTEM_TYPE: usize = 12;
+
+/// How to reach a message centre, and in whose name.
+#[derive(Clone, Debug)]
+pub struct SmppSettings {
+    /// DNS name or IP address.
+    pub host: String,
+    /// TCP port.
+    pub port: u16,
+    /// Whether the connection is TLS from its first byte.
+    pub tls: bool,
+    /// Authorities to trust in place of the system's.
+    pub authorities: Vec<CertificateDer<'static>>,
+    /// Who binds.
+    pub system_id: String,
+    /// What proves it.
+    pub password: SecretString,
+    /// What kind of system binds.
+    pub system_type: String,
+    /// Who sends, unless the send says.
+    pub from: String,
+    /// Submissions that may wait for their answers.
+    pub window: usize,
+    /// How often a silent connection is tried.
+    pub enquire_link: Duration,
+    /// What texts may be written in.
+    pub alphabets: Alphabets,
+    /// How a long text is sent.
+    pub concatenation: Concatenation,
+    /// Whether receipts are asked for.
+    pub receipts: bool,
+}
+
+/// What texts may be written in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Alphabets {
+    /// GSM 7 bit where it has all characters, else UCS-2.
+    Both,
+    /// UCS-2 always, for a centre whose default alphabet is another.
+    Ucs2,
+}
+
+/// How a long text is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Concatenation {
+    /// In parts, each numbered by a user data header (3GPP TS 23.040, section 9.2.3.24.1).
+    Udh,
+    /// Whole, in the parameter message_payload.
+    Payload,
+}
+
+impl SmppSettings {
+    /// Reads settings as `tidings provider set` takes them.
+    ///
+    /// # Errors
+    /// Every problem found, none of which repeats a secret.
+    pub fn parse(settings: &Value) -> Result<SmppSettings, Vec<Problem>> {
+        let mut reader = Reader::open(settings)?;
+        let host = reader.host("host");
+        let port = reader.number("port", 2775, 1..=65_535).and_then(|port| u16::try_from(port).ok());
+        let tls = reader.choice("security", &[("none", false), ("tls", true)]);
+        let authorities = authorities(&mut reader);
+        let system_id = reader.required("systemId");
+        let password = reader.required("password").map(SecretString::from);
+        let system_type = reader.text("systemType").unwrap_or_default();
+        fits(&mut reader, "systemId", system_id.as_deref(), LONGEST_SYSTEM_ID);
+        let given = password.as_ref().map(|password| password.expose_secret().to_owned());
+        fits(&mut reader, "password", given.as_deref(), LONGEST_PASSWORD);
+        fits(&mut reader, "systemType", Some(&system_type), LONGEST_SYSTEM_TYPE);
+        let from = reader.required("from");
+        let from = sender(&mut reader, "from", from);
+        let window = reader.number("window", 10, 1..=1000).and_then(|window| usize::try_from(window).ok());
+        let enquire = reader.number("enquireLinkSeconds", 30, 1..=600);
+        let enquire_link = enquire.and_then(|seconds| u64::try_from(seconds).ok()).map(Duration::from_secs);
+        let alphabets = reader.choice("alphabet", &[("auto", Alphabets::Both), ("ucs2", Alphabets::Ucs2)]);
+        let concatenation = reader
+            .choice("concatenation", &[("udh", Concatenation::Udh), ("payload", Concatenation::Payload)]);
+        let receipts = reader.flag("receipts", true);
+        let settings = (|| {
+            Some(SmppSettings {
+                host: host?,
+                port: port?,
+                tls: tls?,
+                authorities,
+                system_id: system_id?,
+                password: password?,
+                system_type,
+                from: from?,
+                window: window?,
+                enquire_link: enquire_link?,
+                alphabets: alphabets?,
+                concatenation: concatenation?,
+                receipts,
+            })
+        })();
+        reader.finish(settings)
+    }
+}
+
+fn authorities(reader: &mut Reader) -> Vec<CertificateDer<'static>> {
+    let Some(pem) = reader.lines("caCertificate") else { return Vec::new() };
+    match CertificateDer::pem_slice_iter(pem.as_bytes()).collect::<Result<Vec<_>, _>>() {
+        Ok(authorities) if !authorities.is_empty() => authorities,
+        _ => {
+            reader.problem("caCertificate", "invalid", "must be certificates in PEM");
+            Vec::new()
+        }
+    }
+}
+
+fn fits(reader: &mut Reader, member: &str, text: Option<&str>, longest: usize) {
+    if text.is_some_and(|text| !text.is_ascii() || text.len() > longest) {
+        reader.problem(member, "too_long", &format!("must be ASCII, and at most {longest} characters"));
+    }
+}

@@ -1,0 +1,119 @@
+//! A message as submit_sm PDUs (section 4.4.1).
+
+use domain::Timestamp;
+use domain::content::SmsContent;
+use domain::sms::segment::{Alphabet, Segmented};
+use rusmpp::pdus::SubmitSm;
+use rusmpp::tlvs::MessageSubmissionRequestTlvValue;
+use rusmpp::types::{AnyOctetString, COctetString, EmptyOrFullCOctetString, OctetString};
+use rusmpp::values::{DataCoding, EsmClass, MessagePayload, Npi, RegisteredDelivery, Ton};
+use worker::Call;
+
+use super::settings::{Concatenation, SmppSettings};
+
+/// esm_class: the short message begins with a user data header.
+const UDH_INDICATOR: u8 = 0x40;
+/// registered_delivery: a receipt of success or failure.
+const RECEIPT: u8 = 0x01;
+/// data_coding: the default alphabet; UCS-2.
+const DEFAULT_ALPHABET: u8 = 0x00;
+const UCS2: u8 = 0x08;
+
+/// The parts of a message in their order. The receipt of the last one stands for all. None where an address does not
+/// fit its field.
+pub(crate) fn parts(
+    settings: &SmppSettings,
+    call: &Call<'_>,
+    content: &SmsContent,
+    segments: &Segmented<'_>,
+) -> Option<Vec<SubmitSm>> {
+    let from = content.from.as_ref().unwrap_or(&settings.from);
+    let envelope = envelope(from, &call.job.target, call.job.expires_at, segments.alphabet)?;
+    let encode = |text| segments.alphabet.encode(text);
+    let total = u8::try_from(segments.parts.len()).ok()?;
+    let mut parts = Vec::with_capacity(segments.parts.len());
+    match (total, settings.concatenation) {
+        (1, _) => parts.push(envelope.with_short_message(octets(encode(segments.parts.first()?)?)?)),
+        (_, Concatenation::Payload) => {
+            let payload = MessagePayload::new(AnyOctetString::from_vec(encode(&content.text)?));
+            let mut whole = envelope;
+            whole.push_tlv(MessageSubmissionRequestTlvValue::MessagePayload(payload));
+            parts.push(whole);
+        }
+        (_, Concatenation::Udh) => {
+            // The same for every attempt, so that a phone puts repeated parts where they belong.
+            let reference = call.job.delivery_id.0.as_bytes()[15];
+            for (number, text) in (1..=total).zip(&segments.parts) {
+                let mut message = vec![5, 0, 3, reference, total, number];
+                message.extend(encode(text)?);
+                let mut part = envelope.clone().with_short_message(octets(message)?);
+                part.esm_class = EsmClass::from(UDH_INDICATOR);
+                parts.push(part);
+            }
+        }
+    }
+    if settings.receipts {
+        parts.last_mut()?.registered_delivery = RegisteredDelivery::from(RECEIPT);
+    }
+    Some(parts)
+}
+
+/// Everything but the text.
+fn envelope(from: &str, to: &str, expires_at: Option<Timestamp>, alphabet: Alphabet) -> Option<SubmitSm> {
+    let (source_ton, source_npi, source) = address(from)?;
+    let (dest_ton, dest_npi, destination) = address(to)?;
+    let validity = match expires_at {
+        Some(expires_at) => EmptyOrFullCOctetString::from_string(absolute(expires_at)?).ok()?,
+        None => EmptyOrFullCOctetString::empty(),
+    };
+    let data_coding = match alphabet {
+        Alphabet::Gsm7 => DEFAULT_ALPHABET,
+        Alphabet::Ucs2 => UCS2,
+    };
+    let submission = SubmitSm::builder()
+        .source_addr_ton(source_ton)
+        .source_addr_npi(source_npi)
+        .source_addr(source)
+        .dest_addr_ton(dest_ton)
+        .dest_addr_npi(dest_npi)
+        .destination_addr(destination)
+        // The library's default sets a bit of ANSI-41.
+        .esm_class(EsmClass::from(0))
+        .validity_period(validity)
+        .data_coding(DataCoding::from(data_coding));
+    Some(submission.build())
+}
+
+/// An address with its type of number and numbering plan.
+fn address(text: &str) -> Option<(Ton, Npi, COctetString<1, 21>)> {
+    let (ton, npi, digits) = match text.strip_prefix('+') {
+        Some(digits) => (Ton::International, Npi::Isdn, digits),
+        None if text.bytes().all(|byte| byte.is_ascii_digit()) => (Ton::NetworkSpecific, Npi::Unknown, text),
+        None => (Ton::Alphanumeric, Npi::Unknown, text),
+    };
+    let text = COctetString::from_bytes(format!("{digits}\0").into_bytes().into()).ok()?;
+    Some((ton, npi, text))
+}
+
+fn octets(message: Vec<u8>) -> Option<OctetString<0, 255>> {
+    OctetString::from_vec(message).ok()
+}
+
+/// A time as SMPP writes it, in UTC: `YYMMDDhhmmss000+` (section 7.1.1.1).
+fn absolute(time: Timestamp) -> Option<String> {
+    // 2026-01-02T03:04:05.678Z
+    let text = time.to_string();
+    let digits: String = text.get(2..19)?.chars().filter(char::is_ascii_digit).collect();
+    Some(digits + "000+")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_absolute_and_in_utc() {
+        let time = Timestamp::parse("2026-01-02T05:04:05.678+02:00").unwrap();
+        assert_eq!(absolute(time).as_deref(), Some("260102030405000+"));
+    }
+}

@@ -1,0 +1,169 @@
+//! Twilio's Programmable Messaging API, or one that speaks like it.
+
+pub mod settings;
+
+use domain::content::SmsContent;
+use domain::sms::twilio::{is_about_sender, outcome};
+use domain::{Answer, Outcome, Timestamp};
+use reqwest::header::{ACCEPT, CONTENT_TYPE};
+use reqwest::{RequestBuilder, Url};
+use secrecy::ExposeSecret as _;
+use serde_json::Value;
+use url::form_urlencoded::Serializer;
+use worker::exchange::{Caller, Reply};
+use worker::{Call, Provider};
+
+use crate::answers::{
+    Private, below, by_status, of_silence, of_silent_probe, ours, said as presentable, waiting,
+};
+use settings::{Login, Sender, TwilioSettings};
+
+const VERSION: &str = "2010-04-01";
+/// The longest that Twilio keeps a message which it could not hand on, in seconds.
+const LONGEST_VALIDITY: u64 = 14_400;
+const VALIDITY: &str = "ValidityPeriod";
+/// Parameters that a send must not set.
+const RESERVED: [&str; 6] = ["To", "From", "Body", "MessagingServiceSid", "StatusCallback", "ApplicationSid"];
+const NO_BASE: &str = "settings.baseUrl cannot have a path below it";
+
+/// Sends one message.
+pub(crate) async fn send(
+    caller: &Caller,
+    public_url: Option<&str>,
+    call: &Call<'_>,
+    content: &SmsContent,
+    settings: &TwilioSettings,
+) -> Answer {
+    let extras = match extras(call) {
+        Ok(extras) => extras,
+        Err(member) => {
+            return ours(Outcome::Failed, "override", format!("{member} is not for a send to set"));
+        }
+    };
+    let callback = public_url.filter(|_| settings.auth_token.is_some()).and_then(|url| callback(url, call));
+    let form = form(call, content, settings, callback.as_ref(), &extras);
+    let Some(url) = below(&settings.base_url, &[VERSION, "Accounts", &settings.account_sid, "Messages.json"])
+    else {
+        return ours(Outcome::PauseProvider, "settings", NO_BASE);
+    };
+    let request =
+        caller.client().post(url).header(CONTENT_TYPE, "application/x-www-form-urlencoded").body(form);
+    let from = content.from.as_deref().unwrap_or_default();
+    let private = Private::of(&call.job.target, &content.text, from);
+    match caller.call(login(request, settings), call.now).await {
+        Ok(reply) => answer(&reply, &private, content.from.is_some()),
+        Err(silence) => of_silence(silence, &private),
+    }
+}
+
+/// What the send says to this provider in Twilio's own words, such as `MaxPrice`; or the member that a send must not
+/// set: who gets what from whom, and who is told.
+fn extras(call: &Call<'_>) -> Result<Vec<(String, String)>, String> {
+    let members = call.job.overrides.get(&call.provider.identifier).into_iter().flatten();
+    let mut extras = Vec::new();
+    for (name, value) in members.filter(|(name, _)| *name != "_config") {
+        let text = match value {
+            Value::String(text) => text.clone(),
+            Value::Number(number) => number.to_string(),
+            Value::Bool(flag) => flag.to_string(),
+            _ => return Err(name.clone()),
+        };
+        if RESERVED.iter().any(|reserved| reserved.eq_ignore_ascii_case(name)) {
+            return Err(name.clone());
+        }
+        extras.push((name.clone(), text));
+    }
+    Ok(extras)
+}
+
+/// Where Twilio is to tell what became of the attempt.
+fn callback(public_url: &str, call: &Call<'_>) -> Option<Url> {
+    let (app, delivery) = (call.app.to_string(), call.job.delivery_id.to_string());
+    let segments = ["v3", "callbacks", "twilio", &app, &call.provider.identifier, &delivery];
+    let mut url = below(&Url::parse(public_url).ok()?, &segments)?;
+    url.set_query(Some(&format!("attempt={}", call.job.attempt)));
+    Some(url)
+}
+
+fn form(
+    call: &Call<'_>,
+    content: &SmsContent,
+    settings: &TwilioSettings,
+    callback: Option<&Url>,
+    extras: &[(String, String)],
+) -> String {
+    let mut form = Serializer::new(String::new());
+    form.append_pair("To", &call.job.target).append_pair("Body", &content.text);
+    match (&content.from, &settings.sender) {
+        (Some(from), _) | (None, Sender::Number(from)) => form.append_pair("From", from),
+        (None, Sender::Service(service)) => form.append_pair("MessagingServiceSid", service),
+    };
+    form.extend_pairs(extras);
+    if let Some(callback) = callback {
+        form.append_pair("StatusCallback", callback.as_str());
+    }
+    if let Some(expires_at) = call.job.expires_at.filter(|_| extras.iter().all(|(name, _)| name != VALIDITY))
+    {
+        let seconds = expires_at.since(call.now).as_secs().clamp(1, LONGEST_VALIDITY);
+        form.append_pair(VALIDITY, &seconds.to_string());
+    }
+    form.finish()
+}
+
+fn login(request: RequestBuilder, settings: &TwilioSettings) -> RequestBuilder {
+    let request = request.header(ACCEPT, "application/json");
+    match &settings.login {
+        Login::Account(token) => request.basic_auth(&settings.account_sid, Some(token.expose_secret())),
+        Login::Key(key, secret) => request.basic_auth(key, Some(secret.expose_secret())),
+    }
+}
+
+fn answer(reply: &Reply, private: &Private, chose_sender: bool) -> Answer {
+    let said: Value = serde_json::from_slice(&reply.body).unwrap_or_default();
+    if (200..300).contains(&reply.status) {
+        let sid = said["sid"].as_str().filter(|sid| is_sid(sid)).map(str::to_owned);
+        let status = said["status"].as_str().unwrap_or_default();
+        return Answer::new(
+            Outcome::Sent { provider_id: sid },
+            reply.status.to_string(),
+            presentable(status, private),
+        );
+    }
+    let code = said["code"].as_u64().and_then(|code| u32::try_from(code).ok());
+    let words = presentable(said["message"].as_str().unwrap_or_default(), private);
+    let known = code.and_then(outcome).filter(|_| reply.status < 500);
+    let outcome = match (known, code) {
+        (Some(_), Some(code)) if chose_sender && is_about_sender(code) => Outcome::Failed,
+        (Some(outcome), _) => waiting(outcome, reply),
+        (None, _) => by_status(reply),
+    };
+    let code = code.map_or_else(|| reply.status.to_string(), |code| code.to_string());
+    Answer::new(outcome, code, words)
+}
+
+fn is_sid(text: &str) -> bool {
+    (1..=64).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_alphanumeric())
+}
+
+/// Reads the account, which sends nothing.
+pub(crate) async fn probe(caller: &Caller, provider: &Provider, now: Timestamp) -> Result<String, Answer> {
+    let settings =
+        TwilioSettings::parse(&provider.settings).map_err(|problems| crate::channel::unusable(&problems))?;
+    let account = format!("{}.json", settings.account_sid);
+    let url = below(&settings.base_url, &[VERSION, "Accounts", &account])
+        .ok_or_else(|| ours(Outcome::PauseProvider, "settings", NO_BASE))?;
+    let reply =
+        caller.call(login(caller.client().get(url), &settings), now).await.map_err(of_silent_probe)?;
+    let said: Value = serde_json::from_slice(&reply.body).unwrap_or_default();
+    match (reply.status, said["status"].as_str()) {
+        (200, Some("active") | None) => {
+            Ok(format!("Twilio knows account {} and its credential", settings.account_sid))
+        }
+        (200, Some(status)) => Err(ours(
+            Outcome::PauseProvider,
+            "account",
+            format!("the account is {}", presentable(status, &Private::default())),
+        )),
+        _ => Err(answer(&reply, &Private::default(), false)),
+    }
+}

@@ -1,0 +1,135 @@
+//! The settings of a provider of kind `twilio`.
+
+use domain::Problem;
+use reqwest::Url;
+use secrecy::SecretString;
+use serde_json::Value;
+use worker::settings::Reader;
+
+use crate::settings::sender as number;
+
+/// Where Twilio's API is.
+const BASE_URL: &str = "https://api.twilio.com";
+
+/// An account at Twilio.
+pub const TWILIO: worker::Kind = worker::Kind {
+    name: "twilio",
+    secrets: &["authToken", "apiSecret"],
+    check: |settings| TwilioSettings::parse(settings).map(drop),
+    example: r#"{
+      "accountSid": "AC0123456789abcdef0123456789abcdef",
+      "authToken": "...",              kept encrypted; also proves status callbacks
+      "apiKey": "SK0123456789abcdef0123456789abcdef",  optional: logs in in place of the account
+      "apiSecret": "...",              with apiKey; kept encrypted
+      "from": "+15005550006",          or "messagingServiceSid": "MG..."
+      "baseUrl": "https://api.twilio.com"  optional
+    }"#,
+};
+
+/// How to reach Twilio, and in whose name.
+#[derive(Clone, Debug)]
+pub struct TwilioSettings {
+    /// The account.
+    pub account_sid: String,
+    /// What logs in.
+    pub login: Login,
+    /// What Twilio signs status callbacks with.
+    pub auth_token: Option<SecretString>,
+    /// Who sends.
+    pub sender: Sender,
+    /// Where the API is.
+    pub base_url: Url,
+}
+
+/// What logs in.
+#[derive(Clone, Debug)]
+pub enum Login {
+    /// The account, with its token.
+    Account(SecretString),
+    /// An API key with its secret.
+    Key(String, SecretString),
+}
+
+/// Who sends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Sender {
+    /// A number, short code or name.
+    Number(String),
+    /// A messaging service, which picks one.
+    Service(String),
+}
+
+impl TwilioSettings {
+    /// Reads settings as `tidings provider set` takes them.
+    ///
+    /// # Errors
+    /// Every problem found, none of which repeats a secret.
+    pub fn parse(settings: &Value) -> Result<TwilioSettings, Vec<Problem>> {
+        let mut reader = Reader::open(settings)?;
+        let account_sid = reader.required("accountSid");
+        let account_sid = as_sid(&mut reader, "accountSid", "AC", account_sid);
+        let auth_token = reader.secret("authToken");
+        let login = login(&mut reader, auth_token.clone());
+        let sender = sender(&mut reader);
+        let base_url = reader.url("baseUrl").or_else(|| Url::parse(BASE_URL).ok());
+        let settings = match (account_sid, login, sender, base_url) {
+            (Some(account_sid), Some(login), Some(sender), Some(base_url)) => {
+                Some(TwilioSettings { account_sid, login, auth_token, sender, base_url })
+            }
+            _ => None,
+        };
+        reader.finish(settings)
+    }
+}
+
+fn login(reader: &mut Reader, auth_token: Option<SecretString>) -> Option<Login> {
+    match (sid(reader, "apiKey", "SK"), reader.secret("apiSecret"), auth_token) {
+        (Some(key), Some(secret), _) => Some(Login::Key(key, secret)),
+        (None, None, Some(token)) => Some(Login::Account(token)),
+        (Some(_), None, _) => {
+            reader.problem("apiSecret", "required", "is required beside apiKey");
+            None
+        }
+        (None, Some(_), _) => {
+            reader.problem("apiKey", "required", "is required beside apiSecret");
+            None
+        }
+        (None, None, None) => {
+            reader.problem("authToken", "required", "is required, or apiKey with apiSecret");
+            None
+        }
+    }
+}
+
+fn sender(reader: &mut Reader) -> Option<Sender> {
+    match (reader.text("from"), reader.text("messagingServiceSid")) {
+        (Some(_), Some(_)) => {
+            reader.problem("from", "invalid", "cannot stand beside messagingServiceSid");
+            None
+        }
+        (None, None) => {
+            reader.problem("from", "required", "is required, or messagingServiceSid");
+            None
+        }
+        (None, service) => as_sid(reader, "messagingServiceSid", "MG", service).map(Sender::Service),
+        (from, None) => number(reader, "from", from).map(Sender::Number),
+    }
+}
+
+fn sid(reader: &mut Reader, member: &str, prefix: &str) -> Option<String> {
+    let text = reader.text(member);
+    as_sid(reader, member, prefix, text)
+}
+
+/// The text of `member` as a Twilio identifier: two letters, 32 hex digits.
+fn as_sid(reader: &mut Reader, member: &str, prefix: &str, text: Option<String>) -> Option<String> {
+    let text = text?;
+    let is_sid = text
+        .strip_prefix(prefix)
+        .is_some_and(|rest| rest.len() == 32 && rest.bytes().all(|byte| byte.is_ascii_hexdigit()));
+    if !is_sid {
+        reader.problem(member, "invalid", &format!("must be {prefix} and 32 hex digits"));
+        return None;
+    }
+    Some(text)
+}

@@ -1,0 +1,15 @@
+//! The SMS channel against its stand-ins.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+
+mod fixture;
+mod http;
+mod probe;
+mod settings;
+mod smpp;
+mod smpp_awaited;
+mod smpp_receipts;
+mod smpp_session;
+mod smpp_status;
+mod texts;
+mod twilio;
+mod twilio_codes;

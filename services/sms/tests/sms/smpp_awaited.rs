@@ -1,0 +1,123 @@
+//! Receipts that come while no process is there, and nobody sends once one is.
+
+use std::time::Duration;
+
+use domain::{AppId, Channel, Outcome};
+use serde_json::{Value, json};
+use service_kit::{Config, Context, MasterKey, connections, installation};
+use store::app::{NewApp, NewSecret};
+use store::provider::{NewProvider, SecretChange};
+use tempfile::TempDir;
+use testkit::smsc::{SmscSettings, SmscStandIn};
+use testkit::{Database, NatsServer, eventually};
+
+use crate::fixture::{LIMIT, Line, TO, limits, smpp_settings, smsc_with};
+
+/// An installation with an app, in which a worker can be started.
+struct World {
+    context: Context,
+    app: AppId,
+    database: Database,
+    _nats: NatsServer,
+    _files: TempDir,
+}
+
+impl World {
+    async fn start() -> World {
+        let files = tempfile::tempdir().unwrap();
+        let (database, nats) = (Database::create().await, NatsServer::start().await.unwrap());
+        let key_file = files.path().join("master.key");
+        MasterKey::generate_file(&key_file).unwrap();
+        let mut config = Config::default();
+        config.database.url = Some(database.url().parse().unwrap());
+        config.nats.url = Some(nats.url().parse().unwrap());
+        config.security.master_key_file = Some(key_file);
+        config.outbound.allow_private = true;
+        let store = connections::store(&config, LIMIT).await.unwrap();
+        let log = connections::event_log(&config, LIMIT).await.unwrap();
+        store.migrate().await.unwrap();
+        installation::prepare(&store, &log, 1).await.unwrap();
+        let draft = store.create_app(NewApp { name: "shop", api_key: "shop", development: true }, "test");
+        let secret = NewSecret { digest: b"digest", sealed: b"sealed" };
+        let app = draft.await.unwrap().unwrap().commit(secret).await.unwrap();
+        let context = Box::pin(Context::connect(config)).await.unwrap();
+        World { context, app, database, _nats: nats, _files: files }
+    }
+
+    async fn provider(&self, identifier: &str, settings: &Value) {
+        let provider = NewProvider {
+            identifier,
+            channel: Channel::Sms,
+            kind: "smpp",
+            priority: 1,
+            enabled: true,
+            settings,
+            secret: SecretChange::Keep,
+            max_per_second: None,
+        };
+        self.context.store.put_provider(self.app, provider, "test").await.unwrap();
+    }
+
+    async fn awaits_a_receipt(&self) {
+        let pool = sqlx::PgPool::connect(self.database.url()).await.unwrap();
+        sqlx::query(
+            "INSERT INTO awaiting_receipt (app_id, delivery_id, user_number, stream, message)
+             VALUES ($1, gen_random_uuid(), 1, 'JOB_SMS_T', 'x')",
+        )
+        .bind(self.app.0)
+        .execute(&pool)
+        .await
+        .unwrap();
+        pool.close().await;
+    }
+}
+
+/// A centre that has a receipt for whoever binds next.
+async fn centre_with_a_receipt() -> SmscStandIn {
+    let settings = SmscSettings { receipts: false, ..SmscSettings::default() };
+    let (server, line) = smsc_with(settings, limits()).await;
+    let answer = line.send(TO, "Hello").await;
+    let Outcome::Sent { provider_id: Some(id) } = answer.outcome else { panic!("{answer:?}") };
+    let Line { sender, tasks, .. } = line;
+    drop(sender);
+    tasks.stop();
+    tasks.finish().await.unwrap();
+    assert!(server.report(&id, "DELIVRD", "000"));
+    assert_eq!((server.bound(), server.receipts_taken()), (0, 0));
+    server
+}
+
+#[tokio::test]
+async fn a_worker_that_starts_takes_the_receipts_that_are_waited_for() {
+    let (server, other) = (centre_with_a_receipt().await, centre_with_a_receipt().await);
+    let world = Box::pin(World::start()).await;
+    let mut without = smpp_settings(&other);
+    without["receipts"] = json!(false);
+    world.provider("quiet", &without).await;
+    world.provider("broken", &json!({})).await;
+    world.provider("main", &smpp_settings(&server)).await;
+    world.awaits_a_receipt().await;
+    let context = world.context.clone();
+    world.context.spawn("worker", async { Box::pin(sms::run(context)).await });
+    eventually(LIMIT, "it is taken", async || (server.receipts_taken() == 1).then_some(())).await;
+    assert_eq!((server.bound(), server.submissions(), server.receipts_left()), (1, 1, 0));
+    assert_eq!(other.bound(), 0);
+    world.context.tasks.stop();
+    eventually(LIMIT, "it unbinds", async || (server.bound() == 0).then_some(())).await;
+}
+
+#[tokio::test]
+async fn a_session_is_kept_while_receipts_are_waited_for() {
+    let limits = sms::Limits { idle: Duration::from_millis(400), ..limits() };
+    let (server, mut line) = smsc_with(SmscSettings::default(), limits).await;
+    line.provider.settings["enquireLinkSeconds"] = json!(1);
+    let listening = async || {
+        line.sender.listen(&line.provider).unwrap();
+        (server.bound() == 1 && server.enquiries() >= 2).then_some(())
+    };
+    tokio::select! {
+        never = line.sender.reap() => match never {},
+        () = eventually(LIMIT, "the session lives on", listening) => {}
+    }
+    assert_eq!((server.binds(), server.unbinds()), (1, 0));
+}

@@ -1,0 +1,151 @@
+//! `tidings master-key`: making the key that secrets are sealed with, and exchanging it.
+
+use std::path::PathBuf;
+
+use anyhow::bail;
+use clap::Subcommand;
+use serde_json::{Value, json};
+use service_kit::MasterKey;
+use service_kit::secrets::rotation::{self, Resealed, UnderKey};
+
+use crate::control_plane::Installation;
+use crate::table;
+
+/// Make the master key, which stored secrets are sealed with, and exchange it.
+#[derive(Debug, Subcommand)]
+#[command(after_help = "To exchange the key:
+  1. tidings master-key generate new.key
+  2. set master_key_file to the new file and previous_master_key_file to the old one, and restart the services one
+     after the other; set no secrets meanwhile
+  3. tidings master-key rotate
+  4. tidings master-key status    where nothing is under the old key, take previous_master_key_file away and restart
+
+Example:
+  tidings master-key status")]
+pub(crate) enum Command {
+    Generate(GenerateArguments),
+    /// Seal everything anew that is not sealed with the primary key. Services go on meanwhile. Where it was interrupted,
+    /// run it again.
+    #[command(
+        after_help = "Exit code 1 where something cannot be opened with either key, or is still under the previous one.
+
+Example:
+  tidings master-key rotate"
+    )]
+    Rotate(Arguments),
+    /// Show which keys sealed what.
+    #[command(after_help = "Example:
+  tidings master-key status --json")]
+    Status(Arguments),
+}
+
+/// Make a new key in a file that only its owner can use.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:
+  tidings master-key generate /etc/tidings/master.key")]
+pub(crate) struct GenerateArguments {
+    /// File to make; it must not exist
+    file: PathBuf,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// The installation whose secrets are meant.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    installation: Installation,
+}
+
+pub(crate) async fn run(command: Command) -> anyhow::Result<String> {
+    match command {
+        Command::Generate(arguments) => generate(&arguments),
+        Command::Rotate(arguments) => rotate(&arguments).await,
+        Command::Status(arguments) => status(&arguments).await,
+    }
+}
+
+fn generate(arguments: &GenerateArguments) -> anyhow::Result<String> {
+    let (id, file) = (MasterKey::generate_file(&arguments.file)?.id(), arguments.file.display());
+    Ok(if arguments.json {
+        format!("{}\n", json!({"key": id, "file": arguments.file}))
+    } else {
+        format!("Made master key {id} in {file}. Keep a copy apart from the backups of the database.\n")
+    })
+}
+
+async fn rotate(arguments: &Arguments) -> anyhow::Result<String> {
+    let control_plane = arguments.installation.open().await?;
+    let master_key = control_plane.master_key()?;
+    let tables = rotation::reseal_all(&control_plane.store, &master_key, |table, records| {
+        eprintln!("tidings: {table}: {records} sealed anew");
+    })
+    .await?;
+    let unreadable: Vec<_> = tables.iter().flat_map(|table| &table.unreadable).collect();
+    let records: u64 = tables.iter().map(|table| table.records).sum();
+    if !unreadable.is_empty() {
+        let lines: String = unreadable.iter().map(|(_, cause)| format!("\n  - {cause}")).collect();
+        bail!(
+            "{records} records were sealed anew, and {} cannot be opened; set previous_master_key_file to the key that \
+             sealed them, or set them again:{lines}",
+            unreadable.len()
+        );
+    }
+    let left = rotation::left(&control_plane.store, &master_key).await?;
+    if left > 0 {
+        bail!(
+            "{records} records were sealed anew, and {left} are still under another key: a service that has the old key \
+             alone wrote them meanwhile; the previous key is still needed. Restart that service, and run this again"
+        );
+    }
+    let key = master_key.id();
+    if arguments.json {
+        let tables: Value = tables
+            .iter()
+            .map(|Resealed { table, records, .. }| json!({"table": table, "resealed": records}))
+            .collect();
+        return Ok(format!("{}\n", json!({"key": key, "resealed": records, "tables": tables})));
+    }
+    Ok(format!(
+        "Everything is sealed with master key {key}; {records} records were sealed anew. The previous key is not needed \
+         any more.\n"
+    ))
+}
+
+async fn status(arguments: &Arguments) -> anyhow::Result<String> {
+    let control_plane = arguments.installation.open().await?;
+    let master_key = control_plane.master_key()?;
+    let (primary, previous) = (master_key.id(), master_key.previous_id());
+    let role = |key: &str| match key {
+        key if key == primary => "primary",
+        key if Some(key) == previous.as_deref() => "previous",
+        _ => "unknown",
+    };
+    let found = rotation::status(&control_plane.store).await?;
+    let left: u64 = found.iter().filter(|found| found.key != primary).map(|found| found.records).sum();
+    if arguments.json {
+        let tables: Value = found
+            .iter()
+            .map(|UnderKey { table, key, records }| {
+                json!({"table": table, "key": key, "role": role(key), "records": records})
+            })
+            .collect();
+        let status = json!({"primary": primary, "previous": previous, "left": left, "tables": tables});
+        return Ok(format!("{status}\n"));
+    }
+    let rows: Vec<_> = found
+        .iter()
+        .map(|UnderKey { table, key, records }| {
+            [(*table).to_owned(), key.clone(), role(key).to_owned(), records.to_string()]
+        })
+        .collect();
+    let table = table::render(["TABLE", "KEY", "ROLE", "RECORDS"], &rows);
+    Ok(match left {
+        0 => format!("{table}\nEverything is sealed with the primary key.\n"),
+        left => format!("{table}\n{left} records are not; `tidings master-key rotate` seals them anew.\n"),
+    })
+}

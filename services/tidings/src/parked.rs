@@ -1,0 +1,308 @@
+//! `tidings parked`: what was set aside after its last retry, or because it fails by itself.
+
+use std::collections::BTreeMap;
+
+use anyhow::ensure;
+use clap::Subcommand;
+use domain::target::masked;
+use domain::{AppId, Channel, DeliveryId};
+use serde_json::{Value, json};
+use service_kit::clock;
+use store::redrive::{Parked, ParkedFilter, position_after};
+use store::request::DeliveryFilter;
+use uuid::Uuid;
+
+use crate::control_plane::{ControlPlane, Installation, actor};
+use crate::refused::Refused;
+use crate::table;
+
+/// Messages of one transaction.
+const PAGE: i64 = 100;
+/// Messages that are listed by name.
+const SHOWN: usize = 20;
+
+/// List, show and put back what was set aside.
+#[derive(Debug, Subcommand)]
+#[command(after_help = "Example:
+  tidings parked redrive --app shop --channel email --dry-run")]
+pub(crate) enum Command {
+    List(ListArguments),
+    Show(ShowArguments),
+    Redrive(RedriveArguments),
+}
+
+/// Which parked messages are meant.
+#[derive(Debug, clap::Args)]
+struct Selection {
+    /// Only of this app: its name or id
+    #[arg(long)]
+    app: Option<String>,
+    /// Only deliveries over this channel: email, webPush, mobilePush or sms
+    #[arg(long, value_parser = parse_channel)]
+    channel: Option<Channel>,
+    /// Only this delivery
+    #[arg(long, value_name = "ID")]
+    delivery: Option<DeliveryId>,
+}
+
+/// List what is parked, the earliest first, with what a redrive would do.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  tidings parked list
+  tidings parked list --app shop --channel email --json")]
+pub(crate) struct ListArguments {
+    #[command(flatten)]
+    selection: Selection,
+    /// At most so many
+    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(i64).range(1..=10_000))]
+    limit: i64,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    installation: Installation,
+}
+
+/// Show one parked message, and every attempt of its delivery with the provider's answer.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:
+  tidings parked show 6f9a6721-db99-52b3-8e3e-78775110ebb0")]
+pub(crate) struct ShowArguments {
+    /// The delivery, or the parked message as it is listed
+    id: Uuid,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    installation: Installation,
+}
+
+/// Put back what is parked: each delivery gets one more attempt, each send is planned.
+///
+/// What is of no use any more stays parked and is told: expired, erased, cancelled, suppressed, read in the inbox
+/// meanwhile, or reached over the same channel otherwise.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  tidings parked redrive --app shop --channel email --dry-run
+  tidings parked redrive --app shop --channel email
+  tidings parked redrive --delivery 6f9a6721-db99-52b3-8e3e-78775110ebb0
+  tidings parked redrive --all --json
+
+Exit codes: 0 done, also where nothing was parked; 1 failed, what was put back until then is; 2 nothing was selected.
+Every message that is put back is recorded in the audit log.")]
+pub(crate) struct RedriveArguments {
+    #[command(flatten)]
+    selection: Selection,
+    /// Everything that is parked
+    #[arg(long, conflicts_with_all = ["app", "channel", "delivery"])]
+    all: bool,
+    /// Tell what would be put back, and change nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    installation: Installation,
+}
+
+fn parse_channel(text: &str) -> Result<Channel, String> {
+    let named = Channel::EXTERNAL.into_iter().find(|channel| channel.as_str().eq_ignore_ascii_case(text));
+    named.ok_or_else(|| format!("there are {}", Channel::EXTERNAL.map(Channel::as_str).join(", ")))
+}
+
+pub(crate) async fn run(command: Command) -> anyhow::Result<String> {
+    match command {
+        Command::List(arguments) => list(&arguments).await,
+        Command::Show(arguments) => show(&arguments).await,
+        Command::Redrive(arguments) => redrive(&arguments).await,
+    }
+}
+
+impl Selection {
+    async fn filter(&self, control_plane: &ControlPlane) -> anyhow::Result<ParkedFilter> {
+        let app = match &self.app {
+            Some(named) => Some(control_plane.app(named).await?.id),
+            None => None,
+        };
+        Ok(ParkedFilter { app, channel: self.channel, delivery: self.delivery, id: None })
+    }
+
+    fn is_empty(&self) -> bool {
+        self.app.is_none() && self.channel.is_none() && self.delivery.is_none()
+    }
+}
+
+async fn list(arguments: &ListArguments) -> anyhow::Result<String> {
+    let control_plane = arguments.installation.open().await?;
+    let filter = arguments.selection.filter(&control_plane).await?;
+    let parked = control_plane.store.list_parked(&filter, None, arguments.limit).await?;
+    if arguments.json {
+        return Ok(format!("{}\n", parked.iter().map(as_json).collect::<Value>()));
+    }
+    Ok(render(&parked))
+}
+
+async fn show(arguments: &ShowArguments) -> anyhow::Result<String> {
+    let control_plane = arguments.installation.open().await?;
+    let by_delivery = ParkedFilter { delivery: Some(DeliveryId(arguments.id)), ..ParkedFilter::default() };
+    let by_id = ParkedFilter { id: Some(arguments.id), ..ParkedFilter::default() };
+    let mut found = control_plane.store.list_parked(&by_delivery, None, 1).await?;
+    if found.is_empty() {
+        found = control_plane.store.list_parked(&by_id, None, 1).await?;
+    }
+    let parked = found.first();
+    ensure!(parked.is_some(), "nothing of the id {} is parked; see `tidings parked list`", arguments.id);
+    let Some(parked) = parked else { return Ok(String::new()) };
+    let attempts = attempts(&control_plane, parked).await?;
+    let mut whole = as_json(parked);
+    whole["attempts"] = attempts;
+    Ok(match arguments.json {
+        true => format!("{whole}\n"),
+        false => format!("{whole:#}\n"),
+    })
+}
+
+async fn attempts(control_plane: &ControlPlane, parked: &Parked) -> anyhow::Result<Value> {
+    let (Some(app), Some(send_id), Some(_)) = (parked.app, parked.send_id, parked.delivery) else {
+        return Ok(json!([]));
+    };
+    let recipient = parked.recipient.as_deref();
+    let filter = DeliveryFilter { recipient, channel: parked.channel(), status: None };
+    let listed = control_plane.store.list_deliveries(app, send_id, filter, None, PAGE).await?;
+    let delivery = listed.into_iter().find(|delivery| delivery.id == parked.delivery);
+    let attempts = delivery.map(|delivery| delivery.attempts).unwrap_or_default();
+    let present = |attempt: &store::request::Attempt| {
+        json!({
+            "number": attempt.number, "startedAt": attempt.started_at, "provider": attempt.provider,
+            "outcome": attempt.outcome, "providerCode": attempt.provider_code,
+            "providerMessage": attempt.provider_message,
+        })
+    };
+    Ok(attempts.iter().map(present).collect())
+}
+
+async fn redrive(arguments: &RedriveArguments) -> anyhow::Result<String> {
+    if arguments.selection.is_empty() && !arguments.all {
+        return Err(
+            Refused("say what to put back: --app, --channel or --delivery, or --all".to_owned()).into()
+        );
+    }
+    let control_plane = arguments.installation.open().await?;
+    let filter = arguments.selection.filter(&control_plane).await?;
+    let (store, actor) = (&control_plane.store, actor());
+    let mut report = Report::default();
+    let mut after = None;
+    loop {
+        let page = match arguments.dry_run {
+            true => store.list_parked(&filter, after, PAGE).await?,
+            false => store.redrive(&filter, after, PAGE, clock::now(), &actor).await?,
+        };
+        let Some(last) = position_after(&page) else { break };
+        after = Some(last);
+        report.add(page);
+    }
+    Ok(match arguments.json {
+        true => format!("{}\n", report.as_json(arguments.dry_run)),
+        false => report.render(arguments.dry_run),
+    })
+}
+
+/// What a redrive did, or would do.
+#[derive(Default)]
+struct Report {
+    redriven: u64,
+    by_app_and_channel: BTreeMap<(Option<AppId>, String), u64>,
+    skipped: BTreeMap<&'static str, u64>,
+    first: Vec<Parked>,
+}
+
+impl Report {
+    fn add(&mut self, page: Vec<Parked>) {
+        for parked in page {
+            match parked.skip {
+                Some(skip) => *self.skipped.entry(skip.as_str()).or_default() += 1,
+                None => {
+                    self.redriven += 1;
+                    let what = (parked.app, what(&parked));
+                    *self.by_app_and_channel.entry(what).or_default() += 1;
+                }
+            }
+            if self.first.len() < SHOWN {
+                self.first.push(parked);
+            }
+        }
+    }
+
+    fn as_json(&self, dry_run: bool) -> Value {
+        let counts = self.by_app_and_channel.iter();
+        let counts = counts.map(|((app, what), count)| json!({"appId": app, "what": what, "count": count}));
+        json!({
+            "dryRun": dry_run,
+            "redriven": self.redriven,
+            "counts": counts.collect::<Value>(),
+            "skipped": self.skipped,
+            "first": self.first.iter().map(as_json).collect::<Value>(),
+        })
+    }
+
+    fn render(&self, dry_run: bool) -> String {
+        let verb = if dry_run { "Would put back" } else { "Put back" };
+        let skipped: u64 = self.skipped.values().sum();
+        let mut text = format!("{verb} {} of {}", self.redriven, self.redriven + skipped);
+        if skipped > 0 {
+            let reasons = self.skipped.iter().map(|(reason, count)| format!("{count} {reason}"));
+            text += &format!("; skipped: {}", reasons.collect::<Vec<_>>().join(", "));
+        }
+        text += ".\n";
+        if !self.first.is_empty() {
+            text += &format!("\n{}", render(&self.first));
+        }
+        text
+    }
+}
+
+/// The channel of a job, else what the message is.
+fn what(parked: &Parked) -> String {
+    match (parked.channel(), parked.stream) {
+        (Some(channel), _) => channel.to_string(),
+        (None, Some(_)) => "send".to_owned(),
+        (None, None) => "unknown".to_owned(),
+    }
+}
+
+fn render(parked: &[Parked]) -> String {
+    let rows: Vec<_> = parked
+        .iter()
+        .map(|parked| {
+            [
+                parked.delivery.map_or(parked.id, |delivery| delivery.0).to_string(),
+                parked.app_name.clone().unwrap_or_default(),
+                what(parked),
+                parked.recipient.clone().unwrap_or_default(),
+                parked.target.as_deref().map(masked).unwrap_or_default(),
+                parked.cause.chars().take(40).collect(),
+                parked.parked_at.to_string(),
+                parked.skip.map_or("yes", store::redrive::Skip::as_str).to_owned(),
+            ]
+        })
+        .collect();
+    let header = ["DELIVERY", "APP", "WHAT", "RECIPIENT", "TARGET", "CAUSE", "PARKED", "REDRIVE"];
+    table::render(header, &rows)
+}
+
+fn as_json(parked: &Parked) -> Value {
+    json!({
+        "id": parked.id,
+        "appId": parked.app,
+        "app": parked.app_name,
+        "what": what(parked),
+        "requestId": parked.send_id,
+        "deliveryId": parked.delivery,
+        "recipient": parked.recipient,
+        "target": parked.target.as_deref().map(masked),
+        "cause": parked.cause,
+        "parkedAt": parked.parked_at,
+        "skip": parked.skip.map(store::redrive::Skip::as_str),
+    })
+}

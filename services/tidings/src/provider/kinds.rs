@@ -1,0 +1,108 @@
+//! Every kind of provider that can be set.
+
+use domain::{Answer, Channel, Outcome};
+use service_kit::{MasterKey, clock};
+use worker::{Kind, Provider};
+
+use crate::control_plane::ControlPlane;
+
+const KINDS: [(Channel, &[Kind]); 4] = [
+    (Channel::Email, email::KINDS),
+    (Channel::WebPush, web_push::KINDS),
+    (Channel::MobilePush, mobile_push::KINDS),
+    (Channel::Sms, sms::KINDS),
+];
+
+/// Every kind, with its channel.
+pub(crate) fn all() -> impl Iterator<Item = (Channel, &'static Kind)> {
+    KINDS.iter().flat_map(|(channel, kinds)| kinds.iter().map(move |kind| (*channel, kind)))
+}
+
+/// Makes a real call that proves the provider's credentials and reaches no person, and says what it proved.
+pub(super) async fn probe(
+    control_plane: &ControlPlane,
+    master_key: &MasterKey,
+    channel: Channel,
+    provider: &Provider,
+) -> Result<String, Answer> {
+    let (outbound, store) = (control_plane.outbound, &control_plane.store);
+    match channel {
+        Channel::Email => email::probe(outbound, provider).await,
+        Channel::Sms => sms::probe(outbound, provider).await,
+        Channel::MobilePush => mobile_push::probe(outbound, provider).await,
+        // The credentials are the app's own key pair.
+        Channel::WebPush => web_push::probe(store, master_key, provider, clock::now()).await,
+        _ => Err(Answer::new(Outcome::Failed, "untested", format!("nobody knows how to test {channel}"))),
+    }
+}
+
+/// What `tidings provider set --help` says of the document: the example of each kind.
+pub(super) fn format() -> String {
+    let mut text = String::from(
+        r#"The document:
+  {
+    "identifier": "main",          unique in the app; setting it again replaces the provider
+    "channel": "email",            and
+    "kind": "smtp",                one of those below
+    "priority": 10,                the lowest number is tried first [default: 10]
+    "enabled": true,               [default: true]
+    "maxPerSecond": 50,            calls a second that each worker makes at most [default: no limit]
+    "settings": {...}              as the kind wants them
+  }
+
+Secrets are kept encrypted and never shown. Set again, a secret that the document leaves out stays as it was, and null
+removes it; a secret within an object goes with that object. To another channel or kind, no secret passes.
+
+"#,
+    );
+    for (channel, kind) in all() {
+        text.push_str(&format!("Settings of {channel}/{}:\n  {}\n", kind.name, kind.example));
+        if !kind.secrets.is_empty() {
+            text.push_str(&format!("  Secrets: {}\n", kind.secrets.join(", ")));
+        }
+        text.push('\n');
+    }
+    text.push_str(
+        "Examples:
+  tidings provider set shop main.json
+  tidings provider set shop main.json --dry-run
+  tidings provider set shop < main.json",
+    );
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::panic)]
+    use serde_json::Value;
+
+    use super::*;
+
+    /// The example without what stands behind two spaces in a line.
+    fn settings(example: &str) -> Value {
+        let lines = example.lines().map(|line| {
+            let indent = line.len() - line.trim_start().len();
+            let code = line[indent..].find("  ").map_or(line, |end| &line[..indent + end]);
+            code.to_owned()
+        });
+        let text: String = lines.collect::<Vec<_>>().join("\n");
+        serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error} in {text}"))
+    }
+
+    #[test]
+    fn the_example_of_every_kind_is_valid_and_names_its_secrets() {
+        for (channel, kind) in all() {
+            let name = format!("{channel}/{}", kind.name);
+            let settings = settings(kind.example);
+            // A key or a certificate that passes would fill the help.
+            let is_key = |field: &str| {
+                let name = field.strip_prefix("settings.").unwrap_or(field);
+                kind.secrets.contains(&name) || name == "caCertificate" || name == "certificate"
+            };
+            let mut problems = (kind.check)(&settings).err().unwrap_or_default();
+            problems.retain(|problem| !is_key(&problem.field));
+            assert!(problems.is_empty(), "the example of {name}: {problems:?}");
+            assert!(format().contains(&name), "{name}");
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! `tidings provider test`: a real call that proves the credentials.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use domain::{Answer, Outcome};
+use serde_json::json;
+use service_kit::install_crypto_provider;
+use store::provider::StoredProvider;
+use tokio::time::timeout;
+use worker::Provider;
+
+use super::{kinds, unknown};
+use crate::command::print;
+use crate::control_plane::Installation;
+
+const LONGEST: Duration = Duration::from_secs(300);
+
+/// Call a provider with the stored credentials, enabled or not, and say what that proved. Nothing is sent to a person.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Exit code 1 where the provider did not pass.
+
+Examples:
+  tidings provider test shop main
+  tidings provider test shop main --timeout 5s --json")]
+pub(crate) struct Arguments {
+    /// Name or id of the app
+    app: String,
+    /// Identifier of the provider
+    identifier: String,
+    /// Time for the call, at most 5 minutes
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = parse_timeout)]
+    timeout: Duration,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    installation: Installation,
+}
+
+fn parse_timeout(text: &str) -> Result<Duration, String> {
+    let time = humantime::parse_duration(text).map_err(|error| error.to_string())?;
+    if time.is_zero() || time > LONGEST {
+        return Err("more than nothing, and at most 5 minutes".to_owned());
+    }
+    Ok(time)
+}
+
+pub(super) async fn run(arguments: &Arguments) -> anyhow::Result<String> {
+    let control_plane = arguments.installation.open().await?;
+    let app = control_plane.app(&arguments.app).await?;
+    let identifier = &arguments.identifier;
+    let stored = control_plane.store.provider(app.id, identifier).await?;
+    let StoredProvider { channel, row } = stored.with_context(|| unknown(&app.name, identifier))?;
+    let kind = row.kind.clone();
+    let master_key = control_plane.master_key()?;
+    let provider = Provider::open(&master_key, app.id, row)?;
+    install_crypto_provider();
+    let probing = kinds::probe(&control_plane, &master_key, channel, &provider);
+    let result = timeout(arguments.timeout, probing).await.unwrap_or_else(|_| {
+        let message = format!("no answer within {}", humantime::format_duration(arguments.timeout));
+        Err(Answer::new(Outcome::RETRY, "timeout", message))
+    });
+    match result {
+        Ok(proved) if arguments.json => {
+            Ok(format!("{}\n", json!({"identifier": identifier, "passed": true, "proved": proved})))
+        }
+        Ok(proved) => Ok(format!("Provider {identifier} ({channel}/{kind}) passed: {proved}.\n")),
+        Err(answer) => {
+            let Answer { code, message, outcome, .. } = answer;
+            let advice = advice(&outcome, &code);
+            if arguments.json {
+                let outcome = outcome.name();
+                print(&format!(
+                    "{}\n",
+                    json!({
+                        "identifier": identifier, "passed": false, "outcome": outcome, "code": code,
+                        "message": message, "advice": advice,
+                    })
+                ))?;
+            }
+            bail!(
+                "provider {identifier} ({channel}/{kind}) did not pass: {code}: {message}\n  class   {}\n  advice  {advice}",
+                outcome.name()
+            )
+        }
+    }
+}
+
+/// What to do about an answer.
+fn advice(outcome: &Outcome, code: &str) -> &'static str {
+    match (outcome, code) {
+        (_, "not_public") => {
+            "the host has a private address: set outbound.allow_private, if it is a host of your own"
+        }
+        (_, "insecure_url" | "insecure_login") => {
+            "set a URL or a security with TLS; outbound.allow_private is for hosts of your own"
+        }
+        (_, "settings") => "mend the settings with `tidings provider set`",
+        (Outcome::PauseProvider, _) => {
+            "check the credentials and the account; until then deliveries fall over to the app's next provider"
+        }
+        (Outcome::Retry { .. } | Outcome::Unknown | Outcome::Repeat { .. }, _) => {
+            "check host, port and network, or try again later; deliveries are repeated meanwhile"
+        }
+        (Outcome::Failed | Outcome::TargetGone(_) | Outcome::Sent { .. }, _) => {
+            "the provider was reached and refused the call itself: check the settings"
+        }
+    }
+}

@@ -1,0 +1,34 @@
+//! `tidings provider enable`, `disable` and `remove`.
+
+use anyhow::{Context as _, ensure};
+use serde_json::json;
+
+use super::{Named, unknown};
+use crate::control_plane::actor;
+
+pub(super) async fn enable(arguments: &Named, enabled: bool) -> anyhow::Result<String> {
+    let control_plane = arguments.installation.open().await?;
+    let app = control_plane.app(&arguments.app).await?;
+    let identifier = &arguments.identifier;
+    let version = control_plane.store.enable_provider(app.id, identifier, enabled, &actor()).await?;
+    let version = version.with_context(|| unknown(&app.name, identifier))?;
+    let done = if enabled { "Enabled" } else { "Disabled" };
+    Ok(if arguments.json {
+        format!("{}\n", json!({"identifier": identifier, "enabled": enabled, "version": version}))
+    } else {
+        format!("{done} provider {identifier} of app {}, version {version}.\n", app.name)
+    })
+}
+
+pub(super) async fn remove(arguments: &Named) -> anyhow::Result<String> {
+    let control_plane = arguments.installation.open().await?;
+    let app = control_plane.app(&arguments.app).await?;
+    let identifier = &arguments.identifier;
+    let removed = control_plane.store.remove_provider(app.id, identifier, &actor()).await?;
+    ensure!(removed, unknown(&app.name, identifier));
+    Ok(if arguments.json {
+        format!("{}\n", json!({"identifier": identifier, "removed": true}))
+    } else {
+        format!("Removed provider {identifier} of app {}.\n", app.name)
+    })
+}

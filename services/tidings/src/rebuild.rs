@@ -1,0 +1,133 @@
+//! `tidings rebuild`: making a projection anew from the log.
+
+use std::time::Instant;
+
+use clap::Subcommand;
+use inbox::{OutOfReach, Rebuild, Rebuilt};
+use serde_json::{Value, json};
+
+use crate::comparing::Comparing;
+use crate::progress::Progress;
+use crate::verify::by_stream;
+use crate::{DONE, FAILED, UNUSABLE, command, differences};
+
+/// Make what is projected from the log anew.
+#[derive(Debug, Subcommand)]
+#[command(after_help = "Example:
+  tidings rebuild inbox")]
+pub(crate) enum Command {
+    Inbox(Arguments),
+}
+
+/// Make the inbox anew beside the live one, and put it in its place.
+///
+/// Replays the log into new tables, compares rows, checksums and counters of every user with the live ones at the same
+/// position, and switches in one transaction, which drops the old tables. Services go on meanwhile; for the switch, changes
+/// and lists wait a moment. Where it is interrupted at any point, run it again: it goes on where it was. Where the tables
+/// differ, nothing is switched: what differs is told, and --accept-differences switches all the same. The new tables take as
+/// much room as the inbox has.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  tidings rebuild inbox
+  tidings rebuild inbox --accept-differences
+  tidings rebuild inbox --backup postgres://tidings@db/restored
+  tidings rebuild inbox --afresh --json
+
+Exit codes:
+  0  the new tables are live
+  1  nothing was switched: the tables differ, or a server failed; what was done so far is kept for the next run
+  2  nothing was switched: the log does not reach back far enough, nor does the backup; it is told which would
+
+With --json: {\"switched\", \"resumed\", \"source\" (log or backup), \"users\", \"items\", \"differences\", \"shown\",
+\"beingErased\", \"positions\", \"seconds\"} as `tidings verify --help` says; where it fails, {\"switched\": false, \"cause\"}.")]
+pub(crate) struct Arguments {
+    /// Throw away what an interrupted rebuild left, and begin anew
+    #[arg(long)]
+    afresh: bool,
+    /// Switch although the new tables differ from the live ones: the log is the truth
+    #[arg(long)]
+    accept_differences: bool,
+    #[command(flatten)]
+    comparing: Comparing,
+}
+
+/// Rebuilds the inbox, prints what came of it, and returns the exit code.
+pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<u8> {
+    let began = Instant::now();
+    match rebuild(arguments).await {
+        Ok(rebuilt) => {
+            let text = if arguments.comparing.json {
+                let mut report = report(&rebuilt);
+                report["seconds"] = json!(began.elapsed().as_secs_f64());
+                format!("{report}\n")
+            } else {
+                render(&rebuilt)
+            };
+            command::print(&text)?;
+            Ok(if rebuilt.is_switched { DONE } else { FAILED })
+        }
+        Err(error) => {
+            if arguments.comparing.json {
+                let cause = format!("{error:#}");
+                command::print(&format!("{}\n", json!({"switched": false, "cause": cause})))?;
+            }
+            if error.is::<OutOfReach>() {
+                eprintln!("tidings: {error:#}");
+                return Ok(UNUSABLE);
+            }
+            Err(error)
+        }
+    }
+}
+
+async fn rebuild(arguments: &Arguments) -> anyhow::Result<Rebuilt> {
+    let (installed, backup) = arguments.comparing.open().await?;
+    let progress = Progress::new();
+    let rebuild = Rebuild {
+        database: &installed.database,
+        log: &installed.log,
+        partitions: installed.partitions,
+        backup: backup.as_ref(),
+        is_afresh: arguments.afresh,
+        accepts_differences: arguments.accept_differences,
+        most: arguments.comparing.most(),
+    };
+    rebuild.run(&|step| progress.tell(step)).await
+}
+
+/// What scripts get.
+fn report(rebuilt: &Rebuilt) -> Value {
+    let comparison = &rebuilt.comparison;
+    json!({
+        "switched": rebuilt.is_switched,
+        "resumed": rebuilt.is_resumed,
+        "source": if rebuilt.origin.is_from_backup { "backup" } else { "log" },
+        "users": comparison.users,
+        "items": comparison.items,
+        "differences": comparison.differing,
+        "shown": differences::as_json(&comparison.shown),
+        "beingErased": comparison.leaving,
+        "positions": by_stream(&rebuilt.positions),
+    })
+}
+
+/// What people get.
+fn render(rebuilt: &Rebuilt) -> String {
+    let comparison = &rebuilt.comparison;
+    let (users, items, differing) = (comparison.users, comparison.items, comparison.differing);
+    let found = match differing {
+        0 => format!("They are equal to the old ones: {items} items of {users} users.\n"),
+        _ => {
+            let details = differences::describe(comparison);
+            format!("The inboxes of {differing} of {users} users differ from the old ones:\n{details}")
+        }
+    };
+    if rebuilt.is_switched {
+        format!("The inbox is rebuilt: its new tables are live, and the old ones are gone.\n{found}")
+    } else {
+        format!(
+            "Nothing was switched.\n{found}The new tables are what the log says, and are kept. To put them in the place of \
+             the old ones: tidings rebuild inbox --accept-differences\n"
+        )
+    }
+}

@@ -1,0 +1,251 @@
+//! The steps of a restore. Each reads a part of the log, or what the steps before have left open, and may run again.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use domain::event::SendContinues;
+use domain::{AppId, Envelope, Event, SendId, StreamName, Timestamp};
+use event_log::EventLog;
+use service_kit::clock;
+use store::restore::{FoundJob, FoundOutcome, FoundPlan, Numbers, Restore, Stranded, Unfinished};
+use store::timer::NewTimer;
+use store::turn::Turn;
+use uuid::Uuid;
+
+use super::attempts;
+use super::found::note;
+use super::reach::{Range, Reach};
+use super::report::Report;
+use super::walk::{Found, Walk, tell};
+
+/// Planned turns of one transaction: each needs its send, which may be a megabyte.
+const PLANS: usize = 40;
+/// Unfinished sends of one transaction, likewise.
+const SENDS: i64 = 20;
+/// Stranded deliveries of one transaction; each needs its message.
+const STRANDED: i64 = 50;
+
+/// A restore on its way through its steps.
+pub(super) struct Passes<'a> {
+    log: &'a EventLog,
+    restore: Restore,
+    report: Report,
+    numbers: Numbers,
+    apps: BTreeSet<AppId>,
+}
+
+impl<'a> Passes<'a> {
+    pub(super) fn new(log: &'a EventLog, restore: Restore, report: Report) -> Passes<'a> {
+        Passes { log, restore, report, numbers: Numbers::default(), apps: BTreeSet::new() }
+    }
+
+    /// The inbox needs no more than to be projected on; but whoever was erased stays so.
+    pub(super) async fn erasures(&mut self, reach: &Reach) -> anyhow::Result<()> {
+        for range in reach.of_streams(|stream| matches!(stream, StreamName::Inbox(_))) {
+            let mut walk = Walk::new(self.log, range);
+            while let Some(batch) = self.next(&mut walk).await? {
+                for Found { envelope, .. } in batch {
+                    if let Event::UserErased(erased) = envelope.event {
+                        let is_new = self.restore.add_erasure(envelope.app, &erased, envelope.at).await?;
+                        self.report.erased += u64::from(is_new);
+                    }
+                }
+            }
+            self.report.unreadable += walk.unreadable;
+        }
+        Ok(())
+    }
+
+    pub(super) async fn sends(&mut self, reach: &Reach) -> anyhow::Result<()> {
+        for range in reach.of_streams(|stream| matches!(stream, StreamName::Send(_))) {
+            let mut walk = Walk::new(self.log, range);
+            while let Some(batch) = self.next(&mut walk).await? {
+                self.report.reopened_sends += self.restore.reopen_sends(&stored(&batch)).await?;
+                let accepted: Vec<Turn> = batch.into_iter().filter_map(accepted).collect();
+                let restored = self.restore.add_sends(&accepted).await?;
+                self.report.requests += restored.requests;
+                self.report.keys += restored.keys;
+            }
+            self.report.unreadable += walk.unreadable;
+        }
+        Ok(())
+    }
+
+    pub(super) async fn jobs(&mut self, reach: &Reach) -> anyhow::Result<()> {
+        for range in reach.of_streams(|stream| matches!(stream, StreamName::Job(..))) {
+            let mut walk = Walk::new(self.log, range);
+            while let Some(batch) = self.next(&mut walk).await? {
+                let jobs: Vec<FoundJob> = batch.into_iter().filter_map(|found| job(range, found)).collect();
+                self.report.deliveries += self.restore.add_jobs(&jobs).await?;
+            }
+            self.report.unreadable += walk.unreadable;
+        }
+        Ok(())
+    }
+
+    pub(super) async fn outcomes(&mut self, reach: &Reach) -> anyhow::Result<()> {
+        for range in reach.of_streams(|stream| stream == StreamName::Outcome) {
+            let mut walk = Walk::new(self.log, range);
+            while let Some(batch) = self.next(&mut walk).await? {
+                self.add_outcomes(batch).await?;
+            }
+            self.report.unreadable += walk.unreadable;
+        }
+        Ok(())
+    }
+
+    /// Of one batch the plans first: what is told of a delivery comes after its plan.
+    async fn add_outcomes(&mut self, batch: Vec<Found>) -> anyhow::Result<()> {
+        let (mut plans, mut outcomes, mut dead, mut cancelled) =
+            (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        for Found { envelope: Envelope { app, at, send_id, event, .. }, .. } in batch {
+            match (event, send_id) {
+                (Event::SendPlanned(planned), Some(send_id)) => {
+                    plans.push(FoundPlan { app, send_id, at, planned });
+                }
+                (Event::DeliverySettled(settled), _) => outcomes.push(FoundOutcome { app, at, settled }),
+                (Event::TargetSuppressed(suppressed), _) => dead.push((app, suppressed.delivery_id, at)),
+                (Event::RequestCancelled(_), Some(send_id)) => cancelled.push((app, send_id, at)),
+                _ => {}
+            }
+        }
+        for plans in plans.chunks(PLANS) {
+            let restored = self.restore.add_plans(plans).await?;
+            self.report.turns += restored.turns;
+            self.report.users += restored.users;
+            self.report.categories += restored.categories;
+        }
+        self.report.outcomes += self.restore.add_outcomes(&outcomes).await?;
+        self.report.suppressed += self.restore.add_suppressions(&dead).await? as u64;
+        self.report.cancelled += self.restore.add_cancellations(&cancelled).await?;
+        Ok(())
+    }
+
+    /// Deliveries that nothing would attempt any more get their timers back; those that must not be called again end.
+    pub(super) async fn attempts(&mut self) -> anyhow::Result<()> {
+        tell("putting back deliveries that wait for an attempt");
+        self.report.reopened += self.restore.reopen().await?;
+        self.report.unknown += self.restore.end_unknown(clock::now()).await? as u64;
+        let mut after = None;
+        loop {
+            let page = self.restore.stranded(after, STRANDED).await?;
+            let Some(last) = page.last() else { break };
+            after = Some((last.app, last.delivery));
+            self.put_back(page).await?;
+        }
+        let mut after = None;
+        loop {
+            let page = self.restore.stranded_by_receipts(after, STRANDED).await?;
+            let Some(last) = page.last() else { break };
+            after = Some((last.app, last.delivery));
+            self.put_back(page).await?;
+        }
+        self.report.without_job += self.restore.forget_kept_jobs().await?;
+        Ok(())
+    }
+
+    async fn put_back(&mut self, page: Vec<Stranded>) -> anyhow::Result<()> {
+        let (mut timers, mut parked) = (Vec::new(), Vec::new());
+        for stranded in page {
+            match attempts::put_back(self.log, stranded).await? {
+                attempts::PutBack::Timer(timer) => timers.push(timer),
+                attempts::PutBack::Parked(stranded, message) => parked.push((stranded, message)),
+                attempts::PutBack::Gone => self.report.without_job += 1,
+            }
+        }
+        self.restore.put_back(&timers, &parked).await?;
+        self.report.attempts += timers.len() as u64;
+        self.report.parked += parked.len() as u64;
+        Ok(())
+    }
+
+    /// Sends whose plans are not told of are planned once more.
+    ///
+    /// A timer of the backup that orders a turn may have been published before the loss: its message is taken for a repeat,
+    /// and whoever planned the turn may have lost what a full stream had refused. So each open turn is ordered anew.
+    pub(super) async fn unfinished_sends(&mut self, reach: &Reach) -> anyhow::Result<()> {
+        tell("ordering the turns of sends that are still to be planned");
+        let mut after = None;
+        loop {
+            let page = self.restore.unfinished(after, SENDS).await?;
+            let Some(last) = page.last() else { return Ok(()) };
+            after = Some((last.send.app, last.send.send_id));
+            let timers: Vec<NewTimer> = page
+                .iter()
+                .filter(|unfinished| unfinished.is_open)
+                .map(|unfinished| order(unfinished, reach))
+                .collect::<Result<_, _>>()
+                .context("a send cannot be written")?;
+            self.report.users += self.restore.go_on(&page, &timers).await?;
+            self.report.ordered += timers.len() as u64;
+        }
+    }
+
+    /// Lets services start.
+    pub(super) async fn finish(mut self) -> anyhow::Result<Report> {
+        self.restore.raise_numbers(self.numbers).await?;
+        self.restore.finish().await?;
+        Ok(self.report.done())
+    }
+
+    /// The next batch of a stream, whose apps are there and whose numbers are noted.
+    async fn next(&mut self, walk: &mut Walk) -> anyhow::Result<Option<Vec<Found>>> {
+        let Some(batch) = walk.next().await? else { return Ok(None) };
+        let unseen: BTreeSet<AppId> =
+            batch.iter().map(|found| found.envelope.app).filter(|app| !self.apps.contains(app)).collect();
+        if !unseen.is_empty() {
+            let made = self.restore.add_apps(&unseen).await?;
+            self.report.apps.extend(made.iter().map(|app| app.0));
+            self.apps.extend(unseen);
+        }
+        for found in &batch {
+            note(&mut self.numbers, found);
+        }
+        Ok(Some(batch))
+    }
+}
+
+/// The sends of messages, each with the time at which its message came into the stream.
+fn stored(batch: &[Found]) -> Vec<(AppId, SendId, Timestamp)> {
+    let send = |found: &Found| Some((found.envelope.app, found.envelope.send_id?, found.stored_at));
+    batch.iter().filter_map(send).collect()
+}
+
+fn accepted(found: Found) -> Option<Turn> {
+    let Envelope { app, at, send_id, event, .. } = found.envelope;
+    match (event, send_id) {
+        (Event::SendAccepted(send), Some(send_id)) => {
+            Some(Turn { app, send_id, turn: 0, accepted_at: at, send: Arc::from(send) })
+        }
+        _ => None,
+    }
+}
+
+fn job(range: Range, found: Found) -> Option<FoundJob> {
+    let Envelope { app, send_id, event, .. } = found.envelope;
+    let Event::DeliveryJob(job) = event else { return None };
+    let handed_out = found.seq <= range.handed_out;
+    Some(FoundJob { app, send_id: send_id?, stream: range.stream, seq: found.seq, handed_out, job: *job })
+}
+
+/// The timer that orders a turn: the send itself where its body is not kept, else word that it goes on.
+fn order(unfinished: &Unfinished, reach: &Reach) -> Result<NewTimer, serde_json::Error> {
+    let Turn { app, send_id, turn, accepted_at, ref send } = unfinished.send;
+    let (stream, now) = (StreamName::Send(send.lane), clock::now());
+    // The same in every run of the command, and another one once the order stands in the log.
+    let last = reach.of_streams(|named| named == stream).map(|range| range.to).max();
+    let name = format!("restored.{turn}.{}", last.unwrap_or_default());
+    let id = Uuid::new_v5(&send_id.0, name.as_bytes());
+    let (message_id, at, event, due_at) = match send.is_kept() {
+        true => {
+            let due_at = send.send_at.filter(|at| turn == 0 && *at > now).unwrap_or(now);
+            (id, now, Event::SendContinues(SendContinues { turn }), due_at)
+        }
+        false => (send_id.0, accepted_at, Event::SendAccepted(Box::new(send.as_ref().clone())), now),
+    };
+    let envelope =
+        Envelope { id: message_id, app, at, send_id: Some(send_id), caused_by: None, trace: None, event };
+    let message = envelope.encode()?;
+    Ok(NewTimer { id, due_at, stream, message, app, send_id: Some(send_id), user: None })
+}

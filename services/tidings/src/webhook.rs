@@ -1,0 +1,52 @@
+//! `tidings webhook`: where an app's backend is told what became of its deliveries.
+
+mod failed;
+mod listing;
+mod probe;
+mod secret;
+mod set;
+
+use anyhow::Context as _;
+use clap::Subcommand;
+use domain::AppId;
+use store::webhook::Endpoint;
+
+use crate::control_plane::ControlPlane;
+
+/// Set, list, test and remove the endpoints of an app that are told what becomes of its deliveries.
+#[derive(Debug, Subcommand)]
+#[command(after_help = "Example:
+  tidings webhook set shop https://shop.example.com/tidings")]
+pub(crate) enum Command {
+    Set(set::Arguments),
+    List(listing::ListArguments),
+    Remove(listing::RemoveArguments),
+    #[command(subcommand)]
+    Secret(secret::Command),
+    Test(probe::Arguments),
+    Failed(failed::Arguments),
+    Redeliver(failed::RedeliverArguments),
+}
+
+pub(crate) async fn run(command: Command) -> anyhow::Result<String> {
+    match command {
+        Command::Set(arguments) => set::run(&arguments).await,
+        Command::List(arguments) => listing::list(&arguments).await,
+        Command::Remove(arguments) => listing::remove(&arguments).await,
+        Command::Secret(command) => secret::run(command).await,
+        Command::Test(arguments) => probe::run(&arguments).await,
+        Command::Failed(arguments) => failed::list(&arguments).await,
+        Command::Redeliver(arguments) => failed::redeliver(&arguments).await,
+    }
+}
+
+impl ControlPlane {
+    /// The endpoint that an operator named, by URL or id.
+    async fn endpoint(&self, app: AppId, url_or_id: &str) -> anyhow::Result<Endpoint> {
+        let endpoints = self.store.endpoints(app).await?;
+        let named = |endpoint: &Endpoint| endpoint.url == url_or_id || endpoint.id.to_string() == url_or_id;
+        endpoints.into_iter().find(named).with_context(|| {
+            format!("there is no endpoint {url_or_id:?}; `tidings webhook list` shows those there are")
+        })
+    }
+}

@@ -1,0 +1,112 @@
+//! `tidings webhook failed` and `redeliver`: what was given up.
+
+use serde_json::{Value, json};
+use store::webhook::FailedMessage;
+use uuid::Uuid;
+
+use crate::control_plane::Installation;
+use crate::refused::Refused;
+use crate::table;
+
+/// List what was given up, after a day of attempts or because the endpoint said that it is gone; the latest first.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:
+  tidings webhook failed shop --limit 20")]
+pub(crate) struct Arguments {
+    /// Name or id of the app
+    app: String,
+    /// Only those of this endpoint, by URL or id
+    #[arg(long)]
+    endpoint: Option<String>,
+    /// How many at most
+    #[arg(long, value_name = "N", default_value = "100", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    limit: u32,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    installation: Installation,
+}
+
+/// Tell again what was given up, under the same ids, with all attempts before it.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  tidings webhook redeliver shop 0197b5a2-3c4d-5e6f-8a9b-0c1d2e3f4a5b
+  tidings webhook redeliver shop --all --endpoint https://shop.example.com/tidings")]
+pub(crate) struct RedeliverArguments {
+    /// Name or id of the app
+    app: String,
+    /// Ids of messages, as `failed` lists them
+    #[arg(required_unless_present = "all", conflicts_with = "all")]
+    ids: Vec<Uuid>,
+    /// All that were given up
+    #[arg(long)]
+    all: bool,
+    /// Only those of this endpoint, by URL or id
+    #[arg(long)]
+    endpoint: Option<String>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    installation: Installation,
+}
+
+pub(super) async fn list(arguments: &Arguments) -> anyhow::Result<String> {
+    let control_plane = arguments.installation.open().await?;
+    let app = control_plane.app(&arguments.app).await?;
+    let endpoint = match &arguments.endpoint {
+        Some(named) => Some(control_plane.endpoint(app.id, named).await?.id),
+        None => None,
+    };
+    let failed = control_plane.store.failed_webhooks(app.id, endpoint, arguments.limit).await?;
+    if arguments.json {
+        return Ok(format!("{}\n", failed.iter().map(as_json).collect::<Value>()));
+    }
+    let rows: Vec<_> = failed
+        .into_iter()
+        .map(|message| {
+            let (given_up, attempts) = (message.given_up_at.to_string(), message.attempts.to_string());
+            [message.id.to_string(), message.event, given_up, attempts, message.last_answer, message.url]
+        })
+        .collect();
+    Ok(table::render(["ID", "EVENT", "GIVEN UP", "ATTEMPTS", "LAST ANSWER", "URL"], &rows))
+}
+
+fn as_json(message: &FailedMessage) -> Value {
+    json!({
+        "id": message.id,
+        "endpoint": message.endpoint,
+        "url": message.url,
+        "event": message.event,
+        "createdAt": message.created_at,
+        "givenUpAt": message.given_up_at,
+        "attempts": message.attempts,
+        "lastAnswer": message.last_answer,
+    })
+}
+
+pub(super) async fn redeliver(arguments: &RedeliverArguments) -> anyhow::Result<String> {
+    let control_plane = arguments.installation.open().await?;
+    let app = control_plane.app(&arguments.app).await?;
+    let endpoint = match &arguments.endpoint {
+        Some(named) => {
+            let endpoint = control_plane.endpoint(app.id, named).await?;
+            if endpoint.disabled.is_some() {
+                let url = &endpoint.url;
+                let message =
+                    format!("{url} is turned off; turn it on with `tidings webhook set {} {url}`", app.name);
+                return Err(Refused(message).into());
+            }
+            Some(endpoint.id)
+        }
+        None => None,
+    };
+    let ids = (!arguments.all).then_some(arguments.ids.as_slice());
+    let redelivered = control_plane.store.redeliver_webhooks(app.id, endpoint, ids).await?;
+    Ok(if arguments.json {
+        format!("{}\n", json!({"redelivered": redelivered}))
+    } else {
+        format!("{redelivered} messages are told again.\n")
+    })
+}

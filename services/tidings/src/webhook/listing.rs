@@ -1,0 +1,102 @@
+//! `tidings webhook list` and `remove`.
+
+use anyhow::ensure;
+use serde_json::{Value, json};
+use store::webhook::Endpoint;
+
+use crate::control_plane::{Installation, actor};
+use crate::table;
+
+/// List the endpoints of an app, without their secrets.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:
+  tidings webhook list shop")]
+pub(crate) struct ListArguments {
+    /// Name or id of the app
+    app: String,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    installation: Installation,
+}
+
+/// Remove an endpoint, with its secrets and with what was still to be told.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:
+  tidings webhook remove shop https://shop.example.com/tidings")]
+pub(crate) struct RemoveArguments {
+    /// Name or id of the app
+    app: String,
+    /// URL or id of the endpoint
+    endpoint: String,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    installation: Installation,
+}
+
+pub(super) async fn list(arguments: &ListArguments) -> anyhow::Result<String> {
+    let control_plane = arguments.installation.open().await?;
+    let app = control_plane.app(&arguments.app).await?;
+    let endpoints = control_plane.store.endpoints(app.id).await?;
+    if arguments.json {
+        return Ok(format!("{}\n", endpoints.iter().map(as_json).collect::<Value>()));
+    }
+    let rows: Vec<_> = endpoints
+        .iter()
+        .map(|endpoint| {
+            let events: Vec<_> = endpoint.events.iter().map(|event| event.as_str()).collect();
+            let (pending, failed) = (endpoint.pending.to_string(), endpoint.failed.to_string());
+            [
+                endpoint.id.to_string(),
+                endpoint.url.clone(),
+                state(endpoint),
+                pending,
+                failed,
+                events.join(","),
+            ]
+        })
+        .collect();
+    Ok(table::render(["ID", "URL", "STATE", "PENDING", "FAILED", "EVENTS"], &rows))
+}
+
+fn state(endpoint: &Endpoint) -> String {
+    match (&endpoint.disabled, endpoint.failing_since) {
+        (Some((at, reason)), _) => format!("off since {at} ({reason})"),
+        (None, Some(since)) => format!("failing since {since}"),
+        (None, None) => "on".to_owned(),
+    }
+}
+
+fn as_json(endpoint: &Endpoint) -> Value {
+    json!({
+        "id": endpoint.id,
+        "url": endpoint.url,
+        "events": endpoint.events,
+        "since": endpoint.since,
+        "failingSince": endpoint.failing_since,
+        "disabledAt": endpoint.disabled.as_ref().map(|(at, _)| at),
+        "disabledReason": endpoint.disabled.as_ref().map(|(_, reason)| reason),
+        "secrets": endpoint.secrets,
+        "pending": endpoint.pending,
+        "failed": endpoint.failed,
+    })
+}
+
+pub(super) async fn remove(arguments: &RemoveArguments) -> anyhow::Result<String> {
+    let control_plane = arguments.installation.open().await?;
+    let app = control_plane.app(&arguments.app).await?;
+    let Endpoint { id, url, pending, .. } = control_plane.endpoint(app.id, &arguments.endpoint).await?;
+    let removed = control_plane.store.remove_endpoint(app.id, id, &actor()).await?;
+    ensure!(removed, "the endpoint has just been removed by somebody else");
+    Ok(if arguments.json {
+        format!("{}\n", json!({"id": id, "url": url, "untold": pending}))
+    } else {
+        format!(
+            "Removed endpoint {id} of app {}, {url}, with {pending} messages that it was not told.\n",
+            app.name
+        )
+    })
+}

@@ -1,0 +1,75 @@
+//! `tidings webhook secret`: what calls are signed with.
+
+use std::time::Duration;
+
+use anyhow::ensure;
+use clap::Subcommand;
+use secrecy::ExposeSecret;
+use serde_json::json;
+use service_kit::secrets::webhook_secret_context;
+use webhooks::Secret;
+
+use crate::control_plane::{Installation, actor};
+
+const LONGEST_GRACE: Duration = Duration::from_secs(90 * 24 * 3600);
+
+/// Renew the secret that an endpoint's calls are signed with.
+#[derive(Debug, Subcommand)]
+#[command(after_help = "Example:
+  tidings webhook secret rotate shop https://shop.example.com/tidings")]
+pub(crate) enum Command {
+    Rotate(RotateArguments),
+}
+
+/// Give an endpoint a new secret, and print it once. Calls are signed with the previous one too for a while.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:
+  tidings webhook secret rotate shop https://shop.example.com/tidings --grace 1h")]
+pub(crate) struct RotateArguments {
+    /// Name or id of the app
+    app: String,
+    /// URL or id of the endpoint
+    endpoint: String,
+    /// How long calls are signed with the previous secret too, at most 90 days
+    #[arg(long, value_name = "TIME", default_value = "24h", value_parser = parse_grace)]
+    grace: Duration,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    installation: Installation,
+}
+
+fn parse_grace(text: &str) -> Result<Duration, String> {
+    let time = humantime::parse_duration(text).map_err(|error| error.to_string())?;
+    if time > LONGEST_GRACE {
+        return Err("at most 90 days".to_owned());
+    }
+    Ok(time)
+}
+
+pub(super) async fn run(command: Command) -> anyhow::Result<String> {
+    let Command::Rotate(arguments) = command;
+    let control_plane = arguments.installation.open().await?;
+    let app = control_plane.app(&arguments.app).await?;
+    let endpoint = control_plane.endpoint(app.id, &arguments.endpoint).await?;
+    let secret = Secret::generate()?.text();
+    let secret = secret.expose_secret();
+    let context = webhook_secret_context(app.id, endpoint.id);
+    let sealed = control_plane.master_key()?.seal(&context, secret.as_bytes())?;
+    let store = &control_plane.store;
+    let rotated =
+        store.rotate_webhook_secret(app.id, endpoint.id, &sealed, arguments.grace, &actor()).await?;
+    ensure!(rotated, "the endpoint has just been removed by somebody else");
+    Ok(if arguments.json {
+        format!("{}\n", json!({"id": endpoint.id, "url": endpoint.url, "secret": secret}))
+    } else {
+        format!(
+            "Renewed the secret of endpoint {} of app {}.\n\n  secret  {secret}\n\nKeep it: it is not shown again. Calls are \
+             signed with the previous one too for {}.\n",
+            endpoint.id,
+            app.name,
+            humantime::format_duration(arguments.grace),
+        )
+    })
+}

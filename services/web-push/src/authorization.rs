@@ -1,0 +1,137 @@
+//! How push services know that a message is the app's: signed tokens (VAPID, RFC 8292).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use domain::{AppId, Timestamp};
+use jsonwebtoken::errors::Error as JwtError;
+use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
+use moka::future::Cache;
+use reqwest::header::{HeaderValue, InvalidHeaderValue};
+use secrecy::ExposeSecret as _;
+use serde::Serialize;
+use service_kit::vapid::{self, VapidError};
+use service_kit::{Context, MasterKey};
+use store::Store;
+
+/// How long a token holds; push services refuse more than 24 h (RFC 8292, section 2).
+const LIFETIME: Duration = Duration::from_secs(12 * 3600);
+/// A token is used for this long, so that none runs out on its way.
+const USED_FOR: Duration = Duration::from_secs(6 * 3600);
+/// Apps whose keys, and pairs of app and push service whose tokens, are kept at once.
+const MAX_KEPT: u64 = 10_000;
+
+/// Makes the `Authorization` of messages, and keeps it as long as it holds.
+pub(crate) struct Authorizations {
+    store: Store,
+    master_key: MasterKey,
+    signers: Cache<AppId, Arc<Signer>>,
+    tokens: Cache<Audience, Token>,
+}
+
+/// Why there is none.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Unauthorized {
+    /// The app was made by a release that knew no such keys.
+    #[error("the app has no key pair; `tidings migrate` makes one")]
+    NoKey,
+    /// The key pair cannot be read or opened.
+    #[error(transparent)]
+    Key(#[from] VapidError),
+    /// It cannot sign.
+    #[error("the app's key pair cannot sign: {0}")]
+    Unsigned(#[from] JwtError),
+    /// What was signed is no header.
+    #[error(transparent)]
+    NoHeader(#[from] InvalidHeaderValue),
+}
+
+/// Whom a token is for, and what it tells.
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct Audience {
+    app: AppId,
+    subject: String,
+    origin: String,
+}
+
+#[derive(Clone)]
+struct Token {
+    header: HeaderValue,
+    use_until: Timestamp,
+}
+
+/// An app's key pair.
+pub(crate) struct Signer {
+    public_key: String,
+    key: EncodingKey,
+}
+
+#[derive(Serialize)]
+struct Claims<'a> {
+    aud: &'a str,
+    exp: i64,
+    sub: &'a str,
+}
+
+impl Authorizations {
+    pub(crate) fn new(context: &Context) -> Authorizations {
+        Authorizations {
+            store: context.store.clone(),
+            master_key: context.master_key.clone(),
+            signers: Cache::new(MAX_KEPT),
+            tokens: Cache::builder().max_capacity(MAX_KEPT).time_to_live(USED_FOR).build(),
+        }
+    }
+
+    /// What to say to the push service at `origin` (with its port, where the scheme does not imply it).
+    pub(crate) async fn header(
+        &self,
+        app: AppId,
+        subject: &str,
+        origin: &str,
+        now: Timestamp,
+    ) -> Result<HeaderValue, Arc<Unauthorized>> {
+        let audience = Audience { app, subject: subject.to_owned(), origin: origin.to_owned() };
+        if let Some(token) = self.tokens.get(&audience).await
+            && now < token.use_until
+        {
+            return Ok(token.header);
+        }
+        let signer = self.signers.try_get_with(app, Signer::load(&self.store, &self.master_key, app)).await?;
+        let header = signer.authorize(subject, origin, now).map_err(Arc::new)?;
+        let token = Token { header: header.clone(), use_until: now + USED_FOR };
+        self.tokens.insert(audience, token).await;
+        Ok(header)
+    }
+}
+
+impl Signer {
+    /// Reads the app's key pair.
+    pub(crate) async fn load(
+        store: &Store,
+        master_key: &MasterKey,
+        app: AppId,
+    ) -> Result<Arc<Signer>, Unauthorized> {
+        let pair = vapid::load(store, master_key, app).await?.ok_or(Unauthorized::NoKey)?;
+        let key = EncodingKey::from_ec_der(pair.pkcs8.expose_secret());
+        Ok(Arc::new(Signer { public_key: pair.public_key, key }))
+    }
+
+    /// A signed token for the push service at `origin`.
+    pub(crate) fn token(&self, subject: &str, origin: &str, now: Timestamp) -> Result<String, JwtError> {
+        let exp = (now + LIFETIME).millis() / 1000;
+        encode(&Header::new(Algorithm::ES256), &Claims { aud: origin, exp, sub: subject }, &self.key)
+    }
+
+    /// The public key, an uncompressed point of P-256 in base64url.
+    pub(crate) fn public_key(&self) -> &str {
+        &self.public_key
+    }
+
+    fn authorize(&self, subject: &str, origin: &str, now: Timestamp) -> Result<HeaderValue, Unauthorized> {
+        let token = self.token(subject, origin, now)?;
+        let mut header = HeaderValue::from_str(&format!("vapid t={token}, k={}", self.public_key))?;
+        header.set_sensitive(true);
+        Ok(header)
+    }
+}

@@ -1,0 +1,109 @@
+//! The call of a push service (RFC 8030, section 5).
+
+use std::time::Duration;
+
+use domain::Timestamp;
+use domain::web_push::Urgency;
+use reqwest::header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderValue, LOCATION};
+use reqwest::{Client, Response, Url};
+use worker::Outbound;
+use worker::outbound::{NotPublic, read_at_most, retry_after};
+
+use crate::answers::{Failure, Reply};
+
+/// Bytes that are read of what a push service says.
+const MAX_ANSWER: usize = 4 * 1024;
+/// Characters kept of its name for a message.
+const MAX_ID: usize = 200;
+/// A connection over which nothing comes back for so long is given up.
+const KEEP_ALIVE: Duration = Duration::from_secs(10);
+
+/// Calls push services, over HTTP/2 where they speak it.
+pub(crate) struct PushClient {
+    outbound: Outbound,
+    client: Client,
+    limit: Duration,
+}
+
+/// An encrypted message.
+pub(crate) struct Message<'a> {
+    pub(crate) endpoint: &'a str,
+    pub(crate) authorization: HeaderValue,
+    /// Seconds.
+    pub(crate) ttl: u32,
+    pub(crate) urgency: Urgency,
+    pub(crate) topic: String,
+    pub(crate) body: Vec<u8>,
+}
+
+impl PushClient {
+    /// A client whose calls take at most `limit`, answer included.
+    pub(crate) fn new(outbound: Outbound, limit: Duration) -> reqwest::Result<PushClient> {
+        let client = outbound
+            .client()
+            .http2_keep_alive_interval(KEEP_ALIVE)
+            .http2_keep_alive_timeout(KEEP_ALIVE)
+            .build()?;
+        Ok(PushClient { outbound, client, limit })
+    }
+
+    /// Hands a message to the push service of its endpoint, which the caller has checked.
+    pub(crate) async fn push(&self, message: Message<'_>, now: Timestamp) -> Result<Reply, Failure> {
+        let url = Url::parse(message.endpoint).map_err(|error| Failure::Connect(error.to_string()))?;
+        self.outbound.check(&url).map_err(Failure::Forbidden)?;
+        let request = self
+            .client
+            .post(url)
+            .timeout(self.limit)
+            .header(AUTHORIZATION, message.authorization)
+            .header(CONTENT_ENCODING, "aes128gcm")
+            .header(CONTENT_TYPE, "application/octet-stream")
+            .header("ttl", message.ttl)
+            .header("urgency", message.urgency.as_str())
+            .header("topic", message.topic)
+            .body(message.body);
+        let response = request.send().await.map_err(failure)?;
+        reply(response, now).await
+    }
+}
+
+async fn reply(response: Response, now: Timestamp) -> Result<Reply, Failure> {
+    let status = response.status();
+    let (retry_after, id) = (retry_after(response.headers(), now), id(response.headers()));
+    let text = match read_at_most(response, MAX_ANSWER).await {
+        Ok(body) => String::from_utf8_lossy(&body).into_owned(),
+        // The status is what counts.
+        Err(error) => format!("(the rest was lost: {})", cause(error)),
+    };
+    Ok(Reply { status: status.as_u16(), retry_after, id, text })
+}
+
+/// What the push service calls the message: Apple's id, else the end of the `Location` (RFC 8030, section 5), which as a
+/// whole would let its reader take the message back.
+fn id(headers: &HeaderMap) -> Option<String> {
+    let text = |name| headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok());
+    let id = text("apns-id").or_else(|| text(LOCATION.as_str())?.rsplit('/').next())?;
+    (!id.is_empty()).then(|| id.chars().take(MAX_ID).collect())
+}
+
+fn failure(error: reqwest::Error) -> Failure {
+    if let Some(refused) = NotPublic::among(&error) {
+        Failure::Forbidden(refused.clone())
+    } else if error.is_connect() {
+        Failure::Connect(cause(error))
+    } else if error.is_timeout() {
+        Failure::TimedOut
+    } else {
+        Failure::Lost(cause(error))
+    }
+}
+
+/// The innermost cause, without the URL, which is the browser's secret.
+fn cause(error: reqwest::Error) -> String {
+    let error = error.without_url();
+    let mut innermost: &dyn std::error::Error = &error;
+    while let Some(source) = innermost.source() {
+        innermost = source;
+    }
+    innermost.to_string()
+}

@@ -1,0 +1,143 @@
+//! Encryption of messages to browsers: RFC 8291 over RFC 8188, with one record.
+
+use aws_lc_rs::aead::{AES_128_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
+use aws_lc_rs::agreement::{ECDH_P256, PrivateKey, UnparsedPublicKey, agree};
+use aws_lc_rs::error::Unspecified;
+use aws_lc_rs::{hkdf, rand};
+use store::web_push::BrowserKeys;
+
+/// The most bytes of a body that every push service takes (RFC 8030, section 7.2).
+const MAX_BODY: usize = 4096;
+const SALT: usize = 16;
+/// Length of an uncompressed point of P-256.
+const POINT: usize = 65;
+/// Salt, record size, length of the key id, and the key id, which is our public key (RFC 8188, section 2.1).
+const HEADER: usize = SALT + 4 + 1 + POINT;
+const TAG: usize = 16;
+/// Marks the last record, which has no padding here (RFC 8188, section 2).
+const LAST: u8 = 2;
+
+/// The longest message, in bytes: what is left of the body.
+pub const MAX_PLAINTEXT: usize = MAX_BODY - HEADER - TAG - 1;
+
+/// A message cannot be encrypted for a browser: its keys are none, or there are no random numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the message cannot be encrypted for the browser")]
+pub struct Unencrypted;
+
+impl From<Unspecified> for Unencrypted {
+    fn from(Unspecified: Unspecified) -> Self {
+        Unencrypted
+    }
+}
+
+/// The body of a message, which only the browser can read; at most 4,096 bytes for [`MAX_PLAINTEXT`]. Each one has a key
+/// pair and a salt of its own.
+///
+/// # Errors
+/// The browser's keys are none, or there are no random numbers.
+pub fn encrypt(browser: &BrowserKeys, plaintext: &[u8]) -> Result<Vec<u8>, Unencrypted> {
+    let mut salt = [0; SALT];
+    rand::fill(&mut salt)?;
+    encrypt_with(browser, &PrivateKey::generate(&ECDH_P256)?, salt, plaintext)
+}
+
+fn encrypt_with(
+    browser: &BrowserKeys,
+    own: &PrivateKey,
+    salt: [u8; SALT],
+    plaintext: &[u8],
+) -> Result<Vec<u8>, Unencrypted> {
+    let own_public = own.compute_public_key()?;
+    let peer = UnparsedPublicKey::new(&ECDH_P256, browser.p256dh.as_slice());
+    let key_material: [u8; 32] = agree(own, peer, Unencrypted, |secret| {
+        let auth = hkdf::Salt::new(hkdf::HKDF_SHA256, &browser.auth);
+        expand(&auth.extract(secret), &[b"WebPush: info\0", &browser.p256dh, own_public.as_ref()])
+    })?;
+    let record = hkdf::Salt::new(hkdf::HKDF_SHA256, &salt).extract(&key_material);
+    let key: [u8; 16] = expand(&record, &[b"Content-Encoding: aes128gcm\0"])?;
+    let nonce: [u8; 12] = expand(&record, &[b"Content-Encoding: nonce\0"])?;
+
+    let mut body = Vec::with_capacity(HEADER + plaintext.len() + 1 + TAG);
+    body.extend_from_slice(&salt);
+    body.extend_from_slice(&(MAX_BODY as u32).to_be_bytes());
+    body.push(POINT as u8);
+    body.extend_from_slice(own_public.as_ref());
+    body.extend_from_slice(plaintext);
+    body.push(LAST);
+    let key = LessSafeKey::new(UnboundKey::new(&AES_128_GCM, &key)?);
+    let nonce = Nonce::assume_unique_for_key(nonce);
+    let content = body.get_mut(HEADER..).ok_or(Unencrypted)?;
+    let tag = key.seal_in_place_separate_tag(nonce, Aad::empty(), content)?;
+    body.extend_from_slice(tag.as_ref());
+    Ok(body)
+}
+
+/// HKDF-Expand (RFC 5869, section 2.3) to the length of the array.
+fn expand<const LENGTH: usize>(key: &hkdf::Prk, info: &[&[u8]]) -> Result<[u8; LENGTH], Unencrypted> {
+    let mut output = [0; LENGTH];
+    key.expand(info, Length(LENGTH))?.fill(&mut output)?;
+    Ok(output)
+}
+
+struct Length(usize);
+
+impl hkdf::KeyType for Length {
+    fn len(&self) -> usize {
+        self.0
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use base64::Engine;
+    use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+
+    use super::*;
+
+    fn bytes(text: &str) -> Vec<u8> {
+        URL_SAFE_NO_PAD.decode(text).unwrap()
+    }
+
+    fn browser() -> BrowserKeys {
+        BrowserKeys {
+            p256dh: bytes(
+                "BCVxsr7N_eNgVRqvHtD0zTZsEc6-VV-JvLexhqUzORcxaOzi6-AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4",
+            ),
+            auth: bytes("BTBZMqHH6r4Tts7J_aSIgg"),
+        }
+    }
+
+    #[test]
+    fn the_example_of_rfc_8291_comes_out_byte_for_byte() {
+        let own = bytes("yfWPiYE-n46HLnH0KqZOF1fJJU3MYrct3AELtAQ-oRw");
+        let own = PrivateKey::from_private_key(&ECDH_P256, &own).unwrap();
+        let salt = bytes("DGv6ra1nlYgDCS1FRnbzlw").try_into().unwrap();
+        let body =
+            encrypt_with(&browser(), &own, salt, b"When I grow up, I want to be a watermelon").unwrap();
+        let expected = bytes(concat!(
+            "DGv6ra1nlYgDCS1FRnbzlwAAEABBBP4z9KsN6nGRTbVYI_c7VJSPQTBtkgcy27ml",
+            "mlMoZIIgDll6e3vCYLocInmYWAmS6TlzAC8wEqKK6PBru3jl7A_yl95bQpu6cVPT",
+            "pK4Mqgkf1CXztLVBSt2Ks3oZwbuwXPXLWyouBWLVWGNWQexSgSxsj_Qulcy4a-fN",
+        ));
+        assert_eq!(body, expected);
+    }
+
+    #[test]
+    fn the_longest_message_fills_the_body_and_no_two_are_alike() {
+        let longest = vec![b'a'; MAX_PLAINTEXT];
+        let (first, second) =
+            (encrypt(&browser(), &longest).unwrap(), encrypt(&browser(), &longest).unwrap());
+        assert_eq!((first.len(), MAX_PLAINTEXT), (MAX_BODY, 3_993));
+        assert_ne!(first[..SALT], second[..SALT]);
+        assert_ne!(first[HEADER - POINT..HEADER], second[HEADER - POINT..HEADER]);
+    }
+
+    #[test]
+    fn what_is_no_key_is_an_error() {
+        for p256dh in [Vec::new(), vec![4; 65], browser().p256dh[..64].to_vec()] {
+            assert_eq!(encrypt(&BrowserKeys { p256dh, ..browser() }, b""), Err(Unencrypted));
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! What a browser's service worker is told: `clients/web-push/README.md` describes it.
+
+use domain::content::{Object, PushContent};
+use domain::{DeliveryId, SendId};
+use serde::Serialize;
+
+/// The message, before it is encrypted. Room is short, so what has no value is left out.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Payload<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    title: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    body: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    icon: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    url: Option<&'a str>,
+    #[serde(skip_serializing_if = "Object::is_empty")]
+    data: &'a Object,
+    delivery_id: DeliveryId,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    request_id: Option<SendId>,
+    /// Where a click is reported, by a POST without a body.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    click_url: Option<&'a str>,
+}
+
+impl<'a> Payload<'a> {
+    /// The content, with what a browser answers for.
+    pub(crate) fn new(
+        content: &'a PushContent,
+        delivery_id: DeliveryId,
+        request_id: Option<SendId>,
+        click_url: Option<&'a str>,
+    ) -> Payload<'a> {
+        Payload {
+            title: content.title.as_deref(),
+            body: content.body.as_deref(),
+            icon: content.icon.as_deref(),
+            url: content.url.as_deref(),
+            data: &content.data,
+            delivery_id,
+            request_id,
+            click_url,
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! Checking a provider without sending anything to a person.
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use domain::{Answer, Outcome, Timestamp};
+use jsonwebtoken::{Algorithm, DecodingKey, Validation, decode};
+use serde_json::Value;
+use service_kit::MasterKey;
+use store::Store;
+use worker::Provider;
+
+use crate::authorization::Signer;
+use crate::channel::{ours, settings, unauthorized};
+
+/// An origin that no push service has.
+const NOWHERE: &str = "https://push.invalid";
+
+/// Proves what can be proved without a subscription: that the settings are sound, and that the app's key pair opens, signs
+/// and belongs together. No push service is called; it answers for subscriptions alone.
+///
+/// # Errors
+/// What an attempt would be answered.
+pub async fn probe(
+    store: &Store,
+    master_key: &MasterKey,
+    provider: &Provider,
+    now: Timestamp,
+) -> Result<String, Answer> {
+    let settings = settings(provider)?;
+    let signer = Signer::load(store, master_key, provider.app).await.map_err(|error| unauthorized(&error))?;
+    let refused = |what: &dyn ToString| ours(Outcome::PauseProvider, "vapid_key", &what.to_string());
+    let token = signer.token(&settings.subject, NOWHERE, now).map_err(|error| refused(&error))?;
+    let point = URL_SAFE_NO_PAD.decode(signer.public_key()).map_err(|error| refused(&error))?;
+    let mut validation = Validation::new(Algorithm::ES256);
+    validation.set_audience(&[NOWHERE]);
+    // Signed just now, by a clock that the caller may have made up.
+    validation.validate_exp = false;
+    decode::<Value>(&token, &DecodingKey::from_ec_der(&point), &validation)
+        .map_err(|error| refused(&error))?;
+    Ok(format!(
+        "the app's key pair signs, and its signature fits the public key {} that browsers subscribe with; \
+         push services can only be asked with a subscription, so none was called",
+        signer.public_key()
+    ))
+}

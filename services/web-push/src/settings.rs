@@ -1,0 +1,78 @@
+//! The settings of a provider of kind `vapid`.
+
+use domain::Problem;
+use domain::fields::Fields;
+use domain::web_push::{Urgency, read_ttl, read_urgency};
+use serde_json::Value;
+
+/// The kind of provider that these settings are for.
+pub const KIND: &str = "vapid";
+/// Longest subject, in bytes.
+const MAX_SUBJECT: usize = 255;
+
+/// The push services of browsers, which know the app by its own key pair.
+pub const VAPID: worker::Kind = worker::Kind {
+    name: KIND,
+    secrets: &[],
+    check: |settings| VapidSettings::parse(settings).map(drop),
+    example: r#"{
+      "subject": "mailto:push@example.com",   whom push services can write to: mailto: or https:
+      "ttl": 86400,                optional: seconds that they keep a message for a browser that is away
+      "urgency": "normal"          optional: very-low, low, normal or high, in place of the lane's
+    }"#,
+};
+
+/// What push services are told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VapidSettings {
+    /// Whom they can write to about what the app sends (RFC 8292, section 2.1): a `mailto:` or `https:` URI.
+    pub subject: String,
+    /// Seconds that they keep a message, where the send says nothing of it.
+    pub ttl: Option<u32>,
+    /// How much a message is worth waking a device for, where the send says nothing of it.
+    pub urgency: Option<Urgency>,
+}
+
+impl VapidSettings {
+    /// Reads settings as `tidings provider set` takes them.
+    ///
+    /// # Errors
+    /// Every problem found.
+    pub fn parse(settings: &Value) -> Result<Self, Vec<Problem>> {
+        if !settings.is_object() {
+            return Err(vec![Problem::new("settings", "wrong_type", "settings must be an object")]);
+        }
+        let mut problems = Vec::new();
+        let Some(mut fields) = Fields::open("settings", settings.clone(), &mut problems) else {
+            return Err(problems);
+        };
+        fields.require("subject", &mut problems);
+        let subject = fields.string("subject", MAX_SUBJECT, &mut problems);
+        if subject.as_deref().is_some_and(|subject| !is_contact(subject)) {
+            let message = "settings.subject must be a mailto: or https: URI, such as mailto:push@example.com";
+            problems.push(Problem::new("settings.subject", "invalid", message));
+        }
+        let ttl = read_ttl(&mut fields, &mut problems);
+        let urgency = read_urgency(&mut fields, &mut problems);
+        fields.finish(true, &mut problems);
+        match subject {
+            Some(subject) if problems.is_empty() => Ok(VapidSettings { subject, ttl, urgency }),
+            _ => Err(problems),
+        }
+    }
+}
+
+fn is_contact(subject: &str) -> bool {
+    if !subject.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return false;
+    }
+    match subject.split_once(':') {
+        Some(("mailto", address)) => {
+            address.split_once('@').is_some_and(|(local, host)| !local.is_empty() && !host.is_empty())
+        }
+        Some(("https", rest)) => {
+            rest.strip_prefix("//").is_some_and(|rest| !rest.is_empty() && !rest.starts_with('/'))
+        }
+        _ => false,
+    }
+}

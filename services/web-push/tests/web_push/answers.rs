@@ -1,0 +1,147 @@
+use std::time::Duration;
+
+use domain::{Channel, Outcome};
+use testkit::http::{Reaction, Rule, json, status};
+use web_push::answers::{Reply, TABLE, answer as means, row};
+use worker::Sender;
+
+use crate::fixture::{World, assert_sent, push_service};
+
+const SENT: Outcome = Outcome::Sent { provider_id: None };
+const RETRY: Outcome = Outcome::RETRY;
+
+/// For each row of the table: a status, and what it means.
+#[rustfmt::skip]
+const CASES: &[(&str, u16, Outcome)] = &[
+    ("200", 200, SENT),
+    ("201", 201, SENT),
+    ("202", 202, SENT),
+    ("400", 400, Outcome::Failed),
+    ("401", 401, Outcome::PauseProvider),
+    ("403", 403, Outcome::PauseProvider),
+    ("404", 404, Outcome::GONE),
+    ("410", 410, Outcome::GONE),
+    ("413", 413, Outcome::Failed),
+    ("429", 429, RETRY),
+    ("2xx", 204, SENT),
+    ("3xx", 301, Outcome::Failed),
+    ("3xx", 307, Outcome::Failed),
+    ("4xx", 405, Outcome::Failed),
+    ("4xx", 406, Outcome::Failed),
+    ("5xx", 500, RETRY),
+    ("5xx", 502, RETRY),
+    ("5xx", 503, RETRY),
+];
+
+#[tokio::test]
+async fn every_row_of_the_table_means_what_it_says() {
+    let world = World::start().await;
+    let browser = world.browser().await;
+    for (pattern, code, outcome) in CASES {
+        world.push_service.script(Rule::answer(status(*code)).to(browser.endpoint()));
+        let answer = world.send(&browser).await;
+        // One subscription is not believed when it speaks ill of the app's key.
+        let settled = if *outcome == Outcome::PauseProvider { &Outcome::Failed } else { outcome };
+        assert_eq!((&answer.outcome, answer.code.as_str()), (settled, code.to_string().as_str()));
+        let reply = Reply { status: *code, ..Reply::default() };
+        assert_eq!(means(&Ok(reply), browser.endpoint()).outcome, *outcome);
+        assert_eq!(row(*code).unwrap().0, *pattern, "the row that decides {code}");
+        assert_eq!(world.push_service.rules_left(), 0);
+    }
+    for (pattern, verdict) in TABLE {
+        assert!(CASES.iter().any(|case| case.0 == *pattern), "no case for {pattern} ({verdict:?})");
+    }
+    assert!(world.told().is_empty());
+    assert_sent(&world.send(&browser).await);
+    assert_eq!(world.told().len(), 1);
+}
+
+#[tokio::test]
+async fn a_push_service_is_given_the_time_that_it_asks_for() {
+    let world = World::start().await;
+    let browser = world.browser().await;
+    for code in [429, 503] {
+        let mut response = status(code);
+        response.headers_mut().insert("retry-after", "120".parse().unwrap());
+        world.push_service.script(Rule::answer(response));
+        let answer = world.send(&browser).await;
+        let after = Some(Duration::from_secs(120));
+        assert_eq!(answer.outcome, Outcome::Retry { after, limit: None }, "{code}");
+    }
+}
+
+#[tokio::test]
+async fn a_redirection_is_not_followed() {
+    let (world, elsewhere) = (World::start().await, push_service().await);
+    let browser = world.browser().await;
+    for code in [301, 302, 307, 308] {
+        let mut response = status(code);
+        let location = format!("{}/push/a", elsewhere.url());
+        response.headers_mut().insert("location", location.parse().unwrap());
+        world.push_service.script(Rule::answer(response));
+        assert_eq!(world.send(&browser).await.outcome, Outcome::Failed);
+    }
+    assert_eq!(elsewhere.server().connections(), 0);
+}
+
+#[tokio::test]
+async fn a_broken_connection_is_unknown_once_the_message_was_sent() {
+    let world = World::with(|config| config.delivery.lease = Duration::from_secs(1)).await;
+    service_kit::vapid::create(&world.context.store, &world.context.master_key, world.app).await.unwrap();
+    let browser = world.browser().await;
+    for (reaction, code, taken) in [
+        (Reaction::CutBefore, "connection_lost", 0),
+        (Reaction::CutAfter, "connection_lost", 1),
+        (Reaction::Stall, "timeout", 1),
+    ] {
+        world.push_service.script(Rule::new(reaction));
+        let answer = world.send(&browser).await;
+        assert_eq!((&answer.outcome, answer.code.as_str()), (&Outcome::Unknown, code), "{answer:?}");
+        assert_eq!(world.told().len(), taken);
+    }
+}
+
+#[tokio::test]
+async fn without_a_connection_the_message_went_nowhere() {
+    let closed = push_service().await;
+    let origin = closed.url();
+    let world = World::with(|config| config.web_push.hosts.push(origin.parse().unwrap())).await;
+    service_kit::vapid::create(&world.context.store, &world.context.master_key, world.app).await.unwrap();
+    let browser = closed.subscribe(None).unwrap();
+    world
+        .store(&world.push_service.subscribe(None).unwrap(), "ada", |subscription| {
+            subscription.endpoint = browser.endpoint().to_owned();
+        })
+        .await;
+    closed.stop().await;
+    let answer = world.send(&browser).await;
+    assert_eq!((&answer.outcome, answer.code.as_str()), (&RETRY, "connect"), "{answer:?}");
+    assert!(!answer.message.contains("/push/"), "{answer:?}");
+}
+
+#[tokio::test]
+async fn what_is_recorded_is_bounded_and_does_not_name_the_browser() {
+    let world = World::start().await;
+    let browser = world.browser().await;
+    let endpoint = browser.endpoint();
+    let path = endpoint.strip_prefix(&world.push_service.url()).unwrap();
+    let words = format!("no {endpoint}\r\nnor {path} {}", "x".repeat(10_000));
+    world.push_service.script(Rule::answer(json(400, &words.as_str().into())));
+    let answer = world.send(&browser).await;
+    assert!(answer.message.contains("no [endpoint]"), "{}", answer.message);
+    assert!(!answer.message.contains(&path[6..]), "{}", answer.message);
+    assert_eq!(answer.message.chars().count(), 500);
+}
+
+#[test]
+fn an_answer_of_no_known_family_is_asked_again() {
+    let reply = Reply { status: 101, ..Reply::default() };
+    assert_eq!(means(&Ok(reply), "https://push.example/a").outcome, RETRY);
+}
+
+#[test]
+fn the_channel_serves_its_one_kind() {
+    assert_eq!(web_push::WebPushSender::CHANNEL, Channel::WebPush);
+    assert!(web_push::WebPushSender::serves("vapid", "https://a"));
+    assert!(!web_push::WebPushSender::serves("fcm", "https://a"));
+}

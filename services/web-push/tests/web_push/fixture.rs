@@ -1,0 +1,167 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use domain::content::{Content, PushContent};
+use domain::event::DeliveryJob;
+use domain::web_push::{Subscription, parse_subscription};
+use domain::{Answer, AppId, Channel, DeliveryId, Lane, Outcome, SendId, UserNumber};
+use serde_json::{Value, json};
+use service_kit::{Config, Context, MasterKey, clock, connections, installation, link, vapid};
+use store::app::{NewApp, NewSecret};
+use tempfile::TempDir;
+use testkit::http::HttpSettings;
+use testkit::outbox::Outbox;
+use testkit::push_service::{Browser, PushServiceStandIn};
+use testkit::{Database, NatsServer};
+use uuid::Uuid;
+use web_push::WebPushSender;
+use worker::{Call, Provider};
+
+const SOON: Duration = Duration::from_secs(30);
+pub(crate) const USER: &str = "ada";
+pub(crate) const SEND: SendId = SendId(Uuid::from_u128(7));
+pub(crate) const PUBLIC_URL: &str = "https://notify.example.com";
+
+/// Servers, an app with a key pair, a push service, and a sender that may call it.
+pub(crate) struct World {
+    pub(crate) context: Context,
+    pub(crate) app: AppId,
+    pub(crate) push_service: PushServiceStandIn,
+    pub(crate) sender: WebPushSender,
+    pub(crate) provider: Provider,
+    _nats: NatsServer,
+    _database: Database,
+    _files: TempDir,
+}
+
+impl World {
+    pub(crate) async fn start() -> World {
+        let world = World::with(|_| {}).await;
+        vapid::create(&world.context.store, &world.context.master_key, world.app).await.unwrap();
+        world
+    }
+
+    /// With an app that has no key pair yet.
+    pub(crate) async fn with(configure: impl FnOnce(&mut Config)) -> World {
+        Box::pin(World::assembled(configure)).await
+    }
+
+    async fn assembled(configure: impl FnOnce(&mut Config)) -> World {
+        let files = tempfile::tempdir().unwrap();
+        let (database, nats) = (Database::create().await, NatsServer::start().await.unwrap());
+        let push_service = push_service().await;
+        let key_file = files.path().join("master.key");
+        MasterKey::generate_file(&key_file).unwrap();
+        let mut config = Config::default();
+        config.database.url = Some(database.url().parse().unwrap());
+        config.nats.url = Some(nats.url().parse().unwrap());
+        config.security.master_key_file = Some(key_file);
+        config.gateway.public_url = Some(PUBLIC_URL.parse().unwrap());
+        config.outbound.allow_private = true;
+        config.web_push.hosts.push(push_service.url().parse().unwrap());
+        configure(&mut config);
+        let store = connections::store(&config, SOON).await.unwrap();
+        let log = connections::event_log(&config, SOON).await.unwrap();
+        store.migrate().await.unwrap();
+        installation::prepare(&store, &log, 1).await.unwrap();
+        let draft = store.create_app(NewApp { name: "shop", api_key: "shop", development: true }, "test");
+        let secret = NewSecret { digest: b"digest", sealed: b"sealed" };
+        let app = draft.await.unwrap().unwrap().commit(secret).await.unwrap();
+        let context = Context::connect(config).await.unwrap();
+        link::create(&context.store, &context.master_key, app).await.unwrap();
+        let settings = json!({"subject": "mailto:push@example.com"});
+        let (identifier, kind) = ("browsers".to_owned(), "vapid".to_owned());
+        let provider = Provider { app, identifier, kind, settings, version: 1 };
+        let sender = WebPushSender::new(&context).unwrap();
+        World {
+            context,
+            app,
+            push_service,
+            sender,
+            provider,
+            _nats: nats,
+            _database: database,
+            _files: files,
+        }
+    }
+
+    /// A browser of the user that has subscribed, and told the service so.
+    pub(crate) async fn browser(&self) -> Arc<Browser> {
+        let browser = self.push_service.subscribe(None).unwrap();
+        self.store(&browser, USER, |_| {}).await;
+        browser
+    }
+
+    pub(crate) async fn store(&self, browser: &Browser, user: &str, change: impl FnOnce(&mut Subscription)) {
+        let mut problems = Vec::new();
+        let hosts = [self.push_service.url().parse().unwrap()];
+        let subscription =
+            parse_subscription(browser.subscription(), &hosts, vapid::is_on_curve, true, &mut problems);
+        let mut subscription = subscription.unwrap_or_else(|| panic!("{problems:?}"));
+        change(&mut subscription);
+        let device = browser.endpoint();
+        let device = &device[device.len() - 8..];
+        self.context.store.subscribe(self.app, user, device, &subscription).await.unwrap();
+    }
+
+    pub(crate) async fn user(&self, identifier: &str) -> UserNumber {
+        self.context.store.find_user(self.app, identifier).await.unwrap().unwrap().number
+    }
+
+    /// A job for the user.
+    pub(crate) async fn job(&self, endpoint: &str, content: PushContent) -> DeliveryJob {
+        let (id, user) = (DeliveryId(clock::new_id()), self.user(USER).await);
+        DeliveryJob::first(id, Channel::WebPush, user, endpoint.to_owned(), Content::Push(content))
+    }
+
+    pub(crate) async fn send(&self, browser: &Browser) -> Answer {
+        self.send_job(&self.job(browser.endpoint(), hello()).await).await
+    }
+
+    pub(crate) async fn send_job(&self, job: &DeliveryJob) -> Answer {
+        self.attempt(&self.call(job)).await
+    }
+
+    pub(crate) fn call<'a>(&'a self, job: &'a DeliveryJob) -> Call<'a> {
+        let (app, send_id, lane, now) = (self.app, Some(SEND), Lane::Transactional, clock::now());
+        Call { app, send_id, lane, provider: &self.provider, job, now }
+    }
+
+    pub(crate) async fn attempt(&self, call: &Call<'_>) -> Answer {
+        match self.sender.attempt(call).await {
+            Ok(answer) | Err(answer) => answer,
+        }
+    }
+
+    /// What browsers were told, the last first.
+    pub(crate) fn told(&self) -> Vec<Value> {
+        let captures = self.push_service.outbox().captures();
+        let text = |text: &Option<String>| serde_json::from_str(text.as_deref().unwrap()).unwrap();
+        captures.iter().map(|capture| text(&capture.summary.text)).collect()
+    }
+
+    /// A header of each message, the last first.
+    pub(crate) fn header(&self, name: &str) -> Vec<String> {
+        let captures = self.push_service.outbox().captures();
+        captures.iter().map(|capture| capture.summary.headers[name].join(",")).collect()
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        self.context.tasks.stop();
+    }
+}
+
+pub(crate) async fn push_service() -> PushServiceStandIn {
+    PushServiceStandIn::start(HttpSettings::default(), Outbox::in_memory()).await.unwrap()
+}
+
+pub(crate) fn hello() -> PushContent {
+    PushContent { title: Some("Hello".to_owned()), ..PushContent::default() }
+}
+
+#[track_caller]
+pub(crate) fn assert_sent(answer: &Answer) {
+    assert!(matches!(answer.outcome, Outcome::Sent { .. }), "{answer:?}");
+}

@@ -1,0 +1,10 @@
+//! The web push channel against the push service stand-in.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+
+mod answers;
+mod authorization;
+mod doubts;
+mod fixture;
+mod message;
+mod settings;
+mod target;

@@ -1,0 +1,143 @@
+use std::time::Duration;
+
+use domain::content::PushContent;
+use domain::event::DeliveryJob;
+use domain::{Lane, Outcome};
+use serde_json::{Value, json};
+use service_kit::clock;
+use service_kit::link::{Link, Purpose};
+use web_push::MAX_PLAINTEXT;
+use worker::Call;
+
+use crate::fixture::{PUBLIC_URL, SEND, USER, World, assert_sent, hello};
+
+fn content(content: &Value) -> PushContent {
+    serde_json::from_value(content.clone()).unwrap()
+}
+
+#[tokio::test]
+async fn the_browser_reads_what_the_send_says() {
+    let world = World::start().await;
+    let browser = world.browser().await;
+    let said = json!({
+        "title": "Grüße", "body": "Your parcel", "icon": "/i.png", "url": "https://shop.example/7", "data": {"n": [1]},
+    });
+    let job = world.job(browser.endpoint(), content(&said)).await;
+    let answer = world.send_job(&job).await;
+    assert_eq!(answer.outcome, Outcome::Sent { provider_id: Some("1".to_owned()) });
+    assert_eq!(answer.code, "201");
+
+    let capture = world.push_service.outbox().captures().remove(0);
+    let message: Value = serde_json::from_slice(&browser.decrypt(&capture.raw).unwrap()).unwrap();
+    let click_url = message["clickUrl"].as_str().unwrap();
+    let expected = json!({
+        "title": "Grüße", "body": "Your parcel", "icon": "/i.png", "url": "https://shop.example/7", "data": {"n": [1]},
+        "deliveryId": job.delivery_id, "requestId": SEND, "clickUrl": click_url,
+    });
+    assert_eq!(message, expected);
+    assert_eq!(
+        (capture.from.as_str(), &capture.to[..]),
+        ("mailto:push@example.com", &[job.target.clone()][..])
+    );
+
+    let token = click_url.strip_prefix(&format!("{PUBLIC_URL}/v3/push/click/")).unwrap();
+    let link = Link { app: world.app, user: world.user(USER).await, purpose: Purpose::Click(SEND) };
+    assert_eq!(world.context.links.verify(token).await.unwrap(), Some(link));
+    let other = world.browser().await;
+    assert!(other.decrypt(&capture.raw).is_err());
+}
+
+#[tokio::test]
+async fn what_has_no_value_is_left_out() {
+    let world = World::with(|config| config.gateway.public_url = None).await;
+    service_kit::vapid::create(&world.context.store, &world.context.master_key, world.app).await.unwrap();
+    let browser = world.browser().await;
+    let job = world.job(browser.endpoint(), hello()).await;
+    assert_sent(&world.attempt(&Call { send_id: None, ..world.call(&job) }).await);
+    assert_eq!(world.told()[0], json!({"title": "Hello", "deliveryId": job.delivery_id}));
+}
+
+#[tokio::test]
+async fn a_message_fills_the_room_that_there_is_and_not_a_byte_more() {
+    let world = World::start().await;
+    let browser = world.browser().await;
+    assert_sent(&world.send(&browser).await);
+    let empty = serde_json::to_vec(&world.told()[0]).unwrap().len() - "Hello".len();
+    let titled = |length: usize| PushContent { title: Some("a".repeat(length)), ..PushContent::default() };
+    let job = world.job(browser.endpoint(), titled(MAX_PLAINTEXT - empty)).await;
+    assert_sent(&world.send_job(&job).await);
+    assert_eq!(world.push_service.outbox().captures()[0].raw.len(), 4096);
+
+    let job = world.job(browser.endpoint(), titled(MAX_PLAINTEXT - empty + 1)).await;
+    let answer = world.send_job(&job).await;
+    assert_eq!((answer.outcome, answer.code.as_str()), (Outcome::Failed, "too_large"));
+    assert!(answer.message.contains("3994 bytes"), "{}", answer.message);
+    assert_eq!(world.push_service.server().requests(), 2);
+}
+
+/// TTL, urgency and topic of a message.
+async fn headers(world: &World, call: &Call<'_>) -> (String, String, String) {
+    assert_sent(&world.attempt(call).await);
+    let [ttl, urgency, topic] = ["ttl", "urgency", "topic"].map(|name| world.header(name).remove(0));
+    (ttl, urgency, topic)
+}
+
+fn three(ttl: &str, urgency: &str, topic: &str) -> (String, String, String) {
+    (ttl.to_owned(), urgency.to_owned(), topic.to_owned())
+}
+
+#[tokio::test]
+async fn the_send_knows_better_than_the_provider_and_the_provider_better_than_the_lane() {
+    let mut world = World::start().await;
+    let browser = world.browser().await;
+    let job = world.job(browser.endpoint(), hello()).await;
+    let topic = job.delivery_id.0.simple().to_string();
+    assert_eq!(headers(&world, &world.call(&job)).await, three("2419200", "high", &topic));
+    let bulk = Call { lane: Lane::Bulk, ..world.call(&job) };
+    assert_eq!(headers(&world, &bulk).await, three("2419200", "normal", &topic));
+
+    world.provider.settings = json!({"subject": "https://shop.example", "ttl": 600, "urgency": "low"});
+    assert_eq!(headers(&world, &world.call(&job)).await, three("600", "low", &topic));
+    let call = world.call(&job);
+    let until =
+        |after: u64| DeliveryJob { expires_at: Some(call.now + Duration::from_secs(after)), ..job.clone() };
+    for (after, ttl) in [(7, "7"), (3_600, "3600"), (90 * 86_400, "2419200")] {
+        let job = until(after);
+        assert_eq!(headers(&world, &Call { job: &job, ..call }).await, three(ttl, "low", &topic));
+    }
+
+    let mut asked = hello();
+    let options = json!({"ttl": 60, "urgency": "very-low", "topic": "basket"});
+    asked.options = options.as_object().cloned().unwrap();
+    let job = world.job(browser.endpoint(), asked).await;
+    assert_eq!(headers(&world, &world.call(&job)).await, three("60", "very-low", "basket"));
+    let job = DeliveryJob { expires_at: Some(clock::now() + Duration::from_millis(7_900)), ..job };
+    let ttl = headers(&world, &world.call(&job)).await.0.parse::<u32>().unwrap();
+    assert!(ttl <= 7, "{ttl}");
+}
+
+#[tokio::test]
+async fn an_attempt_that_is_made_again_replaces_what_is_not_delivered_yet() {
+    let world = World::start().await;
+    let browser = world.browser().await;
+    let job = world.job(browser.endpoint(), hello()).await;
+    for _ in 0..2 {
+        assert_sent(&world.send_job(&job).await);
+    }
+    assert_sent(&world.send(&browser).await);
+    let waiting = world.push_service.waiting(&browser);
+    assert_eq!(waiting.len(), 2);
+    assert_eq!(waiting[0].topic, Some(job.delivery_id.0.simple().to_string()));
+}
+
+#[tokio::test]
+async fn what_a_send_says_to_push_services_must_be_what_they_take() {
+    let world = World::start().await;
+    let browser = world.browser().await;
+    let mut asked = hello();
+    asked.options = json!({"topic": "a b", "ttl": "soon"}).as_object().cloned().unwrap();
+    let answer = world.send_job(&world.job(browser.endpoint(), asked).await).await;
+    assert_eq!((answer.outcome, answer.code.as_str()), (Outcome::Failed, "override"));
+    assert!(answer.message.contains("webPush.topic") && answer.message.contains("webPush.ttl"));
+    assert!(world.told().is_empty());
+}

@@ -1,0 +1,196 @@
+//! One call of an endpoint.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use domain::Timestamp;
+use reqwest::header::CONTENT_TYPE;
+use reqwest::{Client, StatusCode};
+use service_kit::clock;
+use tokio::time::timeout;
+use url::Url;
+use uuid::Uuid;
+use worker::Outbound;
+use worker::outbound::{NotPublic, read_at_most, retry_after};
+
+use crate::signature::{Secret, signatures};
+
+/// Bytes read of an answer's body; whoever calls by hand gets to see them.
+const MAX_ANSWER: usize = 4 * 1024;
+
+/// Calls endpoints.
+#[derive(Clone)]
+pub struct Caller {
+    outbound: Outbound,
+    client: Client,
+    limit: Duration,
+}
+
+/// What an endpoint is told.
+#[derive(Clone, Copy)]
+pub struct Message<'a> {
+    /// The same in every attempt.
+    pub id: Uuid,
+    /// The JSON text.
+    pub body: &'a str,
+    /// The live secrets of the endpoint.
+    pub secrets: &'a [Secret],
+}
+
+/// What came of a call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// The status, where there was an answer.
+    pub status: Option<u16>,
+    /// The status as text, or what went wrong: `timeout`, `connect`, `connection_lost`, `not_public`, `not_https`, `url`,
+    /// `secret`.
+    pub code: String,
+    /// How long the endpoint asks to be left alone.
+    pub retry_after: Option<Duration>,
+    /// The beginning of the answer's body.
+    pub body: Bytes,
+}
+
+/// A URL that no endpoint can have.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum UnusableUrl {
+    /// Not a URL with a host.
+    #[error("{0:?} is not a URL such as https://example.com/webhooks")]
+    Malformed(String),
+    /// Anybody on the way could read it.
+    #[error(
+        "the URL must begin with https:// (http:// is for private networks, with outbound.allow_private)"
+    )]
+    NotHttps,
+    /// It has a user name or a password, which would be shown where endpoints are listed.
+    #[error("the URL must have no user name and no password; calls are proved by their signature")]
+    Credentials,
+    /// A private address.
+    #[error(transparent)]
+    NotPublic(#[from] NotPublic),
+}
+
+/// Reads the URL of an endpoint.
+///
+/// # Errors
+/// It cannot be called, or must not be.
+pub fn parse_url(outbound: Outbound, text: &str) -> Result<Url, UnusableUrl> {
+    let malformed = || UnusableUrl::Malformed(text.to_owned());
+    let url = Url::parse(text).map_err(|_| malformed())?;
+    if !["http", "https"].contains(&url.scheme()) || url.host().is_none() {
+        return Err(malformed());
+    }
+    if url.scheme() != "https" && !outbound.allows_private() {
+        return Err(UnusableUrl::NotHttps);
+    }
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err(UnusableUrl::Credentials);
+    }
+    outbound.check(&url)?;
+    Ok(url)
+}
+
+impl Caller {
+    /// Calls within `limit`, the whole answer included.
+    ///
+    /// # Errors
+    /// TLS cannot be set up.
+    pub fn new(outbound: Outbound, limit: Duration) -> reqwest::Result<Caller> {
+        Ok(Caller { outbound, client: outbound.client().build()?, limit })
+    }
+
+    /// Tells an endpoint, once.
+    pub async fn tell(&self, url: &str, message: Message<'_>) -> Answer {
+        let url = match parse_url(self.outbound, url) {
+            Ok(url) => url,
+            Err(UnusableUrl::NotHttps) => return Answer::none("not_https"),
+            Err(UnusableUrl::NotPublic(_)) => return Answer::none("not_public"),
+            Err(UnusableUrl::Malformed(_) | UnusableUrl::Credentials) => return Answer::none("url"),
+        };
+        let now = clock::now();
+        match timeout(self.limit, self.exchange(url, message, now)).await {
+            Ok(Ok(answer)) => answer,
+            Ok(Err(error)) => Answer::none(code(&error)),
+            Err(_) => Answer::none("timeout"),
+        }
+    }
+
+    async fn exchange(&self, url: Url, message: Message<'_>, now: Timestamp) -> reqwest::Result<Answer> {
+        let Message { id, body, secrets } = message;
+        let (id, seconds) = (id.to_string(), now.millis().div_euclid(1_000));
+        let response = self
+            .client
+            .post(url)
+            .header(CONTENT_TYPE, "application/json")
+            .header("webhook-signature", signatures(secrets, &id, seconds, body))
+            .header("webhook-id", id)
+            .header("webhook-timestamp", seconds.to_string())
+            .body(body.to_owned())
+            .send()
+            .await?;
+        let status = response.status();
+        let retry_after = retry_after(response.headers(), now);
+        // The status has said it all; what follows is for people.
+        let body = read_at_most(response, MAX_ANSWER).await.unwrap_or_default();
+        Ok(Answer { status: Some(status.as_u16()), code: status.as_u16().to_string(), retry_after, body })
+    }
+}
+
+impl Answer {
+    /// That no call could be signed.
+    pub(crate) fn unsigned() -> Answer {
+        Answer::none("secret")
+    }
+
+    fn none(code: &str) -> Answer {
+        Answer { status: None, code: code.to_owned(), retry_after: None, body: Bytes::new() }
+    }
+
+    /// Whether the endpoint took the message.
+    #[must_use]
+    pub fn is_taken(&self) -> bool {
+        self.status().is_some_and(|status| status.is_success())
+    }
+
+    /// Whether the endpoint wants nothing any more.
+    #[must_use]
+    pub fn is_gone(&self) -> bool {
+        self.status() == Some(StatusCode::GONE)
+    }
+
+    fn status(&self) -> Option<StatusCode> {
+        self.status.and_then(|status| StatusCode::from_u16(status).ok())
+    }
+}
+
+fn code(error: &reqwest::Error) -> &'static str {
+    match () {
+        () if NotPublic::among(error).is_some() => "not_public",
+        () if error.is_timeout() => "timeout",
+        () if error.is_connect() => "connect",
+        () => "connection_lost",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_public_https_endpoints_are_usable_unless_private_ones_are_allowed() {
+        let (public, private) = (Outbound::new(false), Outbound::new(true));
+        assert!(parse_url(public, "https://example.com/hooks?a=1").is_ok());
+        assert_eq!(parse_url(public, "http://example.com/"), Err(UnusableUrl::NotHttps));
+        for address in
+            ["https://127.0.0.1/", "https://10.1.2.3:8443/", "https://[::1]/", "https://169.254.169.254/"]
+        {
+            assert!(matches!(parse_url(public, address), Err(UnusableUrl::NotPublic(_))), "{address}");
+            assert!(parse_url(private, address).is_ok());
+        }
+        assert!(parse_url(private, "http://localhost:3000/").is_ok());
+        assert_eq!(parse_url(public, "https://me:secret@example.com/"), Err(UnusableUrl::Credentials));
+        for malformed in ["example.com", "ftp://example.com/", "mailto:a@example.com", ""] {
+            assert!(matches!(parse_url(private, malformed), Err(UnusableUrl::Malformed(_))), "{malformed}");
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! Giving up what an endpoint has refused all the while, removing what is done, and counting what waits.
+
+use std::time::Duration;
+
+use metrics::{counter, gauge};
+use service_kit::Context;
+use service_kit::metrics::{WEBHOOK_ATTEMPTS, WEBHOOK_OLDEST_AGE, WEBHOOK_PENDING};
+
+/// Between two rounds.
+const PAUSE: Duration = Duration::from_secs(15);
+const DAY: Duration = Duration::from_secs(24 * 3600);
+/// Longer than anything tells of an event again.
+const KEEP_TAKEN: Duration = DAY.saturating_mul(8);
+/// As long can operators look at what was given up, and have it told again.
+const KEEP_GIVEN_UP: Duration = DAY.saturating_mul(30);
+
+/// Sweeps until the process stops. Several instances may do it at once.
+pub(crate) async fn run(context: Context, give_up_after: Duration) -> anyhow::Result<()> {
+    let token = context.tasks.token().clone();
+    loop {
+        if let Some(Err(error)) = token.run_until_cancelled(round(&context, give_up_after)).await {
+            tracing::warn!(%error, "old webhooks are not removed");
+        }
+        if token.run_until_cancelled(tokio::time::sleep(PAUSE)).await.is_none() {
+            return Ok(());
+        }
+    }
+}
+
+async fn round(context: &Context, give_up_after: Duration) -> Result<(), store::Error> {
+    loop {
+        let given_up = context.store.give_up_webhooks(give_up_after).await?;
+        if given_up == 0 {
+            break;
+        }
+        counter!(WEBHOOK_ATTEMPTS, "outcome" => "given_up").increment(given_up);
+        tracing::warn!(given_up, "webhooks are given up: their endpoints have failed for too long");
+    }
+    while context.store.prune_webhooks(KEEP_TAKEN, KEEP_GIVEN_UP).await? > 0 {}
+    let (pending, age) = context.store.pending_webhooks().await?;
+    gauge!(WEBHOOK_PENDING).set(pending as f64);
+    gauge!(WEBHOOK_OLDEST_AGE).set(age.as_secs_f64());
+    Ok(())
+}

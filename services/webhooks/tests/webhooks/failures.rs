@@ -1,0 +1,182 @@
+//! Endpoints that refuse, ask for time, go away for good, or are down.
+
+use std::time::Duration;
+
+use domain::Status;
+use hyper::header::{HeaderValue, RETRY_AFTER};
+use service_kit::Config;
+use service_kit::config::Webhooks;
+use testkit::eventually;
+use testkit::http::{Rule, status};
+use webhooks::Settings;
+
+use crate::world::{SOON, World, settings};
+
+#[tokio::test]
+async fn what_is_refused_to_the_last_is_given_up_visibly_and_can_be_told_again() {
+    let mut world = World::start().await;
+    let endpoint = world.endpoint("/hooks").await;
+    world.backend.script(Rule::answer(status(503)).times(7));
+    world.settled(1, Status::Sent).await;
+    world.settled(1, Status::Delivered).await;
+    world.serve(settings());
+    let received = world.received(1).await;
+    assert_eq!(received[0].body["type"], "delivery.delivered", "what was given up holds up nothing");
+    world.messages("failed", 1).await;
+    let failed = world.context.store.failed_webhooks(world.app, Some(endpoint), 10).await.unwrap();
+    assert_eq!((failed.len(), failed[0].attempts, failed[0].last_answer.as_str()), (1, 7, "503"));
+    assert_eq!(
+        (failed[0].event.as_str(), failed[0].url.as_str()),
+        ("delivery.sent", world.backend.url("/hooks").as_str())
+    );
+    let attempts = world.backend.attempts();
+    assert!(attempts[..7].iter().all(|id| *id == attempts[0]), "every attempt has the same id");
+
+    let ids = [failed[0].id];
+    let redelivered = world.context.store.redeliver_webhooks(world.app, None, Some(&ids)).await.unwrap();
+    assert_eq!(redelivered, 1);
+    let received = world.received(2).await;
+    assert_eq!((&received[1].id, received[1].body["type"].as_str()), (&attempts[0], Some("delivery.sent")));
+    assert_eq!(world.context.store.redeliver_webhooks(world.app, None, None).await.unwrap(), 0);
+}
+
+#[tokio::test]
+async fn retry_after_is_honoured_for_the_message_and_its_endpoint() {
+    let mut world = World::start().await;
+    world.endpoint("/hooks").await;
+    let mut busy = status(429);
+    busy.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("900"));
+    world.backend.script(Rule::answer(busy));
+    world.settled(1, Status::Sent).await;
+    world.serve(settings());
+    let wait = |column: &'static str| {
+        let statement = match column {
+            "message" => {
+                "SELECT extract(epoch FROM next_at - now())::float8 FROM webhook_message WHERE token IS NULL AND attempts = 1"
+            }
+            _ => {
+                "SELECT extract(epoch FROM paused_until - now())::float8 FROM webhook_endpoint WHERE failures = 1"
+            }
+        };
+        let pool = world.pool.clone();
+        async move {
+            let wait: Option<f64> = sqlx::query_scalar(statement).fetch_optional(&pool).await.unwrap();
+            wait
+        }
+    };
+    let message = eventually(SOON, "the message waits", async || wait("message").await).await;
+    assert!((800.0..=901.0).contains(&message), "{message}");
+    let endpoint = eventually(SOON, "the endpoint is left alone", async || wait("endpoint").await).await;
+    assert!((800.0..=901.0).contains(&endpoint), "{endpoint}");
+    world.settled(2, Status::Sent).await;
+    world.followed().await;
+    assert_eq!((world.count("pending").await, world.backend.attempts().len()), (2, 1));
+}
+
+#[tokio::test]
+async fn an_endpoint_that_says_gone_is_turned_off_until_it_is_set_again() {
+    let mut world = World::start().await;
+    world.endpoint("/hooks").await;
+    world.backend.script(Rule::answer(status(410)));
+    world.settled(1, Status::Sent).await;
+    world.serve(settings());
+    world.messages("failed", 1).await;
+    let listed = world.context.store.endpoints(world.app).await.unwrap();
+    assert_eq!((listed[0].disabled.as_ref().unwrap().1.as_str(), listed[0].failed), ("gone", 1));
+    world.settled(2, Status::Sent).await;
+    world.followed().await;
+    assert_eq!(world.count("pending").await, 0, "nothing is written for an endpoint that is off");
+
+    let url = world.backend.url("/hooks");
+    let draft = world.context.store.put_endpoint(world.app, &url, &listed[0].events).await.unwrap().unwrap();
+    assert!(!draft.is_new());
+    draft.commit(None, "test").await.unwrap();
+    world.settled(3, Status::Sent).await;
+    world.received(1).await;
+}
+
+#[tokio::test]
+async fn an_endpoint_that_is_down_is_left_alone_with_pauses_and_then_told_everything() {
+    let mut world = World::start().await;
+    world.endpoint("/hooks").await;
+    world.backend.script(Rule::answer(status(502)).times(3));
+    let mut settings = settings();
+    settings.pace.failures = 3;
+    settings.pace.per_endpoint = 1;
+    for delivery in 1..=20 {
+        world.settled(delivery, Status::Sent).await;
+    }
+    world.serve(settings);
+    eventually(SOON, "the endpoint is left alone", async || {
+        let paused: bool = sqlx::query_scalar(
+            "SELECT coalesce(paused_until > now() + interval '30 minutes', false) FROM webhook_endpoint",
+        )
+        .fetch_one(&world.pool)
+        .await
+        .unwrap();
+        paused.then_some(())
+    })
+    .await;
+    world.followed().await;
+    assert_eq!(world.backend.attempts().len(), 3);
+    assert!(world.context.store.endpoints(world.app).await.unwrap()[0].failing_since.is_some());
+    sqlx::query("UPDATE webhook_endpoint SET paused_until = now()").execute(&world.pool).await.unwrap();
+    world.received(20).await;
+    world.messages("delivered", 20).await;
+    assert!(world.context.store.endpoints(world.app).await.unwrap()[0].failing_since.is_none());
+}
+
+#[tokio::test]
+async fn what_waited_for_a_day_at_an_endpoint_that_failed_all_the_while_is_given_up_and_old_rows_go() {
+    let mut world = World::start().await;
+    world.endpoint("/hooks").await;
+    world.settled(1, Status::Sent).await;
+    world.settled(2, Status::Sent).await;
+    world.backend.script(Rule::answer(status(500)).times(1_000));
+    let mut quick = settings();
+    quick.pace.failures = 1;
+    world.serve(quick);
+    eventually(SOON, "the endpoint is left alone", async || {
+        let failing = world.context.store.endpoints(world.app).await.unwrap()[0].failing_since;
+        failing.map(|_| ())
+    })
+    .await;
+    world.followed().await;
+    let (day, store) = (Duration::from_secs(24 * 3600), &world.context.store);
+    assert_eq!(store.give_up_webhooks(day).await.unwrap(), 0);
+    sqlx::query("UPDATE webhook_message SET created_at = now() - interval '25 hours'")
+        .execute(&world.pool)
+        .await
+        .unwrap();
+    assert_eq!(store.give_up_webhooks(day).await.unwrap(), 0, "it began to fail a moment ago");
+    sqlx::query("UPDATE webhook_endpoint SET failing_since = now() - interval '25 hours'")
+        .execute(&world.pool)
+        .await
+        .unwrap();
+    eventually(SOON, "both are given up", async || {
+        store.give_up_webhooks(day).await.unwrap();
+        (world.count("failed").await == 2).then_some(())
+    })
+    .await;
+    assert_eq!(store.prune_webhooks(day, day).await.unwrap(), 0);
+    sqlx::query("UPDATE webhook_message SET settled_at = now() - interval '40 days'")
+        .execute(&world.pool)
+        .await
+        .unwrap();
+    assert_eq!(store.prune_webhooks(day, day).await.unwrap(), 2);
+}
+
+#[test]
+fn times_are_as_configured() {
+    let seconds = Duration::from_secs;
+    let usual = Settings::new(&Config::default().webhooks);
+    assert_eq!(
+        (usual.call_limit, usual.pace.lease, usual.pace.pause),
+        (seconds(15), seconds(30), seconds(5))
+    );
+    assert_eq!(usual.schedule.iter().sum::<Duration>().as_secs().div_ceil(3600), 22);
+    let schedule = vec![seconds(1), seconds(2)];
+    let quick = Settings::new(&Webhooks { timeout: seconds(2), retry_schedule: schedule.clone() });
+    assert_eq!((quick.call_limit, quick.pace.lease, quick.pace.pause), (seconds(2), seconds(4), seconds(1)));
+    assert_eq!(quick.schedule, schedule);
+}

@@ -1,0 +1,94 @@
+//! How endpoints and apps share the calls.
+
+use std::time::Duration;
+
+use domain::AppId;
+use domain::webhook::WebhookEvent;
+use store::app::{NewApp, NewSecret};
+use store::webhook::{Due, Pace, Settled};
+
+use crate::world::{World, settings};
+
+fn pace() -> Pace {
+    Pace { per_endpoint: 4, per_app: 8, lease: Duration::from_secs(60), ..settings().pace }
+}
+
+impl World {
+    async fn other_app(&self) -> AppId {
+        let store = &self.context.store;
+        let draft = store.create_app(NewApp { name: "bank", api_key: "bank", development: true }, "test");
+        let secret = NewSecret { digest: b"another", sealed: b"sealed" };
+        draft.await.unwrap().unwrap().commit(secret).await.unwrap()
+    }
+
+    async fn silent_endpoint(&self, app: AppId, url: &str) -> i64 {
+        let draft = self.context.store.put_endpoint(app, url, WebhookEvent::ALL).await.unwrap().unwrap();
+        let id = draft.id();
+        draft.commit(Some(b"sealed"), "test").await.unwrap();
+        id
+    }
+
+    /// As many messages of an endpoint, the first due for as many seconds and each further one for a second less.
+    async fn due(&self, app: AppId, endpoint: i64, count: i32, seconds: i32) {
+        sqlx::query(
+            "INSERT INTO webhook_message (app_id, endpoint_id, id, subject, event, body, next_at)
+             SELECT $1, $2, gen_random_uuid(), gen_random_uuid(), 'delivery.sent', '{}',
+               now() - ($4 - place) * interval '1 second'
+             FROM generate_series(0, $3 - 1) AS place",
+        )
+        .bind(app.0)
+        .bind(endpoint)
+        .bind(count)
+        .bind(seconds)
+        .execute(&self.pool)
+        .await
+        .unwrap();
+    }
+
+    async fn take(&self, most: u32) -> Vec<Due> {
+        self.context.store.take_webhooks(most, pace()).await.unwrap()
+    }
+}
+
+fn of(app: AppId, taken: &[Due]) -> usize {
+    taken.iter().filter(|due| due.app == app).count()
+}
+
+#[tokio::test]
+async fn an_app_with_much_to_tell_does_not_keep_another_one_waiting() {
+    let world = World::start().await;
+    let (busy, other) = (world.app, world.other_app().await);
+    for number in 0..4 {
+        let endpoint = world.silent_endpoint(busy, &format!("https://shop.example.com/{number}")).await;
+        world.due(busy, endpoint, 10, 600).await;
+    }
+    let endpoint = world.silent_endpoint(other, "https://bank.example.com/").await;
+    world.due(other, endpoint, 2, 60).await;
+
+    let first = world.take(4).await;
+    assert_eq!((of(busy, &first), of(other, &first)), (2, 2));
+    let second = world.take(100).await;
+    assert_eq!((of(busy, &second), of(other, &second)), (6, 0), "no more than 8 of an app are under way");
+    assert!(world.take(100).await.is_empty());
+
+    assert!(world.context.store.settle_webhook(&first[0], Settled::Taken, "200", pace()).await.unwrap());
+    let freed = world.take(100).await;
+    assert_eq!(of(first[0].app, &freed), freed.len());
+    assert_eq!(freed.len(), usize::from(first[0].app == busy), "only what was freed is taken");
+}
+
+#[tokio::test]
+async fn of_an_app_what_has_been_due_for_longest_goes_first_whatever_its_endpoint() {
+    let world = World::start().await;
+    let mut expected = Vec::new();
+    for (number, seconds) in [(1, 100), (2, 300), (3, 200)] {
+        let endpoint = world.silent_endpoint(world.app, &format!("https://shop.example.com/{number}")).await;
+        world.due(world.app, endpoint, 1, seconds).await;
+        expected.push((seconds, endpoint));
+    }
+    expected.sort_unstable();
+    while let Some((_, endpoint)) = expected.pop() {
+        let taken: Vec<i64> = world.take(1).await.iter().map(|due| due.endpoint).collect();
+        assert_eq!(taken, [endpoint]);
+    }
+}

@@ -1,0 +1,11 @@
+//! Status webhooks on real servers: what is told, to whom, in which order, and what becomes of it when somebody fails.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+
+mod failures;
+mod fairness;
+mod order;
+mod read;
+mod restarts;
+mod safety;
+mod telling;
+mod world;

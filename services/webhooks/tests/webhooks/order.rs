@@ -1,0 +1,114 @@
+//! One delivery's events come one after the other; no delivery and no endpoint waits for another.
+
+use std::collections::HashMap;
+
+use domain::Status;
+use testkit::eventually;
+use testkit::http::{Reaction, Rule, status};
+
+use crate::world::{SOON, World, settings};
+
+#[tokio::test]
+async fn events_of_a_delivery_are_taken_in_order_whatever_fails_in_between() {
+    let mut world = World::start().await;
+    world.endpoint("/hooks").await;
+    for delivery in 1..=30 {
+        world.settled(delivery, Status::Sent).await;
+        world.settled(delivery, Status::Delivered).await;
+        world.settled(delivery, Status::Failed).await;
+    }
+    world.backend.script(Rule::answer(status(500)).times(25));
+    world.backend.script(Rule::new(Reaction::CutBefore).times(5));
+    world.backend.script(Rule::new(Reaction::CutAfter).times(5));
+    world.serve(settings());
+    let received = world.received(90).await;
+    let mut by_delivery = HashMap::<String, Vec<String>>::new();
+    for call in &received {
+        let delivery = call.body["data"]["deliveryId"].as_str().unwrap().to_owned();
+        by_delivery.entry(delivery).or_default().push(call.body["type"].as_str().unwrap().to_owned());
+    }
+    assert_eq!(by_delivery.len(), 30);
+    for (delivery, told) in by_delivery {
+        assert_eq!(told, ["delivery.sent", "delivery.delivered", "delivery.failed"], "{delivery}");
+    }
+    assert_eq!(world.backend.rules_left(), 0);
+    world.messages("delivered", 90).await;
+}
+
+#[tokio::test]
+async fn a_call_that_hangs_holds_up_its_own_delivery_alone() {
+    let mut world = World::start().await;
+    world.endpoint("/hooks").await;
+    world.settled(1, Status::Sent).await;
+    world.settled(1, Status::Delivered).await;
+    world.backend.script(Rule::new(Reaction::Stall));
+    world.serve(settings());
+    eventually(SOON, "the first call hangs", async || (world.backend.rules_left() == 0).then_some(())).await;
+    for delivery in 2..=20 {
+        world.settled(delivery, Status::Sent).await;
+    }
+    let received = world.received(21).await;
+    let types: Vec<_> = received.iter().map(|call| call.body["data"]["deliveryId"].clone()).collect();
+    assert_eq!(types[19], types[20], "the hanging delivery is told last");
+    assert_eq!(received[19].body["type"], "delivery.sent");
+    assert_eq!(received[20].body["type"], "delivery.delivered");
+}
+
+#[tokio::test]
+async fn an_endpoint_that_hangs_takes_no_more_than_its_share_and_slows_nobody() {
+    let mut world = World::start().await;
+    world.endpoint("/slow").await;
+    world.endpoint("/quick").await;
+    world.backend.script(Rule::new(Reaction::Stall).to("/slow").times(10_000));
+    let mut settings = settings();
+    settings.max_concurrency = 8;
+    settings.call_limit = std::time::Duration::from_secs(20);
+    settings.pace.lease = std::time::Duration::from_secs(30);
+    for delivery in 1..=100 {
+        world.settled(delivery, Status::Sent).await;
+    }
+    world.serve(settings);
+    let received = world.received(100).await;
+    assert!(received.iter().all(|call| call.path == "/quick"));
+    let under_way: i64 = sqlx::query_scalar("SELECT count(*) FROM webhook_message WHERE token IS NOT NULL")
+        .fetch_one(&world.pool)
+        .await
+        .unwrap();
+    assert!(under_way <= 4 + 4, "{under_way}");
+    let slow: i64 =
+        sqlx::query_scalar("SELECT count(*) FROM webhook_message WHERE status = 'pending' AND attempts > 0")
+            .fetch_one(&world.pool)
+            .await
+            .unwrap();
+    assert!(slow <= 4 + 4, "{slow}");
+}
+
+#[tokio::test]
+async fn several_instances_share_the_work_and_tell_each_thing_once() {
+    let mut world = World::start().await;
+    world.endpoint("/hooks").await;
+    let other = world.another().await;
+    // No lease and no call ends by itself on a slow machine: each would be another attempt.
+    let mut patient = settings();
+    patient.call_limit = SOON;
+    patient.pace.lease = SOON * 2;
+    world.serve(patient.clone());
+    other.serve("webhooks", |context| webhooks::run_with(context, patient));
+    for delivery in 1..=100 {
+        world.settled(delivery, Status::Sent).await;
+        world.settled(delivery, Status::Delivered).await;
+    }
+    world.received(200).await;
+    world.messages("delivered", 200).await;
+    assert_eq!(world.backend.attempts().len(), 200);
+    let mut last = HashMap::new();
+    for call in world.backend.received() {
+        let delivery = call.body["data"]["deliveryId"].to_string();
+        if call.body["type"] == "delivery.delivered" {
+            assert_eq!(last.get(&delivery), Some(&"sent"), "{delivery}");
+        }
+        last.insert(delivery, "sent");
+    }
+    other.tasks.stop();
+    other.tasks.finish().await.unwrap();
+}

@@ -1,0 +1,129 @@
+//! What people read in their inboxes.
+
+use domain::event::{AllChanged, ItemsChanged};
+use domain::inbox::{AllChange, ItemChange};
+use domain::webhook::WebhookEvent;
+use domain::{Event, ItemId, Status, StreamName, Timestamp, UserNumber};
+use service_kit::clock;
+use sqlx::types::chrono::{DateTime, Utc};
+use store::projection::INBOX;
+use uuid::Uuid;
+
+use crate::world::{World, settings};
+
+impl World {
+    /// Items of user 1, of sends of the same numbers.
+    async fn items(&self, ids: std::ops::RangeInclusive<i64>) {
+        for id in ids {
+            sqlx::query(
+                "INSERT INTO inbox_item (app_id, user_number, id, send_id, created_at, event_id)
+                 VALUES ($1, 1, $2, $3, now(), gen_random_uuid())",
+            )
+            .bind(self.app.0)
+            .bind(id)
+            .bind(Uuid::from_u128(id.cast_unsigned().into()))
+            .execute(&self.pool)
+            .await
+            .unwrap();
+        }
+    }
+
+    /// As the projection would write: these were read, and it is done with the log.
+    async fn project_read(&self, ids: &[i64], at: Timestamp) {
+        sqlx::query("UPDATE inbox_item SET clicked_at = $2 WHERE id = ANY($1) AND clicked_at IS NULL")
+            .bind(ids)
+            .bind(DateTime::<Utc>::from(at))
+            .execute(&self.pool)
+            .await
+            .unwrap();
+        let from = self.context.store.checkpoint(INBOX, StreamName::Inbox(0)).await.unwrap();
+        let to = self.context.log.state(StreamName::Inbox(0)).await.unwrap().last_seq;
+        let batch = self.context.store.project(StreamName::Inbox(0), from, to).await.unwrap().unwrap();
+        batch.commit().await.unwrap();
+    }
+
+    /// Tells the log that items were read, and returns when.
+    async fn read(&self, ids: &[i64]) -> Timestamp {
+        let items = ids.iter().map(|id| ItemId(*id)).collect();
+        let changed = ItemsChanged { user: UserNumber(1), items };
+        self.tell(Event::InboxItemsChanged(ItemChange::Read, changed)).await;
+        self.last_at().await
+    }
+
+    async fn last_at(&self) -> Timestamp {
+        let last = self.context.log.state(StreamName::Inbox(0)).await.unwrap().last_seq;
+        let mut reader = self.context.log.reader(StreamName::Inbox(0), last);
+        let record = reader.next_batch(1, std::time::Duration::ZERO).await.unwrap().remove(0);
+        domain::Envelope::decode(&record.payload).unwrap().at
+    }
+}
+
+#[tokio::test]
+async fn each_item_that_becomes_read_is_told_once_and_only_real_ones() {
+    let mut world = World::start().await;
+    world.endpoint("/hooks").await;
+    world.items(1..=3).await;
+    world.serve(settings());
+    let at = world.read(&[1, 2, 999]).await;
+    world.project_read(&[1, 2], at).await;
+    let received = world.received(2).await;
+    let data = &received[0].body["data"];
+    assert_eq!(received[0].body["type"], "notification.read");
+    assert_eq!(
+        (&data["recipient"], &data["channel"], &data["status"]),
+        (&"user-1".into(), &"inApp".into(), &"read".into())
+    );
+    assert_eq!(
+        data["requestId"],
+        Uuid::from_u128(data["notificationId"].as_u64().unwrap().into()).to_string()
+    );
+
+    let later = world.read(&[1, 3]).await;
+    world.project_read(&[1, 3], later).await;
+    let received = world.received(3).await;
+    world.followed().await;
+    let mut told: Vec<_> =
+        received.iter().map(|call| call.body["data"]["notificationId"].as_i64().unwrap()).collect();
+    told.sort_unstable();
+    assert_eq!((told, world.count("pending").await), (vec![1, 2, 3], 0), "the first was read before");
+}
+
+#[tokio::test]
+async fn a_whole_inbox_that_is_read_is_told_item_by_item_after_it_is_projected() {
+    let mut world = World::start().await;
+    world.endpoint("/hooks").await;
+    world.items(1..=30).await;
+    let before = world.read(&[5]).await;
+    world.project_read(&[5], before).await;
+    world.serve(settings());
+    world.received(1).await;
+    let changed = AllChanged { user: UserNumber(1), up_to: ItemId(20) };
+    world.tell(Event::InboxAllChanged(AllChange::Read, changed)).await;
+    world.settled(1, Status::Sent).await;
+    world.received(2).await;
+    assert_eq!(world.backend.received().len(), 2, "other streams go on while the inbox is behind");
+    let at = world.last_at().await;
+    world.project_read(&(1..=20).collect::<Vec<_>>(), at).await;
+    let received = world.received(21).await;
+    world.followed().await;
+    world.messages("delivered", 21).await;
+    let read = received.iter().filter(|call| call.body["type"] == "notification.read");
+    let mut ids: Vec<_> = read.map(|call| call.body["data"]["notificationId"].as_i64().unwrap()).collect();
+    ids.sort_unstable();
+    assert_eq!(ids, (1..=20).collect::<Vec<_>>());
+}
+
+#[tokio::test]
+async fn where_nobody_wants_to_hear_of_reading_nothing_waits_for_the_inbox() {
+    let mut world = World::start().await;
+    let url = world.backend.url("/hooks");
+    world.endpoint_for(&url, &[WebhookEvent::DeliverySent]).await;
+    world.items(1..=1).await;
+    world.read(&[1]).await;
+    assert!(clock::now() >= world.last_at().await);
+    world.serve(settings());
+    world.followed().await;
+    let rows: i64 =
+        sqlx::query_scalar("SELECT count(*) FROM webhook_message").fetch_one(&world.pool).await.unwrap();
+    assert_eq!(rows, 0);
+}

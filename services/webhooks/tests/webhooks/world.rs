@@ -1,0 +1,209 @@
+//! Servers, an app with users, and its backend.
+
+use std::time::Duration;
+
+use domain::event::{DeliverySettled, TargetSuppressed};
+use domain::webhook::WebhookEvent;
+use domain::{AppId, Channel, DeliveryId, Envelope, Event, Reason, SendId, Status, StreamName, UserNumber};
+use event_log::Message;
+use secrecy::ExposeSecret;
+use service_kit::secrets::webhook_secret_context;
+use service_kit::{Config, Context, MasterKey, clock, connections, installation};
+use sqlx::PgPool;
+use store::app::{NewApp, NewSecret};
+use store::webhook::Pace;
+use tempfile::TempDir;
+use testkit::webhook::WebhookReceiver;
+use testkit::{Database, NatsServer, eventually};
+use uuid::Uuid;
+use webhooks::{Secret, Settings};
+
+pub(crate) const SOON: Duration = Duration::from_secs(60);
+pub(crate) const SEND: SendId = SendId(Uuid::from_u128(77));
+
+pub(crate) struct World {
+    pub(crate) context: Context,
+    pub(crate) app: AppId,
+    pub(crate) pool: PgPool,
+    pub(crate) backend: WebhookReceiver,
+    secrets: Vec<String>,
+    _database: Database,
+    _nats: NatsServer,
+    _files: TempDir,
+}
+
+/// Quick where the real ones are slow.
+pub(crate) fn settings() -> Settings {
+    Settings {
+        schedule: vec![Duration::from_millis(20); 6],
+        give_up_after: Duration::from_secs(3600),
+        call_limit: Duration::from_secs(2),
+        max_concurrency: 64,
+        pace: Pace {
+            lease: Duration::from_secs(4),
+            per_endpoint: 4,
+            per_app: 16,
+            failures: 1_000,
+            pause: Duration::from_secs(3600),
+            longest_pause: Duration::from_secs(3600),
+        },
+    }
+}
+
+impl World {
+    pub(crate) async fn start() -> World {
+        World::with(|config| config.outbound.allow_private = true).await
+    }
+
+    pub(crate) async fn with(configure: impl FnOnce(&mut Config)) -> World {
+        let database = Database::create().await;
+        let nats = NatsServer::start().await.unwrap();
+        let files = tempfile::tempdir().unwrap();
+        let key_file = files.path().join("master.key");
+        MasterKey::generate_file(&key_file).unwrap();
+        let mut config = Config::default();
+        config.database.url = Some(database.url().parse().unwrap());
+        config.nats.url = Some(nats.url().parse().unwrap());
+        config.security.master_key_file = Some(key_file);
+        configure(&mut config);
+        let store = connections::store(&config, SOON).await.unwrap();
+        let log = connections::event_log(&config, SOON).await.unwrap();
+        store.migrate().await.unwrap();
+        installation::prepare(&store, &log, 1).await.unwrap();
+        let pool = PgPool::connect(database.url()).await.unwrap();
+        let context = Context::connect(config).await.unwrap();
+        let draft = store.create_app(NewApp { name: "shop", api_key: "shop", development: true }, "test");
+        let secret = NewSecret { digest: b"digest", sealed: b"sealed" };
+        let app = draft.await.unwrap().unwrap().commit(secret).await.unwrap();
+        sqlx::query(
+            "INSERT INTO app_user (app_id, number, identifier) OVERRIDING SYSTEM VALUE
+             SELECT $1, number, 'user-' || number FROM generate_series(1, 100) AS number",
+        )
+        .bind(app.0)
+        .execute(&pool)
+        .await
+        .unwrap();
+        let backend = WebhookReceiver::start().await.unwrap();
+        let (secrets, _database, _nats, _files) = (Vec::new(), database, nats, files);
+        World { context, app, pool, backend, secrets, _database, _nats, _files }
+    }
+
+    /// An endpoint of the backend that is told everything.
+    pub(crate) async fn endpoint(&mut self, path: &str) -> i64 {
+        self.endpoint_for(&self.backend.url(path), WebhookEvent::ALL).await
+    }
+
+    pub(crate) async fn endpoint_for(&mut self, url: &str, events: &[WebhookEvent]) -> i64 {
+        let secret = Secret::generate().unwrap().text();
+        let draft = self.context.store.put_endpoint(self.app, url, events).await.unwrap().unwrap();
+        let id = draft.id();
+        let context = webhook_secret_context(self.app, id);
+        let sealed = self.context.master_key.seal(&context, secret.expose_secret().as_bytes()).unwrap();
+        draft.commit(Some(&sealed), "test").await.unwrap();
+        self.secrets.push(secret.expose_secret().to_owned());
+        self.backend.trust(&self.secrets.iter().map(String::as_str).collect::<Vec<_>>());
+        id
+    }
+
+    pub(crate) fn serve(&self, settings: Settings) {
+        self.context.serve("webhooks", |context| webhooks::run_with(context, settings));
+    }
+
+    /// Another process beside, or after, the first.
+    pub(crate) async fn another(&self) -> Context {
+        Context::connect(Config::clone(&self.context.config)).await.unwrap()
+    }
+
+    /// Tells the log that a delivery to user 1 settled so.
+    pub(crate) async fn settled(&self, delivery: u128, status: Status) {
+        self.settled_of(1, delivery, status).await;
+    }
+
+    pub(crate) async fn settled_of(&self, user: i64, delivery: u128, status: Status) {
+        let reason = (status == Status::Failed).then_some(Reason::ProviderRefused);
+        let settled = DeliverySettled {
+            delivery_id: DeliveryId(Uuid::from_u128(delivery)),
+            channel: Channel::Email,
+            user: UserNumber(user),
+            attempt: 1,
+            status,
+            reason,
+            provider: Some("main".to_owned()),
+        };
+        self.tell(Event::DeliverySettled(settled)).await;
+    }
+
+    pub(crate) async fn suppressed(&self, delivery: u128) {
+        let suppressed = TargetSuppressed {
+            delivery_id: DeliveryId(Uuid::from_u128(delivery)),
+            channel: Channel::Email,
+            user: UserNumber(1),
+        };
+        self.tell(Event::TargetSuppressed(suppressed)).await;
+    }
+
+    pub(crate) async fn tell(&self, event: Event) {
+        let stream = match event {
+            Event::InboxItemsChanged(..) | Event::InboxAllChanged(..) => StreamName::Inbox(0),
+            _ => StreamName::Outcome,
+        };
+        let (id, at) = (clock::new_id(), clock::now());
+        let (send_id, caused_by, trace) = (Some(SEND), None, None);
+        let envelope = Envelope { id, app: self.app, at, send_id, caused_by, trace, event };
+        self.publish(stream, envelope.encode().unwrap()).await;
+    }
+
+    pub(crate) async fn publish(&self, stream: StreamName, payload: Vec<u8>) {
+        self.context.log.publish(Message { stream, id: None, payload: payload.into() }).await.unwrap();
+    }
+
+    /// Waits until the backend has taken as many messages.
+    pub(crate) async fn received(&self, count: usize) -> Vec<testkit::webhook::Received> {
+        eventually(SOON, "the backend is told everything", async || {
+            let received = self.backend.received();
+            (received.len() >= count).then_some(received)
+        })
+        .await
+    }
+
+    /// Waits until every event of the log is a row, or is known to make none.
+    pub(crate) async fn followed(&self) {
+        for stream in [StreamName::Outcome, StreamName::Inbox(0)] {
+            let last = self.context.log.state(stream).await.unwrap().last_seq;
+            eventually(SOON, "the log is followed", async || {
+                let position = self.context.store.checkpoint(store::webhook::WEBHOOKS, stream).await.unwrap();
+                (position >= last).then_some(())
+            })
+            .await;
+        }
+    }
+
+    /// Waits until as many messages have this status.
+    pub(crate) async fn messages(&self, status: &'static str, count: i64) {
+        eventually(SOON, "messages have a status", async || {
+            (self.count(status).await == count).then_some(())
+        })
+        .await;
+    }
+
+    pub(crate) async fn count(&self, status: &'static str) -> i64 {
+        sqlx::query_scalar("SELECT count(*) FROM webhook_message WHERE status = $1")
+            .bind(status)
+            .fetch_one(&self.pool)
+            .await
+            .unwrap()
+    }
+
+    pub(crate) async fn last_answer(&self) -> Option<String> {
+        sqlx::query_scalar("SELECT last_answer FROM webhook_message ORDER BY number LIMIT 1")
+            .fetch_one(&self.pool)
+            .await
+            .unwrap()
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        self.context.tasks.stop();
+    }
+}

@@ -1,0 +1,148 @@
+//! The page on adding a channel, performed: its files are made, its changes applied to a copy of the sources, which is
+//! then built and tested.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+const PAGE: &str = "docs/adding-a-channel.md";
+/// What the sources are made of.
+const SOURCES: [&str; 14] = [
+    "Cargo.toml",
+    "Cargo.lock",
+    "clippy.toml",
+    "rustfmt.toml",
+    "docker-compose.yml",
+    "README.md",
+    ".config",
+    "clients",
+    "deploy",
+    "docs",
+    "libs",
+    "services",
+    "tests",
+    "xtask",
+];
+
+/// A fenced block of the page.
+struct Block {
+    info: String,
+    text: String,
+}
+
+#[test]
+fn the_steps_of_the_page_make_a_channel_that_works() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    // Always the same place, so that what is built there can be used again.
+    let copy = Path::new(env!("CARGO_TARGET_TMPDIR")).join("adding-a-channel");
+    copy_sources(root, &copy);
+    let blocks = blocks(&fs::read_to_string(root.join(PAGE)).unwrap());
+    let (mut files, mut changes) = (0, 0);
+    for Block { info, text } in &blocks {
+        if let Some((_, file)) = info.split_once("file=") {
+            let path = copy.join(file);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+            files += 1;
+        } else if info == "diff" {
+            apply(&copy, text);
+            changes += 1;
+        }
+    }
+    assert!(files >= 6 && changes >= 3, "{files} files and {changes} changes are on the page");
+    build_quickly(&copy);
+    cargo(&copy, &["test", "--workspace", "--test", "whatsapp"]);
+    cargo(&copy, &["check", "--workspace", "--bins"]);
+}
+
+/// Nothing is optimised, since what is built here runs once.
+fn build_quickly(copy: &Path) {
+    let manifest = copy.join("Cargo.toml");
+    let text = fs::read_to_string(&manifest).unwrap();
+    let lines = text.split_inclusive('\n').filter(|line| !line.contains("{ opt-level = "));
+    fs::write(manifest, lines.collect::<String>()).unwrap();
+}
+
+/// Only what differs is written, so that what is built of the rest stays good.
+fn copy_sources(from: &Path, to: &Path) {
+    let mut wanted = Vec::new();
+    for source in SOURCES {
+        collect(from, Path::new(source), &mut wanted);
+    }
+    let mut there = Vec::new();
+    if to.exists() {
+        collect(to, Path::new(""), &mut there);
+    }
+    for file in there.iter().filter(|file| !wanted.contains(file)) {
+        fs::remove_file(to.join(file)).unwrap();
+    }
+    for file in wanted {
+        let (content, copy) = (fs::read(from.join(&file)).unwrap(), to.join(&file));
+        if fs::read(&copy).ok().as_ref() != Some(&content) {
+            fs::create_dir_all(copy.parent().unwrap()).unwrap();
+            fs::write(copy, content).unwrap();
+        }
+    }
+}
+
+fn collect(root: &Path, path: &Path, files: &mut Vec<PathBuf>) {
+    let full = root.join(path);
+    if !full.is_dir() {
+        files.push(path.to_owned());
+        return;
+    }
+    for entry in fs::read_dir(full).unwrap() {
+        let name = entry.unwrap().file_name();
+        if name != "target" && name != ".tidings" && name != "node_modules" {
+            collect(root, &path.join(name), files);
+        }
+    }
+}
+
+fn blocks(page: &str) -> Vec<Block> {
+    let mut blocks = Vec::new();
+    let mut open: Option<Block> = None;
+    for line in page.lines() {
+        match (&mut open, line.strip_prefix("```")) {
+            (None, Some(info)) => open = Some(Block { info: info.to_owned(), text: String::new() }),
+            (Some(_), Some(_)) => blocks.extend(open.take()),
+            (Some(block), None) => {
+                block.text.push_str(line);
+                block.text.push('\n');
+            }
+            (None, None) => {}
+        }
+    }
+    assert!(open.is_none(), "a block of {PAGE} does not end");
+    blocks
+}
+
+/// The page's line numbers are but a hint: the lines themselves tell where a change goes.
+fn apply(copy: &Path, change: &str) {
+    let mut git = Command::new("git");
+    git.args(["apply", "-"]).current_dir(copy).stdin(Stdio::piped());
+    // It is no part of the repository around it.
+    git.env("GIT_CEILING_DIRECTORIES", copy.parent().unwrap());
+    let mut applying = git.spawn().unwrap();
+    applying.stdin.take().unwrap().write_all(change.as_bytes()).unwrap();
+    assert!(
+        applying.wait().unwrap().success(),
+        "a change of {PAGE} does not fit the sources any more:\n{change}"
+    );
+}
+
+/// Builds into a directory of its own: cargo takes two checkouts that share one for the same.
+fn cargo(copy: &Path, arguments: &[&str]) {
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("adding-a-channel-target");
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.args(arguments).arg("--offline").current_dir(copy).env("CARGO_TARGET_DIR", target);
+    let output = cargo.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        output.status.success(),
+        "cargo {arguments:?}: {said}{}",
+        String::from_utf8_lossy(&output.stdout)
+    );
+}

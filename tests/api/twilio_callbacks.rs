@@ -1,0 +1,273 @@
+//! `/v3/callbacks/twilio/…`: signed reports of what became of messages, and messages that people send back.
+
+use domain::Channel;
+use serde_json::{Value, json};
+use store::provider::{NewProvider, SecretChange};
+use testkit::eventually;
+use testkit::outbox::Outbox;
+use testkit::twilio::{TwilioSettings, TwilioStandIn, params, signature};
+use url::form_urlencoded::Serializer;
+use uuid::Uuid;
+
+use crate::client::Answer;
+use crate::service::{App, SOON, Service};
+
+/// How the service says that it is reached from outside.
+const PUBLIC_URL: &str = "https://notify.example.com";
+const ADA: &str = "+4915112345678";
+const EVE: &str = "+4915187654321";
+
+/// An app that sends short messages through Twilio.
+struct Line {
+    service: Service,
+    shop: App,
+    twilio: TwilioStandIn,
+}
+
+impl Line {
+    async fn start() -> Line {
+        let service = Box::pin(Service::start_configured(|config| {
+            config.gateway.public_url = Some(PUBLIC_URL.parse().unwrap());
+            // Twilio's stand-in is on this machine.
+            config.outbound.allow_private = true;
+        }))
+        .await;
+        let shop = service.app("shop").await;
+        let settings = TwilioSettings { reports: false, ..TwilioSettings::default() };
+        let twilio = TwilioStandIn::start(settings, Outbox::in_memory()).await.unwrap();
+        service.twilio(&shop, "main", twilio.provider_settings()).await;
+        service.context.serve("sms", sms::run);
+        Line { service, shop, twilio }
+    }
+
+    /// Sends to a number, and returns the delivery once it is in this state.
+    async fn send(&self, to: &str, status: &str) -> Value {
+        let body = json!({
+            "notification": {"title": "Hello"},
+            "sendTo": {"recipients": [{"identifier": to, "phoneNumber": to}]},
+        });
+        let sent = self.service.by(&self.shop, "POST /v3/notifications").json(&body).send().await.is(202);
+        self.delivery(sent["requestId"].as_str().unwrap(), status).await
+    }
+
+    /// The short message of a request, once it is in this state.
+    async fn delivery(&self, request: &str, status: &str) -> Value {
+        let path = format!("GET /v3/requests/{request}/deliveries?channel=sms");
+        let mut delivery = eventually(SOON, &format!("the message is {status}"), async || {
+            let page = self.service.by(&self.shop, &path).send().await.is(200);
+            page["data"].as_array()?.first().filter(|one| one["status"] == status).cloned()
+        })
+        .await;
+        delivery["request"] = json!(request);
+        delivery
+    }
+
+    /// Posts fields to where Twilio was told, signed by this token.
+    async fn post(&self, url: &str, token: &str, fields: &[(&str, &str)]) -> Answer {
+        let fields = params(fields);
+        let path = url.strip_prefix(PUBLIC_URL).unwrap();
+        let form = Serializer::new(String::new()).extend_pairs(&fields).finish();
+        let call = self.service.call(&format!("POST {path}"));
+        let call = call.header("x-twilio-signature", &signature(token, url, &fields));
+        call.body(form, "application/x-www-form-urlencoded").send().await
+    }
+
+    async fn report(&self, delivery: &Value, status: &str, code: Option<&str>) -> Answer {
+        let sid = delivery["attempts"].as_array().unwrap().last().unwrap()["providerId"].as_str().unwrap();
+        let url = self.twilio.callback_of(sid).unwrap();
+        let mut fields = vec![("MessageSid", sid), ("MessageStatus", status), ("To", "+49 & more")];
+        fields.extend(code.map(|code| ("ErrorCode", code)));
+        self.post(&url, &self.twilio.settings().auth_token, &fields).await
+    }
+
+    /// A message to the account's number.
+    async fn writes(&self, from: &str, fields: &[(&str, &str)]) {
+        let url = format!("{PUBLIC_URL}/v3/callbacks/twilio/{}/main/messages", self.shop.id);
+        let fields = [&[("From", from)], fields].concat();
+        let answer = self.post(&url, &self.twilio.settings().auth_token, &fields).await;
+        assert_eq!(answer.status, 204, "{}", answer.body);
+    }
+}
+
+impl Service {
+    async fn twilio(&self, app: &App, identifier: &str, mut settings: Value) {
+        let token = settings.as_object_mut().unwrap().remove("authToken").unwrap();
+        let secrets = json!({"authToken": token}).to_string();
+        let context = format!("provider:{}:{identifier}", app.id);
+        let sealed = self.context.master_key.seal(&context, secrets.as_bytes()).unwrap();
+        let provider = NewProvider {
+            identifier,
+            channel: Channel::Sms,
+            kind: "twilio",
+            priority: 1,
+            enabled: true,
+            max_per_second: None,
+            settings: &settings,
+            secret: SecretChange::Replace(&sealed),
+        };
+        self.context.store.put_provider(app.id, provider, "test").await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_report_says_that_the_message_arrived_however_often() {
+    let line = Line::start().await;
+    let sent = line.send(ADA, "sent").await;
+    assert_eq!(sent["attempts"][0]["segments"], 1);
+    let request = sent["request"].as_str().unwrap();
+    line.report(&sent, "sent", None).await.is(204);
+    line.delivery(request, "sent").await;
+    line.report(&sent, "delivered", None).await.is(204);
+    let delivered = line.delivery(request, "delivered").await;
+    let receipt = &delivered["attempts"][0]["receipt"];
+    assert_eq!((&receipt["outcome"], &receipt["providerCode"]), (&json!("delivered"), &json!("delivered")));
+    for status in ["delivered", "sent", "queued"] {
+        line.report(&sent, status, None).await.is(204);
+    }
+    assert_eq!(line.delivery(request, "delivered").await, delivered, "nothing new");
+}
+
+#[tokio::test]
+async fn a_report_of_a_dead_number_ends_the_delivery_and_suppresses_the_number() {
+    let line = Line::start().await;
+    let sent = line.send(ADA, "sent").await;
+    line.report(&sent, "undelivered", Some("30005")).await.is(204);
+    let failed = line.delivery(sent["request"].as_str().unwrap(), "failed").await;
+    assert_eq!(failed["reason"], "target_gone");
+    assert_eq!(failed["attempts"][0]["receipt"]["providerCode"], "30005");
+    assert_eq!(line.send(ADA, "skipped").await["reason"], "suppressed");
+    line.send(EVE, "sent").await;
+}
+
+#[tokio::test]
+async fn a_report_of_a_passing_fault_sends_the_message_again() {
+    let line = Line::start().await;
+    let sent = line.send(ADA, "sent").await;
+    line.report(&sent, "undelivered", Some("30008")).await.is(204);
+    let again = line.delivery(sent["request"].as_str().unwrap(), "retrying").await;
+    assert_eq!(again["attempts"][0]["receipt"]["providerCode"], "30008");
+    for code in [Some("30007"), None, Some("99999")] {
+        let sent = line.send(EVE, "sent").await;
+        line.report(&sent, "failed", code).await.is(204);
+        let failed = line.delivery(sent["request"].as_str().unwrap(), "failed").await;
+        assert_eq!(failed["reason"], "provider_refused");
+    }
+}
+
+#[tokio::test]
+async fn nobody_but_the_provider_of_the_message_can_report_on_it() {
+    let line = Line::start().await;
+    let bank = line.service.app("bank").await;
+    let mut settings = line.twilio.provider_settings();
+    settings["authToken"] = json!("token of the bank");
+    line.service.twilio(&bank, "main", settings.clone()).await;
+    line.service.twilio(&line.shop, "other & more/", settings).await;
+    let sent = line.send(ADA, "sent").await;
+    let (id, token) = (sent["id"].as_str().unwrap(), line.twilio.settings().auth_token.clone());
+    let at = |app: &str, provider: &str, id: &str| {
+        format!("{PUBLIC_URL}/v3/callbacks/twilio/{app}/{provider}/{id}?attempt=1")
+    };
+    let (shop, bank) = (line.shop.id.to_string(), bank.id.to_string());
+    let fields = [("MessageStatus", "failed"), ("ErrorCode", "30005")];
+
+    let url = at(&shop, "main", id);
+    for (url, token) in [
+        (url.clone(), "token of the bank"),
+        (url.clone(), ""),
+        (at(&bank, "main", id), &*token),
+        (at("4711", "main", id), &*token),
+        (at("x", "main", id), &*token),
+        (at(&shop, "nobody", id), &*token),
+        (at(&shop, "main%FF", id), &*token),
+    ] {
+        line.post(&url, token, &fields).await.fails(403, "invalid_signature");
+    }
+    // Signed for another URL, for other fields, or not at all.
+    let path = url.strip_prefix(PUBLIC_URL).unwrap();
+    let form = "MessageStatus=failed&ErrorCode=30005";
+    for signed in [
+        signature(&token, &url.replace("attempt=1", "attempt=2"), &params(&fields)),
+        signature(&token, &url, &params(&fields[..1])),
+        String::new(),
+    ] {
+        let call = line.service.call(&format!("POST {path}")).header("x-twilio-signature", &signed);
+        call.body(form, "application/x-www-form-urlencoded").send().await.fails(403, "invalid_signature");
+    }
+    let call = line.service.call(&format!("POST {path}"));
+    call.body(form, "application/x-www-form-urlencoded").send().await.fails(403, "invalid_signature");
+
+    // Good signatures for what is not theirs.
+    let nobodys = Uuid::from_u128(7).to_string();
+    for (url, token) in [
+        (at(&shop, "main", &nobodys), &*token),
+        (at(&shop, "main", "x"), &*token),
+        (at(&bank, "main", id), "token of the bank"),
+        (at(&shop, "other%20%26%20more%2F", id), "token of the bank"),
+    ] {
+        line.post(&url, token, &fields).await.fails(404, "not_found");
+    }
+    let call = line.service.call(&format!("POST {path}")).header("x-twilio-signature", "AAAA");
+    call.body("{}", "application/json").send().await.fails(415, "unsupported_media_type");
+    let unchanged = line.delivery(sent["request"].as_str().unwrap(), "sent").await;
+    assert_eq!(unchanged, sent);
+}
+
+#[tokio::test]
+async fn a_callback_is_read_when_somebody_could_have_signed_it_and_then_within_bounds() {
+    let line = Line::start().await;
+    let token = line.twilio.settings().auth_token.clone();
+    let messages = |provider: &str| format!("/v3/callbacks/twilio/{}/{provider}/messages", line.shop.id);
+    // What nobody signed, or nobody could have, is answered without its body, which never comes.
+    let start = |path: &str, signature: &str| {
+        line.service.raw(format!(
+            "POST {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 1000\r\n\
+             Content-Type: application/x-www-form-urlencoded\r\n{signature}\r\n"
+        ))
+    };
+    let signed = "X-Twilio-Signature: AAAA\r\n";
+    for (provider, signature) in [("main", ""), ("nobody", signed), ("nobody", signed)] {
+        let answer = start(&messages(provider), signature).await;
+        assert!(answer.starts_with("HTTP/1.1 403 "), "{provider}: {answer}");
+    }
+    let path = messages("main");
+    let post = |form: String, signature: &str| {
+        let call = line.service.call(&format!("POST {path}")).header("x-twilio-signature", signature);
+        call.body(form, "application/x-www-form-urlencoded").send()
+    };
+    post("a".repeat(64 * 1024 + 1), "AAAA").await.fails(413, "too_large");
+    post("a".repeat(64 * 1024), "AAAA").await.fails(403, "invalid_signature");
+    post("a&".repeat(32 * 1024), "AAAA").await.has_problems(&[("", "too_many")]);
+    post("a&".repeat(201), "AAAA").await.has_problems(&[("", "too_many")]);
+    let fields = params(&[("a", ""); 200]);
+    let signed = signature(&token, &format!("{PUBLIC_URL}{path}"), &fields);
+    post("a&".repeat(200), &signed).await.is(204);
+}
+
+#[tokio::test]
+async fn who_writes_stop_gets_no_more_until_start() {
+    let line = Line::start().await;
+    line.send(ADA, "sent").await;
+    for (stop, start) in [
+        (&[("Body", "anything"), ("OptOutType", "STOP")][..], &[("OptOutType", "START")][..]),
+        (&[("Body", " stop\n")], &[("Body", "Unstop")]),
+    ] {
+        line.writes(ADA, stop).await;
+        line.writes(ADA, stop).await;
+        assert_eq!(line.send(ADA, "skipped").await["reason"], "suppressed");
+        for other in [&[("Body", "please stop")][..], &[("Body", "start"), ("OptOutType", "HELP")], &[]] {
+            line.writes(ADA, other).await;
+        }
+        assert_eq!(line.send(ADA, "skipped").await["reason"], "suppressed");
+        line.writes(ADA, start).await;
+        line.writes(ADA, start).await;
+        line.send(ADA, "sent").await;
+    }
+    // Before any message, and what is no number.
+    line.writes(EVE, &[("Body", "STOP")]).await;
+    assert_eq!(line.send(EVE, "skipped").await["reason"], "suppressed");
+    line.writes("anonymous", &[("Body", "STOP")]).await;
+    let url = format!("{PUBLIC_URL}/v3/callbacks/twilio/{}/main/messages", line.shop.id);
+    let answer = line.post(&url, "wrong", &[("From", EVE), ("Body", "START")]).await;
+    answer.fails(403, "invalid_signature");
+    assert_eq!(line.send(EVE, "skipped").await["reason"], "suppressed");
+}

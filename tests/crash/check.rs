@@ -1,0 +1,100 @@
+//! What has to hold of a run, each by its name.
+
+mod api;
+mod changes;
+mod checkpoints;
+mod ending;
+mod inboxes;
+mod latency;
+mod model;
+mod plans;
+mod sends;
+mod suppressions;
+mod taken;
+mod telling;
+mod webhooks;
+
+use std::collections::BTreeMap;
+
+pub(crate) use latency::{beside_a_flood, percentile_of_small_apps};
+pub(crate) use taken::repeats;
+
+use crate::record::Record;
+
+/// Says what is wrong, one line each.
+type Check = fn(&Record) -> Vec<String>;
+
+/// Violations that are shown of each check.
+const SHOWN: usize = 5;
+
+pub(crate) const CHECKS: &[(&str, Check)] = &[
+    ("every confirmed send is in the log", sends::every_confirmed_send_is_in_the_log),
+    ("every confirmed send has ended for everybody", ending::every_confirmed_send_has_ended),
+    ("the API tells how every send ended", api::tells_how_every_send_ended),
+    ("nothing was sent that nobody asked for", sends::nothing_unasked),
+    ("a repeat is the send that it repeats", sends::a_repeat_is_the_same),
+    ("no client was told of a defect", sends::no_client_was_told_of_a_defect),
+    ("every inbox has its items once", inboxes::every_inbox_has_its_items_once),
+    ("every counter is what a recount finds", inboxes::every_counter_is_right),
+    ("the log alone gives the same inboxes", inboxes::the_log_gives_the_same),
+    ("tidings verify finds the inboxes equal", inboxes::tidings_verify_finds_them_equal),
+    ("no list denies what was answered", changes::no_list_denies_what_was_answered),
+    ("every change that was taken came true", changes::every_change_came_true),
+    ("a turn is planned once", plans::a_turn_is_planned_once),
+    ("delivery ids follow from what is delivered", plans::delivery_ids_are_derived),
+    ("every attempt was ordered", plans::every_attempt_was_ordered),
+    ("only the last claim settles", plans::only_the_last_claim_settles),
+    ("what is sent was taken", taken::what_is_sent_was_taken),
+    ("nothing is taken twice but where a fault explains it", taken::twice_only_by_a_fault),
+    ("no short message is taken twice", taken::no_short_message_twice),
+    ("nobody claims a suppressed target", suppressions::nobody_claims_the_suppressed),
+    ("checkpoints only grow, to the end of the log", checkpoints::only_grow),
+    ("the log tells what the ledger says", telling::the_log_agrees),
+    ("webhooks tell how every delivery ended, and what was read", webhooks::tell_everything),
+    ("webhooks of a delivery come in order, each under one id", webhooks::come_in_order),
+    ("nothing was set aside", telling::nothing_was_set_aside),
+    ("small apps do not wait for the large one", latency::small_apps_do_not_wait),
+    ("nothing went on while it was checked", nothing_went_on),
+];
+
+/// They hold places against each other that are looked at one after the other. Of a system that goes on they say nothing.
+const OF_THE_QUIET: [&str; 8] = [
+    "the API tells how every send ended",
+    "every inbox has its items once",
+    "the log alone gives the same inboxes",
+    "every change that was taken came true",
+    "what is sent was taken",
+    "nobody claims a suppressed target",
+    "the log tells what the ledger says",
+    "webhooks tell how every delivery ended, and what was read",
+];
+
+/// The checks that say something of the run.
+pub(crate) fn applying(record: &Record) -> impl Iterator<Item = &'static (&'static str, Check)> {
+    let goes_on = record.meanwhile > 0;
+    CHECKS.iter().filter(move |(name, _)| !(goes_on && OF_THE_QUIET.contains(name)))
+}
+
+/// The checks that fail, each with what is wrong.
+pub(crate) fn failures(record: &Record) -> BTreeMap<&'static str, Vec<String>> {
+    let failed = applying(record).map(|(name, check)| (*name, check(record)));
+    failed.filter(|(_, violations)| !violations.is_empty()).collect()
+}
+
+/// The system had come to rest: else it is known only that it had not.
+fn nothing_went_on(record: &Record) -> Vec<String> {
+    let went_on = record.meanwhile > 0;
+    went_on.then(|| format!("the log took {} messages", record.meanwhile)).into_iter().collect()
+}
+
+/// For people, some violations of each check.
+pub(crate) fn describe(failures: &BTreeMap<&'static str, Vec<String>>) -> String {
+    let mut text = String::new();
+    for (name, violations) in failures {
+        text += &format!("\n{name}: {} times not so, such as:\n", violations.len());
+        for violation in violations.iter().take(SHOWN) {
+            text += &format!("  {violation}\n");
+        }
+    }
+    text
+}

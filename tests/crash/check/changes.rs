@@ -1,0 +1,56 @@
+//! What users were answered, against what they see afterwards.
+
+use std::collections::BTreeMap;
+
+use crate::check::model::{Fact, Inbox};
+use crate::journal::Line;
+use crate::record::Record;
+use crate::workload::identifier;
+
+/// The inboxes of all users, and what the answers to each denied.
+fn replay(record: &Record) -> (BTreeMap<usize, Inbox>, Vec<String>) {
+    let (mut inboxes, mut wrong) = (BTreeMap::<usize, Inbox>::new(), Vec::new());
+    for line in &record.journal {
+        match line {
+            Line::Changed { user, change, status, at } => {
+                let refused = inboxes.entry(*user).or_default().change(change, *status);
+                wrong.extend(refused.map(|text| format!("user {user} at {at}: {text}")));
+            }
+            Line::Listed { user, page, at } => {
+                let denied = inboxes.entry(*user).or_default().list(page);
+                wrong.extend(denied.into_iter().map(|text| format!("user {user} at {at}: {text}")));
+            }
+            Line::Tried { .. } | Line::Confirmed { .. } | Line::NotListed { .. } | Line::Moved { .. } => {}
+        }
+    }
+    (inboxes, wrong)
+}
+
+pub(crate) fn no_list_denies_what_was_answered(record: &Record) -> Vec<String> {
+    replay(record).1
+}
+
+/// Also of those that were stored, and not shown in time.
+pub(crate) fn every_change_came_true(record: &Record) -> Vec<String> {
+    let (inboxes, _) = replay(record);
+    let mut wrong = Vec::new();
+    for (user, inbox) in inboxes {
+        for (id, known) in &inbox.items {
+            let Some(item) = record.tables.items.get(id) else {
+                wrong.push(format!("user {user}: item {id} was listed, and is not there: {known:?}"));
+                continue;
+            };
+            let owner = record.tables.users.get(&item.user);
+            let is_foreign = owner.is_none_or(|(_, name)| *name != identifier(user));
+            let is_deleted = item.deleted_at.is_some();
+            let differs = known.seen.excludes(&item.seen_at.is_some())
+                || known.read.excludes(&item.clicked_at.is_some())
+                || known.state.excludes(&item.state);
+            let was_deleted = is_deleted && known.deleted != Fact::Is(false);
+            if is_foreign || known.deleted.excludes(&is_deleted) || (differs && !was_deleted) {
+                wrong.push(format!("user {user}: known {known:?}, in the end {item:?}"));
+            }
+        }
+    }
+    wrong
+}

@@ -1,0 +1,28 @@
+//! How far those who follow the log have come.
+
+use std::collections::BTreeMap;
+
+use crate::checkpoints::Place;
+use crate::record::Record;
+
+pub(crate) fn only_grow(record: &Record) -> Vec<String> {
+    let steps = record.tables.stepped_back.iter();
+    let mut wrong: Vec<String> =
+        steps.map(|(place, was, became)| format!("{place:?} went from {was} to {became}")).collect();
+    let mut last: BTreeMap<&Place, i64> = BTreeMap::new();
+    for sample in &record.samples {
+        let before = last.insert(&sample.place, sample.seq).unwrap_or_default();
+        if sample.seq < before {
+            wrong.push(format!("{:?} was seen at {before}, then at {}", sample.place, sample.seq));
+        }
+    }
+    for (place, end) in &record.log.ends {
+        let at = record.tables.checkpoints.get(place).copied().unwrap_or_default();
+        // Where the log goes on, it may have a new end by the time that it is read.
+        let is_behind = at != *end && record.meanwhile == 0;
+        if is_behind || last.get(place).is_some_and(|seen| *seen > at) {
+            wrong.push(format!("{place:?} has come to {at}, the stream's end is {end}"));
+        }
+    }
+    wrong
+}

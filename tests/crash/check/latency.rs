@@ -1,0 +1,104 @@
+//! How long the small apps' users wait while the large app floods.
+
+use crate::record::Record;
+use crate::scene::Fault;
+use crate::workload::Visible;
+
+/// From the 202 to the inbox, in milliseconds.
+const LONGEST: i64 = 5_000;
+/// What was lost with a process, or held up while it stood still, comes back this long after at the latest: an ack_wait,
+/// and a while to catch up, in milliseconds.
+const AFTERMATH: i64 = 7_000;
+/// Fewer say nothing about the slowest hundredth.
+const LEAST: usize = 50;
+
+/// Sends of the large app that wait for the inbox, when it floods.
+const FLOOD: usize = 20;
+
+/// Sends of small apps of which no fault on their way to the inbox was felt.
+fn undisturbed(record: &Record) -> impl Iterator<Item = &Visible> {
+    let faults = record.faults.iter().filter(|fault| is_on_the_way(fault));
+    let faults: Vec<&Fault> = faults.chain(&record.handed_out_again).collect();
+    let is_disturbed = move |visible: &&Visible| {
+        let mut faults = faults.iter();
+        faults.any(|fault| {
+            let watched_until = visible.visible_at.min(visible.confirmed_at + LONGEST);
+            fault.from <= watched_until && visible.confirmed_at <= fault.until + AFTERMATH
+        })
+    };
+    of_apps(record, true).filter(move |visible| !is_disturbed(visible))
+}
+
+/// What was seen of the small apps, or of the large one.
+fn of_apps(record: &Record, small: bool) -> impl Iterator<Item = &Visible> {
+    let is_of = move |visible: &&Visible| {
+        record.asked.get(&visible.notice).is_some_and(|asked| asked.is_small == small)
+    };
+    record.visible.iter().filter(is_of)
+}
+
+/// How many of the undisturbed sends were confirmed while the large app flooded, and the most of its sends that waited
+/// then.
+pub(crate) fn beside_a_flood(record: &Record) -> (usize, usize) {
+    let sorted = |time: fn(&Visible) -> i64| {
+        let mut times: Vec<i64> = of_apps(record, false).map(time).collect();
+        times.sort_unstable();
+        times
+    };
+    let (begun, ended) = (sorted(|visible| visible.confirmed_at), sorted(|visible| visible.visible_at));
+    let before = |times: &[i64], at| times.partition_point(|time| *time <= at);
+    let waiting =
+        |visible: &Visible| before(&begun, visible.confirmed_at) - before(&ended, visible.confirmed_at);
+    let floods: Vec<usize> = undisturbed(record).map(waiting).filter(|waiting| *waiting >= FLOOD).collect();
+    (floods.len(), floods.into_iter().max().unwrap_or_default())
+}
+
+/// What has nothing to do between a 202 and the inbox is not.
+fn is_on_the_way(fault: &Fault) -> bool {
+    const BESIDE: [&str; 6] = ["gateway", "email", "web-push", "mobile-push", "sms", "webhooks"];
+    !BESIDE.iter().any(|part| fault.what.contains(part))
+}
+
+/// The 99th percentile, and of how many, in milliseconds. None of too few.
+pub(crate) fn percentile_of_small_apps(record: &Record) -> Option<(i64, usize)> {
+    let wait = |visible: &Visible| visible.visible_at - visible.confirmed_at;
+    let mut waits: Vec<i64> = undisturbed(record).map(wait).collect();
+    waits.sort_unstable();
+    let count = waits.len();
+    (count >= LEAST).then(|| (waits[count * 99 / 100], count))
+}
+
+pub(crate) fn small_apps_do_not_wait(record: &Record) -> Vec<String> {
+    match percentile_of_small_apps(record) {
+        Some((longest, _)) if longest <= LONGEST => Vec::new(),
+        Some((longest, count)) => {
+            let mut told = vec![format!("99 of 100 are seen within {longest} ms, of {count}")];
+            told.extend(slowest(record));
+            told
+        }
+        None => {
+            vec![format!("only {} of {} were undisturbed", undisturbed(record).count(), record.visible.len())]
+        }
+    }
+}
+
+/// The undisturbed sends that took too long, and what was done to the system last before each.
+fn slowest(record: &Record) -> Vec<String> {
+    let wait = |visible: &Visible| visible.visible_at - visible.confirmed_at;
+    let mut slow: Vec<&Visible> = undisturbed(record).filter(|visible| wait(visible) > LONGEST).collect();
+    slow.sort_unstable_by_key(|visible| visible.confirmed_at);
+    let describe = |visible: &Visible| {
+        let before = record.faults.iter().filter(|fault| fault.until <= visible.confirmed_at);
+        let last = before.max_by_key(|fault| fault.until);
+        let since = last.map_or("nothing before".to_owned(), |fault| {
+            format!("{} ms after {}", visible.confirmed_at - fault.until, fault.what)
+        });
+        format!(
+            "notice {} took {} ms, confirmed at {}, {since}",
+            visible.notice,
+            wait(visible),
+            visible.confirmed_at
+        )
+    };
+    slow.into_iter().map(describe).collect()
+}

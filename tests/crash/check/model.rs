@@ -1,0 +1,201 @@
+//! What a user has to see, after everything that the user was answered.
+
+use std::collections::BTreeMap;
+
+use crate::journal::{Change, Page, Shown};
+
+/// What is known of a property of an item.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Fact<T> {
+    /// Every list says so, and it stays so until the user changes it.
+    Is(T),
+    /// A change is stored and not visible yet: it will come to this.
+    Becomes(T),
+    /// A change was not answered: it may come now, or later.
+    Open,
+}
+
+/// How a change was answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Answer {
+    Shown,
+    Stored,
+    Unknown,
+}
+
+impl<T> Fact<T> {
+    fn set(&mut self, value: T, answer: Answer) {
+        *self = match (answer, &self) {
+            (_, Fact::Open) | (Answer::Unknown, _) => Fact::Open,
+            (Answer::Shown, _) => Fact::Is(value),
+            (Answer::Stored, _) => Fact::Becomes(value),
+        };
+    }
+
+    /// A change to the whole inbox means what is visible at that moment: what is on its way comes after it.
+    fn set_visible(&mut self, value: T, answer: Answer) {
+        match self {
+            Fact::Is(_) => self.set(value, answer),
+            Fact::Becomes(_) | Fact::Open => *self = Fact::Open,
+        }
+    }
+
+    fn denied_by(&self, seen: &T) -> bool
+    where
+        T: PartialEq,
+    {
+        matches!(self, Fact::Is(value) if value != seen)
+    }
+
+    /// Whether it may not end as this.
+    pub(super) fn excludes(&self, end: &T) -> bool
+    where
+        T: PartialEq,
+    {
+        matches!(self, Fact::Is(value) | Fact::Becomes(value) if value != end)
+    }
+}
+
+/// An item that a list has shown.
+#[derive(Clone, Debug)]
+pub(super) struct Known {
+    title: String,
+    created_at: i64,
+    pub(super) seen: Fact<bool>,
+    pub(super) read: Fact<bool>,
+    pub(super) state: Fact<Option<String>>,
+    pub(super) deleted: Fact<bool>,
+}
+
+/// An inbox as its user knows it.
+#[derive(Debug, Default)]
+pub(super) struct Inbox {
+    pub(super) items: BTreeMap<i64, Known>,
+    /// A change to all was asked for: items may come to light that it has changed.
+    whole: bool,
+    /// One of them was not seen to be done: it may change items at any time.
+    late_read: bool,
+    late_deleted: bool,
+}
+
+impl Inbox {
+    /// Takes in an answered change. `status` is None where no answer came. Says what is wrong with the answer.
+    pub(super) fn change(&mut self, change: &Change, status: Option<u16>) -> Option<String> {
+        let answer = match status {
+            Some(200) => Answer::Shown,
+            Some(202) => Answer::Stored,
+            Some(404) => return self.not_found(change),
+            Some(408) => Answer::Unknown,
+            Some(400..500) => return Some(format!("{change:?} was refused: {status:?}")),
+            _ => Answer::Unknown,
+        };
+        match change {
+            Change::AllRead => {
+                (self.whole, self.late_read) = (true, self.late_read || answer != Answer::Shown);
+                for item in self.items.values_mut() {
+                    item.seen.set_visible(true, answer);
+                    item.read.set_visible(true, answer);
+                }
+            }
+            Change::AllDeleted => {
+                (self.whole, self.late_deleted) = (true, self.late_deleted || answer != Answer::Shown);
+                self.items.values_mut().for_each(|item| item.deleted.set_visible(true, answer));
+            }
+            Change::Seen(id) => self.item(*id, |item| item.seen.set(true, answer)),
+            Change::Unseen(id) => self.item(*id, |item| {
+                item.seen.set(false, answer);
+                item.read.set(false, answer);
+            }),
+            Change::Read(id) => self.item(*id, |item| {
+                item.seen.set(true, answer);
+                item.read.set(true, answer);
+            }),
+            Change::Unread(id) => self.item(*id, |item| item.read.set(false, answer)),
+            Change::Deleted(id) => self.item(*id, |item| item.deleted.set(true, answer)),
+            Change::StateSet(id, state) => self.item(*id, |item| item.state.set(Some(state.clone()), answer)),
+        }
+        None
+    }
+
+    fn item(&mut self, id: i64, change: impl FnOnce(&mut Known)) {
+        if let Some(item) = self.items.get_mut(&id) {
+            change(item);
+        }
+    }
+
+    fn not_found(&self, change: &Change) -> Option<String> {
+        let (Change::Seen(id)
+        | Change::Unseen(id)
+        | Change::Read(id)
+        | Change::Unread(id)
+        | Change::Deleted(id)
+        | Change::StateSet(id, _)) = change
+        else {
+            return Some(format!("{change:?} finds nothing"));
+        };
+        let is_there = self.items.get(id).is_some_and(|item| item.deleted == Fact::Is(false));
+        is_there.then(|| format!("{change:?} finds nothing, though it was listed and never deleted"))
+    }
+
+    /// Takes in a list. Says what it denies.
+    pub(super) fn list(&mut self, page: &Page) -> Vec<String> {
+        let mut wrong = self.missing(page);
+        if !page.more && page.items.len() < 20 {
+            let count = |is: fn(&Shown) -> bool| page.items.iter().filter(|item| is(item)).count() as i64;
+            let counted = (count(|_| true), count(|item| !item.read), count(|item| !item.seen));
+            if counted != (page.total, page.unread, page.unseen) {
+                wrong.push(format!("a list shows {counted:?}, its counters say {page:?}"));
+            }
+        }
+        for shown in &page.items {
+            match self.items.get(&shown.id) {
+                Some(known) => wrong.extend(known.denied_by(shown)),
+                None => wrong.extend(self.meet(shown)),
+            }
+        }
+        wrong
+    }
+
+    /// What the page should show, as new as it is, and does not.
+    fn missing(&self, page: &Page) -> Vec<String> {
+        let end = page.items.last().filter(|_| page.more).map(|item| (item.created_at, item.id));
+        let is_shown = |id: &i64| page.items.iter().any(|item| item.id == *id);
+        let gone = self.items.iter().filter(|(id, item)| {
+            item.deleted == Fact::Is(false)
+                && end.is_none_or(|end| (item.created_at, **id) > end)
+                && !is_shown(id)
+        });
+        gone.map(|(id, item)| format!("item {id} ({}) is no longer listed", item.title)).collect()
+    }
+
+    /// A list shows an item for the first time.
+    fn meet(&mut self, shown: &Shown) -> Option<String> {
+        let twin = self.items.iter().find(|(_, known)| known.title == shown.title);
+        let twin = twin.map(|(id, known)| format!("{} is listed as {id} and as {}", known.title, shown.id));
+        let is_new = !shown.seen && !shown.read && shown.state.is_none();
+        let touched = (!is_new && !self.whole).then(|| format!("{shown:?}, which nobody has touched"));
+        let fact = |value, late| if late { Fact::Open } else { Fact::Is(value) };
+        let known = Known {
+            title: shown.title.clone(),
+            created_at: shown.created_at,
+            seen: fact(shown.seen, self.late_read),
+            read: fact(shown.read, self.late_read),
+            state: Fact::Is(shown.state.clone()),
+            deleted: fact(false, self.late_deleted),
+        };
+        self.items.insert(shown.id, known);
+        twin.or(touched)
+    }
+}
+
+impl Known {
+    fn denied_by(&self, shown: &Shown) -> Option<String> {
+        let denied = self.seen.denied_by(&shown.seen)
+            || self.read.denied_by(&shown.read)
+            || self.state.denied_by(&shown.state)
+            || self.deleted.denied_by(&false)
+            || self.title != shown.title
+            || self.created_at != shown.created_at;
+        denied.then(|| format!("known {self:?}, listed {shown:?}"))
+    }
+}

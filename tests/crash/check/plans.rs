@@ -1,0 +1,62 @@
+//! Whether what was decided once holds for good.
+
+use std::collections::BTreeMap;
+
+use domain::{Channel, DeliveryId, SendId, UserNumber};
+
+use crate::record::Record;
+
+/// Everybody has at most one target of a kind, so that two of them come from two plans.
+pub(crate) fn a_turn_is_planned_once(record: &Record) -> Vec<String> {
+    let mut targets: BTreeMap<_, Vec<&str>> = BTreeMap::new();
+    for delivery in record.tables.deliveries.values() {
+        let kind = match delivery.channel {
+            Channel::MobilePush => delivery.target.split(':').next(),
+            _ => None,
+        };
+        let key = (delivery.send, delivery.index, delivery.channel, kind);
+        targets.entry(key).or_default().push(&delivery.target);
+    }
+    let twice = targets.into_iter().filter(|(_, targets)| targets.len() > 1);
+    twice.map(|((send, index, ..), targets)| format!("{send}, recipient {index}: {targets:?}")).collect()
+}
+
+pub(crate) fn delivery_ids_are_derived(record: &Record) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for (id, delivery) in &record.tables.deliveries {
+        let (send, user) = (SendId(delivery.send), UserNumber(delivery.user));
+        let derived = DeliveryId::derive(send, user, delivery.channel, &delivery.target);
+        if derived.0 != *id {
+            wrong.push(format!("{id} should be {derived}: {delivery:?}"));
+        }
+    }
+    wrong
+}
+
+/// An attempt is made for an order in the log, under its number, and one after the other.
+pub(crate) fn every_attempt_was_ordered(record: &Record) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for (id, delivery) in &record.tables.deliveries {
+        for (attempt, number) in delivery.attempts.iter().zip(1..) {
+            if attempt.number != number || !record.log.jobs.contains(&(*id, attempt.number)) {
+                wrong.push(format!("{id}: attempt {} was not ordered: {delivery:?}", attempt.number));
+            }
+        }
+    }
+    wrong
+}
+
+/// An attempt that is in the ledger was made by whoever held the delivery last, and began after that.
+pub(crate) fn only_the_last_claim_settles(record: &Record) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for (id, delivery) in &record.tables.deliveries {
+        for attempt in &delivery.attempts {
+            let claims = delivery.claims.iter().filter(|claim| claim.attempt == attempt.number);
+            let last = claims.map(|claim| claim.at).max();
+            if last.is_none_or(|at| at > attempt.started_at) {
+                wrong.push(format!("{id}: attempt {}, claimed at {last:?}: {delivery:?}", attempt.number));
+            }
+        }
+    }
+    wrong
+}

@@ -1,0 +1,123 @@
+//! What clients were told of their sends.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use domain::Channel;
+use uuid::Uuid;
+
+use crate::journal::Line;
+use crate::record::{Asked, Delivery, Record};
+
+pub(crate) fn every_confirmed_send_is_in_the_log(record: &Record) -> Vec<String> {
+    let lost = record.confirmed().filter(|(_, request)| !record.log.sends.contains(request));
+    let mut wrong: Vec<String> =
+        lost.map(|(notice, request)| format!("notice {notice} was confirmed as {request}")).collect();
+    wrong.extend(record.log.unreadable.iter().cloned());
+    wrong
+}
+
+/// Whatever is planned, shown or delivered comes from a send that a client made, and goes to whom it named, over the
+/// channels that it named.
+pub(crate) fn nothing_unasked(record: &Record) -> Vec<String> {
+    let asked = record.by_title();
+    let mut wrong = Vec::new();
+    for (id, request) in &record.tables.requests {
+        let Some(asked) = asked.get(request.title.as_str()).filter(|asked| asked.app == request.app) else {
+            wrong.push(format!("request {id}: nobody asked for {:?}", request.title));
+            continue;
+        };
+        for (name, planned) in &request.recipients {
+            let is_meant = at(asked, planned.index) == Some(name);
+            if !is_meant || (planned.in_app && !asked.channels.contains(&Channel::InApp)) {
+                wrong.push(format!("request {id}: {planned:?} for {name}, asked for {asked:?}"));
+            }
+        }
+    }
+    wrong.extend(misdelivered(record));
+    for (id, item) in &record.tables.items {
+        let to = record.tables.users.get(&item.user);
+        let asked = meant_by(record, &asked, item.send);
+        let is_meant = asked.zip(to).is_some_and(|(asked, (app, name))| {
+            asked.channels.contains(&Channel::InApp) && asked.app == *app && asked.recipients.contains(name)
+        });
+        let title_is_right = item.title.is_none() || item.title.as_ref() == asked.map(|asked| &asked.title);
+        if !is_meant || !title_is_right {
+            wrong.push(format!("item {id}: nobody asked for it: {item:?}"));
+        }
+    }
+    for (user, shown) in &record.inboxes {
+        let meant = |title: &str| {
+            asked.get(title).is_some_and(|asked| {
+                let is_to_user = asked.app == user.0 && asked.recipients.contains(&user.1);
+                is_to_user && asked.channels.contains(&Channel::InApp)
+            })
+        };
+        let foreign = shown.iter().filter(|item| !meant(&item.title));
+        wrong.extend(foreign.map(|item| format!("{user:?} sees {:?}", item.title)));
+    }
+    wrong
+}
+
+/// Deliveries that go elsewhere than to the recipient at their place, or over a channel that was not named, or to a target
+/// that is not the recipient's.
+fn misdelivered(record: &Record) -> Vec<String> {
+    let (titles, numbers) = (record.by_title(), record.numbers());
+    let is_right = |delivery: &Delivery| {
+        let asked = meant_by(record, &titles, delivery.send)?;
+        let user = (asked.app, at(asked, delivery.index)?.clone());
+        let targets = record.targets.get(&user)?.get(&delivery.channel)?;
+        let is_named = asked.app == delivery.app && asked.channels.contains(&delivery.channel);
+        let is_theirs = numbers.get(&user) == Some(&delivery.user) && targets.contains(&delivery.target);
+        Some(is_named && is_theirs)
+    };
+    let deliveries = record.tables.deliveries.iter();
+    let wrong = deliveries.filter(|(_, delivery)| is_right(delivery) != Some(true));
+    wrong.map(|(id, delivery)| format!("{id}: nobody asked for {delivery:?}")).collect()
+}
+
+/// What a client meant by a planned send.
+fn meant_by<'r>(record: &Record, titles: &BTreeMap<&str, &'r Asked>, send: Uuid) -> Option<&'r Asked> {
+    titles.get(record.tables.requests.get(&send)?.title.as_str()).copied()
+}
+
+/// The recipient at a place of a send.
+fn at(asked: &Asked, index: i32) -> Option<&String> {
+    asked.recipients.get(usize::try_from(index).ok()?)
+}
+
+/// All 202s of a key tell of one request, and there is no other of it.
+pub(crate) fn a_repeat_is_the_same(record: &Record) -> Vec<String> {
+    let mut told: BTreeMap<usize, BTreeSet<Uuid>> = BTreeMap::new();
+    for (notice, request) in record.confirmed() {
+        told.entry(notice).or_default().insert(request);
+    }
+    let mut planned: BTreeMap<&str, Vec<&Uuid>> = BTreeMap::new();
+    for (id, request) in &record.tables.requests {
+        planned.entry(request.title.as_str()).or_default().push(id);
+    }
+    let differing = told.iter().filter(|(_, requests)| requests.len() > 1);
+    let mut wrong: Vec<String> = differing
+        .map(|(notice, requests)| format!("notice {notice} was confirmed as {requests:?}"))
+        .collect();
+    for (title, requests) in planned {
+        if requests.len() > 1 {
+            wrong.push(format!("{title} was planned as {requests:?}"));
+        }
+    }
+    wrong
+}
+
+/// What cannot be done now is a 503, a 408 or a connection that breaks; a 500 is nobody's fault but ours.
+pub(crate) fn no_client_was_told_of_a_defect(record: &Record) -> Vec<String> {
+    let is_fine = |line: &&Line| match line {
+        Line::Tried { status, .. } | Line::NotListed { status, .. } | Line::Moved { status, .. } => {
+            status.is_none_or(|status| matches!(status, 200..300 | 408 | 503))
+        }
+        // What is to be changed may be deleted by now.
+        Line::Changed { status, .. } => {
+            status.is_none_or(|status| matches!(status, 200..300 | 404 | 408 | 503))
+        }
+        Line::Confirmed { .. } | Line::Listed { .. } => true,
+    };
+    record.journal.iter().filter(|line| !is_fine(line)).map(|line| format!("{line:?}")).collect()
+}

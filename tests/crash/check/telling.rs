@@ -1,0 +1,44 @@
+//! What the log tells of deliveries.
+
+use std::collections::BTreeSet;
+
+use domain::Status;
+
+use crate::record::{Delivery, Outcome, Record};
+
+/// Every end is told, also again, and nothing else. What nobody knew may be known better later; what has no end is not
+/// looked for here.
+pub(crate) fn the_log_agrees(record: &Record) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for (id, delivery) in &record.tables.deliveries {
+        let told = record.log.outcomes.get(id).map(Vec::as_slice).unwrap_or_default();
+        let ends: BTreeSet<Status> =
+            told.iter().map(|told| told.status).filter(|status| status.is_terminal()).collect();
+        let is_told = ends.contains(&delivery.status) || !delivery.status.is_terminal();
+        let is_denied = ends.iter().any(|status| *status != delivery.status && !is_provisional(*status));
+        let is_behind =
+            told.iter().any(|told| told.attempt > delivery.attempt || retries_after_end(told, delivery));
+        if !is_told || is_denied || is_behind {
+            wrong.push(format!("{id}: told {told:?}, it is {delivery:?}"));
+        }
+    }
+    let known = &record.tables.deliveries;
+    let foreign = record.log.outcomes.keys().filter(|id| !known.contains_key(*id));
+    wrong.extend(foreign.map(|id| format!("{id} is told, and in no ledger")));
+    wrong
+}
+
+/// A late answer or a receipt knows better.
+fn is_provisional(status: Status) -> bool {
+    matches!(status, Status::Unknown | Status::Cancelled | Status::Expired | Status::Skipped)
+}
+
+/// It was told to be asked again under the attempt that ended it.
+fn retries_after_end(told: &Outcome, delivery: &Delivery) -> bool {
+    told.status == Status::Retrying && told.attempt >= delivery.attempt && delivery.status != Status::Parked
+}
+
+/// No message was at fault by itself.
+pub(crate) fn nothing_was_set_aside(record: &Record) -> Vec<String> {
+    record.tables.set_aside.clone()
+}

@@ -1,0 +1,131 @@
+//! What the apps' endpoints were told.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use domain::webhook::WebhookEvent;
+use uuid::Uuid;
+
+use crate::record::{Delivery, Record, Subject, Webhook};
+
+/// What is told, but for its id: about what, the event, and the status.
+type Told<'r> = (Subject, WebhookEvent, &'r str);
+
+fn told(webhook: &Webhook) -> Told<'_> {
+    (webhook.subject, webhook.event, &webhook.status)
+}
+
+/// Every end of a delivery, every dead target and every item that was read is told, to its app, with its user; and
+/// nothing else.
+pub(crate) fn tell_everything(record: &Record) -> Vec<String> {
+    let taken: BTreeSet<Told<'_>> = record.webhooks.iter().map(told).collect();
+    let to_be_told = to_be_told(record);
+    let untold = to_be_told.difference(&taken);
+    let mut wrong: Vec<String> = untold.map(|told| format!("{told:?} was not told")).collect();
+    let is_known = |webhook: &Webhook| {
+        let (app, user, send) = match webhook.subject {
+            Subject::Delivery(id) => {
+                let Delivery { app, user, send, .. } = record.tables.deliveries.get(&id)?;
+                (app.0, user, send)
+            }
+            Subject::Item(id) => {
+                let item = record.tables.items.get(&id)?;
+                (item.app, &item.user, &item.send)
+            }
+        };
+        let (_, name) = record.tables.users.get(user)?;
+        let is_right = (app, name, send) == (webhook.app.0, &webhook.recipient, &webhook.request)
+            && has_reason(record, webhook);
+        // An item may have been read once, and not be read in the end.
+        Some(
+            is_right
+                && (webhook.event == WebhookEvent::NotificationRead || to_be_told.contains(&told(webhook))),
+        )
+    };
+    let foreign = record.webhooks.iter().filter(|webhook| is_known(webhook) != Some(true));
+    wrong.extend(foreign.map(|webhook| format!("there is no such thing to tell: {webhook:?}")));
+    wrong
+}
+
+/// What somebody has to have been told by the end.
+fn to_be_told(record: &Record) -> BTreeSet<Told<'_>> {
+    let mut all = BTreeSet::new();
+    for (id, outcomes) in &record.log.outcomes {
+        for outcome in outcomes {
+            let event = WebhookEvent::of_status(outcome.status);
+            all.extend(event.map(|event| (Subject::Delivery(*id), event, outcome.status.as_str())));
+        }
+    }
+    let suppressed = record.log.suppressed.iter();
+    all.extend(suppressed.map(|id| (Subject::Delivery(*id), WebhookEvent::DeliverySuppressed, "failed")));
+    let read = record.tables.items.iter().filter(|(_, item)| item.clicked_at.is_some());
+    let read = read.filter(|(_, item)| item.deleted_at.is_none());
+    all.extend(read.map(|(id, _)| (Subject::Item(*id), WebhookEvent::NotificationRead, "read")));
+    all
+}
+
+/// Whether the log gives the same reason.
+fn has_reason(record: &Record, webhook: &Webhook) -> bool {
+    match webhook.subject {
+        Subject::Item(_) => webhook.reason.is_none(),
+        Subject::Delivery(_) if webhook.event == WebhookEvent::DeliverySuppressed => {
+            webhook.reason.as_deref() == Some("target_gone")
+        }
+        Subject::Delivery(id) => record
+            .log
+            .outcomes
+            .get(&id)
+            .into_iter()
+            .flatten()
+            .any(|outcome| outcome.status.as_str() == webhook.status && outcome.reason == webhook.reason),
+    }
+}
+
+/// What is told again has the id that it had; and of a delivery each thing is told first when all before it were.
+pub(crate) fn come_in_order(record: &Record) -> Vec<String> {
+    let mut ids: BTreeMap<Told<'_>, BTreeSet<&str>> = BTreeMap::new();
+    let mut meant: BTreeMap<&str, BTreeSet<Told<'_>>> = BTreeMap::new();
+    let mut firsts: BTreeMap<Uuid, Vec<(WebhookEvent, &str)>> = BTreeMap::new();
+    for webhook in &record.webhooks {
+        let told = told(webhook);
+        meant.entry(&webhook.id).or_default().insert(told);
+        // An item is told of whenever it becomes read again.
+        let Subject::Delivery(id) = webhook.subject else { continue };
+        let ids = ids.entry(told).or_default();
+        if ids.is_empty() {
+            firsts.entry(id).or_default().push((told.1, told.2));
+        }
+        ids.insert(&webhook.id);
+    }
+    let mut wrong: Vec<String> = ids
+        .iter()
+        .filter(|(_, ids)| ids.len() > 1)
+        .map(|(told, ids)| format!("{told:?} is told as {ids:?}"))
+        .collect();
+    let ambiguous = meant.iter().filter(|(_, meant)| meant.len() > 1);
+    wrong.extend(ambiguous.map(|(id, meant)| format!("{id} is {meant:?}")));
+    for (id, mut told) in firsts {
+        // What is missing, or too much, is the other check's.
+        let mut in_log = in_log(record, id);
+        in_log.retain(|one| told.contains(one));
+        told.retain(|one| in_log.contains(one));
+        if told != in_log {
+            wrong.push(format!("{id}: told {told:?}, which is {in_log:?}"));
+        }
+    }
+    wrong
+}
+
+/// What is to be told of a delivery, in the order in which it came about: that its target is dead comes last.
+fn in_log(record: &Record, id: Uuid) -> Vec<(WebhookEvent, &str)> {
+    let mut all = Vec::new();
+    for outcome in record.log.outcomes.get(&id).into_iter().flatten() {
+        if let Some(event) = WebhookEvent::of_status(outcome.status)
+            && !all.contains(&(event, outcome.status.as_str()))
+        {
+            all.push((event, outcome.status.as_str()));
+        }
+    }
+    let is_suppressed = record.log.suppressed.contains(&id);
+    all.extend(is_suppressed.then_some((WebhookEvent::DeliverySuppressed, "failed")));
+    all
+}

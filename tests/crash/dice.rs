@@ -1,0 +1,20 @@
+//! Chance that a seed decides: the same question is answered alike in every run of the seed.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Dice(pub(crate) u64);
+
+impl Dice {
+    /// A number below `end`.
+    pub(crate) fn below(self, end: usize, about: impl Hash) -> usize {
+        let mut hasher = DefaultHasher::new();
+        (self.0, about).hash(&mut hasher);
+        usize::try_from(hasher.finish() % end as u64).unwrap()
+    }
+
+    /// True in so many of a hundred cases.
+    pub(crate) fn percent(self, share: usize, about: impl Hash) -> bool {
+        self.below(100, about) < share
+    }
+}

@@ -1,0 +1,53 @@
+//! The checker can fail: a sound record passes, and each falsified one is found by the check that is there for it.
+
+mod falsified;
+mod sound;
+
+use std::collections::BTreeSet;
+
+use crate::check;
+use falsified::FALSIFIED;
+use sound::sound;
+
+#[test]
+fn a_sound_record_passes() {
+    let failures = check::failures(&sound());
+    assert!(failures.is_empty(), "{}", check::describe(&failures));
+}
+
+#[test]
+fn whatever_is_wrong_is_found_by_the_check_that_is_there_for_it() {
+    for (number, (name, falsify)) in FALSIFIED.iter().enumerate() {
+        let mut record = sound();
+        falsify(&mut record);
+        let failures = check::failures(&record);
+        assert!(failures.contains_key(name), "{number}: {name} passes, only {failures:?} fail");
+    }
+    let falsified: BTreeSet<&str> = FALSIFIED.iter().map(|(name, _)| *name).collect();
+    let checks: BTreeSet<&str> = check::CHECKS.iter().map(|(name, _)| *name).collect();
+    assert_eq!(falsified, checks);
+}
+
+#[test]
+fn of_a_system_that_goes_on_only_that_is_said() {
+    let mut record = sound();
+    record.meanwhile = 1;
+    record.log.outcomes.clear();
+    record.log.items.clear();
+    record.log.ends.values_mut().for_each(|end| *end += 1);
+    record.inboxes.values_mut().for_each(Vec::clear);
+    record.accepted.clear();
+    record.tables.suppressions.values_mut().for_each(|suppression| suppression.is_told = false);
+    record.told.values_mut().for_each(|told| told.deliveries.clear());
+    let failures = check::failures(&record);
+    assert_eq!(failures.into_keys().collect::<Vec<_>>(), ["nothing went on while it was checked"]);
+}
+
+#[test]
+fn the_page_of_guarantees_names_every_check() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/guarantees.md");
+    let page = std::fs::read_to_string(path).unwrap();
+    let unnamed =
+        check::CHECKS.iter().map(|(name, _)| format!("| {name} |")).filter(|cell| !page.contains(cell));
+    assert_eq!(unnamed.collect::<Vec<_>>(), Vec::<String>::new());
+}

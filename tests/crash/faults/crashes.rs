@@ -1,0 +1,34 @@
+//! Processes that killed themselves, as they wrote it down.
+
+use std::path::PathBuf;
+
+use sabotage::CrashPoint;
+
+/// The file of [`sabotage::CRASHES`].
+#[derive(Debug)]
+pub(super) struct Crashes {
+    file: PathBuf,
+    /// Lines that have been accounted for: numbers of processes come again.
+    known: Vec<bool>,
+}
+
+impl Crashes {
+    pub(super) fn of(file: PathBuf) -> Crashes {
+        Crashes { file, known: Vec::new() }
+    }
+
+    /// Where this process killed itself; None where it did not.
+    pub(super) fn take(&mut self, process: u32) -> Option<CrashPoint> {
+        let text = std::fs::read_to_string(&self.file).unwrap_or_default();
+        let lines: Vec<&str> = text.lines().collect();
+        self.known.resize(lines.len(), false);
+        let process = process.to_string();
+        let found = lines.iter().enumerate().find_map(|(number, line)| {
+            let (point, its) = line.split_once(' ')?;
+            (its == process && !self.known[number]).then(|| (number, CrashPoint::named(point)))
+        });
+        let (number, point) = found?;
+        self.known[number] = true;
+        point
+    }
+}

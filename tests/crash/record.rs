@@ -1,0 +1,267 @@
+//! Everything that is known of a run once it is over: what clients were promised, what users saw, what the database and
+//! the log say, what the providers took. Plain data, so that a test can falsify it. Times are in milliseconds since 1970.
+
+mod database;
+mod gather;
+mod log;
+mod shown;
+mod verified;
+mod webhooks;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use domain::webhook::WebhookEvent;
+use domain::{AppId, Channel, Status};
+use serde_json::Value;
+use uuid::Uuid;
+
+pub(crate) use gather::gather;
+
+use crate::checkpoints::{Place, Sample};
+use crate::journal::{Line, Shown};
+use crate::scene::{Accepted, Fault};
+use crate::workload::Visible;
+
+/// All of a run.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Record {
+    /// What the clients meant to send, by number.
+    pub(crate) asked: BTreeMap<usize, Asked>,
+    /// Everything under which somebody was ever to be reached, as the ledger names it.
+    pub(crate) targets: BTreeMap<User, Targets>,
+    /// The clients' journal.
+    pub(crate) journal: Vec<Line>,
+    pub(crate) faults: Vec<Fault>,
+    /// What is in the tables.
+    pub(crate) tables: Tables,
+    /// What is in the streams.
+    pub(crate) log: Log,
+    /// What the providers took, in their order.
+    pub(crate) accepted: Vec<Accepted>,
+    /// How often what went wrong at the providers, by its name.
+    pub(crate) provider_faults: BTreeMap<String, usize>,
+    /// What the inboxes of all users show in the end, over the API.
+    pub(crate) inboxes: BTreeMap<User, Vec<Shown>>,
+    /// What the API says of sends in the end, by their requests: of all, or of as many as there is time for.
+    pub(crate) told: BTreeMap<Uuid, Told>,
+    /// What the apps' endpoints were told and took, in their order.
+    pub(crate) webhooks: Vec<Webhook>,
+    /// What `tidings verify` says of the inboxes.
+    pub(crate) verified: Value,
+    /// Checkpoints as they were seen, in order.
+    pub(crate) samples: Vec<Sample>,
+    pub(crate) visible: Vec<Visible>,
+    /// When the broker handed out sends that had been acknowledged.
+    pub(crate) handed_out_again: Vec<Fault>,
+    /// Messages that the log took between the first look at the tables and the last at anything else.
+    pub(crate) meanwhile: u64,
+}
+
+/// A user's app and identifier.
+pub(crate) type User = (AppId, String);
+
+/// Addresses, tokens and subscriptions by channel.
+pub(crate) type Targets = BTreeMap<Channel, BTreeSet<String>>;
+
+/// A send that a client meant.
+#[derive(Clone, Debug)]
+pub(crate) struct Asked {
+    pub(crate) app: AppId,
+    pub(crate) title: String,
+    /// Identifiers, in the order of the send.
+    pub(crate) recipients: Vec<String>,
+    pub(crate) channels: Vec<Channel>,
+    /// Whether its app is one of the small ones.
+    pub(crate) is_small: bool,
+}
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Tables {
+    /// By user number.
+    pub(crate) users: BTreeMap<i64, User>,
+    pub(crate) requests: BTreeMap<Uuid, Request>,
+    pub(crate) deliveries: BTreeMap<Uuid, Delivery>,
+    /// By app, channel and target.
+    pub(crate) suppressions: BTreeMap<(AppId, String, String), Suppression>,
+    /// By id.
+    pub(crate) items: BTreeMap<i64, Item>,
+    /// By app and user number.
+    pub(crate) counters: BTreeMap<(i64, i64), Counters>,
+    pub(crate) checkpoints: BTreeMap<Place, i64>,
+    /// Steps back of checkpoints: where, from, to.
+    pub(crate) stepped_back: Vec<(Place, i64, i64)>,
+    /// Messages and events that failed by themselves, with their causes.
+    pub(crate) set_aside: Vec<String>,
+}
+
+/// A send, as it was planned.
+#[derive(Clone, Debug)]
+pub(crate) struct Request {
+    pub(crate) app: AppId,
+    pub(crate) title: String,
+    /// By identifier.
+    pub(crate) recipients: BTreeMap<String, Recipient>,
+}
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Recipient {
+    pub(crate) index: i32,
+    pub(crate) in_app: bool,
+    /// Channel and reason of what was decided against.
+    pub(crate) skips: Vec<(String, String)>,
+}
+
+/// A row of the ledger, with everything that hangs on it.
+#[derive(Clone, Debug)]
+pub(crate) struct Delivery {
+    pub(crate) app: AppId,
+    pub(crate) send: Uuid,
+    /// The recipient's position in the send.
+    pub(crate) index: i32,
+    /// Number of the user.
+    pub(crate) user: i64,
+    pub(crate) channel: Channel,
+    pub(crate) target: String,
+    pub(crate) status: Status,
+    pub(crate) reason: Option<String>,
+    pub(crate) attempt: i32,
+    /// By number.
+    pub(crate) attempts: Vec<Attempt>,
+    pub(crate) claims: Vec<Claim>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Attempt {
+    pub(crate) number: i32,
+    pub(crate) outcome: String,
+    pub(crate) started_at: i64,
+}
+
+/// The right to make an attempt, given to a worker.
+#[derive(Clone, Debug)]
+pub(crate) struct Claim {
+    pub(crate) attempt: i32,
+    pub(crate) at: i64,
+    /// Whether it was given after its target's suppression was committed.
+    pub(crate) is_late: bool,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Suppression {
+    /// Whether an event tells of it.
+    pub(crate) is_told: bool,
+}
+
+/// An item of an inbox.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Item {
+    pub(crate) app: i64,
+    /// Number of the user.
+    pub(crate) user: i64,
+    pub(crate) send: Uuid,
+    pub(crate) created_at: i64,
+    pub(crate) seen_at: Option<i64>,
+    pub(crate) clicked_at: Option<i64>,
+    pub(crate) deleted_at: Option<i64>,
+    pub(crate) state: Option<String>,
+    /// None of a tombstone.
+    pub(crate) title: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counters {
+    pub(crate) total: i64,
+    pub(crate) unread: i64,
+    pub(crate) unseen: i64,
+}
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Log {
+    /// Sends that the log accepted.
+    pub(crate) sends: BTreeSet<Uuid>,
+    /// Deliveries and the attempts that were ordered.
+    pub(crate) jobs: BTreeSet<(Uuid, i32)>,
+    /// What is told of deliveries, in order.
+    pub(crate) outcomes: BTreeMap<Uuid, Vec<Outcome>>,
+    /// Deliveries of which it is told that they had their target suppressed.
+    pub(crate) suppressed: BTreeSet<Uuid>,
+    /// The inboxes that a replay of the log gives.
+    pub(crate) items: BTreeMap<i64, Item>,
+    /// Last sequence of the stream that is followed.
+    pub(crate) ends: BTreeMap<Place, i64>,
+    /// Messages that nobody can read.
+    pub(crate) unreadable: Vec<String>,
+}
+
+/// An outcome event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Outcome {
+    pub(crate) attempt: i32,
+    pub(crate) status: Status,
+    pub(crate) reason: Option<String>,
+}
+
+/// What the API says of a send.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Told {
+    pub(crate) status: String,
+    /// Recipient, channel and status of every delivery.
+    pub(crate) deliveries: Vec<(String, String, String)>,
+}
+
+/// A webhook that an app's endpoint took.
+#[derive(Clone, Debug)]
+pub(crate) struct Webhook {
+    /// `webhook-id`.
+    pub(crate) id: String,
+    /// Of the endpoint.
+    pub(crate) app: AppId,
+    pub(crate) event: WebhookEvent,
+    pub(crate) subject: Subject,
+    pub(crate) request: Uuid,
+    /// An identifier.
+    pub(crate) recipient: String,
+    pub(crate) status: String,
+    pub(crate) reason: Option<String>,
+}
+
+/// What a webhook is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Subject {
+    Delivery(Uuid),
+    /// Of an inbox.
+    Item(i64),
+}
+
+impl Record {
+    /// Confirmed sends: number and request, each 202 once.
+    pub(crate) fn confirmed(&self) -> impl Iterator<Item = (usize, Uuid)> {
+        self.journal.iter().filter_map(|line| match line {
+            Line::Confirmed { notice, request, .. } => Some((*notice, *request)),
+            _ => None,
+        })
+    }
+
+    /// What a client meant by a confirmed request.
+    pub(crate) fn meant(&self) -> BTreeMap<Uuid, &Asked> {
+        self.confirmed().filter_map(|(notice, request)| Some((request, self.asked.get(&notice)?))).collect()
+    }
+
+    /// What a client meant by a send, by its title.
+    pub(crate) fn by_title(&self) -> BTreeMap<&str, &Asked> {
+        self.asked.values().map(|asked| (asked.title.as_str(), asked)).collect()
+    }
+
+    /// Whether a target of the user's was found dead.
+    pub(crate) fn has_dead_target(&self, user: &User, channel: Channel) -> bool {
+        let targets = self.targets.get(user).and_then(|targets| targets.get(&channel));
+        targets.into_iter().flatten().any(|target| {
+            self.tables.suppressions.contains_key(&(user.0, channel.to_string(), target.clone()))
+        })
+    }
+
+    /// The number of a user, by app and identifier.
+    pub(crate) fn numbers(&self) -> BTreeMap<&User, i64> {
+        self.tables.users.iter().map(|(number, user)| (user, *number)).collect()
+    }
+}

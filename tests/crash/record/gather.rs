@@ -1,0 +1,89 @@
+//! Putting the record of a run together, once it is quiet.
+
+use std::collections::BTreeMap;
+
+use domain::Channel;
+use sqlx::PgPool;
+
+use crate::journal::{Journal, Line};
+use crate::record::{Asked, Record, Suppression, Targets, User, database, log, shown, verified, webhooks};
+use crate::scene::{Accepted, Fault, Scene};
+use crate::workload::{Observed, Workload, email, identifier};
+
+/// Everything about a run.
+pub(crate) async fn gather(
+    scene: &Scene,
+    workload: &Workload,
+    observed: Observed,
+    faults: Vec<Fault>,
+) -> Record {
+    let (database, event_log) =
+        (PgPool::connect(&scene.database_url).await.unwrap(), scene.event_log().await);
+    let before = log::written(&event_log, scene.partitions).await;
+    // What they took is in the ledger by then.
+    let accepted = accepted(scene);
+    let mut tables = database::read(&database).await;
+    let log = log::read(&event_log, scene.partitions).await;
+    for delivery in log.suppressed.iter().filter_map(|delivery| tables.deliveries.get(delivery)) {
+        let key = (delivery.app, delivery.channel.to_string(), delivery.target.clone());
+        tables.suppressions.entry(key).and_modify(|suppression| *suppression = Suppression { is_told: true });
+    }
+    let journal = Journal::read(&scene.journals);
+    let mut record = Record {
+        asked: (0..workload.size.notices).map(|number| (number, asked(scene, workload, number))).collect(),
+        targets: targets(scene, workload, &journal),
+        journal,
+        faults,
+        tables,
+        log,
+        accepted,
+        provider_faults: provider_faults(scene),
+        samples: observed.samples,
+        visible: observed.visible,
+        handed_out_again: observed.handed_out_again,
+        ..Record::default()
+    };
+    record.inboxes = shown::inboxes(scene, workload).await;
+    record.told = shown::requests(scene, &record).await;
+    record.webhooks = webhooks::read(&scene.webhooks);
+    record.verified = tokio::task::block_in_place(|| verified::verified(scene));
+    record.meanwhile = log::written(&event_log, scene.partitions).await - before;
+    record
+}
+
+fn asked(scene: &Scene, workload: &Workload, number: usize) -> Asked {
+    let notice = workload.notice(number);
+    Asked {
+        app: scene.apps[notice.app].id,
+        title: notice.title(),
+        recipients: notice.recipients.iter().map(|user| identifier(*user)).collect(),
+        is_small: notice.app > 0,
+        channels: notice.channels,
+    }
+}
+
+/// As they were when the users were made, and as they became with every change that was tried.
+fn targets(scene: &Scene, workload: &Workload, journal: &[Line]) -> BTreeMap<User, Targets> {
+    let user = |user: usize| (scene.apps[workload.people.app_of(user)].id, identifier(user));
+    let mut targets: BTreeMap<User, Targets> =
+        (0..workload.size.users).map(|number| (user(number), workload.targets(number))).collect();
+    for line in journal {
+        if let Line::Moved { user: number, changes, .. } = line {
+            let of_user = targets.entry(user(*number)).or_default();
+            of_user.entry(Channel::Email).or_default().insert(email(*number, *changes));
+        }
+    }
+    targets
+}
+
+fn accepted(scene: &Scene) -> Vec<Accepted> {
+    let text = std::fs::read_to_string(&scene.accepted).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn provider_faults(scene: &Scene) -> BTreeMap<String, usize> {
+    let text = std::fs::read_to_string(&scene.provider_faults).unwrap();
+    let mut times = BTreeMap::new();
+    text.lines().for_each(|fault| *times.entry(fault.to_owned()).or_default() += 1);
+    times
+}

@@ -1,0 +1,165 @@
+//! What is in the streams, and the inboxes that follow from it.
+
+use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
+
+use domain::event::{AllChanged, ItemStateSet, ItemsAdded, ItemsChanged};
+use domain::inbox::{AllChange, ItemChange, ItemState};
+use domain::{Envelope, Event, ItemId, StreamName, Timestamp};
+use event_log::EventLog;
+use uuid::Uuid;
+
+use crate::checkpoints;
+use crate::record::{Item, Log, Outcome};
+
+const BATCH: usize = 5_000;
+const LINGER: Duration = Duration::from_millis(5);
+
+pub(super) async fn read(log: &EventLog, partitions: u32) -> Log {
+    let mut read = Log::default();
+    for stream in StreamName::all(partitions) {
+        let end = if let StreamName::Inbox(partition) = stream {
+            let mut replay = Replay { partition, partitions, ..Replay::default() };
+            let end = each(log, stream, &mut read, |_, seq, envelope| replay.apply(seq, envelope)).await;
+            read.items.extend(replay.rows());
+            end
+        } else {
+            each(log, stream, &mut read, |read, _, envelope| read.take(envelope)).await
+        };
+        let followed = checkpoints::places(partitions).filter(|(_, followed)| *followed == stream);
+        read.ends.extend(followed.map(|(place, _)| (place, i64::try_from(end).unwrap())));
+    }
+    read
+}
+
+/// How many messages all streams ever had.
+pub(super) async fn written(log: &EventLog, partitions: u32) -> u64 {
+    let mut written = 0;
+    for stream in StreamName::all(partitions) {
+        written += log.state(stream).await.unwrap().last_seq;
+    }
+    written
+}
+
+/// Hands every message of a stream on, and returns the last sequence.
+async fn each(
+    log: &EventLog,
+    stream: StreamName,
+    read: &mut Log,
+    mut take: impl FnMut(&mut Log, u64, Envelope),
+) -> u64 {
+    let end = log.state(stream).await.unwrap().last_seq;
+    let mut reader = log.reader(stream, 0);
+    let mut at = 0;
+    while at < end {
+        for record in reader.next_batch(BATCH, LINGER).await.unwrap() {
+            at = record.seq;
+            match Envelope::decode(&record.payload) {
+                Ok(envelope) => take(read, record.seq, envelope),
+                Err(error) => read.unreadable.push(format!("{stream} {at}: {error}")),
+            }
+        }
+    }
+    end
+}
+
+impl Log {
+    fn take(&mut self, envelope: Envelope) {
+        match envelope.event {
+            Event::SendAccepted(_) => drop(self.sends.insert(envelope.id)),
+            Event::DeliveryJob(job) => {
+                self.jobs.insert((job.delivery_id.0, i32::try_from(job.attempt).unwrap()));
+            }
+            Event::DeliverySettled(settled) => {
+                let outcome = Outcome {
+                    attempt: i32::try_from(settled.attempt).unwrap(),
+                    status: settled.status,
+                    reason: settled.reason.map(|reason| reason.to_string()),
+                };
+                self.outcomes.entry(settled.delivery_id.0).or_default().push(outcome);
+            }
+            Event::TargetSuppressed(suppressed) => {
+                self.suppressed.insert(suppressed.delivery_id.0);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// One partition of the inbox from its events alone, in memory.
+#[derive(Default)]
+struct Replay {
+    partition: u32,
+    partitions: u32,
+    items: BTreeMap<i64, (Item, ItemState)>,
+    /// Which item a user has of a send.
+    of_send: HashMap<(i64, i64, Uuid), i64>,
+}
+
+impl Replay {
+    fn apply(&mut self, seq: u64, envelope: Envelope) {
+        let (app, at) = (envelope.app.0, envelope.at);
+        match envelope.event {
+            Event::InboxItemsAdded(added) => self.add(app, seq, envelope.send_id.unwrap().0, &added),
+            Event::InboxItemsChanged(change, ItemsChanged { user, items }) => {
+                for item in items {
+                    self.change(app, user.0, item, |state| state.apply(change, at));
+                }
+            }
+            Event::InboxItemStateSet(ItemStateSet { user, item, state }) => {
+                self.change(app, user.0, item, |of_item| of_item.set_app_state(state));
+            }
+            Event::InboxAllChanged(change, AllChanged { user, up_to }) => {
+                let change = match change {
+                    AllChange::Seen => ItemChange::Seen,
+                    AllChange::Read => ItemChange::Read,
+                    AllChange::Deleted => ItemChange::Deleted,
+                };
+                for (item, state) in self.items.range_mut(..=up_to.0).map(|(_, found)| found) {
+                    if (item.app, item.user) == (app, user.0) {
+                        state.apply(change, at);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn add(&mut self, app: i64, seq: u64, send: Uuid, added: &ItemsAdded) {
+        for (index, &(user, content)) in (0..).zip(&added.recipients) {
+            let id = ItemId::derive(seq, self.partition, self.partitions, index).unwrap().0;
+            if self.of_send.contains_key(&(app, user.0, send)) {
+                continue;
+            }
+            self.of_send.insert((app, user.0, send), id);
+            let title = added.contents[content as usize].title.clone();
+            let created_at = added.created_at.millis();
+            let item = Item { app, user: user.0, send, created_at, title, ..Item::default() };
+            self.items.insert(id, (item, ItemState::default()));
+        }
+    }
+
+    fn change(&mut self, app: i64, user: i64, id: ItemId, change: impl FnOnce(&mut ItemState)) {
+        if let Some((item, state)) = self.items.get_mut(&id.0)
+            && (item.app, item.user) == (app, user)
+        {
+            change(state);
+        }
+    }
+
+    /// As the tables keep them.
+    fn rows(self) -> impl Iterator<Item = (i64, Item)> {
+        self.items.into_iter().map(|(id, (item, state))| {
+            let title = item.title.filter(|_| state.deleted_at.is_none());
+            let row = Item {
+                seen_at: state.seen_at.map(Timestamp::millis),
+                clicked_at: state.clicked_at.map(Timestamp::millis),
+                deleted_at: state.deleted_at.map(Timestamp::millis),
+                state: state.app_state,
+                title,
+                ..item
+            };
+            (id, row)
+        })
+    }
+}

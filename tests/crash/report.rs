@@ -1,0 +1,225 @@
+//! What a run came to: a table for people, and a line of JSON.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::check;
+use crate::enough::Need;
+use crate::faults::struck::Struck;
+use crate::journal::Line;
+use crate::record::Record;
+use crate::system::System;
+use crate::system::files;
+
+/// Of the deliveries that were taken twice, so many are shown of each channel.
+const SHOWN: usize = 10;
+
+/// Numbers by the name of what is counted.
+type Counts = BTreeMap<String, u64>;
+
+#[derive(Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Report {
+    seed: u64,
+    /// Whether it was the long run.
+    pub(crate) long: bool,
+    /// What nats-server says of its version.
+    pub(crate) broker: String,
+    /// Seconds, by what was done.
+    seconds: BTreeMap<&'static str, f64>,
+    /// Sends × recipients that were confirmed.
+    notifications: usize,
+    sends: usize,
+    /// Calls that the clients made to have them confirmed.
+    tries: usize,
+    /// By channel and status: `email sent`.
+    deliveries: Counts,
+    inbox_items: usize,
+    /// That the apps' endpoints took, and calls that brought one of them once more.
+    webhooks: usize,
+    webhooks_again: usize,
+    /// By whom they hit.
+    kills: Counts,
+    /// By crash point.
+    crash_points: Counts,
+    /// The other blows.
+    other_blows: Counts,
+    /// Who gave up waiting for a server at its start, and was started again.
+    gave_up: Vec<String>,
+    /// What went wrong at the providers, and how often.
+    provider_faults: BTreeMap<String, usize>,
+    /// Calls that providers took once more, by channel; each with its window below.
+    duplicates_at_providers: Counts,
+    duplicates: Vec<Duplicate>,
+    /// How often the broker handed out sends that had been acknowledged.
+    handed_out_again: usize,
+    /// Of the small apps: milliseconds from 202 to the inbox outside of faults, and of how many sends.
+    small_apps_p99: Option<(i64, usize)>,
+    /// Of how many of them while the large app flooded, and the most of its sends that waited then.
+    beside_a_flood: (usize, usize),
+    /// Most memory of one process, in mebibytes.
+    peak_mebibytes: Counts,
+    /// What has to happen for the run to count, and how often it did.
+    pub(crate) needs: Vec<Need>,
+    /// How long the run may take, in seconds.
+    pub(crate) may_take: u64,
+    /// The checks that hold, and those that do not with the number of violations.
+    held: Vec<&'static str>,
+    broken: BTreeMap<&'static str, usize>,
+}
+
+/// What a provider took once more, and why.
+#[derive(Debug, Serialize)]
+struct Duplicate {
+    channel: String,
+    delivery: String,
+    /// From one time to the other.
+    milliseconds: i64,
+    because: Option<String>,
+}
+
+impl Report {
+    /// What was done, and how much memory that took.
+    pub(crate) fn of(system: &mut System, struck: &Struck) -> Report {
+        let mut peaks = Counts::new();
+        for part in &mut system.parts {
+            let peak = peaks.entry(part.name.role.as_str().to_owned()).or_default();
+            *peak = (*peak).max(part.most_memory() >> 20);
+        }
+        let counted = |(name, number): (&str, &usize)| (name.to_owned(), *number as u64);
+        Report {
+            seed: system.scene.seed,
+            kills: struck.kills.iter().map(|(name, number)| counted((name, number))).collect(),
+            crash_points: struck
+                .crashes
+                .iter()
+                .map(|(point, number)| counted((point.as_str(), number)))
+                .collect(),
+            other_blows: struck
+                .others
+                .iter()
+                .map(|(other, number)| counted((other.as_str(), number)))
+                .collect(),
+            gave_up: struck.gave_up.clone(),
+            peak_mebibytes: peaks,
+            ..Report::default()
+        }
+    }
+
+    /// Adds what came of it.
+    pub(crate) fn add(&mut self, record: &Record, broken: &BTreeMap<&'static str, Vec<String>>) {
+        let confirmed: BTreeMap<_, _> =
+            record.confirmed().map(|(notice, request)| (request, notice)).collect();
+        self.sends = confirmed.len();
+        self.notifications = confirmed
+            .values()
+            .filter_map(|notice| record.asked.get(notice))
+            .map(|asked| asked.recipients.len())
+            .sum();
+        self.tries = record.journal.iter().filter(|line| matches!(line, Line::Tried { .. })).count();
+        for delivery in record.tables.deliveries.values() {
+            *self.deliveries.entry(format!("{} {}", delivery.channel, delivery.status)).or_default() += 1;
+        }
+        self.inbox_items = record.tables.items.len();
+        let webhooks: BTreeSet<_> =
+            record.webhooks.iter().map(|webhook| (webhook.app, &webhook.id)).collect();
+        self.webhooks = webhooks.len();
+        self.webhooks_again = record.webhooks.len() - webhooks.len();
+        for repeat in check::repeats(record) {
+            *self.duplicates_at_providers.entry(repeat.channel.to_string()).or_default() += 1;
+            self.duplicates.push(Duplicate {
+                channel: repeat.channel.to_string(),
+                delivery: repeat.delivery.to_string(),
+                milliseconds: repeat.second - repeat.first,
+                because: repeat.because,
+            });
+        }
+        self.provider_faults.clone_from(&record.provider_faults);
+        self.handed_out_again = record.handed_out_again.len();
+        self.small_apps_p99 = check::percentile_of_small_apps(record);
+        self.beside_a_flood = check::beside_a_flood(record);
+        let names = check::applying(record).map(|(name, _)| *name);
+        self.held = names.filter(|name| !broken.contains_key(name)).collect();
+        self.broken = broken.iter().map(|(name, violations)| (*name, violations.len())).collect();
+    }
+
+    pub(crate) fn took(&mut self, what: &'static str, time: Duration) {
+        self.seconds.insert(what, (time.as_secs_f64() * 10.0).round() / 10.0);
+    }
+
+    /// Writes `target/crash/report.json`.
+    pub(crate) fn keep(&self) {
+        let path = files::directory().join("report.json");
+        std::fs::write(&path, serde_json::to_string(self).unwrap() + "\n").unwrap();
+        println!("the report: {}", path.display());
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kills: u64 = self.kills.values().sum();
+        let crashes: u64 = self.crash_points.values().sum();
+        writeln!(
+            f,
+            "seed                {}{}, {}",
+            self.seed,
+            if self.long { " (long)" } else { "" },
+            self.broker
+        )?;
+        writeln!(f, "seconds             {}", listed(&self.seconds))?;
+        let all: f64 = self.seconds.values().sum();
+        writeln!(f, "in all              {all:.0} s of the {} s that it may take", self.may_take)?;
+        writeln!(
+            f,
+            "notifications       {} of {} sends, {} tries",
+            self.notifications, self.sends, self.tries
+        )?;
+        writeln!(f, "inbox items         {}", self.inbox_items)?;
+        writeln!(f, "webhooks            {}, {} times told again", self.webhooks, self.webhooks_again)?;
+        writeln!(f, "deliveries          {}", listed(&self.deliveries))?;
+        writeln!(f, "kills               {kills}: {}", listed(&self.kills))?;
+        writeln!(f, "at crash points     {crashes}: {}", listed(&self.crash_points))?;
+        writeln!(f, "other blows         {}", listed(&self.other_blows))?;
+        writeln!(f, "answers of failure  {}", listed(&self.provider_faults))?;
+        writeln!(f, "handed out again    {} times a lane that was acknowledged", self.handed_out_again)?;
+        if !self.gave_up.is_empty() {
+            writeln!(f, "gave up at start    {}", self.gave_up.join(", "))?;
+        }
+        let waited = |(millis, of)| format!("{millis} ms from 202 to the inbox, of {of}");
+        let waited = self.small_apps_p99.map_or("too few to tell".to_owned(), waited);
+        let (beside, backlog) = self.beside_a_flood;
+        writeln!(
+            f,
+            "small apps' p99     {waited}, of {beside} while up to {backlog} of the large app's waited"
+        )?;
+        writeln!(f, "most memory, MiB    {}", listed(&self.peak_mebibytes))?;
+        writeln!(
+            f,
+            "taken twice         {}: {}",
+            self.duplicates.len(),
+            listed(&self.duplicates_at_providers)
+        )?;
+        for Duplicate { channel, delivery, milliseconds, because } in self.duplicates.iter().take(SHOWN) {
+            let because = because.as_deref().unwrap_or("NOTHING EXPLAINS IT");
+            writeln!(f, "  {channel} {delivery} after {milliseconds} ms: {because}")?;
+        }
+        let unmet: Vec<&Need> = self.needs.iter().filter(|need| !need.is_met()).collect();
+        writeln!(f, "enough of           {} of {}", self.needs.len() - unmet.len(), self.needs.len())?;
+        for need in unmet {
+            writeln!(f, "  TOO FEW {need}")?;
+        }
+        writeln!(f, "checks that hold    {} of {}", self.held.len(), self.held.len() + self.broken.len())?;
+        for (name, violations) in &self.broken {
+            writeln!(f, "  BROKEN: {name} ({violations} times)")?;
+        }
+        Ok(())
+    }
+}
+
+fn listed<N: fmt::Display, V: fmt::Display>(of: &BTreeMap<N, V>) -> String {
+    let each: Vec<String> = of.iter().map(|(name, value)| format!("{name} {value}")).collect();
+    each.join(", ")
+}

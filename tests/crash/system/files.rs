@@ -1,0 +1,49 @@
+//! Where a run keeps what it writes.
+
+use std::path::{Path, PathBuf};
+
+/// The directory of a run: gone with it, unless it failed.
+#[derive(Debug)]
+pub(crate) struct Files(PathBuf);
+
+impl Files {
+    /// `target/crash/{seed}-{process id}`, empty.
+    pub(crate) fn create(seed: u64) -> Files {
+        let path = directory().join(format!("{seed}-{}", std::process::id()));
+        if path.exists() {
+            std::fs::remove_dir_all(&path).unwrap();
+        }
+        for part in ["logs", "journals"] {
+            std::fs::create_dir_all(path.join(part)).unwrap();
+        }
+        Files(path)
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    /// Where a part's output goes.
+    pub(crate) fn log(&self, part: &str) -> PathBuf {
+        self.0.join("logs").join(format!("{part}.log"))
+    }
+}
+
+impl Drop for Files {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!(
+                "what the run wrote stays in {}: logs, journals, the data of its servers",
+                self.0.display()
+            );
+        } else if let Err(error) = std::fs::remove_dir_all(&self.0) {
+            eprintln!("{} stays: {error}", self.0.display());
+        }
+    }
+}
+
+/// `target/crash`, where the last report is as well.
+pub(crate) fn directory() -> PathBuf {
+    let program = testkit::binary("tidings");
+    program.ancestors().nth(2).unwrap_or(Path::new(".")).join("crash")
+}

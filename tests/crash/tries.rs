@@ -1,0 +1,37 @@
+//! Calls that may find nobody, or go to another gateway.
+
+use reqwest::{Method, RequestBuilder};
+use serde_json::Value;
+
+use crate::api::Api;
+
+impl Api {
+    /// The same at another gateway.
+    pub(crate) fn at(&self, origin: &str) -> Api {
+        let mut there = self.clone();
+        origin.clone_into(&mut there.origin);
+        there
+    }
+
+    /// One try: the status and what came with it. None where no whole answer came.
+    pub(crate) async fn try_once(request: RequestBuilder) -> Option<(u16, Value)> {
+        let answer = request.send().await.ok()?;
+        let (status, body) = (answer.status().as_u16(), answer.bytes().await.ok()?);
+        Some((status, serde_json::from_slice(&body).unwrap_or_default()))
+    }
+
+    /// A page of a user's inbox.
+    pub(crate) async fn inbox(&self, user: &str, cursor: Option<&str>) -> Value {
+        let mut query = vec![("limit", "20")];
+        query.extend(cursor.map(|cursor| ("cursor", cursor)));
+        let call = self.call(Method::GET, "/v3/notifications").query(&query);
+        Self::answer(call.header("X-SERVICE-USER-ID", user), 200).await
+    }
+
+    /// What is there; None where nothing is.
+    pub(crate) async fn find(&self, path: &str) -> Option<Value> {
+        let (status, answer) = Self::try_once(self.call(Method::GET, path)).await.unwrap();
+        assert!(status == 200 || status == 404, "{status}: {answer}");
+        (status == 200).then_some(answer)
+    }
+}

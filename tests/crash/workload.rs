@@ -1,0 +1,247 @@
+//! What clients and users do while the system is under attack, and what they note of it.
+
+mod notice;
+mod people;
+mod probe;
+mod readers;
+mod senders;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use domain::Channel;
+use event_log::EventLog;
+use reqwest::Method;
+use serde_json::{Value, json};
+use sqlx::PgPool;
+use sqlx::postgres::PgPoolOptions;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, Interval, MissedTickBehavior};
+
+pub(crate) use notice::Notice;
+pub(crate) use people::{People, email, identifier};
+pub(crate) use probe::Visible;
+pub(crate) use readers::read_page;
+
+use crate::api::Api;
+use crate::checkpoints::{self, Sample, Sampler};
+use crate::claims;
+use crate::dice::Dice;
+use crate::handed_out_again::Watch;
+use crate::journal::Journal;
+use crate::scene::{Fault, Scene};
+use crate::workload::probe::Probe;
+
+/// Users of one call, and browsers that subscribe at once.
+const USERS_AT_ONCE: usize = 500;
+const BROWSERS_AT_ONCE: usize = 16;
+/// Often enough for the large app to flood while nothing else is done to the system.
+const BURST_EVERY: Duration = Duration::from_secs(5);
+/// From one look of a user at the own inbox to the next.
+const ROUND_EVERY: Duration = Duration::from_secs(20);
+/// Connections of the checker to the database.
+const CONNECTIONS: u32 = 4;
+const CONNECTED_WITHIN: Duration = Duration::from_secs(30);
+
+/// How much is done.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Size {
+    pub(crate) users: usize,
+    /// Sends.
+    pub(crate) notices: usize,
+    /// Clients that send.
+    pub(crate) clients: usize,
+    /// Over how long the sends are spread. The faults should end a while before, so that there is time without any.
+    pub(crate) lasting: Duration,
+    /// How far ahead a send is scheduled at most.
+    pub(crate) ahead: Duration,
+    /// From one burst of the large app's sends to the next.
+    pub(crate) burst_every: Duration,
+    /// How often each fifth user works in the own inbox.
+    pub(crate) rounds: u32,
+    /// Changes of email addresses, and how many users they are of.
+    pub(crate) moves: usize,
+    pub(crate) movers: usize,
+}
+
+impl Size {
+    /// For at least so many notifications.
+    pub(crate) fn of(notifications: usize, lasting: Duration) -> Size {
+        // A few more, for chance decides how many recipients a send has.
+        let notices = (notifications + notifications / 20).div_ceil(notice::AVERAGE);
+        Size {
+            users: 2_000,
+            notices,
+            clients: 24,
+            lasting,
+            ahead: Duration::from_secs(20),
+            burst_every: BURST_EVERY,
+            rounds: u32::try_from(lasting.as_secs() / ROUND_EVERY.as_secs()).unwrap(),
+            moves: notices / 20,
+            movers: 200,
+        }
+    }
+
+    /// A run of seconds, over few people.
+    pub(crate) fn short(lasting: Duration) -> Size {
+        Size {
+            users: 200,
+            notices: 600,
+            clients: 24,
+            lasting,
+            ahead: Duration::from_secs(3),
+            burst_every: Duration::from_millis(500),
+            rounds: 4,
+            moves: 400,
+            movers: 200,
+        }
+    }
+}
+
+/// Ready to run.
+pub(crate) struct Workload {
+    pub(crate) size: Size,
+    pub(crate) people: People,
+    pub(crate) dice: Dice,
+    /// What each client sends. The large app has clients of its own, the small ones share the others.
+    sends: Vec<Vec<usize>>,
+    /// Endpoints of the users' browsers.
+    browsers: BTreeMap<usize, String>,
+    /// By app and gateway.
+    apis: Vec<Vec<Api>>,
+    database: PgPool,
+    log: EventLog,
+    journal: Journal,
+}
+
+/// What was seen from beside, while it ran.
+#[derive(Debug, Default)]
+pub(crate) struct Observed {
+    pub(crate) visible: Vec<Visible>,
+    pub(crate) samples: Vec<Sample>,
+    pub(crate) handed_out_again: Vec<Fault>,
+}
+
+impl Workload {
+    /// Introduces everybody, and has the database take notes.
+    pub(crate) async fn prepare(scene: &Scene, size: Size) -> Workload {
+        let options = PgPoolOptions::new().max_connections(CONNECTIONS).acquire_timeout(CONNECTED_WITHIN);
+        let database = options.connect(&scene.database_url).await.unwrap();
+        claims::note(&database).await;
+        checkpoints::note(&database).await;
+        probe::note(&database).await;
+        let api = |app: usize, gateway: &String| {
+            let app = &scene.apps[app];
+            Api::new(gateway, &app.key, &app.secret)
+        };
+        let apis: Vec<Vec<Api>> = (0..scene.apps.len())
+            .map(|app| scene.gateways.iter().map(|gateway| api(app, gateway)).collect())
+            .collect();
+        let people = People { users: size.users, apps: apis.len() };
+        let mut browsers = BTreeMap::new();
+        for (app, apis) in apis.iter().enumerate() {
+            browsers.extend(introduce(&apis[0], people.of_app(app).collect(), &scene.push_origin).await);
+        }
+        let (dice, journal, log) =
+            (Dice(scene.seed), Journal::begin(&scene.journals), scene.event_log().await);
+        Workload {
+            size,
+            people,
+            dice,
+            sends: sends(size, people, dice),
+            browsers,
+            apis,
+            database,
+            log,
+            journal,
+        }
+    }
+
+    /// Where a user was reached in the beginning, as the ledger names it.
+    pub(crate) fn targets(&self, user: usize) -> BTreeMap<Channel, BTreeSet<String>> {
+        let mut targets = people::targets(user);
+        let browser = self.browsers.get(&user);
+        targets.extend(browser.map(|endpoint| (Channel::WebPush, [endpoint.clone()].into())));
+        targets
+    }
+
+    /// What is sent under this number.
+    pub(crate) fn notice(&self, number: usize) -> Notice {
+        Notice::new(self.dice, self.people, self.size.ahead, number)
+    }
+
+    /// Returns when every send is confirmed, and the users have done what they wanted.
+    pub(crate) async fn run(self: &Arc<Self>) -> Observed {
+        let (sampler, probe) = (Sampler::start(&self.database), Probe::start(&self.database));
+        let watch = Watch::start(self.log.clone());
+        let mut busy = JoinSet::new();
+        for client in 0..self.size.clients {
+            busy.spawn(Arc::clone(self).send_all(client, probe.clone()));
+        }
+        for user in (0..self.size.users).filter(|user| people::is_reader(*user)) {
+            busy.spawn(Arc::clone(self).read(user));
+        }
+        busy.spawn(Arc::clone(self).move_people());
+        busy.join_all().await;
+        Observed { visible: probe.stop().await, samples: sampler.stop(), handed_out_again: watch.stop() }
+    }
+
+    /// Of an app, at one of the gateways.
+    fn api(&self, app: usize, gateway: usize) -> &Api {
+        let apis = &self.apis[app];
+        &apis[gateway % apis.len()]
+    }
+
+    /// Sends that show in inboxes at once tell how long that takes.
+    fn is_measured(&self, notice: &Notice) -> bool {
+        notice.delay.is_none() && notice.channels.contains(&Channel::InApp)
+    }
+
+    /// Ticks so often while the run lasts, and catches up where it was held up.
+    fn pace(&self, times: usize) -> Interval {
+        self.pace_from(times, 0)
+    }
+
+    /// The same, later by so many hundredths of the time between two ticks.
+    fn pace_from(&self, times: usize, late: usize) -> Interval {
+        let period = self.size.lasting / u32::try_from(times.max(1)).unwrap();
+        let from = Instant::now() + period * u32::try_from(late).unwrap() / 100;
+        let mut pace = tokio::time::interval_at(from, period.max(Duration::from_millis(1)));
+        pace.set_missed_tick_behavior(MissedTickBehavior::Burst);
+        pace
+    }
+}
+
+/// Every client's share of all sends.
+fn sends(size: Size, people: People, dice: Dice) -> Vec<Vec<usize>> {
+    let of_large = if people.apps == 1 { size.clients } else { size.clients * notice::LARGE / 100 };
+    let (mut large, mut small) = ((0..of_large).cycle(), (of_large..size.clients).cycle());
+    let mut sends = vec![Vec::new(); size.clients];
+    for number in 0..size.notices {
+        let clients = if notice::app(dice, people, number) == 0 { &mut large } else { &mut small };
+        sends[clients.next().unwrap()].push(number);
+    }
+    sends
+}
+
+/// Makes users, and returns the endpoints of those who have a browser.
+async fn introduce(api: &Api, users: Vec<usize>, push_origin: &str) -> BTreeMap<usize, String> {
+    for users in users.chunks(USERS_AT_ONCE) {
+        let documents: Vec<Value> = users.iter().map(|user| people::document(*user)).collect();
+        api.create_users(&documents).await;
+    }
+    let with_browser: Vec<usize> = users.into_iter().filter(|user| people::has_browser(*user)).collect();
+    let mut browsers = BTreeMap::new();
+    for users in with_browser.chunks(BROWSERS_AT_ONCE) {
+        let subscribing = users.iter().map(|user| async {
+            let browser = api.at(push_origin).call(Method::POST, "/subscriptions").json(&json!({}));
+            let (status, subscription) = Api::try_once(browser).await.unwrap();
+            assert!((200..300).contains(&status), "{status}: {subscription}");
+            api.subscribe(&identifier(*user), &subscription).await;
+            (*user, subscription["endpoint"].as_str().unwrap().to_owned())
+        });
+        browsers.extend(futures_util::future::join_all(subscribing).await);
+    }
+    browsers
+}

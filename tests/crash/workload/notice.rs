@@ -1,0 +1,100 @@
+//! What is sent: made of its number and the seed, so that every check knows what must be there.
+
+use std::time::Duration;
+
+use domain::{Channel, Timestamp};
+use serde_json::{Value, json};
+
+use crate::dice::Dice;
+use crate::workload::people::{People, identifier};
+
+/// Of a hundred sends, so many are the largest app's.
+pub(super) const LARGE: usize = 60;
+/// So many are scheduled, and sent again after their 202.
+const SCHEDULED: usize = 5;
+const AGAIN: usize = 10;
+/// How far ahead a send is scheduled at least.
+const SOONEST: Duration = Duration::from_secs(2);
+/// Recipients of a send at most.
+const RECIPIENTS: usize = 5;
+/// How many recipients a send has on average.
+pub(crate) const AVERAGE: usize = RECIPIENTS.div_ceil(2);
+/// Of a hundred sends, so many take a channel; where that leaves none, the inbox takes it.
+const CHANNELS: [(Channel, usize); 5] = [
+    (Channel::InApp, 70),
+    (Channel::Email, 50),
+    (Channel::WebPush, 30),
+    (Channel::MobilePush, 40),
+    (Channel::Sms, 30),
+];
+
+/// A send.
+#[derive(Clone, Debug)]
+pub(crate) struct Notice {
+    pub(crate) number: usize,
+    /// Index of its app.
+    pub(crate) app: usize,
+    /// Numbers of users, all different.
+    pub(crate) recipients: Vec<usize>,
+    pub(crate) channels: Vec<Channel>,
+    /// How far ahead of its first try it is scheduled.
+    pub(crate) delay: Option<Duration>,
+    /// Whether it is sent again after its 202.
+    pub(crate) again: bool,
+}
+
+/// Index of the app that sends it.
+pub(super) fn app(dice: Dice, people: People, number: usize) -> usize {
+    match dice.percent(LARGE, ("large", number)) || people.apps == 1 {
+        true => 0,
+        false => 1 + dice.below(people.apps - 1, ("app", number)),
+    }
+}
+
+impl Notice {
+    pub(crate) fn new(dice: Dice, people: People, ahead: Duration, number: usize) -> Notice {
+        let app = app(dice, people, number);
+        let users: Vec<usize> = people.of_app(app).collect();
+        let wanted = 1 + dice.below(RECIPIENTS, ("recipients", number));
+        let first = dice.below(users.len(), ("first", number));
+        let recipients = (0..wanted.min(users.len())).map(|index| users[(first + index * 7) % users.len()]);
+        let mut recipients: Vec<usize> = recipients.collect();
+        recipients.sort_unstable();
+        recipients.dedup();
+        let taken = CHANNELS.iter().filter(|(channel, share)| dice.percent(*share, (number, channel)));
+        let mut channels: Vec<Channel> = taken.map(|(channel, _)| *channel).collect();
+        if channels.is_empty() {
+            channels.push(Channel::InApp);
+        }
+        let further = usize::try_from((ahead - SOONEST).as_millis()).unwrap();
+        let delay = || SOONEST + Duration::from_millis(dice.below(further, ("delay", number)) as u64);
+        let delay = dice.percent(SCHEDULED, ("scheduled", number)).then(delay);
+        let again = dice.percent(AGAIN, ("again", number));
+        Notice { number, app, recipients, channels, delay, again }
+    }
+
+    /// What the inbox shows as title and the email as subject.
+    pub(crate) fn title(&self) -> String {
+        format!("notice-{:07}", self.number)
+    }
+
+    /// Its Idempotency-Key.
+    pub(crate) fn key(&self) -> String {
+        format!("crash-{}", self.number)
+    }
+
+    /// The request's body.
+    pub(crate) fn body(&self, send_at: Option<Timestamp>) -> Value {
+        let recipients: Vec<String> = self.recipients.iter().map(|user| identifier(*user)).collect();
+        let title = self.title();
+        let mut body = json!({
+            "notification": {"title": title, "message": format!("{title} is on its way.")},
+            "sendTo": {"recipients": recipients},
+            "override": {"channels": self.channels},
+        });
+        if let Some(send_at) = send_at {
+            body["sendAt"] = json!(send_at);
+        }
+        body
+    }
+}

@@ -1,0 +1,87 @@
+//! Who is written to.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use domain::Channel;
+use serde_json::{Value, json};
+
+/// Of a hundred users, so many are of the largest app.
+const LARGE_SHARE: usize = 60;
+
+/// All users of the run, by number; each is a user of one app.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct People {
+    pub(crate) users: usize,
+    pub(crate) apps: usize,
+}
+
+impl People {
+    /// Index of the app that the user is a user of.
+    pub(crate) fn app_of(self, user: usize) -> usize {
+        let large = self.large();
+        if user < large || self.apps == 1 { 0 } else { 1 + (user - large) % (self.apps - 1) }
+    }
+
+    /// The users of an app.
+    pub(crate) fn of_app(self, app: usize) -> impl Iterator<Item = usize> {
+        (0..self.users).filter(move |&user| self.app_of(user) == app)
+    }
+
+    fn large(self) -> usize {
+        if self.apps == 1 { self.users } else { self.users * LARGE_SHARE / 100 }
+    }
+}
+
+pub(crate) fn identifier(user: usize) -> String {
+    format!("user-{user}")
+}
+
+/// The address that a user has after so many changes of it.
+pub(crate) fn email(user: usize, changes: usize) -> String {
+    format!("user-{user}.{changes}@example.com")
+}
+
+/// Half of them have one.
+fn phone(user: usize) -> Option<String> {
+    user.is_multiple_of(2).then(|| format!("+1415{user:07}"))
+}
+
+/// A third each have a phone of one service: the service, and the token.
+fn token(user: usize) -> Option<(&'static str, String)> {
+    match user % 3 {
+        0 => Some(("apns", format!("{:064x}", 0xa000_0000_usize + user))),
+        1 => Some(("fcm", format!("fcm-token-{user:020}"))),
+        _ => None,
+    }
+}
+
+/// An item of `POST /v3/users/bulk`. Everybody has an email address, half of them a phone number, a third each a phone
+/// with one kind of token, a quarter a browser.
+pub(crate) fn document(user: usize) -> Value {
+    let mut profile = json!({"email": email(user, 0)});
+    if let Some(phone) = phone(user) {
+        profile["phone"] = phone.into();
+    }
+    if let Some((service, token)) = token(user) {
+        profile[service] = json!({"tokens": [token]});
+    }
+    json!({"identifier": identifier(user), "profile": profile})
+}
+
+/// Where a user is reached by that document, as the ledger names it.
+pub(crate) fn targets(user: usize) -> BTreeMap<Channel, BTreeSet<String>> {
+    let mut targets = BTreeMap::from([(Channel::Email, BTreeSet::from([email(user, 0)]))]);
+    targets.extend(phone(user).map(|phone| (Channel::Sms, [phone].into())));
+    let token = token(user).map(|(service, token)| format!("{service}:{token}"));
+    targets.extend(token.map(|token| (Channel::MobilePush, [token].into())));
+    targets
+}
+
+pub(crate) fn has_browser(user: usize) -> bool {
+    user.is_multiple_of(4)
+}
+
+/// Whether the user works in the inbox while the run goes on.
+pub(crate) fn is_reader(user: usize) -> bool {
+    user.is_multiple_of(5)
+}

@@ -1,0 +1,118 @@
+//! How long sends take to be seen: the inbox's rows, looked at from beside, so that nobody else is slowed down.
+
+use std::collections::{HashMap, HashSet};
+use std::time::Duration;
+
+use service_kit::clock;
+use sqlx::PgPool;
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::MissedTickBehavior;
+use uuid::Uuid;
+
+/// From one look to the next; no time is told more precisely than this.
+const INTERVAL: Duration = Duration::from_millis(50);
+/// What is not there by now is not looked for any longer, but counted; that it comes is for others to check. In
+/// milliseconds; the second, once all is sent, is more than anybody may wait.
+const GIVEN_UP_AFTER: i64 = 60_000;
+const GIVEN_UP_IN_THE_END_AFTER: i64 = 6_000;
+const WAITING: usize = 1_000;
+
+/// A send that was confirmed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pending {
+    pub(super) request: Uuid,
+    pub(super) notice: usize,
+    pub(super) recipients: usize,
+    /// When, in milliseconds since 1970.
+    pub(super) at: i64,
+}
+
+/// A send that shows in all inboxes. Times are in milliseconds since 1970.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Visible {
+    pub(crate) notice: usize,
+    pub(crate) confirmed_at: i64,
+    /// When it was seen, or given up: no sooner than this.
+    pub(crate) visible_at: i64,
+}
+
+/// Has the database find the items of a send at once.
+pub(super) async fn note(database: &PgPool) {
+    sqlx::query("CREATE INDEX seen_from_beside ON inbox_item (send_id)").execute(database).await.unwrap();
+}
+
+/// Looks until it is stopped.
+#[derive(Clone)]
+pub(super) struct Probe(mpsc::Sender<Order>);
+
+enum Order {
+    Watch(Pending),
+    Stop(oneshot::Sender<Vec<Visible>>),
+}
+
+impl Probe {
+    pub(super) fn start(database: &PgPool) -> Probe {
+        let (orders, received) = mpsc::channel(WAITING);
+        tokio::spawn(look(database.clone(), received));
+        Probe(orders)
+    }
+
+    pub(super) async fn watch(&self, pending: Pending) {
+        self.0.send(Order::Watch(pending)).await.unwrap();
+    }
+
+    /// Returns when everything was seen, or given up.
+    pub(super) async fn stop(self) -> Vec<Visible> {
+        let (answer, answered) = oneshot::channel();
+        self.0.send(Order::Stop(answer)).await.unwrap_or_default();
+        answered.await.unwrap()
+    }
+}
+
+async fn look(database: PgPool, mut orders: mpsc::Receiver<Order>) {
+    let (mut pending, mut seen) = (HashMap::new(), Vec::new());
+    let mut end: Option<oneshot::Sender<_>> = None;
+    let mut pace = tokio::time::interval(INTERVAL);
+    pace.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    while end.is_none() || !pending.is_empty() {
+        pace.tick().await;
+        while let Ok(order) = orders.try_recv() {
+            match order {
+                Order::Watch(one) => drop(pending.insert(one.request, one)),
+                Order::Stop(answer) => end = Some(answer),
+            }
+        }
+        let complete = complete(&database, &pending).await;
+        let now = clock::now().millis();
+        let patience = if end.is_some() { GIVEN_UP_IN_THE_END_AFTER } else { GIVEN_UP_AFTER };
+        let done = pending
+            .extract_if(|request, one: &mut Pending| complete.contains(request) || now - one.at > patience);
+        seen.extend(done.map(|(_, Pending { notice, at, .. })| Visible {
+            notice,
+            confirmed_at: at,
+            visible_at: now,
+        }));
+    }
+    // Whoever gave up waiting does not read on.
+    if let Some(answer) = end {
+        answer.send(seen).unwrap_or_default();
+    }
+}
+
+/// The sends that are in all inboxes. None while the database is away.
+async fn complete(database: &PgPool, pending: &HashMap<Uuid, Pending>) -> HashSet<Uuid> {
+    if pending.is_empty() {
+        return HashSet::new();
+    }
+    let requests: Vec<Uuid> = pending.keys().copied().collect();
+    let rows: Vec<(Uuid, i64)> =
+        sqlx::query_as("SELECT send_id, count(*) FROM inbox_item WHERE send_id = ANY($1) GROUP BY send_id")
+            .bind(requests)
+            .fetch_all(database)
+            .await
+            .unwrap_or_default();
+    let is_complete = |(request, items): &(Uuid, i64)| {
+        pending.get(request).is_some_and(|one| usize::try_from(*items).unwrap() >= one.recipients)
+    };
+    rows.into_iter().filter(is_complete).map(|(request, _)| request).collect()
+}

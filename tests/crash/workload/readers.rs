@@ -1,0 +1,142 @@
+//! Users at their inboxes: they list, change several items at the same moment while another of their devices lists, and list
+//! again, each call at whichever gateway.
+
+use std::sync::Arc;
+
+use domain::Timestamp;
+use futures_util::future::join_all;
+use reqwest::{Method, RequestBuilder};
+use serde_json::{Value, json};
+use service_kit::clock;
+
+use crate::api::Api;
+use crate::journal::{Change, Line, Page, Shown};
+use crate::workload::{Workload, identifier};
+
+/// Changes at the same moment at most.
+const AT_ONCE: usize = 3;
+/// Of a hundred rounds, so many are about the whole inbox.
+const WHOLE: usize = 10;
+
+impl Workload {
+    /// One user works, and waits for every answer.
+    pub(super) async fn read(self: Arc<Self>, user: usize) {
+        // Not everybody at the same moment.
+        let late = self.dice.below(100, ("begins", user));
+        let mut pace = self.pace_from(self.size.rounds as usize, late);
+        let mut step = 0;
+        for _ in 0..self.size.rounds {
+            pace.tick().await;
+            step += 2;
+            let Some(page) = self.list(user, step).await else { continue };
+            let changes = self.choose(user, step, &page).into_iter().enumerate();
+            let making = changes.map(|(number, change)| self.make(user, (step, number), change));
+            tokio::join!(join_all(making), self.glance(user, step));
+            self.list(user, step + 1).await;
+        }
+    }
+
+    /// One of the whole inbox, or some of an item each.
+    fn choose(&self, user: usize, step: u32, page: &Page) -> Vec<Change> {
+        let about = (user, step);
+        if self.dice.percent(WHOLE, ("whole", about)) {
+            let all_deleted = self.dice.percent(20, ("which whole", about));
+            return vec![if all_deleted { Change::AllDeleted } else { Change::AllRead }];
+        }
+        let wanted = 1 + self.dice.below(AT_ONCE, ("changes", about));
+        let first = self.dice.below(page.items.len().max(1), ("item", about));
+        // Side by side on the page, so that no two are of the same item.
+        let items = page.items.iter().cycle().skip(first).take(wanted.min(page.items.len()));
+        items.enumerate().map(|(number, item)| self.change(item.id, (user, step, number))).collect()
+    }
+
+    fn change(&self, item: i64, about: (usize, u32, usize)) -> Change {
+        match self.dice.below(6, ("which", about)) {
+            0 => Change::Seen(item),
+            1 => Change::Unseen(item),
+            2 => Change::Read(item),
+            3 => Change::Unread(item),
+            4 => Change::Deleted(item),
+            _ => Change::StateSet(item, format!("state-{}", about.1)),
+        }
+    }
+
+    async fn make(&self, user: usize, about: (u32, usize), change: Change) {
+        let gateway = self.dice.below(2, ("change", user, about));
+        let answer = Api::try_once(self.call(user, gateway, &change)).await;
+        let status = answer.map(|(status, _)| status);
+        self.journal.write(Line::Changed { user, change, status, at: clock::now().millis() }).await;
+    }
+
+    /// A list while changes are made. Nobody can say which of them it has to show.
+    async fn glance(&self, user: usize, step: u32) {
+        let answer = self.ask(user, self.dice.below(2, ("glance", user, step))).await;
+        let (status, at) = (answer.map(|(status, _)| status), clock::now().millis());
+        if status != Some(200) {
+            self.journal.write(Line::NotListed { user, status, at }).await;
+        }
+    }
+
+    async fn ask(&self, user: usize, gateway: usize) -> Option<(u16, Value)> {
+        let call = self.api(self.people.app_of(user), gateway).call(Method::GET, "/v3/notifications");
+        Api::try_once(call.query(&[("limit", "20")]).header("X-SERVICE-USER-ID", identifier(user))).await
+    }
+
+    fn call(&self, user: usize, gateway: usize, change: &Change) -> RequestBuilder {
+        let item = |id: &i64, rest: &str| format!("/v3/notifications/{id}{rest}");
+        let (method, path) = match change {
+            Change::Seen(id) => (Method::PUT, item(id, "/views")),
+            Change::Unseen(id) => (Method::DELETE, item(id, "/views")),
+            Change::Read(id) => (Method::PUT, item(id, "/reads")),
+            Change::Unread(id) => (Method::DELETE, item(id, "/reads")),
+            Change::Deleted(id) => (Method::DELETE, item(id, "")),
+            Change::StateSet(id, _) => (Method::PUT, item(id, "/state")),
+            Change::AllRead => (Method::POST, "/v3/notifications/markAllNotificationsAsRead".to_owned()),
+            Change::AllDeleted => {
+                (Method::POST, "/v3/notifications/markAllNotificationsAsDeleted".to_owned())
+            }
+        };
+        let call = self.api(self.people.app_of(user), gateway).call(method, &path);
+        let call = call.header("X-SERVICE-USER-ID", identifier(user));
+        match change {
+            Change::StateSet(_, state) => call.json(&json!({"state": state})),
+            _ => call,
+        }
+    }
+
+    /// The first page, where an answer came.
+    async fn list(&self, user: usize, step: u32) -> Option<Page> {
+        let gateway = self.dice.below(2, ("list", user, step));
+        let answer = self.ask(user, gateway).await;
+        let at = clock::now().millis();
+        let Some((200, answer)) = answer else {
+            let status = answer.map(|(status, _)| status);
+            self.journal.write(Line::NotListed { user, status, at }).await;
+            return None;
+        };
+        let page = read_page(&answer);
+        self.journal.write(Line::Listed { user, page: page.clone(), at }).await;
+        Some(page)
+    }
+}
+
+/// An answer of `GET /v3/notifications`.
+pub(crate) fn read_page(answer: &Value) -> Page {
+    let number = |value: &Value| value.as_i64().unwrap();
+    let shown = |item: &Value| Shown {
+        id: number(&item["id"]),
+        title: item["title"].as_str().unwrap().to_owned(),
+        created_at: Timestamp::parse(item["createdAt"].as_str().unwrap()).unwrap().millis(),
+        seen: !item["seenAt"].is_null(),
+        read: !item["clickedAt"].is_null(),
+        state: item["state"].as_str().map(str::to_owned),
+    };
+    let pagination = &answer["pagination"];
+    Page {
+        items: answer["data"].as_array().unwrap().iter().map(shown).collect(),
+        more: !pagination["nextCursor"].is_null(),
+        total: number(&pagination["totalCount"]),
+        unread: number(&answer["unreadCount"]),
+        unseen: number(&answer["unseenCount"]),
+    }
+}

@@ -1,0 +1,194 @@
+//! `tidings master-key`: exchanged beside a service at work, interrupted anywhere, losing nothing.
+
+use std::time::Duration;
+
+use domain::{AppId, Channel};
+use secrecy::ExposeSecret;
+use serde_json::{Value, json};
+use service_kit::MasterKey;
+use sqlx::{Connection, PgConnection};
+use testkit::{Service, eventually};
+
+use crate::directory::Answer;
+use crate::installation::Installation;
+
+const SOON: Duration = Duration::from_secs(30);
+const NEW_KEY: [(&str, &str); 2] = [
+    ("TIDINGS_SECURITY__MASTER_KEY_FILE", "new.key"),
+    ("TIDINGS_SECURITY__PREVIOUS_MASTER_KEY_FILE", "master.key"),
+];
+
+/// An installation with something in every table that is sealed, and a new key beside the old.
+async fn sealed_with_the_old_key() -> Installation {
+    let installation = Installation::create().await;
+    installation.run(&["app", "create", "shop"]);
+    installation.run(&["app", "rotate-secret", "shop"]);
+    installation.run(&["app", "signing-key", "create", "shop", "--algorithm", "HS256"]);
+    assert_eq!(set_password(&installation, &[], "old-password").code, 0);
+    let made = installation.run(&["master-key", "generate", "new.key", "--json"]).json();
+    assert_eq!(made["key"].as_str().unwrap().len(), 16);
+    installation
+}
+
+fn set_password(installation: &Installation, variables: &[(&str, &str)], password: &str) -> Answer {
+    let document = json!({
+        "identifier": "main", "channel": "email", "kind": "smtp",
+        "settings": {
+            "host": "mail.example.com", "port": 587, "security": "starttls", "username": "shop",
+            "password": password, "from": "shop@example.com",
+        },
+    });
+    installation.run_configured(&["provider", "set", "shop"], variables, &document.to_string())
+}
+
+async fn password(installation: &Installation, master_key: &MasterKey) -> String {
+    let app = app(installation).await;
+    let row = installation.store.providers(app, Channel::Email).await.unwrap().remove(0);
+    let opened = master_key.open(&format!("provider:{app}:main"), &row.sealed.unwrap()).unwrap();
+    let opened: Value = serde_json::from_slice(opened.expose_secret()).unwrap();
+    opened["password"].as_str().unwrap().to_owned()
+}
+
+async fn app(installation: &Installation) -> AppId {
+    installation.store.app_by_name_or_id("shop").await.unwrap().unwrap().id
+}
+
+fn new_key(installation: &Installation) -> MasterKey {
+    MasterKey::load(&installation.path().join("new.key")).unwrap()
+}
+
+fn left(installation: &Installation) -> u64 {
+    let status = installation.run_configured(&["master-key", "status", "--json"], &NEW_KEY, "").json();
+    status["left"].as_u64().unwrap()
+}
+
+/// `tidings master-key rotate` as a process of its own.
+fn start_rotation(installation: &Installation) -> Service {
+    let path = |name: &str| installation.path().join(name).to_str().unwrap().to_owned();
+    let (new, old) = (path("new.key"), path("master.key"));
+    let variables = [
+        ("TIDINGS_CONFIG", ""),
+        ("DATABASE_URL", installation.database_url()),
+        (NEW_KEY[0].0, new.as_str()),
+        (NEW_KEY[1].0, old.as_str()),
+    ];
+    Service::start("tidings", &["master-key", "rotate"], &variables).unwrap()
+}
+
+async fn somebody_waits(database: &mut PgConnection) {
+    eventually(SOON, "the rotation waits for a row", async || {
+        let waiting: i64 = sqlx::query_scalar(
+            "SELECT count(*) FROM pg_stat_activity
+             WHERE datname = current_database() AND wait_event_type = 'Lock'",
+        )
+        .fetch_one(&mut *database)
+        .await
+        .unwrap();
+        (waiting > 0).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn everything_is_sealed_anew_and_opens_with_the_new_key_alone() {
+    let installation = sealed_with_the_old_key().await;
+    assert_eq!(left(&installation), 6, "two API secrets, a provider, a signing key, a key pair, a link key");
+    let status = installation.run_configured(&["master-key", "status"], &NEW_KEY, "");
+    assert!(status.output.contains("previous"), "{}", status.output);
+    let rotated = installation.run_configured(&["master-key", "rotate", "--json"], &NEW_KEY, "").json();
+    let new_key = new_key(&installation);
+    assert_eq!((&rotated["resealed"], &rotated["key"]), (&json!(6), &json!(new_key.id())));
+    assert_eq!((left(&installation), password(&installation, &new_key).await.as_str()), (0, "old-password"));
+
+    let alone = [NEW_KEY[0]];
+    let again = installation.run_configured(&["master-key", "rotate"], &alone, "");
+    assert!(again.code == 0 && again.output.contains("0 records"), "{}", again.errors);
+    assert_eq!(set_password(&installation, &alone, "new-password").code, 0);
+    assert_eq!(password(&installation, &new_key).await, "new-password");
+}
+
+#[tokio::test]
+async fn what_neither_key_opens_is_told_and_stops_nothing_else() {
+    let installation = sealed_with_the_old_key().await;
+    let alone = [NEW_KEY[0]];
+    let refused = installation.run_configured(&["master-key", "rotate"], &alone, "");
+    assert_eq!(refused.code, 1);
+    assert!(refused.errors.contains("provider:") && refused.errors.contains("previous_master_key_file"));
+    assert_eq!(left(&installation), 6);
+
+    let mut database = PgConnection::connect(installation.database_url()).await.unwrap();
+    sqlx::query("UPDATE provider SET sealed = substring(sealed from 1 for 30)")
+        .execute(&mut database)
+        .await
+        .unwrap();
+    let refused = installation.run_configured(&["master-key", "rotate"], &NEW_KEY, "");
+    assert!(refused.code == 1 && refused.errors.contains("damaged"), "{}", refused.errors);
+    assert_eq!(left(&installation), 1, "the damaged one alone");
+}
+
+#[tokio::test]
+async fn a_rotation_killed_half_way_is_taken_up_again() {
+    let installation = sealed_with_the_old_key().await;
+    let mut database = PgConnection::connect(installation.database_url()).await.unwrap();
+    let mut watcher = PgConnection::connect(installation.database_url()).await.unwrap();
+    let mut held = database.begin().await.unwrap();
+    sqlx::query("SELECT FROM signing_key FOR UPDATE").execute(&mut *held).await.unwrap();
+    let mut rotation = start_rotation(&installation);
+    somebody_waits(&mut watcher).await;
+    rotation.kill();
+    held.rollback().await.unwrap();
+    let still = left(&installation);
+    assert!((1..6).contains(&still), "some are sealed anew and some are not: {still} left");
+
+    let again = installation.run_configured(&["master-key", "rotate"], &NEW_KEY, "");
+    assert_eq!((again.code, left(&installation)), (0, 0), "{}", again.errors);
+    assert_eq!(password(&installation, &new_key(&installation)).await, "old-password");
+}
+
+#[tokio::test]
+async fn a_secret_set_meanwhile_is_not_lost() {
+    let installation = sealed_with_the_old_key().await;
+    let app = app(&installation).await;
+    let mut database = PgConnection::connect(installation.database_url()).await.unwrap();
+    let mut watcher = PgConnection::connect(installation.database_url()).await.unwrap();
+    // A process that still has the old key alone sets a password, and the rotation has read the one before.
+    let mut set = database.begin().await.unwrap();
+    let sealed = installation
+        .master_key
+        .seal(&format!("provider:{app}:main"), br#"{"password":"meanwhile"}"#)
+        .unwrap();
+    sqlx::query("UPDATE provider SET sealed = $1, version = version + 1")
+        .bind(&sealed)
+        .execute(&mut *set)
+        .await
+        .unwrap();
+    let mut rotation = start_rotation(&installation);
+    somebody_waits(&mut watcher).await;
+    set.commit().await.unwrap();
+    let ended = eventually(SOON, "the rotation has ended", async || rotation.ended().unwrap()).await;
+    assert!(ended.success());
+    assert_eq!(password(&installation, &new_key(&installation)).await, "meanwhile");
+    assert_eq!(left(&installation), 0);
+}
+
+#[tokio::test]
+async fn the_previous_key_is_said_to_be_needed_while_anything_is_under_it() {
+    let installation = sealed_with_the_old_key().await;
+    let mut database = PgConnection::connect(installation.database_url()).await.unwrap();
+    let mut watcher = PgConnection::connect(installation.database_url()).await.unwrap();
+    let sealed: Vec<u8> =
+        sqlx::query_scalar("SELECT sealed FROM app_link_key").fetch_one(&mut watcher).await.unwrap();
+    let mut held = database.begin().await.unwrap();
+    sqlx::query("SELECT FROM signing_key FOR UPDATE").execute(&mut *held).await.unwrap();
+    let mut rotation = start_rotation(&installation);
+    somebody_waits(&mut watcher).await;
+    // The rotation has passed this table, and a process that still has the old key alone writes there.
+    sqlx::query("UPDATE app_link_key SET sealed = $1").bind(sealed).execute(&mut watcher).await.unwrap();
+    held.rollback().await.unwrap();
+    let ended = eventually(SOON, "the rotation has ended", async || rotation.ended().unwrap()).await;
+    assert_eq!((ended.code(), left(&installation)), (Some(1), 1));
+
+    let again = installation.run_configured(&["master-key", "rotate"], &NEW_KEY, "");
+    assert_eq!((again.code, left(&installation)), (0, 0), "{}", again.errors);
+    assert!(again.output.contains("1 records were sealed anew") && again.output.contains("not needed"));
+}

@@ -1,0 +1,53 @@
+//! `tidings parked`: what was set aside is told and put back.
+
+use domain::{Lane, SendId, StreamName};
+use store::failure::SetAside;
+use uuid::Uuid;
+
+use crate::installation::Installation;
+
+#[tokio::test]
+async fn what_is_parked_is_listed_shown_and_put_back_once() {
+    let installation = Installation::create().await;
+    installation.run(&["app", "create", "shop"]);
+    let app = installation.store.app_by_name_or_id("shop").await.unwrap().unwrap().id;
+    let (id, send_id) = (Uuid::from_u128(5), SendId(Uuid::from_u128(7)));
+    let stream = StreamName::Send(Lane::Bulk);
+    let aside = SetAside {
+        id,
+        app: Some(app),
+        send_id: Some(send_id),
+        stream,
+        seq: 1,
+        message: b"{",
+        cause: "malformed",
+    };
+    installation.store.set_aside(&aside).await.unwrap();
+
+    let people = installation.run(&["parked", "list"]);
+    assert_eq!(people.code, 0, "{}", people.errors);
+    assert!(people.output.contains("malformed") && people.output.contains("shop"), "{}", people.output);
+    let shown = installation.run(&["parked", "show", &id.to_string(), "--json"]).json();
+    assert_eq!(
+        (shown["what"].as_str(), shown["requestId"].as_str()),
+        (Some("send"), Some(&*send_id.to_string()))
+    );
+
+    let dry = installation.run(&["parked", "redrive", "--app", "shop", "--dry-run"]);
+    assert!(dry.output.starts_with("Would put back 1 of 1.\n"), "{}", dry.output);
+    let done = installation.run(&["parked", "redrive", "--app", "shop", "--json"]).json();
+    assert_eq!((&done["redriven"], &done["dryRun"]), (&1.into(), &false.into()));
+    assert_eq!(installation.store.due_timers(10).await.unwrap().timers.len(), 1);
+    let again = installation.run(&["parked", "redrive", "--all"]);
+    assert_eq!((again.code, again.output.as_str()), (0, "Put back 0 of 0.\n"));
+}
+
+#[tokio::test]
+async fn nothing_is_put_back_without_saying_what() {
+    let installation = Installation::create().await;
+    assert_eq!(installation.run(&["parked", "redrive"]).code, 2);
+    assert_eq!(installation.run(&["parked", "redrive", "--channel", "fax"]).code, 2);
+    assert_eq!(installation.run(&["parked", "redrive", "--all", "--app", "shop"]).code, 2);
+    assert_eq!(installation.run(&["parked", "list", "--app", "nobody"]).code, 1);
+    assert_eq!(installation.run(&["parked", "show", &Uuid::nil().to_string()]).code, 1);
+}

@@ -1,0 +1,190 @@
+//! `tidings rebuild inbox`: new tables from the log, in the place of the live ones.
+
+use std::io::{BufRead, BufReader};
+
+use domain::{AppId, UserNumber};
+use serde_json::{Value, json};
+use store::inbox::{InboxFilter, PageStart};
+
+use crate::directory::Answer;
+use crate::inboxes::Inboxes;
+
+/// Everything about the tables that is not their rows.
+const SHAPE: &str = "
+    SELECT string_agg(line, E'\\n' ORDER BY line) FROM (
+      SELECT indexdef AS line FROM pg_indexes WHERE schemaname = 'public' AND tablename LIKE 'inbox_%'
+      UNION ALL SELECT conname || pg_get_constraintdef(oid) FROM pg_constraint
+        WHERE conrelid IN ('inbox_item'::regclass, 'inbox_counter'::regclass)
+      UNION ALL SELECT relname || coalesce(reloptions::text, '') || relpersistence::text || relowner::text
+          || coalesce((SELECT string_agg(a::text, ' ' ORDER BY a::text) FROM aclexplode(relacl) a), '')
+        FROM pg_class WHERE oid IN ('inbox_item'::regclass, 'inbox_counter'::regclass)
+      UNION ALL SELECT table_name || to_jsonb(c)::text FROM information_schema.columns c
+        WHERE table_schema = 'public' AND table_name IN ('inbox_item', 'inbox_counter')
+    ) AS lines";
+const LEFT: &str = "SELECT count(*) FROM pg_namespace WHERE nspname LIKE 'inbox_%'";
+const ROWS: &str = "SELECT md5(string_agg(i::text, ',' ORDER BY app_id, id)) FROM inbox_item i";
+const TABLE: &str = "SELECT 'inbox_item'::regclass::oid";
+
+fn report(answer: &Answer) -> Value {
+    serde_json::from_str(&answer.output).unwrap_or_else(|_| panic!("{answer:?}"))
+}
+
+impl Inboxes {
+    /// Titles in an inbox, by a statement that this process has prepared on every connection.
+    async fn listed(&self, app: AppId, user: UserNumber) -> usize {
+        let start = PageStart::Offset(0);
+        self.store.list_inbox(app, user, InboxFilter::default(), start, 20).await.unwrap().items.len()
+    }
+
+    async fn assert_equal(&self) {
+        self.projected().await;
+        let answer = self.run(&["verify", "--json"]).await;
+        assert_eq!(answer.code, 0, "{answer:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn new_tables_take_the_place_of_equal_ones_and_everybody_goes_on() {
+    let inboxes = Inboxes::start().await;
+    inboxes.publish(2_000).await;
+    inboxes.projected().await;
+    inboxes
+        .execute("GRANT SELECT ON inbox_item TO PUBLIC; GRANT INSERT ON inbox_counter TO pg_monitor")
+        .await;
+    let listed = inboxes.listed(AppId(1), UserNumber(1)).await;
+    let (shape, rows, table) =
+        (inboxes.text(SHAPE).await, inboxes.text(ROWS).await, inboxes.text(TABLE).await);
+
+    let answer = inboxes.run(&["rebuild", "inbox", "--json"]).await;
+    let found = report(&answer);
+    assert_eq!(
+        (answer.code, &found["switched"], &found["differences"]),
+        (0, &json!(true), &json!(0)),
+        "{answer:?}"
+    );
+    assert_eq!((&found["source"], &found["resumed"]), (&json!("log"), &json!(false)));
+    assert_eq!(found["items"].to_string(), inboxes.text("SELECT count(*) FROM inbox_item").await);
+    for phase in ["replaying 100 %", "comparing", "switching"] {
+        assert!(answer.errors.contains(phase), "{}", answer.errors);
+    }
+    assert_ne!(inboxes.text(TABLE).await, table, "the tables are others");
+    assert_eq!(inboxes.text(SHAPE).await, shape);
+    assert_eq!(inboxes.text(ROWS).await, rows);
+    assert_eq!(inboxes.text(LEFT).await, "0");
+
+    // The same connections, statements prepared before.
+    assert_eq!(inboxes.listed(AppId(1), UserNumber(1)).await, listed);
+    inboxes.publish(500).await;
+    inboxes.assert_equal().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_damaged_inbox_is_told_and_mended_once_that_is_accepted() {
+    let inboxes = Inboxes::start().await;
+    inboxes.publish(1_000).await;
+    inboxes.projected().await;
+    let (rows, table) = (inboxes.text(ROWS).await, inboxes.text(TABLE).await);
+    inboxes
+        .execute(
+            "DELETE FROM inbox_item WHERE app_id = 1 AND user_number = 1;
+             UPDATE inbox_item SET content = '{}' WHERE app_id = 2 AND user_number = 2 AND deleted_at IS NULL;
+             UPDATE inbox_counter SET unread = 12345 WHERE app_id = 1 AND user_number = 3;
+             INSERT INTO dead_event (projection, stream, seq, message, cause)
+             VALUES ('inbox', 'INBOX_0', 1, '', 'a mistake of an earlier release')",
+        )
+        .await;
+    let refused = inboxes.run(&["rebuild", "inbox"]).await;
+    assert_eq!(refused.code, 1, "{refused:?}");
+    for part in [
+        "Nothing was switched",
+        "The inboxes of 3 of ",
+        "app 2 user 2: items changed: ",
+        "(content)",
+        "--accept-differences",
+        "12345",
+    ] {
+        assert!(refused.output.contains(part), "{part}: {}", refused.output);
+    }
+    assert_eq!(inboxes.text(TABLE).await, table);
+
+    inboxes.publish(100).await;
+    let answer = inboxes.run(&["rebuild", "inbox", "--accept-differences", "--json"]).await;
+    let found = report(&answer);
+    assert_eq!(
+        (answer.code, &found["switched"], &found["resumed"]),
+        (0, &json!(true), &json!(true)),
+        "{answer:?}"
+    );
+    assert_eq!(found["differences"], json!(3));
+    inboxes.assert_equal().await;
+    assert_ne!(inboxes.text(ROWS).await, rows, "there are newer ones");
+    assert_eq!(inboxes.text("SELECT count(*) FROM dead_event").await, "0", "it is applied now");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_rebuild_that_was_killed_goes_on_where_it_was() {
+    let inboxes = Inboxes::start().await;
+    inboxes.publish(6_000).await;
+    inboxes.projected().await;
+    // Nothing is switched while somebody reads the live tables.
+    let mut reader = inboxes.database.begin().await.unwrap();
+    sqlx::query("SELECT FROM inbox_item LIMIT 1").execute(&mut *reader).await.unwrap();
+    let table = inboxes.text(TABLE).await;
+    for mark in ["replaying 0 %", "replaying 1", "replaying 4", "replaying 7", "comparing", "switching"] {
+        inboxes.nobody_rebuilds().await;
+        let mut child = inboxes.spawn(&["rebuild", "inbox"]);
+        let errors = BufReader::new(child.stderr.take().unwrap());
+        // It may be so fast that it passes a mark between two lines; then the next phase has begun.
+        let next = if mark == "switching" { mark } else { "comparing" };
+        let reached = tokio::task::spawn_blocking(move || {
+            errors.lines().map_while(Result::ok).find(|line| line.contains(mark) || line.contains(next))
+        });
+        assert!(reached.await.unwrap().is_some(), "{mark}");
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(inboxes.text(TABLE).await, table, "{mark}");
+    }
+    reader.rollback().await.unwrap();
+    inboxes.publish(100).await;
+    inboxes.nobody_rebuilds().await;
+    let answer = inboxes.run(&["rebuild", "inbox", "--json"]).await;
+    let found = report(&answer);
+    assert_eq!(
+        (answer.code, &found["switched"], &found["resumed"]),
+        (0, &json!(true), &json!(true)),
+        "{answer:?}"
+    );
+    inboxes.assert_equal().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_another_release_began_is_begun_anew_and_so_is_what_is_given_up() {
+    let inboxes = Inboxes::start().await;
+    inboxes.publish(400).await;
+    inboxes.projected().await;
+    inboxes.execute("UPDATE inbox_counter SET unseen = 77 WHERE app_id = 1 AND user_number = 3").await;
+    let run = async |more: &[&str]| {
+        let answer = inboxes.run(&[&["rebuild", "inbox", "--json"], more].concat()).await;
+        (answer.code, report(&answer)["resumed"].as_bool().unwrap())
+    };
+    assert_eq!(run(&[]).await, (1, false));
+    assert_eq!(run(&[]).await, (1, true));
+    for change in ["release = '0.0.1'", "schema = schema - 1"] {
+        inboxes.execute(&format!("UPDATE inbox_rebuild.origin SET {change}")).await;
+        assert_eq!(run(&[]).await, (1, false), "{change}");
+    }
+    assert_eq!(run(&["--afresh"]).await, (1, false));
+    assert_eq!(run(&["--accept-differences"]).await, (0, true));
+    inboxes.assert_equal().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_second_rebuild_is_refused() {
+    let inboxes = Inboxes::start().await;
+    let mut first = inboxes.database.acquire().await.unwrap();
+    let lock = "SELECT pg_advisory_lock(hashtextextended('inbox_rebuild', 0))";
+    sqlx::query(lock).execute(&mut *first).await.unwrap();
+    let second = inboxes.run(&["rebuild", "inbox", "--json"]).await;
+    assert_eq!((second.code, &report(&second)["switched"]), (1, &json!(false)), "{second:?}");
+    assert!(second.errors.contains("another `tidings rebuild inbox` is under way"), "{}", second.errors);
+}

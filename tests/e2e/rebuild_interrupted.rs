@@ -1,0 +1,111 @@
+//! `tidings rebuild inbox` that ends in the middle of its replay: it is killed, loses the database, or loses the log.
+
+use std::process::Child;
+
+use domain::StreamName;
+use serde_json::{Value, json};
+use sqlx::{Postgres, Transaction};
+use testkit::eventually;
+
+use crate::inboxes::{Inboxes, SOON};
+
+const REPLAYED: &str =
+    "SELECT seq FROM inbox_rebuild.checkpoint WHERE projection = 'inbox' AND stream = 'INBOX_1'";
+const LIVE: &str = "SELECT seq FROM checkpoint WHERE projection = 'inbox' AND stream = 'INBOX_1'";
+const REBUILD: [&str; 4] = ["rebuild", "inbox", "--accept-differences", "--json"];
+
+/// A rebuild that cannot go on with one of the partitions until the lock is given back.
+async fn rebuild_in_the_middle(inboxes: &Inboxes) -> (Child, Transaction<'static, Postgres>) {
+    // One that ended with a difference leaves its tables, in which a lock can wait for the next one.
+    inboxes.publish(200).await;
+    inboxes.projected().await;
+    inboxes.execute("UPDATE inbox_counter SET unseen = 77 WHERE app_id = 1 AND user_number = 3").await;
+    assert_eq!(inboxes.run(&["rebuild", "inbox"]).await.code, 1);
+    inboxes.publish(6_000).await;
+    inboxes.projected().await;
+    let mut lock = inboxes.database.begin().await.unwrap();
+    sqlx::query(sqlx::AssertSqlSafe(format!("{REPLAYED} FOR UPDATE"))).execute(&mut *lock).await.unwrap();
+    let child = inboxes.spawn(&REBUILD);
+    eventually(SOON, "the replay waits", async || {
+        let waiting = "SELECT count(*) FROM pg_stat_activity
+                       WHERE datname = current_database() AND wait_event_type = 'Lock'";
+        (inboxes.text(waiting).await != "0").then_some(())
+    })
+    .await;
+    (child, lock)
+}
+
+/// What it came to: its exit code, its report, and what it said beside.
+async fn ended(child: Child) -> (i32, Value, String) {
+    let output = tokio::task::spawn_blocking(move || child.wait_with_output()).await.unwrap().unwrap();
+    let (report, errors) =
+        (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
+    (output.status.code().unwrap(), serde_json::from_str(&report).unwrap(), errors)
+}
+
+/// Runs it again, which ends it.
+async fn goes_on(inboxes: &Inboxes) {
+    inboxes.nobody_rebuilds().await;
+    let answer = inboxes.run(&REBUILD).await;
+    let found: Value = serde_json::from_str(&answer.output).unwrap();
+    assert_eq!(
+        (answer.code, &found["switched"], &found["resumed"]),
+        (0, &json!(true), &json!(true)),
+        "{answer:?}"
+    );
+    inboxes.projected().await;
+    let answer = inboxes.run(&["verify", "--json"]).await;
+    assert_eq!(answer.code, 0, "{answer:?}");
+}
+
+/// Whether it ended in the middle.
+async fn is_in_the_middle(inboxes: &Inboxes) -> bool {
+    let position = async |query| inboxes.text(query).await.parse::<u64>().unwrap();
+    let (replayed, live) = (position(REPLAYED).await, position(LIVE).await);
+    0 < replayed && replayed < live
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_that_is_killed_while_it_replays_goes_on_from_there() {
+    let inboxes = Inboxes::start().await;
+    let (mut child, lock) = rebuild_in_the_middle(&inboxes).await;
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(is_in_the_middle(&inboxes).await);
+    lock.rollback().await.unwrap();
+    goes_on(&inboxes).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_that_loses_the_database_says_so_and_goes_on_once_that_is_back() {
+    let files = tempfile::tempdir().unwrap();
+    let mut cluster = testkit::Postgres::start_fast(&files.path().join("cluster")).await.unwrap();
+    let inboxes = Inboxes::start_on(&cluster).await;
+    let (child, lock) = rebuild_in_the_middle(&inboxes).await;
+    cluster.stop_immediately().await.unwrap();
+    let (code, report, errors) = ended(child).await;
+    assert_eq!((code, &report["switched"]), (1, &json!(false)), "{errors}");
+    let cause = report["cause"].as_str().unwrap();
+    assert!(cause.starts_with("database: ") && errors.contains(cause), "{errors}");
+    // It went with the server.
+    drop(lock);
+    cluster.restart().await.unwrap();
+    assert!(is_in_the_middle(&inboxes).await);
+    goes_on(&inboxes).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_that_loses_the_log_says_which_backup_would_do() {
+    let inboxes = Inboxes::start().await;
+    let (child, lock) = rebuild_in_the_middle(&inboxes).await;
+    let stream = StreamName::Inbox(1);
+    let first = inboxes.log.state(stream).await.unwrap().last_seq - 5;
+    inboxes.log.purge_below(stream, first).await.unwrap();
+    lock.rollback().await.unwrap();
+    let (code, report, errors) = ended(child).await;
+    let told =
+        format!("INBOX_1 starts at {first}: a backup must have the inbox up to {} at least", first - 1);
+    assert_eq!((code, &report["switched"]), (2, &json!(false)), "{errors}");
+    assert!(report["cause"].as_str().unwrap().contains(&told), "{errors}");
+    assert!(is_in_the_middle(&inboxes).await, "what was replayed is kept");
+}

@@ -1,0 +1,97 @@
+//! `tidings rebuild inbox` while sends and changes come in, beside every service.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use reqwest::Method;
+use serde_json::{Value, json};
+use testkit::eventually;
+
+use crate::directory::Directory;
+use crate::inboxes::SOON;
+use crate::running::Running;
+
+const PEOPLE: [&str; 4] = ["ada", "bob", "eve", "joe"];
+/// Each list then has more than a page.
+const BEFORE: usize = 30;
+const REBUILDS: usize = 3;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_is_lost_and_nobody_is_failed_by_a_switch() {
+    let directory = Directory::new();
+    let mut running = Running::start(&directory.path().join("data")).await;
+    for person in PEOPLE {
+        let (status, user) = running.call(Method::PUT, &format!("/users/{person}"), Some(&json!({}))).await;
+        assert_eq!(status, 200, "{user}");
+    }
+    let (is_over, sent) = (AtomicBool::new(false), AtomicUsize::new(0));
+    for _ in 0..BEFORE {
+        send(&running, &sent).await;
+    }
+    let rebuilding = async {
+        let rebuilt = tokio::task::spawn_blocking(move || {
+            let run = |_| directory.run(&["rebuild", "inbox", "--data-dir", "data", "--json"]).json();
+            let rebuilt: Vec<Value> = (0..REBUILDS).map(run).collect();
+            (directory, rebuilt)
+        });
+        let rebuilt = rebuilt.await.unwrap();
+        is_over.store(true, Ordering::Release);
+        rebuilt
+    };
+    let ((directory, rebuilt), (), ()) = tokio::join!(
+        rebuilding,
+        async {
+            while !is_over.load(Ordering::Acquire) {
+                send(&running, &sent).await;
+            }
+        },
+        async {
+            while !is_over.load(Ordering::Acquire) {
+                for person in PEOPLE {
+                    change(&running, person).await;
+                }
+            }
+        }
+    );
+    for (before, after) in rebuilt.iter().zip(&rebuilt[1..]) {
+        assert_eq!((&before["switched"], &after["resumed"]), (&json!(true), &json!(false)));
+        assert!(after["items"].as_u64() > before["items"].as_u64(), "sends went on: {rebuilt:?}");
+    }
+    assert_eq!(rebuilt.last().unwrap()["switched"], json!(true));
+
+    let sent = sent.load(Ordering::Relaxed);
+    for person in PEOPLE {
+        eventually(SOON, "every send is in the inbox, once", async || {
+            let (_, inbox) = running.get_as(person, "/notifications").await;
+            let found = usize::try_from(inbox["pagination"]["totalCount"].as_u64()?).ok()?;
+            assert!(found <= sent, "{found} of {sent}");
+            (found == sent).then_some(())
+        })
+        .await;
+    }
+    let verified = directory.run(&["verify", "--data-dir", "data", "--json"]);
+    assert_eq!(verified.code, 0, "{verified:?}");
+    assert_eq!(running.stop().await, 0, "{}", running.log());
+}
+
+/// A notification for everybody.
+async fn send(running: &Running, sent: &AtomicUsize) {
+    let send = json!({"notification": {"title": "News"}, "sendTo": {"recipients": PEOPLE}});
+    let (status, answer) = running.call(Method::POST, "/notifications", Some(&send)).await;
+    assert_eq!(status, 202, "{answer}");
+    sent.fetch_add(1, Ordering::Relaxed);
+}
+
+/// Lists an inbox, reads its latest, and looks whether the next list shows that.
+async fn change(running: &Running, person: &str) {
+    let (status, inbox) = running.get_as(person, "/notifications").await;
+    assert_eq!(status, 200, "{inbox}");
+    let Some(id) = inbox["data"][0]["id"].as_i64() else { return };
+    let (status, read) = running.post_as(person, &format!("/notifications/{id}/click")).await;
+    assert!([200, 202].contains(&status), "{read}");
+    if status == 202 {
+        return;
+    }
+    let (status, item) = running.get_as(person, &format!("/notifications/{id}")).await;
+    assert_eq!(status, 200, "{item}");
+    assert!(!item["clickedAt"].is_null(), "a change that was answered is denied: {item}");
+}

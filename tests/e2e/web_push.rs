@@ -1,0 +1,78 @@
+//! Web push in a running `tidings up`: who gets it, what a dry run tells, and what becomes of a dead browser.
+
+use std::time::Duration;
+
+use reqwest::{Client, Method};
+use serde_json::{Value, json};
+use testkit::eventually;
+
+use crate::directory::Directory;
+use crate::running::Running;
+
+const SETTLED_WITHIN: Duration = Duration::from_secs(20);
+
+#[tokio::test]
+async fn each_browser_gets_it_and_a_dead_one_never_again() {
+    let directory = Directory::new();
+    let mut running = Running::start(&directory.path().join("data")).await;
+    let tested = directory.run(&["provider", "test", "demo", "stand-in-web-push", "--data-dir", "data"]);
+    assert!(tested.code == 0 && tested.output.contains("the app's key pair signs"), "{tested:?}");
+
+    for (device, asked) in [("laptop", json!({})), ("phone", json!({"answers": 410}))] {
+        let subscriptions = format!("{}/subscriptions", running.dev("pushService"));
+        let subscription = Client::new().post(subscriptions).json(&asked).send().await.unwrap();
+        let subscription: Value = subscription.json().await.unwrap();
+        let path = format!("/devices/{device}/webPushSubscription?userIdentifier=ada");
+        let (status, stored) = running.call(Method::POST, &path, Some(&subscription)).await;
+        assert_eq!(status, 200, "{stored}");
+    }
+    let masked = json!(format!("{}/***", running.dev("pushService")));
+    let send = json!({
+        "notification": {"title": "Hello"}, "sendTo": {"recipients": ["ada"]},
+        "override": {"channels": ["webPush"], "channel": {"webPush": {"body": "to browsers", "urgency": "low"}}},
+    });
+    let (status, tried) = running.call(Method::POST, "/notifications?dryRun=true", Some(&send)).await;
+    assert_eq!((status, &tried["counts"]["webPush"]), (200, &json!({"queued": 2})), "{tried}");
+    let would: Vec<_> = tried["data"].as_array().unwrap().iter().map(|one| &one["target"]).collect();
+    assert_eq!(would.iter().filter(|target| ***target == masked).count(), 2, "{tried}");
+
+    let first = deliveries(&running, &send).await;
+    let found: Vec<_> = first.iter().map(|one| (&one["status"], &one["reason"], &one["target"])).collect();
+    let sent = (&json!("sent"), &Value::Null, &masked);
+    let dead = (&json!("failed"), &json!("target_gone"), &masked);
+    assert!(found.contains(&sent) && found.contains(&dead) && found.len() == 2, "{first:?}");
+    let message = message(&running).await;
+    assert_eq!((&message["title"], &message["body"]), (&json!("Hello"), &json!("to browsers")));
+
+    let second = deliveries(&running, &send).await;
+    assert_eq!((second.len(), &second[0]["status"]), (1, &json!("sent")), "{second:?}");
+    let (_, user) = running.call(Method::GET, "/users/ada", None).await;
+    let mut devices: Vec<_> = user["devices"].as_array().unwrap().iter().collect();
+    devices.sort_by_key(|device| device["deviceId"].to_string());
+    let reached: Vec<_> = devices.iter().map(|device| &device["webPush"]).collect();
+    assert_eq!(reached, [true, false], "{user}");
+    assert!(!running.log().contains("/push/"), "an endpoint is in the log: {}", running.log());
+    assert_eq!(running.stop().await, 0, "{}", running.log());
+}
+
+/// What became of a send over web push, once all of it has ended.
+async fn deliveries(running: &Running, send: &Value) -> Vec<Value> {
+    let (status, sent) = running.call(Method::POST, "/notifications", Some(send)).await;
+    assert_eq!(status, 202, "{sent}");
+    let path = format!("/requests/{}/deliveries?channel=webPush", sent["requestId"].as_str().unwrap());
+    eventually(SETTLED_WITHIN, "every delivery has ended", async || {
+        let (_, deliveries) = running.call(Method::GET, &path, None).await;
+        let deliveries = deliveries["data"].as_array()?.clone();
+        let ended = !deliveries.is_empty() && deliveries.iter().all(|one| one["settledAt"].is_string());
+        ended.then_some(deliveries)
+    })
+    .await
+}
+
+/// What the last browser was told.
+async fn message(running: &Running) -> Value {
+    let url = format!("{}/messages?channel=webPush", running.dev("outbox"));
+    let answer: Value = Client::new().get(url).send().await.unwrap().json().await.unwrap();
+    assert_eq!(answer["data"][0]["headers"]["urgency"], json!(["low"]), "{answer}");
+    serde_json::from_str(answer["data"][0]["text"].as_str().unwrap()).unwrap()
+}

@@ -1,0 +1,145 @@
+//! `tidings webhook`, and a backend that is told by a running Tidings.
+
+use std::time::Duration;
+
+use reqwest::Method;
+use serde_json::{Value, json};
+use testkit::eventually;
+use testkit::http::{Rule, status};
+use testkit::webhook::{Received, WebhookReceiver};
+
+use crate::directory::{Answer, Directory};
+use crate::installation::Installation;
+use crate::running::Running;
+
+const SOON: Duration = Duration::from_secs(60);
+const LOCAL: [(&str, &str); 1] = [("TIDINGS_OUTBOUND__ALLOW_PRIVATE", "true")];
+
+async fn told(backend: &WebhookReceiver, kind: &str) -> Received {
+    eventually(SOON, kind, async || backend.received().into_iter().find(|call| call.body["type"] == kind))
+        .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_backend_is_told_what_became_of_a_send_and_that_it_was_read() {
+    let directory = Directory::new();
+    let mut running = Running::start(&directory.path().join("data")).await;
+    let backend = WebhookReceiver::start().await.unwrap();
+    let url = backend.url("/tidings");
+    let run = |arguments: &[&str]| directory.run(&[arguments, &["--data-dir", "data"]].concat());
+    let set = run(&["webhook", "set", "demo", &url, "--json"]).json();
+    backend.trust(&[set["secret"].as_str().unwrap()]);
+
+    let send = json!({
+        "notification": {"title": "Hi", "message": "Hello"},
+        "sendTo": {"recipients": [
+            {"identifier": "ada", "email": "ada@example.com"}, {"identifier": "bob", "email": "5.1.1@example.com"},
+        ]},
+    });
+    let (_, accepted) = running.call(Method::POST, "/notifications", Some(&send)).await;
+    let sent = told(&backend, "delivery.sent").await;
+    assert_eq!(sent.body["data"]["recipient"], "ada");
+    assert_eq!(sent.body["data"]["requestId"], accepted["requestId"]);
+    assert_eq!(
+        (&sent.body["data"]["channel"], &sent.body["data"]["provider"]),
+        (&json!("email"), &json!("stand-in"))
+    );
+    let suppressed = told(&backend, "delivery.suppressed").await;
+    assert_eq!(
+        (&suppressed.body["data"]["recipient"], &suppressed.body["data"]["reason"]),
+        (&json!("bob"), &json!("target_gone"))
+    );
+    let failed = told(&backend, "delivery.failed").await;
+    assert_eq!(failed.body["data"]["deliveryId"], suppressed.body["data"]["deliveryId"]);
+
+    let id = eventually(SOON, "the inbox has the item", async || {
+        let (_, inbox) = running.get_as("ada", "/notifications").await;
+        inbox["data"][0]["id"].as_i64()
+    })
+    .await;
+    let answer = reqwest::Client::new()
+        .post(format!("{}/v3/notifications/{id}/reads", running.dev("api")))
+        .header("X-SERVICE-API-KEY", running.dev("apiKey"))
+        .header("X-SERVICE-USER-ID", "ada")
+        .send()
+        .await
+        .unwrap();
+    assert!(answer.status().is_success(), "{answer:?}");
+    let read = told(&backend, "notification.read").await;
+    assert_eq!(
+        (&read.body["data"]["recipient"], &read.body["data"]["notificationId"]),
+        (&json!("ada"), &json!(id))
+    );
+
+    let rotated = run(&["webhook", "secret", "rotate", "demo", &url, "--json"]).json();
+    let tested = run(&["webhook", "test", "demo", &url, "--json"]).json();
+    assert_eq!(tested["taken"], true, "the old secret still signs");
+    backend.trust(&[rotated["secret"].as_str().unwrap()]);
+    assert_eq!(run(&["webhook", "test", "demo", &url]).code, 0);
+    assert_eq!(backend.refused(), Vec::<&str>::new());
+    let bodies: String = backend.received().iter().map(|call| call.body.to_string()).collect();
+    assert!(!bodies.contains("example.com"), "no address is told");
+    assert_eq!(running.stop().await, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn endpoints_are_set_listed_tested_and_removed() {
+    let installation = Installation::create().await;
+    installation.run(&["app", "create", "shop"]);
+    let backend = WebhookReceiver::start().await.unwrap();
+    let url = backend.url("/tidings");
+    let run = |arguments: &[&str]| -> Answer { installation.run_configured(arguments, &LOCAL, "") };
+    let set =
+        run(&["webhook", "set", "shop", &url, "--events", "delivery.failed,notification.read", "--json"])
+            .json();
+    let secret = set["secret"].as_str().unwrap();
+    assert!(secret.starts_with("whsec_") && secret.len() > 40);
+    assert_eq!(set["events"], json!(["delivery.failed", "notification.read"]));
+    let again = run(&["webhook", "set", "shop", &url, "--json"]).json();
+    assert_eq!((&again["secret"], &again["id"]), (&Value::Null, &set["id"]));
+    assert_eq!(again["events"].as_array().unwrap().len(), 5);
+
+    let listed = run(&["webhook", "list", "shop", "--json"]);
+    assert!(!listed.output.contains(secret));
+    let listed = listed.json();
+    assert_eq!(
+        (&listed[0]["url"], &listed[0]["secrets"], &listed[0]["pending"]),
+        (&json!(url), &json!(1), &json!(0))
+    );
+    assert!(run(&["webhook", "list", "shop"]).output.contains(&url));
+
+    let refused = run(&["webhook", "test", "shop", &url]);
+    assert_eq!(refused.code, 1, "the backend does not know the secret");
+    assert!(refused.errors.contains("401") && !refused.errors.contains(secret), "{}", refused.errors);
+    backend.trust(&[secret]);
+    assert!(run(&["webhook", "test", "shop", &url]).output.contains("204"));
+    backend.script(Rule::answer(status(500)));
+    assert!(run(&["webhook", "test", "shop", &url]).errors.contains("500"));
+
+    assert_eq!(run(&["webhook", "failed", "shop", "--json"]).json(), json!([]));
+    assert_eq!(run(&["webhook", "redeliver", "shop", "--all", "--json"]).json(), json!({"redelivered": 0}));
+    let removed = run(&["webhook", "remove", "shop", &url, "--json"]).json();
+    assert_eq!((&removed["url"], &removed["untold"]), (&json!(url), &json!(0)));
+    assert_eq!(run(&["webhook", "remove", "shop", &url]).code, 1);
+}
+
+#[tokio::test]
+async fn an_endpoint_that_must_not_be_called_cannot_be_set() {
+    let installation = Installation::create().await;
+    installation.run(&["app", "create", "shop"]);
+    for (url, says) in [
+        ("http://example.com/hooks", "https"),
+        ("https://127.0.0.1/hooks", "public"),
+        ("https://me:hunter2@example.com/hooks", "no password"),
+        ("example.com", "not a URL"),
+    ] {
+        let refused = installation.run(&["webhook", "set", "shop", url]);
+        assert_eq!(refused.code, 2, "{url}");
+        assert!(refused.errors.contains(says) && !refused.errors.contains("hunter2"), "{}", refused.errors);
+    }
+    let unknown =
+        installation.run(&["webhook", "set", "shop", "https://example.com/", "--events", "delivery.lost"]);
+    assert!(unknown.code == 2 && unknown.errors.contains("delivery.failed"), "{}", unknown.errors);
+    assert_eq!(installation.run(&["webhook", "list", "shop", "--json"]).json(), json!([]));
+    assert_eq!(installation.run(&["webhook", "set", "shoe", "https://example.com/"]).code, 1);
+}

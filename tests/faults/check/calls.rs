@@ -1,0 +1,150 @@
+//! Attempts beside what the providers saw of them. A call names its target and not its delivery, so they are compared
+//! target by target.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use domain::Timestamp;
+use testkit::faults::{Call, Fault};
+
+use crate::record::{Attempt, Codes, Record, Seen, Target};
+
+/// What a call came to, as caller and provider may both know it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum End {
+    Sent,
+    Temporary,
+    Busy,
+    Gone,
+    Down,
+    /// The caller heard nothing.
+    Lost,
+}
+
+type Numbers = BTreeMap<End, usize>;
+
+/// How long a caller may not know yet that a connection of many calls is gone, and put another on it.
+const UNNOTICED: Duration = Duration::from_secs(1);
+
+pub(crate) fn every_attempt_is_what_its_provider_made_of_it(record: &Record) -> Vec<String> {
+    let mut wrong = Vec::new();
+    let mut attempts: BTreeMap<&str, BTreeMap<&Target, Vec<&Attempt>>> = BTreeMap::new();
+    for (id, delivery) in &record.deliveries {
+        for attempt in &delivery.attempts {
+            let Some(provider) = attempt.provider.as_deref() else {
+                wrong.push(format!("{id}: nobody was called: {delivery:?}"));
+                continue;
+            };
+            if attempt.was_not_made() {
+                continue;
+            }
+            if attempt.found_gone() && record.suppressions.contains_key(&delivery.target) {
+                continue;
+            }
+            attempts.entry(provider).or_default().entry(&delivery.target).or_default().push(attempt);
+        }
+    }
+    for (name, seen) in &record.providers {
+        let attempts = attempts.remove(name.as_str()).unwrap_or_default();
+        wrong.extend(compare(seen, &attempts).into_iter().map(|what| format!("{name}: {what}")));
+    }
+    wrong.extend(attempts.keys().map(|name| format!("{name} is no provider")));
+    wrong
+}
+
+fn compare(seen: &Seen, attempts: &BTreeMap<&Target, Vec<&Attempt>>) -> Vec<String> {
+    let mut wrong = Vec::new();
+    let mut calls: BTreeMap<Target, Vec<&Call>> = BTreeMap::new();
+    for call in &seen.calls {
+        calls.entry(seen.target(&call.target)).or_default().push(call);
+    }
+    let targets = calls.keys().chain(attempts.keys().copied());
+    let targets: BTreeSet<&Target> = targets.collect();
+    let cuts: Vec<Timestamp> =
+        seen.calls.iter().filter(|call| call.fault.is_some_and(Fault::is_cut)).map(|call| call.at).collect();
+    for target in targets {
+        let calls = calls.get(target).map(Vec::as_slice).unwrap_or_default();
+        let attempts = attempts.get(target).map(Vec::as_slice).unwrap_or_default();
+        if let Err(why) = agree(seen, &cuts, calls, attempts) {
+            wrong.push(format!("{target:?}: {why}\n    calls {calls:?}\n    attempts {attempts:?}"));
+        }
+    }
+    wrong
+}
+
+fn agree(seen: &Seen, cuts: &[Timestamp], calls: &[&Call], attempts: &[&Attempt]) -> Result<(), String> {
+    let (mut at_provider, mut at_caller) = (Numbers::new(), Numbers::new());
+    for call in calls {
+        *at_provider.entry(end_of_call(call)).or_default() += 1;
+    }
+    for attempt in attempts {
+        let end = end_of_attempt(&seen.codes, attempt).ok_or_else(|| format!("unexpected: {attempt:?}"))?;
+        *at_caller.entry(end).or_default() += 1;
+        let unnoticed = if seen.multiplexed { UNNOTICED } else { Duration::ZERO };
+        let during = |at: Timestamp| attempt.started_at <= at + unnoticed && at <= attempt.ended_at;
+        let is_cut_short = end == End::Lost || is_wordless(&seen.codes, attempt);
+        if is_cut_short && !cuts.iter().copied().any(during) {
+            return Err(format!("lost without a cut: {attempt:?}"));
+        }
+        let while_down = |(from, until)| attempt.started_at <= until && attempt.ended_at >= from;
+        if end == End::Down && !seen.down.is_some_and(while_down) {
+            return Err(format!("down at the wrong time: {attempt:?}"));
+        }
+    }
+    let number = |of: &Numbers, end| of.get(&end).copied().unwrap_or_default();
+    let lost = number(&at_caller, End::Lost);
+    let mut unheard = 0;
+    for end in [End::Sent, End::Temporary, End::Busy, End::Gone] {
+        let (called, heard) = (number(&at_provider, end), number(&at_caller, end));
+        if heard > called {
+            return Err(format!("{heard} times {end:?} heard, {called} times said"));
+        }
+        unheard += called - heard;
+    }
+    // On a connection of many calls, a cut takes the answers of the others along.
+    if unheard > if seen.multiplexed { lost } else { 0 } {
+        return Err(format!("{unheard} answers are not among the attempts"));
+    }
+    let taken_and_cut = calls.iter().filter(|call| call.fault == Some(Fault::CutAfter)).count();
+    if lost < taken_and_cut {
+        return Err(format!("{taken_and_cut} taken and cut, {lost} lost"));
+    }
+    Ok(())
+}
+
+fn end_of_call(call: &Call) -> End {
+    match call.fault {
+        None => End::Sent,
+        Some(Fault::Temporary) => End::Temporary,
+        Some(Fault::Busy) => End::Busy,
+        Some(Fault::Gone) => End::Gone,
+        Some(Fault::Down) => End::Down,
+        Some(Fault::CutBefore | Fault::CutAfter | Fault::Stall) => End::Lost,
+        Some(fault @ (Fault::Refused | Fault::Pause)) => panic!("{fault:?} has no share here"),
+    }
+}
+
+/// None where the provider never says so.
+fn end_of_attempt(codes: &Codes, attempt: &Attempt) -> Option<End> {
+    let code = attempt.code.as_str();
+    match attempt.outcome.as_str() {
+        "sent" => Some(End::Sent),
+        "target_gone" if code == codes.gone => Some(End::Gone),
+        "retry" if code == codes.temporary => Some(End::Temporary),
+        "retry" if code == codes.busy => Some(End::Busy),
+        "retry" if codes.down.contains(&code) => Some(End::Down),
+        "retry" | "unknown" if codes.lost.contains(&code) => Some(End::Lost),
+        "retry" if is_status_of(codes.temporary, code) => Some(End::Temporary),
+        "retry" if is_status_of(codes.busy, code) => Some(End::Busy),
+        _ => None,
+    }
+}
+
+/// Whether the status was heard, and a cut took the words.
+fn is_wordless(codes: &Codes, attempt: &Attempt) -> bool {
+    [codes.temporary, codes.busy].iter().any(|whole| is_status_of(whole, &attempt.code))
+}
+
+fn is_status_of(whole: &str, code: &str) -> bool {
+    whole.split_once(' ').is_some_and(|(status, _)| status == code)
+}

@@ -1,0 +1,22 @@
+//! From one provider to the next.
+
+use crate::record::{Attempt, Record};
+
+/// An attempt of which nobody knows the outcome binds the delivery to its provider.
+pub(crate) fn only_after_a_certain_no(record: &Record) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for (id, delivery) in &record.deliveries {
+        let mut bound: Option<&Attempt> = None;
+        for attempt in &delivery.attempts {
+            if let Some(earlier) = bound
+                && earlier.provider != attempt.provider
+            {
+                wrong.push(format!("{id}: attempt {} left its provider: {delivery:?}", attempt.number));
+            }
+            if attempt.outcome == "unknown" {
+                bound = Some(attempt);
+            }
+        }
+    }
+    wrong
+}

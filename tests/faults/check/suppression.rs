@@ -1,0 +1,34 @@
+//! Dead targets.
+
+use std::collections::BTreeSet;
+
+use crate::record::{Record, Seen, Target};
+
+/// Whoever asks for a claim after the suppression is known does not get it.
+pub(crate) fn no_claim_after_a_suppression(record: &Record) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for (id, delivery) in &record.deliveries {
+        let Some(suppression) = record.suppressions.get(&delivery.target) else {
+            continue;
+        };
+        let Some(committed_by) = suppression.committed_by else {
+            wrong.push(format!("{:?} is suppressed, and the log does not tell", delivery.target));
+            continue;
+        };
+        if let Some(at) = delivery.claimed_at.iter().find(|at| **at > committed_by) {
+            wrong.push(format!("{id} was claimed at {at}, suppressed by {committed_by}"));
+        }
+        if delivery.attempts.len() > delivery.claimed_at.len() {
+            wrong.push(format!("{id} has attempts that nobody claimed: {delivery:?}"));
+        }
+    }
+    wrong
+}
+
+pub(crate) fn only_the_dead(record: &Record) -> Vec<String> {
+    let dead: BTreeSet<Target> = record.providers.values().flat_map(Seen::gone).collect();
+    let suppressed: BTreeSet<Target> = record.suppressions.keys().cloned().collect();
+    let alive = suppressed.difference(&dead).map(|target| format!("{target:?} lives, and is suppressed"));
+    let forgotten = dead.difference(&suppressed).map(|target| format!("{target:?} is dead, not suppressed"));
+    alive.chain(forgotten).collect()
+}

@@ -1,0 +1,67 @@
+//! Twenty thousand deliveries over every channel to providers that fail by a seed's chance: temporary errors, dead
+//! targets, cut connections, "wait", and one that is down for a while. Then a checker that knows what the providers did
+//! looks at every delivery.
+//!
+//! `TIDINGS_TEST_FAULTS_SEED` repeats a run; `TIDINGS_TEST_FAULTS_DELIVERIES` makes it smaller or larger.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+
+#[path = "../crash/api.rs"]
+mod api;
+mod backend;
+mod check;
+#[path = "../crash/claims.rs"]
+mod claims;
+#[path = "../crash/command.rs"]
+mod command;
+mod cost;
+#[path = "../load/cpu.rs"]
+mod cpu;
+mod doctored;
+mod gather;
+mod notice;
+mod people;
+mod progress;
+mod providers;
+mod record;
+mod round;
+mod system;
+
+use std::hash::{BuildHasher, RandomState};
+
+use crate::cost::Costs;
+use crate::round::{Round, Weather};
+use crate::system::System;
+
+const DELIVERIES: usize = 20_000;
+/// As many with faults as without, in turns. Every provider of short messages has one of each.
+const ROUNDS: usize = 3;
+/// Rounds without faults are this much smaller.
+const CLEAN_SHARE: usize = 2;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_delivery_ends_as_its_providers_would_have_it() {
+    let seed = variable("TIDINGS_TEST_FAULTS_SEED").unwrap_or_else(|| RandomState::new().hash_one(0));
+    let deliveries = variable("TIDINGS_TEST_FAULTS_DELIVERIES").map_or(DELIVERIES, |number| number as usize);
+    println!("TIDINGS_TEST_FAULTS_SEED={seed} TIDINGS_TEST_FAULTS_DELIVERIES={deliveries}");
+    let mut system = System::start(seed).await;
+    let mut costs = Costs::default();
+    for number in 0..ROUNDS {
+        for weather in [Weather::Foul, Weather::Fair] {
+            let share = deliveries / ROUNDS / if weather == Weather::Fair { CLEAN_SHARE } else { 1 };
+            let round = Round::new(number, weather, share, &system);
+            let (record, cost) = round.run(&mut system).await;
+            println!("{round}: {record}");
+            check::pass(&record);
+            if weather == Weather::Fair {
+                check::nothing_went_wrong(&record);
+            }
+            costs.add(weather, cost);
+        }
+    }
+    println!("{costs}");
+}
+
+fn variable(name: &str) -> Option<u64> {
+    let text = std::env::var(name).ok()?;
+    Some(text.parse().unwrap_or_else(|error| panic!("{name}={text}: {error}")))
+}

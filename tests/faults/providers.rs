@@ -1,0 +1,173 @@
+//! The providers: a stand-in each, with faults of its own.
+
+mod email;
+mod mobile_push;
+mod sms;
+mod web_push;
+
+use std::any::Any;
+use std::sync::Arc;
+
+use domain::Timestamp;
+use hyper::Response;
+use hyper::body::Bytes;
+use hyper::header::HeaderValue;
+use serde_json::{Value, json};
+use testkit::faults::{Faults, Shares};
+use testkit::http::Answers;
+use testkit::outbox::{Capture, Outbox};
+use testkit::push_service::PushServiceStandIn;
+
+use crate::notice;
+use crate::people::Person;
+use crate::record::{Codes, Seen, Taken};
+
+/// Of all calls, but for the dead: of all targets.
+const SHARES: Shares =
+    Shares { temporary: 0.05, busy: 0.005, gone: 0.01, cut_before: 0.005, cut_after: 0.005, ..Shares::NONE };
+
+/// A provider, running.
+pub(crate) struct Peer {
+    pub(crate) faults: Arc<Faults>,
+    /// As `tidings provider set` reads it.
+    pub(crate) document: Value,
+    /// What does not change from round to round.
+    seen: Seen,
+    outbox: Arc<Outbox>,
+    /// The delivery that a message names.
+    delivery: fn(&Capture) -> Option<String>,
+    /// Calls of earlier rounds.
+    earlier: usize,
+    _stand_in: Box<dyn Any + Send + Sync>,
+}
+
+/// What makes a provider one of its kind.
+struct Kind {
+    identifier: &'static str,
+    channel: &'static str,
+    kind: &'static str,
+    /// The lowest is tried first.
+    priority: u32,
+    settings: Value,
+    prefix: &'static str,
+    codes: Codes,
+    multiplexed: bool,
+    delivery: fn(&Capture) -> Option<String>,
+}
+
+impl Peer {
+    fn new(kind: Kind, faults: Arc<Faults>, outbox: Arc<Outbox>, stand_in: impl Any + Send + Sync) -> Peer {
+        let Kind { identifier, channel, kind, priority, settings, prefix, codes, multiplexed, delivery } =
+            kind;
+        let document = json!({
+            "identifier": identifier, "channel": channel, "kind": kind, "priority": priority, "settings": settings,
+        });
+        let seen = Seen { channel: channel.to_owned(), prefix, codes, multiplexed, ..Seen::default() };
+        Peer { faults, document, seen, outbox, delivery, earlier: 0, _stand_in: Box::new(stand_in) }
+    }
+
+    /// The name that the service knows it by.
+    pub(crate) fn identifier(&self) -> String {
+        self.document["identifier"].as_str().unwrap().to_owned()
+    }
+
+    pub(crate) fn channel(&self) -> &str {
+        &self.seen.channel
+    }
+
+    /// Begins a round, with faults or without.
+    pub(crate) fn begin(&mut self, faults: bool) {
+        self.faults.rest(!faults);
+        self.outbox.clear().unwrap();
+        self.earlier = self.faults.calls().len();
+    }
+
+    /// What it saw in this round.
+    pub(crate) fn seen(&self, down: Option<(Timestamp, Timestamp)>) -> Seen {
+        let taken = |capture: &Arc<Capture>| {
+            let [target] = &capture.to[..] else {
+                panic!("a message to {:?}", capture.to);
+            };
+            Taken {
+                target: target.strip_prefix(self.seen.prefix).unwrap_or(target).to_owned(),
+                notice: notice::title_in(capture),
+                delivery: (self.delivery)(capture),
+            }
+        };
+        Seen {
+            calls: self.faults.calls().split_off(self.earlier),
+            taken: self.outbox.captures().iter().map(taken).collect(),
+            down,
+            ..self.seen.clone()
+        }
+    }
+}
+
+/// All providers, running.
+pub(crate) struct Providers {
+    pub(crate) peers: Vec<Peer>,
+    push_service: Arc<PushServiceStandIn>,
+}
+
+/// Providers of short messages: each round has another.
+const TAKE_TURNS: [&str; 3] = ["twilio", "sms-http", "smpp"];
+
+impl Providers {
+    /// Starts every provider. Each has chances of its own, which the seed decides.
+    pub(crate) async fn start(seed: u64) -> Providers {
+        let mut number = 0;
+        let mut next = || {
+            number += 1;
+            Arc::new(Faults::new(seed.wrapping_add(number), SHARES))
+        };
+        let (push_service, browsers) = web_push::start(next()).await;
+        let peers = vec![
+            email::smtp(next()).await,
+            email::postmark(next()).await,
+            browsers,
+            mobile_push::apns(next()).await,
+            mobile_push::fcm(next()).await,
+            sms::twilio(next()).await,
+            sms::http(next()).await,
+            sms::smpp(next()).await,
+        ];
+        Providers { peers, push_service }
+    }
+
+    /// What the services have to be told so that they call the stand-ins.
+    pub(crate) fn environment(&self) -> Vec<(&'static str, String)> {
+        vec![("TIDINGS_WEB_PUSH__HOSTS", self.push_service.url())]
+    }
+
+    /// The subscription of a browser that is new, and that chance knows by the person's name.
+    pub(crate) fn browser(&self, person: Person) -> Value {
+        let browser = self.push_service.subscribe(None).unwrap();
+        let peer = self.peers.iter().find(|peer| peer.channel() == "webPush").unwrap();
+        peer.faults.name(browser.endpoint(), &person.identifier());
+        browser.subscription()
+    }
+
+    /// The providers that a round turns on and off.
+    pub(crate) fn turns(round: usize) -> impl Iterator<Item = (&'static str, bool)> {
+        TAKE_TURNS.into_iter().enumerate().map(move |(index, name)| (name, index == round % TAKE_TURNS.len()))
+    }
+}
+
+/// Where the caller heard nothing, or not why it was refused.
+const LOST: &[&str] = &["connection_lost", "cut_short"];
+
+/// "Wait a second", with this answer.
+fn after_a_second(mut answer: Response<Bytes>) -> Response<Bytes> {
+    answer.headers_mut().insert("retry-after", HeaderValue::from_static("1"));
+    answer
+}
+
+/// The stand-in's word for anything else.
+fn answers(temporary: Response<Bytes>, busy: Response<Bytes>, gone: Response<Bytes>) -> Answers {
+    let [down, refused, pause] = [502, 400, 403].map(testkit::http::status);
+    Answers { temporary, busy: after_a_second(busy), gone, down, refused, pause }
+}
+
+fn header<'a>(capture: &'a Capture, name: &str) -> &'a str {
+    &capture.summary.headers[name][0]
+}

@@ -1,0 +1,121 @@
+//! A round: people, notices to them, and what comes of it.
+
+use std::fmt;
+use std::ops::Range;
+use std::time::Instant;
+
+use domain::Timestamp;
+use service_kit::clock;
+use testkit::eventually;
+use uuid::Uuid;
+
+use crate::cost::{Cost, Meter};
+use crate::gather::{self, Sent};
+use crate::notice;
+use crate::people::Person;
+use crate::record::Record;
+use crate::system::{HASTE, System};
+
+/// Everybody is written to so often: who is dead comes up again.
+const WAVES: usize = 2;
+/// Recipients of a send; more would make every send a bulk one.
+const RECIPIENTS: usize = 100;
+/// Users of one call.
+const USERS: usize = 500;
+/// The provider that is down for a while: another one can stand in for it.
+pub(crate) const UNSTEADY: &str = "smtp";
+const DOWN: std::time::Duration = std::time::Duration::from_secs(30);
+
+/// Whether something goes wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Weather {
+    Foul,
+    Fair,
+}
+
+pub(crate) struct Round {
+    number: usize,
+    weather: Weather,
+    people: Range<usize>,
+    targets: usize,
+}
+
+impl fmt::Display for Round {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "round {}, {:?}, {} people", self.number + 1, self.weather, self.people.len())
+    }
+}
+
+impl Round {
+    /// A round of about so many deliveries, to people whom no other round knows.
+    pub(crate) fn new(number: usize, weather: Weather, deliveries: usize, system: &System) -> Round {
+        let targets = Person::targets(&system.channels());
+        let first = 1 + number * 200_000 + if weather == Weather::Fair { 100_000 } else { 0 };
+        let people = deliveries / WAVES / targets;
+        Round { number, weather, people: first..first + people, targets }
+    }
+
+    pub(crate) async fn run(&self, system: &mut System) -> (Record, Cost) {
+        for peer in &mut system.providers.peers {
+            peer.begin(self.weather == Weather::Foul);
+        }
+        system.take_turns(self.number);
+        self.introduce(system).await;
+        let meter = Meter::start(system.processes());
+        let mut sent = self.send(system, 0).await;
+        let requests = ids(&sent);
+        let first_wave = self.people.len() * self.targets;
+        system.until_ended(&requests, first_wave / 4).await;
+        let down = match self.weather {
+            Weather::Foul => Some(be_down(system).await),
+            Weather::Fair => None,
+        };
+        system.until_ended(&requests, first_wave / 2).await;
+        sent.extend(self.send(system, 1).await);
+        system.until_quiet(&ids(&sent), self.people.len() * WAVES).await;
+        let cost = meter.read(first_wave * WAVES);
+        (gather::record(system, &sent, down).await, cost)
+    }
+
+    async fn introduce(&self, system: &System) {
+        let people: Vec<Person> = self.people.clone().map(Person).collect();
+        for people in people.chunks(USERS) {
+            let users: Vec<_> = people.iter().map(|person| person.user()).collect();
+            system.api.create_users(&users).await;
+        }
+        system.subscribe(&people).await;
+    }
+
+    /// The first wave goes the fast lane, the second the slow one.
+    async fn send(&self, system: &System, wave: usize) -> Vec<Sent> {
+        let lane = ["transactional", "bulk"][wave % 2];
+        let people: Vec<usize> = self.people.clone().collect();
+        let mut sent = Vec::new();
+        for people in people.chunks(RECIPIENTS) {
+            let number = people[0] * WAVES + wave;
+            let recipients: Vec<String> = people.iter().map(|person| Person(*person).identifier()).collect();
+            let body = notice::body(number, &recipients, &system.channels(), lane);
+            let notice = notice::title(number);
+            let request = system.api.send(&notice, &body).await;
+            sent.push(Sent { request, notice, recipients: recipients.len() });
+        }
+        sent
+    }
+}
+
+fn ids(sent: &[Sent]) -> Vec<Uuid> {
+    sent.iter().map(|sent| sent.request.parse().unwrap()).collect()
+}
+
+/// Keeps a provider down for its time, and returns from when to when that was.
+async fn be_down(system: &System) -> (Timestamp, Timestamp) {
+    let peer = system.providers.peers.iter().find(|peer| peer.identifier() == UNSTEADY).unwrap();
+    let (from, began) = (clock::now(), Instant::now());
+    peer.faults.set_down(true);
+    eventually(DOWN, "the provider was down for long enough", async || {
+        (began.elapsed() >= DOWN / HASTE).then_some(())
+    })
+    .await;
+    peer.faults.set_down(false);
+    (from, clock::now())
+}

@@ -1,0 +1,180 @@
+//! Deliveries per second: each channel's worker beside a bare client of the same protocol, which sends the same messages
+//! to the same stand-in over as many connections.
+
+mod email;
+mod http;
+mod jobs;
+mod mobile_push;
+mod sms;
+mod web_push;
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use domain::content::Content;
+use domain::{Channel, UserNumber};
+use serde::Serialize;
+use serde_json::Value;
+use testkit::eventually;
+use testkit::outbox::{Capture, Outbox};
+
+use crate::cpu::Processes;
+use crate::installation::Installation;
+use crate::role::Role;
+use crate::series::Series;
+
+/// Calls at the same time: what a worker makes unless told otherwise, over as many connections where the protocol has one
+/// call on each.
+const AT_ONCE: usize = 32;
+const LONG: Duration = Duration::from_secs(120);
+
+/// What a worker and the bare client did, round by round.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Delivered {
+    pub(crate) name: &'static str,
+    pub(crate) per_second: Series,
+    pub(crate) bare_per_second: Series,
+    /// Processor time for one delivery.
+    pub(crate) service_micros: Series,
+    pub(crate) nats_micros: Series,
+    pub(crate) postgres_micros: Series,
+}
+
+/// Something that a worker can be measured with.
+struct Subject {
+    name: &'static str,
+    channel: Channel,
+    role: Role,
+    /// The kind of its provider, whose identifier it is too, with settings and secrets.
+    kind: &'static str,
+    settings: (Value, Value),
+    /// What the worker has to be told beside the usual.
+    environment: Vec<(&'static str, String)>,
+    /// Who is written to, each as often as any other.
+    targets: Vec<(UserNumber, String)>,
+    content: Content,
+    /// Where the stand-in puts what it took.
+    outbox: Arc<Outbox>,
+    bare: Box<dyn Bare>,
+}
+
+/// The least that can send what a worker sent.
+trait Bare {
+    /// Sends these messages, [`AT_ONCE`], and returns how long that took once there were connections.
+    fn send<'a>(&'a self, messages: &'a [Arc<Capture>]) -> Pin<Box<dyn Future<Output = Duration> + 'a>>;
+}
+
+pub(crate) async fn measure(installation: &Installation, rounds: u32, deliveries: usize) -> Vec<Delivered> {
+    service_kit::install_crypto_provider();
+    let subjects = [
+        email::subject().await,
+        web_push::subject(installation).await,
+        mobile_push::apns().await,
+        mobile_push::fcm().await,
+        sms::twilio().await,
+        sms::smpp().await,
+    ];
+    let mut results: Vec<Delivered> = subjects.iter().map(Delivered::of).collect();
+    for round in 1..=rounds {
+        for (subject, delivered) in subjects.iter().zip(&mut results) {
+            eprintln!("deliver: round {round} of {rounds}, {}", subject.name);
+            delivered.measure(installation, subject, deliveries).await;
+        }
+    }
+    results
+}
+
+impl Delivered {
+    fn of(subject: &Subject) -> Delivered {
+        Delivered {
+            name: subject.name,
+            per_second: Series::default(),
+            bare_per_second: Series::default(),
+            service_micros: Series::default(),
+            nats_micros: Series::default(),
+            postgres_micros: Series::default(),
+        }
+    }
+
+    #[allow(clippy::cast_precision_loss, reason = "counts stay far below 2^52")]
+    async fn measure(&mut self, installation: &Installation, subject: &Subject, deliveries: usize) {
+        let counted = [Processes::named("nats-server"), Processes::named("postgres")];
+        let used = || counted.map(|some| some.map_or(0, Processes::micros));
+        let each = |before: u64, after: u64| (after - before) as f64 / deliveries as f64;
+
+        subject.choose(installation).await;
+        jobs::put(installation, subject, deliveries).await;
+        subject.outbox.clear().unwrap();
+        installation.settle().await;
+        let before = used();
+        let service = subject.work(installation, deliveries).await;
+        let after = used();
+        self.per_second.push(jobs::settled_per_second(installation, deliveries).await);
+        self.service_micros.push(each(0, service));
+        self.nats_micros.push(each(before[0], after[0]));
+        self.postgres_micros.push(each(before[1], after[1]));
+
+        let messages = subject.outbox.captures();
+        assert_eq!(messages.len(), deliveries, "{}: what the stand-in took", subject.name);
+        subject.outbox.clear().unwrap();
+        let elapsed = subject.bare.send(&messages).await;
+        assert_eq!(
+            subject.outbox.captures().len(),
+            deliveries,
+            "{}: what came of the bare client",
+            subject.name
+        );
+        self.bare_per_second.push(deliveries as f64 / elapsed.as_secs_f64());
+    }
+}
+
+impl Subject {
+    /// Makes its provider the only one of the channel.
+    async fn choose(&self, installation: &Installation) {
+        let (settings, secrets) = &self.settings;
+        installation.provider(self.channel, self.kind, settings, secrets).await;
+    }
+
+    /// Has the worker do all jobs, and returns its processor time in microseconds.
+    async fn work(&self, installation: &Installation, deliveries: usize) -> u64 {
+        let mut environment = vec![("TIDINGS_OUTBOUND__ALLOW_PRIVATE", "true")];
+        environment.extend(self.environment.iter().map(|(name, value)| (*name, value.as_str())));
+        let worker = installation.serve(self.role, &environment);
+        let what = format!("{}: {deliveries} deliveries are done", self.name);
+        eventually(LONG, &what, async || jobs::all_done(installation, self.channel).await.then_some(()))
+            .await;
+        Processes::below(worker.id()).micros()
+    }
+}
+
+/// Settings without these members, and the members.
+fn secret_apart(mut settings: Value, names: &[&str]) -> (Value, Value) {
+    let members = settings.as_object_mut().unwrap();
+    let secrets = names.iter().map(|name| ((*name).to_owned(), members.remove(*name).unwrap())).collect();
+    (settings, Value::Object(secrets))
+}
+
+/// Runs `send` for every message, [`AT_ONCE`] at a time, each with one of the connections.
+async fn spread<C, F>(
+    connections: Vec<C>,
+    messages: &[Arc<Capture>],
+    send: impl Fn(C, Vec<Arc<Capture>>) -> F,
+) -> Duration
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    let mut shares = vec![Vec::new(); connections.len()];
+    for (index, message) in messages.iter().enumerate() {
+        let shares_len = shares.len();
+        shares[index % shares_len].push(message.clone());
+    }
+    let began = Instant::now();
+    let mut running = tokio::task::JoinSet::new();
+    for (connection, share) in connections.into_iter().zip(shares) {
+        running.spawn(send(connection, share));
+    }
+    running.join_all().await;
+    began.elapsed()
+}

@@ -1,0 +1,55 @@
+//! A bare client of a provider's HTTP API: reqwest, as the workers have it, without anything around it.
+
+use std::any::Any;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use reqwest::{Client, RequestBuilder};
+use testkit::outbox::Capture;
+
+use super::{AT_ONCE, Bare, spread};
+
+/// Makes the request that brings a message again.
+pub(super) type Again = dyn Fn(&Client, &Capture) -> RequestBuilder + Send + Sync;
+
+pub(super) struct Http {
+    client: Client,
+    again: Arc<Again>,
+    _stand_in: Box<dyn Any>,
+}
+
+impl Http {
+    pub(super) fn new(
+        client: Client,
+        stand_in: impl Any,
+        again: impl Fn(&Client, &Capture) -> RequestBuilder + Send + Sync + 'static,
+    ) -> Http {
+        Http { client, again: Arc::new(again), _stand_in: Box::new(stand_in) }
+    }
+}
+
+impl Bare for Http {
+    fn send<'a>(&'a self, messages: &'a [Arc<Capture>]) -> Pin<Box<dyn Future<Output = Duration> + 'a>> {
+        let clients = vec![self.client.clone(); AT_ONCE];
+        Box::pin(spread(clients, messages, |client, messages| send_all(client, self.again.clone(), messages)))
+    }
+}
+
+async fn send_all(client: Client, again: Arc<Again>, messages: Vec<Arc<Capture>>) {
+    for message in messages {
+        let answer = again(&client, &message).send().await.unwrap();
+        let (status, body) = (answer.status(), answer.bytes().await.unwrap());
+        assert!(status.is_success(), "{status}: {body:?}");
+    }
+}
+
+/// Headers of the first request, as the provider saw them.
+pub(super) fn repeat(mut request: RequestBuilder, message: &Capture, names: &[&str]) -> RequestBuilder {
+    for name in names {
+        for value in message.summary.headers.get(*name).into_iter().flatten() {
+            request = request.header(*name, value);
+        }
+    }
+    request
+}

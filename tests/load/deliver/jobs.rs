@@ -1,0 +1,110 @@
+//! The jobs of one measurement: requests, ledger rows and messages, as a dispatcher leaves them.
+
+use domain::event::DeliveryJob;
+use domain::{Channel, DeliveryId, Envelope, Event, Lane, SendId, StreamName};
+use event_log::Message;
+use service_kit::clock;
+use sqlx::{Connection, PgConnection};
+
+use super::Subject;
+use crate::installation::Installation;
+
+/// Deliveries of one send.
+const RECIPIENTS: usize = 100;
+/// Messages that are handed over at once.
+const CHUNK: usize = 2_000;
+
+/// Puts so many jobs in place of those before them.
+pub(super) async fn put(installation: &Installation, subject: &Subject, deliveries: usize) {
+    let mut connection = PgConnection::connect(installation.database_url()).await.unwrap();
+    let statement = "TRUNCATE delivery, attempt, request, timer, awaiting_receipt, suppression";
+    sqlx::raw_sql(statement).execute(&mut connection).await.unwrap();
+    let mut targets = subject.targets.iter().cycle();
+    let mut jobs = Vec::with_capacity(deliveries);
+    while jobs.len() < deliveries {
+        let send_id = SendId(clock::new_id());
+        for _ in 0..RECIPIENTS.min(deliveries - jobs.len()) {
+            let (user, target) = targets.next().unwrap().clone();
+            let id = DeliveryId::derive(send_id, user, subject.channel, &target);
+            let job = DeliveryJob::first(id, subject.channel, user, target, subject.content.clone());
+            jobs.push((send_id, job));
+        }
+    }
+    insert(&mut connection, installation, &jobs).await;
+    connection.close().await.unwrap();
+    for jobs in jobs.chunks(CHUNK) {
+        publish(installation, subject.channel, jobs).await;
+    }
+}
+
+async fn insert(connection: &mut PgConnection, installation: &Installation, jobs: &[(SendId, DeliveryJob)]) {
+    let all = || jobs.iter();
+    sqlx::query(
+        "WITH job AS (
+           SELECT * FROM unnest($2::uuid[], $3::uuid[], $4::bigint[], $5::text[], $6::text[])
+             AS job (id, send_id, user_number, channel, target)
+         ), requests AS (
+           INSERT INTO request (app_id, send_id, accepted_at, lane, recipients)
+           SELECT DISTINCT $1::bigint, send_id, now(), 'transactional', $7::int FROM job
+         )
+         INSERT INTO delivery (app_id, id, send_id, recipient_index, user_number, channel, target)
+         SELECT $1, id, send_id, row_number() OVER (PARTITION BY send_id) - 1, user_number, channel, target FROM job",
+    )
+    .bind(installation.app.0)
+    .bind(all().map(|(_, job)| job.delivery_id.0).collect::<Vec<_>>())
+    .bind(all().map(|(send_id, _)| send_id.0).collect::<Vec<_>>())
+    .bind(all().map(|(_, job)| job.user.0).collect::<Vec<_>>())
+    .bind(all().map(|(_, job)| job.channel.as_str()).collect::<Vec<_>>())
+    .bind(all().map(|(_, job)| job.target.as_str()).collect::<Vec<_>>())
+    .bind(i32::try_from(RECIPIENTS).unwrap())
+    .execute(connection)
+    .await
+    .unwrap();
+}
+
+async fn publish(installation: &Installation, channel: Channel, jobs: &[(SendId, DeliveryJob)]) {
+    let stream = StreamName::Job(channel, Lane::Transactional);
+    let message = |(send_id, job): &(SendId, DeliveryJob)| {
+        let envelope = Envelope {
+            id: clock::new_id(),
+            app: installation.app,
+            at: clock::now(),
+            send_id: Some(*send_id),
+            caused_by: None,
+            trace: None,
+            event: Event::DeliveryJob(Box::new(job.clone())),
+        };
+        Message { stream, id: None, payload: envelope.encode().unwrap().into() }
+    };
+    for appended in installation.log.publish_all(jobs.iter().map(message).collect()).await {
+        appended.unwrap();
+    }
+}
+
+/// Whether every job is acknowledged.
+pub(super) async fn all_done(installation: &Installation, channel: Channel) -> bool {
+    let stream = StreamName::Job(channel, Lane::Transactional);
+    let last = installation.log.state(stream).await.unwrap().last_seq;
+    let progress = installation.log.consumer_progress(stream, channel.as_str()).await.unwrap();
+    progress.is_some_and(|progress| progress.ack_floor == last)
+}
+
+/// From the first settled batch to the last, so that the start of the process does not count.
+///
+/// # Panics
+/// When not all are sent, each at the first attempt.
+#[allow(clippy::cast_precision_loss, reason = "counts stay far below 2^52")]
+pub(super) async fn settled_per_second(installation: &Installation, deliveries: usize) -> f64 {
+    let mut connection = PgConnection::connect(installation.database_url()).await.unwrap();
+    let (sent, after_first, seconds): (i64, i64, f64) = sqlx::query_as(
+        "WITH settled AS (SELECT settled_at AS at FROM delivery WHERE status = 'sent' AND attempt = 1)
+         SELECT count(*), count(*) FILTER (WHERE at > (SELECT min(at) FROM settled)),
+           extract(epoch FROM max(at) - min(at))::float8 FROM settled",
+    )
+    .fetch_one(&mut connection)
+    .await
+    .unwrap();
+    connection.close().await.unwrap();
+    assert_eq!(usize::try_from(sent).unwrap(), deliveries, "deliveries sent at the first attempt");
+    after_first as f64 / seconds
+}

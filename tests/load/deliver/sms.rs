@@ -1,0 +1,155 @@
+//! Short messages: over Twilio's API, and over SMPP with as many submissions unanswered as there are calls at once.
+
+use std::collections::HashSet;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use domain::content::{Content, SmsContent};
+use domain::{Channel, UserNumber};
+use futures_util::{SinkExt, StreamExt};
+use reqwest::Client;
+use rusmpp::pdus::{BindTransceiver, SubmitSm};
+use rusmpp::tokio_codec::CommandCodec;
+use rusmpp::types::{COctetString, OctetString};
+use rusmpp::values::{EsmClass, InterfaceVersion, Npi, Ton};
+use rusmpp::{Command, CommandStatus, Pdu};
+use testkit::outbox::{Capture, Outbox};
+use testkit::smsc::{SmscSettings, SmscStandIn};
+use testkit::twilio::{TwilioSettings, TwilioStandIn};
+use tokio::net::TcpStream;
+use tokio_util::codec::Framed;
+
+use super::http::{Http, repeat};
+use super::{AT_ONCE, Bare, Subject, secret_apart};
+use crate::role::Role;
+
+const PEOPLE: i64 = 1_000;
+const TEXT: &str = "Order 4711 left our house this morning and arrives tomorrow before noon.";
+
+fn targets() -> Vec<(UserNumber, String)> {
+    (1..=PEOPLE).map(|number| (UserNumber(number), format!("+1415{number:07}"))).collect()
+}
+
+fn content() -> Content {
+    Content::Sms(SmsContent { text: TEXT.to_owned(), ..SmsContent::default() })
+}
+
+pub(super) async fn twilio() -> Subject {
+    let outbox = Outbox::in_memory();
+    let settings = TwilioSettings { reports: false, ..TwilioSettings::default() };
+    let stand_in = TwilioStandIn::start(settings, outbox.clone()).await.unwrap();
+    let sid = &stand_in.settings().account_sid;
+    let url = format!("{}/2010-04-01/Accounts/{sid}/Messages.json", stand_in.url());
+    let again = move |client: &Client, message: &Capture| {
+        repeat(client.post(&url).body(message.raw.clone()), message, &["authorization", "content-type"])
+    };
+    Subject {
+        name: "SMS: Twilio",
+        channel: Channel::Sms,
+        role: Role::Sms,
+        kind: "twilio",
+        settings: secret_apart(stand_in.provider_settings(), &["authToken"]),
+        environment: Vec::new(),
+        targets: targets(),
+        content: content(),
+        outbox,
+        bare: Box::new(Http::new(Client::new(), stand_in, again)),
+    }
+}
+
+pub(super) async fn smpp() -> Subject {
+    let outbox = Outbox::in_memory();
+    let settings = SmscSettings { receipts: false, ..SmscSettings::default() };
+    let stand_in = SmscStandIn::start(settings, outbox.clone()).await.unwrap();
+    let mut settings = stand_in.provider_settings();
+    settings["window"] = AT_ONCE.into();
+    Subject {
+        name: "SMS: SMPP",
+        channel: Channel::Sms,
+        role: Role::Sms,
+        kind: "smpp",
+        settings: secret_apart(settings, &["password"]),
+        environment: Vec::new(),
+        targets: targets(),
+        content: content(),
+        outbox,
+        bare: Box::new(Rusmpp(stand_in)),
+    }
+}
+
+/// One session over the library's codec.
+struct Rusmpp(SmscStandIn);
+
+impl Bare for Rusmpp {
+    fn send<'a>(&'a self, messages: &'a [Arc<Capture>]) -> Pin<Box<dyn Future<Output = Duration> + 'a>> {
+        Box::pin(async {
+            let SmscSettings { system_id, password, .. } = self.0.settings();
+            let mut session = bind(self.0.address(), system_id, password).await;
+            let began = Instant::now();
+            submit_all(&mut session, messages).await;
+            began.elapsed()
+        })
+    }
+}
+
+type Session = Framed<TcpStream, CommandCodec>;
+
+async fn bind(address: SocketAddr, system_id: &str, password: &str) -> Session {
+    let stream = TcpStream::connect(address).await.unwrap();
+    stream.set_nodelay(true).unwrap();
+    let mut session = Framed::new(stream, CommandCodec::new());
+    let bind = BindTransceiver::builder()
+        .system_id(text(system_id))
+        .password(text(password))
+        .interface_version(InterfaceVersion::Smpp3_4)
+        .build();
+    let command = Command::new(CommandStatus::EsmeRok, 1, Pdu::BindTransceiver(bind));
+    session.send(command).await.unwrap();
+    let answer = session.next().await.unwrap().unwrap();
+    assert_eq!(answer.status(), CommandStatus::EsmeRok);
+    session
+}
+
+async fn submit_all(session: &mut Session, messages: &[Arc<Capture>]) {
+    let mut unanswered = HashSet::new();
+    for (sequence, message) in (2..).zip(messages) {
+        session
+            .feed(Command::new(CommandStatus::EsmeRok, sequence, Pdu::SubmitSm(submission(message))))
+            .await
+            .unwrap();
+        unanswered.insert(sequence);
+        while unanswered.len() >= AT_ONCE {
+            answered(session, &mut unanswered).await;
+        }
+    }
+    while !unanswered.is_empty() {
+        answered(session, &mut unanswered).await;
+    }
+}
+
+async fn answered(session: &mut Session, unanswered: &mut HashSet<u32>) {
+    SinkExt::<Command>::flush(session).await.unwrap();
+    let answer = session.next().await.unwrap().unwrap();
+    assert_eq!(answer.status(), CommandStatus::EsmeRok, "{answer:?}");
+    assert!(unanswered.remove(&answer.sequence_number()));
+}
+
+fn submission(message: &Capture) -> SubmitSm {
+    let digits = |number: &str| text(number.trim_start_matches('+'));
+    SubmitSm::builder()
+        .source_addr_ton(Ton::International)
+        .source_addr_npi(Npi::Isdn)
+        .source_addr(digits(&message.from))
+        .dest_addr_ton(Ton::International)
+        .dest_addr_npi(Npi::Isdn)
+        .destination_addr(digits(&message.to[0]))
+        .esm_class(EsmClass::from(0))
+        .short_message(OctetString::from_vec(TEXT.as_bytes().to_vec()).unwrap())
+        .build()
+}
+
+fn text<const MIN: usize, const MAX: usize>(text: &str) -> COctetString<MIN, MAX> {
+    COctetString::from_vec(format!("{text}\0").into_bytes()).unwrap()
+}

@@ -1,0 +1,69 @@
+//! What becomes of everybody when far more is asked than is taken, at length; and how long transactional sends take to
+//! the inbox while the bulk lane is saturated. Exit code 1 where that is longer than promised.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+
+#[path = "../upgrades/callers.rs"]
+#[allow(dead_code, reason = "another test calls more")]
+mod callers;
+#[path = "../crash/command.rs"]
+mod command;
+mod flood;
+mod generator;
+mod lanes;
+mod scale;
+mod system;
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Parser;
+
+use crate::scale::Scale;
+
+/// From 202 to the inbox, of 99 in 100 transactional sends.
+const P99_LIMIT: Duration = Duration::from_millis(100);
+
+/// Offers ten times as much as is taken, and saturates the bulk lane.
+#[derive(Parser)]
+struct Arguments {
+    /// What to do; both, unless told.
+    #[arg(value_enum)]
+    only: Option<Part>,
+    /// How long each takes.
+    #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u64).range(5..))]
+    seconds: u64,
+    /// What cargo passes to every bench.
+    #[arg(long, hide = true)]
+    bench: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Part {
+    /// Ten times as much as is taken.
+    Flood,
+    /// Transactional sends beside a saturated bulk lane.
+    Lanes,
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let scale = Scale {
+        span: Duration::from_secs(arguments.seconds),
+        rate_limit: 100,
+        offered_per_second: 1_000,
+        connections: 64,
+        bulk_recipients: 500,
+        transactional_per_second: 50,
+    };
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let wanted = |part| arguments.only.is_none_or(|only| only == part);
+    if wanted(Part::Flood) {
+        println!("{}", runtime.block_on(flood::run(&scale)));
+    }
+    if !wanted(Part::Lanes) {
+        return ExitCode::SUCCESS;
+    }
+    let report = runtime.block_on(lanes::run(&scale));
+    println!("{report}\np99 may be at most {P99_LIMIT:?}");
+    if report.p99() <= P99_LIMIT { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}

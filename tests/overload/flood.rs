@@ -1,0 +1,175 @@
+//! Nobody works off one channel's jobs, and sends come until there is no room: the dispatcher stops, and then the gateway.
+//! Into that one generator asks for ten times as much as is taken, and after a third of its time the channel works again.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::time::Duration;
+
+use domain::Lane;
+use reqwest::Client;
+use testkit::eventually;
+
+use crate::callers::pace;
+use crate::generator::{
+    Accepted, Offered, PEOPLE, RECIPIENTS, Request, body, fill, offer, person, recipients, title,
+};
+use crate::scale::Scale;
+use crate::system::System;
+
+/// What any process may have of memory, in MiB, in a release build and in a debug build alike.
+const MOST_MEMORY: u64 = 256;
+/// Messages of a stream: the fewest that can be configured.
+const STREAM: &str = "1000";
+/// Requests that wait at a time.
+const WAITING_ROOM: &str = "16";
+/// Of a hundred requests that are offered, as many have to be made.
+const MADE: usize = 90;
+const SOON: Duration = Duration::from_secs(60);
+/// More than anybody can ask for.
+const UNLIMITED: [&str; 2] = ["rate-limit=100000", "transactional-rate=100000"];
+const LIMITED: [&str; 2] = ["rate-limit=default", "transactional-rate=default"];
+/// From one look to the next for as long as something is settled.
+const STALLED_AFTER: Duration = Duration::from_secs(60);
+
+/// What came of it.
+pub(crate) struct Report {
+    /// What there was room for.
+    filled: Offered,
+    offered: Offered,
+    scale: Scale,
+    memory: BTreeMap<&'static str, u64>,
+}
+
+/// Floods a system, and checks what became of what.
+pub(crate) async fn run(scale: &Scale) -> Report {
+    let rate_limit = scale.rate_limit.to_string();
+    let limits = [
+        ("TIDINGS_NATS__MAX_MESSAGES", STREAM),
+        ("TIDINGS_GATEWAY__WAITING_ROOM", WAITING_ROOM),
+        ("TIDINGS_GATEWAY__RATE_LIMIT", &rate_limit),
+        ("TIDINGS_GATEWAY__TRANSACTIONAL_RATE", &rate_limit),
+        ("TIDINGS_DATABASE__MAX_CONNECTIONS", "4"),
+    ];
+    let mut system =
+        System::start(&["tidings-gateway", "tidings-dispatcher", "tidings-inbox"], &limits).await;
+    system.set_app(&UNLIMITED);
+    system.create_people(&(0..PEOPLE).map(person).collect::<Vec<_>>()).await;
+    let filled = fill(system.request()).await;
+    eventually(SOON, "the dispatcher stops", async || {
+        system.is_dispatch_paused(Lane::Transactional).await.then_some(())
+    })
+    .await;
+    limit(&system, scale.rate_limit).await;
+    let first = filled.accepted.keys().max().map_or(0, |last| last + 1);
+    let flood = tokio::spawn(offer(system.request(), *scale, first));
+    let mut third = pace(scale.span / 3);
+    third.tick().await;
+    third.tick().await;
+    system.start_one("tidings-email");
+    let offered = flood.await.unwrap();
+    let accepted = filled.accepted.iter().chain(&offered.accepted);
+    let accepted = accepted.map(|(send, request)| (*send, request.clone())).collect();
+    everything_is_settled(&system, &accepted).await;
+    every_recipient_has_it_once(&system, &accepted).await;
+    there_is_room_again(&system).await;
+    let report = Report { filled, offered, scale: *scale, memory: system.most_memory() };
+    report.check();
+    report
+}
+
+/// Returns once the app is held to the configured rate.
+async fn limit(system: &System, rate_limit: u32) {
+    system.set_app(&LIMITED);
+    let (client, request, limit) = (Client::new(), system.request(), rate_limit.to_string());
+    let trying = Request { url: format!("{}?dryRun=true", request.url), ..request };
+    eventually(SOON, "the app is limited", async || {
+        let answer = trying.send(&client, &body(0)).await;
+        (answer.headers().get("ratelimit-limit")?.to_str().unwrap() == limit).then_some(())
+    })
+    .await;
+}
+
+impl Report {
+    fn check(&self) {
+        let Report { filled, offered, scale, memory } = self;
+        let wanted = usize::try_from(scale.span.as_secs()).unwrap() * scale.offered_per_second as usize;
+        assert!(offered.made() * 100 >= wanted * MADE, "not as much as was to be offered: {self}");
+        // A second's worth may come at once.
+        let taken = (offered.took + Duration::from_secs(1)).as_secs_f64() * f64::from(scale.rate_limit);
+        assert!(f64::from(u32::try_from(offered.accepted.len()).unwrap()) <= taken, "{self}");
+        assert!(filled.refused.keys().eq([&503]), "for want of room: {self}");
+        assert!(offered.refused.contains_key(&429), "{self}");
+        assert!(memory.values().all(|most| *most <= MOST_MEMORY), "{self}");
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Report { filled, offered, scale, memory } = self;
+        let Offered { accepted, refused, not_made, took } = offered;
+        writeln!(
+            f,
+            "flood: after {} sends there was no room, {:?}; {} requests within {took:?} over {} connections ({not_made} more had none), \
+             {} of them accepted; all that was accepted was delivered; refused by status {refused:?}",
+            filled.accepted.len(),
+            filled.refused,
+            offered.made(),
+            scale.connections,
+            accepted.len(),
+        )?;
+        write!(f, "most memory in MiB, of {MOST_MEMORY}: {memory:?}")
+    }
+}
+
+async fn everything_is_settled(system: &System, accepted: &Accepted) {
+    let wanted: i64 = i64::try_from(accepted.len() * RECIPIENTS).unwrap();
+    let mut last = (-1, -1);
+    loop {
+        let now =
+            eventually(STALLED_AFTER, &format!("more than {last:?} of {wanted} is settled"), async || {
+                let items = system.count("SELECT count(*) FROM inbox_item").await;
+                let sent = system.count("SELECT count(*) FROM delivery WHERE status = 'sent'").await;
+                ((items, sent) != last).then_some((items, sent))
+            })
+            .await;
+        if now == (wanted, wanted) {
+            return;
+        }
+        last = now;
+    }
+}
+
+async fn every_recipient_has_it_once(system: &System, accepted: &Accepted) {
+    let shown: Vec<(String, String)> = sqlx::query_as(
+        "SELECT identifier, send_id::text FROM inbox_item
+         JOIN app_user ON (app_user.app_id, number) = (inbox_item.app_id, user_number)",
+    )
+    .fetch_all(&system.database)
+    .await
+    .unwrap();
+    let promised: BTreeSet<(String, String)> = accepted
+        .iter()
+        .flat_map(|(&send, request)| recipients(send).map(move |name| (name, request.clone())))
+        .collect();
+    assert_eq!(shown.len(), promised.len(), "in inboxes");
+    assert_eq!(shown.into_iter().collect::<BTreeSet<_>>(), promised);
+
+    let mut sent: BTreeMap<(String, String), usize> = BTreeMap::new();
+    for email in system.outbox.captures() {
+        let text = String::from_utf8_lossy(&email.raw).into_owned();
+        let subject = text.lines().find_map(|line| line.strip_prefix("Subject: ")).unwrap().to_owned();
+        *sent.entry((email.to[0].clone(), subject)).or_default() += 1;
+    }
+    let promised = accepted.keys().flat_map(|&send| {
+        recipients(send).map(move |name| ((format!("{name}@example.com"), title(send)), 1))
+    });
+    assert!(sent == promised.collect(), "not every email was sent once");
+}
+
+async fn there_is_room_again(system: &System) {
+    let (request, client) = (system.request(), Client::new());
+    eventually(SOON, "a send is accepted again", async || {
+        (request.send(&client, &body(0)).await.status() == 202).then_some(())
+    })
+    .await;
+}

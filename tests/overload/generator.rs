@@ -1,0 +1,170 @@
+//! One generator of load: requests come at a pace that is nobody's to slow down, over so many connections and no more.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use reqwest::{Client, Response};
+use serde_json::{Value, json};
+use tokio::sync::{Mutex, mpsc};
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+use crate::callers::pace;
+use crate::scale::Scale;
+
+/// Between two handfuls of requests.
+const PACE: Duration = Duration::from_millis(10);
+const ANSWERED_WITHIN: Duration = Duration::from_secs(10);
+/// People that sends go to, each of them to as many as [`RECIPIENTS`].
+pub(crate) const PEOPLE: usize = 500;
+pub(crate) const RECIPIENTS: usize = 5;
+/// One send of so many is nearly as large as a send may be.
+const LARGE_EVERY: usize = 40;
+const LARGE: usize = 700 * 1024;
+/// Connections that fill the streams: none is refused but for want of room.
+const FILLING: usize = 8;
+/// Requests that may wait for a connection, for each of them: a moment in which nobody answers loses none.
+const WAITING: usize = 16;
+
+/// The numbers of the sends that were accepted, with their ids.
+pub(crate) type Accepted = BTreeMap<usize, String>;
+
+/// What was asked, and what was answered.
+#[derive(Debug, Default)]
+pub(crate) struct Offered {
+    pub(crate) accepted: Accepted,
+    /// How many were refused, by status.
+    pub(crate) refused: BTreeMap<u16, usize>,
+    /// Requests whose time came when too many waited for a connection.
+    pub(crate) not_made: usize,
+    /// How long it took until the last answer.
+    pub(crate) took: Duration,
+}
+
+impl Offered {
+    pub(crate) fn made(&self) -> usize {
+        self.accepted.len() + self.refused.values().sum::<usize>()
+    }
+
+    async fn note(&mut self, send: usize, answer: Response) {
+        match answer.status().as_u16() {
+            202 => {
+                let body: Value = answer.json().await.unwrap();
+                self.accepted.insert(send, body["requestId"].as_str().unwrap().to_owned());
+            }
+            status @ (429 | 503) => {
+                let after: u64 = answer.headers()["retry-after"].to_str().unwrap().parse().unwrap();
+                assert!((1..=60).contains(&after), "{status}: Retry-After: {after}");
+                *self.refused.entry(status).or_default() += 1;
+            }
+            other => panic!("{other}: {}", answer.text().await.unwrap()),
+        }
+    }
+
+    async fn of_all(connections: JoinSet<Offered>) -> Offered {
+        let mut all = Offered::default();
+        for of_connection in connections.join_all().await {
+            all.accepted.extend(of_connection.accepted);
+            for (status, count) in of_connection.refused {
+                *all.refused.entry(status).or_default() += count;
+            }
+        }
+        all
+    }
+}
+
+/// The title of a send.
+pub(crate) fn title(send: usize) -> String {
+    format!("flood {send}")
+}
+
+/// Who gets a send.
+pub(crate) fn recipients(send: usize) -> impl Iterator<Item = String> {
+    (0..RECIPIENTS).map(move |index| person((send * RECIPIENTS + index) % PEOPLE))
+}
+
+/// A person's identifier.
+pub(crate) fn person(number: usize) -> String {
+    format!("person-{number}")
+}
+
+/// Sends until every connection is told that there is no room for more.
+pub(crate) async fn fill(request: Request) -> Offered {
+    let client = Client::builder().timeout(ANSWERED_WITHIN).build().unwrap();
+    let numbers = Arc::new(AtomicUsize::new(0));
+    let mut connections = JoinSet::new();
+    for _ in 0..FILLING {
+        let (client, request, numbers) = (client.clone(), request.clone(), Arc::clone(&numbers));
+        connections.spawn(async move {
+            let mut offered = Offered::default();
+            while offered.refused.is_empty() {
+                let send = numbers.fetch_add(1, Ordering::Relaxed);
+                offered.note(send, request.send(&client, &body(send)).await).await;
+            }
+            offered
+        });
+    }
+    Offered::of_all(connections).await
+}
+
+/// Offers as much as `scale` says for as long as it says: sends from the number `first` on.
+pub(crate) async fn offer(request: Request, scale: Scale, first: usize) -> Offered {
+    let (give, take) = mpsc::channel(scale.connections * WAITING);
+    let take = Arc::new(Mutex::new(take));
+    let client = Client::builder().timeout(ANSWERED_WITHIN).build().unwrap();
+    let mut connections = JoinSet::new();
+    for _ in 0..scale.connections {
+        connections.spawn(work_off(client.clone(), request.clone(), Arc::clone(&take)));
+    }
+    let begin = Instant::now();
+    let (mut pace, mut send, mut not_made) = (pace(PACE), 0, 0);
+    while begin.elapsed() < scale.span {
+        pace.tick().await;
+        let due = begin.elapsed().as_secs_f64() * f64::from(scale.offered_per_second);
+        while f64::from(u32::try_from(send).unwrap()) < due {
+            not_made += usize::from(give.try_send(first + send).is_err());
+            send += 1;
+        }
+    }
+    drop(give);
+    let offered = Offered::of_all(connections).await;
+    Offered { not_made, took: begin.elapsed(), ..offered }
+}
+
+/// What it takes to send.
+#[derive(Clone)]
+pub(crate) struct Request {
+    pub(crate) url: String,
+    pub(crate) key: String,
+    pub(crate) secret: String,
+}
+
+impl Request {
+    /// One call.
+    pub(crate) async fn send(&self, client: &Client, body: &Value) -> Response {
+        let request = client.post(&self.url).header("X-SERVICE-API-KEY", &self.key);
+        request.header("X-SERVICE-API-SECRET", &self.secret).json(body).send().await.expect("an answer")
+    }
+}
+
+async fn work_off(client: Client, request: Request, sends: Arc<Mutex<mpsc::Receiver<usize>>>) -> Offered {
+    let mut offered = Offered::default();
+    loop {
+        let next = sends.lock().await.recv().await;
+        let Some(send) = next else { return offered };
+        offered.note(send, request.send(&client, &body(send)).await).await;
+    }
+}
+
+/// What a send asks for. A large one has data for every recipient.
+pub(crate) fn body(send: usize) -> Value {
+    let filler = if send.is_multiple_of(LARGE_EVERY) { LARGE / RECIPIENTS } else { 0 };
+    let own = json!({"filler": "x".repeat(filler)});
+    let recipient = |name: String| json!({"identifier": name, "data": own});
+    json!({
+        "notification": {"title": title(send), "message": "It is on its way."},
+        "sendTo": {"recipients": recipients(send).map(recipient).collect::<Vec<_>>()},
+    })
+}

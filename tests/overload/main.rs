@@ -1,0 +1,37 @@
+//! What becomes of everybody when far more is asked than is taken, in short: `cargo xtask overload` does it at length and in
+//! a release build, with a bound on latency.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+
+#[path = "../upgrades/callers.rs"]
+#[allow(dead_code, reason = "another test calls more")]
+mod callers;
+#[path = "../crash/command.rs"]
+mod command;
+mod flood;
+mod generator;
+mod lanes;
+mod scale;
+mod system;
+
+use std::time::Duration;
+
+use crate::scale::Scale;
+
+const SHORT: Scale = Scale {
+    span: Duration::from_secs(10),
+    rate_limit: 10,
+    offered_per_second: 100,
+    connections: 32,
+    bulk_recipients: 100,
+    transactional_per_second: 10,
+};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ten_times_as_much_is_refused_in_bounded_memory_and_what_was_accepted_arrives() {
+    println!("{}", flood::run(&SHORT).await);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_transactional_arrives_while_the_bulk_lane_is_saturated() {
+    println!("{}", lanes::run(&SHORT).await);
+}

@@ -1,0 +1,127 @@
+//! What the ledger says of a delivery, and what the page wants it to say.
+
+use std::time::Duration;
+
+use domain::Channel;
+
+use crate::table::{Class, Note, Row};
+use crate::world::{Subject, USUAL, World};
+
+/// An attempt; what the provider reported later counts more than its answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Attempt {
+    pub(crate) provider: Option<String>,
+    pub(crate) outcome: String,
+    pub(crate) code: String,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct State {
+    pub(crate) status: String,
+    pub(crate) reason: Option<String>,
+    pub(crate) attempts: Vec<Attempt>,
+    /// The code by which the target is suppressed.
+    pub(crate) suppressed: Option<String>,
+    /// The time from the last answer to the next attempt.
+    pub(crate) next: Option<Duration>,
+}
+
+/// What `Retry-After` asks for.
+pub(crate) const ASKED: Duration = Duration::from_secs(240);
+/// A fifth of the usual wait, by which it spreads, and as much for a machine that is slow between two looks at the clock.
+const SPREAD: Duration = Duration::from_secs(20);
+
+impl State {
+    #[track_caller]
+    pub(crate) fn ends(&self, status: &str, reason: Option<&str>, suppressed: Option<&str>) {
+        assert_eq!((self.status.as_str(), self.reason.as_deref()), (status, reason), "{self:?}");
+        assert_eq!(self.suppressed.as_deref(), suppressed, "{self:?}");
+        assert_eq!(self.next, None, "{self:?}");
+    }
+
+    /// Another attempt follows after `wait`, and nothing is suppressed.
+    #[track_caller]
+    fn goes_on_after(&self, wait: (Duration, Duration)) {
+        assert_eq!((self.status.as_str(), self.reason.as_deref()), ("retrying", None), "{self:?}");
+        assert_eq!(self.suppressed, None, "{self:?}");
+        let next = self.next.unwrap_or_else(|| panic!("no timer: {self:?}"));
+        assert!(wait.0 <= next && next <= wait.1, "not within {wait:?}: {self:?}");
+    }
+
+    #[track_caller]
+    fn was_made(&self, expected: &[(&str, Class, &str)]) {
+        let expected = expected.iter().map(|(provider, class, code)| Attempt {
+            provider: Some((*provider).to_owned()),
+            outcome: outcome(*class).to_owned(),
+            code: (*code).to_owned(),
+        });
+        assert_eq!(self.attempts, expected.collect::<Vec<_>>());
+    }
+}
+
+/// Follows a delivery to its end: `first` answered as the row says, and once it is through with that, takes the message;
+/// so does `second`. Attempts are recorded with `code`, or `taken`.
+pub(crate) async fn holds(world: &World, subject: &Subject, row: &Row, code: &str, taken: &str) {
+    let state = world.after(subject, 1).await;
+    state.was_made(&[("first", row.class, code)]);
+    match (row.class, row.note) {
+        (Class::Sent, _) => state.ends("sent", None, None),
+        (Class::Failed, _) => state.ends("failed", Some("provider_refused"), None),
+        (Class::Gone, Note::HereOnly) | (Class::Pause, _) => {
+            // A report comes long after the message was to be there, and what follows has the usual pace.
+            let wait = if subject.report.is_some() { usual() } else { (Duration::ZERO, SPREAD) };
+            state.goes_on_after(wait);
+            again(world, subject, row, code, ("second", taken)).await;
+        }
+        (Class::Gone, _) => state.ends("failed", Some("target_gone"), Some(code)),
+        (Class::Unknown, _) if world.channel == Channel::Sms => {
+            state.ends("unknown", Some("outcome_unknown"), None);
+        }
+        (Class::Retry, Note::Limit(_)) => limited(world, subject, row, code, state).await,
+        (Class::Retry | Class::Unknown, note) => {
+            state.goes_on_after(match note {
+                Note::NotBefore(wait) => (wait, wait + SPREAD),
+                Note::AsAsked => (ASKED, ASKED + SPREAD),
+                _ => usual(),
+            });
+            again(world, subject, row, code, ("first", taken)).await;
+        }
+    }
+}
+
+fn usual() -> (Duration, Duration) {
+    (USUAL * 4 / 5, USUAL * 6 / 5 + SPREAD)
+}
+
+/// The second attempt goes to this provider, which takes the message.
+async fn again(world: &World, subject: &Subject, row: &Row, code: &str, (provider, taken): (&str, &str)) {
+    world.make_next_attempt(subject).await;
+    let state = world.after(subject, 2).await;
+    state.was_made(&[("first", row.class, code), (provider, Class::Sent, taken)]);
+    state.ends("sent", None, None);
+}
+
+/// The same provider is asked so often and no oftener, and then the message is refused without harm to the target.
+async fn limited(world: &World, subject: &Subject, row: &Row, code: &str, first: State) {
+    let Note::Limit(limit) = row.note else { panic!("no limit: {row:?}") };
+    let (mut state, step) = (first, limit.over / limit.retries);
+    for attempt in 1..=limit.retries {
+        state.goes_on_after((step, step + SPREAD));
+        world.make_next_attempt(subject).await;
+        state = world.after(subject, attempt + 1).await;
+    }
+    state.was_made(&vec![("first", row.class, code); state.attempts.len()]);
+    assert_eq!(state.attempts.len(), usize::try_from(row.times()).unwrap());
+    state.ends("failed", Some("retries_exhausted"), None);
+}
+
+fn outcome(class: Class) -> &'static str {
+    match class {
+        Class::Sent => "sent",
+        Class::Retry => "retry",
+        Class::Failed => "failed",
+        Class::Gone => "target_gone",
+        Class::Pause => "pause_provider",
+        Class::Unknown => "unknown",
+    }
+}

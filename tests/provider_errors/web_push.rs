@@ -1,0 +1,100 @@
+//! Every answer of a browser's push service.
+
+use std::sync::Arc;
+
+use domain::content::{Content, PushContent};
+use domain::web_push::parse_subscription;
+use domain::{AppId, Channel, UserNumber};
+use serde_json::{Value, json};
+use service_kit::vapid;
+use testkit::http::{HttpSettings, Rule, status};
+use testkit::outbox::Outbox;
+use testkit::push_service::{Browser, PushServiceStandIn};
+
+use crate::fcm::waiting;
+use crate::state::holds;
+use crate::table::{Class, Provider, row_of};
+use crate::world::World;
+
+/// The answer of the page, and the status.
+#[rustfmt::skip]
+pub(crate) const CASES: &[(&str, u16)] = &[
+    ("200", 200),
+    ("201", 201),
+    ("202", 202),
+    ("404", 404),
+    ("410", 410),
+    ("400", 400),
+    ("413", 413),
+    ("401", 401),
+    ("403", 403),
+    ("429", 429),
+    ("5xx", 500),
+    ("5xx", 502),
+    ("5xx", 503),
+    ("3xx", 301),
+    ("3xx", 307),
+];
+/// Messages that are refused before the one whose refusal shows that it is the key which is not believed; each fails for
+/// its own subscription.
+const BEFORE: usize = 4;
+
+#[tokio::test]
+async fn every_answer_of_a_push_service_does_what_the_page_says() {
+    let browsers = Browsers::start().await;
+    let world = &browsers.world;
+    for (answer, code) in CASES {
+        println!("{answer}: {code}");
+        let row = row_of(Provider::WebPush, answer);
+        let settings = json!({"subject": "mailto:push@example.com"});
+        let app = world.app("vapid", &[settings.clone(), settings]).await;
+        for _ in 0..if row.class == Class::Pause { BEFORE } else { 0 } {
+            let (browser, user) = browsers.subscribe(app).await;
+            browsers.service.script(Rule::answer(status(*code)).to(browser.endpoint()));
+            let subject = world.deliver(app, user, browser.endpoint(), push()).await;
+            world.after(&subject, 1).await.ends("failed", Some("provider_refused"), None);
+        }
+        let (browser, user) = browsers.subscribe(app).await;
+        let known = world.subscriptions(app).await;
+        let rule = Rule::answer(waiting(status(*code), row.note)).to(browser.endpoint());
+        browsers.service.script(rule.times(row.times()));
+        let subject = world.deliver(app, user, browser.endpoint(), push()).await;
+        holds(world, &subject, row, &code.to_string(), "201").await;
+        assert_eq!(browsers.service.rules_left(), 0);
+        let dropped = i64::from(row.class == Class::Gone);
+        assert_eq!(world.subscriptions(app).await, known - dropped, "{answer}");
+    }
+}
+
+struct Browsers {
+    world: World,
+    service: PushServiceStandIn,
+}
+
+impl Browsers {
+    async fn start() -> Browsers {
+        let service = PushServiceStandIn::start(HttpSettings::default(), Outbox::in_memory()).await.unwrap();
+        let host = service.url().parse().unwrap();
+        let world = World::start(Channel::WebPush, |config| config.web_push.hosts.push(host)).await;
+        world.context.serve("web push", web_push::run);
+        Browsers { world, service }
+    }
+
+    /// A browser of a user that the app knows.
+    async fn subscribe(&self, app: AppId) -> (Arc<Browser>, UserNumber) {
+        let browser = self.service.subscribe(None).unwrap();
+        let (mut problems, hosts) = (Vec::new(), [self.service.url().parse().unwrap()]);
+        let subscription: Value = browser.subscription();
+        let subscription = parse_subscription(subscription, &hosts, vapid::is_on_curve, true, &mut problems);
+        let subscription = subscription.unwrap_or_else(|| panic!("{problems:?}"));
+        let (store, device) = (&self.world.context.store, browser.endpoint());
+        let device = &device[device.len() - 8..];
+        store.subscribe(app, "ada", device, &subscription).await.unwrap();
+        let user = store.find_user(app, "ada").await.unwrap().unwrap();
+        (browser, user.number)
+    }
+}
+
+fn push() -> Content {
+    Content::Push(PushContent { title: Some("Hello".to_owned()), ..PushContent::default() })
+}

@@ -1,0 +1,249 @@
+//! Servers, a channel's own worker, and an app for each answer, so that no provider's breaker stands in another's way.
+
+use std::time::Duration;
+
+use domain::content::Content;
+use domain::event::DeliveryJob;
+use domain::retry::RetryPolicy;
+use domain::sms::twilio::of_undelivered;
+use domain::{Answer, AppId, Channel, DeliveryId, Envelope, Event, Lane, SendId, StreamName, UserNumber};
+use event_log::Message;
+use serde_json::Value;
+use service_kit::{Config, Context, MasterKey, clock, connections, installation, link, vapid};
+use sqlx::{PgPool, Row as _};
+use store::app::{NewApp, NewSecret};
+use store::receipt::{About, Receipt};
+use tempfile::TempDir;
+use testkit::{Database, NatsServer, eventually};
+use uuid::Uuid;
+
+use crate::state::{Attempt, State};
+
+const SOON: Duration = Duration::from_secs(30);
+const SEND: SendId = SendId(Uuid::from_u128(7));
+/// Long enough to be told from at once.
+pub(crate) const USUAL: Duration = Duration::from_secs(100);
+
+/// Servers and a worker.
+pub(crate) struct World {
+    pub(crate) context: Context,
+    pub(crate) channel: Channel,
+    pool: PgPool,
+    _nats: NatsServer,
+    _database: Database,
+    _files: TempDir,
+}
+
+/// A delivery of an app of its own, and what the provider reports of each attempt after it took the message.
+pub(crate) struct Subject {
+    pub(crate) app: AppId,
+    pub(crate) delivery: DeliveryId,
+    pub(crate) target: String,
+    /// Twilio's error code, and of how many attempts.
+    pub(crate) report: Option<(u32, u32)>,
+}
+
+impl World {
+    pub(crate) async fn start(channel: Channel, configure: impl FnOnce(&mut Config)) -> World {
+        Box::pin(World::assembled(channel, configure)).await
+    }
+
+    async fn assembled(channel: Channel, configure: impl FnOnce(&mut Config)) -> World {
+        let files = tempfile::tempdir().unwrap();
+        let (database, nats) = (Database::create().await, NatsServer::start().await.unwrap());
+        let key_file = files.path().join("master.key");
+        MasterKey::generate_file(&key_file).unwrap();
+        let mut config = Config::default();
+        config.database.url = Some(database.url().parse().unwrap());
+        config.nats.url = Some(nats.url().parse().unwrap());
+        config.security.master_key_file = Some(key_file);
+        config.gateway.public_url = Some("https://notify.example.com".parse().unwrap());
+        config.outbound.allow_private = true;
+        config.delivery.retry_schedule = vec![Duration::ZERO, USUAL, USUAL, USUAL, USUAL];
+        configure(&mut config);
+        let store = connections::store(&config, SOON).await.unwrap();
+        let log = connections::event_log(&config, SOON).await.unwrap();
+        store.migrate().await.unwrap();
+        installation::prepare(&store, &log, 1).await.unwrap();
+        let pool = PgPool::connect(database.url()).await.unwrap();
+        let context = Context::connect(config).await.unwrap();
+        World { context, channel, pool, _nats: nats, _database: database, _files: files }
+    }
+
+    /// An app with two providers, `first` and `second`, of this kind.
+    pub(crate) async fn app(&self, kind: &str, settings: &[Value; 2]) -> AppId {
+        let name = format!("shop-{}", clock::new_id());
+        let store = &self.context.store;
+        let draft = store.create_app(NewApp { name: &name, api_key: &name, development: true }, "test");
+        let secret = NewSecret { digest: b"digest", sealed: b"sealed" };
+        let app = draft.await.unwrap().unwrap().commit(secret).await.unwrap();
+        vapid::create(store, &self.context.master_key, app).await.unwrap();
+        link::create(store, &self.context.master_key, app).await.unwrap();
+        for (identifier, settings) in ["first", "second"].iter().zip(settings) {
+            sqlx::query(
+                "INSERT INTO provider (app_id, identifier, channel, kind, priority, enabled, settings)
+                 VALUES ($1, $2, $3, $4, 1, true, $5)",
+            )
+            .bind(app.0)
+            .bind(identifier)
+            .bind(self.channel.as_str())
+            .bind(kind)
+            .bind(settings)
+            .execute(&self.pool)
+            .await
+            .unwrap();
+        }
+        app
+    }
+
+    /// Leaves only the first provider of an app.
+    pub(crate) async fn only_first(&self, app: AppId) {
+        let query = "DELETE FROM provider WHERE app_id = $1 AND identifier = 'second'";
+        sqlx::query(query).bind(app.0).execute(&self.pool).await.unwrap();
+    }
+
+    /// Has the worker deliver something.
+    pub(crate) async fn deliver(
+        &self,
+        app: AppId,
+        user: UserNumber,
+        target: &str,
+        content: Content,
+    ) -> Subject {
+        let delivery = DeliveryId(clock::new_id());
+        sqlx::query(
+            "INSERT INTO delivery (app_id, id, send_id, recipient_index, user_number, channel, target)
+             VALUES ($1, $2, $3, 0, $4, $5, $6)",
+        )
+        .bind(app.0)
+        .bind(delivery.0)
+        .bind(SEND.0)
+        .bind(user.0)
+        .bind(self.channel.as_str())
+        .bind(target)
+        .execute(&self.pool)
+        .await
+        .unwrap();
+        let job = DeliveryJob::first(delivery, self.channel, user, target.to_owned(), content);
+        let (id, at, event) = (clock::new_id(), clock::now(), Event::DeliveryJob(Box::new(job)));
+        let envelope = Envelope { id, app, at, send_id: Some(SEND), caused_by: None, trace: None, event };
+        self.publish(None, envelope.encode().unwrap()).await;
+        Subject { app, delivery, target: target.to_owned(), report: None }
+    }
+
+    fn jobs(&self) -> StreamName {
+        StreamName::Job(self.channel, Lane::Transactional)
+    }
+
+    async fn publish(&self, id: Option<String>, payload: Vec<u8>) {
+        let message = Message { stream: self.jobs(), id, payload: payload.into() };
+        self.context.log.publish(message).await.unwrap();
+    }
+
+    /// Publishes the job of the next attempt, whenever it is due.
+    pub(crate) async fn make_next_attempt(&self, subject: &Subject) {
+        let query = "DELETE FROM timer WHERE app_id = $1 AND stream = $2 RETURNING id, message";
+        let timers = sqlx::query(query).bind(subject.app.0).bind(self.jobs().to_string());
+        let timers = timers.fetch_all(&self.pool).await.unwrap();
+        let [timer] = &timers[..] else { panic!("{} timers", timers.len()) };
+        self.publish(Some(timer.get::<Uuid, _>("id").to_string()), timer.get("message")).await;
+    }
+
+    /// What the ledger says once the attempt of this number is made, and reported on where that is to be.
+    pub(crate) async fn after(&self, subject: &Subject, attempt: u32) -> State {
+        let made = usize::try_from(attempt).unwrap();
+        let state = eventually(SOON, "an attempt is made", async || {
+            let state = self.state(subject).await;
+            (state.attempts.len() >= made).then_some(state)
+        });
+        let state = state.await;
+        match subject.report {
+            Some((code, attempts)) if attempt <= attempts => {
+                let last = &state.attempts[made - 1];
+                assert_eq!(
+                    (last.outcome.as_str(), last.code.as_str()),
+                    ("sent", "201"),
+                    "it was taken first"
+                );
+                let answer = Answer::new(of_undelivered(Some(code)), code.to_string(), "undelivered");
+                self.report(subject, attempt, answer).await;
+                self.state(subject).await
+            }
+            _ => state,
+        }
+    }
+
+    /// Records what the provider reports of a message that it took, as the gateway does.
+    pub(crate) async fn report(&self, subject: &Subject, attempt: u32, answer: Answer) {
+        let receipt = Receipt {
+            id: clock::new_id(),
+            app: subject.app,
+            about: About::Delivery(subject.delivery, Some(attempt)),
+            answer,
+            at: clock::now(),
+            random: clock::random(),
+        };
+        let policy = RetryPolicy { schedule: self.context.config.delivery.retry_schedule.clone() };
+        let recorded = self.context.store.record_receipts(&[receipt], &policy).await.unwrap();
+        assert!(matches!(recorded[..], [store::receipt::Recorded::Settled(_)]), "{recorded:?}");
+    }
+
+    /// What the ledger says.
+    pub(crate) async fn state(&self, subject: &Subject) -> State {
+        let mut transaction = self.pool.begin().await.unwrap();
+        sqlx::query("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+            .execute(&mut *transaction)
+            .await
+            .unwrap();
+        let delivery = sqlx::query(
+            "SELECT status, reason, (SELECT code FROM suppression s
+               WHERE (s.app_id, s.channel, s.target) = (d.app_id, d.channel, d.target)) AS suppressed
+             FROM delivery d WHERE (app_id, id) = ($1, $2)",
+        );
+        let delivery = delivery.bind(subject.app.0).bind(subject.delivery.0);
+        let delivery = delivery.fetch_one(&mut *transaction).await.unwrap();
+        let attempts = sqlx::query(
+            "SELECT provider, coalesce(receipt, outcome) AS outcome, coalesce(receipt_code, provider_code) AS code
+             FROM attempt WHERE (app_id, delivery_id) = ($1, $2) ORDER BY number",
+        );
+        let attempts = attempts.bind(subject.app.0).bind(subject.delivery.0);
+        let attempts = attempts.fetch_all(&mut *transaction).await.unwrap();
+        let next: Option<f64> = sqlx::query_scalar(
+            "SELECT extract(epoch FROM t.due_at - (SELECT max(coalesce(receipt_at, ended_at)) FROM attempt
+               WHERE (app_id, delivery_id) = ($1, $2)))::float8
+             FROM timer t WHERE t.app_id = $1 AND t.stream = $3",
+        )
+        .bind(subject.app.0)
+        .bind(subject.delivery.0)
+        .bind(self.jobs().to_string())
+        .fetch_optional(&mut *transaction)
+        .await
+        .unwrap();
+        State {
+            status: delivery.get("status"),
+            reason: delivery.get("reason"),
+            suppressed: delivery.get("suppressed"),
+            attempts: attempts
+                .iter()
+                .map(|row| Attempt {
+                    provider: row.get("provider"),
+                    outcome: row.get("outcome"),
+                    code: row.get("code"),
+                })
+                .collect(),
+            next: next.map(|seconds| Duration::from_secs_f64(seconds.max(0.0))),
+        }
+    }
+
+    /// Browsers that are still known to an app.
+    pub(crate) async fn subscriptions(&self, app: AppId) -> i64 {
+        let query = "SELECT count(*) FROM web_push_subscription WHERE app_id = $1";
+        sqlx::query_scalar(query).bind(app.0).fetch_one(&self.pool).await.unwrap()
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        self.context.tasks.stop();
+    }
+}

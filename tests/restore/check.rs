@@ -1,0 +1,222 @@
+//! What must hold once a restored installation has come to rest.
+
+use std::collections::{HashMap, HashSet};
+
+use domain::AppId;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use crate::load::Load;
+use crate::notice;
+use crate::outcomes::Outcomes;
+use crate::system::System;
+
+/// What the lost database knew when it was lost.
+pub(crate) struct Before {
+    /// Users who were sent something, by number.
+    users: HashMap<i64, String>,
+}
+
+impl Before {
+    pub(crate) async fn of(system: &System) -> Before {
+        let users: Vec<(i64, String)> = sqlx::query_as(
+            "SELECT number, identifier FROM app_user u
+             WHERE EXISTS (SELECT FROM planned_recipient p WHERE (p.app_id, p.user_number) = (u.app_id, u.number))",
+        )
+        .fetch_all(&system.database)
+        .await
+        .unwrap();
+        Before { users: users.into_iter().collect() }
+    }
+}
+
+/// Everything that the checks go by.
+pub(crate) struct Aftermath<'a> {
+    pub(crate) system: &'a System,
+    pub(crate) load: &'a Load,
+    pub(crate) before: &'a Before,
+    pub(crate) outcomes: &'a Outcomes,
+}
+
+/// An external delivery of the ledger.
+#[derive(sqlx::FromRow)]
+struct Delivery {
+    id: Uuid,
+    send_id: Uuid,
+    channel: String,
+    target: String,
+    status: String,
+}
+
+impl Aftermath<'_> {
+    pub(crate) async fn keys_stand_for_the_same_sends(&self) {
+        for sent in &self.load.sends {
+            assert_eq!(self.system.api.send(&sent.key, &sent.body).await, sent.id, "{}", sent.key);
+        }
+    }
+
+    /// Each recipient on each channel has come to an end, and the request says so.
+    pub(crate) async fn every_send_has_ended(&self) {
+        let known: Vec<Uuid> =
+            sqlx::query_scalar("SELECT send_id FROM request").fetch_all(&self.system.database).await.unwrap();
+        let known: HashSet<String> = known.iter().map(Uuid::to_string).collect();
+        let lost = self.load.sends.iter().filter(|sent| !known.contains(&sent.id));
+        let lost: Vec<_> = lost.map(|sent| (sent.number, &sent.id, &sent.body["sendAt"])).collect();
+        assert!(lost.is_empty(), "lost: {lost:?}");
+        for sent in &self.load.sends {
+            let request = self.system.api.request(&sent.id).await;
+            let expected = if self.load.cancelled.contains(&sent.id) { "cancelled" } else { "completed" };
+            assert_eq!(request["status"], expected, "{request}");
+            assert_eq!(request["recipients"], json!(sent.recipients.len()), "{request}");
+            let in_app = &request["counts"]["inApp"];
+            let in_app: u64 =
+                in_app.as_object().unwrap().values().map(|count: &Value| count.as_u64().unwrap()).sum();
+            assert_eq!(in_app, sent.recipients.len() as u64, "{request}");
+        }
+    }
+
+    /// Of the users who were sent something, and of whoever comes next.
+    pub(crate) async fn numbers_are_whose_they_were(&self) {
+        let now: Vec<(i64, String)> = sqlx::query_as("SELECT number, identifier FROM app_user")
+            .fetch_all(&self.system.database)
+            .await
+            .unwrap();
+        let now: HashMap<i64, String> = now.into_iter().collect();
+        // A turn that was frozen a moment before the loss, and told to nobody, is planned anew.
+        let known = || self.before.users.iter().filter(|(number, _)| self.outcomes.planned.contains(number));
+        for (number, identifier) in known() {
+            assert_eq!(now.get(number), Some(identifier), "{number}");
+        }
+        self.system.api.create_users(&[json!({"identifier": "late", "profile": {}})]).await;
+        let late: i64 = sqlx::query_scalar("SELECT number FROM app_user WHERE identifier = 'late'")
+            .fetch_one(&self.system.database)
+            .await
+            .unwrap();
+        assert!(known().all(|(number, _)| *number < late), "{late} was somebody's");
+    }
+
+    pub(crate) async fn inboxes_hold_each_notice_once(&self) {
+        let items: Vec<(String, String, i64)> = sqlx::query_as(
+            "SELECT u.identifier, content ->> 'title', count(*) FROM inbox_item i
+             JOIN app_user u ON (u.app_id, u.number) = (i.app_id, i.user_number) GROUP BY 1, 2",
+        )
+        .fetch_all(&self.system.database)
+        .await
+        .unwrap();
+        let items: HashMap<(String, String), i64> =
+            items.into_iter().map(|(user, title, count)| ((user, title), count)).collect();
+        let mut expected = HashSet::new();
+        for sent in self.load.sends.iter().filter(|sent| !self.load.cancelled.contains(&sent.id)) {
+            let recipients = sent.recipients.iter().filter(|user| !self.load.erased.contains(user));
+            expected.extend(recipients.map(|user| (user.clone(), notice::title(sent.number))));
+        }
+        for key in &expected {
+            assert_eq!(items.get(key), Some(&1), "{key:?}");
+        }
+        let of_others =
+            items.keys().filter(|key| !expected.contains(*key) && !self.load.erased.contains(&key.0));
+        assert_eq!(of_others.collect::<Vec<_>>(), Vec::<&(String, String)>::new());
+        let counters: i64 = sqlx::query_scalar(
+            "SELECT count(*) FROM inbox_counter c WHERE total <> (
+               SELECT count(*) FROM inbox_item i
+               WHERE (i.app_id, i.user_number) = (c.app_id, c.user_number) AND i.deleted_at IS NULL)",
+        )
+        .fetch_one(&self.system.database)
+        .await
+        .unwrap();
+        assert_eq!(counters, 0);
+    }
+
+    /// What the log had word of was not called again; of an SMS nothing ever is.
+    pub(crate) async fn nothing_was_sent_again(&self) {
+        let taken = self.taken();
+        let ended = self.outcomes.ended();
+        let titles = self.titles();
+        for delivery in self.deliveries().await {
+            let calls = taken
+                .get(&(delivery.target.clone(), titles[&delivery.send_id].clone()))
+                .copied()
+                .unwrap_or(0);
+            let Delivery { id, channel, status, .. } = &delivery;
+            let had_ended = ended.contains(id);
+            let most = if had_ended || channel == "sms" { 1 } else { 2 };
+            assert!(calls <= most, "{id} over {channel}, {status}: {calls} calls; had ended: {had_ended}");
+            if status == "sent" {
+                assert!(calls >= 1, "{id} over {channel} is said to be sent");
+            }
+        }
+    }
+
+    pub(crate) async fn minds_stay_changed(&self) {
+        for identifier in &self.load.erased {
+            assert!(!self.system.api.knows(identifier).await, "{identifier}");
+        }
+        let nameless: i64 =
+            sqlx::query_scalar("SELECT count(*) FROM erased WHERE digest IS NULL AND done_at IS NULL")
+                .fetch_one(&self.system.database)
+                .await
+                .unwrap();
+        assert_eq!(nameless, 0, "sends that wait must not bring them back");
+        let titles = self.titles();
+        let taken = self.taken();
+        for id in &self.load.cancelled {
+            let title = &titles[&id.parse::<Uuid>().unwrap()];
+            assert!(taken.keys().all(|(_, taken)| taken != title), "{title} went out");
+        }
+        let (parked, dead): (i64, i64) = sqlx::query_as(
+            "SELECT (SELECT count(*) FROM parked p JOIN delivery d ON (d.app_id, d.id) = (p.app_id, p.delivery_id)
+                     WHERE d.status = 'parked' AND d.target LIKE '%@full.example'),
+                    (SELECT count(*) FROM suppression WHERE target LIKE '%@dead.example')",
+        )
+        .fetch_one(&self.system.database)
+        .await
+        .unwrap();
+        assert!(parked > 0 && dead == 1, "{parked} parked, {dead} dead");
+        let without: i64 = sqlx::query_scalar(
+            "SELECT count(*) FROM delivery d WHERE status = 'parked'
+               AND NOT EXISTS (SELECT FROM parked p WHERE (p.app_id, p.delivery_id) = (d.app_id, d.id))",
+        )
+        .fetch_one(&self.system.database)
+        .await
+        .unwrap();
+        assert_eq!(without, 0, "whatever is parked can be put back");
+    }
+
+    /// Deliveries by status, and how many calls were made again.
+    pub(crate) async fn summary(&self) -> String {
+        let statuses: Vec<(String, String, i64)> =
+            sqlx::query_as("SELECT channel, status, count(*) FROM delivery GROUP BY 1, 2 ORDER BY 1, 2")
+                .fetch_all(&self.system.database)
+                .await
+                .unwrap();
+        let statuses: Vec<_> =
+            statuses.iter().map(|(channel, status, count)| format!("{channel} {status} {count}")).collect();
+        let again = self.taken().values().filter(|calls| **calls > 1).count();
+        let app: i64 =
+            sqlx::query_scalar("SELECT min(id) FROM app").fetch_one(&self.system.database).await.unwrap();
+        format!("app {}: {}; called again {again}", AppId(app), statuses.join(", "))
+    }
+
+    /// How often each target was sent each notice.
+    fn taken(&self) -> HashMap<(String, String), usize> {
+        let mut taken = HashMap::new();
+        for capture in self.system.providers.taken() {
+            let [target] = &capture.to[..] else { panic!("a message to {:?}", capture.to) };
+            *taken.entry((target.clone(), notice::title_in(&capture))).or_default() += 1;
+        }
+        taken
+    }
+
+    fn titles(&self) -> HashMap<Uuid, String> {
+        let titles =
+            self.load.sends.iter().map(|sent| (sent.id.parse().unwrap(), notice::title(sent.number)));
+        titles.collect()
+    }
+
+    async fn deliveries(&self) -> Vec<Delivery> {
+        sqlx::query_as("SELECT id, send_id, channel, target, status FROM delivery WHERE target <> ''")
+            .fetch_all(&self.system.database)
+            .await
+            .unwrap()
+    }
+}

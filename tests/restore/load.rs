@@ -1,0 +1,145 @@
+//! What the app does: people, sends of every kind, and second thoughts.
+
+use std::time::Duration;
+
+use domain::Timestamp;
+use futures_util::StreamExt as _;
+use futures_util::stream;
+use serde_json::{Value, json};
+use service_kit::clock;
+
+use crate::notice;
+use crate::providers::{DEAD_DOMAIN, FULL_DOMAIN, SILENT, SLOW_DOMAIN};
+use crate::system::System;
+
+const PEOPLE: usize = 24;
+const AT_ONCE: usize = 8;
+const CHANNELS: [&str; 5] = ["inApp", "email", "sms", "mobilePush", "webPush"];
+/// What a large send is sent over.
+const LARGE: usize = 700;
+
+/// A send that was confirmed.
+pub(crate) struct Sent {
+    pub(crate) number: usize,
+    pub(crate) id: String,
+    pub(crate) key: String,
+    pub(crate) body: Value,
+    /// Identifiers.
+    pub(crate) recipients: Vec<String>,
+}
+
+/// Everything that was asked for.
+pub(crate) struct Load {
+    pub(crate) sends: Vec<Sent>,
+    /// Identifiers of users that were erased.
+    pub(crate) erased: Vec<String>,
+    /// Requests that were cancelled before their time.
+    pub(crate) cancelled: Vec<String>,
+    next: usize,
+}
+
+/// A person of the beginning: some have addresses that providers do things to.
+fn person(number: usize) -> Value {
+    let domain = match number {
+        1 => SLOW_DOMAIN,
+        2 => FULL_DOMAIN,
+        3 => DEAD_DOMAIN,
+        _ => "example.com",
+    };
+    let phone = if number == 7 { SILENT.to_owned() } else { format!("+1415{number:07}") };
+    json!({
+        "email": format!("person-{number}@{domain}"), "phone": phone,
+        "fcm": {"tokens": [format!("fcm-token-{number:020}")]},
+    })
+}
+
+fn identifier(number: usize) -> String {
+    format!("person-{number}")
+}
+
+impl Load {
+    /// The people are there.
+    pub(crate) async fn begin(system: &System) -> Load {
+        let users: Vec<_> = (0..PEOPLE)
+            .map(|number| json!({"identifier": identifier(number), "profile": person(number)}))
+            .collect();
+        system.api.create_users(&users).await;
+        for number in 0..PEOPLE {
+            let browser = system.providers.push_service.subscribe(None).unwrap();
+            system.api.subscribe(&identifier(number), &browser.subscription()).await;
+        }
+        Load { sends: Vec::new(), erased: Vec::new(), cancelled: Vec::new(), next: 0 }
+    }
+
+    /// Sends so many, several at once, and returns when each is confirmed.
+    pub(crate) async fn send(&mut self, system: &System, count: usize) {
+        let numbers = self.next..self.next + count;
+        self.next += count;
+        let sending = stream::iter(numbers).map(|number| Load::one(system, number));
+        self.sends.extend(sending.buffer_unordered(AT_ONCE).collect::<Vec<_>>().await);
+    }
+
+    async fn one(system: &System, number: usize) -> Sent {
+        let (recipients, mut body) = compose(number);
+        if number % 9 == 4 {
+            body["sendAt"] = json!(later(Duration::from_secs(2 + (number % 5) as u64)));
+        }
+        Load::deliver(system, number, recipients, body).await
+    }
+
+    async fn deliver(system: &System, number: usize, recipients: Vec<String>, body: Value) -> Sent {
+        let key = format!("key-{number}");
+        let id = system.api.send(&key, &body).await;
+        Sent { number, id, key, body, recipients }
+    }
+
+    /// After the dump: users are erased, one of them comes back as somebody else, sends are cancelled.
+    pub(crate) async fn change_minds(&mut self, system: &System) {
+        // The last one came after the dump, and no send names them.
+        system.api.create_users(&[json!({"identifier": "fleeting", "profile": {}})]).await;
+        for identifier in [identifier(10), "new-50".to_owned(), "fleeting".to_owned()] {
+            system.api.erase(&identifier).await;
+            self.erased.push(identifier);
+        }
+        let (recipients, mut body) = compose(self.next);
+        body["sendAt"] = json!(later(Duration::from_secs(40)));
+        let sent = Load::deliver(system, self.next, recipients, body).await;
+        self.next += 1;
+        system.api.cancel(&sent.id).await;
+        self.cancelled.push(sent.id.clone());
+        self.sends.push(sent);
+    }
+}
+
+/// Who gets a send, and what it says.
+fn compose(number: usize) -> (Vec<String>, Value) {
+    if number % 60 == 37 {
+        // Two turns.
+        let recipients: Vec<_> = (0..LARGE).map(|person| format!("crowd-{number}-{person}")).collect();
+        let named: Vec<_> =
+            recipients.iter().map(|name| json!({"identifier": name, "profile": {"first": name}})).collect();
+        let mut body = notice::body(number, &[], &["inApp"], "bulk");
+        body["sendTo"] = json!({"recipients": named});
+        return (recipients, body);
+    }
+    let mut recipients: Vec<String> =
+        (0..3).map(|place| identifier((number * 7 + place * 5) % PEOPLE)).collect();
+    let mut named: Vec<Value> = recipients.iter().map(|name| json!(name)).collect();
+    if number.is_multiple_of(2) {
+        // Somebody whom the service has not heard of, half of them with an address.
+        let name = format!("new-{number}");
+        let profile = json!({"email": format!("{name}@example.com"), "phone": format!("+1416{number:07}")});
+        named.push(json!({"identifier": name, "profile": if number.is_multiple_of(4) { profile } else { json!({}) }}));
+        recipients.push(name);
+    }
+    let mut body = notice::body(number, &[], &CHANNELS, "transactional");
+    body["sendTo"] = json!({"recipients": named});
+    if number.is_multiple_of(5) {
+        body["category"] = json!(format!("category-{}", number / 40));
+    }
+    (recipients, body)
+}
+
+fn later(after: Duration) -> Timestamp {
+    clock::now() + after
+}

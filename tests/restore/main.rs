@@ -1,0 +1,63 @@
+//! The rehearsal of a loss: a dump that is taken under load, more load, the database gone; the dump restored, the log read
+//! again, and the services started. What was accepted is not lost, what was sent is not sent again.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+
+#[path = "../crash/api.rs"]
+mod api;
+#[path = "../faults/backend.rs"]
+mod backend;
+mod backup;
+mod check;
+#[path = "../crash/command.rs"]
+mod command;
+mod installation;
+mod load;
+mod minds;
+#[path = "../faults/notice.rs"]
+mod notice;
+mod outcomes;
+mod providers;
+mod quiet;
+mod refusals;
+mod system;
+mod turns;
+
+use crate::check::Aftermath;
+use crate::load::Load;
+use crate::outcomes::Outcomes;
+use crate::system::System;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dump_taken_under_load_is_restored_and_nothing_is_lost_or_sent_again() {
+    let mut system = System::start().await;
+    let mut load = Load::begin(&system).await;
+    load.send(&system, 40).await;
+    system.is_marked().await;
+
+    // Whatever the dump's snapshot falls upon, it is in the midst of it.
+    let dump = tokio::join!(backup::dump(&system), load.send(&system, 80)).0;
+    load.send(&system, 40).await;
+    load.change_minds(&system).await;
+    load.send(&system, 40).await;
+    outcomes::told_of_all(&system, &load).await;
+
+    let before = check::Before::of(&system).await;
+    system.kill_services();
+    let outcomes = Outcomes::read(&system).await;
+    system.lose_the_database(&dump).await;
+    system.services_refuse_to_start();
+    println!("{}", backup::restore(&system).await);
+    system.start_services().await;
+    quiet::wait_until(&mut system).await;
+
+    let aftermath = Aftermath { system: &system, load: &load, before: &before, outcomes: &outcomes };
+    aftermath.keys_stand_for_the_same_sends().await;
+    quiet::wait_until(&mut system).await;
+    let aftermath = Aftermath { system: &system, load: &load, before: &before, outcomes: &outcomes };
+    aftermath.every_send_has_ended().await;
+    aftermath.numbers_are_whose_they_were().await;
+    aftermath.inboxes_hold_each_notice_once().await;
+    aftermath.nothing_was_sent_again().await;
+    aftermath.minds_stay_changed().await;
+    println!("{} sends; {}", load.sends.len(), aftermath.summary().await);
+}

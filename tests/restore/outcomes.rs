@@ -1,0 +1,64 @@
+//! What the log said of deliveries when the database was lost.
+
+use std::collections::{HashMap, HashSet};
+use std::time::Duration;
+
+use domain::{Envelope, Event, Status, StreamName};
+use testkit::eventually;
+use uuid::Uuid;
+
+use crate::load::Load;
+use crate::system::System;
+
+const LONGEST: Duration = Duration::from_secs(60);
+const BATCH: usize = 500;
+
+/// The last that was told of each delivery.
+pub(crate) struct Outcomes {
+    pub(crate) told: HashMap<Uuid, Status>,
+    /// Numbers of users whom a plan names that was told of.
+    pub(crate) planned: HashSet<i64>,
+}
+
+impl Outcomes {
+    pub(crate) async fn read(system: &System) -> Outcomes {
+        let last = system.log.state(StreamName::Outcome).await.unwrap().last_seq;
+        let mut reader = system.log.reader(StreamName::Outcome, 0);
+        let (mut told, mut planned, mut read) = (HashMap::new(), HashSet::new(), 0);
+        while read < last {
+            for record in reader.next_batch(BATCH, Duration::from_millis(5)).await.unwrap() {
+                read = record.seq;
+                match Envelope::decode(&record.payload).unwrap().event {
+                    Event::DeliverySettled(settled) => {
+                        told.insert(settled.delivery_id.0, settled.status);
+                    }
+                    Event::SendPlanned(plan) => {
+                        let recipients = plan.decided.into_iter().flat_map(|decided| decided.recipients);
+                        planned.extend(recipients.filter_map(|(user, _)| Some(user?.0)));
+                    }
+                    _ => {}
+                }
+            }
+        }
+        Outcomes { told, planned }
+    }
+
+    /// Those that had ended.
+    pub(crate) fn ended(&self) -> HashSet<Uuid> {
+        self.told.iter().filter(|(_, status)| status.is_terminal()).map(|(id, _)| *id).collect()
+    }
+}
+
+/// Returns once the log has word of what the app changed its mind about, and much of the rest has been told too.
+pub(crate) async fn told_of_all(system: &System, load: &Load) {
+    eventually(LONGEST, "the log knows of the erasures and the cancellations", async || {
+        let timers: i64 =
+            sqlx::query_scalar("SELECT count(*) FROM timer WHERE stream = 'OUTCOME' OR stream LIKE 'INBOX%'")
+                .fetch_one(&system.database)
+                .await
+                .unwrap();
+        let ended = Outcomes::read(system).await.ended().len();
+        (timers == 0 && ended > load.sends.len()).then_some(())
+    })
+    .await;
+}

@@ -1,0 +1,107 @@
+//! What `tidings restore` refuses, and what services refuse until it has run.
+
+use std::time::Duration;
+
+use domain::StreamName;
+use event_log::Message;
+use serde_json::Value;
+use sqlx::PgPool;
+use testkit::{Database, Service, eventually};
+
+use crate::installation::Installation;
+
+const SOON: Duration = Duration::from_secs(60);
+/// What a release recorded that had no restore: nothing.
+const OF_BEFORE: &str =
+    "ALTER TABLE installation DROP COLUMN system_identifier, DROP COLUMN database_oid, DROP COLUMN table_oid;
+    DROP TABLE log_mark, restored_job;
+    DELETE FROM _sqlx_migrations WHERE version = 21 OR version >= 24";
+
+async fn execute(database: &Database, statements: &'static str) {
+    let pool = PgPool::connect(database.url()).await.unwrap();
+    sqlx::raw_sql(statements).execute(&pool).await.unwrap();
+    pool.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_database_at_work_is_left_alone() {
+    let installation = Installation::start().await;
+    let database = &installation.database;
+    let mut service = Service::start("tidings-inbox", &[], &installation.environment(database)).unwrap();
+    let pool = PgPool::connect(database.url()).await.unwrap();
+    let sessions = async |most: i64| {
+        let others: i64 = sqlx::query_scalar(
+            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'tidings'",
+        )
+        .fetch_one(&pool)
+        .await
+        .unwrap();
+        (others.min(1) == most).then_some(())
+    };
+    eventually(SOON, "the service is connected", async || sessions(1).await).await;
+    let at_work = "Tidings is connected to this database";
+    for arguments in [&["restore"][..], &["restore", "--dry-run"], &["restore", "--nothing-lost"]] {
+        installation.refuses(database, arguments, at_work);
+    }
+    service.kill();
+    eventually(SOON, "the server notices that it is gone", async || sessions(0).await).await;
+
+    for arguments in [&["restore"][..], &["restore", "--dry-run"]] {
+        installation.refuses(database, arguments, "this is the database that services work on");
+    }
+    let report = installation.accepts(database, &["restore", "--physical-copy", "--json"]);
+    let report: Value = serde_json::from_str(report.lines().next().unwrap()).unwrap();
+    assert_eq!(report["report"]["outcome"], "restored", "{report}");
+    installation.accepts(database, &["migrate"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dump_is_seen_wherever_it_is_restored_and_taken_as_it_is_only_when_whole() {
+    let installation = Installation::start().await;
+    let dump = installation.dump();
+    installation.database.restore_in_place(&dump).unwrap();
+    installation.refuses(&installation.database, &["migrate"], "restored from a backup");
+    installation.accepts(&installation.database, &["restore", "--dry-run"]);
+    installation.accepts(&installation.database, &["restore"]);
+    installation.accepts(&installation.database, &["migrate"]);
+
+    let moved = Database::restored(&dump).await.unwrap();
+    installation.refuses(&moved, &["migrate"], "restored from a backup");
+    execute(&moved, "UPDATE installation SET system_identifier = 0, database_oid = 0").await;
+    installation.refuses(&moved, &["migrate"], "the log was not read to its end");
+    installation.refuses(&moved, &["restore", "--nothing-lost"], "run `tidings restore` to its end");
+    installation.accepts(&moved, &["restore"]);
+
+    moved.restore_in_place(&dump).unwrap();
+    let said = installation.accepts(&moved, &["restore", "--nothing-lost"]);
+    assert!(said.contains("Taken as it is"), "{said}");
+    installation.accepts(&moved, &["migrate"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dump_of_an_earlier_release_is_restored_or_stays_refused() {
+    let installation = Installation::start().await;
+    execute(&installation.database, OF_BEFORE).await;
+    let dump = installation.dump();
+    let restored = Database::restored(&dump).await.unwrap();
+    installation.refuses(&restored, &["restore", "--dry-run"], "of an earlier release");
+    let said = installation.accepts(&restored, &["restore"]);
+    assert!(said.contains("Restored.") && said.contains("Cannot come back:"), "{said}");
+    installation.accepts(&restored, &["migrate"]);
+
+    // The dump has no marks, so that it needs the log from its beginning.
+    let log = installation.log().await;
+    for _ in 0..3 {
+        log.publish(Message { stream: StreamName::Outcome, id: None, payload: "event".into() })
+            .await
+            .unwrap();
+    }
+    log.purge_below(StreamName::Outcome, 3).await.unwrap();
+    let too_old = Database::restored(&dump).await.unwrap();
+    installation.refuses(
+        &too_old,
+        &["restore"],
+        "stream OUTCOME begins at 3, and the backup knows it up to 0 only",
+    );
+    installation.refuses(&too_old, &["migrate"], "run `tidings restore` first");
+}

@@ -1,0 +1,99 @@
+//! Turns that are open when the database is lost, and that the backup takes for waiting, or for set aside.
+
+use std::sync::Arc;
+
+use domain::event::SendContinues;
+use domain::{AppId, Envelope, Event, Lane, SendId, StreamName, Timestamp};
+use event_log::Message;
+use serde_json::json;
+use sqlx::PgPool;
+use store::failure::SetAside;
+use store::timer::NewTimer;
+use store::turn::Turn;
+use store::{Settings, Store};
+use testkit::Database;
+use uuid::Uuid;
+
+use crate::installation::Installation;
+
+const STREAM: StreamName = StreamName::Send(Lane::Transactional);
+const NOW: Timestamp = Timestamp::from_millis(1_780_000_000_000);
+const TIMER: Uuid = Uuid::from_u128(9);
+
+fn message(app: AppId, send_id: SendId, event: Event) -> Vec<u8> {
+    let id = Uuid::from_u128(8);
+    let envelope = Envelope { id, app, at: NOW, send_id: Some(send_id), caused_by: None, trace: None, event };
+    envelope.encode().unwrap()
+}
+
+/// Sends for which a turn is ordered by a timer that the backup does not have.
+async fn ordered(database: &Database) -> Vec<Uuid> {
+    let pool = PgPool::connect(database.url()).await.unwrap();
+    let ordered = sqlx::query_scalar(
+        "SELECT send_id FROM timer WHERE stream = 'SEND_transactional' AND id <> $1 ORDER BY send_id",
+    )
+    .bind(TIMER)
+    .fetch_all(&pool)
+    .await
+    .unwrap();
+    let parked: i64 = sqlx::query_scalar("SELECT count(*) FROM parked").fetch_one(&pool).await.unwrap();
+    assert_eq!(parked, 0, "what was put back is not set aside any more");
+    pool.close().await;
+    ordered
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn turns_that_a_timer_had_ordered_or_that_were_put_back_are_ordered_anew_and_once() {
+    let installation = Installation::start().await;
+    installation.accepts(&installation.database, &["app", "create", "shop"]);
+    let pool = PgPool::connect(installation.database.url()).await.unwrap();
+    let app = AppId(sqlx::query_scalar("SELECT id FROM app").fetch_one(&pool).await.unwrap());
+    let [scheduled, put_back] = [1, 2].map(|number| SendId(Uuid::from_u128(number)));
+    let send = |send_at: Option<Timestamp>| {
+        let content = json!({"title": "Title"});
+        let send =
+            json!({"content": content, "recipients": ["ada"], "lane": "transactional", "sendAt": send_at});
+        serde_json::from_value::<domain::Send>(send).unwrap()
+    };
+    let continues = message(app, scheduled, Event::SendContinues(SendContinues { turn: 0 }));
+    let accepted = message(app, put_back, Event::SendAccepted(Box::new(send(None))));
+
+    let settings = Settings { url: installation.database.url().to_owned(), max_connections: 2 };
+    let store = Store::connect(&settings).await.unwrap();
+    let turn = Turn { app, send_id: scheduled, turn: 0, accepted_at: NOW, send: Arc::new(send(Some(NOW))) };
+    let timer = NewTimer {
+        id: TIMER,
+        due_at: NOW,
+        stream: STREAM,
+        message: continues.clone(),
+        app,
+        send_id: Some(scheduled),
+        user: None,
+    };
+    assert!(store.schedule(&turn, &timer).await.unwrap());
+    let aside = SetAside {
+        id: Uuid::from_u128(7),
+        app: Some(app),
+        send_id: Some(put_back),
+        stream: STREAM,
+        seq: 1,
+        message: &accepted,
+        cause: "own failure",
+    };
+    store.set_aside(&aside).await.unwrap();
+    let dump = installation.dump();
+    store.close().await;
+
+    // The timer was published, and somebody put the other one back.
+    let log = installation.log().await;
+    for (id, payload) in [(TIMER, continues), (Uuid::from_u128(6), accepted)] {
+        log.publish(Message { stream: STREAM, id: Some(id.to_string()), payload: payload.into() })
+            .await
+            .unwrap();
+    }
+    let restored = Database::restored(&dump).await.unwrap();
+    installation.accepts(&restored, &["restore"]);
+    assert_eq!(ordered(&restored).await, [scheduled.0, put_back.0]);
+    installation.accepts(&restored, &["restore", "--physical-copy"]);
+    assert_eq!(ordered(&restored).await, [scheduled.0, put_back.0], "of an earlier run");
+}

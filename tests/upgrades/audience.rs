@@ -1,0 +1,102 @@
+//! Who is written to, and what each send is: every tenth goes to everybody, over the bulk lane and in two turns; every
+//! tenth is for later.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use service_kit::clock;
+use testkit::push_service::Browser;
+
+use crate::callers::{Call, Callers};
+use crate::notice;
+use crate::people::Person;
+use crate::providers::Providers;
+
+/// Those who have an address on every channel.
+pub(crate) const PEOPLE: usize = 20;
+/// With those who have an inbox alone: more than one turn holds.
+const EVERYBODY: usize = 510;
+const LATER: Duration = Duration::from_secs(2);
+
+/// Everybody, with their browsers.
+pub(crate) struct Audience {
+    browsers: Vec<Arc<Browser>>,
+}
+
+/// What a provider is to take: the channel, the target and the title.
+pub(crate) type Message = (String, String, String);
+
+impl Audience {
+    /// Creates them.
+    pub(crate) async fn create(callers: &Callers, providers: &Providers) -> Audience {
+        let users = (0..EVERYBODY).map(|number| match number {
+            ..PEOPLE => Person(number).user(),
+            _ => json!({"identifier": Person(number).identifier()}),
+        });
+        let users = json!(users.collect::<Vec<_>>());
+        post(callers, "/v3/users/bulk", None, &users).await;
+        let mut browsers = Vec::new();
+        for number in 0..PEOPLE {
+            let user = Person(number).identifier();
+            let browser = providers.push_service.subscribe(None).unwrap();
+            let path = format!("/v3/devices/{user}/webPushSubscription");
+            post(callers, &path, Some(&user), &browser.subscription()).await;
+            browsers.push(browser);
+        }
+        Audience { browsers }
+    }
+
+    /// What providers are to take of a send, each once.
+    pub(crate) fn messages(&self, send: usize) -> Vec<Message> {
+        let reached = recipients(send).into_iter().filter(|person| person.0 < PEOPLE);
+        reached.flat_map(|person| self.messages_to(person, send)).collect()
+    }
+
+    fn messages_to(&self, person: Person, send: usize) -> Vec<Message> {
+        let targets = channels(send).iter().flat_map(|channel| match *channel {
+            "email" => vec![(channel, person.email())],
+            "sms" => vec![(channel, person.phone())],
+            "mobilePush" => {
+                let tokens = [("apns", person.apns_token()), ("fcm", person.fcm_token())];
+                tokens.map(|(service, token)| (channel, format!("{service}:{token}"))).into()
+            }
+            "webPush" => vec![(channel, self.browsers[person.0].endpoint().to_owned())],
+            _ => Vec::new(),
+        });
+        targets.map(|(channel, target)| ((*channel).to_owned(), target, notice::title(send))).collect()
+    }
+}
+
+/// Who gets a send in the inbox.
+pub(crate) fn recipients(send: usize) -> Vec<Person> {
+    match send % 10 {
+        3 => (0..EVERYBODY).map(Person).collect(),
+        _ => [0, 19].map(|apart| Person((send * 7 + apart) % PEOPLE)).into(),
+    }
+}
+
+/// The request's body. What is for later is for later than now.
+pub(crate) fn body(send: usize) -> Value {
+    let people: Vec<String> = recipients(send).into_iter().map(Person::identifier).collect();
+    let lane = if send % 10 == 3 { "bulk" } else { "transactional" };
+    let mut body = notice::body(send, &people, channels(send), lane);
+    if send % 10 == 7 {
+        body["sendAt"] = json!(clock::now() + LATER);
+    }
+    body
+}
+
+fn channels(send: usize) -> &'static [&'static str] {
+    match send % 10 {
+        3 => &["inApp", "email"],
+        0 | 2 | 4 | 6 | 8 => &["inApp", "email", "webPush"],
+        _ => &["inApp", "sms", "mobilePush"],
+    }
+}
+
+async fn post(callers: &Callers, path: &str, user: Option<&str>, body: &Value) {
+    let call = Call { method: "POST", path, user, idempotency_key: None, body: Some(body) };
+    let (status, answer) = callers.call(0, call).await;
+    assert_eq!(status, 200, "{answer}");
+}

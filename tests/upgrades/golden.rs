@@ -1,0 +1,104 @@
+//! Every message of `libs/domain/golden` is put into its stream as it once was stored, on an installation of its own, and the
+//! real services read it. The rows that they come to are those of `rows`, in the file of the same name.
+//!
+//! `TIDINGS_TEST_WRITE_ROWS=1` writes the files that are missing there. One that is there never changes.
+
+pub(crate) mod installation;
+mod rows;
+
+use std::path::{Path, PathBuf};
+
+use domain::{Channel, Envelope, Event, Lane, StreamName};
+use futures_util::StreamExt;
+use serde_json::{Value, json};
+
+use installation::Installation;
+
+/// Installations at a time.
+const AT_ONCE: usize = 2;
+const WRITE: &str = "TIDINGS_TEST_WRITE_ROWS";
+
+fn folder(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
+}
+
+fn names(path: &str) -> Vec<String> {
+    let entries = std::fs::read_dir(folder(path)).unwrap();
+    let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_golden_message_comes_to_the_rows_that_it_always_did() {
+    all_come_to_their_rows(|message| message).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn members_that_only_a_newer_release_knows_change_nothing() {
+    all_come_to_their_rows(|message| {
+        let mut message: Value = serde_json::from_slice(&message).unwrap();
+        for within in ["/data", "/data/content/email", "/data/contents/0", "/data/recipients/1", ""] {
+            if let Some(object) = message.pointer_mut(within).and_then(Value::as_object_mut) {
+                object.insert("fromTheFuture".to_owned(), json!({"is": [1, null]}));
+            }
+        }
+        serde_json::to_vec(&message).unwrap()
+    })
+    .await;
+}
+
+async fn all_come_to_their_rows(change: impl Fn(Vec<u8>) -> Vec<u8> + Copy) {
+    let names = names("../libs/domain/golden");
+    let replays = names.iter().map(async |name| (name, replay(name, change).await));
+    let replayed: Vec<_> = futures_util::stream::iter(replays).buffered(AT_ONCE).collect().await;
+    let differing: Vec<_> = replayed.into_iter().filter_map(|(name, rows)| difference(name, &rows)).collect();
+    assert!(differing.is_empty(), "{}", differing.join("\n"));
+}
+
+#[test]
+fn all_expected_rows_are_those_of_a_golden_message() {
+    assert_eq!(names("upgrades/rows"), names("../libs/domain/golden"));
+}
+
+/// What becomes of a message.
+async fn replay(name: &str, change: impl Fn(Vec<u8>) -> Vec<u8>) -> Value {
+    let message = std::fs::read(folder("../libs/domain/golden").join(name)).unwrap();
+    let envelope = Envelope::decode(&message).unwrap();
+    let installation = Installation::start(&envelope).await;
+    installation.store(home(&envelope.event), change(message)).await;
+    installation.serve();
+    installation.quiet().await;
+    rows::all(&installation.database, &installation.outbox).await
+}
+
+/// The stream that holds such messages.
+fn home(event: &Event) -> StreamName {
+    match event {
+        Event::SendAccepted(_) | Event::SendContinues(_) => StreamName::Send(Lane::Transactional),
+        Event::DeliveryJob(_) => StreamName::Job(Channel::Email, Lane::Transactional),
+        Event::SendPlanned(_)
+        | Event::DeliverySettled(_)
+        | Event::RequestCancelled(_)
+        | Event::TargetSuppressed(_) => StreamName::Outcome,
+        Event::InboxItemsAdded(_)
+        | Event::InboxItemsChanged(..)
+        | Event::InboxItemStateSet(_)
+        | Event::InboxAllChanged(..)
+        | Event::UserErased(_) => StreamName::Inbox(0),
+    }
+}
+
+fn difference(name: &str, rows: &Value) -> Option<String> {
+    let path = folder("upgrades/rows").join(name);
+    let text = serde_json::to_string_pretty(rows).unwrap() + "\n";
+    if !path.exists() {
+        if std::env::var_os(WRITE).is_some() {
+            std::fs::write(&path, text).unwrap();
+            return None;
+        }
+        return Some(format!("{name} has no expected rows; {WRITE}=1 writes these: {text}"));
+    }
+    let expected: Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
+    (expected != *rows).then(|| format!("{name} comes to {text}"))
+}

@@ -1,0 +1,219 @@
+//! An installation in which everything is there that golden messages name, with the services that read them. A message of
+//! an unknown type is the first of every stream.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use domain::webhook::WebhookEvent;
+use domain::{Channel, Envelope, Event, Lane, StreamName};
+use event_log::Message;
+use serde_json::{Value, json};
+use service_kit::{Config, Context, MasterKey, connections, installation};
+use sqlx::PgPool;
+use store::projection::INBOX;
+use store::webhook::WEBHOOKS;
+use tempfile::TempDir;
+use testkit::outbox::Outbox;
+use testkit::smtp::{SmtpSettings, SmtpStandIn};
+use testkit::{Database, NatsServer, eventually};
+
+const SOON: Duration = Duration::from_secs(60);
+/// Golden messages name items of the first eight events.
+const EVENTS_BEFORE: u64 = 8;
+const STRANGE: &[u8] = br#"{"id":"018f3f6e-7c1a-7000-8000-000000000001","type":"Strange","v":1,"app":7,
+    "at":"2026-01-02T03:04:05.678Z","sendId":null,"causedBy":null,"data":{}}"#;
+
+/// What golden messages of all kinds name.
+const SEED: &str = "
+    INSERT INTO app (id, name, api_key) OVERRIDING SYSTEM VALUE VALUES (7, 'shop', 'shop');
+    INSERT INTO app_user (app_id, number, identifier, profile) OVERRIDING SYSTEM VALUE VALUES
+      (7, 42, 'ada', '{\"email\": \"ada@example.com\"}'), (7, 43, 'cyd', '{}');
+    INSERT INTO category (app_id, id, identifier, name) OVERRIDING SYSTEM VALUE VALUES (7, 3, 'orders', 'Orders');
+    INSERT INTO template (app_id, identifier, version) VALUES (7, 'order-shipped', 1);
+    INSERT INTO template_version (app_id, template_id, version, name, channels)
+      SELECT app_id, id, 1, 'Order shipped', '{
+        \"inApp\": {\"title\": \"Order {{ order.id }} shipped\"},
+        \"email\": {\"subject\": \"Order {{ order.id }} shipped\", \"text\": \"On its way\"}
+      }' FROM template;";
+/// Items and a delivery that messages change.
+const SEED_OF_ROWS: &str = "
+    INSERT INTO request (app_id, send_id, accepted_at, lane, title, recipients, body) VALUES
+      (7, '018f3f6e-7c1a-7000-8000-0000000000bb', '2026-01-02T03:04:05Z', 'transactional', 'Order shipped', 501, $1);
+    INSERT INTO delivery (app_id, id, send_id, recipient_index, user_number, channel, target, attempt) VALUES
+      (7, '0c5a2a1c-9a7e-5b0e-9e57-0000000000dd', '018f3f6e-7c1a-7000-8000-0000000000bb', 0, 42, 'email',
+       'ada@example.com', 1);";
+
+pub(crate) struct Installation {
+    pub(crate) context: Context,
+    pub(crate) database: PgPool,
+    pub(super) outbox: Arc<Outbox>,
+    _smtp: SmtpStandIn,
+    _database: Database,
+    _nats: NatsServer,
+    _files: TempDir,
+}
+
+impl Installation {
+    /// Everything that `message` names is there, and no service runs.
+    pub(super) async fn start(message: &Envelope) -> Installation {
+        let installation = Box::pin(Installation::with_partitions(1)).await;
+        match &message.event {
+            // It brings its own.
+            Event::SendAccepted(_) => {}
+            Event::DeliveryJob(job) => seed_rows(&installation.database, job.attempt, false).await,
+            event => {
+                let read = event.kind().starts_with("InboxItemUn");
+                seed_rows(&installation.database, 1, read).await;
+            }
+        }
+        installation
+    }
+
+    /// Without a request so far.
+    pub(crate) async fn with_partitions(partitions: u32) -> Installation {
+        let files = tempfile::tempdir().unwrap();
+        let (database, nats) = (Database::create().await, NatsServer::start().await.unwrap());
+        let outbox = Outbox::in_memory();
+        let smtp = SmtpStandIn::start(SmtpSettings::default(), Arc::clone(&outbox)).await.unwrap();
+        let key_file = files.path().join("master.key");
+        MasterKey::generate_file(&key_file).unwrap();
+        let mut config = Config::default();
+        config.database.url = Some(database.url().parse().unwrap());
+        config.nats.url = Some(nats.url().parse().unwrap());
+        config.security.master_key_file = Some(key_file);
+        config.outbound.allow_private = true;
+        let store = connections::store(&config, SOON).await.unwrap();
+        let log = connections::event_log(&config, SOON).await.unwrap();
+        store.migrate().await.unwrap();
+        installation::prepare(&store, &log, partitions).await.unwrap();
+        let pool = PgPool::connect(database.url()).await.unwrap();
+        seed(&pool, &smtp).await;
+        let context = Box::pin(Context::connect(config)).await.unwrap();
+        let (_database, _nats, _files, _smtp) = (database, nats, files, smtp);
+        let installation = Installation { context, database: pool, outbox, _smtp, _database, _nats, _files };
+        for stream in StreamName::all(partitions) {
+            installation.store(stream, STRANGE.to_vec()).await;
+        }
+        for _ in 1..EVENTS_BEFORE {
+            installation.store(StreamName::Inbox(0), STRANGE.to_vec()).await;
+        }
+        installation
+    }
+
+    /// Puts a message into a stream.
+    pub(crate) async fn store(&self, stream: StreamName, payload: Vec<u8>) {
+        self.context.log.publish(Message { stream, id: None, payload: payload.into() }).await.unwrap();
+    }
+
+    pub(crate) fn serve(&self) {
+        self.context.serve("dispatcher", dispatcher::run);
+        self.context.serve("inbox", inbox::run);
+        self.context.serve("email", email::run);
+        self.context.serve("webhooks", webhooks::run);
+    }
+
+    /// Waits until everything that there is was read. Whoever reads writes what follows first.
+    pub(super) async fn quiet(&self) {
+        eventually(SOON, "everything was read", async || {
+            let timers: i64 =
+                sqlx::query_scalar("SELECT count(*) FROM timer").fetch_one(&self.database).await.unwrap();
+            let sends = self.is_done(StreamName::Send(Lane::Transactional), "dispatcher").await;
+            let jobs = self.is_done(StreamName::Job(Channel::Email, Lane::Transactional), "email").await;
+            let inbox = self.is_followed(INBOX, StreamName::Inbox(0)).await
+                && self.is_followed(WEBHOOKS, StreamName::Inbox(0)).await;
+            let outcomes = self.is_followed(WEBHOOKS, StreamName::Outcome).await;
+            (timers == 0 && sends && jobs && inbox && outcomes).then_some(())
+        })
+        .await;
+    }
+
+    pub(crate) async fn count(&self, query: &'static str) -> i64 {
+        sqlx::query_scalar(query).fetch_one(&self.database).await.unwrap()
+    }
+
+    async fn is_done(&self, stream: StreamName, durable: &str) -> bool {
+        let progress = self.context.log.consumer_progress(stream, durable).await.unwrap();
+        progress.is_some_and(|progress| progress.pending + progress.ack_pending == 0)
+    }
+
+    async fn is_followed(&self, projection: &str, stream: StreamName) -> bool {
+        let last = self.context.log.state(stream).await.unwrap().last_seq;
+        self.context.store.checkpoint(projection, stream).await.unwrap() == last
+    }
+}
+
+impl Drop for Installation {
+    fn drop(&mut self) {
+        self.context.tasks.stop();
+    }
+}
+
+async fn seed(pool: &PgPool, smtp: &SmtpStandIn) {
+    sqlx::raw_sql(SEED).execute(pool).await.unwrap();
+    let settings = json!({
+        "host": "127.0.0.1", "port": smtp.address().port(), "security": "none", "from": "shop@example.com",
+    });
+    for (priority, identifier) in [(1, "main"), (2, "second")] {
+        sqlx::query(
+            "INSERT INTO provider (app_id, identifier, channel, kind, priority, enabled, settings)
+             VALUES (7, $1, 'email', 'smtp', $2, true, $3)",
+        )
+        .bind(identifier)
+        .bind(priority)
+        .bind(&settings)
+        .execute(pool)
+        .await
+        .unwrap();
+    }
+    let events: Vec<_> = WebhookEvent::ALL.iter().map(ToString::to_string).collect();
+    // It has no secret, so that nothing is told; what would be stays.
+    sqlx::query(
+        "INSERT INTO webhook_endpoint (app_id, url, events, since)
+         VALUES (7, 'https://shop.example.com/', $1, '2026-01-01T00:00:00Z')",
+    )
+    .bind(&events)
+    .execute(pool)
+    .await
+    .unwrap();
+    sqlx::query(
+        "INSERT INTO attachment VALUES (7, '018f3f6e-7c1a-7000-8000-0000000000bb', 0, $1, '2100-01-01T00:00:00Z')",
+    )
+    .bind(vec![b'%'; 48_213])
+    .execute(pool)
+    .await
+    .unwrap();
+}
+
+/// A send of two turns, the first of which is planned, with a delivery; and two items, read or not.
+async fn seed_rows(pool: &PgPool, attempt: u32, read: bool) {
+    let mut recipients = vec![Value::from("nobody"); 500];
+    recipients.iter_mut().enumerate().for_each(|(number, name)| *name = format!("nobody-{number}").into());
+    recipients.push("ada".into());
+    let body =
+        json!({"content": {"title": "Order shipped"}, "recipients": recipients, "lane": "transactional"});
+    let [request, delivery] = SEED_OF_ROWS.split_inclusive(';').take(2).collect::<Vec<_>>()[..] else {
+        panic!("two statements");
+    };
+    sqlx::query(request).bind(body).execute(pool).await.unwrap();
+    sqlx::query(delivery).execute(pool).await.unwrap();
+    sqlx::query("UPDATE delivery SET attempt = $1")
+        .bind(i32::try_from(attempt).unwrap())
+        .execute(pool)
+        .await
+        .unwrap();
+    sqlx::query(
+        "INSERT INTO inbox_item (app_id, user_number, id, send_id, created_at, seen_at, clicked_at, content, event_id)
+         SELECT 7, 42, id, ('018f3f6e-7c1a-7000-8000-00000000' || id)::uuid, '2026-01-01T00:00:00Z', CASE WHEN $1 THEN timestamptz '2026-01-01T12:00:00Z' END,
+                CASE WHEN $1 THEN timestamptz '2026-01-01T12:00:00Z' END, '{\"title\": \"Before\"}', gen_random_uuid()
+         FROM unnest('{2048, 4096}'::bigint[]) AS id",
+    )
+    .bind(read)
+    .execute(pool)
+    .await
+    .unwrap();
+    sqlx::query("INSERT INTO inbox_counter VALUES (7, 42, 2, $1, $1)")
+        .bind(if read { 0_i64 } else { 2 })
+        .execute(pool)
+        .await
+        .unwrap();
+}

@@ -1,0 +1,216 @@
+//! Two releases at a time. There is one alone here, so the next one is played: by a schema that is ahead, by messages that
+//! this one does not read, and by a reader beside it that does.
+
+use std::process::{Command, Output};
+use std::time::Duration;
+
+use domain::content::InAppContent;
+use domain::event::{DeliverySettled, ItemsAdded};
+use domain::{Channel, DeliveryId, Envelope, Event, Lane, SendId, Status, StreamName, UserNumber};
+use event_log::ConsumerSettings;
+use serde_json::json;
+use service_kit::clock;
+use store::projection::INBOX;
+use store::webhook::WEBHOOKS;
+use testkit::{Database, eventually};
+use uuid::Uuid;
+
+use crate::callers::{Call, Callers};
+use crate::golden::installation::Installation;
+use crate::people::Person;
+use crate::system::System;
+
+const SOON: Duration = Duration::from_secs(60);
+const JOB: &[u8] = include_bytes!("../../libs/domain/golden/DeliveryJob.v1.json");
+const LANE: Lane = Lane::Transactional;
+/// A schema that is one migration ahead, by one that only adds.
+const AHEAD: &str = "
+    ALTER TABLE request ADD COLUMN of_the_future text NOT NULL DEFAULT 'unknown';
+    ALTER TABLE inbox_item ADD COLUMN of_the_future jsonb;
+    CREATE TABLE of_the_future (id bigint PRIMARY KEY);
+    INSERT INTO _sqlx_migrations (version, description, success, checksum, execution_time)
+      VALUES (9999, 'of the future', true, '', 0);";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_schema_that_is_ahead_leaves_services_running_and_is_not_taken_back() {
+    let mut system = System::start().await;
+    let callers = Callers::new(&system.origins, &system.app);
+    let user = Person(1).user();
+    let create =
+        Call { method: "POST", path: "/v3/users", user: None, idempotency_key: None, body: Some(&user) };
+    assert_eq!(callers.call(0, create).await.0, 200);
+    sqlx::raw_sql(AHEAD).execute(&system.database).await.unwrap();
+    let content = json!({
+        "notification": {"title": "Shipped"}, "sendTo": {"recipients": [Person(1).identifier()]},
+    });
+    let send = Call {
+        method: "POST",
+        path: "/v3/notifications",
+        user: None,
+        idempotency_key: None,
+        body: Some(&content),
+    };
+    assert_eq!(callers.call(0, send).await.0, 202);
+    let delivered = async |count: i64| {
+        eventually(SOON, "it is delivered", async || {
+            let done: (i64, i64) = sqlx::query_as(
+                "SELECT (SELECT count(*) FROM inbox_item), (SELECT count(*) FROM delivery WHERE status = 'sent')",
+            )
+            .fetch_one(&system.database)
+            .await
+            .unwrap();
+            // An email, a short message and one to each of two phones.
+            (done == (count, 4 * count)).then_some(())
+        })
+        .await;
+    };
+    delivered(1).await;
+    // One that crashes meanwhile is started again as it was.
+    for part in system.parts.iter_mut().step_by(2) {
+        part.restart().await;
+    }
+    assert_eq!(callers.call(1, send).await.0, 202);
+    delivered(2).await;
+    system.assert_running();
+
+    let refused = run("tidings", &["migrate"], &system.environment);
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert_eq!(refused.status.code(), Some(1), "{said}");
+    assert!(
+        said.contains("newer release") && said.contains("9999") && said.contains("Nothing was changed"),
+        "{said}"
+    );
+}
+
+#[tokio::test]
+async fn a_process_with_another_number_of_partitions_or_another_log_does_not_start() {
+    let (installation, another) =
+        (Installation::with_partitions(1).await, Installation::with_partitions(1).await);
+    let config = &installation.context.config;
+    let (database, other) = (config.database.url.as_ref().unwrap().expose(), Database::create().await);
+    let key = config.security.master_key_file.as_ref().unwrap().to_str().unwrap();
+    let nats = config.nats.url.as_ref().unwrap().expose();
+    let other_nats = another.context.config.nats.url.as_ref().unwrap().expose();
+    let start = |database: &str, nats: &str, partitions: &str| {
+        let environment = [
+            ("TIDINGS_CONFIG", ""),
+            ("TIDINGS_DATABASE__URL", database),
+            ("TIDINGS_NATS__URL", nats),
+            ("TIDINGS_SECURITY__MASTER_KEY_FILE", key),
+            ("TIDINGS_METRICS__LISTEN", "127.0.0.1:0"),
+            ("TIDINGS_STREAMS__PARTITIONS", partitions),
+        ]
+        .map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let ended = run("tidings-dispatcher", &[], &environment);
+        (ended.status.code(), String::from_utf8_lossy(&ended.stderr).into_owned())
+    };
+    for (started, because) in [
+        (start(database, nats, "3"), "1 inbox partitions"),
+        (start(database, other_nats, "1"), "not the one that this database belongs to"),
+        (start(other.url(), nats, "1"), "tidings migrate"),
+    ] {
+        assert_eq!(started.0, Some(1), "{}", started.1);
+        assert!(started.1.contains(because), "{because}: {}", started.1);
+    }
+}
+
+fn run(program: &str, arguments: &[&str], environment: &[(String, String)]) -> Output {
+    let mut command = Command::new(testkit::binary(program));
+    command.args(arguments).envs(environment.iter().map(|(name, value)| (name, value))).output().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_only_a_newer_release_reads_waits_for_it_and_holds_up_nothing_else() {
+    let installation = Installation::with_partitions(2).await;
+    let [held, free] = [0, 1].map(StreamName::Inbox);
+    let [of_held, of_free] = [0, 1].map(|number| user_of(number, 2));
+    installation.serve();
+    for stream in [held, StreamName::Outcome, StreamName::Job(Channel::Email, LANE)] {
+        installation.store(stream, newer(&message(stream, of_held))).await;
+    }
+    for (stream, user) in [(held, of_held), (free, of_free), (StreamName::Outcome, of_held)] {
+        installation.store(stream, message(stream, user).encode().unwrap()).await;
+    }
+    let checkpoint =
+        async |projection, stream| installation.context.store.checkpoint(projection, stream).await.unwrap();
+    let reached = async |projection, stream, seq| {
+        eventually(SOON, &format!("{projection} of {stream} is at {seq}"), async || {
+            (checkpoint(projection, stream).await == seq).then_some(())
+        })
+        .await;
+    };
+    reached(INBOX, free, 2).await;
+    reached(WEBHOOKS, free, 2).await;
+    let before = checkpoint(INBOX, held).await;
+    reached(WEBHOOKS, held, before).await;
+    reached(WEBHOOKS, StreamName::Outcome, 1).await;
+    let items = "SELECT count(*) FROM inbox_item";
+    assert_eq!(installation.count(items).await, 1);
+
+    // A newer release takes what is its own. This one goes on behind it.
+    let store = &installation.context.store;
+    store.project(held, before, before + 1).await.unwrap().expect("it waits").commit().await.unwrap();
+    for (stream, seq) in [(held, before), (StreamName::Outcome, 1)] {
+        store.webhook_batch(stream, seq, seq + 1).await.unwrap().expect("it waits").commit().await.unwrap();
+    }
+    let settings =
+        ConsumerSettings { ack_wait: installation.context.config.delivery.ack_wait, max_ack_pending: 1_000 };
+    let jobs = StreamName::Job(Channel::Email, LANE);
+    let consumer = installation.context.log.consumer(jobs, "email", settings).await.unwrap();
+    let job = eventually(SOON, "the newer worker is handed its job", async || {
+        consumer.fetch(1, Duration::from_secs(2)).await.unwrap().pop()
+    })
+    .await;
+    job.ack().await.unwrap();
+    reached(INBOX, held, before + 2).await;
+    reached(WEBHOOKS, held, before + 2).await;
+    reached(WEBHOOKS, StreamName::Outcome, 3).await;
+    assert_eq!(installation.count(items).await, 2);
+    assert_eq!(installation.count("SELECT count(*) FROM dead_event").await, 0);
+    assert_eq!(installation.count("SELECT count(*) FROM parked").await, 0);
+    assert!(!installation.context.tasks.token().is_cancelled(), "nobody has stopped");
+}
+
+/// A user of a partition.
+fn user_of(partition: u32, partitions: u32) -> UserNumber {
+    let owned = |user: &UserNumber| domain::id::partition(domain::AppId(7), *user, partitions) == partition;
+    (1..).map(UserNumber).find(owned).unwrap()
+}
+
+/// Something that belongs into the stream.
+fn message(stream: StreamName, user: UserNumber) -> Envelope {
+    let content = InAppContent { title: Some("Shipped".to_owned()), ..InAppContent::default() };
+    let event = match stream {
+        StreamName::Inbox(_) => Event::InboxItemsAdded(ItemsAdded {
+            created_at: clock::now(),
+            category_id: None,
+            contents: vec![content],
+            recipients: vec![(user, 0)],
+        }),
+        StreamName::Outcome => Event::DeliverySettled(DeliverySettled {
+            delivery_id: DeliveryId(Uuid::from_u128(1)),
+            channel: Channel::Email,
+            user,
+            attempt: 1,
+            status: Status::Sent,
+            reason: None,
+            provider: None,
+        }),
+        _ => return Envelope::decode(JOB).unwrap(),
+    };
+    let send_id = Some(SendId(clock::new_id()));
+    let (id, app, at) = (clock::new_id(), domain::AppId(7), clock::now());
+    Envelope { id, app, at, send_id, caused_by: None, trace: None, event }
+}
+
+/// The same as a release to come writes it: an outcome with a reason that is new, others in a new version.
+fn newer(message: &Envelope) -> Vec<u8> {
+    let mut wire: serde_json::Value = serde_json::from_slice(&message.encode().unwrap()).unwrap();
+    if let Event::DeliverySettled(_) = message.event {
+        wire["data"]["reason"] = json!("of_the_future");
+    } else {
+        wire["v"] = json!(2);
+        wire["data"] = json!({"of": "the future"});
+    }
+    serde_json::to_vec(&wire).unwrap()
+}

@@ -1,0 +1,46 @@
+//! Asking a script.
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::io::AsyncWriteExt;
+use tokio::process::Command;
+use tokio::time::timeout;
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// What `tests/wire/{script}` answers to a JSON value on its standard input, with one on its standard output.
+pub(crate) async fn ask(script: &str, question: &Value) -> Value {
+    let mut child = Command::new(interpreter())
+        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("wire").join(script))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    let mut input = child.stdin.take().unwrap();
+    let question = question.to_string();
+    let telling = async move { input.write_all(question.as_bytes()).await };
+    let both = async { tokio::join!(telling, child.wait_with_output()) };
+    let (told, output) = timeout(LIMIT, both).await.expect("the script takes too long");
+    let output = output.unwrap();
+    let says = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && told.is_ok(), "{script}: {says}");
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{script}: {error}: {says}"))
+}
+
+/// The Python that `TIDINGS_TEST_PYTHON` names, else the one that `cargo xtask test` makes.
+fn interpreter() -> PathBuf {
+    if let Some(named) = std::env::var_os("TIDINGS_TEST_PYTHON").filter(|named| !named.is_empty()) {
+        return named.into();
+    }
+    let python = Path::new(env!("CARGO_TARGET_TMPDIR")).join("../wire/bin/python");
+    assert!(
+        python.exists(),
+        "the Python packages of tests/wire/requirements.txt are missing: run `cargo xtask test --test wire` once"
+    );
+    python
+}
