@@ -132,6 +132,6 @@ fn of_twilio(answer: &str) -> Found {
         Outcome::Failed => (Class::Failed, Note::None),
         Outcome::TargetGone(_) => (Class::Gone, Note::None),
         Outcome::PauseProvider => (Class::Pause, Note::None),
-        Outcome::Unknown => (Class::Unknown, Note::None),
+        Outcome::Unknown | Outcome::Repeat { .. } => (Class::Unknown, Note::None),
     })
 }
