@@ -6,7 +6,7 @@ use domain::attempt::{Ended, Following};
 use domain::event::DeliveryJob;
 use domain::protocol::{After, Token};
 use domain::retry::RetryPolicy;
-use domain::{DeliveryId, Outcome, Reason, Status, Timestamp};
+use domain::{DeliveryId, Outcome, Reason, Route, Status, Timestamp};
 use uuid::Uuid;
 
 use crate::choice::Luck;
@@ -77,34 +77,35 @@ impl World {
         dice: &mut Dice,
     ) -> Slot {
         self.check_call(&held, &claim);
-        let (is_taken, outcome) = self.providers.weather[provider].answer(luck, dice);
+        let identity = match self.is(Mutant::RandomIds) {
+            true => DeliveryId(Uuid::from_u128(self.fresh().into())),
+            false => held.job.delivery_id,
+        };
+        let (is_taken, outcome) = self.providers.answer(provider, identity, luck, dice);
         let name = PROVIDERS[provider].name;
         self.note(|| {
             format!("    {name} says {outcome:?}{}", if is_taken { " and has taken it" } else { "" })
         });
         if is_taken {
-            self.accept(&held, &claim, outcome == Outcome::Unknown);
+            self.accept(&held, &claim, provider, identity, outcome == Outcome::Unknown);
         }
         let now = self.now;
         Slot::Calling(held, claim, provider, outcome, now)
     }
 
-    fn accept(&mut self, held: &Held, claim: &Claim, excused: bool) {
+    fn accept(&mut self, held: &Held, claim: &Claim, provider: usize, identity: DeliveryId, excused: bool) {
         let delivery = held.job.delivery_id;
         let Some(row) = self.store.deliveries.get(&delivery) else { return };
         let recipient = (row.send_id, row.recipient);
         // Who was away for longer than its lease may come with a call that others have made since.
         let is_late = row.ledger.token != Some(claim.token);
-        let identity = match self.is(Mutant::RandomIds) {
-            true => DeliveryId(Uuid::from_u128(self.fresh().into())),
-            false => delivery,
-        };
         let channel = held.job.channel;
         let accept = Accept {
             identity,
             delivery,
             recipient,
             channel,
+            provider,
             token: claim.token,
             excused: excused || is_late,
         };
@@ -175,6 +176,10 @@ impl World {
         };
         let following = match policy.following(ended) {
             Following::Again(_, again) if self.is(Mutant::RetryAtOnce) => Following::Again(self.now, again),
+            Following::Again(at, again) if self.is(Mutant::RepeatedAnywhere) => {
+                let route = Route { only: None, ..again.route.clone() };
+                Following::Again(at, Box::new(DeliveryJob { route, ..*again }))
+            }
             following => following,
         };
         let settlement = Settlement { token: claim.token, outcome, ended_at: self.now, following };

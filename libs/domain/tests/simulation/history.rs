@@ -66,6 +66,8 @@ fn draw(dice: &mut Dice, trouble: u64, drawn: &mut VecDeque<Move>) {
         drawn.push_back(any_move(dice, actor));
     } else if dice.percent(40) {
         overtaking(dice, actor, drawn);
+    } else if dice.percent(15) {
+        changing_weather(dice, drawn);
     } else {
         drawn.push_back(fault(dice, actor));
     }
@@ -98,6 +100,18 @@ fn overtaking(dice: &mut Dice, any: Actor, drawn: &mut VecDeque<Move>) {
     go_on(drawn, actor, 1 + dice.below(4));
     if dice.percent(60) {
         drawn.push_back(Move::Crash(actor));
+    }
+}
+
+/// A provider takes what it gets without a word, and says something else when it is asked again.
+fn changing_weather(dice: &mut Dice, drawn: &mut VecDeque<Move>) {
+    let (provider, gateway) = (dice.below(PROVIDERS.len()), Actor::Gateway(dice.below(2)));
+    drawn.extend([Move::Weather(provider, Weather::Silent), Move::Send]);
+    go_on(drawn, gateway, 30);
+    drawn.push_back(Move::Weather(provider, Weather::ALL[dice.below(Weather::ALL.len())]));
+    for _ in 0..2 {
+        drawn.push_back(Move::WaitForNext);
+        go_on(drawn, gateway, 10);
     }
 }
 

@@ -25,6 +25,8 @@ pub(crate) enum Mutant {
     SettleWithoutToken,
     /// A call that must not be repeated is not marked.
     CallNotMarked,
+    /// What may have been taken is asked of any provider.
+    RepeatedAnywhere,
     /// The provider gets a new id with each call.
     RandomIds,
     /// A timer's message is published under the id of the first job.

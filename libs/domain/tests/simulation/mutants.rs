@@ -8,10 +8,11 @@ use crate::random::HISTORIES;
 use crate::rule::Rule;
 use crate::shrink::shrunk;
 
-/// A mutant, the rule that finds it, and how many choices are left of the first history that breaks it.
+/// A mutant, the rule that finds it, and how many choices are left at most of the shortest of the first histories that
+/// break it.
 type Row = (Mutant, Rule, usize);
 
-const TABLE: [Row; 27] = [
+const TABLE: [Row; 28] = [
     (Mutant::AnswerBeforeLog, Rule::NothingLost, 5),
     (Mutant::KeyForgotten, Rule::SameAnswer, 5),
     (Mutant::PlanNotFrozen, Rule::SameIdentity, 24),
@@ -23,6 +24,7 @@ const TABLE: [Row; 27] = [
     (Mutant::LateAnswerToldOnce, Rule::EndTold, 24),
     (Mutant::SettleWithoutToken, Rule::SecondAcceptExcused, 24),
     (Mutant::CallNotMarked, Rule::TextOnce, 24),
+    (Mutant::RepeatedAnywhere, Rule::TextOnce, 30),
     (Mutant::RandomIds, Rule::SameIdentity, 24),
     (Mutant::TimerUnderOldId, Rule::NothingLost, 5),
     (Mutant::TimerKept, Rule::ComesToRest, 5),
@@ -41,9 +43,12 @@ const TABLE: [Row; 27] = [
     (Mutant::AnswerBeforeInbox, Rule::CommandKept, 24),
 ];
 
-/// The first history that breaks the rule, by its seed.
-fn found(mutant: Mutant, rule: Rule) -> Option<(u64, Vec<Choice>)> {
-    (0..HISTORIES).find_map(|seed| {
+/// Histories that are shortened: what else happened in one of them may keep it from becoming any shorter.
+const SHORTENED: usize = 3;
+
+/// The histories that break the rule, by their seeds.
+fn found(mutant: Mutant, rule: Rule) -> impl Iterator<Item = (u64, Vec<Choice>)> {
+    (0..HISTORIES).filter_map(move |seed| {
         let Played { choices, broken } = played(seed, Some(mutant));
         broken.is_some_and(|broken| broken.rule == rule).then_some((seed, choices))
     })
@@ -53,12 +58,15 @@ fn found(mutant: Mutant, rule: Rule) -> Option<(u64, Vec<Choice>)> {
 fn each_mutant_is_found_by_its_rule_and_shrinks() {
     let mut problems = Vec::new();
     for (mutant, rule, most) in TABLE {
-        let Some((seed, choices)) = found(mutant, rule) else {
+        let shortened = found(mutant, rule).take(SHORTENED).map(|(seed, choices)| {
+            let short = shrunk(&choices, rule, Some(mutant));
+            println!("{mutant:?}: {rule:?} by seed {seed}, {} choices of {}", short.len(), choices.len());
+            short
+        });
+        let Some(short) = shortened.min_by_key(Vec::len) else {
             problems.push(format!("{mutant:?}: not found by {rule:?}"));
             continue;
         };
-        let short = shrunk(&choices, rule, Some(mutant));
-        println!("{mutant:?}: {rule:?} by seed {seed}, {} choices of {}", short.len(), choices.len());
         if short.len() > most {
             let story = tell(&short, Some(mutant)).join("\n");
             problems.push(format!("{mutant:?}: {} choices are left, not {most}:\n{story}", short.len()));
@@ -69,7 +77,7 @@ fn each_mutant_is_found_by_its_rule_and_shrinks() {
 
 #[test]
 fn a_history_that_is_played_again_comes_to_the_same() {
-    let (seed, choices) = found(Mutant::AckBeforeSettling, Rule::NothingLost).unwrap();
+    let (seed, choices) = found(Mutant::AckBeforeSettling, Rule::NothingLost).next().unwrap();
     let first = play(&choices, Some(Mutant::AckBeforeSettling)).unwrap();
     let again = played(seed, Some(Mutant::AckBeforeSettling)).broken.unwrap();
     assert_eq!((first.rule, first.what), (again.rule, again.what));

@@ -15,13 +15,16 @@ pub(crate) struct Profile {
     pub(crate) channel: Channel,
     /// Calls a second.
     pub(crate) limit: Option<u32>,
+    /// Whether it takes calls under the same id for the same message.
+    pub(crate) keyed: bool,
 }
 
-/// Two for email, in the order in which they are tried, and one for text messages.
-pub(crate) const PROVIDERS: [Profile; 3] = [
-    Profile { name: "first", channel: Channel::Email, limit: Some(2) },
-    Profile { name: "second", channel: Channel::Email, limit: None },
-    Profile { name: "texts", channel: Channel::Sms, limit: None },
+/// Two for email, in the order in which they are tried, and two for text messages.
+pub(crate) const PROVIDERS: [Profile; 4] = [
+    Profile { name: "first", channel: Channel::Email, limit: Some(2), keyed: false },
+    Profile { name: "second", channel: Channel::Email, limit: None, keyed: false },
+    Profile { name: "texts", channel: Channel::Sms, limit: None, keyed: false },
+    Profile { name: "keyed", channel: Channel::Sms, limit: None, keyed: true },
 ];
 
 /// The provider of this name.
@@ -99,6 +102,7 @@ pub(crate) struct Accept {
     /// The send and the position of the recipient in it.
     pub(crate) recipient: (SendId, u32),
     pub(crate) channel: Channel,
+    pub(crate) provider: usize,
     /// The claim under which it was handed over.
     pub(crate) token: Token,
     /// Whether nobody on our side can know of it.
@@ -108,14 +112,39 @@ pub(crate) struct Accept {
 /// All providers.
 #[derive(Debug)]
 pub(crate) struct Providers {
-    pub(crate) weather: [Weather; 3],
+    pub(crate) weather: [Weather; PROVIDERS.len()],
     /// In the order in which they were taken.
     pub(crate) accepts: Vec<Accept>,
 }
 
 impl Providers {
     pub(crate) fn new() -> Providers {
-        Providers { weather: [Weather::Fine; 3], accepts: Vec::new() }
+        Providers { weather: [Weather::Fine; PROVIDERS.len()], accepts: Vec::new() }
+    }
+
+    /// Whether it takes a message, and what the worker hears of that. What it keeps apart by its id and knows is not taken
+    /// again, and answered as before where anything is heard of it at all.
+    pub(crate) fn answer(
+        &self,
+        provider: usize,
+        identity: DeliveryId,
+        luck: Luck,
+        dice: &mut Dice,
+    ) -> (bool, Outcome) {
+        let (is_taken, outcome) = self.weather[provider].answer(luck, dice);
+        if !PROVIDERS[provider].keyed {
+            return (is_taken, outcome);
+        }
+        let is_known =
+            self.accepts.iter().any(|accept| (accept.provider, accept.identity) == (provider, identity));
+        let is_about_the_message = matches!(outcome, Outcome::Failed | Outcome::TargetGone(_))
+            || matches!(outcome, Outcome::Retry { limit: Some(_), .. });
+        let outcome = match outcome {
+            Outcome::Unknown => Outcome::REPEAT,
+            _ if is_known && is_about_the_message => Outcome::Sent { provider_id: None },
+            outcome => outcome,
+        };
+        (is_taken && !is_known, outcome)
     }
 
     /// Nobody could know of what was handed over under a claim that has ended without an answer.

@@ -23,19 +23,27 @@ const CALM: [Calm; 7] = [
     Calm { name: "a provider is busy", before: &[email(Weather::Busy), Move::Send], then: &[] },
     Calm {
         name: "targets are dead",
-        before: &[email(Weather::Gone), Move::Weather(2, Weather::Gone), Move::Send],
+        before: &[email(Weather::Gone), texts(Weather::Gone), keyed_texts(Weather::Gone), Move::Send],
         then: &[Move::Send],
     },
     Calm { name: "the account is locked", before: &[email(Weather::Locked), Move::Send], then: &[] },
     Calm {
         name: "answers are lost",
-        before: &[email(Weather::Silent), Move::Weather(2, Weather::Silent), Move::Send],
+        before: &[email(Weather::Silent), texts(Weather::Silent), keyed_texts(Weather::Silent), Move::Send],
         then: &[],
     },
 ];
 
 const fn email(weather: Weather) -> Move {
     Move::Weather(0, weather)
+}
+
+const fn texts(weather: Weather) -> Move {
+    Move::Weather(2, weather)
+}
+
+const fn keyed_texts(weather: Weather) -> Move {
+    Move::Weather(3, weather)
 }
 
 impl Calm {

@@ -7,7 +7,7 @@ use domain::event::DeliveryJob;
 use domain::pace::Pace;
 use domain::protocol::{Claimed, Token};
 use domain::route::{Candidate, Choice};
-use domain::{Outcome, Reason, SendId, Status, Timestamp};
+use domain::{Channel, Outcome, Reason, SendId, Status, Timestamp};
 
 use crate::call::Settlement;
 use crate::choice::Luck;
@@ -365,9 +365,14 @@ impl World {
     }
 }
 
-/// The providers that reach the target of a job.
+/// The providers that reach the target of a job. For every other text the second one is tried first, as in another app.
 pub(crate) fn serving(held: &Held) -> Vec<usize> {
-    (0..PROVIDERS.len()).filter(|place| PROVIDERS[*place].channel == held.job.channel).collect()
+    let is_served = |place: &usize| PROVIDERS[*place].channel == held.job.channel;
+    let mut serving: Vec<usize> = (0..PROVIDERS.len()).filter(is_served).collect();
+    if held.job.channel == Channel::Sms && held.job.delivery_id.0.as_u128() % 2 == 1 {
+        serving.reverse();
+    }
+    serving
 }
 
 fn described(held: &Held) -> String {
