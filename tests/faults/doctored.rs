@@ -53,7 +53,8 @@ fn taken(target: &str, delivery: &str) -> Taken {
     Taken { target: target.to_owned(), notice: "notice".to_owned(), delivery: Some(delivery.to_owned()) }
 }
 
-/// One sent at the second try, one that was taken and cut and sent again, one dead; and a short message.
+/// One sent at the second try, one that was taken and cut and sent again, one dead; and two short messages, of which one
+/// was asked for again where that makes no second one.
 fn sound() -> Record {
     let mut record = Record::default();
     let retried = vec![attempt(1, "retry", "450"), attempt(2, "sent", "250")];
@@ -61,11 +62,16 @@ fn sound() -> Record {
     let dead = vec![attempt(1, "target_gone", "550")];
     let mut short = attempt(1, "sent", "200");
     short.provider = Some("twilio".to_owned());
+    let mut asked_again = [attempt(1, "unknown", "connection_lost"), attempt(2, "sent", "200")];
+    for attempt in &mut asked_again {
+        attempt.provider = Some("keyed".to_owned());
+    }
     for (id, delivery) in [
         ("a", delivery("email", "ada", retried, ("sent", None))),
         ("b", delivery("email", "bob", repeated, ("sent", None))),
         ("c", delivery("email", "cyd", dead, ("failed", Some("target_gone")))),
         ("d", delivery("sms", "+1", vec![short], ("sent", None))),
+        ("e", delivery("sms", "+2", asked_again.into(), ("sent", None))),
     ] {
         record.deliveries.insert(id.to_owned(), delivery);
     }
@@ -89,16 +95,23 @@ fn sound() -> Record {
         taken: vec![taken("+1", "d")],
         ..Seen::default()
     };
-    record.providers = [("smtp".to_owned(), smtp), ("twilio".to_owned(), twilio)].into();
+    let keyed = Seen {
+        calls: vec![call(12, "+2", Some(Fault::CutAfter)), call(22, "+2", None)],
+        taken: vec![taken("+2", "e")],
+        keyed: true,
+        ..twilio.clone()
+    };
+    let providers = [("smtp", smtp), ("twilio", twilio), ("keyed", keyed)];
+    record.providers = providers.map(|(name, seen)| (name.to_owned(), seen)).into();
     let cyd = ("email".to_owned(), "cyd".to_owned());
     record.suppressions.insert(cyd, Suppression { committed_by: Some(at(16)) });
-    let counts = [("email", vec![("sent", 2), ("failed", 1)]), ("sms", vec![("sent", 1), ("skipped", 2)])];
+    let counts = [("email", vec![("sent", 2), ("failed", 1)]), ("sms", vec![("sent", 2), ("skipped", 1)])];
     let named = |(name, number): (&str, i64)| (name.to_owned(), number);
     record.requests.push(Request {
         notice: "notice".to_owned(),
         recipients: 3,
         counts: counts.map(|(channel, of)| (channel.to_owned(), of.into_iter().map(named).collect())).into(),
-        skips: [(("sms".to_owned(), "no_address".to_owned()), 2)].into(),
+        skips: [(("sms".to_owned(), "no_address".to_owned()), 1)].into(),
     });
     record
 }
@@ -112,6 +125,12 @@ const FALSIFIED: &[(&str, Falsify)] = &[
     ("every end follows from the attempts", |record| of(record, "a").status = "parked".to_owned()),
     ("every end follows from the attempts", |record| {
         of(record, "d").attempts[0].outcome = "unknown".to_owned();
+    }),
+    ("every end follows from the attempts", |record| seen(record, "keyed").keyed = false),
+    ("another provider only after a certain no", |record| {
+        of(record, "e").attempts[1].provider = Some("twilio".to_owned());
+        let call = seen(record, "keyed").calls.pop().unwrap();
+        seen(record, "twilio").calls.push(call);
     }),
     ("every end follows from the attempts", |record| of(record, "a").attempts[0].number = 7),
     ("every attempt is what its provider made of it", |record| {

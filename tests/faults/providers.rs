@@ -62,7 +62,8 @@ impl Peer {
         let document = json!({
             "identifier": identifier, "channel": channel, "kind": kind, "priority": priority, "settings": settings,
         });
-        let seen = Seen { channel: channel.to_owned(), prefix, codes, multiplexed, ..Seen::default() };
+        let keyed = document["settings"]["idempotent"] == true;
+        let seen = Seen { channel: channel.to_owned(), prefix, codes, multiplexed, keyed, ..Seen::default() };
         Peer { faults, document, seen, outbox, delivery, earlier: 0, _stand_in: Box::new(stand_in) }
     }
 
@@ -109,7 +110,7 @@ pub(crate) struct Providers {
     push_service: Arc<PushServiceStandIn>,
 }
 
-/// Providers of short messages: each round has another.
+/// Providers of short messages: each round tries another one first.
 const TAKE_TURNS: [&str; 3] = ["twilio", "sms-http", "smpp"];
 
 impl Providers {
@@ -147,9 +148,15 @@ impl Providers {
         browser.subscription()
     }
 
-    /// The providers that a round turns on and off.
-    pub(crate) fn turns(round: usize) -> impl Iterator<Item = (&'static str, bool)> {
-        TAKE_TURNS.into_iter().enumerate().map(move |(index, name)| (name, index == round % TAKE_TURNS.len()))
+    /// The documents of those that take turns, as a round has them.
+    pub(crate) fn in_turn(&self, round: usize) -> impl Iterator<Item = Value> {
+        let first = TAKE_TURNS[round % TAKE_TURNS.len()];
+        let peers = self.peers.iter().filter(|peer| TAKE_TURNS.contains(&peer.identifier().as_str()));
+        peers.map(move |peer| {
+            let mut document = peer.document.clone();
+            document["priority"] = json!(if peer.identifier() == first { 1 } else { 2 });
+            document
+        })
     }
 }
 

@@ -107,6 +107,8 @@ pub(crate) struct Seen {
     pub(crate) codes: Codes,
     /// Several calls go over one connection at a time, so that a cut hits more than its own.
     pub(crate) multiplexed: bool,
+    /// It takes calls for the same delivery for one: what may have been taken can be asked for again.
+    pub(crate) keyed: bool,
     pub(crate) calls: Vec<Call>,
     pub(crate) taken: Vec<Taken>,
     /// When it was down.
@@ -136,6 +138,13 @@ impl Seen {
 }
 
 impl Record {
+    /// Whether nobody can say what became of the attempt, and nobody may try again to find out.
+    pub(crate) fn is_lost(&self, delivery: &Delivery, attempt: &Attempt) -> bool {
+        let provider = attempt.provider.as_ref().and_then(|name| self.providers.get(name));
+        let is_keyed = provider.is_some_and(|seen| seen.keyed);
+        attempt.outcome == "unknown" && delivery.target.0 == "sms" && !is_keyed
+    }
+
     /// The deliveries by target and notice.
     pub(crate) fn by_content(&self) -> BTreeMap<(&Target, &str), &str> {
         self.deliveries

@@ -105,12 +105,13 @@ impl System {
         channels
     }
 
-    /// Turns the providers on whose turn it is in a round, and the others off.
+    /// Puts the providers first whose turn it is in a round. The others stay: what one of them may have taken is for it
+    /// alone to be asked again.
     pub(crate) fn take_turns(&self, round: usize) {
         let environment: Vec<_> =
             self.environment.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
-        for (provider, on) in Providers::turns(round) {
-            tidings(&environment, &["provider", if on { "enable" } else { "disable" }, APP, provider], "");
+        for document in self.providers.in_turn(round) {
+            tidings(&environment, &["provider", "set", APP], &document.to_string());
         }
     }
 

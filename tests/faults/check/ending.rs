@@ -19,7 +19,7 @@ pub(crate) fn every_end_follows_from_the_attempts(record: &Record) -> Vec<String
             Some((last, earlier)) => (earlier, Some(last)),
             None => (&[][..], None),
         };
-        if let Some(attempt) = earlier.iter().find(|attempt| is_final(delivery, attempt)) {
+        if let Some(attempt) = earlier.iter().find(|attempt| is_final(record, delivery, attempt)) {
             wrong.push(format!("{id}: went on after attempt {}: {delivery:?}", attempt.number));
         }
         if !fits(record, delivery, last) {
@@ -34,12 +34,12 @@ fn in_order(attempts: &[Attempt]) -> bool {
 }
 
 /// Whether nothing may follow the attempt.
-fn is_final(delivery: &Delivery, attempt: &Attempt) -> bool {
+fn is_final(record: &Record, delivery: &Delivery, attempt: &Attempt) -> bool {
     match attempt.outcome.as_str() {
         "sent" | "failed" => true,
         // Dead for one provider alone: another one may still reach it.
         "target_gone" => delivery.attempts.iter().all(|other| other.provider == attempt.provider),
-        "unknown" => delivery.target.0 == "sms",
+        "unknown" => record.is_lost(delivery, attempt),
         _ => false,
     }
 }
@@ -52,7 +52,9 @@ fn fits(record: &Record, delivery: &Delivery, last: Option<&Attempt>) -> bool {
             end == ("failed", Some("provider_refused")) && record.suppressions.contains_key(&delivery.target)
         }
         Some("target_gone") => end == ("failed", Some("target_gone")),
-        Some("unknown") if delivery.target.0 == "sms" => end == ("unknown", Some("outcome_unknown")),
+        Some("unknown") if last.is_some_and(|last| record.is_lost(delivery, last)) => {
+            end == ("unknown", Some("outcome_unknown"))
+        }
         // Found dead by another delivery before the first attempt, or before the next.
         None | Some("retry" | "unknown" | "pause_provider") => {
             end == ("skipped", Some("suppressed")) && record.suppressions.contains_key(&delivery.target)
