@@ -184,3 +184,28 @@ async fn restore(store: &Store, log: &EventLog, reach: &Reach) -> anyhow::Result
     passes.unfinished_sends(reach).await?;
     passes.finish().await
 }
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn what_has_just_ended_is_waited_for_and_nothing_else() {
+        let begun = Instant::now();
+        let looked = Cell::new(0);
+        let gone_soon = async || {
+            looked.set(looked.get() + 1);
+            ensure!(begun.elapsed() >= GONE_WITHIN / 2, "still there");
+            Ok(())
+        };
+        unless_it_ends(gone_soon).await.unwrap();
+        assert!(looked.get() > 10 && begun.elapsed() < GONE_WITHIN);
+
+        let begun = Instant::now();
+        let refused = unless_it_ends(async || bail!("still there")).await.unwrap_err();
+        assert_eq!(refused.to_string(), "still there");
+        assert!(begun.elapsed() >= GONE_WITHIN && begun.elapsed() < 2 * GONE_WITHIN);
+    }
+}
