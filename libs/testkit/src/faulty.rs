@@ -114,8 +114,8 @@ impl FaultyProviders {
         self.push_service.url()
     }
 
-    /// The providers as `tidings provider set` reads them. Of the two for short messages an app should have one: neither
-    /// is told to take a message once only, so that each has to be called as if it could not.
+    /// The providers as `tidings provider set` reads them. That for short messages with an API of its own keeps calls apart
+    /// by their keys, and does not say so: unless its settings are made to, it has to be called as if it could not.
     #[must_use]
     pub fn documents(&self) -> Vec<Value> {
         let smtp = json!({

@@ -23,7 +23,7 @@ pub const TOKEN: &str = "sms-token";
 /// A recipient that the provider calls dead.
 const DEAD: &str = "+15005550001";
 /// Idempotency keys that are remembered at most.
-const KEPT: usize = 10_000;
+const KEPT: usize = 100_000;
 
 /// A running provider.
 #[derive(Debug)]
