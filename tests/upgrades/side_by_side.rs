@@ -16,7 +16,7 @@ use testkit::{Database, eventually};
 use uuid::Uuid;
 
 use crate::callers::{Call, Callers};
-use crate::golden::installation::Installation;
+use crate::golden::installation::{EVENTS_BEFORE, Installation};
 use crate::people::Person;
 use crate::system::System;
 
@@ -141,7 +141,8 @@ async fn what_only_a_newer_release_reads_waits_for_it_and_holds_up_nothing_else(
     };
     reached(INBOX, free, 2).await;
     reached(WEBHOOKS, free, 2).await;
-    let before = checkpoint(INBOX, held).await;
+    let before = EVENTS_BEFORE;
+    reached(INBOX, held, before).await;
     reached(WEBHOOKS, held, before).await;
     reached(WEBHOOKS, StreamName::Outcome, 1).await;
     let items = "SELECT count(*) FROM inbox_item";

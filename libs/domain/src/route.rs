@@ -11,6 +11,10 @@ pub struct Route {
     /// The only provider that may be called: an earlier call of it may have been taken.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub only: Option<String>,
+    /// That call may be repeated for no other reason than that this provider takes calls under one id for one message. Once
+    /// it does not any more, it must not be called either.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub keyed: bool,
     /// Providers that said no for reasons of their own, and are passed over while another is left.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub passed_over: Vec<String>,
@@ -52,6 +56,11 @@ impl Route {
     #[must_use]
     pub fn is_open(&self) -> bool {
         *self == Route::default()
+    }
+
+    /// Lets every provider be called again that was not passed over: no earlier call was taken, for certain.
+    pub fn unbind(&mut self) {
+        (self.only, self.keyed) = (None, false);
     }
 
     /// Chooses among those that serve the target. Where all of them are passed over, which a change of providers can
@@ -96,11 +105,12 @@ impl Route {
         if !self.passes_over(called) {
             passed_over.push(called.to_owned());
         }
-        let next = Route { only: None, passed_over };
+        let next = Route { only: None, keyed: false, passed_over };
         let is_another_left = serving.iter().any(|identifier| !next.passes_over(identifier));
         match outcome {
-            Outcome::Unknown | Outcome::Repeat { .. } => {
-                Onward::Usual(Route { only: Some(called.to_owned()), ..self.clone() })
+            Outcome::Unknown => Onward::Usual(Route { only: Some(called.to_owned()), ..self.clone() }),
+            Outcome::Repeat { .. } => {
+                Onward::Usual(Route { only: Some(called.to_owned()), keyed: true, ..self.clone() })
             }
             Outcome::PauseProvider if self.only.is_none() => match is_another_left {
                 true => Onward::Failover(next),
@@ -128,7 +138,7 @@ mod tests {
 
     fn route(only: Option<&str>, passed_over: &[&str]) -> Route {
         let passed_over = passed_over.iter().map(|name| (*name).to_owned()).collect();
-        Route { only: only.map(str::to_owned), passed_over }
+        Route { only: only.map(str::to_owned), passed_over, ..Route::default() }
     }
 
     #[test]
@@ -161,13 +171,14 @@ mod tests {
     #[test]
     fn an_unknown_outcome_pins_the_provider_until_the_end() {
         let pinned = route(Some("a"), &[]);
-        for open in [Outcome::Unknown, Outcome::REPEAT] {
+        let keyed = Route { keyed: true, ..pinned.clone() };
+        for (open, pinned) in [(Outcome::Unknown, pinned), (Outcome::REPEAT, keyed)] {
             assert_eq!(Route::default().after(&open, "a", &["a", "b"]), Onward::Usual(pinned.clone()));
+            for certain in [Outcome::RETRY, Outcome::PauseProvider, Outcome::Unknown] {
+                assert_eq!(pinned.after(&certain, "a", &["a", "b"]), Onward::Usual(pinned.clone()));
+            }
+            assert_eq!(pinned.after(&HERE, "a", &["a", "b"]), Onward::Failover(route(None, &["a"])));
         }
-        for certain in [Outcome::RETRY, Outcome::PauseProvider, Outcome::Unknown] {
-            assert_eq!(pinned.after(&certain, "a", &["a", "b"]), Onward::Usual(pinned.clone()));
-        }
-        assert_eq!(pinned.after(&HERE, "a", &["a", "b"]), Onward::Failover(route(None, &["a"])));
     }
 
     #[test]

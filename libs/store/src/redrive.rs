@@ -282,7 +282,7 @@ fn put_back(parked: &Parked, now: Timestamp) -> Option<NewTimer> {
     {
         job.route.passed_over.clear();
         if parked.provider_is_gone {
-            job.route.only = None;
+            job.route.unbind();
         }
         envelope.caused_by = Some(envelope.id);
         (envelope.id, envelope.at) = (id, now);

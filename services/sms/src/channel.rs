@@ -68,6 +68,10 @@ impl SmsSender {
         if let Err(refused) = check(&call.job.target, content) {
             return refused;
         }
+        if call.job.route.keyed && !http::keeps_apart(call.provider) {
+            let says = "the provider may have taken it, and does not keep calls apart any more: it was not called again";
+            return ours(Outcome::Unknown, "provider_changed", says);
+        }
         match call.provider.kind.as_str() {
             "twilio" => self.by_twilio(call, content).await,
             "http" => self.by_http(call, content).await,

@@ -54,6 +54,12 @@ pub(crate) async fn send(
     }
 }
 
+/// Whether the provider takes calls under one id for one message. Settings that nobody can read say nothing against it.
+pub(crate) fn keeps_apart(provider: &Provider) -> bool {
+    let parsed = HttpSettings::parse(&provider.settings);
+    provider.kind == settings::HTTP.name && parsed.map_or(true, |settings| settings.idempotent)
+}
+
 /// What may have been taken can be asked for again where the provider keeps calls apart by their key, and nowhere else.
 fn left_open(outcome: Outcome, settings: &HttpSettings) -> Outcome {
     match outcome {
@@ -71,6 +77,8 @@ fn answer(reply: &Reply, settings: &HttpSettings, private: &Private) -> Answer {
     let outcome = match (by_code, is_success) {
         (Some(Outcome::Sent { .. }), _) | (None, true) => Outcome::Sent { provider_id },
         (Some(outcome), _) => waiting(outcome, reply),
+        // The first call of this message is still at work.
+        (None, false) if settings.idempotent && reply.status == 409 => waiting(Outcome::REPEAT, reply),
         (None, false) => waiting(left_open(by_status(reply), settings), reply),
     };
     let words = match outcome {

@@ -19,7 +19,7 @@ use testkit::{Database, NatsServer, eventually};
 
 const SOON: Duration = Duration::from_secs(60);
 /// Golden messages name items of the first eight events.
-const EVENTS_BEFORE: u64 = 8;
+pub(crate) const EVENTS_BEFORE: u64 = 8;
 const STRANGE: &[u8] = br#"{"id":"018f3f6e-7c1a-7000-8000-000000000001","type":"Strange","v":1,"app":7,
     "at":"2026-01-02T03:04:05.678Z","sendId":null,"causedBy":null,"data":{}}"#;
 

@@ -99,7 +99,7 @@ fn next_job(
     };
     // The message was not delivered, for certain: any provider may be asked again, but first another one than that
     // which is in trouble.
-    job.route.only = None;
+    job.route.unbind();
     if receipt.answer.outcome == Outcome::PauseProvider {
         job.route.passed_over.extend(state.provider.clone());
     }

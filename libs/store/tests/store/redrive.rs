@@ -20,7 +20,8 @@ fn job(app: AppId, delivery: DeliveryId, user: i64) -> Vec<u8> {
 fn job_of(channel: Channel, app: AppId, delivery: DeliveryId, user: i64) -> Vec<u8> {
     let content = Content::Email(EmailContent { subject: "Subject".to_owned(), ..EmailContent::default() });
     let target = format!("user-{user}@example.com");
-    let route = Route { only: Some("main".to_owned()), passed_over: vec!["second".to_owned()] };
+    let route =
+        Route { only: Some("main".to_owned()), passed_over: vec!["second".to_owned()], ..Route::default() };
     let order = DeliveryJob {
         attempt: 9,
         route,

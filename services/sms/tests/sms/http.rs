@@ -1,7 +1,7 @@
 use std::time::Duration;
 
-use domain::Outcome;
 use domain::content::SmsContent;
+use domain::{Outcome, Route};
 use serde_json::json;
 use sms::SmsSender;
 use testkit::http::{Reaction, Rule, half_answer, json as answer_with, status};
@@ -9,7 +9,8 @@ use testkit::sms_http::TOKEN;
 use worker::Outbound;
 
 use crate::fixture::{
-    Line, TO, assert_answer, assert_sent, captures, http, http_settings, http_within, limits, only, short,
+    Line, TO, assert_answer, assert_sent, captures, http, http_settings, http_within, job, limits, only,
+    short, twilio,
 };
 
 const TEXT: &str = "A \"quote\", {to}, 50 % & more\n=\\ Ж";
@@ -135,6 +136,33 @@ async fn what_may_have_been_taken_is_unknown_unless_calls_may_be_repeated() {
     let mut settings = http_settings(&server);
     settings["url"] = json!(format!("http://127.0.0.1:{}/", testkit::port::free().unwrap()));
     assert_answer(&Line::new("http", settings).send(TO, "Hello").await, &Outcome::RETRY, "connect");
+}
+
+#[tokio::test]
+async fn what_may_have_been_taken_is_not_asked_of_what_the_provider_has_become() {
+    let (server, line) = http().await;
+    let mut asked_again = job(TO, SmsContent { text: "Hello".to_owned(), from: None });
+    asked_again.route = Route { only: Some("main".to_owned()), keyed: true, ..Route::default() };
+    assert_answer(&line.send_job(&asked_again).await, &Outcome::Unknown, "provider_changed");
+    let (twilio, changed) = twilio().await;
+    assert_answer(&changed.send_job(&asked_again).await, &Outcome::Unknown, "provider_changed");
+    assert_eq!((server.requests(), twilio.requests()), (0, 0));
+
+    let mut settings = http_settings(&server);
+    settings["idempotent"] = true.into();
+    assert_sent(&Line::new("http", settings).send_job(&asked_again).await);
+    assert_sent(&line.send(TO, "Hello").await);
+}
+
+#[tokio::test]
+async fn a_conflict_says_that_the_first_call_is_still_at_work_where_calls_are_kept_apart() {
+    for (idempotent, outcome) in [(true, Outcome::REPEAT), (false, Outcome::Failed)] {
+        let (server, _) = http().await;
+        let mut settings = http_settings(&server);
+        settings["idempotent"] = idempotent.into();
+        server.script(Rule::answer(status(409)));
+        assert_answer(&Line::new("http", settings).send(TO, "Hello").await, &outcome, "409");
+    }
 }
 
 #[tokio::test]

@@ -57,12 +57,15 @@ pub(super) async fn put_back(log: &EventLog, stranded: Stranded) -> anyhow::Resu
 }
 
 /// Which provider is to be asked after the last one is not in the log. It may have taken the message, so that no other
-/// may be asked; unless it said itself, in a receipt, that it did not deliver it.
+/// may be asked; unless it said itself, in a receipt, that it did not deliver it. Whoever the job was bound to before stays
+/// the only one: the others have not been asked since.
 fn ask_again(job: &mut DeliveryJob, stranded: &Stranded) {
     match (&stranded.job, &stranded.provider) {
-        (LastJob::Kept(_), _) => job.route.only = None,
-        (LastJob::InLog(_), Some(provider)) => job.route.only = Some(provider.clone()),
-        (LastJob::InLog(_), None) => {}
+        (LastJob::Kept(_), _) => job.route.unbind(),
+        (LastJob::InLog(_), Some(provider)) if job.route.only.is_none() => {
+            job.route.only = Some(provider.clone());
+        }
+        (LastJob::InLog(_), _) => {}
     }
 }
 
