@@ -172,7 +172,7 @@ impl Reader {
 
     /// A record came that is not the next one: either messages were lost on their way, and another consumer brings
     /// them, or they are no longer in the stream.
-    async fn explain_gap(&self, found: u64) -> Result<Option<String>, Error> {
+    async fn explain_gap(&mut self, found: u64) -> Result<Option<String>, Error> {
         let handle = self.log.handle(self.stream).await?;
         let is_there = async {
             match handle.get_raw_message(self.next).await {
@@ -185,6 +185,8 @@ impl Reader {
         if self.log.bounded(action, is_there).await? {
             return Ok(Some(format!("record {found} came too early")));
         }
+        // What came need not be the first that is left: a consumer that a purge overtakes may skip more.
+        self.check_stream(&self.log.info(self.stream).await?)?;
         Err(Error::Purged { stream: self.stream.to_string(), wanted: self.next, first: found })
     }
 
