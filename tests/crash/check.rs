@@ -24,6 +24,8 @@ use crate::record::Record;
 /// Says what is wrong, one line each.
 type Check = fn(&Record) -> Vec<String>;
 
+pub(crate) const SMALL_APPS_DO_NOT_WAIT: &str = "small apps do not wait for the large one";
+
 /// Violations that are shown of each check.
 const SHOWN: usize = 5;
 
@@ -53,7 +55,7 @@ pub(crate) const CHECKS: &[(&str, Check)] = &[
     ("webhooks tell how every delivery ended, and what was read", webhooks::tell_everything),
     ("webhooks of a delivery come in order, each under one id", webhooks::come_in_order),
     ("nothing was set aside", telling::nothing_was_set_aside),
-    ("small apps do not wait for the large one", latency::small_apps_do_not_wait),
+    (SMALL_APPS_DO_NOT_WAIT, latency::small_apps_do_not_wait),
     ("nothing went on while it was checked", nothing_went_on),
 ];
 
@@ -69,10 +71,18 @@ const OF_THE_QUIET: [&str; 8] = [
     "webhooks tell how every delivery ended, and what was read",
 ];
 
-/// The checks that say something of the run.
+/// The checks that have a verdict on the run.
 pub(crate) fn applying(record: &Record) -> impl Iterator<Item = &'static (&'static str, Check)> {
     let goes_on = record.meanwhile > 0;
-    CHECKS.iter().filter(move |(name, _)| !(goes_on && OF_THE_QUIET.contains(name)))
+    let undecided = undecided(record);
+    CHECKS
+        .iter()
+        .filter(move |(name, _)| !(goes_on && OF_THE_QUIET.contains(name)) && !undecided.contains_key(name))
+}
+
+/// The checks that have too little evidence for a verdict, each with the reason. Neither held nor broken.
+pub(crate) fn undecided(record: &Record) -> BTreeMap<&'static str, String> {
+    latency::cannot_tell(record).map(|reason| (SMALL_APPS_DO_NOT_WAIT, reason)).into_iter().collect()
 }
 
 /// The checks that fail, each with what is wrong.

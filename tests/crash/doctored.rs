@@ -6,6 +6,7 @@ mod sound;
 use std::collections::BTreeSet;
 
 use crate::check;
+use crate::scene::Fault;
 use falsified::FALSIFIED;
 use sound::sound;
 
@@ -41,6 +42,20 @@ fn of_a_system_that_goes_on_only_that_is_said() {
     record.told.values_mut().for_each(|told| told.deliveries.clear());
     let failures = check::failures(&record);
     assert_eq!(failures.into_keys().collect::<Vec<_>>(), ["nothing went on while it was checked"]);
+}
+
+#[test]
+fn a_run_whose_sends_were_all_disturbed_has_no_verdict_on_latency() {
+    let mut record = sound();
+    record.visible.iter_mut().for_each(|visible| visible.visible_at += 10_000);
+    record.faults.push(Fault { what: "kill postgres".to_owned(), from: 100_500, until: 101_000 });
+    let undecided = check::undecided(&record);
+    let reason = &undecided[check::SMALL_APPS_DO_NOT_WAIT];
+    assert_eq!(reason, "only 0 of 60 sends of small apps were undisturbed");
+    assert!(!check::failures(&record).contains_key(check::SMALL_APPS_DO_NOT_WAIT));
+    let applying: Vec<_> = check::applying(&record).map(|(name, _)| *name).collect();
+    assert_eq!(applying.len(), check::CHECKS.len() - 1);
+    assert!(!applying.contains(&check::SMALL_APPS_DO_NOT_WAIT));
 }
 
 #[test]

@@ -58,13 +58,16 @@ pub(crate) fn needs(asked: Asked, record: &Record, struck: &Struck, bulk: u64) -
         need("notifications that were confirmed", asked.notifications, confirmed.notifications),
         need("repeats of confirmed sends", asked.notifications / REPEATED, confirmed.repeats),
         need("sends and jobs in the bulk lane", asked.notifications / 10, usize::try_from(bulk).unwrap()),
-        need(
+        need("suppressed targets", small_run, record.tables.suppressions.len()),
+    ];
+    // A check without a verdict needs no evidence.
+    if !check::undecided(record).contains_key(check::SMALL_APPS_DO_NOT_WAIT) {
+        needs.push(need(
             "sends of small apps beside a flood of the large one",
             asked.notifications / BESIDE_A_FLOOD,
             check::beside_a_flood(record).0,
-        ),
-        need("suppressed targets", small_run, record.tables.suppressions.len()),
-    ];
+        ));
+    }
     needs.extend(of_faults(asked.size, struck));
     needs.extend(of_users(asked.size.least_of_each, record));
     needs.extend(of_providers(small_run, record));

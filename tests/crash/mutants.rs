@@ -27,8 +27,8 @@ const LASTING: Duration = Duration::from_secs(8);
 const BRIEFLY: Duration = Duration::from_secs(5);
 /// So that whoever is paused is in the middle of a call.
 const STALLS: f64 = 0.1;
-/// A short run has no time in which nobody feels a fault.
-const TOO_SHORT_FOR: &str = "small apps do not wait for the large one";
+/// A short run has no time without the effects of a fault.
+const TOO_SHORT_FOR: &str = check::SMALL_APPS_DO_NOT_WAIT;
 
 /// How a mutant is caught.
 struct Case {

@@ -69,6 +69,8 @@ pub(crate) struct Report {
     /// The checks that hold, and those that do not with the number of violations.
     held: Vec<&'static str>,
     broken: BTreeMap<&'static str, usize>,
+    /// The checks that cannot tell, each with the reason.
+    undecided: BTreeMap<&'static str, String>,
 }
 
 /// What a provider took once more, and why.
@@ -143,6 +145,7 @@ impl Report {
         self.beside_a_flood = check::beside_a_flood(record);
         let names = check::applying(record).map(|(name, _)| *name);
         self.held = names.filter(|name| !broken.contains_key(name)).collect();
+        self.undecided = check::undecided(record);
         self.broken = broken.iter().map(|(name, violations)| (*name, violations.len())).collect();
     }
 
@@ -214,6 +217,9 @@ impl fmt::Display for Report {
         writeln!(f, "checks that hold    {} of {}", self.held.len(), self.held.len() + self.broken.len())?;
         for (name, violations) in &self.broken {
             writeln!(f, "  BROKEN: {name} ({violations} times)")?;
+        }
+        for (name, reason) in &self.undecided {
+            writeln!(f, "  CANNOT TELL: {name} ({reason})")?;
         }
         Ok(())
     }

@@ -2,8 +2,9 @@
 
 use reqwest::{Method, RequestBuilder};
 use serde_json::Value;
+use testkit::eventually;
 
-use crate::api::Api;
+use crate::api::{Api, SOON, is_busy};
 
 impl Api {
     /// The same at another gateway.
@@ -28,10 +29,13 @@ impl Api {
         Self::answer(call.header("X-SERVICE-USER-ID", user), 200).await
     }
 
-    /// What is there; None where nothing is.
+    /// The resource, or None if it is unknown. Repeats the request while the gateway is busy.
     pub(crate) async fn find(&self, path: &str) -> Option<Value> {
-        let (status, answer) = Self::try_once(self.call(Method::GET, path)).await.unwrap();
-        assert!(status == 200 || status == 404, "{status}: {answer}");
-        (status == 200).then_some(answer)
+        eventually(SOON, "an answer", async || {
+            let (status, answer) = Self::try_once(self.call(Method::GET, path)).await?;
+            assert!(matches!(status, 200 | 404) || is_busy(status), "{status}: {answer}");
+            (!is_busy(status)).then(|| (status == 200).then_some(answer))
+        })
+        .await
     }
 }
