@@ -49,5 +49,5 @@ pub mod vapid_key;
 pub mod web_push;
 pub mod webhook;
 
-pub use connection::{Settings, Store};
+pub use connection::{SESSION, Settings, Store};
 pub use error::Error;
