@@ -178,7 +178,11 @@ impl ErasedRecipients {
         let apps: Vec<i64> = named.iter().map(|(app, _)| app.0).collect();
         let somebody: bool = sqlx::query_scalar(
             "SELECT EXISTS (
-               SELECT FROM erased WHERE app_id = ANY($1) AND done_at IS NULL AND erased_at >= $2
+               SELECT FROM unnest($1::bigint[]) AS named (app_id) CROSS JOIN LATERAL (
+                 SELECT FROM erased e
+                 WHERE e.app_id = named.app_id AND e.done_at IS NULL AND e.erased_at >= $2
+                 ORDER BY e.erased_at LIMIT 1
+               ) AS since
              )",
         )
         .bind(&apps)

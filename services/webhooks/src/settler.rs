@@ -70,7 +70,7 @@ impl Settler {
             return tracing::warn!("settling has ended; the webhook is told again");
         }
         // It is dropped, never sent.
-        let _ = settling.await;
+        drop(settling.await);
     }
 }
 

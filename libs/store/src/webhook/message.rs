@@ -194,8 +194,7 @@ impl Store {
             ))";
         let mut removed = 0;
         for (statement, age) in [(TAKEN, taken), (GIVEN_UP, given_up), (TURNED_OFF, given_up)] {
-            let step =
-                sqlx::query(statement).bind(age.as_secs_f64()).bind(STEP).execute(&self.pool).await?;
+            let step = sqlx::query(statement).bind(age.as_secs_f64()).bind(STEP).execute(&self.pool).await?;
             removed += step.rows_affected();
         }
         Ok(removed)

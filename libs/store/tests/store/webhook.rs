@@ -51,7 +51,8 @@ async fn the_audit_log_names_an_endpoint_without_its_tokens() {
 
 /// Rows and index entries that sessions which have ended read of messages and wakes, and the scans that did it.
 async fn reads(pool: &PgPool) -> (i64, i64) {
-    let read = "SELECT (SELECT sum(seq_scan + idx_scan)::bigint FROM pg_stat_user_tables WHERE relname = ANY($1)),
+    let read =
+        "SELECT (SELECT sum(seq_scan + idx_scan)::bigint FROM pg_stat_user_tables WHERE relname = ANY($1)),
         (SELECT sum(seq_tup_read)::bigint FROM pg_stat_user_tables WHERE relname = ANY($1))
         + (SELECT sum(idx_tup_read)::bigint FROM pg_stat_user_indexes WHERE relname = ANY($1))";
     sqlx::query_as(read).bind(["webhook_message", "webhook_wake"]).fetch_one(pool).await.unwrap()
@@ -69,7 +70,7 @@ impl Fixture {
     /// Adds messages of these numbers, which are their ids, of `subjects` subjects in turn.
     async fn messages(&self, app: AppId, endpoint: i64, numbers: RangeInclusive<i64>, subjects: i64) {
         let (app, first, last) = (app.0, numbers.start(), numbers.end());
-        self.run(&format!(
+        self.set_up(&format!(
             "INSERT INTO webhook_message (app_id, endpoint_id, id, subject, event, body)
              SELECT {app}, {endpoint}, lpad(to_hex(n), 32, '0')::uuid, lpad(to_hex(n % {subjects}), 32, '0')::uuid,
                'delivery.sent', '{{}}'
@@ -79,7 +80,7 @@ impl Fixture {
     }
 
     /// Runs statements whose reads are counted when this returns.
-    async fn run(&self, statements: &str) {
+    async fn set_up(&self, statements: &str) {
         let mut connection = self.pool.acquire().await.unwrap();
         sqlx::raw_sql(sqlx::AssertSqlSafe(statements.to_owned())).execute(&mut *connection).await.unwrap();
         sqlx::raw_sql("SELECT pg_stat_force_next_flush()").execute(&mut *connection).await.unwrap();
@@ -104,20 +105,21 @@ async fn taking_and_settling_cost_by_what_is_taken_whatever_waits_and_whatever_s
             fixture.messages(app, endpoint, added + 1..=waiting, 400_000).await;
             added = waiting;
         }
-        for (statistics, plans) in
-            [("SELECT", "force_custom_plan"), ("SELECT", "force_generic_plan"), ("ANALYZE", "force_custom_plan"), ("SELECT", "force_generic_plan")]
-        {
-            fixture.run(statistics).await;
+        for (statistics, plans) in [
+            ("SELECT", "force_custom_plan"),
+            ("SELECT", "force_generic_plan"),
+            ("ANALYZE", "force_custom_plan"),
+            ("SELECT", "force_generic_plan"),
+        ] {
+            fixture.set_up(statistics).await;
             let wake = format!("DELETE FROM webhook_wake; INSERT INTO webhook_wake SELECT {}, now()", app.0);
-            fixture.run(&wake).await;
+            fixture.set_up(&wake).await;
             let (scans, before) = reads(&fixture.pool).await;
             let store = fixture.another(&format!("&options[plan_cache_mode]={plans}")).await;
             let taken = store.take_webhooks(100, PACE).await.unwrap();
             assert_eq!(taken.len(), if waiting == 0 { 0 } else { 8 });
-            let settlements: Vec<_> = taken
-                .iter()
-                .map(|due| Settlement { due, settled: Settled::Taken, answer: "200" })
-                .collect();
+            let settlements: Vec<_> =
+                taken.iter().map(|due| Settlement { due, settled: Settled::Taken, answer: "200" }).collect();
             assert!(store.settle_webhooks(&settlements, PACE).await.unwrap().is_empty());
             // A session tells what it has read at its end at the latest.
             store.close().await;
@@ -127,7 +129,11 @@ async fn taking_and_settling_cost_by_what_is_taken_whatever_waits_and_whatever_s
             })
             .await;
             let read = after - before;
-            assert!(read < 400, "{read} rows were read to take {} of {waiting}, {plans} {statistics}", taken.len());
+            assert!(
+                read < 400,
+                "{read} rows were read to take {} of {waiting}, {plans} {statistics}",
+                taken.len()
+            );
         }
     }
 }
@@ -140,18 +146,22 @@ async fn a_subject_has_one_head_whatever_writes_its_messages() {
     fixture.messages(app, endpoint, 1..=8, 2).await;
     assert_eq!(fixture.heads().await, [1, 2], "the earliest of each subject");
     // As a process of the release before settles, an erasure removes, and an operator has things delivered again.
-    fixture.run("UPDATE webhook_message SET status = 'delivered', settled_at = now() WHERE number = 1").await;
+    fixture
+        .set_up("UPDATE webhook_message SET status = 'delivered', settled_at = now() WHERE number = 1")
+        .await;
     assert_eq!(fixture.heads().await, [2, 3]);
-    fixture.run("DELETE FROM webhook_message WHERE number IN (2, 3, 4)").await;
+    fixture.set_up("DELETE FROM webhook_message WHERE number IN (2, 3, 4)").await;
     assert_eq!(fixture.heads().await, [5, 6]);
-    fixture.run("UPDATE webhook_message SET status = 'failed', settled_at = now() WHERE number IN (5, 6)").await;
+    fixture
+        .set_up("UPDATE webhook_message SET status = 'failed', settled_at = now() WHERE number IN (5, 6)")
+        .await;
     assert_eq!(fixture.heads().await, [7, 8]);
-    fixture.run("UPDATE webhook_message SET token = gen_random_uuid() WHERE number = 8").await;
+    fixture.set_up("UPDATE webhook_message SET token = gen_random_uuid() WHERE number = 8").await;
     assert_eq!(fixture.store.redeliver_webhooks(app, None, None).await.unwrap(), 2);
     assert_eq!(fixture.heads().await, [5, 8], "one whose call is under way stays the head until it ends");
-    fixture.run("UPDATE webhook_message SET token = NULL WHERE number = 8").await;
+    fixture.set_up("UPDATE webhook_message SET token = NULL WHERE number = 8").await;
     assert_eq!(fixture.heads().await, [5, 6]);
-    fixture.run("UPDATE webhook_message SET status = 'delivered', settled_at = now()").await;
+    fixture.set_up("UPDATE webhook_message SET status = 'delivered', settled_at = now()").await;
     assert_eq!(fixture.heads().await, [0_i64; 0]);
 }
 
@@ -190,7 +200,7 @@ async fn apps_with_nothing_due_cost_nothing() {
     let app = fixture.app("shop").await;
     fixture.endpoint(app).await;
     fixture
-        .run(
+        .set_up(
             "INSERT INTO app (name, api_key) SELECT 'app-' || n, 'app-' || n FROM generate_series(1, 10000) AS n;
              INSERT INTO webhook_endpoint (app_id, url, events, paused_until)
              SELECT id, 'https://example.com', '{}', now() + interval '1 hour' FROM app WHERE name LIKE 'app-%';

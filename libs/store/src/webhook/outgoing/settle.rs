@@ -150,7 +150,7 @@ async fn settle(
     .await?;
     let (mut settled, mut locked) = (HashSet::new(), HashSet::new());
     for row in rows {
-        let which = if row.try_get("settled")? { &mut settled } else { &mut locked };
+        let which = if row.try_get::<bool, _>("settled")? { &mut settled } else { &mut locked };
         which.insert(row.try_get("token")?);
     }
     Ok((settled, locked))
