@@ -15,6 +15,7 @@ mod inbox;
 mod installation;
 mod ledger;
 mod plan;
+mod plans;
 mod preference;
 mod projection;
 mod protocol;
