@@ -3,6 +3,7 @@
 
 mod access_matrix;
 mod attachments;
+mod attacker;
 mod bodies;
 mod bulk;
 mod cancellation;
@@ -38,6 +39,7 @@ mod requests;
 mod rows;
 mod sends;
 mod service;
+mod shares;
 mod signer;
 mod tokens;
 mod twilio_callbacks;

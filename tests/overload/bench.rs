@@ -11,6 +11,7 @@ mod flood;
 mod generator;
 mod lanes;
 mod scale;
+mod strangers;
 mod system;
 
 use std::process::ExitCode;
@@ -26,7 +27,7 @@ const P99_LIMIT: Duration = Duration::from_millis(100);
 /// Offers ten times as much as is taken, and saturates the bulk lane.
 #[derive(Parser)]
 struct Arguments {
-    /// What to do; both, unless told.
+    /// What to do; everything, unless told.
     #[arg(value_enum)]
     only: Option<Part>,
     /// How long each takes.
@@ -43,6 +44,8 @@ enum Part {
     Flood,
     /// Transactional sends beside a saturated bulk lane.
     Lanes,
+    /// Sends beside stalled bodies and wrong secrets of strangers.
+    Strangers,
 }
 
 fn main() -> ExitCode {
@@ -59,6 +62,9 @@ fn main() -> ExitCode {
     let wanted = |part| arguments.only.is_none_or(|only| only == part);
     if wanted(Part::Flood) {
         println!("{}", runtime.block_on(flood::run(&scale)));
+    }
+    if wanted(Part::Strangers) {
+        println!("{}", runtime.block_on(strangers::run(&scale)));
     }
     if !wanted(Part::Lanes) {
         return ExitCode::SUCCESS;

@@ -124,6 +124,16 @@ impl System {
         tidings(&environment, &[&["app", "set", "shop"], switches].concat(), "");
     }
 
+    /// Creates another app, whose users need no token, and returns its API key.
+    pub(crate) fn create_open_app(&self, name: &str) -> String {
+        let environment: Vec<_> =
+            self.environment.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        let app: Value =
+            serde_json::from_str(&tidings(&environment, &["app", "create", name, "--json"], "")).unwrap();
+        tidings(&environment, &["app", "set", name, "secure-mode=off"], "");
+        app["apiKey"].as_str().unwrap().to_owned()
+    }
+
     /// What a send goes to.
     pub(crate) fn request(&self) -> Request {
         let text = |name: &str| self.app[name].as_str().unwrap().to_owned();

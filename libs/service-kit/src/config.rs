@@ -1,5 +1,6 @@
 //! The configuration: one TOML file, then the environment over it.
 
+mod network;
 mod problem;
 mod settings;
 
@@ -16,14 +17,23 @@ use tracing_subscriber::filter::LevelFilter;
 use crate::ServerUrl;
 use settings::Settings;
 
+pub use network::Network;
 pub use problem::{ConfigError, Origin, Problem};
 
 /// Names the configuration file, where none is given on the command line.
 const FILE_VARIABLE: &str = "TIDINGS_CONFIG";
 /// The design's schedule: eight attempts over nine hours.
 const RETRY_SCHEDULE: [u64; 8] = [0, 5, 30, 120, 600, 1_800, 7_200, 21_600];
-/// What one app may ask of one gateway in a second: more than one gateway on a small machine serves.
-const RATE_LIMIT: u32 = 100_000;
+/// Requests per second of one app's backend at one gateway: more than one gateway on a small machine serves.
+const RATE_LIMIT: u32 = 10_000;
+/// Requests per second of one user: a page that loads makes a dozen.
+const USER_RATE_LIMIT: u32 = 100;
+/// Requests per second of one peer without a proof: an office behind one address.
+const PEER_RATE_LIMIT: u32 = 1_000;
+/// Requests per second of one peer whose credentials are wrong.
+const REFUSAL_RATE_LIMIT: u32 = 100;
+/// Connections of one process.
+const CONNECTIONS: usize = 8_192;
 /// What of it may go ahead of the bulk sends of all apps.
 const TRANSACTIONAL_RATE: u32 = 10_000;
 /// Eleven attempts over 22 hours.
@@ -112,8 +122,20 @@ pub struct Gateway {
     pub listen: SocketAddr,
     /// Where others reach the API, for links in emails and callbacks of providers: an origin, without `/v3`.
     pub public_url: Option<ServerUrl>,
-    /// Requests a second that one process takes of an app that has no limit of its own, 1 to 1,000,000.
+    /// Proxies whose `Forwarded` and `X-Forwarded-For` name the peer. None by default.
+    pub trusted_proxies: Vec<Network>,
+    /// Connections of one process, 16 to 1,000,000; fewer if the process may not open as many files.
+    pub connections: usize,
+    /// Requests per second that one process accepts of the backend of an app without its own limit, and as many of all of
+    /// its users, 1 to 1,000,000.
     pub rate_limit: u32,
+    /// Requests per second that one process accepts of one user, 1 to 1,000,000.
+    pub user_rate_limit: u32,
+    /// Requests per second that one process accepts of one peer that proves nothing, 1 to 1,000,000.
+    pub peer_rate_limit: u32,
+    /// Requests per second with wrong credentials or unknown API keys that one process looks at for one peer, 1 to
+    /// 1,000,000.
+    pub refusal_rate_limit: u32,
     /// Sends a second that one process takes into the transactional lane of an app that has no rate of its own, 1 to
     /// 1,000,000.
     pub transactional_rate: u32,
@@ -316,7 +338,16 @@ fn gateway(settings: &mut Settings) -> Gateway {
     Gateway {
         listen: settings.address("gateway.listen", local(8080)),
         public_url: settings.url("gateway.public_url", &["http", "https"]),
+        trusted_proxies: settings.list_or_none(
+            "gateway.trusted_proxies",
+            |text| text.parse().ok(),
+            "addresses of proxies and networks of them, such as 10.0.0.0/8",
+        ),
+        connections: settings.number("gateway.connections", CONNECTIONS, 16..=1_000_000),
         rate_limit: settings.number("gateway.rate_limit", RATE_LIMIT, 1..=1_000_000),
+        user_rate_limit: settings.number("gateway.user_rate_limit", USER_RATE_LIMIT, 1..=1_000_000),
+        peer_rate_limit: settings.number("gateway.peer_rate_limit", PEER_RATE_LIMIT, 1..=1_000_000),
+        refusal_rate_limit: settings.number("gateway.refusal_rate_limit", REFUSAL_RATE_LIMIT, 1..=1_000_000),
         transactional_rate: settings.number("gateway.transactional_rate", TRANSACTIONAL_RATE, 1..=1_000_000),
         waiting_room: settings.number("gateway.waiting_room", WAITING_ROOM, 1..=100_000),
         drain: settings.duration("gateway.drain", DRAIN, Duration::ZERO..=LONGEST_DRAIN),

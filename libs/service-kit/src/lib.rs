@@ -29,7 +29,7 @@ pub mod trace;
 pub mod unsubscribe;
 pub mod vapid;
 
-pub use config::{Config, ConfigError};
+pub use config::{Config, ConfigError, Network};
 pub use context::Context;
 pub use fullness::Fullness;
 pub use health::{NotReady, Readiness, Report};

@@ -9,7 +9,7 @@ use domain::AppId;
 use domain::profile::Addresses;
 use store::app::App;
 
-use crate::access::identity::{Identity, user_required};
+use crate::access::identity::{Demand, Identity, user_required};
 use crate::http::accept;
 use crate::http::body::Body;
 use crate::http::failure::Failure;
@@ -41,16 +41,14 @@ pub(crate) struct Caller {
 
 impl AppCaller {
     async fn read(request: HttpRequest) -> Result<AppCaller, Failure> {
-        let identity = Identity::verify(&request).await?;
-        identity.demand_secret()?;
+        let identity = Identity::prove(&request, Demand::Secret).await?;
         Ok(AppCaller { app: identity.app()?.id })
     }
 }
 
 impl UserCaller {
     async fn read(request: HttpRequest) -> Result<UserCaller, Failure> {
-        let identity = Identity::verify(&request).await?;
-        identity.demand_user_proof()?;
+        let identity = Identity::prove(&request, Demand::UserProof).await?;
         let app = identity.app()?;
         let user = identity.user()?.ok_or_else(user_required)?;
         Ok(UserCaller { app, user, by_app: identity.by_app, by_token: identity.by_token() })
@@ -69,8 +67,7 @@ impl UserCaller {
 
 impl Caller {
     async fn read(request: HttpRequest) -> Result<Caller, Failure> {
-        let identity = Identity::verify(&request).await?;
-        identity.demand_user_proof()?;
+        let identity = Identity::prove(&request, Demand::UserProof).await?;
         let app = identity.app()?.id;
         Ok(Caller { app, user: identity.user()?, by_app: identity.by_app })
     }

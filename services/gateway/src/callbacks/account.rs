@@ -12,6 +12,8 @@ use store::provider::StoredProvider;
 use super::{Callbacks, signature};
 use crate::gateway::{Gateway, database};
 use crate::http::failure::Failure;
+use crate::shares::holder::Holder;
+use crate::shares::peer::Peer;
 
 const KIND: &str = "twilio";
 const SIGNATURE: &str = "x-twilio-signature";
@@ -31,14 +33,15 @@ pub(super) struct Claim {
     account: Account,
     token: SecretString,
     url: String,
-    signature: String,
+    signature: Vec<u8>,
 }
 
 impl Claim {
     /// Reads the claim of a callback. Whether it is the provider that does not exist or the signature that is missing or
     /// wrong is not told.
     pub(super) async fn of(gateway: &Gateway, request: &HttpRequest) -> Result<Claim, Failure> {
-        let signature = request.headers().get(SIGNATURE).and_then(|value| value.to_str().ok());
+        let signature =
+            request.headers().get(SIGNATURE).and_then(|value| signature::decode(value.as_bytes()));
         let url = public_url(&gateway.callbacks, request);
         let (Some(signature), Some(url)) = (signature, url) else {
             return Err(unproven());
@@ -47,9 +50,11 @@ impl Claim {
         let (Some(app), Some(provider)) = (app, segment(request, PROVIDER)) else {
             return Err(unproven());
         };
+        let holder = Holder::callback(app, &provider, Peer::of_request(request));
+        gateway.admit_stranger(request, holder).await?;
         let account = Account { app, provider };
         let token = account.auth_token(gateway).await?.ok_or_else(unproven)?;
-        Ok(Claim { account, token, url, signature: signature.to_owned() })
+        Ok(Claim { account, token, url, signature })
     }
 
     /// Proves the claim by the fields of the body.

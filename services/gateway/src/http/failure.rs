@@ -14,13 +14,15 @@ use service_kit::clock;
 use service_kit::link::LinkError;
 use uuid::Uuid;
 
+use crate::shares::room::Crowded;
+
 /// Seconds after which a client may repeat what could not be taken.
 pub(crate) const RETRY_AFTER_SECONDS: &str = "1";
 /// Problems that an answer lists at most.
 const MOST_PROBLEMS: usize = 100;
 
 const NO_SUCH_METHOD: &str = "the resource does not have this method";
-const LIMITED: &str = "the app makes more requests a second than it may; repeat the request later";
+const LIMITED: &str = "more requests came in a second than the caller may make; repeat the request later";
 
 /// Why a request is not served.
 #[derive(Clone, Debug)]
@@ -38,7 +40,7 @@ pub(crate) enum Failure {
     },
     /// 405, with the methods that the resource has.
     Method(String),
-    /// 429: the app makes more requests than it may.
+    /// 429: the caller makes more requests than it may.
     Limited {
         /// After so many seconds it may make another.
         seconds: u64,
@@ -180,6 +182,12 @@ pub(crate) fn unconfirmed(cause: impl Display) -> Failure {
         "not confirmed: the event log did not answer in time; repeat with the same Idempotency-Key",
         cause,
     )
+}
+
+impl From<Crowded> for Failure {
+    fn from(_: Crowded) -> Self {
+        crowded()
+    }
 }
 
 /// 503 for a request that found too many others being served.

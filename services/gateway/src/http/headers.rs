@@ -1,6 +1,6 @@
 //! The headers that callers present themselves with, under any of the configured prefixes.
 
-use actix_web::http::header::{HeaderMap, HeaderName, InvalidHeaderName};
+use actix_web::http::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue, InvalidHeaderName};
 
 use crate::http::failure::Failure;
 
@@ -38,6 +38,7 @@ impl Credential {
 /// Every name under which each header may be sent.
 pub(crate) struct HeaderNames {
     names: [Vec<HeaderName>; Credential::ALL.len()],
+    vary: HeaderValue,
 }
 
 impl HeaderNames {
@@ -51,7 +52,16 @@ impl HeaderNames {
                 }
             }
         }
-        Ok(HeaderNames { names })
+        let all = names.iter().flatten().map(HeaderName::as_str);
+        let vary = [AUTHORIZATION.as_str()].into_iter().chain(all).collect::<Vec<_>>().join(", ");
+        // Names of headers are values as well.
+        let vary = HeaderValue::from_str(&vary).unwrap_or(HeaderValue::from_static("*"));
+        Ok(HeaderNames { names, vary })
+    }
+
+    /// `Vary` of answers that depend on the caller: every header that a credential may be in.
+    pub(crate) fn vary(&self) -> HeaderValue {
+        self.vary.clone()
     }
 
     /// The name of a header under the first prefix, for messages.

@@ -18,8 +18,9 @@ const HELP: &str = "Switches:
   require-exp=on|off         bearer tokens must expire
   address-keys=open|guarded  whether a public API key alone may write email, phoneNumber and phone of profiles
   cors-origins=any|none|https://a.example,https://b.example
-                             the web pages that may make calls of users
-  rate-limit=N|default       requests a second
+                             the web pages that may make calls of users; calls from other pages are refused with
+                             403. It does not stop programs that are not browsers: that is what secure-mode is for
+  rate-limit=N|default       requests per second of the backend, and as many of all users
   transactional-rate=N|default
                              sends a second that are not bulk
   disabled=on|off            all calls are refused
