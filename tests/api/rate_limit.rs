@@ -1,5 +1,7 @@
 //! How many requests an app may make.
 
+use service_kit::Config;
+
 use crate::client::Answer;
 use crate::service::{App, Behind, Service, plain_send};
 
@@ -20,7 +22,8 @@ async fn limited(service: &Service, name: &str, limit: &'static str) -> App {
 
 #[tokio::test]
 async fn every_answer_to_credentials_has_the_standing_of_the_caller() {
-    let service = Service::start_with(Behind::Nothing).await;
+    let defaults = |config: &mut Config| config.gateway = Config::default().gateway;
+    let service = Service::start_configured(defaults).await;
     let shop = service.app("shop").await;
     let wrong = App { secret: "wrong".to_owned(), ..shop.clone() };
     // The backend, a user, and a peer whose credentials are wrong.

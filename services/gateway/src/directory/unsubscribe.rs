@@ -34,7 +34,7 @@ const LATER: &str = "the database did not answer in time; repeat the request";
             status = 404, description = "No email has such a link, or its reader or category is gone.",
             body = String, content_type = "text/html", example = "<!doctype html>",
         ),
-        (status = 429, description = "Too many such requests come from this address.", body = crate::openapi::error::Refusal),
+        (status = 429, description = "Too many such requests come from this address."),
         (status = 503, description = "It cannot be told now."),
     ),
 )]
@@ -73,7 +73,7 @@ pub(crate) async fn ask(
             status = 409, description = "The category is critical: preferences do not apply to it.",
             body = String, content_type = "text/html", example = "<!doctype html>",
         ),
-        (status = 429, description = "Too many such requests come from this address.", body = crate::openapi::error::Refusal),
+        (status = 429, description = "Too many such requests come from this address."),
         (status = 503, description = "It cannot be changed now."),
     ),
 )]

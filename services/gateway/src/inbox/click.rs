@@ -29,7 +29,7 @@ use crate::waiting::{Unwaited, wait};
         (status = 204, description = "It is reported."),
         (status = 404, description = "The service made no such link."),
         (status = 500, description = "A defect.", body = crate::openapi::error::Defect),
-        (status = 429, description = "Too many such requests come from this address.", body = crate::openapi::error::Refusal),
+        (status = 429, description = "Too many such requests come from this address."),
         (status = 503, description = "It cannot be taken now; repeat it."),
     ),
 )]
