@@ -59,7 +59,7 @@ impl Attacker {
                 if let Some(mut connection) = self.begin(&request).await {
                     status(&mut connection).await;
                 }
-                tokio::time::sleep(Duration::from_millis(20)).await;
+                tokio::time::sleep(Duration::from_millis(100)).await;
             }
         };
         Attack((0..connections).map(|_| tokio::spawn(one(request.clone()))).collect())

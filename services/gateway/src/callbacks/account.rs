@@ -14,6 +14,7 @@ use crate::gateway::{Gateway, database};
 use crate::http::failure::Failure;
 use crate::shares::holder::Holder;
 use crate::shares::peer::Peer;
+use crate::waiting::continue_as;
 
 const KIND: &str = "twilio";
 const SIGNATURE: &str = "x-twilio-signature";
@@ -60,26 +61,34 @@ impl Claim {
     /// Proves the claim by the fields of the body.
     pub(super) fn prove(self, fields: &[(String, String)]) -> Result<Account, Failure> {
         match signature::is_valid(self.token.expose_secret().as_bytes(), &self.url, fields, &self.signature) {
-            true => Ok(self.account),
+            true => {
+                continue_as(Holder::backend(self.account.app));
+                Ok(self.account)
+            }
             false => Err(unproven()),
         }
     }
 }
 
 impl Account {
-    /// The token that signs for the provider. That there is none is remembered for a moment.
+    /// The token that signs for the provider, or that there is none: both remembered for a moment. Callbacks for one
+    /// provider share a look-up, so that strangers who name it do not keep its own ones waiting.
     async fn auth_token(&self, gateway: &Gateway) -> Result<Option<SecretString>, Failure> {
-        let unknown = &gateway.callbacks.unknown;
-        let key = (self.app, self.provider.clone());
-        if self.provider.len() > MAX_IDENTIFIER || unknown.contains_key(&key) {
+        if self.provider.len() > MAX_IDENTIFIER {
             return Ok(None);
         }
-        let stored = database(gateway.store.provider(self.app, &self.provider)).await?;
-        let token = stored.and_then(|stored| auth_token(&gateway.callbacks, self.app, &stored));
-        if token.is_none() {
-            unknown.insert(key, ()).await;
+        let tokens = &gateway.callbacks.tokens;
+        let key = (self.app, self.provider.clone());
+        match tokens.try_get_with(key, self.look_up(gateway)).await {
+            Ok(token) => Ok(token),
+            // The caller that looked it up had no share left; this one may have.
+            Err(_) => self.look_up(gateway).await,
         }
-        Ok(token)
+    }
+
+    async fn look_up(&self, gateway: &Gateway) -> Result<Option<SecretString>, Failure> {
+        let stored = database(gateway.store.provider(self.app, &self.provider)).await?;
+        Ok(stored.and_then(|stored| auth_token(&gateway.callbacks, self.app, &stored)))
     }
 }
 
