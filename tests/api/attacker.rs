@@ -53,7 +53,7 @@ impl Attacker {
     }
 
     /// Keeps so many connections open, each of which writes this and then stalls; one that ends is begun again.
-    pub(crate) fn stall(self, connections: usize, request: Vec<u8>) -> Attack {
+    pub(crate) fn stall(self, connections: usize, request: &[u8]) -> Attack {
         let one = |request: Vec<u8>| async move {
             loop {
                 if let Some(mut connection) = self.begin(&request).await {
@@ -62,7 +62,7 @@ impl Attacker {
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }
         };
-        Attack((0..connections).map(|_| tokio::spawn(one(request.clone()))).collect())
+        Attack((0..connections).map(|_| tokio::spawn(one(request.to_vec()))).collect())
     }
 }
 

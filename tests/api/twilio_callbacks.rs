@@ -259,8 +259,7 @@ async fn stalled_callbacks_of_a_stranger_never_refuse_the_callback_of_a_provider
     let large = unfinished(&head, "a", 63 * 1024, 64 * 1024);
     let fitting = unfinished(&head, "a", gateway::MAX_CALLBACK - 1, gateway::MAX_CALLBACK);
     let small = unfinished(&head, "a", 1, 64);
-    let _attacks =
-        [attacker.stall(70, large), attacker.stall(140, fitting.clone()), attacker.stall(60, small)];
+    let _attacks = [attacker.stall(70, &large), attacker.stall(140, &fitting), attacker.stall(60, &small)];
     eventually(SOON, "the attacker is refused", async || {
         matches!(attacker.status(&fitting).await, Some(429 | 503)).then_some(())
     })
