@@ -1,4 +1,4 @@
-//! What one app, one user or one stranger does never refuses another app's requests. Attacks come from peers of their own,
+//! Nothing that one app, one user or one stranger does gets another app's requests refused. Attacks come from peers of their own,
 //! over raw sockets, and go on while the other app works.
 
 use std::time::Duration;
