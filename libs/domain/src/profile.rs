@@ -9,7 +9,7 @@ mod tokens;
 pub use address::{email, is_email, phone, push_targets};
 pub use change::{Addresses, Change, Refusal, merged};
 pub use keys::check;
-pub use patch::{Inapplicable, MAX_OPERATIONS, Patch};
+pub use patch::{Inapplicable, MAX_OPERATIONS, MAX_USER_OPERATIONS, MAX_WORK, Patch};
 pub use tokens::{MAX_TOKENS, TokenChange};
 
 use tokens::merge;

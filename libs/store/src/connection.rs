@@ -11,6 +11,7 @@ use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
 
 use crate::Error;
 use crate::installation::{self, DatabaseIdentity};
+use crate::user::writers::Writers;
 
 /// What every session of Tidings calls itself.
 pub(crate) const APPLICATION: &str = "tidings";
@@ -31,6 +32,7 @@ pub struct Settings {
 #[derive(Clone, Debug)]
 pub struct Store {
     pub(crate) pool: PgPool,
+    pub(crate) writers: Writers,
 }
 
 impl Store {
@@ -55,7 +57,7 @@ impl Store {
             })
             .connect_with(options)
             .await?;
-        Ok(Store { pool })
+        Ok(Store { pool, writers: Writers::new() })
     }
 
     /// Asks the database for a sign of life.

@@ -6,12 +6,11 @@ use chrono::{DateTime, Utc};
 use domain::content::Object;
 use domain::device::MAX_DEVICES;
 use domain::problem::UnknownName;
-use domain::profile::{Addresses, Change};
 use domain::{AppId, DeviceType, Timestamp, UserNumber};
 use sqlx::postgres::PgRow;
 use sqlx::{PgConnection, Row};
 
-use crate::user::change_profile;
+use crate::user::merge_locked;
 use crate::{Error, Store};
 
 /// A device of a user.
@@ -41,6 +40,7 @@ impl Store {
         device_id: &str,
         device_type: Option<DeviceType>,
     ) -> Result<(), Error> {
+        let _turn = self.writers.turn(app, identifier).await;
         let mut transaction = self.begin().await?;
         let user = claim_user(&mut transaction, app, identifier, pairs).await?;
         connect(&mut transaction, app, user, device_id, device_type).await?;
@@ -94,8 +94,7 @@ pub(crate) async fn claim_user(
     identifier: &str,
     pairs: &Object,
 ) -> Result<UserNumber, Error> {
-    let change = Change::Merge(pairs.clone());
-    Ok(change_profile(connection, app, identifier, &change, Addresses::Open).await?.number)
+    merge_locked(connection, app, identifier, pairs).await
 }
 
 /// Adds a device or refreshes it, and drops those beyond the limit.

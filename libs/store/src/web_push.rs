@@ -69,6 +69,7 @@ impl Store {
         device_id: &str,
         subscription: &Subscription,
     ) -> Result<(), Error> {
+        let _turn = self.writers.turn(app, identifier).await;
         let mut transaction = self.begin().await?;
         let user = claim_user(&mut transaction, app, identifier, &Object::new()).await?;
         connect(&mut transaction, app, user, device_id, None).await?;

@@ -1,7 +1,7 @@
 //! A write to a profile, and why it may be refused.
 
 use super::keys::{RESERVED_KEY, addresses_differ};
-use super::{MAX_PROFILE, Patch, TokenChange, merge};
+use super::{MAX_PROFILE, MAX_WORK, Patch, TokenChange, merge};
 use crate::Problem;
 use crate::content::Object;
 use crate::size::json_size;
@@ -36,6 +36,17 @@ pub enum Refusal {
     /// The profile would nest deeper than requests may.
     #[error("the profile would nest deeper than {} levels", crate::fields::MAX_DEPTH)]
     TooDeep,
+    /// The operations of a patch would work on more than [`MAX_WORK`] bytes.
+    #[error(
+        "a patch of {operations} operations on a profile of {size} bytes is too much work: operations \u{d7} bytes must not \
+         exceed {MAX_WORK}; send fewer operations at a time, or merge pairs instead"
+    )]
+    TooMuchWork {
+        /// Operations of the patch.
+        operations: usize,
+        /// Bytes of the profile, as JSON text, before the operation that exceeds the budget.
+        size: usize,
+    },
     /// Another address than before, by somebody who may not write any.
     #[error(
         "email, phoneNumber and phone of a profile are written with the API secret or a bearer token; `tidings app set` can \

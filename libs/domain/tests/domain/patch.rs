@@ -1,6 +1,9 @@
 //! JSON Patch: the public cases, and those that they leave out.
 
-use domain::profile::{Addresses, Change, Inapplicable, MAX_OPERATIONS, MAX_PROFILE, Patch, Refusal};
+use domain::profile::{
+    Addresses, Change, Inapplicable, MAX_OPERATIONS, MAX_PROFILE, MAX_USER_OPERATIONS, MAX_WORK, Patch,
+    Refusal,
+};
 use serde_json::{Value, json};
 
 const PUBLIC_CASES: [&str; 2] =
@@ -8,7 +11,7 @@ const PUBLIC_CASES: [&str; 2] =
 
 fn read(patch: &Value) -> Result<Patch, Vec<(String, &'static str)>> {
     let mut problems = Vec::new();
-    let patch = Patch::read(patch.as_array().unwrap().clone(), false, &mut problems);
+    let patch = Patch::read(patch.as_array().unwrap().clone(), MAX_OPERATIONS, false, &mut problems);
     if problems.is_empty() {
         return Ok(patch);
     }
@@ -154,9 +157,9 @@ fn every_problem_of_a_malformed_patch_is_named() {
 fn unknown_members_are_problems_only_where_that_is_asked_for() {
     let patch = vec![json!({"op": "remove", "path": "/a", "value": null, "from": null, "ops": 1})];
     let mut problems = Vec::new();
-    Patch::read(patch.clone(), false, &mut problems);
+    Patch::read(patch.clone(), MAX_OPERATIONS, false, &mut problems);
     assert_eq!(problems, []);
-    Patch::read(patch, true, &mut problems);
+    Patch::read(patch, MAX_OPERATIONS, true, &mut problems);
     assert_eq!((problems.len(), problems[0].field.as_str()), (1, "[0].ops"));
 }
 
@@ -179,6 +182,46 @@ fn copies_of_copies_stay_within_the_limit() {
     assert!(matches!(applied(&json!({}), &json!([long, gone])), Err(Refusal::TooLong(_))));
     let key = json!({"op": "move", "from": "/a", "path": format!("/{}", "k".repeat(MAX_PROFILE))});
     assert!(matches!(applied(&json!({"a": 1}), &json!([key])), Err(Refusal::TooLong(_))));
+}
+
+#[test]
+fn a_patch_has_a_budget_of_operations_times_bytes() {
+    let profile = json!({"large": "x".repeat(60_000), "small": 0});
+    let operations = [
+        json!({"op": "replace", "path": "/small", "value": 1}),
+        json!({"op": "test", "path": "/small", "value": 0}),
+        json!({"op": "move", "from": "/small", "path": "/small"}),
+        json!({"op": "copy", "from": "/large", "path": "/large"}),
+    ];
+    for operation in operations {
+        let few = Value::Array(vec![operation.clone(); 17]);
+        assert_eq!(applied(&profile, &few).map(|_| ()), Ok(()), "{operation}");
+        let many = Value::Array(vec![operation.clone(); MAX_OPERATIONS]);
+        let refusal = applied(&profile, &many).unwrap_err();
+        assert!(
+            matches!(refusal, Refusal::TooMuchWork { operations: 1_000, .. }),
+            "{operation}: {refusal:?}"
+        );
+    }
+    let copy_and_remove =
+        [json!({"op": "copy", "from": "/half", "path": "/other"}), json!({"op": "remove", "path": "/other"})];
+    let half = json!({"half": "x".repeat(30_000)});
+    let patch = Value::Array(copy_and_remove.into_iter().cycle().take(MAX_OPERATIONS).collect());
+    assert!(matches!(applied(&half, &patch), Err(Refusal::TooMuchWork { .. })));
+    let small = json!({"small": 0, "other": "x".repeat(MAX_WORK / MAX_OPERATIONS - 100)});
+    let many = vec![json!({"op": "replace", "path": "/small", "value": 1}); MAX_OPERATIONS];
+    assert!(applied(&small, &Value::Array(many)).is_ok(), "a small profile takes as many as there may be");
+}
+
+#[test]
+fn users_have_fewer_operations_than_backends() {
+    let operation = json!({"op": "test", "path": "", "value": {}});
+    let mut problems = Vec::new();
+    Patch::read(vec![operation.clone(); MAX_USER_OPERATIONS], MAX_USER_OPERATIONS, false, &mut problems);
+    assert_eq!(problems, []);
+    Patch::read(vec![operation; MAX_USER_OPERATIONS + 1], MAX_USER_OPERATIONS, false, &mut problems);
+    assert_eq!(problems[0].code, "too_many");
+    assert!(problems[0].message.contains("1000 with the API secret"), "{}", problems[0].message);
 }
 
 #[test]

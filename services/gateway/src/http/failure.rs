@@ -148,6 +148,7 @@ impl From<profile::Refusal> for Failure {
         match refusal {
             profile::Refusal::Invalid(problems) => Failure::Invalid(problems),
             profile::Refusal::TooLong(_) => Failure::problem("profile", "too_long", message),
+            profile::Refusal::TooMuchWork { .. } => Failure::problem("", "too_much_work", message),
             profile::Refusal::TooDeep => Failure::problem("profile", "too_deep", message),
             profile::Refusal::AddressGuarded => {
                 Failure::refused(StatusCode::FORBIDDEN, "address_guarded", message)
