@@ -10,6 +10,7 @@ mod command;
 mod flood;
 mod generator;
 mod lanes;
+mod patches;
 mod scale;
 mod system;
 
@@ -43,6 +44,8 @@ enum Part {
     Flood,
     /// Transactional sends beside a saturated bulk lane.
     Lanes,
+    /// One app beside another app's patches of one profile.
+    Patches,
 }
 
 fn main() -> ExitCode {
@@ -59,6 +62,9 @@ fn main() -> ExitCode {
     let wanted = |part| arguments.only.is_none_or(|only| only == part);
     if wanted(Part::Flood) {
         println!("{}", runtime.block_on(flood::run(&scale)));
+    }
+    if wanted(Part::Patches) {
+        println!("{}", runtime.block_on(patches::run(&scale)));
     }
     if !wanted(Part::Lanes) {
         return ExitCode::SUCCESS;

@@ -10,6 +10,7 @@ mod command;
 mod flood;
 mod generator;
 mod lanes;
+mod patches;
 mod scale;
 mod system;
 
@@ -34,4 +35,9 @@ async fn ten_times_as_much_is_refused_in_bounded_memory_and_what_was_accepted_ar
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_transactional_arrives_while_the_bulk_lane_is_saturated() {
     println!("{}", lanes::run(&SHORT).await);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_users_patches_never_delay_another_apps_sends() {
+    println!("{}", patches::run(&SHORT).await);
 }

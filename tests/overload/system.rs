@@ -126,7 +126,20 @@ impl System {
 
     /// What a send goes to.
     pub(crate) fn request(&self) -> Request {
-        let text = |name: &str| self.app[name].as_str().unwrap().to_owned();
+        self.request_of(&self.app)
+    }
+
+    /// Creates an app beside the first, whose public key alone may act for users; returns what its sends go to.
+    pub(crate) fn another_app(&self, name: &str) -> Request {
+        let environment: Vec<_> =
+            self.environment.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        let app = tidings(&environment, &["app", "create", name, "--json"], "");
+        tidings(&environment, &["app", "set", name, "secure-mode=off"], "");
+        self.request_of(&serde_json::from_str(&app).unwrap())
+    }
+
+    fn request_of(&self, app: &Value) -> Request {
+        let text = |name: &str| app[name].as_str().unwrap().to_owned();
         Request {
             url: format!("{}/v3/notifications", self.origin),
             key: text("apiKey"),

@@ -11,7 +11,7 @@ mod shadows;
 
 pub use passes::Pass;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use chrono::{DateTime, Utc};
 use domain::{AppId, Digest, Timestamp, UserNumber};
@@ -161,6 +161,22 @@ pub(crate) async fn hold_off(
     .execute(connection)
     .await?;
     Ok(())
+}
+
+/// Keeps erasures of these apps off until the transaction ends, without waiting for those that are under way or wait
+/// themselves: returns their apps.
+pub(crate) async fn try_hold_off(
+    connection: &mut PgConnection,
+    apps: impl Iterator<Item = AppId>,
+) -> Result<HashSet<AppId>, Error> {
+    let held: Vec<(i64, bool)> = sqlx::query_as(
+        "SELECT app_id, pg_try_advisory_xact_lock_shared(hashtextextended('erasure', app_id))
+         FROM (SELECT DISTINCT app_id FROM unnest($1::bigint[]) AS named (app_id)) AS named",
+    )
+    .bind(apps.map(|app| app.0).collect::<Vec<_>>())
+    .fetch_all(connection)
+    .await?;
+    Ok(held.into_iter().filter(|(_, held)| !held).map(|(app, _)| AppId(app)).collect())
 }
 
 /// Which recipients were erased, and when last.

@@ -53,6 +53,19 @@ impl Error {
         }
     }
 
+    /// Whether a lock that another transaction holds was not free in time (SQLSTATE 55P03), or waiting for it would have
+    /// been a deadlock (40P01).
+    #[must_use]
+    pub fn is_lock_timeout(&self) -> bool {
+        match self {
+            Error::Batch(cause) => cause.is_lock_timeout(),
+            Error::Database(sqlx::Error::Database(error)) => {
+                error.code().is_some_and(|code| code == "55P03" || code == "40P01")
+            }
+            _ => false,
+        }
+    }
+
     /// Whether a row holds what this release cannot read, as one that a newer release has written.
     #[must_use]
     pub fn is_unreadable(&self) -> bool {

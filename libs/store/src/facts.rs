@@ -133,8 +133,8 @@ impl Store {
     }
 }
 
-/// Applies what the new turns bring, unless they are cancelled, then reads the facts. First of all it keeps erasures
-/// off, then cancellations.
+/// Applies what the new turns bring, unless they are cancelled, then reads the facts. The transaction keeps erasures off
+/// already; here it keeps cancellations off first.
 pub(crate) async fn gather(
     connection: &mut PgConnection,
     turns: &[Turn],
