@@ -9,6 +9,7 @@ mod erasure;
 mod guide;
 mod inboxes;
 mod installation;
+mod link_key;
 mod master_key;
 mod migrate;
 mod mobile_push;

@@ -1,5 +1,6 @@
 //! `tidings app`: apps, their credentials and their switches.
 
+mod link_key;
 mod set;
 mod signing_key;
 
@@ -31,6 +32,8 @@ pub(crate) enum Command {
     List(ListArguments),
     RotateSecret(RotateArguments),
     Set(set::Arguments),
+    #[command(subcommand)]
+    LinkKey(link_key::Command),
     #[command(subcommand)]
     SigningKey(signing_key::Command),
 }
@@ -97,6 +100,7 @@ pub(crate) async fn run(command: Command) -> anyhow::Result<String> {
         Command::List(arguments) => list(&arguments).await,
         Command::RotateSecret(arguments) => rotate(&arguments).await,
         Command::Set(arguments) => set::run(&arguments).await,
+        Command::LinkKey(command) => link_key::run(command).await,
         Command::SigningKey(command) => signing_key::run(command).await,
     }
 }
