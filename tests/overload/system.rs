@@ -65,7 +65,7 @@ impl System {
         ];
         environment.extend(configured);
         tidings(&environment, &["migrate"], "");
-        let app = tidings(&environment, &["app", "create", "shop", "--json"], "");
+        let app = tidings(&environment, &["app", "create", "shop", "--open", "--json"], "");
         let provider = json!({
             "identifier": "main", "channel": "email", "kind": "smtp", "settings": {
                 "host": "127.0.0.1", "port": smtp.address().port(), "security": "none", "from": "shop@example.com",

@@ -34,6 +34,7 @@ pub mod structure;
 pub mod target;
 mod text_enum;
 pub mod time;
+mod trust;
 pub mod web_push;
 pub mod webhook;
 
@@ -50,3 +51,4 @@ pub use send::{Lane, Send};
 pub use signing_algorithm::SigningAlgorithm;
 pub use stream::StreamName;
 pub use time::Timestamp;
+pub use trust::{TemplateProfile, TokenSubject};

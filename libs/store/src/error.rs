@@ -17,6 +17,9 @@ pub enum Error {
     /// A profile cannot be changed so; nothing was written.
     #[error("{0}")]
     Refused(#[from] domain::profile::Refusal),
+    /// The app has as many of these as it may; nothing was written.
+    #[error("the app has as many {0} as it may")]
+    QuotaReached(crate::quota::Quota),
     /// Tables that are to take the place of others are not made as those are; nothing was changed.
     #[error("the new tables of the inbox are not made as the live ones are:\n  - {}", .0.join("\n  - "))]
     Unlike(Vec<String>),
@@ -34,7 +37,7 @@ impl Error {
     pub fn is_refused_data(&self) -> bool {
         match self {
             Error::Batch(cause) => cause.is_refused_data(),
-            Error::Refused(_) => true,
+            Error::Refused(_) | Error::QuotaReached(_) => true,
             Error::Database(sqlx::Error::Database(error)) => {
                 error.code().is_some_and(|code| code.starts_with("22") || code.starts_with("23"))
             }
@@ -69,7 +72,11 @@ impl Error {
         match self {
             Error::Batch(cause) => cause.is_unavailable(),
             Error::Unanswered(_) => true,
-            Error::Migration(_) | Error::Unreadable(_) | Error::Refused(_) | Error::Unlike(_) => false,
+            Error::Migration(_)
+            | Error::Unreadable(_)
+            | Error::Refused(_)
+            | Error::QuotaReached(_)
+            | Error::Unlike(_) => false,
             // Connection, transaction and lock failures, too few resources, shutting down, read only.
             Error::Database(sqlx::Error::Database(error)) => error.code().is_some_and(|code| {
                 ["08", "25", "40", "53", "55", "57", "58"].iter().any(|class| code.starts_with(class))

@@ -28,6 +28,7 @@ pub mod preference;
 pub mod projection;
 pub mod provider;
 mod push_token;
+pub mod quota;
 pub mod receipt;
 pub mod redrive;
 pub mod request;

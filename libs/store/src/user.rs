@@ -3,13 +3,14 @@
 pub mod merge;
 
 use domain::content::Object;
-use domain::profile::{Addresses, Change};
+use domain::profile::{Author, Change};
 use domain::{AppId, Timestamp, UserNumber};
 use sqlx::postgres::PgRow;
 use sqlx::types::Json;
 use sqlx::{PgConnection, Row};
 
 use crate::push_token::{self, Naming};
+use crate::quota::{self, Quota};
 use crate::{Error, Store};
 
 /// A user of an app.
@@ -88,7 +89,7 @@ impl Store {
         pairs: Object,
     ) -> Result<Option<User>, Error> {
         let change = Change::Merge(pairs);
-        let profile = change.apply(&Object::new(), Addresses::Open)?;
+        let profile = change.apply(&Object::new(), Author::App)?;
         let mut transaction = self.begin().await?;
         let row = sqlx::query(
             "INSERT INTO app_user (app_id, identifier, profile) VALUES ($1, $2, $3)
@@ -113,7 +114,7 @@ impl Store {
     /// # Errors
     /// The profile is refused, or the database failed.
     pub async fn merge_user(&self, app: AppId, identifier: &str, pairs: Object) -> Result<User, Error> {
-        self.change_profile(app, identifier, &Change::Merge(pairs), Addresses::Open).await
+        self.change_profile(app, identifier, &Change::Merge(pairs), Author::App).await
     }
 
     /// Changes the profile; creates the user if missing. Writers of one profile take turns, so none is lost.
@@ -125,10 +126,10 @@ impl Store {
         app: AppId,
         identifier: &str,
         change: &Change,
-        addresses: Addresses,
+        author: Author,
     ) -> Result<User, Error> {
         let mut transaction = self.begin().await?;
-        let user = change_profile(&mut transaction, app, identifier, change, addresses).await?;
+        let user = change_profile(&mut transaction, app, identifier, change, author).await?;
         transaction.commit().await?;
         Ok(user)
     }
@@ -143,10 +144,10 @@ pub(crate) async fn change_profile(
     app: AppId,
     identifier: &str,
     change: &Change,
-    addresses: Addresses,
+    author: Author,
 ) -> Result<User, Error> {
-    let mut user = lock_or_create(connection, app, identifier).await?;
-    let after = change.apply(&user.profile, addresses)?;
+    let (mut user, _) = lock_or_create(connection, app, identifier, author).await?;
+    let after = change.apply(&user.profile, author)?;
     let tokens = change.tokens(&user.profile, &after);
     if after != user.profile {
         sqlx::query("UPDATE app_user SET profile = $3, updated_at = now() WHERE app_id = $1 AND number = $2")
@@ -161,29 +162,49 @@ pub(crate) async fn change_profile(
     Ok(user)
 }
 
-async fn lock_or_create(connection: &mut PgConnection, app: AppId, identifier: &str) -> Result<User, Error> {
+/// The user, locked until the transaction ends.
+pub(crate) async fn lock(
+    connection: &mut PgConnection,
+    app: AppId,
+    identifier: &str,
+) -> Result<Option<User>, Error> {
     let row = sqlx::query(
         "SELECT number, identifier, profile, created_at FROM app_user
          WHERE app_id = $1 AND identifier = $2 FOR UPDATE",
     )
     .bind(app.0)
     .bind(identifier)
-    .fetch_optional(&mut *connection)
+    .fetch_optional(connection)
     .await?;
-    if let Some(row) = row {
-        return read_user(&row);
+    row.as_ref().map(read_user).transpose()
+}
+
+/// The user, locked until the transaction ends, and whether this call created it. The quota of users holds for every
+/// author but the app's backend.
+pub(crate) async fn lock_or_create(
+    connection: &mut PgConnection,
+    app: AppId,
+    identifier: &str,
+    author: Author,
+) -> Result<(User, bool), Error> {
+    if let Some(user) = lock(connection, app, identifier).await? {
+        return Ok((user, false));
     }
     // Somebody may have created the user meanwhile; the update that changes nothing then locks and reads that row.
     let row = sqlx::query(
         "INSERT INTO app_user (app_id, identifier) VALUES ($1, $2)
          ON CONFLICT (app_id, identifier) DO UPDATE SET identifier = excluded.identifier
-         RETURNING number, identifier, profile, created_at",
+         RETURNING number, identifier, profile, created_at, xmax = 0 AS created",
     )
     .bind(app.0)
     .bind(identifier)
-    .fetch_one(connection)
+    .fetch_one(&mut *connection)
     .await?;
-    read_user(&row)
+    let created = row.try_get("created")?;
+    if created && author != Author::App {
+        quota::check(connection, app, Quota::Users).await?;
+    }
+    Ok((read_user(&row)?, created))
 }
 
 fn read_user(row: &PgRow) -> Result<User, Error> {

@@ -104,7 +104,8 @@ impl Planner {
                     templates[index].as_deref(),
                     facts.app_name(turns[index].app),
                     facts.category(index).map(Arc::as_ref),
-                ),
+                )
+                .seeing(facts.template_profile(turns[index].app)),
                 partitions: self.context.partitions,
                 now: clock::now(),
                 cause: &causes[index],

@@ -2,6 +2,7 @@
 
 pub(crate) mod apps;
 pub(crate) mod caller;
+pub(crate) mod device_secret;
 mod identity;
 mod known_app;
 mod signature;

@@ -24,6 +24,7 @@ use crate::http::headers::HeaderNames;
 use crate::http::rate_limit::RateLimits;
 use crate::openapi::document::Document;
 use crate::positions::Positions;
+use crate::sending::category::KnownCategories;
 use crate::waiting::{Unwaited, WaitingRoom, wait};
 
 /// Room for all bodies in memory at a time, as they are sent and as they are parsed, in KiB.
@@ -51,6 +52,7 @@ pub(crate) struct Gateway {
     pub(crate) store: Store,
     pub(crate) log: EventLog,
     pub(crate) apps: Apps,
+    pub(crate) categories: KnownCategories,
     pub(crate) rate_limits: RateLimits,
     pub(crate) header_names: HeaderNames,
     pub(crate) push_hosts: Vec<PushHost>,
@@ -97,6 +99,7 @@ impl Gateway {
             store: context.store.clone(),
             log: context.log.clone(),
             apps: Apps::new(context),
+            categories: KnownCategories::new(),
             rate_limits: RateLimits::new(context.config.gateway.rate_limit),
             header_names: header_names.context("header_prefixes")?,
             document: Document::new(shown_prefix).context("the OpenAPI document")?,

@@ -85,6 +85,7 @@ pub(crate) fn table() -> Table {
             "/v3/devices/{id}/webPushSubscription",
             for_users([post(devices::subscribe), delete(devices::unsubscribe)]),
         ))
+        .service(resource("/v3/devices/{id}/pushToken", for_users([delete(devices::remove_push_token)])))
         .service(resource("/v3/unsubscribe/{token}", [get(unsubscribe::ask), post(unsubscribe::unsubscribe)]))
         .service(resource("/v3/push/click/{id}", for_users([post(click::report)])))
         .service(resource("/v3/requests/{id}", [get(request::retrieve), delete(cancellation::cancel)]))

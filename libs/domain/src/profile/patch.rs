@@ -57,6 +57,19 @@ impl Patch {
         Patch(items.into_iter().enumerate().filter_map(read).collect())
     }
 
+    /// Whether an operation reads or writes the whole document, or a key for which `is_meant` holds.
+    pub(super) fn touches(&self, is_meant: impl Fn(&str) -> bool) -> bool {
+        let touches = |pointer: &PointerBuf| pointer.first().is_none_or(|key| is_meant(&key.decoded()));
+        self.0.iter().any(|operation| match operation {
+            PatchOperation::Add(AddOperation { path, .. })
+            | PatchOperation::Remove(RemoveOperation { path })
+            | PatchOperation::Replace(ReplaceOperation { path, .. })
+            | PatchOperation::Test(TestOperation { path, .. }) => touches(path),
+            PatchOperation::Move(MoveOperation { path, from })
+            | PatchOperation::Copy(CopyOperation { path, from }) => touches(path) || touches(from),
+        })
+    }
+
     /// The profile after every operation, with its push tokens in the form that merging gives them.
     ///
     /// # Errors

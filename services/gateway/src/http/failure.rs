@@ -115,6 +115,13 @@ impl From<store::Error> for Failure {
     fn from(error: store::Error) -> Self {
         match error {
             store::Error::Refused(refusal) => refusal.into(),
+            store::Error::QuotaReached(quota) => {
+                let message = format!(
+                    "the app has as many {quota} as it may; an operator raises the quota with `tidings app set APP {}=N`",
+                    quota.switch()
+                );
+                Failure::refused(StatusCode::FORBIDDEN, "quota_reached", message)
+            }
             error if error.is_unavailable() => {
                 Failure::unavailable("the database cannot take it now; repeat the request", error)
             }
@@ -152,6 +159,7 @@ impl From<profile::Refusal> for Failure {
             profile::Refusal::AddressGuarded => {
                 Failure::refused(StatusCode::FORBIDDEN, "address_guarded", message)
             }
+            profile::Refusal::AppOnly => Failure::refused(StatusCode::FORBIDDEN, "app_only", message),
             profile::Refusal::ReservedKey => unprocessable("reserved_key", message),
             profile::Refusal::NoObject => unprocessable("not_an_object", message),
             profile::Refusal::Inapplicable(_, Inapplicable::TestFailed) => {

@@ -12,15 +12,18 @@ pub(crate) enum Credential {
     ApiSecret,
     UserId,
     DeviceId,
+    /// Proves the device to callers that have no other proof.
+    DeviceSecret,
     UserSignature,
 }
 
 impl Credential {
-    const ALL: [Credential; 5] = [
+    const ALL: [Credential; 6] = [
         Credential::ApiKey,
         Credential::ApiSecret,
         Credential::UserId,
         Credential::DeviceId,
+        Credential::DeviceSecret,
         Credential::UserSignature,
     ];
 
@@ -30,6 +33,7 @@ impl Credential {
             Credential::ApiSecret => &["api-secret", "secret-key"],
             Credential::UserId => &["user-id"],
             Credential::DeviceId => &["device-id"],
+            Credential::DeviceSecret => &["device-secret"],
             Credential::UserSignature => &["user-signature"],
         }
     }

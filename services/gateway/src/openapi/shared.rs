@@ -54,8 +54,8 @@ const HEADERS: [(&str, &str, bool, &str); 8] = [
 const HEADERS_OF: [(&str, &[&str]); 3] =
     [("Allow", &["405"]), ("RetryAfter", &["429", "503"]), ("RequestId", &[])];
 
-/// The header that names a device, without its prefix.
-const DEVICE_ID: &str = "DEVICE-ID";
+/// The headers of devices, without their prefix.
+const DEVICE_HEADERS: [&str; 2] = ["DEVICE-ID", "DEVICE-SECRET"];
 
 /// Adds to the components what operations refer to.
 pub(crate) fn add_components(components: &mut Map<String, Value>) {
@@ -130,8 +130,8 @@ pub(crate) fn complete(path: &str, prefix: &str, operation: &mut Value) {
 /// Headers of the interface are named without their prefix by the handlers.
 fn prefix_headers(prefix: &str, operation: &mut Value) {
     for parameter in operation["parameters"].as_array_mut().into_iter().flatten() {
-        if parameter["name"] == DEVICE_ID {
-            parameter["name"] = json!(format!("{prefix}-{DEVICE_ID}"));
+        if let Some(name) = DEVICE_HEADERS.into_iter().find(|name| parameter["name"] == *name) {
+            parameter["name"] = json!(format!("{prefix}-{name}"));
         }
     }
 }

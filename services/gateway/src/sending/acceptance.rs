@@ -122,6 +122,9 @@ impl Gateway {
         if let Some(template) = &send.template {
             problems.extend(self.unknown_template(*app, template).await?);
         }
+        if let Some(category) = &send.category {
+            self.check_category(*app, category).await?;
+        }
         if submission.reject_unknown {
             problems.extend(self.unknown_recipients(*app, send).await?);
         }

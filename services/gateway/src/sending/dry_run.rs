@@ -120,7 +120,8 @@ fn pairs(turn: &Turn, facts: &Facts) -> Vec<Pair> {
     });
     let template = template.as_ref();
     let category = facts.category(0).map(Arc::as_ref);
-    let writer = Writer::new(&turn.send, template, facts.app_name(turn.app), category);
+    let writer = Writer::new(&turn.send, template, facts.app_name(turn.app), category)
+        .seeing(facts.template_profile(turn.app));
     let nobody = Object::new();
     let mut pairs = Vec::new();
     for ((index, decision), recipient) in
