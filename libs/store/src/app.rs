@@ -261,7 +261,7 @@ async fn insert_secret(
 ) -> Result<(), Error> {
     sqlx::query(
         "INSERT INTO app_secret (app_id, digest, sealed)
-         SELECT id, $2, CASE WHEN hmac THEN $3 ELSE '' END FROM app WHERE id = $1",
+         SELECT id, $2, CASE WHEN hmac THEN $3::bytea ELSE ''::bytea END FROM app WHERE id = $1",
     )
     .bind(app.0)
     .bind(secret.digest)

@@ -151,7 +151,7 @@ impl Store {
             return if secret.is_some() { Err(Refusal::AddressGuarded.into()) } else { Ok(false) };
         };
         sqlx::query(
-            "UPDATE device SET push_target = NULL, proof_digest = $4, proven = proven OR $4 IS NULL
+            "UPDATE device SET push_target = NULL, proof_digest = $4, proven = proven OR $4::bytea IS NULL
              WHERE app_id = $1 AND user_number = $2 AND device_id = $3",
         )
         .bind(app.0)
