@@ -101,7 +101,7 @@ async fn a_public_key_never_redirects_or_silences_another_users_push() {
     // Signing in stays possible, and evicts no device that a proven caller connected.
     for number in 0..55 {
         let answer = connect(&service, &shop, "ada", &format!("junk{number}"), None).send().await.is(200);
-        assert_eq!(answer.get("deviceSecret"), None);
+        assert_eq!(answer["deviceSecret"], Value::Null);
     }
     let mut after = known(&service, &shop, "ada").await;
     let devices = after["devices"].as_array_mut().unwrap();
@@ -128,7 +128,7 @@ async fn a_device_secret_replaces_and_removes_the_targets_of_its_device_alone() 
     let profile = async || known(&service, &shop, "install-1").await["profile"].clone();
 
     let next = signed(connect(&service, &shop, "install-1", "phone", Some("two"))).send().await.is(200);
-    assert_eq!(next.get("deviceSecret"), None, "the secret is shown once");
+    assert_eq!(next["deviceSecret"], Value::Null, "the secret is shown once");
     assert_eq!(profile().await, json!({"fcm": {"tokens": ["two"]}}));
     // The secret is for this device of this user.
     for (user, device) in [("install-1", "other"), ("install-2", "phone")] {
@@ -194,7 +194,7 @@ async fn an_app_with_open_addresses_takes_tokens_by_the_public_key() {
     let shop = service.app("shop").await;
     for token in ["one", "two"] {
         let answer = connect(&service, &shop, "ada", "phone", Some(token)).send().await.is(200);
-        assert_eq!(answer.get("deviceSecret"), None);
+        assert_eq!(answer["deviceSecret"], Value::Null);
     }
     let profile = service.of(&shop, "ada", PROFILE).send().await.is(200);
     assert_eq!(profile, json!({"fcm": {"tokens": ["one", "two"]}}));

@@ -186,7 +186,7 @@ pub(super) const ROWS: &[Row] = &[
         headers: &[("X-SERVICE-DEVICE-ID", "phone")],
         body: Some(|| json!({"deviceType": "ios"})),
         has_fixed_members: true,
-        members: &["app", "unreadCount", "unseenCount"],
+        members: &["app", "deviceSecret", "unreadCount", "unseenCount"],
         ..PLAIN
     },
     Row {

@@ -47,6 +47,7 @@ struct Device {
         "id": "1", "name": "Shop", "enableWebPush": false, "publicKey": null, "hideBranding": true,
         "channels": ["inApp", "email"], "categories": [{"id": 7, "name": "Orders"}],
     },
+    "deviceSecret": null,
 }))]
 struct Connected<'a> {
     #[schema(value_type = Count)]
@@ -55,8 +56,7 @@ struct Connected<'a> {
     unseen_count: i64,
     app: AppBody<'a>,
     /// Proof of this device for later calls that have no other, shown once: the call created the user, in an app that
-    /// guards addresses, with the public key alone.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// guards addresses, with the public key alone. Null in every other answer.
     device_secret: Option<&'a str>,
 }
 
