@@ -28,11 +28,11 @@ async fn a_person_named_like_the_prefix_is_nobody_else() {
     for (number, (form, sub, user)) in cases.into_iter().enumerate() {
         let app = service.app(&format!("shop {number}")).await;
         set(&service, &app, &[Switch::TokenSubject(form)]).await;
+        let signer = Signer::create(&service, &app, SigningAlgorithm::Es256).await;
         for name in ["alice", "user:alice"] {
             let profile = json!({"identifier": name, "profile": {"is": name}});
             service.by(&app, "POST /v3/users").json(&profile).send().await.is(200);
         }
-        let signer = Signer::create(&service, &app, SigningAlgorithm::Es256).await;
         let bearer = format!("Bearer {}", signer.token(&with(claims(&app, "x"), "sub", json!(sub))));
         let answer = service.call("GET /v3/profile").header("Authorization", &bearer).send().await;
         match user {
