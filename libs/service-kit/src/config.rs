@@ -10,10 +10,8 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use domain::web_push::PushHost;
-use tracing_subscriber::EnvFilter;
-use tracing_subscriber::filter::LevelFilter;
 
-use crate::ServerUrl;
+use crate::{ServerUrl, log_filter};
 use settings::Settings;
 
 pub use problem::{ConfigError, Origin, Problem};
@@ -182,7 +180,7 @@ pub struct Outbound {
 pub struct Log {
     /// Form of the lines.
     pub format: LogFormat,
-    /// A level, or directives such as `info,sqlx=warn`.
+    /// A level for the crates of Tidings, directives such as `sqlx=debug` for others; see [`log_filter`].
     pub level: String,
 }
 
@@ -367,17 +365,10 @@ fn log(settings: &mut Settings) -> Log {
         level: settings.one(
             "log.level",
             "info".to_owned(),
-            |text| is_filter(text).then(|| text.to_owned()),
+            |text| log_filter::is_usable(text).then(|| text.to_owned()),
             "error, warn, info, debug or trace, or directives such as info,sqlx=warn",
         ),
     }
-}
-
-/// A directive without `=` or `[` that is not a level would be taken for the name of a crate.
-fn is_filter(text: &str) -> bool {
-    let is_level = |directive: &str| directive.trim().parse::<LevelFilter>().is_ok();
-    text.split(',').all(|directive| directive.contains(['=', '[']) || is_level(directive))
-        && EnvFilter::try_new(text).is_ok()
 }
 
 fn local(port: u16) -> SocketAddr {

@@ -20,7 +20,7 @@ use sqlx::{PgConnection, Postgres, Row, Transaction};
 use crate::instant::instant;
 use crate::timer::{self, NewTimer};
 use crate::turn::Turn;
-use crate::{Error, Store};
+use crate::{Error, Store, audit};
 
 /// Rows that one statement changes at most.
 const STEP: i64 = 1_000;
@@ -37,6 +37,7 @@ pub(crate) use digest;
 #[derive(Debug)]
 pub struct Erasure {
     transaction: Transaction<'static, Postgres>,
+    app: AppId,
     user: UserNumber,
     digest: Option<Digest>,
 }
@@ -81,7 +82,7 @@ impl Store {
         };
         let (user, digest) = (UserNumber(user), digest.and_then(|digest| digest.try_into().ok()).map(Digest));
         remains::stop(&mut transaction, &[(app, user)]).await?;
-        Ok(Some(Erasure { transaction, user, digest }))
+        Ok(Some(Erasure { transaction, app, user, digest }))
     }
 
     /// Blanks what was decided for sends that named the user before the service knew one: those rows have no number.
@@ -137,11 +138,15 @@ impl Erasure {
         self.digest
     }
 
-    /// Erases the user, with the timer that tells the inbox. The timer must not name the user, whose timers go.
+    /// Erases the user for `actor`, with the timer that tells the inbox. The timer must not name the user, whose timers
+    /// go.
     ///
     /// # Errors
     /// The database failed; whether the user is erased is then unknown, and repeating tells.
-    pub async fn commit(mut self, timer: &NewTimer) -> Result<(), Error> {
+    pub async fn commit(mut self, timer: &NewTimer, actor: &str) -> Result<(), Error> {
+        // By number: the audit log keeps no personal data.
+        let subject = format!("user {}", self.user);
+        audit::record(&mut self.transaction, self.app, actor, "user.erase", &subject).await?;
         timer::insert(&mut self.transaction, std::slice::from_ref(timer)).await?;
         self.transaction.commit().await?;
         Ok(())

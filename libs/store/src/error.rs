@@ -1,13 +1,14 @@
 //! What can go wrong with the database.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 /// A failure of a statement or of the connection.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The statement failed, or the database could not be reached in time.
-    #[error("database: {0}")]
-    Database(#[from] sqlx::Error),
+    #[error("database: {}", without_data(.0))]
+    Database(sqlx::Error),
     /// The schema could not be brought up to date.
     #[error("migration: {0}")]
     Migration(#[from] sqlx::migrate::MigrateError),
@@ -28,6 +29,36 @@ pub enum Error {
     Unanswered(&'static str),
 }
 
+// Not `#[from]`: as a source its own text, data included, would be printed beside ours.
+impl From<sqlx::Error> for Error {
+    fn from(error: sqlx::Error) -> Self {
+        Error::Database(error)
+    }
+}
+
+/// The text of an error for logs. Messages about refused data and undecodable columns quote the data, which may be an
+/// address or a body, so the SQLSTATE, the constraint or the column stands for them.
+fn without_data(error: &sqlx::Error) -> Cow<'static, str> {
+    match error {
+        sqlx::Error::Database(refused) => match refused.code().filter(|code| is_about_data(code)) {
+            Some(code) => {
+                let constraint = refused.constraint().map(|name| format!(", constraint {name}"));
+                format!("the data were refused: SQLSTATE {code}{}", constraint.unwrap_or_default()).into()
+            }
+            None => refused.message().to_owned().into(),
+        },
+        sqlx::Error::ColumnDecode { index, .. } => format!("column {index} cannot be decoded").into(),
+        sqlx::Error::Decode(_) => "a value cannot be decoded".into(),
+        sqlx::Error::Encode(_) => "a value cannot be encoded".into(),
+        error => error.to_string().into(),
+    }
+}
+
+/// SQLSTATE classes 22 (data exception) and 23 (integrity constraint violation).
+fn is_about_data(code: &str) -> bool {
+    code.starts_with("22") || code.starts_with("23")
+}
+
 impl Error {
     /// Whether the data itself was refused (SQLSTATE classes 22 and 23), so that repeating cannot help.
     #[must_use]
@@ -36,7 +67,7 @@ impl Error {
             Error::Batch(cause) => cause.is_refused_data(),
             Error::Refused(_) => true,
             Error::Database(sqlx::Error::Database(error)) => {
-                error.code().is_some_and(|code| code.starts_with("22") || code.starts_with("23"))
+                error.code().is_some_and(|code| is_about_data(&code))
             }
             _ => false,
         }

@@ -5,7 +5,7 @@
 
 pub mod app;
 mod attachment;
-mod audit;
+pub mod audit;
 pub mod batch;
 pub mod cancellation;
 pub mod category;
@@ -15,6 +15,7 @@ pub mod erasure;
 mod error;
 pub mod facts;
 pub mod failure;
+mod grants;
 pub mod idempotency;
 pub mod inbox;
 pub mod installation;

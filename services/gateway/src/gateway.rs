@@ -18,6 +18,7 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use crate::access::apps::Apps;
+use crate::access::refusals::Refusals;
 use crate::callbacks::Callbacks;
 use crate::http::failure::{Failure, crowded, too_large, unconfirmed};
 use crate::http::headers::HeaderNames;
@@ -52,6 +53,7 @@ pub(crate) struct Gateway {
     pub(crate) log: EventLog,
     pub(crate) apps: Apps,
     pub(crate) rate_limits: RateLimits,
+    pub(crate) refusals: Refusals,
     pub(crate) header_names: HeaderNames,
     pub(crate) push_hosts: Vec<PushHost>,
     pub(crate) document: Document,
@@ -98,6 +100,7 @@ impl Gateway {
             log: context.log.clone(),
             apps: Apps::new(context),
             rate_limits: RateLimits::new(context.config.gateway.rate_limit),
+            refusals: Refusals::new(),
             header_names: header_names.context("header_prefixes")?,
             document: Document::new(shown_prefix).context("the OpenAPI document")?,
             callbacks: Callbacks::new(context),

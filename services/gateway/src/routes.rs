@@ -101,8 +101,8 @@ pub(crate) fn table() -> Table {
 /// A user may be called `bulk`, so this path has the calls of a user as well.
 fn users_in_bulk() -> Routed {
     let calls = [post(bulk::merge), get(users::retrieve), put(users::merge), delete(erasure::erase)];
-    let (_, _, resource) = resource("/v3/users/{id:bulk}", calls);
-    ("/v3/users/bulk", vec![Method::POST], resource)
+    let (_, methods, resource) = resource("/v3/users/{id:bulk}", calls);
+    ("/v3/users/bulk", methods, resource)
 }
 
 /// Clients of this interface change many notifications at a time by any of these methods.

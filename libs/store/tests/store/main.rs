@@ -3,6 +3,7 @@
 
 mod app;
 mod attachment;
+mod audit;
 mod batch;
 mod cancellation;
 mod category;

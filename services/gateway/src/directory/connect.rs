@@ -21,7 +21,7 @@ use crate::http::failure::{Failure, sound};
 use crate::http::handling::Handling;
 use crate::http::headers::Credential;
 use crate::openapi;
-use crate::openapi::vocabulary::{self, Count, Id, Identifier};
+use crate::openapi::vocabulary::{self, Count, HeaderIdentifier, Id};
 
 /// The first is meant where none is named.
 const PUSH_PROVIDERS: [&str; 2] = ["fcm", "apns"];
@@ -86,7 +86,7 @@ struct CategoryBody<'a> {
     operation_id = "connect",
     tag = "devices",
     security(("user" = [])),
-    params(("DEVICE-ID" = Identifier, Header, description = "Unique per device or installation.")),
+    params(("DEVICE-ID" = HeaderIdentifier, Header, description = "Unique per device or installation.")),
     request_body(content(
         (openapi::device::Device = "application/json"),
         (openapi::device::Device = "application/x-www-form-urlencoded"),

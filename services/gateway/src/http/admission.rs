@@ -36,6 +36,11 @@ impl Admission {
         self.app.cors_origins.as_deref()
     }
 
+    /// The app's number.
+    pub(crate) fn app(&self) -> domain::AppId {
+        self.app.id
+    }
+
     /// Sends a second in the transactional lane, where the app has a rate of its own.
     pub(crate) fn transactional_rate(&self) -> Option<NonZeroU32> {
         self.app.transactional_rate

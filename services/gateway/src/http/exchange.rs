@@ -15,6 +15,7 @@ use tracing::Instrument;
 
 use crate::gateway::Gateway;
 use crate::http::admission::Admission;
+use crate::http::failure::Failure;
 use crate::http::trailing_slash;
 use crate::http::{cors, deprecation};
 
@@ -47,6 +48,7 @@ pub(crate) async fn exchange(
     if stopping.is_some_and(|stopping| stopping.is_cancelled()) {
         response.response_mut().head_mut().set_connection_type(ConnectionType::Close);
     }
+    note_refusal(&response);
     observe(&response, method, begin);
     Ok(response)
 }
@@ -78,6 +80,17 @@ fn complete(response: &mut ServiceResponse<impl MessageBody>) {
     }
     if deprecated {
         deprecation::add(headers);
+    }
+}
+
+/// Notes credentials that were refused.
+fn note_refusal(response: &ServiceResponse<impl MessageBody>) {
+    let request = response.request();
+    let failure = response.response().error().and_then(Error::as_error::<Failure>);
+    if let (Some(failure), Ok(gateway)) = (failure, Gateway::of(request)) {
+        let app = Admission::of(request).map(|admission| admission.app());
+        let peer = request.peer_addr().map(|peer| peer.ip().to_string());
+        gateway.refusals.note(failure, app, peer.as_deref().unwrap_or("unknown"));
     }
 }
 

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt::{self, Display};
 
 use actix_web::http::StatusCode;
-use actix_web::http::header::{ALLOW, RETRY_AFTER};
+use actix_web::http::header::{ALLOW, RETRY_AFTER, WWW_AUTHENTICATE};
 use actix_web::{HttpResponse, ResponseError};
 use domain::Problem;
 use domain::profile::{self, Inapplicable};
@@ -19,6 +19,8 @@ pub(crate) const RETRY_AFTER_SECONDS: &str = "1";
 /// Problems that an answer lists at most.
 const MOST_PROBLEMS: usize = 100;
 
+/// The one HTTP authentication scheme among the credentials (RFC 9110, section 11.6.1, and RFC 6750).
+const CHALLENGE: &str = "Bearer realm=\"tidings\"";
 const NO_SUCH_METHOD: &str = "the resource does not have this method";
 const LIMITED: &str = "the app makes more requests a second than it may; repeat the request later";
 
@@ -241,7 +243,12 @@ impl ResponseError for Failure {
                 let message = problems.iter().map(|problem| problem.message.as_str()).collect();
                 response.json(ProblemsBody { status: "error", message, errors: &problems })
             }
-            Failure::Refused { code, message, .. } => response.json(body(message, code, None)),
+            Failure::Refused { status, code, message } => {
+                if *status == StatusCode::UNAUTHORIZED {
+                    response.insert_header((WWW_AUTHENTICATE, CHALLENGE));
+                }
+                response.json(body(message, code, None))
+            }
             Failure::Method(allow) => {
                 response.insert_header((ALLOW, allow.as_str()));
                 response.json(body(NO_SUCH_METHOD, "method_not_allowed", None))

@@ -39,9 +39,15 @@ const ERRORS: [(&str, &str, &str, &str); 14] = [
 ];
 
 /// Headers of answers by key: name, whether it is always there, description.
-const HEADERS: [(&str, &str, bool, &str); 8] = [
+const HEADERS: [(&str, &str, bool, &str); 9] = [
     ("RequestId", "X-Request-Id", true, "The id of the request: the client's own where it is well-formed."),
     ("Allow", "Allow", true, "The methods that the path has."),
+    (
+        "Challenge",
+        "WWW-Authenticate",
+        true,
+        "`Bearer`, the scheme of users' tokens; the other credentials are headers.",
+    ),
     ("RetryAfter", "Retry-After", true, "Seconds after which the request may be repeated."),
     ("RateLimit-Limit", "RateLimit-Limit", false, "Requests that the app may make in a second."),
     ("RateLimit-Remaining", "RateLimit-Remaining", false, "Requests that are left of them."),
@@ -51,8 +57,8 @@ const HEADERS: [(&str, &str, bool, &str); 8] = [
 ];
 
 /// Headers that only the answers with these statuses have.
-const HEADERS_OF: [(&str, &[&str]); 3] =
-    [("Allow", &["405"]), ("RetryAfter", &["429", "503"]), ("RequestId", &[])];
+const HEADERS_OF: [(&str, &[&str]); 4] =
+    [("Allow", &["405"]), ("Challenge", &["401"]), ("RetryAfter", &["429", "503"]), ("RequestId", &[])];
 
 /// The header that names a device, without its prefix.
 const DEVICE_ID: &str = "DEVICE-ID";
