@@ -229,21 +229,22 @@ fn a_bare_log_level_is_for_exactly_our_own_crates() {
     report(&problems);
 }
 
-/// docs/security.md answers each finding with a test: `crate::path::name` or a bare name, in its last column.
+/// The tables of docs/security.md name the tests that stand for their rows. Metrics have names of the same form.
 #[test]
 fn every_test_that_the_security_page_names_exists() {
     let sources: Vec<String> = sources().iter().map(|path| read(path)).collect();
     let page = read(&root().join("docs/security.md"));
     let quoted = page.split('`').skip(1).step_by(2);
     let is_test = |name: &&str| {
-        name.len() > 20
+        !name.starts_with("tidings_")
+            && name.len() > 20
             && name.matches('_').count() >= 3
             && name
                 .chars()
                 .all(|letter| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '_')
     };
     let names: Vec<_> = quoted.filter(is_test).collect();
-    assert!(names.len() > 20, "{} tests are named", names.len());
+    assert!(names.len() > 60, "{} tests are named", names.len());
     let exists = |name: &str| sources.iter().any(|source| source.contains(&format!("fn {name}(")));
     let problems = names
         .iter()
