@@ -53,9 +53,9 @@ pub fn parse(text: &str) -> Result<Targets, ParseError> {
     Ok(targets.with_targets(named))
 }
 
-/// A bare level. A directive without `=` that is none would be taken for the name of a crate.
+/// A bare level. A directive without `=` that is none would be taken for the name of a crate, and an empty one for `error`.
 fn level(directive: &str) -> Option<LevelFilter> {
-    directive.parse().ok()
+    if directive.is_empty() { None } else { directive.parse().ok() }
 }
 
 /// Whether `text` is a usable `log.level`. Filters by span or field are none: they would raise the level of every
