@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
+use service_kit::log_filter;
 
 const LONGEST_FILE: usize = 400;
 
@@ -203,6 +204,55 @@ fn the_documentation_points_at_what_exists() {
     report(&problems);
 }
 
+/// Targets of log lines are compared by prefix, so each crate of ours is listed, and so is each dependency that begins like one.
+#[test]
+fn a_bare_log_level_is_for_exactly_our_own_crates() {
+    let target = |name: &str| name.replace('-', "_");
+    let ours: Vec<_> = packages().iter().map(|package| target(&package.name)).collect();
+    let mut problems: Vec<_> = ours
+        .iter()
+        .filter(|name| {
+            !["suite", "xtask"].contains(&name.as_str()) && !log_filter::OWN.contains(&name.as_str())
+        })
+        .map(|name| format!("add {name} to OWN in libs/service-kit/src/log_filter.rs"))
+        .collect();
+    let lock = read(&root().join("Cargo.lock"));
+    let locked =
+        lock.lines().filter_map(|line| line.strip_prefix("name = \"")?.strip_suffix('"')).map(target);
+    for name in locked.filter(|name| !ours.contains(name)) {
+        if log_filter::OWN.iter().any(|own| name.starts_with(own))
+            && !log_filter::NAMESAKES.contains(&name.as_str())
+        {
+            problems.push(format!("add {name} to NAMESAKES in libs/service-kit/src/log_filter.rs"));
+        }
+    }
+    report(&problems);
+}
+
+/// The tables of docs/security.md name the tests that stand for their rows. Metrics have names of the same form.
+#[test]
+fn every_test_that_the_security_page_names_exists() {
+    let sources: Vec<String> = sources().iter().map(|path| read(path)).collect();
+    let page = read(&root().join("docs/security.md"));
+    let quoted = page.split('`').skip(1).step_by(2);
+    let is_test = |name: &&str| {
+        !name.starts_with("tidings_")
+            && name.len() > 20
+            && name.matches('_').count() >= 3
+            && name
+                .chars()
+                .all(|letter| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '_')
+    };
+    let names: Vec<_> = quoted.filter(is_test).collect();
+    assert!(names.len() > 60, "{} tests are named", names.len());
+    let exists = |name: &str| sources.iter().any(|source| source.contains(&format!("fn {name}(")));
+    let problems = names
+        .iter()
+        .filter(|name| !exists(name))
+        .map(|name| format!("docs/security.md: no test is called {name}"));
+    report(&problems.collect::<Vec<_>>());
+}
+
 /// The targets of `[text](target)` that are files, without their `#part`.
 fn links(text: &str) -> impl Iterator<Item = &str> {
     text.split("](").skip(1).filter_map(|rest| {
@@ -278,7 +328,8 @@ fn sources() -> Vec<PathBuf> {
 }
 
 fn pages() -> Vec<PathBuf> {
-    let at_root = ["README.md", "ARCHITECTURE.md", "CHANGELOG.md"].map(|name| root().join(name));
+    let at_root =
+        ["README.md", "ARCHITECTURE.md", "CHANGELOG.md", "SECURITY.md"].map(|name| root().join(name));
     at_root.into_iter().chain(files(&root().join("docs"), "md")).collect()
 }
 

@@ -3,6 +3,7 @@
 mod tokens;
 
 use std::num::NonZeroU32;
+use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
@@ -99,6 +100,8 @@ impl World {
             Switch::RateLimit(NonZeroU32::new(1_000_000)),
         ];
         assert!(service.context.store.set_switches(app.id, &set, "test").await.unwrap());
+        // A secret that was made before cannot sign.
+        let app = service.rotate(&app, &format!("signing secret of {name}"), Duration::ZERO).await;
         let rs = Signer::create(service, &app, SigningAlgorithm::Rs256).await;
         let es = Signer::create(service, &app, SigningAlgorithm::Es256).await;
         let hs = Signer::create(service, &app, SigningAlgorithm::Hs256).await;

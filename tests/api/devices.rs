@@ -22,6 +22,7 @@ async fn connecting_creates_the_user_and_tells_of_the_app() {
             "hideBranding": true, "channels": ["inApp"],
             "categories": [{"id": category["id"], "name": "Orders"}],
         },
+        "deviceSecret": null,
     });
     assert_eq!(answer, expected);
     service.deliver(&shop, "ada", 2).await;

@@ -45,3 +45,56 @@ async fn the_page_loads_nothing_from_elsewhere() {
         service.call(&format!("GET /docs/{file}")).send().await.fails(404, "not_found");
     }
 }
+
+/// The second column of the row of `docs/limits.md` that begins so.
+fn listed(row: &str) -> String {
+    let page = include_str!("../../docs/limits.md");
+    let row = format!("| {row} |");
+    let line = page.lines().find(|line| line.starts_with(&row)).unwrap_or_else(|| panic!("no row {row}"));
+    line.split('|').nth(2).unwrap().trim().to_owned()
+}
+
+#[test]
+fn the_page_of_limits_has_the_bounds_of_the_code() {
+    use gateway::limits;
+    let config = service_kit::Config::default();
+    let (gateway, seconds) = (&config.gateway, |time: std::time::Duration| format!("{} s", time.as_secs()));
+    let rows = [
+        ("requests per second of a user", gateway.user_rate_limit.to_string()),
+        ("requests per second with a public key or nothing", gateway.peer_rate_limit.to_string()),
+        ("requests per second with wrong credentials", gateway.refusal_rate_limit.to_string()),
+        ("look-ups per second of API keys that are not known", gateway.refusal_rate_limit.to_string()),
+        ("look-ups of unknown API keys at a time", limits::LOOK_UPS.to_string()),
+        (
+            "sends per second in the transactional lane; more go to the bulk lane",
+            gateway.transactional_rate.to_string(),
+        ),
+        ("requests waiting for database or log", gateway.waiting_room.to_string()),
+        ("memory of bodies, as sent and as parsed", format!("{} KiB", limits::BODY_ROOM)),
+        ("memory of files beside them", format!("{} KiB", limits::FILE_ROOM)),
+        ("memory of callbacks", format!("{} KiB", limits::CALLBACK_ROOM)),
+        ("memory of answers over 16 KiB that clients have not read", format!("{} KiB", limits::ANSWER_ROOM)),
+        ("size of a body with the secret", format!("{} bytes", gateway::MAX_BODY)),
+        ("size of a body with the secret that has files", format!("{} bytes", gateway::MAX_BODY_WITH_FILES)),
+        ("size of a body without the secret", format!("{} bytes", gateway::MAX_USER_BODY)),
+        ("size of a callback", format!("{} bytes", gateway::MAX_CALLBACK)),
+        ("objects and arrays of a body with the secret", limits::MAX_CONTAINERS.to_string()),
+        ("objects and arrays of a body without the secret", limits::MAX_USER_CONTAINERS.to_string()),
+        ("slowest body, after 2 s of grace", format!("{} bytes per second", limits::SLOWEST)),
+        ("time for a body", seconds(limits::SENT_WITHIN)),
+        ("time for a callback", seconds(limits::CALLBACK_WITHIN)),
+        ("time that a client leaves bytes unacknowledged", seconds(limits::STALLED_FOR)),
+        ("time that a request waits for one answer of database or log", seconds(limits::STEP)),
+        ("connections of one process to PostgreSQL", config.database.max_connections.to_string()),
+        ("messages of a stream", config.nats.max_messages.to_string()),
+        ("attempts of a channel at a time, per lane", config.delivery.max_concurrency.to_string()),
+        ("time for a call of a webhook", seconds(config.webhooks.timeout)),
+    ];
+    for (row, expected) in rows {
+        assert_eq!(listed(row), expected, "{row}");
+    }
+    assert_eq!(limits::GRACE.as_secs(), 2);
+    let of_app = listed("requests per second of a backend; and of all users of an app, by proof");
+    assert_eq!(of_app, gateway.rate_limit.to_string());
+    assert!(listed("connections").starts_with(&format!("{},", gateway.connections)));
+}

@@ -116,7 +116,7 @@ async fn every_problem_of_a_patch_is_named() {
         (json!([{"op": "add", "path": "/email", "value": 7}]), &[("email", "invalid_type")]),
         (json!([{"op": "add", "path": "/phone", "value": "+1\r\n2"}]), &[("phone", "invalid_character")]),
         (json!([{"op": "add", "path": "/fcm", "value": {"tokens": [7]}}]), &[("fcm.tokens", "invalid_type")]),
-        (Value::Array(vec![json!({"op": "remove", "path": "/a"}); 1001]), &[("", "too_many")]),
+        (Value::Array(vec![json!({"op": "remove", "path": "/a"}); 101]), &[("", "too_many")]),
     ];
     for (operations, expected) in cases {
         patch(&service, &shop, operations).await.has_problems(expected);
@@ -125,7 +125,7 @@ async fn every_problem_of_a_patch_is_named() {
     assert_eq!((deep.status, &deep.body["errors"][0]["code"]), (400, &json!("too_deep")));
     let double = json!({"op": "copy", "from": "/a", "path": "/a/-"});
     let bomb: Vec<_> = std::iter::once(json!({"op": "add", "path": "/a", "value": ["x".repeat(1000)]}))
-        .chain(vec![double; 999])
+        .chain(vec![double; 99])
         .collect();
     patch(&service, &shop, json!(bomb)).await.has_problems(&[("profile", "too_long")]);
 
@@ -145,6 +145,84 @@ async fn every_problem_of_a_patch_is_named() {
     let media =
         service.of(&shop, "ada", CALL).body("[]", "application/json-patch+json; charset=utf-8").send().await;
     media.is(200);
+}
+
+#[tokio::test]
+async fn a_patch_whose_work_exceeds_the_budget_is_refused() {
+    let service = Service::start_with(Behind::Nothing).await;
+    let shop = service.app("shop").await;
+    let by_app =
+        |patch: &Value| service.by(&shop, CALL).header("X-SERVICE-USER-ID", "ada").json(patch).send();
+    let large = json!({"large": "x".repeat(60_000), "small": 0});
+    let replace = json!([{"op": "add", "path": "", "value": large}]);
+    by_app(&replace).await.is(200);
+    let small = json!({"op": "replace", "path": "/small", "value": 1});
+    let hundred = json!(vec![small.clone(); 100]);
+    for answer in [patch(&service, &shop, hundred.clone()).await, by_app(&hundred).await] {
+        answer.has_problems(&[("", "too_much_work")]);
+    }
+    by_app(&json!(vec![small.clone(); 1_001])).await.has_problems(&[("", "too_many")]);
+    assert_eq!(profile(&service, &shop).await, large, "nothing is changed");
+    patch(&service, &shop, json!(vec![small.clone(); 10])).await.is(200);
+
+    by_app(&json!([{"op": "replace", "path": "/large", "value": ""}])).await.is(200);
+    by_app(&json!(vec![small.clone(); 1_000])).await.is(200);
+    patch(&service, &shop, hundred).await.is(200);
+    patch(&service, &shop, json!(vec![small; 101])).await.has_problems(&[("", "too_many")]);
+}
+
+/// Patches, merges, merges of many, and sends that bring profiles along, over two gateways and a dispatcher.
+#[tokio::test]
+async fn writers_of_every_kind_lose_no_update() {
+    let service = Arc::new(Service::start().await);
+    let shop = service.app("shop").await;
+    service.of(&shop, "ada", "PUT /v3/profile").json(&json!({"list": []})).send().await.is(200);
+    let (other, context) = service.another_gateway().await;
+    let mut writers = JoinSet::new();
+    for number in 0..WRITERS {
+        let (service, shop) = (service.clone(), shop.clone());
+        writers.spawn(async move {
+            let pairs = json!({(format!("key{number}")): number});
+            let address = if number % 8 < 4 { service.address } else { other };
+            let ada = |what| {
+                let call = service.call_at(address, what).header("X-SERVICE-API-KEY", &shop.key);
+                call.header("X-SERVICE-USER-ID", "ada")
+            };
+            let answer = match number % 4 {
+                0 => {
+                    let append = json!([{"op": "add", "path": "/list/-", "value": number}]);
+                    ada(CALL).json(&append).send().await
+                }
+                1 => ada("PUT /v3/profile").json(&pairs).send().await,
+                2 => {
+                    let users = json!([{"identifier": "ada", "profile": pairs}]);
+                    service.by(&shop, "POST /v3/users/bulk").json(&users).send().await
+                }
+                _ => {
+                    let mut ada = pairs;
+                    ada["identifier"] = json!("ada");
+                    let send = json!({"notification": {"title": "Hi"}, "sendTo": {"recipients": [ada]}});
+                    service.by(&shop, "POST /v3/notifications").json(&send).send().await
+                }
+            };
+            (number, answer.status)
+        });
+    }
+    let mut statuses = writers.join_all().await;
+    statuses.sort_unstable();
+    assert!(statuses.iter().all(|(_, status)| [200, 202, 503].contains(status)), "{statuses:?}");
+    let confirmed = || statuses.iter().filter(|(_, status)| *status < 300).map(|(number, _)| *number);
+    assert!(confirmed().count() > 4, "{statuses:?}");
+    testkit::eventually(crate::service::SOON, "every write that was confirmed is there", async || {
+        let after = profile(&service, &shop).await;
+        let is_there = |number: u64| match number % 4 {
+            0 => after["list"].as_array().unwrap().contains(&json!(number)),
+            _ => after[format!("key{number}")] == json!(number),
+        };
+        confirmed().all(is_there).then_some(())
+    })
+    .await;
+    context.tasks.stop();
 }
 
 /// A busy machine may answer 503 to some; then the update is there or not, as if the answer had been lost.

@@ -1,5 +1,7 @@
 //! How many requests an app may make.
 
+use service_kit::Config;
+
 use crate::client::Answer;
 use crate::service::{App, Behind, Service, plain_send};
 
@@ -19,33 +21,35 @@ async fn limited(service: &Service, name: &str, limit: &'static str) -> App {
 }
 
 #[tokio::test]
-async fn every_answer_for_a_known_app_tells_its_standing() {
-    let service = Service::start_with(Behind::Nothing).await;
+async fn every_answer_to_credentials_has_the_standing_of_the_caller() {
+    let defaults = |config: &mut Config| config.gateway = Config::default().gateway;
+    let service = Service::start_configured(defaults).await;
     let shop = service.app("shop").await;
     let wrong = App { secret: "wrong".to_owned(), ..shop.clone() };
-    let known = [
-        (service.of(&shop, "ada", LIST), 200),
-        (service.of(&shop, "ada", "GET /v3/notifications/7"), 404),
-        (service.of(&shop, "ada", "GET /v3/notifications?limit=0"), 400),
-        (service.by(&shop, "POST /v3/notifications").json(&plain_send(&["ada"])), 202),
-        (service.by(&wrong, "GET /v3/categories"), 401),
-        (service.of(&shop, "ada", "POST /v3/notifications"), 401),
+    // The backend, a user, and a peer whose credentials are wrong.
+    let counted = [
+        (service.of(&shop, "ada", LIST), 200, 100),
+        (service.of(&shop, "ada", "GET /v3/notifications/7"), 404, 100),
+        (service.of(&shop, "ada", "GET /v3/notifications?limit=0"), 400, 100),
+        (service.by(&shop, "POST /v3/notifications").json(&plain_send(&["ada"])), 202, 10_000),
+        (service.by(&wrong, "GET /v3/categories"), 401, 100),
+        (service.of(&shop, "ada", "POST /v3/notifications"), 401, 100),
+        (service.call(LIST), 401, 100),
+        (service.call(LIST).header("X-SERVICE-API-KEY", "unknown"), 401, 100),
     ];
-    for (call, status) in known {
+    for (call, status, expected) in counted {
         let answer = call.send().await;
         assert_eq!(answer.status, status, "{answer:?}");
         let [limit, remaining, reset] = standing(&answer).unwrap();
-        assert_eq!((limit, reset), (100_000, 1), "{answer:?}");
-        assert!((90_000..100_000).contains(&remaining), "{answer:?}");
+        assert_eq!((limit, reset), (expected, 1), "{answer:?}");
+        assert!((expected * 9 / 10..expected).contains(&remaining), "{answer:?}");
     }
-    let unknown = [
-        service.call(LIST),
-        service.call(LIST).header("X-SERVICE-API-KEY", "nobody's"),
+    let uncounted = [
         service.by(&shop, "GET /v3/nowhere"),
         service.by(&shop, "PUT /v3/notifications"),
         service.call("GET /healthz"),
     ];
-    for call in unknown {
+    for call in uncounted {
         let answer = call.send().await;
         assert_eq!(standing(&answer), None, "{answer:?}");
     }
@@ -54,7 +58,7 @@ async fn every_answer_for_a_known_app_tells_its_standing() {
 #[tokio::test]
 async fn beyond_its_limit_an_app_waits_and_others_do_not() {
     let service = Service::start_with(Behind::Nothing).await;
-    let busy = limited(&service, "busy", "UPDATE app SET rate_limit = 2 WHERE name = 'busy'").await;
+    let busy = limited(&service, "busy", "UPDATE app SET rate_limit = 4 WHERE name = 'busy'").await;
     let other = service.app("other").await;
     let refused = testkit::eventually(crate::service::SOON, "a request beyond the limit", async || {
         let answer = service.of(&busy, "ada", LIST).send().await;
@@ -76,9 +80,9 @@ async fn beyond_its_limit_an_app_waits_and_others_do_not() {
 }
 
 #[tokio::test]
-async fn guessing_a_secret_is_limited_too() {
-    let service = Service::start_with(Behind::Nothing).await;
-    let app = limited(&service, "guarded", "UPDATE app SET rate_limit = 1 WHERE name = 'guarded'").await;
+async fn guessing_a_secret_is_limited_by_peer() {
+    let service = Service::start_configured(|config| config.gateway.refusal_rate_limit = 1).await;
+    let app = service.app("guarded").await;
     let mut statuses = Vec::new();
     for guess in 0..10 {
         let guessing = App { secret: format!("guess {guess}"), ..app.clone() };

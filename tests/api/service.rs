@@ -94,6 +94,10 @@ impl Service {
         config.security.master_key_file = Some(key_file);
         // The stand-ins are on this machine.
         config.outbound.allow_private = true;
+        // All tests are one peer, and faster than people are.
+        config.gateway.user_rate_limit = 1_000_000;
+        config.gateway.peer_rate_limit = 1_000_000;
+        config.gateway.refusal_rate_limit = 1_000_000;
         configure(&mut config);
         let store = connections::store(&config, SOON).await.unwrap();
         store.migrate().await.unwrap();

@@ -16,6 +16,13 @@ async fn set(service: &Service, app: &App, switches: &[Switch]) {
     assert!(service.context.store.set_switches(app.id, switches, "test").await.unwrap());
 }
 
+/// An app that wants signatures, with a secret that was made for them.
+async fn signing(service: &Service) -> App {
+    let app = service.app("shop").await;
+    set(service, &app, &[Switch::Hmac(true)]).await;
+    service.rotate(&app, "first", Duration::ZERO).await
+}
+
 /// The status and the code of a user's call, with one header more.
 async fn list(service: &Service, app: &App, name: &str, value: &str) -> (u16, Option<String>) {
     let answer = service.of(app, "ada", LIST).header(name, value).send().await;
@@ -29,8 +36,7 @@ fn refused(code: &str) -> (u16, Option<String>) {
 #[tokio::test]
 async fn two_secrets_live_while_rotating_and_a_third_ends_the_first() {
     let service = Service::start_with(Behind::Nothing).await;
-    let first = service.app("shop").await;
-    set(&service, &first, &[Switch::Hmac(true)]).await;
+    let first = signing(&service).await;
     let second = service.rotate(&first, "second", HOUR).await;
     let signed = async |app: &App| {
         list(&service, app, "X-SERVICE-USER-SIGNATURE", &hex(&signature(&app.secret, "ada"))).await
@@ -55,8 +61,7 @@ async fn two_secrets_live_while_rotating_and_a_third_ends_the_first() {
 #[tokio::test]
 async fn a_secret_stops_signing_when_it_ends_and_the_app_is_still_remembered() {
     let service = Service::start_with(Behind::Nothing).await;
-    let first = service.app("shop").await;
-    set(&service, &first, &[Switch::Hmac(true)]).await;
+    let first = signing(&service).await;
     let second = service.rotate(&first, "second", Duration::from_secs(1)).await;
     let signed = async |secret: &str| {
         list(&service, &first, "X-SERVICE-USER-SIGNATURE", &hex(&signature(secret, "ada"))).await
@@ -130,10 +135,31 @@ async fn a_token_and_the_query_name_the_same_user() {
 }
 
 #[tokio::test]
+async fn secrets_are_recoverable_only_while_signatures_need_them() {
+    let service = Service::start_with(Behind::Nothing).await;
+    let kept = "SELECT octet_length(sealed)::text FROM app_secret ORDER BY id";
+    let shop = service.app("shop").await;
+    assert_eq!(service.rows(kept).await, ["0"]);
+    set(&service, &shop, &[Switch::Hmac(true)]).await;
+    let signed = async |app: &App| {
+        list(&service, app, "X-SERVICE-USER-SIGNATURE", &hex(&signature(&app.secret, "ada"))).await
+    };
+    assert_eq!(signed(&shop).await, refused("invalid_signature"), "made while signatures were off");
+    let rotated = service.rotate(&shop, "rotated", HOUR).await;
+    assert_eq!(service.rows(kept).await.iter().filter(|size| *size == "0").count(), 1);
+    testkit::eventually(SOON, "the new secret signs", async || {
+        (signed(&rotated).await == (200, None)).then_some(())
+    })
+    .await;
+    set(&service, &shop, &[Switch::Hmac(false)]).await;
+    assert_eq!(service.rows(kept).await, ["0", "0"]);
+    service.by(&rotated, "GET /v3/categories").send().await.is(200);
+}
+
+#[tokio::test]
 async fn what_cannot_be_opened_lets_nobody_in_and_holds_up_nobody_else() {
     let service = Service::start_with(Behind::Nothing).await;
-    let shop = service.app("shop").await;
-    set(&service, &shop, &[Switch::Hmac(true)]).await;
+    let shop = signing(&service).await;
     let damaged = NewSecret { digest: b"digest", sealed: b"sealed with a lost key" };
     service.context.store.rotate_secret(shop.id, damaged, HOUR, "test").await.unwrap();
     let lost = Signer::create(&service, &shop, SigningAlgorithm::Hs256).await;

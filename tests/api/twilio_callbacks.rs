@@ -9,6 +9,7 @@ use testkit::twilio::{TwilioSettings, TwilioStandIn, params, signature};
 use url::form_urlencoded::Serializer;
 use uuid::Uuid;
 
+use crate::attacker::{Attacker, unfinished};
 use crate::client::Answer;
 use crate::service::{App, SOON, Service};
 
@@ -16,6 +17,8 @@ use crate::service::{App, SOON, Service};
 const PUBLIC_URL: &str = "https://notify.example.com";
 const ADA: &str = "+4915112345678";
 const EVE: &str = "+4915187654321";
+/// The shape of a signature: 20 bytes in base64.
+const SHAPED: &str = "AAAAAAAAAAAAAAAAAAAAAAAAAAA=";
 
 /// An app that sends short messages through Twilio.
 struct Line {
@@ -28,6 +31,7 @@ impl Line {
     async fn start() -> Line {
         let service = Box::pin(Service::start_configured(|config| {
             config.gateway.public_url = Some(PUBLIC_URL.parse().unwrap());
+            config.gateway.peer_rate_limit = 500;
             // Twilio's stand-in is on this machine.
             config.outbound.allow_private = true;
         }))
@@ -206,7 +210,7 @@ async fn nobody_but_the_provider_of_the_message_can_report_on_it() {
     ] {
         line.post(&url, token, &fields).await.fails(404, "not_found");
     }
-    let call = line.service.call(&format!("POST {path}")).header("x-twilio-signature", "AAAA");
+    let call = line.service.call(&format!("POST {path}")).header("x-twilio-signature", SHAPED);
     call.body("{}", "application/json").send().await.fails(415, "unsupported_media_type");
     let unchanged = line.delivery(sent["request"].as_str().unwrap(), "sent").await;
     assert_eq!(unchanged, sent);
@@ -224,8 +228,8 @@ async fn a_callback_is_read_when_somebody_could_have_signed_it_and_then_within_b
              Content-Type: application/x-www-form-urlencoded\r\n{signature}\r\n"
         ))
     };
-    let signed = "X-Twilio-Signature: AAAA\r\n";
-    for (provider, signature) in [("main", ""), ("nobody", signed), ("nobody", signed)] {
+    let (shaped, other) = (format!("X-Twilio-Signature: {SHAPED}\r\n"), "X-Twilio-Signature: AAAA\r\n");
+    for (provider, signature) in [("main", ""), ("main", other), ("nobody", &shaped), ("nobody", &shaped)] {
         let answer = start(&messages(provider), signature).await;
         assert!(answer.starts_with("HTTP/1.1 403 "), "{provider}: {answer}");
     }
@@ -234,13 +238,36 @@ async fn a_callback_is_read_when_somebody_could_have_signed_it_and_then_within_b
         let call = line.service.call(&format!("POST {path}")).header("x-twilio-signature", signature);
         call.body(form, "application/x-www-form-urlencoded").send()
     };
-    post("a".repeat(64 * 1024 + 1), "AAAA").await.fails(413, "too_large");
-    post("a".repeat(64 * 1024), "AAAA").await.fails(403, "invalid_signature");
-    post("a&".repeat(32 * 1024), "AAAA").await.has_problems(&[("", "too_many")]);
-    post("a&".repeat(201), "AAAA").await.has_problems(&[("", "too_many")]);
+    post("a".repeat(gateway::MAX_CALLBACK + 1), SHAPED).await.fails(413, "too_large");
+    post("a".repeat(gateway::MAX_CALLBACK), SHAPED).await.fails(403, "invalid_signature");
+    post("a&".repeat(gateway::MAX_CALLBACK / 2), SHAPED).await.has_problems(&[("", "too_many")]);
+    post("a&".repeat(201), SHAPED).await.has_problems(&[("", "too_many")]);
     let fields = params(&[("a", ""); 200]);
     let signed = signature(&token, &format!("{PUBLIC_URL}{path}"), &fields);
     post("a&".repeat(200), &signed).await.is(204);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn stalled_callbacks_of_a_stranger_never_refuse_the_callback_of_a_provider() {
+    let line = Line::start().await;
+    let attacker = Attacker::new(1, line.service.address);
+    let head = format!(
+        "POST /v3/callbacks/twilio/{}/main/messages HTTP/1.1\r\nX-Twilio-Signature: {SHAPED}\r\n\
+         Content-Type: application/x-www-form-urlencoded\r\n",
+        line.shop.id
+    );
+    let large = unfinished(&head, "a", 63 * 1024, 64 * 1024);
+    let fitting = unfinished(&head, "a", gateway::MAX_CALLBACK - 1, gateway::MAX_CALLBACK);
+    let small = unfinished(&head, "a", 1, 64);
+    let _attacks = [attacker.stall(70, &large), attacker.stall(140, &fitting), attacker.stall(60, &small)];
+    eventually(SOON, "the attacker is refused", async || {
+        matches!(attacker.status(&fitting).await, Some(429 | 503)).then_some(())
+    })
+    .await;
+    for _ in 0..5 {
+        line.writes(ADA, &[("Body", "STOP")]).await;
+        line.writes(ADA, &[("Body", "START")]).await;
+    }
 }
 
 #[tokio::test]

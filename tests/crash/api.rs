@@ -54,6 +54,13 @@ impl Api {
         .await
     }
 
+    /// One try: the status and what came with it. None where no whole answer came.
+    pub(crate) async fn try_once(request: RequestBuilder) -> Option<(u16, Value)> {
+        let answer = request.send().await.ok()?;
+        let (status, body) = (answer.status().as_u16(), answer.bytes().await.ok()?);
+        Some((status, serde_json::from_slice(&body).unwrap_or_default()))
+    }
+
     pub(crate) fn call(&self, method: Method, path: &str) -> RequestBuilder {
         let request = self.client.request(method, format!("{}{path}", self.origin));
         request.header("X-SERVICE-API-KEY", &self.key).header("X-SERVICE-API-SECRET", &self.secret)

@@ -77,7 +77,7 @@ pub(crate) fn applying(record: &Record) -> impl Iterator<Item = &'static (&'stat
     let undecided = undecided(record);
     CHECKS
         .iter()
-        .filter(move |(name, _)| !(goes_on && OF_THE_QUIET.contains(name)) && !undecided.contains_key(name))
+        .filter(move |(name, _)| !(undecided.contains_key(name) || goes_on && OF_THE_QUIET.contains(name)))
 }
 
 /// The checks that have too little evidence for a verdict, each with the reason. Neither held nor broken.

@@ -1,6 +1,6 @@
 //! Calls that may find nobody, or go to another gateway.
 
-use reqwest::{Method, RequestBuilder};
+use reqwest::Method;
 use serde_json::Value;
 use testkit::eventually;
 
@@ -12,13 +12,6 @@ impl Api {
         let mut there = self.clone();
         origin.clone_into(&mut there.origin);
         there
-    }
-
-    /// One try: the status and what came with it. None where no whole answer came.
-    pub(crate) async fn try_once(request: RequestBuilder) -> Option<(u16, Value)> {
-        let answer = request.send().await.ok()?;
-        let (status, body) = (answer.status().as_u16(), answer.bytes().await.ok()?);
-        Some((status, serde_json::from_slice(&body).unwrap_or_default()))
     }
 
     /// A page of a user's inbox.

@@ -1,5 +1,6 @@
 //! `tidings app`: credentials that are shown once and hold for as long as was said.
 
+use domain::{TemplateProfile, TokenSubject};
 use service_kit::secrets::sha256;
 
 use crate::installation::Installation;
@@ -71,4 +72,28 @@ async fn a_rotated_secret_lives_on_for_its_grace() {
     assert_eq!(unknown.code, 1);
     assert!(unknown.errors.contains("tidings app list"), "{}", unknown.errors);
     assert_eq!(installation.run(&["app", "rotate-secret", "shop", "--grace", "91days"]).code, 2);
+}
+
+#[tokio::test]
+async fn a_created_app_asks_for_tokens_that_expire_unless_it_is_opened() {
+    let installation = Installation::create().await;
+    let app = async |name: &str| installation.store.app_by_name_or_id(name).await.unwrap().unwrap();
+    let created = installation.run(&["app", "create", "shop"]);
+    for part in ["bearer token", "--open", "secure-mode=off"] {
+        assert!(created.output.contains(part), "{part} is missing in {}", created.output);
+    }
+    let shop = app("shop").await;
+    assert!(shop.secure_mode && shop.require_exp && shop.guards_addresses());
+    assert_eq!((shop.token_subject, shop.template_profile), (TokenSubject::Prefixed, TemplateProfile::App));
+
+    let opened = installation.run(&["app", "create", "kiosk", "--open"]);
+    assert!(opened.output.contains("secure-mode=on"), "{}", opened.output);
+    let kiosk = app("kiosk").await;
+    assert!(!kiosk.secure_mode && !kiosk.require_exp && kiosk.guards_addresses());
+    assert_eq!((kiosk.token_subject, kiosk.template_profile), (TokenSubject::Prefixed, TemplateProfile::App));
+
+    installation.run(&["app", "create", "play", "--development"]);
+    let play = app("play").await;
+    assert!(!play.secure_mode && !play.require_exp && !play.guards_addresses());
+    assert_eq!((play.token_subject, play.template_profile), (TokenSubject::Either, TemplateProfile::All));
 }

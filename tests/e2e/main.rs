@@ -2,13 +2,17 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 mod app;
+mod audit;
 mod command;
+mod deployment;
 mod descendants;
 mod directory;
 mod erasure;
 mod guide;
 mod inboxes;
 mod installation;
+mod link_key;
+mod log_secrecy;
 mod master_key;
 mod migrate;
 mod mobile_push;

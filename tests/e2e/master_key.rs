@@ -92,12 +92,12 @@ async fn somebody_waits(database: &mut PgConnection) {
 #[tokio::test]
 async fn everything_is_sealed_anew_and_opens_with_the_new_key_alone() {
     let installation = sealed_with_the_old_key().await;
-    assert_eq!(left(&installation), 6, "two API secrets, a provider, a signing key, a key pair, a link key");
+    assert_eq!(left(&installation), 4, "a provider, a signing key, a key pair, a link key");
     let status = installation.run_configured(&["master-key", "status"], &NEW_KEY, "");
     assert!(status.output.contains("previous"), "{}", status.output);
     let rotated = installation.run_configured(&["master-key", "rotate", "--json"], &NEW_KEY, "").json();
     let new_key = new_key(&installation);
-    assert_eq!((&rotated["resealed"], &rotated["key"]), (&json!(6), &json!(new_key.id())));
+    assert_eq!((&rotated["resealed"], &rotated["key"]), (&json!(4), &json!(new_key.id())));
     assert_eq!((left(&installation), password(&installation, &new_key).await.as_str()), (0, "old-password"));
 
     let alone = [NEW_KEY[0]];
@@ -114,7 +114,7 @@ async fn what_neither_key_opens_is_told_and_stops_nothing_else() {
     let refused = installation.run_configured(&["master-key", "rotate"], &alone, "");
     assert_eq!(refused.code, 1);
     assert!(refused.errors.contains("provider:") && refused.errors.contains("previous_master_key_file"));
-    assert_eq!(left(&installation), 6);
+    assert_eq!(left(&installation), 4);
 
     let mut database = PgConnection::connect(installation.database_url()).await.unwrap();
     sqlx::query("UPDATE provider SET sealed = substring(sealed from 1 for 30)")
@@ -138,7 +138,7 @@ async fn a_rotation_killed_half_way_is_taken_up_again() {
     rotation.kill();
     held.rollback().await.unwrap();
     let still = left(&installation);
-    assert!((1..6).contains(&still), "some are sealed anew and some are not: {still} left");
+    assert!((1..4).contains(&still), "some are sealed anew and some are not: {still} left");
 
     let again = installation.run_configured(&["master-key", "rotate"], &NEW_KEY, "");
     assert_eq!((again.code, left(&installation)), (0, 0), "{}", again.errors);

@@ -9,6 +9,8 @@ async fn shop(installation: &Installation) -> App {
     installation.store.app_by_name_or_id("shop").await.unwrap().unwrap()
 }
 
+// One switch after the other, as an operator would try them.
+#[allow(clippy::too_many_lines)]
 #[tokio::test]
 async fn switches_are_set_and_listed() {
     let installation = Installation::create().await;
@@ -18,6 +20,11 @@ async fn switches_are_set_and_listed() {
             "secureMode",
             "hmac",
             "requireExp",
+            "tokenSubject",
+            "templateProfile",
+            "maxUsers",
+            "maxCategories",
+            "maxDevices",
             "addressKeys",
             "corsOrigins",
             "rateLimit",
@@ -28,9 +35,14 @@ async fn switches_are_set_and_listed() {
     };
     let listed = installation.run(&["app", "list", "--json"]).json();
     let fresh = [
+        json!(true),
         json!(false),
-        json!(false),
-        json!(false),
+        json!(true),
+        json!("prefixed"),
+        json!("app"),
+        json!(null),
+        json!(null),
+        json!(null),
         json!("guarded"),
         json!(null),
         json!(null),
@@ -46,6 +58,11 @@ async fn switches_are_set_and_listed() {
         "secure-mode=on",
         "hmac=on",
         "require-exp=on",
+        "token-subject=either",
+        "template-profile=all",
+        "max-users=4",
+        "max-categories=5",
+        "max-devices=6",
         "address-keys=open",
         "cors-origins=https://a.example,http://localhost:3000",
         "rate-limit=7",
@@ -54,8 +71,21 @@ async fn switches_are_set_and_listed() {
         "--json",
     ]);
     let origins = json!(["https://a.example", "http://localhost:3000"]);
-    let changed =
-        [json!(true), json!(true), json!(true), json!("open"), origins, json!(7), json!(3), json!(true)];
+    let changed = [
+        json!(true),
+        json!(true),
+        json!(true),
+        json!("either"),
+        json!("all"),
+        json!(4),
+        json!(5),
+        json!(6),
+        json!("open"),
+        origins,
+        json!(7),
+        json!(3),
+        json!(true),
+    ];
     assert_eq!(shown(&set.json()), changed);
     assert_eq!(set.json(), installation.run(&["app", "list", "--json"]).json()[0]);
     assert!(installation.run(&["app", "list"]).output.contains("disabled"));
@@ -87,6 +117,8 @@ async fn every_bad_switch_is_named_and_none_is_set() {
         (&["hmac"], &["hmac must be on or off"]),
         (&["address-keys=on", "disabled="], &["open or guarded", "disabled must be"]),
         (&["rate-limit=1000001"], &["from 1 to 1000000"]),
+        (&["max-users=0", "max-devices=1000000001"], &["max-users must", "max-devices must"]),
+        (&["token-subject=user", "template-profile="], &["prefixed, bare or either", "all or app"]),
         (&["rate-limit=-1", "transactional-rate=0"], &["rate-limit must", "transactional-rate must"]),
         (&["cors-origins="], &["cors-origins"]),
         (&["cors-origins=https://a.example/,any"], &["\"https://a.example/\"", "\"any\""]),
@@ -101,4 +133,18 @@ async fn every_bad_switch_is_named_and_none_is_set() {
     assert_eq!(shop(&installation).await, before);
     assert_eq!(installation.run(&["app", "set", "shop"]).code, 2);
     assert_eq!(installation.run(&["app", "set", "shoe", "hmac=on"]).code, 1);
+}
+
+#[tokio::test]
+async fn turning_signatures_on_says_that_they_need_a_new_secret() {
+    let installation = Installation::create().await;
+    installation.run(&["app", "create", "shop"]);
+    let set = installation.run(&["app", "set", "shop", "hmac=on"]);
+    assert!(set.output.contains("tidings app rotate-secret"), "{}", set.output);
+    installation.run(&["app", "rotate-secret", "shop"]);
+    let again = installation.run(&["app", "set", "shop", "hmac=on"]);
+    assert!(!again.output.contains("rotate-secret"), "{}", again.output);
+    assert!(!shop(&installation).await.secrets[0].sealed.is_empty());
+    installation.run(&["app", "set", "shop", "hmac=off"]);
+    assert!(shop(&installation).await.secrets.iter().all(|secret| secret.sealed.is_empty()));
 }

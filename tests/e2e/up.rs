@@ -32,6 +32,7 @@ async fn a_send_reaches_inbox_and_mailbox_and_outlives_a_restart() {
     check_contents(&item, &mail, &delivery);
     assert_eq!(running.status_of(running.dev("metrics")).await, 200);
 
+    check_that_captures_are_private(&data);
     let (before, dev) = (running.descendants(), running.dev.clone());
     assert!(before.iter().any(|process| process.name == "nats-server"), "{before:?}");
     assert_eq!(running.stop().await, 0, "{}", running.log());
@@ -70,6 +71,17 @@ fn check_contents(item: &Value, mail: &Value, delivery: &Value) {
     }
     let message_id = mail["headers"]["message-id"][0].as_str().unwrap();
     assert!(message_id.contains(delivery["id"].as_str().unwrap()), "{message_id} of {delivery}");
+}
+
+/// People's messages are for the owner of the data directory alone (S23).
+fn check_that_captures_are_private(data: &std::path::Path) {
+    let mode = |path: &std::path::Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    let outbox = data.join("outbox");
+    assert_eq!((mode(data), mode(&outbox)), (0o700, 0o700));
+    for file in std::fs::read_dir(&outbox).unwrap() {
+        let file = file.unwrap().path();
+        assert_eq!(mode(&file), 0o600, "{}", file.display());
+    }
 }
 
 /// Every address in dev.json is printed, with the lines to paste; the file is for its owner alone.

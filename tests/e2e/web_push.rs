@@ -76,3 +76,58 @@ async fn message(running: &Running) -> Value {
     assert_eq!(answer["data"][0]["headers"]["urgency"], json!(["low"]), "{answer}");
     serde_json::from_str(answer["data"][0]["text"].as_str().unwrap()).unwrap()
 }
+
+/// Every way in which the browsers of one user can fail, as the push service answers or as their hosts do.
+async fn store_failing_browsers(running: &Running) {
+    let answers = [400, 401, 403, 413, 429, 500, 503];
+    for number in 0..50 {
+        let asked = json!({"answers": answers[number % answers.len()]});
+        let mut subscription = subscribed(running, &asked).await;
+        if number % 2 == 0 {
+            subscription["endpoint"] = json!(format!("https://nx{number}.notify.windows.com/w/{number}"));
+        }
+        store(running, "mallory", &format!("m{number}"), &subscription).await;
+    }
+}
+
+async fn subscribed(running: &Running, asked: &Value) -> Value {
+    let url = format!("{}/subscriptions", running.dev("pushService"));
+    Client::new().post(url).json(asked).send().await.unwrap().json().await.unwrap()
+}
+
+async fn store(running: &Running, user: &str, device: &str, subscription: &Value) {
+    let path = format!("/devices/{device}/webPushSubscription?userIdentifier={user}");
+    let (status, stored) = running.call(Method::POST, &path, Some(subscription)).await;
+    assert_eq!(status, 200, "{stored}");
+}
+
+#[tokio::test]
+async fn whatever_browsers_one_user_stores_another_users_delivery_is_made_at_once() {
+    let directory = Directory::new();
+    let mut running = Running::start(&directory.path().join("data")).await;
+    store_failing_browsers(&running).await;
+    store(&running, "bob", "laptop", &subscribed(&running, &json!({})).await).await;
+    let to = |user: &str| {
+        json!({
+            "notification": {"title": "Hello"}, "sendTo": {"recipients": [user]},
+            "override": {"channels": ["webPush"], "channel": {"webPush": {"urgency": "low"}}},
+        })
+    };
+    let (status, sent) = running.call(Method::POST, "/notifications", Some(&to("mallory"))).await;
+    assert_eq!(status, 202, "{sent}");
+    let path =
+        format!("/requests/{}/deliveries?channel=webPush&limit=100", sent["requestId"].as_str().unwrap());
+    eventually(SETTLED_WITHIN, "every browser of Mallory's was tried", async || {
+        let (_, deliveries) = running.call(Method::GET, &path, None).await;
+        let deliveries = deliveries["data"].as_array()?.clone();
+        let tried =
+            deliveries.iter().filter(|one| one["attempts"].as_array().is_some_and(|all| !all.is_empty()));
+        (tried.count() == 50).then_some(())
+    })
+    .await;
+    for _ in 0..3 {
+        let bobs = deliveries(&running, &to("bob")).await;
+        assert_eq!((bobs.len(), &bobs[0]["status"]), (1, &json!("sent")), "{bobs:?}");
+    }
+    assert_eq!(running.stop().await, 0, "{}", running.log());
+}

@@ -146,7 +146,7 @@ impl System {
 /// Returns the app as `tidings app create` prints it.
 fn set_up(environment: &[(&str, &str)], peers: &[Peer]) -> Value {
     tidings(environment, &["migrate"], "");
-    let app = tidings(environment, &["app", "create", APP, "--json"], "");
+    let app = tidings(environment, &["app", "create", APP, "--open", "--json"], "");
     for peer in peers {
         tidings(environment, &["provider", "set", APP], &peer.document.to_string());
     }

@@ -10,7 +10,9 @@ mod command;
 mod flood;
 mod generator;
 mod lanes;
+mod patches;
 mod scale;
+mod strangers;
 mod system;
 
 use std::process::ExitCode;
@@ -26,7 +28,7 @@ const P99_LIMIT: Duration = Duration::from_millis(100);
 /// Offers ten times as much as is taken, and saturates the bulk lane.
 #[derive(Parser)]
 struct Arguments {
-    /// What to do; both, unless told.
+    /// What to do; everything, unless told.
     #[arg(value_enum)]
     only: Option<Part>,
     /// How long each takes.
@@ -43,6 +45,10 @@ enum Part {
     Flood,
     /// Transactional sends beside a saturated bulk lane.
     Lanes,
+    /// Sends beside stalled bodies and wrong secrets of strangers.
+    Strangers,
+    /// One app beside another app's patches of one profile.
+    Patches,
 }
 
 fn main() -> ExitCode {
@@ -59,6 +65,12 @@ fn main() -> ExitCode {
     let wanted = |part| arguments.only.is_none_or(|only| only == part);
     if wanted(Part::Flood) {
         println!("{}", runtime.block_on(flood::run(&scale)));
+    }
+    if wanted(Part::Strangers) {
+        println!("{}", runtime.block_on(strangers::run(&scale)));
+    }
+    if wanted(Part::Patches) {
+        println!("{}", runtime.block_on(patches::run(&scale)));
     }
     if !wanted(Part::Lanes) {
         return ExitCode::SUCCESS;

@@ -10,7 +10,9 @@ mod command;
 mod flood;
 mod generator;
 mod lanes;
+mod patches;
 mod scale;
+mod strangers;
 mod system;
 
 use std::time::Duration;
@@ -34,4 +36,16 @@ async fn ten_times_as_much_is_refused_in_bounded_memory_and_what_was_accepted_ar
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_transactional_arrives_while_the_bulk_lane_is_saturated() {
     println!("{}", lanes::run(&SHORT).await);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "a ratio of two timings: run it alone, or cargo xtask overload strangers"]
+async fn strangers_do_not_halve_what_another_app_gets() {
+    println!("{}", strangers::run(&SHORT).await);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "a ratio of two timings: run it alone, or cargo xtask overload patches"]
+async fn one_users_patches_never_delay_another_apps_sends() {
+    println!("{}", patches::run(&SHORT).await);
 }

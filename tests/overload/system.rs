@@ -65,7 +65,7 @@ impl System {
         ];
         environment.extend(configured);
         tidings(&environment, &["migrate"], "");
-        let app = tidings(&environment, &["app", "create", "shop", "--json"], "");
+        let app = tidings(&environment, &["app", "create", "shop", "--open", "--json"], "");
         let provider = json!({
             "identifier": "main", "channel": "email", "kind": "smtp", "settings": {
                 "host": "127.0.0.1", "port": smtp.address().port(), "security": "none", "from": "shop@example.com",
@@ -124,9 +124,32 @@ impl System {
         tidings(&environment, &[&["app", "set", "shop"], switches].concat(), "");
     }
 
+    /// Creates another app, whose users need no token, and returns its API key.
+    pub(crate) fn create_open_app(&self, name: &str) -> String {
+        let environment: Vec<_> =
+            self.environment.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        let app: Value =
+            serde_json::from_str(&tidings(&environment, &["app", "create", name, "--json"], "")).unwrap();
+        tidings(&environment, &["app", "set", name, "secure-mode=off"], "");
+        app["apiKey"].as_str().unwrap().to_owned()
+    }
+
     /// What a send goes to.
     pub(crate) fn request(&self) -> Request {
-        let text = |name: &str| self.app[name].as_str().unwrap().to_owned();
+        self.request_of(&self.app)
+    }
+
+    /// Creates an app beside the first, whose public key alone may act for users; returns what its sends go to.
+    pub(crate) fn another_app(&self, name: &str) -> Request {
+        let environment: Vec<_> =
+            self.environment.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        let app = tidings(&environment, &["app", "create", name, "--json"], "");
+        tidings(&environment, &["app", "set", name, "secure-mode=off"], "");
+        self.request_of(&serde_json::from_str(&app).unwrap())
+    }
+
+    fn request_of(&self, app: &Value) -> Request {
+        let text = |name: &str| app[name].as_str().unwrap().to_owned();
         Request {
             url: format!("{}/v3/notifications", self.origin),
             key: text("apiKey"),

@@ -30,8 +30,8 @@ pub(crate) const CASES: &[(&str, u16, &str, &[&str], &str)] = &[
     ("oauth 403", 403, "access_denied", &[], "oauth 403 access_denied"),
 ];
 pub(crate) const OVER_A_FIFTH: &str = "403 SENDER_ID_MISMATCH of over 20 %";
-/// Mismatches before the one that is too many.
-const BEFORE: usize = 4;
+/// Users with a mismatch before the one that is too many.
+const BEFORE: i64 = 4;
 
 #[tokio::test]
 async fn every_answer_of_fcm_does_what_the_page_says() {
@@ -46,7 +46,7 @@ async fn every_answer_of_fcm_does_what_the_page_says() {
         for earlier in 0..if *answer == OVER_A_FIFTH { BEFORE } else { 0 } {
             let token = format!("device-{number}-{earlier}");
             first.script(Rule::answer(refusal(*status, says, fields)).to(&token));
-            let subject = world.deliver(app, UserNumber(1), &format!("fcm:{token}"), push()).await;
+            let subject = world.deliver(app, UserNumber(2 + earlier), &format!("fcm:{token}"), push()).await;
             world.after(&subject, 1).await;
             world.make_next_attempt(&subject).await;
             world.after(&subject, 2).await;

@@ -80,7 +80,7 @@ impl Browsers {
         Browsers { world, service }
     }
 
-    /// A browser of a user that the app knows.
+    /// A browser of a new user of the app.
     async fn subscribe(&self, app: AppId) -> (Arc<Browser>, UserNumber) {
         let browser = self.service.subscribe(None).unwrap();
         let (mut problems, hosts) = (Vec::new(), [self.service.url().parse().unwrap()]);
@@ -89,8 +89,9 @@ impl Browsers {
         let subscription = subscription.unwrap_or_else(|| panic!("{problems:?}"));
         let (store, device) = (&self.world.context.store, browser.endpoint());
         let device = &device[device.len() - 8..];
-        store.subscribe(app, "ada", device, &subscription).await.unwrap();
-        let user = store.find_user(app, "ada").await.unwrap().unwrap();
+        let owner = format!("owner of {device}");
+        store.subscribe(app, &owner, device, &subscription).await.unwrap();
+        let user = store.find_user(app, &owner).await.unwrap().unwrap();
         (browser, user.number)
     }
 }

@@ -15,7 +15,7 @@ const SOON: Duration = Duration::from_secs(60);
 const OF_BEFORE: &str =
     "ALTER TABLE installation DROP COLUMN system_identifier, DROP COLUMN database_oid, DROP COLUMN table_oid;
     DROP TABLE log_mark, restored_job;
-    DELETE FROM _sqlx_migrations WHERE version = 21 OR version >= 24";
+    DELETE FROM _sqlx_migrations WHERE version IN (21, 24)";
 
 async fn execute(database: &Database, statements: &'static str) {
     let pool = PgPool::connect(database.url()).await.unwrap();

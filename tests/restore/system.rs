@@ -160,7 +160,7 @@ pub(crate) fn borrowed(environment: &[(String, String)]) -> Vec<(&str, &str)> {
 fn set_up(environment: &[(String, String)], providers: &[Value]) -> Value {
     let environment = borrowed(environment);
     tidings(&environment, &["migrate"], "");
-    let app = tidings(&environment, &["app", "create", APP, "--json"], "");
+    let app = tidings(&environment, &["app", "create", APP, "--open", "--json"], "");
     for provider in providers {
         tidings(&environment, &["provider", "set", APP], &provider.to_string());
     }

@@ -113,7 +113,7 @@ fn set_up(environment: &[(&str, &str)], providers: &Providers) -> Value {
     let printed =
         |arguments: &[&str]| -> Value { serde_json::from_str(&tidings(environment, arguments, "")).unwrap() };
     tidings(environment, &["migrate"], "");
-    let app = printed(&["app", "create", APP, "--json"]);
+    let app = printed(&["app", "create", APP, "--open", "--json"]);
     for provider in providers.documents() {
         tidings(environment, &["provider", "set", APP], &provider.to_string());
     }

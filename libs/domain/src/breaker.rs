@@ -107,6 +107,13 @@ impl Breaker {
         };
     }
 
+    /// Ends a trial that proved little: the next one may be made after `pause`, and later rests grow no longer for it.
+    pub fn rest_for(&mut self, pause: Duration, now: Timestamp) {
+        if let Breaker::HalfOpen { rests, .. } = *self {
+            *self = Breaker::Open { until: now + pause, rests };
+        }
+    }
+
     /// The state's number in metrics: 0 closed, 1 half open, 2 open.
     #[must_use]
     pub fn level(&self) -> u8 {

@@ -76,21 +76,48 @@ pub struct Answer {
     pub message: String,
     /// Parts that the message took, where the channel counts them (SMS segments).
     pub segments: Option<u32>,
-    /// It says nothing against the provider: it is about this target alone, or about us. Its breaker takes no note of it.
+    /// What a failure says of the provider's health.
     #[serde(default)]
-    pub spares_provider: bool,
+    pub blame: Blame,
+}
+
+/// What a failure says of the provider's health.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Blame {
+    /// Trouble with the account counts in full. Any other failure counts once per user: the target may have provoked it.
+    #[default]
+    Usual,
+    /// It counts in full: it happened before the target was named.
+    Provider,
+    /// It counts once per user, trouble with the account too: the target may be of another account.
+    User,
+    /// It says nothing: it is about this target alone, or about us.
+    Nobody,
 }
 
 impl Answer {
     /// An answer that counts no segments.
     pub fn new(outcome: Outcome, code: impl Into<String>, message: impl Into<String>) -> Answer {
-        Answer { outcome, code: code.into(), message: message.into(), segments: None, spares_provider: false }
+        Answer { outcome, code: code.into(), message: message.into(), segments: None, blame: Blame::Usual }
     }
 
     /// The same, with nothing in it that speaks against the provider.
     #[must_use]
     pub fn sparing_provider(self) -> Answer {
-        Answer { spares_provider: true, ..self }
+        Answer { blame: Blame::Nobody, ..self }
+    }
+
+    /// The same as a failure before the target was named, which no target can provoke.
+    #[must_use]
+    pub fn blaming_provider(self) -> Answer {
+        Answer { blame: Blame::Provider, ..self }
+    }
+
+    /// The same as a failure that a target of another account provokes, too.
+    #[must_use]
+    pub fn blaming_user(self) -> Answer {
+        Answer { blame: Blame::User, ..self }
     }
 
     /// The answer as rows can hold it: without U+0000, and no longer than rows are meant to be. A provider may say

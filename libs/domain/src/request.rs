@@ -18,8 +18,7 @@ use crate::{Problem, Timestamp, profile};
 
 pub use attachments::{Files, MAX_ATTACHED, MAX_ATTACHMENTS, MAX_FILE_NAME, MAX_MEDIA_TYPE};
 pub use overrides::{
-    MAX_COPIES, MAX_EMAIL_PART, MAX_HEADER_NAME, MAX_HEADER_VALUE, MAX_HEADERS, MAX_PROVIDER_OVERRIDES,
-    MAX_SENDER,
+    MAX_COPIES, MAX_EMAIL_PART, MAX_HEADER_VALUE, MAX_HEADERS, MAX_PROVIDER_OVERRIDES, MAX_SENDER,
 };
 
 /// Most recipients of one send.

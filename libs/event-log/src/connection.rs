@@ -1,6 +1,7 @@
 //! The connection to the server, shared by everything in this crate.
 
 use std::fmt::Display;
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -51,8 +52,8 @@ impl EventLog {
     /// # Errors
     /// When no server could be reached or the credentials were refused; nothing is retried then.
     pub async fn connect(settings: Settings) -> Result<EventLog, ConnectError> {
-        let servers: Vec<&str> = settings.url.split(',').map(str::trim).collect();
-        let client = credentials(&servers)?
+        let (servers, options) = servers(&settings.url)?;
+        let client = options
             .name("tidings")
             .connection_timeout(settings.connect_timeout)
             .request_timeout(Some(settings.ack_timeout))
@@ -110,26 +111,50 @@ impl EventLog {
     }
 }
 
-/// The user and password, or the token, of the first address that has any: the client by itself ignores what an
-/// address says of them.
-fn credentials(servers: &[&str]) -> Result<ConnectOptions, ConnectError> {
-    for server in servers {
-        let server: ServerAddr =
-            server.parse().map_err(|error: std::io::Error| ConnectError { reason: error.to_string() })?;
+/// The servers without what they say of users and passwords, which the client would print in its own log lines; and the
+/// user and password, or the token, of the first server that has any, for the options.
+fn servers(urls: &str) -> Result<(Vec<ServerAddr>, ConnectOptions), ConnectError> {
+    let unusable = |reason: String| ConnectError { reason };
+    let mut credentials = None;
+    let mut servers = Vec::new();
+    for url in urls.split(',').map(str::trim) {
+        let server: ServerAddr = url.parse().map_err(|error: io::Error| unusable(error.to_string()))?;
         let decoded = |text: &str| percent_decode_str(text).decode_utf8_lossy().into_owned();
         let user = server.username().map(decoded);
-        match (user, server.password().map(decoded)) {
-            (None, _) => {}
-            (Some(token), None) => return Ok(ConnectOptions::with_token(token)),
-            (Some(user), Some(password)) => {
-                return Ok(ConnectOptions::with_user_and_password(user, password));
-            }
-        }
+        credentials = credentials.or_else(|| match (user, server.password().map(decoded)) {
+            (None, _) => None,
+            (Some(token), None) => Some(ConnectOptions::with_token(token)),
+            (Some(user), Some(password)) => Some(ConnectOptions::with_user_and_password(user, password)),
+        });
+        let mut url = server.into_inner();
+        let stripped = url.set_username("").and_then(|()| url.set_password(None));
+        stripped.map_err(|()| unusable("the address of a server names no host".to_owned()))?;
+        servers.push(ServerAddr::from_url(url).map_err(|error| unusable(error.to_string()))?);
     }
-    Ok(ConnectOptions::new())
+    Ok((servers, credentials.unwrap_or_default()))
 }
 
 fn reconnect_delay(attempts: usize) -> Duration {
     let exponent = u32::try_from(attempts).unwrap_or(u32::MAX).min(10);
     Duration::from_millis(2_u64.pow(exponent)).min(LONGEST_RECONNECT_DELAY)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn addresses_that_the_client_may_log_hold_no_credentials() {
+        for urls in [
+            "nats://ada:planted%2Fword@127.0.0.1:4222",
+            "nats://planted@127.0.0.1:4222",
+            "tls://one.example:4222, tls://ada:planted@two.example:4222",
+        ] {
+            let (servers, _) = servers(urls).unwrap();
+            assert_eq!(servers.len(), urls.split(',').count());
+            assert!(!format!("{servers:?}").contains("planted"), "{servers:?}");
+        }
+    }
 }

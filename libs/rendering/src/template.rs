@@ -1,73 +1,41 @@
 //! Templates: checked when they are put, compiled once per version, rendered per recipient.
 
+use std::collections::HashMap;
 use std::io;
 
 use domain::content::{EmailContent, InAppContent, Object, PushContent, SmsContent};
 use domain::overrides::{EmailOverride, PushOverride};
 use domain::{Channel, Problem};
-use minijinja::{AutoEscape, Environment, UndefinedBehavior};
-use serde::Deserialize;
+use minijinja::value::ValueKind;
+use minijinja::{AutoEscape, Environment, ErrorKind, UndefinedBehavior};
 use serde_json::Value;
 
+use crate::channels::Channels;
+use crate::filters;
+use crate::growth::{self, Growth, Unbounded};
 use crate::link;
 
 /// Instructions that one rendering may take.
 const FUEL: u64 = 100_000;
 /// Longest text that one rendering may produce, in bytes.
 const MAX_OUTPUT: usize = 256 * 1024;
+/// Bytes that the values of one rendering may take beside its variables.
+const MAX_VALUES: u64 = 64 * 1024 * 1024;
+/// Bytes that the instructions of one rendering may go through: those of a text with large values are fewer.
+const MAX_WORK: u64 = 4 * 1024 * 1024 * 1024;
+/// What a value takes beside the bytes of its text.
+const VALUE: u64 = 32;
 /// The one text whose variables are escaped as HTML.
 const HTML: &str = "email.html";
-
-/// Content of a template by channel, as operators write it. Every text is a template of its own.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-struct Channels {
-    in_app: Option<InAppTexts>,
-    email: Option<EmailTexts>,
-    sms: Option<SmsTexts>,
-    web_push: Option<PushTexts>,
-    mobile_push: Option<PushTexts>,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-struct InAppTexts {
-    title: Option<String>,
-    message: Option<String>,
-    icon: Option<String>,
-    url: Option<String>,
-    data: Object,
-    blocks: Vec<Value>,
-}
-
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct EmailTexts {
-    subject: String,
-    text: Option<String>,
-    html: Option<String>,
-}
-
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct SmsTexts {
-    text: String,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-struct PushTexts {
-    title: Option<String>,
-    body: Option<String>,
-    icon: Option<String>,
-    url: Option<String>,
-}
 
 /// A template version, ready to be rendered.
 #[derive(Debug)]
 pub struct Template {
     channels: Channels,
     environment: Environment<'static>,
+    /// How large the values of each text can become; those that have no bound, of versions that were put before there was
+    /// one, are not rendered.
+    growth: HashMap<String, Result<Growth, Unbounded>>,
 }
 
 /// Why a template cannot be compiled or rendered.
@@ -79,6 +47,14 @@ pub enum TemplateError {
     /// A text's syntax, a failing expression, too much work or too long a result.
     #[error("{0}")]
     Text(#[from] minijinja::Error),
+    /// A text whose values have no bound.
+    #[error("line {line}: {advice}")]
+    Unbounded {
+        /// The line, from 1.
+        line: u32,
+        /// What to write instead.
+        advice: String,
+    },
     /// Nothing to show: a title or subject came out empty.
     #[error("{0} came out empty")]
     Empty(&'static str),
@@ -113,7 +89,10 @@ pub fn check(channels: &Value) -> Result<(), Vec<Problem>> {
     let mut environment = environment();
     for (name, text) in parsed.texts() {
         let path = format!("channels.{name}");
-        if let Err(error) = environment.add_template_owned(name, text.to_owned()) {
+        if let Err(Unbounded { line, advice }) = growth::bound(text) {
+            let message = format!("{path} has a fault in line {line}: {advice}");
+            problems.push(Problem::new(path, "template_unbounded", message));
+        } else if let Err(error) = environment.add_template_owned(name, text.to_owned()) {
             let line = error.line().map(|line| format!(" in line {line}")).unwrap_or_default();
             let detail = error.detail().map(|detail| format!(": {detail}")).unwrap_or_default();
             let message = format!("{path} has a fault{line}{detail}");
@@ -130,6 +109,42 @@ pub fn check(channels: &Value) -> Result<(), Vec<Problem>> {
     if problems.is_empty() { Ok(()) } else { Err(problems) }
 }
 
+/// Renders every text of a template that [`check`] accepts with sample variables, as a send has them: its `data`,
+/// `recipient`, `app` and `category`. Without a sample, only work and size are judged: what is undefined proves nothing.
+///
+/// # Errors
+/// Every text that cannot be rendered, and why.
+pub fn check_sample(channels: &Value, sample: Option<&Object>) -> Result<(), Vec<Problem>> {
+    let template = match Template::compile(channels) {
+        Ok(template) => template,
+        Err(error) => return Err(vec![Problem::new("channels", "invalid", format!("channels: {error}"))]),
+    };
+    let nothing = Object::new();
+    let variables = minijinja::Value::from(minijinja::value::Serde(sample.unwrap_or(&nothing)));
+    let mut problems = Vec::new();
+    for (name, _) in template.channels.texts() {
+        if let Err(error) = template.render(&name, &variables)
+            && (sample.is_some() || error.is_too_much())
+        {
+            let path = format!("channels.{name}");
+            let message = format!("{path} cannot be rendered: {error}");
+            problems.push(Problem::new(path, "template_error", message));
+        }
+    }
+    if problems.is_empty() { Ok(()) } else { Err(problems) }
+}
+
+impl TemplateError {
+    /// Whether the text asks for more work or memory than there may be.
+    fn is_too_much(&self) -> bool {
+        match self {
+            TemplateError::Unbounded { .. } | TemplateError::TooLarge { .. } => true,
+            TemplateError::Text(error) => error.kind() == ErrorKind::OutOfFuel,
+            _ => false,
+        }
+    }
+}
+
 impl Template {
     /// Compiles the content of a template version.
     ///
@@ -137,11 +152,16 @@ impl Template {
     /// The content is not what [`check`] accepts.
     pub fn compile(channels: &Value) -> Result<Template, TemplateError> {
         let channels: Channels = serde_json::from_value(channels.clone())?;
-        let mut environment = environment();
+        let (mut environment, mut growth) = (environment(), HashMap::new());
         for (name, text) in channels.texts() {
-            environment.add_template_owned(name, text.to_owned())?;
+            let bound = growth::bound(text);
+            // The engine works out constants as it compiles.
+            if bound.is_ok() {
+                environment.add_template_owned(name.clone(), text.to_owned())?;
+            }
+            growth.insert(name, bound);
         }
-        Ok(Template { channels, environment })
+        Ok(Template { channels, environment, growth })
     }
 
     /// The channels that it has content for.
@@ -256,8 +276,34 @@ impl Template {
 
     fn render(&self, name: &str, variables: &minijinja::Value) -> Result<String, TemplateError> {
         let mut output = Bounded(Vec::new());
-        self.environment.get_template(name)?.render_captured_to(variables, &mut output)?;
+        let fuel = self.fuel(name, variables)?;
+        filters::begin();
+        if fuel < FUEL {
+            let mut environment = self.environment.clone();
+            environment.set_fuel(Some(fuel));
+            environment.get_template(name)?.render_captured_to(variables, &mut output)?;
+        } else {
+            self.environment.get_template(name)?.render_captured_to(variables, &mut output)?;
+        }
         Ok(String::from_utf8_lossy(&output.0).into_owned())
+    }
+
+    /// Instructions that a text may take with these variables.
+    fn fuel(&self, name: &str, variables: &minijinja::Value) -> Result<u64, TemplateError> {
+        let growth = match self.growth.get(name) {
+            Some(Ok(growth)) => *growth,
+            Some(Err(Unbounded { line, advice })) => {
+                return Err(TemplateError::Unbounded { line: *line, advice: advice.clone() });
+            }
+            None => Growth::default(),
+        };
+        let size = if growth.depends_on_variables() { size(variables) } else { 0 };
+        let bytes = growth.bytes(size);
+        if bytes > MAX_VALUES {
+            let [size, most] = [bytes, MAX_VALUES].map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
+            return Err(TemplateError::TooLarge { size, most });
+        }
+        Ok(FUEL.min(MAX_WORK / bytes.max(1)))
     }
 
     fn render_leaves(
@@ -284,76 +330,6 @@ impl Template {
     }
 }
 
-impl Channels {
-    fn offered(&self) -> Vec<Channel> {
-        let present = [
-            (Channel::InApp, self.in_app.is_some()),
-            (Channel::Email, self.email.is_some()),
-            (Channel::WebPush, self.web_push.is_some()),
-            (Channel::MobilePush, self.mobile_push.is_some()),
-            (Channel::Sms, self.sms.is_some()),
-        ];
-        present.into_iter().filter_map(|(channel, present)| present.then_some(channel)).collect()
-    }
-
-    /// Every text with its name.
-    fn texts(&self) -> Vec<(String, &str)> {
-        let mut texts = Vec::new();
-        if let Some(InAppTexts { title, message, icon, url, .. }) = &self.in_app {
-            let fields = [("title", title), ("message", message), ("icon", icon), ("url", url)];
-            push(&mut texts, "inApp", &fields.map(|(name, text)| (name, text.as_ref())));
-        }
-        if let Some(EmailTexts { subject, text, html }) = &self.email {
-            push(
-                &mut texts,
-                "email",
-                &[("subject", Some(subject)), ("text", text.as_ref()), ("html", html.as_ref())],
-            );
-        }
-        if let Some(SmsTexts { text }) = &self.sms {
-            push(&mut texts, "sms", &[("text", Some(text))]);
-        }
-        for (channel, content) in [("webPush", &self.web_push), ("mobilePush", &self.mobile_push)] {
-            if let Some(PushTexts { title, body, icon, url }) = content {
-                let fields = [("title", title), ("body", body), ("icon", icon), ("url", url)];
-                push(&mut texts, channel, &fields.map(|(name, text)| (name, text.as_ref())));
-            }
-        }
-        if let Some(in_app) = &self.in_app {
-            for (key, value) in &in_app.data {
-                leaves(&format!("inApp.data.{key}"), value, &mut texts);
-            }
-            for (index, block) in in_app.blocks.iter().enumerate() {
-                leaves(&format!("inApp.blocks.{index}"), block, &mut texts);
-            }
-        }
-        texts
-    }
-}
-
-fn push<'a>(texts: &mut Vec<(String, &'a str)>, channel: &str, fields: &[(&str, Option<&'a String>)]) {
-    let present = fields
-        .iter()
-        .filter_map(|(field, text)| Some((format!("{channel}.{field}"), text.as_ref()?.as_str())));
-    texts.extend(present);
-}
-
-fn leaves<'a>(name: &str, value: &'a Value, texts: &mut Vec<(String, &'a str)>) {
-    match value {
-        Value::String(text) => texts.push((name.to_owned(), text)),
-        Value::Array(items) => {
-            items
-                .iter()
-                .enumerate()
-                .for_each(|(index, item)| leaves(&format!("{name}.{index}"), item, texts));
-        }
-        Value::Object(members) => {
-            members.iter().for_each(|(key, item)| leaves(&format!("{name}.{key}"), item, texts));
-        }
-        Value::Null | Value::Bool(_) | Value::Number(_) => {}
-    }
-}
-
 fn environment() -> Environment<'static> {
     let mut environment = Environment::new();
     environment.set_undefined_behavior(UndefinedBehavior::Chainable);
@@ -363,7 +339,24 @@ fn environment() -> Environment<'static> {
         },
     );
     environment.set_fuel(Some(FUEL));
+    filters::bound(&mut environment);
     environment
+}
+
+/// Bytes that a value takes, about.
+fn size(value: &minijinja::Value) -> u64 {
+    if let Some(text) = value.as_str() {
+        return VALUE + text.len() as u64;
+    }
+    let members = match value.kind() {
+        ValueKind::Map | ValueKind::Seq | ValueKind::Iterable => value.try_iter(),
+        _ => return VALUE,
+    };
+    let of = |member: minijinja::Value| match value.kind() {
+        ValueKind::Map => size(&member) + value.get_item(&member).map_or(0, |item| size(&item)),
+        _ => size(&member),
+    };
+    members.map_or(VALUE, |members| members.fold(VALUE, |all, member| all.saturating_add(of(member))))
 }
 
 /// A header cannot hold line breaks or other control characters.

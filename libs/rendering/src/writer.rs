@@ -6,7 +6,7 @@ use domain::content::{Content, EmailContent, EmailOptions, InAppContent, Object,
 use domain::overrides::{EmailOverride, PushOverride};
 use domain::send::Recipient;
 use domain::size::json_size;
-use domain::{Channel, Send};
+use domain::{Channel, Send, TemplateProfile, profile};
 use minijinja::context;
 use minijinja::value::{Serde, merge_maps};
 use serde_json::Value;
@@ -31,6 +31,8 @@ pub struct Writer<'a> {
     facts: minijinja::Value,
     /// The send's data, as variables.
     data: minijinja::Value,
+    /// What `recipient` holds of a profile.
+    template_profile: TemplateProfile,
 }
 
 impl<'a> Writer<'a> {
@@ -45,7 +47,13 @@ impl<'a> Writer<'a> {
         let category = category.map(|category| context! { identifier => category.identifier.as_str(), name => category.name.as_str() });
         let facts = context! { app => context! { name => app_name }, category => category };
         let data = template.map(|_| minijinja::Value::from(Serde(&send.content.data))).unwrap_or_default();
-        Writer { send, template, facts, data }
+        Writer { send, template, facts, data, template_profile: TemplateProfile::All }
+    }
+
+    /// The same writer with a template that sees this much of profiles.
+    #[must_use]
+    pub fn seeing(self, template_profile: TemplateProfile) -> Writer<'a> {
+        Writer { template_profile, ..self }
     }
 
     /// The inbox item for a recipient. Its size is for the caller to check, with [`item_size`].
@@ -152,7 +160,14 @@ impl<'a> Writer<'a> {
     }
 
     fn variables(&self, recipient: &Recipient, profile: &Object) -> minijinja::Value {
-        let mut person = profile.clone();
+        let mut person = match self.template_profile {
+            TemplateProfile::All => profile.clone(),
+            TemplateProfile::App => profile
+                .get_key_value(profile::APP_KEY)
+                .map(|(key, app)| (key.clone(), app.clone()))
+                .into_iter()
+                .collect(),
+        };
         person.insert("identifier".to_owned(), Value::String(recipient.identifier.clone()));
         let own = minijinja::Value::from(Serde(&recipient.data));
         let (facts, data) = (self.facts.clone(), self.data.clone());

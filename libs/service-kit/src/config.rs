@@ -1,5 +1,7 @@
 //! The configuration: one TOML file, then the environment over it.
 
+mod gateway;
+mod network;
 mod problem;
 mod settings;
 
@@ -10,20 +12,28 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use domain::web_push::PushHost;
-use tracing_subscriber::EnvFilter;
-use tracing_subscriber::filter::LevelFilter;
 
-use crate::ServerUrl;
+use crate::{ServerUrl, log_filter};
 use settings::Settings;
 
+pub use gateway::Gateway;
+pub use network::Network;
 pub use problem::{ConfigError, Origin, Problem};
 
 /// Names the configuration file, where none is given on the command line.
 const FILE_VARIABLE: &str = "TIDINGS_CONFIG";
 /// The design's schedule: eight attempts over nine hours.
 const RETRY_SCHEDULE: [u64; 8] = [0, 5, 30, 120, 600, 1_800, 7_200, 21_600];
-/// What one app may ask of one gateway in a second: more than one gateway on a small machine serves.
-const RATE_LIMIT: u32 = 100_000;
+/// Requests per second of one app's backend at one gateway: more than one gateway on a small machine serves.
+const RATE_LIMIT: u32 = 10_000;
+/// Requests per second of one user: a page that loads makes a dozen.
+const USER_RATE_LIMIT: u32 = 100;
+/// Requests per second of one peer without a proof: an office behind one address.
+const PEER_RATE_LIMIT: u32 = 1_000;
+/// Requests per second of one peer whose credentials are wrong.
+const REFUSAL_RATE_LIMIT: u32 = 100;
+/// Connections of one process.
+const CONNECTIONS: usize = 8_192;
 /// What of it may go ahead of the bulk sends of all apps.
 const TRANSACTIONAL_RATE: u32 = 10_000;
 /// Eleven attempts over 22 hours.
@@ -105,24 +115,6 @@ pub struct Streams {
     pub retention: Duration,
 }
 
-/// The v3 API.
-#[derive(Clone, Debug)]
-pub struct Gateway {
-    /// Address to listen on.
-    pub listen: SocketAddr,
-    /// Where others reach the API, for links in emails and callbacks of providers: an origin, without `/v3`.
-    pub public_url: Option<ServerUrl>,
-    /// Requests a second that one process takes of an app that has no limit of its own, 1 to 1,000,000.
-    pub rate_limit: u32,
-    /// Sends a second that one process takes into the transactional lane of an app that has no rate of its own, 1 to
-    /// 1,000,000.
-    pub transactional_rate: u32,
-    /// Requests of one process that wait for the database or the log at a time, 1 to 100,000.
-    pub waiting_room: usize,
-    /// How long a gateway that stops takes connections while it says that it is not ready, at most 8 s.
-    pub drain: Duration,
-}
-
 /// `/metrics`, `/healthz` and `/readyz` of every service.
 #[derive(Clone, Debug)]
 pub struct Metrics {
@@ -182,7 +174,7 @@ pub struct Outbound {
 pub struct Log {
     /// Form of the lines.
     pub format: LogFormat,
-    /// A level, or directives such as `info,sqlx=warn`.
+    /// A level for the crates of Tidings, directives such as `sqlx=debug` for others; see [`log_filter`].
     pub level: String,
 }
 
@@ -316,7 +308,16 @@ fn gateway(settings: &mut Settings) -> Gateway {
     Gateway {
         listen: settings.address("gateway.listen", local(8080)),
         public_url: settings.url("gateway.public_url", &["http", "https"]),
+        trusted_proxies: settings.list_or_none(
+            "gateway.trusted_proxies",
+            |text| text.parse().ok(),
+            "addresses of proxies and networks of them, such as 10.0.0.0/8",
+        ),
+        connections: settings.number("gateway.connections", CONNECTIONS, 16..=1_000_000),
         rate_limit: settings.number("gateway.rate_limit", RATE_LIMIT, 1..=1_000_000),
+        user_rate_limit: settings.number("gateway.user_rate_limit", USER_RATE_LIMIT, 1..=1_000_000),
+        peer_rate_limit: settings.number("gateway.peer_rate_limit", PEER_RATE_LIMIT, 1..=1_000_000),
+        refusal_rate_limit: settings.number("gateway.refusal_rate_limit", REFUSAL_RATE_LIMIT, 1..=1_000_000),
         transactional_rate: settings.number("gateway.transactional_rate", TRANSACTIONAL_RATE, 1..=1_000_000),
         waiting_room: settings.number("gateway.waiting_room", WAITING_ROOM, 1..=100_000),
         drain: settings.duration("gateway.drain", DRAIN, Duration::ZERO..=LONGEST_DRAIN),
@@ -367,17 +368,10 @@ fn log(settings: &mut Settings) -> Log {
         level: settings.one(
             "log.level",
             "info".to_owned(),
-            |text| is_filter(text).then(|| text.to_owned()),
+            |text| log_filter::is_usable(text).then(|| text.to_owned()),
             "error, warn, info, debug or trace, or directives such as info,sqlx=warn",
         ),
     }
-}
-
-/// A directive without `=` or `[` that is not a level would be taken for the name of a crate.
-fn is_filter(text: &str) -> bool {
-    let is_level = |directive: &str| directive.trim().parse::<LevelFilter>().is_ok();
-    text.split(',').all(|directive| directive.contains(['=', '[']) || is_level(directive))
-        && EnvFilter::try_new(text).is_ok()
 }
 
 fn local(port: u16) -> SocketAddr {

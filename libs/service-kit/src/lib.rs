@@ -15,7 +15,9 @@ mod health;
 pub mod inbound;
 pub mod installation;
 pub mod link;
+pub mod log_filter;
 pub mod metrics;
+mod panics;
 mod redact;
 pub mod secrets;
 pub mod server;
@@ -29,7 +31,7 @@ pub mod trace;
 pub mod unsubscribe;
 pub mod vapid;
 
-pub use config::{Config, ConfigError};
+pub use config::{Config, ConfigError, Network};
 pub use context::Context;
 pub use fullness::Fullness;
 pub use health::{NotReady, Readiness, Report};

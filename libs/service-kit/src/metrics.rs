@@ -28,6 +28,10 @@ pub const PROJECTION_LAG_EVENTS: &str = "tidings_projection_lag_events";
 pub const PROJECTION_LAG_SECONDS: &str = "tidings_projection_lag_seconds";
 /// Histogram in seconds, by `route`, `method` and `status`: time to answer a request.
 pub const HTTP_REQUEST_SECONDS: &str = "tidings_http_request_seconds";
+/// Counter: connections that were closed at once, because their peer had no share left.
+pub const CONNECTIONS_REFUSED: &str = "tidings_connections_refused_total";
+/// Counter, by `code`: requests whose credentials were refused (401).
+pub const REFUSED_CREDENTIALS: &str = "tidings_refused_credentials_total";
 /// Histogram in seconds: from accepting a send to its item in the inbox.
 pub const ACCEPT_TO_INBOX_SECONDS: &str = "tidings_accept_to_inbox_seconds";
 /// Histogram in seconds, by `channel`: time of a provider's call.
@@ -93,6 +97,8 @@ fn describe() {
     describe_gauge!(STREAM_OLDEST_AGE, Unit::Seconds, "Age of the oldest message not acknowledged");
     describe_gauge!(PROJECTION_LAG_EVENTS, "Events that the projection has not committed");
     describe_gauge!(PROJECTION_LAG_SECONDS, Unit::Seconds, "Age of the oldest event not committed");
+    describe_counter!(CONNECTIONS_REFUSED, "Connections closed at once: no share left for their peer");
+    describe_counter!(REFUSED_CREDENTIALS, "Requests whose credentials were refused");
     describe_histogram!(HTTP_REQUEST_SECONDS, Unit::Seconds, "Time to answer a request");
     describe_histogram!(
         ACCEPT_TO_INBOX_SECONDS,

@@ -1,6 +1,5 @@
 //! The tasks of a process, and its end: all of them together, within a limit.
 
-use std::any::Any;
 use std::io;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,6 +9,8 @@ use futures_util::FutureExt;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+
+use crate::panics;
 
 /// How long tasks may take to finish once the process stops.
 pub(crate) const STOPPED_WITHIN: Duration = Duration::from_secs(30);
@@ -77,7 +78,7 @@ impl Tasks {
             let failure = match result {
                 Ok(Ok(())) => None,
                 Ok(Err(error)) => Some(format!("{error:#}")),
-                Err(panic) => Some(format!("panicked: {}", message_of(&*panic))),
+                Err(panic) => Some(format!("panicked: {}", panics::message(&*panic))),
             };
             tasks.ended(name, failure);
         });
@@ -132,9 +133,4 @@ impl Tasks {
     fn with_state<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
         change(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
-}
-
-fn message_of(panic: &(dyn Any + Send)) -> &str {
-    let owned = panic.downcast_ref::<String>().map(String::as_str);
-    owned.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message")
 }

@@ -7,14 +7,14 @@ use opentelemetry::trace::TracerProvider;
 use opentelemetry_otlp::{Protocol, SpanExporter, WithExportConfig};
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::trace::{SdkTracer, SdkTracerProvider};
+use tracing_subscriber::fmt;
 use tracing_subscriber::layer::{Layer, SubscriberExt};
 use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt;
-use tracing_subscriber::{EnvFilter, fmt};
 
-use crate::ServerUrl;
 use crate::config::{Config, LogFormat};
 use crate::tls::install_crypto_provider;
+use crate::{ServerUrl, log_filter, panics};
 
 /// Limit for one delivery of spans to the collector.
 const EXPORT_LIMIT: Duration = Duration::from_secs(5);
@@ -59,10 +59,11 @@ pub fn init(service: &'static str, config: &Config) -> Result<TelemetryGuard, Te
     let provider = config.otlp.endpoint.as_ref().map(|endpoint| provider(service, endpoint)).transpose()?;
     let spans = provider.as_ref().map(|provider| spans(provider.tracer("tidings")));
     tracing_subscriber::registry()
-        .with(EnvFilter::try_new(&config.log.level)?)
+        .with(log_filter::parse(&config.log.level)?)
         .with(lines(config.log.format))
         .with(spans)
         .try_init()?;
+    panics::log();
     Ok(TelemetryGuard { provider })
 }
 

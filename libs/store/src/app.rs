@@ -1,10 +1,12 @@
 //! Apps (tenants) and the secrets that prove their callers.
 
 use std::num::NonZeroU32;
+use std::str::FromStr;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use domain::{AppId, Timestamp};
+use domain::problem::UnknownName;
+use domain::{AppId, TemplateProfile, Timestamp, TokenSubject};
 use sqlx::postgres::PgRow;
 use sqlx::{PgConnection, Postgres, Row, Transaction};
 
@@ -50,7 +52,8 @@ pub struct NewApp<'a> {
 pub struct NewSecret<'a> {
     /// Proves a caller.
     pub digest: &'a [u8],
-    /// The secret itself under the master key, in the context `app-secret:{app}`.
+    /// The secret itself under the master key, in the context `app-secret:{app}`. It is stored only while signatures of
+    /// the app are keyed by it (`hmac`).
     pub sealed: &'a [u8],
 }
 
@@ -59,7 +62,8 @@ pub struct NewSecret<'a> {
 pub struct AppSecret {
     /// Digest of the secret, to compare in constant time.
     pub digest: Vec<u8>,
-    /// The secret itself under the master key; see [`NewSecret::sealed`].
+    /// The secret itself under the master key; see [`NewSecret::sealed`]. Empty for one that was created while the app
+    /// had no use for it.
     pub sealed: Vec<u8>,
     /// When it stops to be accepted; None for the newest.
     pub expires_at: Option<Timestamp>,
@@ -84,6 +88,16 @@ pub struct App {
     pub hmac: bool,
     /// Whether bearer tokens must expire.
     pub require_exp: bool,
+    /// How the claim `sub` of bearer tokens names a user.
+    pub token_subject: TokenSubject,
+    /// What templates see of a profile.
+    pub template_profile: TemplateProfile,
+    /// Most users; None for [`Quota::default_limit`](crate::quota::Quota::default_limit).
+    pub max_users: Option<i64>,
+    /// Most categories; None likewise.
+    pub max_categories: Option<i64>,
+    /// Most devices of all users together; None likewise.
+    pub max_devices: Option<i64>,
     /// What was decided about the addresses of profiles; see [`App::guards_addresses`].
     pub guard_addresses: Option<bool>,
     /// The web origins whose pages may make calls of users: None for all, empty for none.
@@ -122,6 +136,23 @@ impl AppDraft {
     #[must_use]
     pub fn id(&self) -> AppId {
         self.id
+    }
+
+    /// Makes the app safe by default: bearer tokens name their user by the prefix, and templates see what the backend
+    /// wrote of a person alone. If `closed`, calls of users also need a bearer token, and one that expires.
+    ///
+    /// # Errors
+    /// The database failed.
+    pub async fn distrust_users(&mut self, closed: bool) -> Result<(), Error> {
+        sqlx::query(
+            "UPDATE app SET token_subject = 'prefixed', template_profile = 'app', secure_mode = $2, require_exp = $2
+             WHERE id = $1",
+        )
+        .bind(self.id.0)
+        .bind(closed)
+        .execute(&mut *self.transaction)
+        .await?;
+        Ok(())
     }
 
     /// Stores the app's first secret and makes the app visible.
@@ -228,12 +259,15 @@ async fn insert_secret(
     app: AppId,
     secret: NewSecret<'_>,
 ) -> Result<(), Error> {
-    sqlx::query("INSERT INTO app_secret (app_id, digest, sealed) VALUES ($1, $2, $3)")
-        .bind(app.0)
-        .bind(secret.digest)
-        .bind(secret.sealed)
-        .execute(connection)
-        .await?;
+    sqlx::query(
+        "INSERT INTO app_secret (app_id, digest, sealed)
+         SELECT id, $2, CASE WHEN hmac THEN $3::bytea ELSE ''::bytea END FROM app WHERE id = $1",
+    )
+    .bind(app.0)
+    .bind(secret.digest)
+    .bind(secret.sealed)
+    .execute(connection)
+    .await?;
     Ok(())
 }
 
@@ -251,6 +285,11 @@ fn read_app(row: &PgRow) -> Result<App, sqlx::Error> {
         secure_mode: row.try_get("secure_mode")?,
         hmac: row.try_get("hmac")?,
         require_exp: row.try_get("require_exp")?,
+        token_subject: read_name(row, "token_subject")?,
+        template_profile: read_name(row, "template_profile")?,
+        max_users: row.try_get("max_users")?,
+        max_categories: row.try_get("max_categories")?,
+        max_devices: row.try_get("max_devices")?,
         guard_addresses: row.try_get("guard_addresses")?,
         cors_origins: row.try_get("cors_origins")?,
         rate_limit: rate("rate_limit")?,
@@ -259,6 +298,11 @@ fn read_app(row: &PgRow) -> Result<App, sqlx::Error> {
         secrets: read_secrets(row)?,
         signing_keys: signing_key::read_all(row)?,
     })
+}
+
+fn read_name<T: FromStr<Err = UnknownName>>(row: &PgRow, column: &str) -> Result<T, sqlx::Error> {
+    let name: &str = row.try_get(column)?;
+    name.parse().map_err(|error| sqlx::Error::Decode(Box::new(error)))
 }
 
 fn read_secrets(row: &PgRow) -> Result<Vec<AppSecret>, sqlx::Error> {

@@ -14,7 +14,7 @@ use uuid::Uuid;
 
 use crate::instant::instant;
 use crate::timer::{self, NewTimer};
-use crate::{Error, Store, send};
+use crate::{Error, Store, audit, send};
 
 /// A request that is being cancelled.
 struct Held {
@@ -26,7 +26,7 @@ struct Held {
 }
 
 impl Store {
-    /// Cancels a request: ends the deliveries that wait for an attempt, and has the turns to come planned now, as
+    /// Cancels a request for `actor`: ends the deliveries that wait for an attempt, and has the turns to come planned now, as
     /// cancelled. Returns how many (recipient, channel) pairs that stops: deliveries by target, of recipients that
     /// are not planned yet every channel that the send could take. A request that has ended, or was cancelled
     /// before, stays as it is, and so does what a worker holds: it is not tried again. A send that was set aside before
@@ -34,10 +34,13 @@ impl Store {
     ///
     /// # Errors
     /// The database failed; then nothing is cancelled.
-    pub async fn cancel_request(&self, app: AppId, send_id: SendId) -> Result<u64, Error> {
+    pub async fn cancel_request(&self, app: AppId, send_id: SendId, actor: &str) -> Result<u64, Error> {
         let mut transaction = self.begin().await?;
         let Some(request) = hold(&mut transaction, app, send_id).await? else {
             let stopped = stop_parked(&mut transaction, app, send_id).await?;
+            if stopped > 0 {
+                record(&mut transaction, app, send_id, actor).await?;
+            }
             transaction.commit().await?;
             return Ok(stopped);
         };
@@ -56,9 +59,19 @@ impl Store {
         .fetch_one(&mut *transaction)
         .await?;
         tell(&mut transaction, app, send_id, cancelled_at.into()).await?;
+        record(&mut transaction, app, send_id, actor).await?;
         transaction.commit().await?;
         Ok(stopped)
     }
+}
+
+async fn record(
+    connection: &mut PgConnection,
+    app: AppId,
+    send_id: SendId,
+    actor: &str,
+) -> Result<(), Error> {
+    audit::record(connection, app, actor, "request.cancel", &format!("request {send_id}")).await
 }
 
 /// Has the log told, by a timer: a database that is restored from a backup learns of it there. A request is cancelled

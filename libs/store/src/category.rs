@@ -7,6 +7,7 @@ use domain::{AppId, CategoryId, Timestamp};
 use sqlx::Row;
 use sqlx::postgres::PgRow;
 
+use crate::quota::{self, Quota};
 use crate::{Error, Store};
 
 /// A category to create.
@@ -47,12 +48,13 @@ impl Store {
     /// Creates a category; None when the identifier is taken.
     ///
     /// # Errors
-    /// The database failed.
+    /// The quota of categories is reached, or the database failed.
     pub async fn create_category(
         &self,
         app: AppId,
         category: NewCategory<'_>,
     ) -> Result<Option<Category>, Error> {
+        let mut transaction = self.begin().await?;
         let row = sqlx::query(
             "INSERT INTO category (app_id, identifier, name, critical, hide_in_in_app, hide_in_preference_manager)
              VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (app_id, identifier) DO NOTHING
@@ -64,21 +66,32 @@ impl Store {
         .bind(category.critical)
         .bind(category.hide_in_in_app)
         .bind(category.hide_in_preference_manager)
-        .fetch_optional(&self.pool)
+        .fetch_optional(&mut *transaction)
         .await?;
+        if row.is_some() {
+            quota::check(&mut transaction, app, Quota::Categories).await?;
+        }
+        transaction.commit().await?;
         Ok(row.as_ref().map(read_category).transpose()?)
     }
 
-    /// Every category of the app, in order of creation.
+    /// Up to `limit` categories of the app in order of creation, after the one with this number.
     ///
     /// # Errors
     /// The database failed.
-    pub async fn list_categories(&self, app: AppId) -> Result<Vec<Category>, Error> {
+    pub async fn list_categories(
+        &self,
+        app: AppId,
+        after: Option<CategoryId>,
+        limit: i64,
+    ) -> Result<Vec<Category>, Error> {
         let rows = sqlx::query(
             "SELECT id, identifier, name, hide_in_in_app, hide_in_preference_manager, created_at, updated_at
-             FROM category WHERE app_id = $1 ORDER BY id",
+             FROM category WHERE app_id = $1 AND id > $2 ORDER BY id LIMIT $3",
         )
         .bind(app.0)
+        .bind(after.map_or(0, |after| after.0))
+        .bind(limit)
         .fetch_all(&self.pool)
         .await?;
         Ok(rows.iter().map(read_category).collect::<Result<_, _>>()?)

@@ -11,12 +11,24 @@ use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
 
 use crate::Error;
 use crate::installation::{self, DatabaseIdentity};
+use crate::user::writers::Writers;
 
 /// What every session of Tidings calls itself.
 pub(crate) const APPLICATION: &str = "tidings";
 
 /// What brings a schema to where this release needs it.
 pub(crate) static MIGRATIONS: Migrator = sqlx::migrate!();
+
+/// Settings of every session. The planner never reads a whole table if an index leads to the rows: what it knows of a table's
+/// size may be from before the table grew, and a plan is kept for as long as the session. The cost that it gives to what it
+/// must not do would start the compiler, which takes longer than any statement here.
+pub const SESSION: [(&str, &str); 5] = [
+    ("statement_timeout", "30s"),
+    ("lock_timeout", "10s"),
+    ("idle_in_transaction_session_timeout", "30s"),
+    ("enable_seqscan", "off"),
+    ("jit", "off"),
+];
 
 /// How to reach the database.
 #[derive(Clone)]
@@ -31,6 +43,7 @@ pub struct Settings {
 #[derive(Clone, Debug)]
 pub struct Store {
     pub(crate) pool: PgPool,
+    pub(crate) writers: Writers,
 }
 
 impl Store {
@@ -40,11 +53,8 @@ impl Store {
     /// # Errors
     /// The URL is malformed, or nobody answers there.
     pub async fn connect(settings: &Settings) -> Result<Store, Error> {
-        let options = PgConnectOptions::from_str(&settings.url)?.application_name(APPLICATION).options([
-            ("statement_timeout", "30s"),
-            ("lock_timeout", "10s"),
-            ("idle_in_transaction_session_timeout", "30s"),
-        ]);
+        let options =
+            PgConnectOptions::from_str(&settings.url)?.application_name(APPLICATION).options(SESSION);
         let database = Arc::new(OnceLock::new());
         let pool = PgPoolOptions::new()
             .max_connections(settings.max_connections)
@@ -55,7 +65,7 @@ impl Store {
             })
             .connect_with(options)
             .await?;
-        Ok(Store { pool })
+        Ok(Store { pool, writers: Writers::new() })
     }
 
     /// Asks the database for a sign of life.

@@ -1,17 +1,20 @@
 //! Devices that users signed in on.
 
+pub mod unproven;
+
 use std::collections::HashMap;
 
 use chrono::{DateTime, Utc};
 use domain::content::Object;
 use domain::device::MAX_DEVICES;
 use domain::problem::UnknownName;
-use domain::profile::{Addresses, Change};
+use domain::profile::{self, Author};
 use domain::{AppId, DeviceType, Timestamp, UserNumber};
 use sqlx::postgres::PgRow;
 use sqlx::{PgConnection, Row};
 
-use crate::user::change_profile;
+use crate::quota::{self, Quota};
+use crate::user::merge_locked;
 use crate::{Error, Store};
 
 /// A device of a user.
@@ -28,8 +31,8 @@ pub struct Device {
 }
 
 impl Store {
-    /// Merges `pairs` onto the user's profile and notes that the user is connected on a device. Both are created where
-    /// they are missing; a device that says nothing of its type keeps the one it has.
+    /// Merges `pairs`, which hold a push token at most, onto the user's profile and records that the user is connected
+    /// on a device, whose secret ends. Both are created if missing; a device without a type keeps the one it has.
     ///
     /// # Errors
     /// The database failed; then neither has changed.
@@ -41,9 +44,21 @@ impl Store {
         device_id: &str,
         device_type: Option<DeviceType>,
     ) -> Result<(), Error> {
+        let _turn = self.writers.turn(app, identifier).await;
         let mut transaction = self.begin().await?;
         let user = claim_user(&mut transaction, app, identifier, pairs).await?;
         connect(&mut transaction, app, user, device_id, device_type).await?;
+        if let Some(target) = profile::push_targets(&profile::merged(&Object::new(), pairs)?).last() {
+            sqlx::query(
+                "UPDATE device SET push_target = $4 WHERE app_id = $1 AND user_number = $2 AND device_id = $3",
+            )
+            .bind(app.0)
+            .bind(user.0)
+            .bind(device_id)
+            .bind(target)
+            .execute(&mut *transaction)
+            .await?;
+        }
         transaction.commit().await?;
         Ok(())
     }
@@ -94,11 +109,11 @@ pub(crate) async fn claim_user(
     identifier: &str,
     pairs: &Object,
 ) -> Result<UserNumber, Error> {
-    let change = Change::Merge(pairs.clone());
-    Ok(change_profile(connection, app, identifier, &change, Addresses::Open).await?.number)
+    merge_locked(connection, app, identifier, pairs, Author::User).await
 }
 
-/// Adds a device or refreshes it, and drops those beyond the limit.
+/// Adds a device or refreshes it for a caller with a proof, ends its secret, and drops the devices beyond the limit:
+/// first those that callers without a proof added.
 pub(crate) async fn connect(
     connection: &mut PgConnection,
     app: AppId,
@@ -106,29 +121,34 @@ pub(crate) async fn connect(
     device_id: &str,
     device_type: Option<DeviceType>,
 ) -> Result<(), Error> {
-    sqlx::query(
+    let created: bool = sqlx::query_scalar(
         "INSERT INTO device (app_id, user_number, device_id, device_type) VALUES ($1, $2, $3, $4)
          ON CONFLICT (app_id, user_number, device_id)
-         DO UPDATE SET device_type = coalesce(excluded.device_type, device.device_type), connected_at = now()",
+         DO UPDATE SET device_type = coalesce(excluded.device_type, device.device_type), connected_at = now(),
+           proven = true, proof_digest = NULL
+         RETURNING xmax = 0",
     )
     .bind(app.0)
     .bind(user.0)
     .bind(device_id)
     .bind(device_type.map(DeviceType::as_str))
-    .execute(&mut *connection)
+    .fetch_one(&mut *connection)
     .await?;
+    if !created {
+        return Ok(());
+    }
     sqlx::query(
         "DELETE FROM device WHERE app_id = $1 AND user_number = $2 AND device_id IN (
              SELECT device_id FROM device WHERE app_id = $1 AND user_number = $2 AND device_id <> $3
-             ORDER BY connected_at DESC, device_id OFFSET $4)",
+             ORDER BY proven OR proof_digest IS NOT NULL DESC, connected_at DESC, device_id OFFSET $4)",
     )
     .bind(app.0)
     .bind(user.0)
     .bind(device_id)
     .bind(MAX_DEVICES - 1)
-    .execute(connection)
+    .execute(&mut *connection)
     .await?;
-    Ok(())
+    quota::check(connection, app, Quota::Devices).await
 }
 
 fn read_device(row: &PgRow) -> Result<Device, Error> {

@@ -11,7 +11,7 @@ mod shadows;
 
 pub use passes::Pass;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use chrono::{DateTime, Utc};
 use domain::{AppId, Digest, Timestamp, UserNumber};
@@ -20,7 +20,7 @@ use sqlx::{PgConnection, Postgres, Row, Transaction};
 use crate::instant::instant;
 use crate::timer::{self, NewTimer};
 use crate::turn::Turn;
-use crate::{Error, Store};
+use crate::{Error, Store, audit};
 
 /// Rows that one statement changes at most.
 const STEP: i64 = 1_000;
@@ -37,6 +37,7 @@ pub(crate) use digest;
 #[derive(Debug)]
 pub struct Erasure {
     transaction: Transaction<'static, Postgres>,
+    app: AppId,
     user: UserNumber,
     digest: Option<Digest>,
 }
@@ -81,7 +82,7 @@ impl Store {
         };
         let (user, digest) = (UserNumber(user), digest.and_then(|digest| digest.try_into().ok()).map(Digest));
         remains::stop(&mut transaction, &[(app, user)]).await?;
-        Ok(Some(Erasure { transaction, user, digest }))
+        Ok(Some(Erasure { transaction, app, user, digest }))
     }
 
     /// Blanks what was decided for sends that named the user before the service knew one: those rows have no number.
@@ -137,11 +138,15 @@ impl Erasure {
         self.digest
     }
 
-    /// Erases the user, with the timer that tells the inbox. The timer must not name the user, whose timers go.
+    /// Erases the user for `actor`, with the timer that tells the inbox. The timer must not name the user, whose timers
+    /// go.
     ///
     /// # Errors
     /// The database failed; whether the user is erased is then unknown, and repeating tells.
-    pub async fn commit(mut self, timer: &NewTimer) -> Result<(), Error> {
+    pub async fn commit(mut self, timer: &NewTimer, actor: &str) -> Result<(), Error> {
+        // By number: the audit log keeps no personal data.
+        let subject = format!("user {}", self.user);
+        audit::record(&mut self.transaction, self.app, actor, "user.erase", &subject).await?;
         timer::insert(&mut self.transaction, std::slice::from_ref(timer)).await?;
         self.transaction.commit().await?;
         Ok(())
@@ -163,6 +168,22 @@ pub(crate) async fn hold_off(
     Ok(())
 }
 
+/// Keeps erasures of these apps off until the transaction ends, without waiting for those that are under way or wait
+/// themselves: returns their apps.
+pub(crate) async fn try_hold_off(
+    connection: &mut PgConnection,
+    apps: impl Iterator<Item = AppId>,
+) -> Result<HashSet<AppId>, Error> {
+    let held: Vec<(i64, bool)> = sqlx::query_as(
+        "SELECT app_id, pg_try_advisory_xact_lock_shared(hashtextextended('erasure', app_id))
+         FROM (SELECT DISTINCT app_id FROM unnest($1::bigint[]) AS named (app_id)) AS named",
+    )
+    .bind(apps.map(|app| app.0).collect::<Vec<_>>())
+    .fetch_all(connection)
+    .await?;
+    Ok(held.into_iter().filter(|(_, held)| !held).map(|(app, _)| AppId(app)).collect())
+}
+
 /// Which recipients were erased, and when last.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ErasedRecipients(HashMap<AppId, HashMap<String, Timestamp>>);
@@ -178,7 +199,11 @@ impl ErasedRecipients {
         let apps: Vec<i64> = named.iter().map(|(app, _)| app.0).collect();
         let somebody: bool = sqlx::query_scalar(
             "SELECT EXISTS (
-               SELECT FROM erased WHERE app_id = ANY($1) AND done_at IS NULL AND erased_at >= $2
+               SELECT FROM unnest($1::bigint[]) AS named (app_id) CROSS JOIN LATERAL (
+                 SELECT FROM erased e
+                 WHERE e.app_id = named.app_id AND e.done_at IS NULL AND e.erased_at >= $2
+                 ORDER BY e.erased_at LIMIT 1
+               ) AS since
              )",
         )
         .bind(&apps)

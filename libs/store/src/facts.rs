@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use domain::content::Object;
 use domain::plan::Suppressed;
-use domain::{AppId, CategoryId, Channel, SendId, UserNumber};
+use domain::{AppId, CategoryId, Channel, SendId, TemplateProfile, UserNumber};
 use sqlx::{PgConnection, Row};
 
 use crate::erasure::ErasedRecipients;
@@ -32,6 +32,13 @@ pub struct PlanCategory {
     pub critical: bool,
 }
 
+/// An app as planning needs it.
+#[derive(Debug)]
+struct PlanApp {
+    name: String,
+    template_profile: TemplateProfile,
+}
+
 /// The enabled providers of an app, as planning needs them.
 #[derive(Debug, Default)]
 struct Providers {
@@ -44,7 +51,7 @@ struct Providers {
 pub struct Facts {
     templates: Vec<Option<Arc<TemplateVersion>>>,
     categories: Vec<Option<Arc<PlanCategory>>>,
-    app_names: HashMap<AppId, String>,
+    apps: HashMap<AppId, PlanApp>,
     providers: HashMap<AppId, Providers>,
     users: HashMap<AppId, HashMap<String, (UserNumber, Object)>>,
     turned_off: HashMap<(AppId, CategoryId, UserNumber), Vec<Channel>>,
@@ -70,7 +77,13 @@ impl Facts {
     /// The app's name.
     #[must_use]
     pub fn app_name(&self, app: AppId) -> &str {
-        self.app_names.get(&app).map_or("", String::as_str)
+        self.apps.get(&app).map_or("", |app| &app.name)
+    }
+
+    /// What the app's templates see of a profile.
+    #[must_use]
+    pub fn template_profile(&self, app: AppId) -> TemplateProfile {
+        self.apps.get(&app).map_or(TemplateProfile::App, |app| app.template_profile)
     }
 
     /// External channels that the app has an enabled provider for.
@@ -133,8 +146,8 @@ impl Store {
     }
 }
 
-/// Applies what the new turns bring, unless they are cancelled, then reads the facts. First of all it keeps erasures
-/// off, then cancellations.
+/// Applies what the new turns bring, unless they are cancelled, then reads the facts. The transaction keeps erasures off
+/// already; here it keeps cancellations off first.
 pub(crate) async fn gather(
     connection: &mut PgConnection,
     turns: &[Turn],
@@ -171,7 +184,7 @@ async fn finish(connection: &mut PgConnection, turns: &[Turn], mut facts: Facts)
 async fn read_apps(connection: &mut PgConnection, turns: &[Turn], facts: &mut Facts) -> Result<(), Error> {
     let apps: BTreeSet<i64> = turns.iter().map(|turn| turn.app.0).collect();
     let rows = sqlx::query(
-        "SELECT id, name,
+        "SELECT id, name, template_profile,
            ARRAY(SELECT DISTINCT channel FROM provider WHERE app_id = app.id AND enabled) AS channels,
            ARRAY(SELECT DISTINCT kind FROM provider WHERE app_id = app.id AND enabled AND channel = $2) AS push_kinds
          FROM app WHERE id = ANY($1)",
@@ -185,7 +198,10 @@ async fn read_apps(connection: &mut PgConnection, turns: &[Turn], facts: &mut Fa
         let channels: Vec<String> = row.try_get("channels")?;
         let channels = channels.iter().filter_map(|channel| channel.parse().ok()).collect();
         facts.providers.insert(app, Providers { channels, push_kinds: row.try_get("push_kinds")? });
-        facts.app_names.insert(app, row.try_get("name")?);
+        // A value of a newer release: the narrower of those that this one knows.
+        let template_profile = row.try_get::<&str, _>("template_profile")?.parse();
+        let template_profile = template_profile.unwrap_or(TemplateProfile::App);
+        facts.apps.insert(app, PlanApp { name: row.try_get("name")?, template_profile });
     }
     Ok(())
 }

@@ -92,9 +92,9 @@ impl Store {
     /// The database failed.
     pub async fn forget_free_keys(&self, most: u32) -> Result<u64, Error> {
         let removed = sqlx::query(
-            "DELETE FROM idempotency_key WHERE (app_id, key) IN (
-               SELECT app_id, key FROM idempotency_key WHERE created_at < now() - interval '24 hours'
-               ORDER BY created_at LIMIT $1 FOR UPDATE SKIP LOCKED)",
+            "DELETE FROM idempotency_key WHERE ctid = ANY(ARRAY(
+               SELECT ctid FROM idempotency_key WHERE created_at < now() - interval '24 hours'
+               ORDER BY created_at LIMIT $1 FOR UPDATE SKIP LOCKED))",
         )
         .bind(i64::from(most))
         .execute(&self.pool)

@@ -262,9 +262,10 @@ impl Store {
         let row = sqlx::query(concat!(
             "SELECT ",
             item!(),
-            " FROM inbox_item i",
+            // By its key, whatever the planner believes of the index of what is not deleted.
+            " FROM (SELECT * FROM inbox_item WHERE app_id = $1 AND id = $2 OFFSET 0) AS i",
             join_category!(),
-            "WHERE i.app_id = $1 AND i.deleted_at IS NULL AND i.id = $2 AND EXISTS (
+            "WHERE i.deleted_at IS NULL AND EXISTS (
                  SELECT FROM app_user u WHERE u.app_id = $1 AND u.number = i.user_number
                    AND ($3::text IS NULL OR u.identifier = $3)
                )"

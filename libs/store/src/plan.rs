@@ -1,5 +1,6 @@
 //! Freezing turns: one transaction decides for good what a turn of a send does.
 
+pub(crate) mod hold;
 mod render_failure;
 
 use std::collections::HashMap;
@@ -15,6 +16,7 @@ use crate::send::{self, NewRequest};
 use crate::turn::Turn;
 use crate::{Error, Store, attachment};
 
+pub use hold::Hold;
 pub use render_failure::RenderFailure;
 
 /// A transaction in which turns are being planned. Dropped without [`Freeze::commit`], it leaves no trace.
@@ -29,13 +31,20 @@ pub struct Freeze<'a> {
 pub type Decisions = Vec<(u32, Decision)>;
 
 impl Store {
-    /// Begins to freeze turns: writes their headers in key order. The header that is already there belongs to
-    /// whoever wrote it, whose decisions then hold.
+    /// Begins to freeze turns, waiting for what they write: see [`Store::hold_all`] and [`Hold::freeze`].
     ///
     /// # Errors
-    /// The database failed.
+    /// The database failed, or a lock was not free in time.
     pub async fn freeze<'a>(&self, turns: &'a [Turn]) -> Result<Freeze<'a>, Error> {
-        let mut transaction = self.begin().await?;
+        self.hold_all(turns).await?.freeze(turns).await
+    }
+}
+
+impl<'a> Freeze<'a> {
+    async fn begin(
+        mut transaction: Transaction<'static, Postgres>,
+        turns: &'a [Turn],
+    ) -> Result<Freeze<'a>, Error> {
         let rows = sqlx::query(
             "INSERT INTO plan (app_id, send_id, turn)
              SELECT * FROM unnest($1::bigint[], $2::uuid[], $3::int[]) AS new (app_id, send_id, turn)

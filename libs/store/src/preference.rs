@@ -74,6 +74,7 @@ impl Store {
         identifier: &str,
         choices: &BTreeMap<(CategoryId, Channel), bool>,
     ) -> Result<(), Error> {
+        let _turn = self.writers.turn(app, identifier).await;
         let mut transaction = self.begin().await?;
         let user = claim_user(&mut transaction, app, identifier, &Object::new()).await?;
         let wanted: Vec<i64> = choices.keys().map(|(category, _)| category.0).collect();

@@ -25,13 +25,17 @@ const RECORD: &str = "
     ), lifted AS (
       DELETE FROM suppression s USING named
       WHERE $7 AND (s.app_id, s.channel, s.target) = (named.app_id, 'mobilePush', named.target)
+    ), unbound AS (
+      UPDATE device d SET push_target = NULL FROM named
+      WHERE $7 AND (d.app_id, d.user_number) = (named.app_id, named.user_number) AND d.push_target = named.target
     )
     INSERT INTO push_token AS t (app_id, target, user_number, registered_at)
     SELECT app_id, target, user_number, clock_timestamp() FROM named ORDER BY app_id, target, user_number
     ON CONFLICT (app_id, target, user_number)
     DO UPDATE SET registered_at = excluded.registered_at WHERE $7";
 
-/// Notes what writes did to the tokens of profiles. A token that is registered again is suppressed no more.
+/// Records what writes did to the tokens of profiles. A token that is registered again is no longer suppressed, and no
+/// longer the one that a device may replace by its secret, unless the caller binds it again.
 pub(crate) async fn record(
     connection: &mut PgConnection,
     changes: &[(AppId, UserNumber, TokenChange)],

@@ -145,11 +145,11 @@ impl Store {
     /// The database failed.
     pub async fn forget_awaited_receipts(&self, age: Duration, most: u32) -> Result<u64, Error> {
         let forgotten = sqlx::query(
-            "DELETE FROM awaiting_receipt WHERE (app_id, delivery_id) IN (
-               SELECT app_id, delivery_id FROM awaiting_receipt
+            "DELETE FROM awaiting_receipt WHERE ctid = ANY(ARRAY(
+               SELECT ctid FROM awaiting_receipt
                WHERE kept_at < now() - $1::float8 * interval '1 second' ORDER BY kept_at LIMIT $2
                FOR UPDATE SKIP LOCKED
-             )",
+             ))",
         )
         .bind(age.as_secs_f64())
         .bind(i64::from(most))

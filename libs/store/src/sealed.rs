@@ -23,14 +23,14 @@ macro_rules! sealed {
             count: concat!(
                 "SELECT substring(sealed from 1 for 9) AS header, count(*) AS records FROM ",
                 $name,
-                " WHERE sealed IS NOT NULL GROUP BY 1 ORDER BY 1"
+                " WHERE octet_length(sealed) > 0 GROUP BY 1 ORDER BY 1"
             ),
             page: concat!(
                 "SELECT ctid::text AS place, ",
                 $context,
                 " AS context, sealed FROM ",
                 $name,
-                " WHERE sealed IS NOT NULL AND substring(sealed from 1 for 9) <> $1 AND ctid > $2::tid
+                " WHERE octet_length(sealed) > 0 AND substring(sealed from 1 for 9) <> $1 AND ctid > $2::tid
                  ORDER BY ctid LIMIT $3"
             ),
             replace: concat!(

@@ -9,6 +9,7 @@ use sqlx::{PgConnection, Row};
 
 use crate::erasure;
 use crate::instant::instant;
+use crate::plan::hold::limit_waits_together;
 use crate::timer::{self, NewTimer};
 use crate::turn::Turn;
 use crate::{Error, Store, attachment};
@@ -43,6 +44,7 @@ impl Store {
     /// The database failed; then neither is written.
     pub async fn schedule(&self, turn: &Turn, timer: &NewTimer) -> Result<bool, Error> {
         let mut transaction = self.begin().await?;
+        limit_waits_together(&mut transaction).await?;
         let without_erased = erasure::without_erased(&mut transaction, turn).await?;
         let turn = without_erased.as_ref().unwrap_or(turn);
         let request = NewRequest { turn, category: None, template: None, body: Some(&turn.send) };

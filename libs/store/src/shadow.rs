@@ -24,6 +24,7 @@ use std::time::Duration;
 use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
 use sqlx::{Connection, PgConnection};
 
+use crate::user::writers::Writers;
 use crate::{Error, Settings, Store};
 
 /// Comparing a large inbox, or building its indexes, is one statement; so is a migration of a backup.
@@ -99,7 +100,7 @@ impl Shadow {
                 Ok(())
             })
         });
-        let store = Store { pool: shadow.connect_with(options).await? };
+        let store = Store { pool: shadow.connect_with(options).await?, writers: Writers::new() };
         Ok(Some(Shadow { store, purpose, home, live, guard }))
     }
 
@@ -109,7 +110,7 @@ impl Shadow {
     /// The URL is malformed, or nobody answers there.
     pub async fn open_backup(url: &str) -> Result<Store, Error> {
         let pool = PgPoolOptions::new().acquire_timeout(ACQUIRED_WITHIN).max_connections(BACKUP_CONNECTIONS);
-        Ok(Store { pool: pool.connect_with(options(url)?).await? })
+        Ok(Store { pool: pool.connect_with(options(url)?).await?, writers: Writers::new() })
     }
 }
 

@@ -39,7 +39,7 @@ const LOCK_HOLDERS: &str = "
         JOIN unnest($1::bigint[], $2::uuid[]) AS dead (app_id, id) USING (app_id, id)
         JOIN push_token t ON (t.app_id, t.target) = (d.app_id, d.target) WHERE d.channel = 'mobilePush'
     ) AS holder ON (u.app_id, u.number) = (holder.app_id, holder.user_number)
-    ORDER BY u.app_id, u.number FOR UPDATE OF u";
+    ORDER BY u.app_id, u.number FOR NO KEY UPDATE OF u";
 
 const SUPPRESS: &str = "
     INSERT INTO suppression (app_id, channel, target, delivery_id, code)

@@ -69,27 +69,12 @@ impl Store {
         device_id: &str,
         subscription: &Subscription,
     ) -> Result<(), Error> {
+        let _turn = self.writers.turn(app, identifier).await;
         let mut transaction = self.begin().await?;
         let user = claim_user(&mut transaction, app, identifier, &Object::new()).await?;
         connect(&mut transaction, app, user, device_id, None).await?;
-        take_endpoint(&mut transaction, app, &subscription.endpoint).await?;
-        suppression::lift_subscribed(&mut transaction, app, &subscription.endpoint).await?;
-        sqlx::query(
-            "INSERT INTO web_push_subscription (app_id, user_number, device_id, endpoint, p256dh, auth, expires_at)
-             VALUES ($1, $2, $3, $4, $5, $6, $7)
-             ON CONFLICT (app_id, user_number, device_id) DO UPDATE SET
-                 endpoint = excluded.endpoint, p256dh = excluded.p256dh, auth = excluded.auth,
-                 expires_at = excluded.expires_at, updated_at = now()",
-        )
-        .bind(app.0)
-        .bind(user.0)
-        .bind(device_id)
-        .bind(&subscription.endpoint)
-        .bind(&subscription.p256dh)
-        .bind(&subscription.auth)
-        .bind(subscription.expires_at.map(DateTime::<Utc>::from))
-        .execute(&mut *transaction)
-        .await?;
+        lock_endpoint(&mut transaction, app, &subscription.endpoint).await?;
+        put(&mut transaction, app, user, device_id, subscription).await?;
         transaction.commit().await?;
         Ok(())
     }
@@ -112,17 +97,56 @@ impl Store {
     }
 }
 
-/// Takes an endpoint from whoever has it. Others that want it wait until the transaction ends.
-async fn take_endpoint(connection: &mut PgConnection, app: AppId, endpoint: &str) -> Result<(), Error> {
+/// Makes every other caller that wants the endpoint wait until the transaction ends, and returns the device that has it.
+pub(crate) async fn lock_endpoint(
+    connection: &mut PgConnection,
+    app: AppId,
+    endpoint: &str,
+) -> Result<Option<(UserNumber, String)>, Error> {
     sqlx::query("SELECT pg_advisory_xact_lock(hashtextextended($2, $1))")
         .bind(app.0)
         .bind(endpoint)
         .execute(&mut *connection)
         .await?;
+    let owner: Option<(i64, String)> = sqlx::query_as(
+        "SELECT user_number, device_id FROM web_push_subscription WHERE app_id = $1 AND endpoint = $2",
+    )
+    .bind(app.0)
+    .bind(endpoint)
+    .fetch_optional(connection)
+    .await?;
+    Ok(owner.map(|(user, device)| (UserNumber(user), device)))
+}
+
+/// Gives a device its subscription, whose endpoint is locked. Any other device loses the endpoint.
+pub(crate) async fn put(
+    connection: &mut PgConnection,
+    app: AppId,
+    user: UserNumber,
+    device_id: &str,
+    subscription: &Subscription,
+) -> Result<(), Error> {
     sqlx::query("DELETE FROM web_push_subscription WHERE app_id = $1 AND endpoint = $2")
         .bind(app.0)
-        .bind(endpoint)
-        .execute(connection)
+        .bind(&subscription.endpoint)
+        .execute(&mut *connection)
         .await?;
+    suppression::lift_subscribed(connection, app, &subscription.endpoint).await?;
+    sqlx::query(
+        "INSERT INTO web_push_subscription (app_id, user_number, device_id, endpoint, p256dh, auth, expires_at)
+         VALUES ($1, $2, $3, $4, $5, $6, $7)
+         ON CONFLICT (app_id, user_number, device_id) DO UPDATE SET
+             endpoint = excluded.endpoint, p256dh = excluded.p256dh, auth = excluded.auth,
+             expires_at = excluded.expires_at, updated_at = now()",
+    )
+    .bind(app.0)
+    .bind(user.0)
+    .bind(device_id)
+    .bind(&subscription.endpoint)
+    .bind(&subscription.p256dh)
+    .bind(&subscription.auth)
+    .bind(subscription.expires_at.map(DateTime::<Utc>::from))
+    .execute(connection)
+    .await?;
     Ok(())
 }

@@ -16,7 +16,7 @@ use crate::{Error, Store, audit};
 
 pub use intake::{Listener, NewMessage, ReadItem, WebhookBatch};
 pub use message::FailedMessage;
-pub use outgoing::{Due, Pace, Settled};
+pub use outgoing::{Due, Pace, Settled, Settlement, Target};
 
 /// Name of the projection in `checkpoint` that turns events into messages for endpoints.
 pub const WEBHOOKS: &str = "webhooks";
@@ -40,9 +40,9 @@ pub struct Endpoint {
     pub disabled: Option<(Timestamp, String)>,
     /// Secrets that its calls are signed with.
     pub secrets: u32,
-    /// Messages to be told.
+    /// Messages to be told; counted up to 100,000.
     pub pending: u64,
-    /// Messages given up.
+    /// Messages given up; counted up to 100,000.
     pub failed: u64,
 }
 
@@ -107,14 +107,21 @@ impl Store {
             "SELECT e.*, (
                  SELECT count(*) FROM webhook_secret s
                  WHERE (s.app_id, s.endpoint_id) = (e.app_id, e.id) AND (s.expires_at IS NULL OR s.expires_at > now())
-               ) AS secrets,
-               count(m.id) FILTER (WHERE m.status = 'pending') AS pending,
-               count(m.id) FILTER (WHERE m.status = 'failed') AS failed
-             FROM webhook_endpoint e LEFT JOIN webhook_message m
-               ON (m.app_id, m.endpoint_id) = (e.app_id, e.id) AND m.status IN ('pending', 'failed')
-             WHERE e.app_id = $1 GROUP BY e.app_id, e.id ORDER BY e.id",
+               ) AS secrets, (
+                 SELECT count(*) FROM (
+                   SELECT FROM webhook_message w
+                   WHERE w.app_id = e.app_id AND w.endpoint_id = e.id AND w.settled_at IS NULL LIMIT $2
+                 ) AS waiting
+               ) AS pending, (
+                 SELECT count(*) FROM (
+                   SELECT FROM webhook_message f
+                   WHERE f.app_id = e.app_id AND f.endpoint_id = e.id AND f.status = 'failed' LIMIT $2
+                 ) AS given_up
+               ) AS failed
+             FROM webhook_endpoint e WHERE e.app_id = $1 ORDER BY e.id",
         )
         .bind(app.0)
+        .bind(message::MAX_COUNTED)
         .fetch_all(&self.pool)
         .await?
         .iter()
@@ -122,11 +129,21 @@ impl Store {
         .collect()
     }
 
-    /// Takes an endpoint away, with what was still to be told. False: there is no such endpoint.
+    /// Removes an endpoint, with what was still to be told: it is turned off at once, its messages go a step at a time, and
+    /// the endpoint goes last. False: there is no such endpoint.
     ///
     /// # Errors
-    /// The database failed; the endpoint is still there.
+    /// The database failed; the endpoint is turned off or unchanged, and removing it again goes on.
     pub async fn remove_endpoint(&self, app: AppId, id: i64, actor: &str) -> Result<bool, Error> {
+        sqlx::query(
+            "UPDATE webhook_endpoint SET disabled_at = now(), disabled_reason = 'removed'
+             WHERE app_id = $1 AND id = $2 AND disabled_at IS NULL",
+        )
+        .bind(app.0)
+        .bind(id)
+        .execute(&self.pool)
+        .await?;
+        self.remove_messages(app, id).await?;
         let mut transaction = self.begin().await?;
         let url: Option<String> =
             sqlx::query_scalar("DELETE FROM webhook_endpoint WHERE app_id = $1 AND id = $2 RETURNING url")

@@ -47,9 +47,12 @@ impl NatsServer {
 
     /// As [`start`](Self::start), with its storage and its log in `directory`, which the caller removes.
     pub async fn start_at(directory: &Path) -> anyhow::Result<Self> {
-        let program =
-            std::env::var_os(OTHER_PROGRAM).map_or_else(installed::nats_server, |path| Ok(path.into()))?;
-        Self::start_program(program, Directory::claim(directory).await?, None).await
+        Self::start_program(Self::program()?, Directory::claim(directory).await?, None).await
+    }
+
+    /// The nats-server program that tests run on.
+    pub fn program() -> anyhow::Result<PathBuf> {
+        std::env::var_os(OTHER_PROGRAM).map_or_else(installed::nats_server, |path| Ok(path.into()))
     }
 
     /// The server whose streams are in `directory`, which is created if need be, open to whoever knows the password

@@ -108,12 +108,12 @@ impl Outbox {
     }
 
     /// An outbox with the newest `keep` captures, which are also appended to a file in `directory`; what an earlier
-    /// run left there is in it again.
+    /// run left there is in it again. Directory and file are for their owner alone, as the captures are people's messages.
     ///
     /// # Errors
     /// When the directory or file cannot be made or read, or a line that is not the last is no capture.
     pub fn in_directory(directory: &Path, keep: usize) -> io::Result<Arc<Self>> {
-        std::fs::create_dir_all(directory)?;
+        file::claim_directory(directory)?;
         let (file, captures) = CaptureFile::open(&path_in(directory), keep)?;
         let mut state = State {
             bytes: captures.iter().map(|capture| capture.raw.len()).sum(),

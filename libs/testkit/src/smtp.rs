@@ -1,9 +1,10 @@
 //! An SMTP server (RFC 5321) on the loopback interface that stands in for an email provider.
 //!
-//! It is strict: it refuses bare line ends, commands out of order, overlong lines and messages without a
-//! Message-ID, so that what it takes any server will take. Each message is in the outbox before its 250 is given.
+//! It is strict: it refuses bare line ends, commands out of order, overlong lines, header lines that are none, headers
+//! twice that may be there once, and messages without a Message-ID, so that what it takes any server will take. Each message is in the outbox before its 250 is given.
 
 mod auth;
+mod content;
 mod script;
 mod session;
 mod wire;

@@ -9,9 +9,10 @@ use service_kit::clock;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, sleep, timeout_at};
 
-use crate::gate::{Entry, Gate};
+use crate::gate::{Entry, Way};
 use crate::job::{Job, Worker};
 use crate::provider::Usable;
+use crate::shares::Share;
 use crate::{Provider, Sender};
 
 /// How long a job waits in its place for a provider that is busy; then it leaves the place to others.
@@ -45,13 +46,18 @@ pub(crate) enum Admission<'p> {
 pub(crate) struct Admitted<'p> {
     pub(crate) provider: &'p Provider,
     entry: Entry,
-    /// Given back when the answer is there.
-    slot: OwnedSemaphorePermit,
+    room: Room,
+}
+
+/// Room for a call, held until its answer is there.
+pub(crate) struct Room {
+    _slot: OwnedSemaphorePermit,
+    _share: Share,
 }
 
 impl Admitted<'_> {
-    pub(crate) fn apart(admitted: Option<Self>) -> (Option<Entry>, Option<OwnedSemaphorePermit>) {
-        admitted.map(|admitted| (admitted.entry, admitted.slot)).unzip()
+    pub(crate) fn apart(admitted: Option<Self>) -> (Option<Entry>, Option<Room>) {
+        admitted.map(|admitted| (admitted.entry, admitted.room)).unzip()
     }
 }
 
@@ -59,16 +65,17 @@ impl<S: Sender> Worker<S> {
     /// Chooses among the providers that serve the target, and waits a moment for the chosen one.
     pub(crate) async fn admit<'p>(&self, job: &Job<'_>, providers: &'p [Usable]) -> Admission<'p> {
         let serving = self.serving(job, providers);
-        let mut gates = Vec::with_capacity(serving.len());
+        let host = self.sender.host(&job.order.target);
+        let mut ways = Vec::with_capacity(serving.len());
         for usable in &serving {
-            gates.push(self.gates.of(usable).await);
+            ways.push(Arc::new(self.gates.way(usable, host.as_deref(), job.order.user).await));
         }
         let (place, entry) = loop {
             let now = clock::now();
-            match job.order.route.choose(&candidates(&serving, &gates, now)) {
+            match job.order.route.choose(&candidates(&serving, &ways, now)) {
                 Choice::Call(place) => {
                     // Another job may have been let through first.
-                    if let Some(entry) = gates[place].enter(now) {
+                    if let Some(entry) = ways[place].enter(now) {
                         break (place, entry);
                     }
                 }
@@ -85,7 +92,7 @@ impl<S: Sender> Worker<S> {
         };
         let patience = Instant::now() + PATIENCE;
         tokio::select! {
-            admitted = wait(job, &serving[place].provider, &gates[place], entry, patience) => admitted,
+            admitted = wait(job, &serving[place].provider, &ways[place], entry, patience) => admitted,
             () = self.context.tasks.stopping() => Admission::Stopping,
         }
     }
@@ -97,13 +104,13 @@ impl<S: Sender> Worker<S> {
     }
 }
 
-fn candidates<'p>(serving: &[&'p Usable], gates: &[Arc<Gate>], now: Timestamp) -> Vec<Candidate<'p>> {
+fn candidates<'p>(serving: &[&'p Usable], ways: &[Arc<Way>], now: Timestamp) -> Vec<Candidate<'p>> {
     serving
         .iter()
-        .zip(gates)
-        .map(|(usable, gate)| Candidate {
+        .zip(ways)
+        .map(|(usable, way)| Candidate {
             identifier: &usable.provider.identifier,
-            closed_until: gate.closed_until(now),
+            closed_until: way.closed_until(now),
         })
         .collect()
 }
@@ -112,17 +119,26 @@ fn candidates<'p>(serving: &[&'p Usable], gates: &[Arc<Gate>], now: Timestamp) -
 async fn wait<'p>(
     job: &Job<'_>,
     provider: &'p Provider,
-    gate: &Gate,
+    way: &Way,
     entry: Entry,
     patience: Instant,
 ) -> Admission<'p> {
+    let gate = &way.gate;
+    // Not waited for: jobs of one user must not fill the lane while they wait for each other.
+    let share = match way.share(job.lane, clock::now()) {
+        Ok(share) => share,
+        Err(pause) => return Admission::Later { at: clock::now() + pause + spread(pause), cause: "share" },
+    };
     let Ok(Ok(slot)) = timeout_at(patience, gate.slots(job.lane).acquire_owned()).await else {
         return Admission::Later { at: clock::now() + BUSY_PAUSE + spread(BUSY_PAUSE), cause: "busy" };
     };
     loop {
         let now = clock::now();
         match gate.take(now) {
-            Ok(()) => return Admission::Call(Admitted { provider, entry, slot }),
+            Ok(()) => {
+                let room = Room { _slot: slot, _share: share };
+                return Admission::Call(Admitted { provider, entry, room });
+            }
             Err(pause) if Instant::now() + pause <= patience => sleep(pause).await,
             Err(_) => return Admission::Later { at: gate.promise(now), cause: "rate" },
         }

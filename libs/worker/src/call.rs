@@ -99,8 +99,8 @@ impl<S: Sender> Worker<S> {
             }
             Err(_) => Answer::new(Outcome::Unknown, "timeout", "no answer in time"),
         };
-        if let Some(entry) = entry.filter(|_| !answer.spares_provider) {
-            entry.report(&answer.outcome);
+        if let Some(entry) = entry {
+            entry.report(&answer);
         }
         answer
     }

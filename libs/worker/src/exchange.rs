@@ -126,7 +126,7 @@ impl Silence {
                 "insecure_url",
                 "the URL must be https unless private addresses are allowed (outbound.allow_private)",
             ),
-            Silence::NotConnected(cause) => Answer::new(Outcome::RETRY, "connect", cause),
+            Silence::NotConnected(cause) => Answer::new(Outcome::RETRY, "connect", cause).blaming_provider(),
             Silence::Refused(cause) => Answer::new(Outcome::RETRY, "goaway", cause),
             Silence::TimedOut => Answer::new(Outcome::Unknown, "timeout", "no answer in time"),
             Silence::Lost(cause) => Answer::new(Outcome::Unknown, "connection_lost", cause),

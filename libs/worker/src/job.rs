@@ -227,9 +227,9 @@ impl<S: Sender> Worker<S> {
         }
         let (answer, called) = match means {
             Ok(Means { provider, admitted }) => {
-                let (entry, slot): (Option<Entry>, _) = Admitted::apart(admitted);
+                let (entry, room): (Option<Entry>, _) = Admitted::apart(admitted);
                 let called = self.call(job, provider, entry, token, until).await;
-                drop(slot);
+                drop(room);
                 match called {
                     Called::Answer(answer) => (answer, Some(provider.identifier.as_str())),
                     Called::ClaimLost => return self.after_losing_the_claim(job).await,

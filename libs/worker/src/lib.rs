@@ -17,6 +17,7 @@ mod provider;
 mod refusals;
 pub mod settings;
 mod settle;
+mod shares;
 mod tell;
 pub mod verdict;
 
@@ -45,6 +46,11 @@ pub trait Sender: Send + Sync + 'static {
     /// Makes one attempt. It may be dropped at any time and must then leave nothing half done behind that a later
     /// attempt could take up.
     fn send(&self, call: &Call<'_>) -> impl Future<Output = Answer> + Send;
+
+    /// The host that the target itself names, so that its failures speak of that host and not of the provider.
+    fn host(&self, _target: &str) -> Option<String> {
+        None
+    }
 
     /// Whether a provider of this kind can reach the target at all.
     fn serves(_kind: &str, _target: &str) -> bool {

@@ -47,6 +47,22 @@ impl NotPublic {
     }
 }
 
+/// A name that has no address now.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the host has no address: {cause}")]
+pub struct Unresolved {
+    /// Words of the resolver.
+    pub cause: String,
+}
+
+impl Unresolved {
+    /// The failure among an error and its causes.
+    #[must_use]
+    pub fn among<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a Unresolved> {
+        std::iter::successors(Some(error), |error| (**error).source()).find_map(|cause| cause.downcast_ref())
+    }
+}
+
 impl Outbound {
     /// Calls to public addresses, and to private ones too where `allow_private`.
     #[must_use]
@@ -119,8 +135,11 @@ impl Resolve for Resolver {
     fn resolve(&self, name: Name) -> Resolving {
         let outbound = self.0;
         Box::pin(async move {
-            let addresses = outbound.resolve(name.as_str(), 0).await?;
-            Ok(Box::new(addresses.into_iter()) as Addrs)
+            match outbound.resolve(name.as_str(), 0).await {
+                Ok(addresses) => Ok(Box::new(addresses.into_iter()) as Addrs),
+                Err(error) if NotPublic::among(&error).is_some() => Err(error.into()),
+                Err(error) => Err(Unresolved { cause: error.to_string() }.into()),
+            }
         })
     }
 }

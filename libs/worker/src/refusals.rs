@@ -1,27 +1,30 @@
-//! How many targets were refused lately for a reason that is theirs or the provider's: only their number tells which.
+//! How many users' targets were refused lately for a reason that is theirs or the provider's: only their number tells which.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 
-/// The sends that are looked back on.
+use domain::UserNumber;
+
+/// The users that are looked back on.
 const WINDOW: usize = 100;
 /// Fewer prove nothing about the provider.
 const FEWEST: usize = 5;
 
-/// The last sends, and which of them were refused so.
+/// The users that were sent to last, and whose latest send was refused so.
 #[derive(Debug, Default)]
-pub struct Refusals(Mutex<VecDeque<bool>>);
+pub struct Refusals(Mutex<VecDeque<(UserNumber, bool)>>);
 
 impl Refusals {
-    /// Notes a send, and says whether it is one refusal too many: the fifth or a later one, and more than a fifth of the
-    /// last hundred sends.
-    pub fn too_many_with(&self, is_refused: bool) -> bool {
+    /// Notes a send. Returns true if it is one refusal too many: of the fifth user or a later one, and of more than a
+    /// fifth of the last hundred users. However many targets a user has, they count once.
+    pub fn too_many_with(&self, user: UserNumber, is_refused: bool) -> bool {
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        last.retain(|(known, _)| *known != user);
         if last.len() == WINDOW {
             last.pop_front();
         }
-        last.push_back(is_refused);
-        let refused = last.iter().filter(|refused| **refused).count();
+        last.push_back((user, is_refused));
+        let refused = last.iter().filter(|(_, is_refused)| *is_refused).count();
         is_refused && refused >= FEWEST && refused * 5 > last.len()
     }
 }
@@ -31,18 +34,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn more_than_a_fifth_of_the_last_sends_is_too_many() {
+    fn more_than_a_fifth_of_the_last_users_is_too_many() {
         let sends = Refusals::default();
-        assert!((0..80).all(|_| !sends.too_many_with(false)));
-        assert!((0..20).all(|_| !sends.too_many_with(true)), "a fifth");
-        assert!(sends.too_many_with(true), "more than a fifth of the last hundred");
-        assert!(!sends.too_many_with(false), "what was sent is no refusal");
+        let mut users = (0..).map(UserNumber);
+        let mut note = |is_refused| sends.too_many_with(users.next().unwrap_or(UserNumber(0)), is_refused);
+        assert!((0..80).all(|_| !note(false)));
+        assert!((0..20).all(|_| !note(true)), "a fifth");
+        assert!(note(true), "more than a fifth of the last hundred");
+        assert!(!note(false), "what was sent is no refusal");
     }
 
     #[test]
     fn a_few_prove_nothing() {
         let sends = Refusals::default();
-        let judged: Vec<bool> = (0..6).map(|_| sends.too_many_with(true)).collect();
+        let judged: Vec<bool> = (0..6).map(|number| sends.too_many_with(UserNumber(number), true)).collect();
         assert_eq!(judged, [false, false, false, false, true, true]);
+    }
+
+    #[test]
+    fn refused_targets_of_one_user_are_never_too_many() {
+        let sends = Refusals::default();
+        assert!((0..1_000).all(|_| !sends.too_many_with(UserNumber(7), true)));
     }
 }

@@ -1,5 +1,7 @@
 //! Fetching accepted sends and reading them into turns.
 
+mod batch;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -14,10 +16,12 @@ use service_kit::inbound::{Inbound, Owner};
 use service_kit::metrics::{NEWER_EVENTS, UNKNOWN_EVENTS};
 use service_kit::{Context, clock, trace};
 use store::send::KeptSend;
+use store::slots::Slots;
 use store::timer::NewTimer;
 use store::turn::Turn;
 use tracing::Instrument as _;
 
+use crate::intake::batch::{Batch, Ordered};
 use crate::orders::Cause;
 use crate::planner::{PlanError, Planner};
 use crate::room::Room;
@@ -33,6 +37,9 @@ const BULK_BATCH_RECIPIENTS: usize = 1_000;
 /// Bytes that the sends of one batch take in memory, likewise. A message may stand for a send that is a thousand times as large.
 const BATCH_BYTES: usize = 8 * 1024 * 1024;
 const WAIT: Duration = Duration::from_secs(1);
+/// Turns of a lane that wait for locks outside the batches, each with a connection to the database; and those of one app.
+const ALONE: usize = 4;
+const ALONE_OF_APP: usize = 2;
 /// Items that an inbox partition may be behind before bulk sends wait for it: as many as it projects in a moment, since
 /// what comes over the other lane has to wait for them.
 const INBOX_BACKLOG: usize = 100;
@@ -42,23 +49,6 @@ const INBOX_PATIENCE: Duration = Duration::from_secs(1);
 const INBOX_EVENTS: u64 = 1_000;
 /// Between two looks whether whoever is behind has caught up.
 const PAUSE: Duration = Duration::from_millis(10);
-
-/// A turn to plan, with the message that ordered it.
-struct Ordered {
-    delivered: Delivered,
-    turn: Turn,
-    /// About how many bytes the turn's send takes in memory.
-    size: usize,
-    cause: Cause,
-}
-
-/// Turns that are planned together.
-#[derive(Default)]
-struct Batch {
-    turns: Vec<Ordered>,
-    recipients: usize,
-    bytes: usize,
-}
 
 /// What a message asks for.
 enum Reading {
@@ -78,6 +68,8 @@ struct Intake {
     inbound: Inbound,
     room: Room,
     planner: Planner,
+    /// Places for turns that wait for a lock by themselves.
+    alone: Slots,
     /// Recipients of the largest turn of late: half as many with each batch that has none so large.
     largest_turn: usize,
 }
@@ -89,7 +81,8 @@ pub(crate) async fn run(context: Context, room: Room, lane: Lane) -> anyhow::Res
     let token = context.tasks.token().clone();
     let planner = Planner::new(context.clone());
     let inbound = Inbound::new(context.store.clone(), StreamName::Send(lane));
-    let mut intake = Intake { context, lane, inbound, room, planner, largest_turn: TURN_RECIPIENTS };
+    let alone = Slots::new(ALONE, ALONE_OF_APP);
+    let mut intake = Intake { context, lane, inbound, room, planner, alone, largest_turn: TURN_RECIPIENTS };
     while token.run_until_cancelled(intake.may_go_on()).await.is_some() {
         // Not dropped on the way: what it brings could be given back to nobody.
         match consumer.fetch(intake.batch(), WAIT).await {
@@ -294,64 +287,6 @@ impl Intake {
             user: None,
         };
         Ok(self.context.store.schedule(turn, &timer).await?)
-    }
-
-    /// Plans and acts on a batch. Unless that fails for everybody, the one at fault is found by taking each alone: what
-    /// is refused as such is counted, anything else, such as a row of a newer release, is tried again later.
-    async fn carry_out(&mut self, batch: Vec<Ordered>) {
-        match self.plan(&batch).await {
-            Ok(()) => self.all_done(&batch).await,
-            Err(error) if error.is_outage() => self.put_off(&batch, &error).await,
-            Err(_) => {
-                for ordered in batch {
-                    let one = std::slice::from_ref(&ordered);
-                    match self.plan(one).await {
-                        Ok(()) => self.all_done(one).await,
-                        Err(error) if !error.is_own_failure() => self.put_off(one, &error).await,
-                        Err(error) => {
-                            let Turn { app, send_id, .. } = ordered.turn;
-                            let owner = Owner { app: Some(app), send_id: Some(send_id) };
-                            self.inbound
-                                .failed_by_itself(&ordered.delivered, owner, &error.to_string())
-                                .await;
-                        }
-                    }
-                }
-            }
-        }
-    }
-
-    async fn plan(&mut self, batch: &[Ordered]) -> Result<(), PlanError> {
-        if batch.is_empty() {
-            return Ok(());
-        }
-        let turns: Vec<_> = batch.iter().map(|ordered| ordered.turn.clone()).collect();
-        let causes: Vec<_> = batch.iter().map(|ordered| ordered.cause.clone()).collect();
-        let sizes = turns.iter().map(|turn| turn.send.turn(turn.turn).len());
-        self.largest_turn = sizes.max().unwrap_or_default().max(self.largest_turn / 2);
-        self.planner.carry_out(&turns, &causes).await
-    }
-
-    async fn all_done(&self, batch: &[Ordered]) {
-        for ordered in batch {
-            tracing::debug!(send_id = %ordered.turn.send_id, turn = ordered.turn.turn, "dispatched");
-            self.inbound.done(&ordered.delivered).await;
-        }
-    }
-
-    async fn put_off(&self, batch: &[Ordered], error: &PlanError) {
-        tracing::warn!(lane = %self.lane, sends = batch.len(), %error, "sends are put off");
-        for ordered in batch {
-            self.inbound.again(&ordered.delivered).await;
-        }
-    }
-}
-
-impl Batch {
-    fn add(&mut self, ordered: Ordered) {
-        self.recipients += ordered.turn.send.turn(ordered.turn.turn).len();
-        self.bytes += ordered.size;
-        self.turns.push(ordered);
     }
 }
 

@@ -1,7 +1,7 @@
 //! Freezing a batch of turns and acting on what was decided.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use domain::id::TemplateId;
 use domain::{AppId, DeliveryId, SendId};
@@ -12,6 +12,7 @@ use sabotage::{CrashPoint, Mutant};
 use service_kit::metrics::DISPATCHED;
 use service_kit::{Context, clock};
 use store::facts::Facts;
+use store::plan::Hold;
 use store::timer::NewTimer;
 use store::turn::Turn;
 
@@ -46,6 +47,11 @@ impl PlanError {
         }
     }
 
+    /// Whether a lock that another transaction holds was not free in time.
+    pub(crate) fn is_lock_timeout(&self) -> bool {
+        matches!(self, PlanError::Store(error) if error.is_lock_timeout())
+    }
+
     /// Whether the messages themselves are at fault, so that repeating cannot help.
     pub(crate) fn is_own_failure(&self) -> bool {
         match self {
@@ -57,21 +63,52 @@ impl PlanError {
     }
 }
 
-/// Plans and acts, batch by batch.
+type Compiled = HashMap<(AppId, TemplateId, i32), Arc<Template>>;
+
+/// Plans and acts, batch by batch. Clones share the compiled templates.
+#[derive(Clone)]
 pub(crate) struct Planner {
     context: Context,
-    compiled: HashMap<(AppId, TemplateId, i32), Arc<Template>>,
+    compiled: Arc<Mutex<Compiled>>,
+}
+
+/// Whether planning waits for users whose rows are locked elsewhere.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Busy {
+    /// Turns that need them are left out.
+    LeftOut,
+    /// It waits for a few seconds.
+    AwaitedFor,
 }
 
 impl Planner {
     pub(crate) fn new(context: Context) -> Planner {
-        Planner { context, compiled: HashMap::new() }
+        Planner { context, compiled: Arc::default() }
     }
 
     /// Freezes the turns, then publishes what was decided. When it returns without error, every turn has been acted
-    /// on.
-    pub(crate) async fn carry_out(&mut self, turns: &[Turn], causes: &[Cause]) -> Result<(), PlanError> {
-        let mut freeze = self.context.store.freeze(turns).await?;
+    /// on, but for those whose positions it returns: they need what is locked elsewhere.
+    pub(crate) async fn carry_out(
+        &self,
+        turns: &[Turn],
+        causes: &[Cause],
+        busy: Busy,
+    ) -> Result<Vec<usize>, PlanError> {
+        let hold = match busy {
+            Busy::LeftOut => self.context.store.hold_free(turns).await?,
+            Busy::AwaitedFor => self.context.store.hold_all(turns).await?,
+        };
+        let (left_out, free): (Vec<_>, Vec<_>) = (0..turns.len()).partition(|&index| hold.is_busy(index));
+        if !free.is_empty() {
+            let turns: Vec<_> = free.iter().map(|&index| turns[index].clone()).collect();
+            let causes: Vec<_> = free.iter().map(|&index| causes[index].clone()).collect();
+            self.carry_out_held(hold, &turns, &causes).await?;
+        }
+        Ok(left_out)
+    }
+
+    async fn carry_out_held(&self, hold: Hold, turns: &[Turn], causes: &[Cause]) -> Result<(), PlanError> {
+        let mut freeze = hold.freeze(turns).await?;
         let facts = freeze.facts().await?;
         if let Some(turn) = without_template(turns, &facts) {
             return Err(PlanError::NoTemplate { app: turn.app, send_id: turn.send_id });
@@ -104,7 +141,8 @@ impl Planner {
                     templates[index].as_deref(),
                     facts.app_name(turns[index].app),
                     facts.category(index).map(Arc::as_ref),
-                ),
+                )
+                .seeing(facts.template_profile(turns[index].app)),
                 partitions: self.context.partitions,
                 now: clock::now(),
                 cause: &causes[index],
@@ -174,19 +212,24 @@ impl Planner {
         Ok(self.context.store.set_timers(&refused).await?)
     }
 
-    fn compile(&mut self, app: AppId, facts: &Facts, index: usize) -> Option<Arc<Template>> {
+    fn compiled(&self) -> MutexGuard<'_, Compiled> {
+        self.compiled.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn compile(&self, app: AppId, facts: &Facts, index: usize) -> Option<Arc<Template>> {
         let version = facts.template(index)?;
         let key = (app, version.id, version.version);
-        if let Some(known) = self.compiled.get(&key) {
+        if let Some(known) = self.compiled().get(&key) {
             return Some(Arc::clone(known));
         }
         match Template::compile(&version.channels) {
             Ok(template) => {
-                if self.compiled.len() >= MAX_COMPILED {
-                    self.compiled.clear();
-                }
                 let template = Arc::new(template);
-                self.compiled.insert(key, Arc::clone(&template));
+                let mut compiled = self.compiled();
+                if compiled.len() >= MAX_COMPILED {
+                    compiled.clear();
+                }
+                compiled.insert(key, Arc::clone(&template));
                 Some(template)
             }
             Err(error) => {

@@ -3,9 +3,9 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use domain::Timestamp;
 use domain::content::{Attachment, EmailContent, Object};
 use domain::event::DeliveryJob;
+use domain::{Timestamp, mail_header};
 use lettre::Address;
 
 use crate::address;
@@ -14,26 +14,6 @@ use crate::plain_text;
 
 /// Octets of a link that fits onto a header's line (RFC 5322 section 2.1.1).
 const LINK_LENGTH: usize = 900;
-
-/// Headers that an email has anyhow, in lower case.
-const WRITTEN: &[&str] = &[
-    "bcc",
-    "cc",
-    "content-transfer-encoding",
-    "content-type",
-    "date",
-    "dkim-signature",
-    "from",
-    "list-unsubscribe",
-    "list-unsubscribe-post",
-    "message-id",
-    "mime-version",
-    "reply-to",
-    "sender",
-    "subject",
-    "to",
-    "x-pm-keepid",
-];
 
 /// An email, checked.
 pub(crate) struct Letter<'a> {
@@ -75,6 +55,9 @@ pub enum Unsendable {
     /// The send names a sender that is none.
     #[error("the send's own from, fromName or replyTo cannot be used")]
     Sender,
+    /// The send names a sender that the provider's settings do not allow.
+    #[error("the provider does not allow this sender: name its address or @domain in settings.allowedFrom")]
+    SenderNotAllowed,
     /// The subject would inject headers.
     #[error("the subject contains CR, LF or NUL")]
     Subject,
@@ -102,6 +85,7 @@ impl Unsendable {
         match self {
             Unsendable::Address => "address",
             Unsendable::Member => "override",
+            Unsendable::SenderNotAllowed => "sender_not_allowed",
             _ => "content",
         }
     }
@@ -186,12 +170,9 @@ impl Enclosed {
     }
 }
 
-/// Whether a header neither hides another nor stands in the way of one that the email writes itself. What else a send must
-/// not add is refused where it is accepted.
+/// Whether a header can be added to the email without becoming another header or several.
 fn may_be_added(name: &str, value: &str) -> bool {
-    let is_name = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_graphic() && byte != b':');
-    let lower = name.to_ascii_lowercase();
-    is_name && !WRITTEN.contains(&lower.as_str()) && !value.contains(['\r', '\n', '\0'])
+    mail_header::refusal(name).is_none() && !value.contains(['\r', '\n', '\0'])
 }
 
 fn addresses(texts: &[String]) -> Result<Vec<Address>, Unsendable> {

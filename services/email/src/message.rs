@@ -79,16 +79,21 @@ impl OutgoingMail {
         if !(is_made_of_lines(&headers) && is_made_of_lines(&body)) {
             return Err(Unsendable::Build);
         }
-        let mut head = String::with_capacity(headers.len() + body.len() + 1024);
+        let mut signature = String::new();
         if let Some(signer) = signer {
             let in_files = files.iter().flat_map(|(head, content)| [head.as_str(), content]);
             let whole = std::iter::once(body.as_str()).chain(in_files).chain([tail.as_str()]);
             let at = u64::try_from(letter.date.millis()).unwrap_or_default() / 1_000;
-            head = signer.sign(&headers, whole, at).ok_or(Unsendable::Build)?;
+            signature = signer.sign(&headers, whole, at).ok_or(Unsendable::Build)?;
         }
-        head.push_str(&headers);
-        head.push_str("\r\n");
-        push_stuffed(&mut head, &body);
+        // Signed as the recipient reads it; on the wire each line that begins with a dot begins with two.
+        let mut head = String::with_capacity(signature.len() + headers.len() + body.len() + 1024);
+        for part in [signature.as_str(), headers.as_str(), "\r\n", body.as_str()] {
+            push_stuffed(&mut head, part);
+        }
+        for (head, _) in &mut files {
+            *head = stuffed(head);
+        }
         tail.push_str(".\r\n");
         let others: Vec<Address> = letter.cc.iter().chain(&letter.bcc).cloned().collect();
         let (from, to) = (letter.identity.from.email.clone(), letter.to.clone());
@@ -251,6 +256,12 @@ fn push_stuffed(out: &mut String, text: &str) {
         }
         out.push_str(line);
     }
+}
+
+fn stuffed(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    push_stuffed(&mut out, text);
+    out
 }
 
 fn build(_: fmt::Error) -> Unsendable {

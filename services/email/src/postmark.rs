@@ -6,6 +6,7 @@ pub mod settings;
 
 use std::time::Duration;
 
+use domain::content::Object;
 use domain::{Answer, Outcome, Timestamp};
 use reqwest::header::{ACCEPT, HeaderValue};
 use reqwest::{Client, RequestBuilder};
@@ -49,7 +50,16 @@ impl Postmark {
             Ok(said) => {
                 let answer = answer(&said, &recipients);
                 // A subject may be a one-time code.
-                Answer { message: presentable(&answer.message, &[letter.subject]), ..answer }
+                let answer = Answer { message: presentable(&answer.message, &[letter.subject]), ..answer };
+                // What one send chose itself is no trouble of the account.
+                match answer.outcome {
+                    Outcome::PauseProvider
+                        if is_about_choice(&answer.code) && chose(settings, letter, overrides) =>
+                    {
+                        Answer { outcome: Outcome::Failed, ..answer }
+                    }
+                    _ => answer,
+                }
             }
             Err(lost) => lost,
         })
@@ -82,6 +92,18 @@ impl Postmark {
         let reply = self.caller.call(request, now).await.map_err(Silence::answer)?;
         Ok(Said::read(reply.status, reply.retry_after, &reply.body))
     }
+}
+
+/// Whether a code may blame the sender or the stream.
+fn is_about_choice(codes: &str) -> bool {
+    matches!(codes, "422 400" | "422 401" | "422 422" | "422 1235" | "422 1236")
+}
+
+/// Whether the send names another sender or another stream than the settings.
+fn chose(settings: &PostmarkSettings, letter: &Letter<'_>, overrides: Option<&Object>) -> bool {
+    let is_stream = |name: &String| name.eq_ignore_ascii_case("MessageStream");
+    letter.identity.from.email != settings.identity.from.email
+        || overrides.is_some_and(|members| members.keys().any(is_stream))
 }
 
 fn url(settings: &PostmarkSettings, path: &str) -> reqwest::Url {

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use url::Url;
 
 use crate::address;
-use crate::identity::Identity;
+use crate::identity::{AllowedFrom, Identity};
 
 pub(crate) struct Reader<'a> {
     members: &'a Map<String, Value>,
@@ -97,12 +97,23 @@ impl<'a> Reader<'a> {
         url
     }
 
-    /// `from`, `fromName` and `replyTo`.
+    /// `from`, `fromName`, `replyTo` and `allowedFrom`.
     pub(crate) fn identity(&mut self) -> Option<Identity> {
         let from = self.address("from", true);
         let name = self.text("fromName", false);
         let reply_to = self.address("replyTo", false);
-        Some(Identity { from: Mailbox::new(name, from?), reply_to: reply_to.map(Mailbox::from) })
+        let allowed = self.allowed_from()?;
+        Some(Identity { from: Mailbox::new(name, from?), reply_to: reply_to.map(Mailbox::from), allowed })
+    }
+
+    fn allowed_from(&mut self) -> Option<AllowedFrom> {
+        let Some(value) = self.value("allowedFrom") else { return Some(AllowedFrom::default()) };
+        let allowed = value.as_array().and_then(|entries| AllowedFrom::read(entries));
+        if allowed.is_none() {
+            let says = "must be a list of addresses and domains such as \"@example.com\", or [\"*\"] for every sender";
+            self.problem("allowedFrom", "invalid", says);
+        }
+        allowed
     }
 
     fn address(&mut self, member: &str, required: bool) -> Option<Address> {

@@ -1,9 +1,12 @@
 //! Who calls, and what the caller may do.
 
+pub(crate) mod actor;
 pub(crate) mod apps;
 pub(crate) mod caller;
+pub(crate) mod device_secret;
 mod identity;
 mod known_app;
+pub(crate) mod refusals;
 mod signature;
 mod token;
 mod token_key;

@@ -9,11 +9,12 @@ use std::time::Duration;
 use domain::AppId;
 use domain::retry::RetryPolicy;
 use moka::future::Cache;
+use secrecy::SecretString;
 use service_kit::{Context, MasterKey};
 
-/// How long a provider stays unknown to callbacks after it was created.
-const UNKNOWN_FOR: Duration = Duration::from_secs(2);
-/// Unknown providers remembered.
+/// How long a change to a provider may take to be noticed by its callbacks.
+const REMEMBERED_FOR: Duration = Duration::from_secs(2);
+/// Providers remembered, unknown ones among them.
 const CAPACITY: u64 = 10_000;
 
 /// What callbacks work with.
@@ -22,8 +23,8 @@ pub(crate) struct Callbacks {
     public_url: Option<String>,
     master_key: MasterKey,
     policy: RetryPolicy,
-    /// Providers that nobody can sign for, remembered for a moment: asking for them takes no credentials.
-    unknown: Cache<(AppId, String), ()>,
+    /// Tokens that sign for providers; None if a provider is unknown or has none.
+    tokens: Cache<(AppId, String), Option<SecretString>>,
 }
 
 impl Callbacks {
@@ -33,7 +34,7 @@ impl Callbacks {
             public_url: public_url.map(|url| url.expose().trim_end_matches('/').to_owned()),
             master_key: context.master_key.clone(),
             policy: RetryPolicy { schedule: context.config.delivery.retry_schedule.clone() },
-            unknown: Cache::builder().max_capacity(CAPACITY).time_to_live(UNKNOWN_FOR).build(),
+            tokens: Cache::builder().max_capacity(CAPACITY).time_to_live(REMEMBERED_FOR).build(),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What every request works with.
 
-use std::sync::Arc;
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 use actix_web::{HttpRequest, web};
@@ -11,28 +11,37 @@ use event_log::{EventLog, Message};
 use sabotage::Mutant;
 use service_kit::fullness::GATEWAY_STOPS;
 use service_kit::link::Links;
-use service_kit::{Context, Fullness, Readiness};
+use service_kit::{Context, Fullness, Network, Readiness};
 use store::Store;
 use store::idempotency::Reservations;
-use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use crate::access::apps::Apps;
+use crate::access::refusals::Refusals;
 use crate::callbacks::Callbacks;
+use crate::http::admission::Limits;
 use crate::http::failure::{Failure, crowded, too_large, unconfirmed};
 use crate::http::headers::HeaderNames;
 use crate::http::rate_limit::RateLimits;
 use crate::openapi::document::Document;
 use crate::positions::Positions;
-use crate::waiting::{Unwaited, WaitingRoom, wait};
+use crate::sending::category::KnownCategories;
+use crate::shares::connections::Connections;
+use crate::shares::room::{FOR_STRANGERS, PARTS, Room};
+use crate::waiting::{Unwaited, WaitingRoom, wait, wait_for_database};
 
 /// Room for all bodies in memory at a time, as they are sent and as they are parsed, in KiB.
-pub(crate) const BODY_ROOM: usize = 64 * 1024;
+pub const BODY_ROOM: usize = 128 * 1024;
 /// Room for the bodies of callbacks, whose callers have proven nothing yet, in KiB.
-const CALLBACK_ROOM: usize = 4 * 1024;
+pub const CALLBACK_ROOM: usize = 4 * 1024;
 /// Room for what bodies with files have beyond the size of all others, in KiB. Read, decoded and on its way to the
 /// database, a file takes about three times its room.
-const FILE_ROOM: usize = 64 * 1024;
+pub const FILE_ROOM: usize = 64 * 1024;
+/// Room for large answers that clients have not read yet, in KiB.
+pub const ANSWER_ROOM: usize = 64 * 1024;
+
+/// The caller may repeat the request.
+pub(crate) const DATABASE_OVERDUE: &str = "the database did not answer in time; repeat the request";
 
 /// The broker's limit of 1 MiB for a message, less room for its headers.
 const MAX_EVENT: usize = 1024 * 1024 - 4 * 1024;
@@ -51,7 +60,9 @@ pub(crate) struct Gateway {
     pub(crate) store: Store,
     pub(crate) log: EventLog,
     pub(crate) apps: Apps,
-    pub(crate) rate_limits: RateLimits,
+    pub(crate) categories: KnownCategories,
+    pub(crate) limits: Limits,
+    pub(crate) refusals: Refusals,
     pub(crate) header_names: HeaderNames,
     pub(crate) push_hosts: Vec<PushHost>,
     pub(crate) document: Document,
@@ -65,13 +76,18 @@ pub(crate) struct Gateway {
     pub(crate) readiness: Readiness,
     pub(crate) partitions: u32,
     pub(crate) waiting_room: WaitingRoom,
-    pub(crate) body_room: Arc<Semaphore>,
-    pub(crate) file_room: Arc<Semaphore>,
-    pub(crate) callback_room: Arc<Semaphore>,
+    pub(crate) body_room: Room,
+    pub(crate) file_room: Room,
+    pub(crate) callback_room: Room,
+    pub(crate) answer_room: Room,
+    pub(crate) connections: Connections,
+    pub(crate) trusted_proxies: Vec<Network>,
     /// How long the log keeps what everybody has read.
     pub(crate) retention: Duration,
     /// Decides which sends are transactional.
     pub(crate) transactional_rates: RateLimits,
+    /// Sends per second in the transactional lane, for apps without their own rate.
+    pub(crate) transactional_rate: NonZeroU32,
 }
 
 impl Gateway {
@@ -90,6 +106,7 @@ impl Gateway {
         let fullness = Fullness::new(GATEWAY_STOPS, streams);
         context
             .spawn("fullness of the log", fullness.clone().follow_until(served.clone(), context.log.clone()));
+        let config = &context.config.gateway;
         let prefixes = &context.config.header_prefixes;
         let header_names = HeaderNames::new(prefixes);
         let shown_prefix = prefixes.first().context("header_prefixes is empty")?;
@@ -97,7 +114,9 @@ impl Gateway {
             store: context.store.clone(),
             log: context.log.clone(),
             apps: Apps::new(context),
-            rate_limits: RateLimits::new(context.config.gateway.rate_limit),
+            categories: KnownCategories::new(),
+            limits: Limits::new(&context.config.gateway),
+            refusals: Refusals::new(),
             header_names: header_names.context("header_prefixes")?,
             document: Document::new(shown_prefix).context("the OpenAPI document")?,
             callbacks: Callbacks::new(context),
@@ -109,12 +128,16 @@ impl Gateway {
             stopping: context.tasks.token().clone(),
             readiness: context.readiness.clone(),
             partitions,
-            waiting_room: WaitingRoom::new(context.config.gateway.waiting_room),
-            body_room: Arc::new(Semaphore::new(BODY_ROOM)),
-            file_room: Arc::new(Semaphore::new(FILE_ROOM)),
-            callback_room: Arc::new(Semaphore::new(CALLBACK_ROOM)),
+            waiting_room: WaitingRoom::new(config.waiting_room, context.config.database.max_connections),
+            body_room: Room::new(BODY_ROOM, PARTS),
+            file_room: Room::new(FILE_ROOM, PARTS),
+            callback_room: Room::new(CALLBACK_ROOM, FOR_STRANGERS),
+            answer_room: Room::new(ANSWER_ROOM, PARTS),
+            connections: Connections::new(config),
+            trusted_proxies: config.trusted_proxies.clone(),
             retention: context.config.streams.retention,
-            transactional_rates: RateLimits::new(context.config.gateway.transactional_rate),
+            transactional_rates: RateLimits::new(),
+            transactional_rate: NonZeroU32::new(config.transactional_rate).unwrap_or(NonZeroU32::MIN),
         }))
     }
 
@@ -157,12 +180,9 @@ impl Gateway {
 
 /// Waits for the database, as long as the request may.
 pub(crate) async fn database<T>(answer: impl Future<Output = Result<T, store::Error>>) -> Result<T, Failure> {
-    match wait(answer).await {
+    match wait_for_database(answer).await {
         Ok(answer) => Ok(answer?),
         Err(Unwaited::Crowded) => Err(crowded()),
-        Err(Unwaited::Overdue) => {
-            let message = "the database did not answer in time; repeat the request";
-            Err(Failure::unavailable(message, "no answer in time"))
-        }
+        Err(Unwaited::Overdue) => Err(Failure::unavailable(DATABASE_OVERDUE, "no answer in time")),
     }
 }

@@ -14,6 +14,7 @@ pub(crate) mod headers;
 pub(crate) mod path_id;
 pub(crate) mod query;
 pub(crate) mod rate_limit;
+pub(crate) mod slow_reader;
 pub(crate) mod status_body;
 pub(crate) mod structure;
 pub(crate) mod trailing_slash;

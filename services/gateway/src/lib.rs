@@ -15,6 +15,7 @@ mod positions;
 mod requests;
 mod routes;
 mod sending;
+mod shares;
 mod waiting;
 
 use std::io;
@@ -29,7 +30,17 @@ use tokio::net::TcpSocket;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-pub use crate::http::body::{MAX_BODY, MAX_BODY_WITH_FILES};
+pub use crate::http::body::{MAX_BODY, MAX_BODY_WITH_FILES, MAX_CALLBACK, MAX_USER_BODY};
+
+/// Bounds that no setting changes, for `docs/limits.md`.
+pub mod limits {
+    pub use crate::access::apps::LOOK_UPS;
+    pub use crate::gateway::{ANSWER_ROOM, BODY_ROOM, CALLBACK_ROOM, FILE_ROOM};
+    pub use crate::http::body::{CALLBACK_WITHIN, GRACE, SENT_WITHIN, SLOWEST};
+    pub use crate::http::structure::{MAX_CONTAINERS, MAX_USER_CONTAINERS};
+    pub use crate::shares::connections::STALLED_FOR;
+    pub use crate::waiting::STEP;
+}
 
 use crate::gateway::Gateway;
 
@@ -37,6 +48,8 @@ use crate::gateway::Gateway;
 const BACKLOG: u32 = 1024;
 /// How long a connection may idle between two requests; longer than proxies keep theirs.
 const KEEP_ALIVE: Duration = Duration::from_secs(75);
+/// How long the head of a connection's first request may take.
+const HEAD_WITHIN: Duration = Duration::from_secs(5);
 /// How long requests under way may take to finish once the process stops.
 const FINISHED_WITHIN_SECONDS: u64 = 20;
 
@@ -71,12 +84,19 @@ pub async fn serve(context: Context, listener: TcpListener) -> anyhow::Result<()
     let _ends_with_us = served.clone().drop_guard();
     let gateway = Gateway::start(&context, &served)?;
     let address = listener.local_addr()?;
+    let connections = gateway.connections.clone();
     let app = move || {
         App::new().app_data(gateway.clone()).configure(routes::routes).wrap(from_fn(http::exchange::exchange))
     };
     let server = HttpServer::new(app)
         .keep_alive(KEEP_ALIVE)
+        .client_request_timeout(HEAD_WITHIN)
         .tcp_nodelay(true)
+        .on_connect(move |stream, connection| {
+            if let Some(stream) = stream.downcast_ref() {
+                connections.admit(stream, connection);
+            }
+        })
         .shutdown_signal(drained(context))
         .shutdown_timeout(FINISHED_WITHIN_SECONDS)
         .listen(listener)?

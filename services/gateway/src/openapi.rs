@@ -96,6 +96,7 @@ use crate::{health, openapi};
         connect::connect,
         devices::subscribe,
         devices::unsubscribe,
+        devices::remove_push_token,
         unsubscribe::ask,
         unsubscribe::unsubscribe,
         request::retrieve,

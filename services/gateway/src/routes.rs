@@ -85,6 +85,7 @@ pub(crate) fn table() -> Table {
             "/v3/devices/{id}/webPushSubscription",
             for_users([post(devices::subscribe), delete(devices::unsubscribe)]),
         ))
+        .service(resource("/v3/devices/{id}/pushToken", for_users([delete(devices::remove_push_token)])))
         .service(resource("/v3/unsubscribe/{token}", [get(unsubscribe::ask), post(unsubscribe::unsubscribe)]))
         .service(resource("/v3/push/click/{id}", for_users([post(click::report)])))
         .service(resource("/v3/requests/{id}", [get(request::retrieve), delete(cancellation::cancel)]))
@@ -101,8 +102,8 @@ pub(crate) fn table() -> Table {
 /// A user may be called `bulk`, so this path has the calls of a user as well.
 fn users_in_bulk() -> Routed {
     let calls = [post(bulk::merge), get(users::retrieve), put(users::merge), delete(erasure::erase)];
-    let (_, _, resource) = resource("/v3/users/{id:bulk}", calls);
-    ("/v3/users/bulk", vec![Method::POST], resource)
+    let (_, methods, resource) = resource("/v3/users/{id:bulk}", calls);
+    ("/v3/users/bulk", methods, resource)
 }
 
 /// Clients of this interface change many notifications at a time by any of these methods.

@@ -1,6 +1,7 @@
 //! Accepting sends.
 
 pub(crate) mod acceptance;
+pub(crate) mod category;
 mod dry_run;
 pub(crate) mod idempotency;
 pub(crate) mod send;

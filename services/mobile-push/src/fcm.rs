@@ -10,7 +10,7 @@ mod settings;
 use std::time::Duration;
 
 use domain::content::PushContent;
-use domain::{Answer, Outcome, Timestamp};
+use domain::{Answer, Outcome, Timestamp, UserNumber};
 use reqwest::header::CONTENT_TYPE;
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
@@ -61,7 +61,9 @@ impl FcmClient {
     pub(crate) async fn send(&self, call: &Call<'_>, token: &str, content: &PushContent) -> Answer {
         let message = Message::read(call, content).and_then(|message| message::of(&message, token));
         match message {
-            Ok(message) => self.counted(self.post(&json!({"message": message}), token, call.now).await),
+            Ok(message) => {
+                self.counted(self.post(&json!({"message": message}), token, call.now).await, call.job.user)
+            }
             Err(answer) => answer,
         }
     }
@@ -102,14 +104,14 @@ impl FcmClient {
         called.map_or_else(Silence::answer, |reply| answers::answer(&reply, token))
     }
 
-    /// A token of another sender is dead for this one; too many of them, and it is this sender that is wrong.
-    fn counted(&self, answer: Answer) -> Answer {
+    /// A token of another sender is dead for this one; too many users with such, and it is this sender that is wrong.
+    fn counted(&self, answer: Answer, user: UserNumber) -> Answer {
         let is_mismatch = answer.code == answers::MISMATCH;
         // Other answers say nothing of whose tokens these are.
         if !is_mismatch && !matches!(answer.outcome, Outcome::Sent { .. }) {
             return answer;
         }
-        if !self.mismatches.too_many_with(is_mismatch) {
+        if !self.mismatches.too_many_with(user, is_mismatch) {
             return answer;
         }
         let message = "too many tokens are of another sender: is this the right project?";

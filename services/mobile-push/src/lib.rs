@@ -7,6 +7,7 @@ mod channel;
 pub mod fcm;
 mod merge;
 mod options;
+mod own;
 mod probe;
 
 use std::time::Duration;

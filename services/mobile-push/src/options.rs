@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use domain::content::{Object, PushContent};
 use domain::fields::Fields;
+use domain::link::is_icon;
 use domain::{Answer, DeliveryId, Outcome, Problem, Timestamp};
 use serde_json::Value;
 use worker::Call;
@@ -78,6 +79,11 @@ fn read(call: &Call<'_>, content: &PushContent, mut options: Fields, problems: &
     let (thread_id, collapse_id) = (short("threadId"), short("collapseId"));
     let (category, interruption_level) = (short("category"), short("interruptionLevel"));
     let priority = short("priority");
+    if image.as_deref().is_some_and(|image| !is_icon(image)) {
+        let path = options.path("image");
+        let message = format!("{path} must be a link or data:image/…");
+        problems.push(Problem::new(path, "invalid_link", message));
+    }
     if priority.as_deref().is_some_and(|priority| !matches!(priority, "high" | "normal")) {
         let path = options.path("priority");
         let message = format!("{path} must be high or normal");

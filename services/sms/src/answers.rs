@@ -31,6 +31,12 @@ pub(crate) fn by_status(reply: &Reply) -> Outcome {
     family(reply.status).map_or(Outcome::Unknown, |(_, outcome)| waiting(outcome.clone(), reply))
 }
 
+/// The answer with what it says of the provider: of 403 a number that it may not send to is as likely the cause as a
+/// credential, so that it takes several users to prove the latter.
+pub(crate) fn by_evidence(answer: Answer, status: u16) -> Answer {
+    if status == 403 { answer.blaming_user() } else { answer }
+}
+
 /// A retry waits as long as the provider asked.
 pub(crate) fn waiting(outcome: Outcome, reply: &Reply) -> Outcome {
     match outcome {
@@ -70,6 +76,14 @@ impl Private {
         let words = text.split(|c: char| !c.is_alphanumeric());
         hidden.extend(words.filter(|word| word.contains(|c: char| c.is_ascii_digit())).map(str::to_owned));
         Private(hidden)
+    }
+
+    /// The same, and these texts.
+    pub(crate) fn and<'a>(mut self, texts: impl Iterator<Item = &'a str>) -> Private {
+        for text in texts {
+            self.0.extend([in_json(text), in_form(text), in_url(text), text.to_owned()]);
+        }
+        self
     }
 }
 

@@ -1,5 +1,6 @@
 //! Any provider with an HTTP API: the settings say what a call looks like and what its answers mean.
 
+mod exposed;
 pub mod settings;
 pub mod template;
 
@@ -11,7 +12,9 @@ use serde_json::Value;
 use worker::exchange::{Caller, Reply, Silence};
 use worker::{Call, Provider};
 
-use crate::answers::{Private, by_status, of_silence, of_silent_probe, ours, said as presentable, waiting};
+use crate::answers::{
+    Private, by_evidence, by_status, of_silence, of_silent_probe, ours, said as presentable, waiting,
+};
 use crate::channel::unusable;
 use settings::HttpSettings;
 use template::{Values, in_url};
@@ -42,7 +45,7 @@ pub(crate) async fn send(
     if settings.idempotent {
         request = request.header("idempotency-key", &id);
     }
-    let private = Private::of(number, &content.text, from);
+    let private = Private::of(number, &content.text, from).and(settings.secrets.all());
     match caller.call(request, call.now).await {
         Ok(reply) => answer(&reply, settings, &private),
         Err(silence) => {
@@ -85,7 +88,7 @@ fn answer(reply: &Reply, settings: &HttpSettings, private: &Private) -> Answer {
         Outcome::Sent { .. } => String::new(),
         _ => presentable(&String::from_utf8_lossy(&reply.body), private),
     };
-    Answer::new(outcome, code.unwrap_or_else(|| reply.status.to_string()), words)
+    by_evidence(Answer::new(outcome, code.unwrap_or_else(|| reply.status.to_string()), words), reply.status)
 }
 
 /// The text, number or flag at a place of an answer.
@@ -110,12 +113,13 @@ pub(crate) async fn probe(caller: &Caller, provider: &Provider, now: Timestamp) 
             "nothing can be called without sending a message; set settings.probeUrl to what answers 2xx to a GET",
         ));
     };
+    let private = Private::default().and(settings.secrets.all());
     let request = caller.client().get(url).headers(settings.headers);
     let reply = caller.call(request, now).await.map_err(of_silent_probe)?;
     match reply.status {
         200..300 => Ok(format!("settings.probeUrl answered {}", reply.status)),
         status => {
-            let words = presentable(&String::from_utf8_lossy(&reply.body), &Private::default());
+            let words = presentable(&String::from_utf8_lossy(&reply.body), &private);
             Err(Answer::new(by_status(&reply), status.to_string(), words))
         }
     }

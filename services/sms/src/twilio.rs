@@ -3,7 +3,7 @@
 pub mod settings;
 
 use domain::content::SmsContent;
-use domain::sms::twilio::{is_about_sender, outcome};
+use domain::sms::twilio::{is_about_number, is_about_sender, outcome};
 use domain::{Answer, Outcome, Timestamp};
 use reqwest::header::{ACCEPT, CONTENT_TYPE};
 use reqwest::{RequestBuilder, Url};
@@ -14,7 +14,7 @@ use worker::exchange::{Caller, Reply};
 use worker::{Call, Provider};
 
 use crate::answers::{
-    Private, below, by_status, of_silence, of_silent_probe, ours, said as presentable, waiting,
+    Private, below, by_evidence, by_status, of_silence, of_silent_probe, ours, said as presentable, waiting,
 };
 use settings::{Login, Sender, TwilioSettings};
 
@@ -137,8 +137,10 @@ fn answer(reply: &Reply, private: &Private, chose_sender: bool) -> Answer {
         (Some(outcome), _) => waiting(outcome, reply),
         (None, _) => by_status(reply),
     };
+    let is_about_number = code.is_some_and(is_about_number);
     let code = code.map_or_else(|| reply.status.to_string(), |code| code.to_string());
-    Answer::new(outcome, code, words)
+    let answer = Answer::new(outcome, code, words);
+    if is_about_number { answer.sparing_provider() } else { by_evidence(answer, reply.status) }
 }
 
 fn is_sid(text: &str) -> bool {

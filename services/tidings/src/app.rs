@@ -1,5 +1,6 @@
 //! `tidings app`: apps, their credentials and their switches.
 
+mod link_key;
 mod set;
 mod signing_key;
 
@@ -32,18 +33,25 @@ pub(crate) enum Command {
     RotateSecret(RotateArguments),
     Set(set::Arguments),
     #[command(subcommand)]
+    LinkKey(link_key::Command),
+    #[command(subcommand)]
     SigningKey(signing_key::Command),
 }
 
-/// Create an app, and print its API key and its API secret, which is not shown again.
+/// Create an app, and print its API key and its API secret, which is not shown again. Calls of its users need bearer
+/// tokens that expire, unless it is opened.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   tidings app create shop
+  tidings app create kiosk --open
   tidings app create shop-test --development --json")]
 pub(crate) struct CreateArguments {
     /// Name of the app, unique in the installation
     name: String,
-    /// Apply the relaxations for development: a public API key alone may write addresses of profiles
+    /// Let users call with the public API key alone: secure-mode=off and require-exp=off
+    #[arg(long)]
+    open: bool,
+    /// For development: open, and the public API key alone may write the addresses of profiles, which templates see whole
     #[arg(long)]
     development: bool,
     /// Print JSON
@@ -97,6 +105,7 @@ pub(crate) async fn run(command: Command) -> anyhow::Result<String> {
         Command::List(arguments) => list(&arguments).await,
         Command::RotateSecret(arguments) => rotate(&arguments).await,
         Command::Set(arguments) => set::run(&arguments).await,
+        Command::LinkKey(command) => link_key::run(command).await,
         Command::SigningKey(command) => signing_key::run(command).await,
     }
 }
@@ -111,18 +120,32 @@ pub(crate) struct Created {
     pub(crate) api_secret: SecretString,
 }
 
+/// How far a new app trusts the callers that have its public key alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Openness {
+    /// Not at all: calls of users need a bearer token.
+    Closed,
+    /// They are the users that they say they are.
+    Open,
+    /// As [`Openness::Open`], with every relaxation for development.
+    Development,
+}
+
 /// Creates an app with fresh credentials. None: the name is taken.
 pub(crate) async fn create_with_credentials(
     store: &Store,
     master_key: &MasterKey,
     name: &str,
-    development: bool,
+    openness: Openness,
 ) -> anyhow::Result<Option<Created>> {
     let api_key = random_token("ak_", 16)?;
-    let app = NewApp { name, api_key: &api_key, development };
-    let Some(draft) = store.create_app(app, &actor()).await? else {
+    let app = NewApp { name, api_key: &api_key, development: openness == Openness::Development };
+    let Some(mut draft) = store.create_app(app, &actor()).await? else {
         return Ok(None);
     };
+    if openness != Openness::Development {
+        draft.distrust_users(openness == Openness::Closed).await?;
+    }
     let api_secret = SecretString::from(random_token("as_", 32)?);
     let secret = api_secret.expose_secret().as_bytes();
     let sealed = master_key.seal(&app_secret_context(draft.id()), secret)?;
@@ -156,8 +179,12 @@ async fn create(arguments: &CreateArguments) -> anyhow::Result<String> {
     let control_plane = arguments.installation.open().await?;
     let master_key = control_plane.master_key()?;
     let name = &arguments.name;
-    let created =
-        create_with_credentials(&control_plane.store, &master_key, name, arguments.development).await?;
+    let openness = match (arguments.development, arguments.open) {
+        (true, _) => Openness::Development,
+        (false, true) => Openness::Open,
+        (false, false) => Openness::Closed,
+    };
+    let created = create_with_credentials(&control_plane.store, &master_key, name, openness).await?;
     let Some(Created { id, api_key, api_secret }) = created else {
         bail!(
             "there is an app named {name:?} already; choose another name, or renew its secret with \
@@ -173,9 +200,27 @@ async fn create(arguments: &CreateArguments) -> anyhow::Result<String> {
     } else {
         format!(
             "Created app {name} with id {id}.\n\n  API key     {api_key}\n  API secret  {api_secret}\n\n\
-             Keep the secret: it is not shown again.\n"
+             Keep the secret: it is not shown again.\n{}",
+            asks(openness)
         )
     })
+}
+
+/// One line on what the app asks of its callers.
+fn asks(openness: Openness) -> &'static str {
+    match openness {
+        Openness::Closed => {
+            "Calls of users need a bearer token that expires (`tidings app signing-key create`); \
+             `tidings app create --open` or `tidings app set APP secure-mode=off require-exp=off` lets them call without.\n"
+        }
+        Openness::Open => {
+            "Open: whoever knows the API key and a user id acts as that user; `tidings app set APP secure-mode=on \
+             require-exp=on` closes the app.\n"
+        }
+        Openness::Development => {
+            "For development alone: whoever knows the API key may do what any user may.\n"
+        }
+    }
 }
 
 async fn list(arguments: &ListArguments) -> anyhow::Result<String> {
@@ -218,6 +263,11 @@ fn as_json(app: &App) -> serde_json::Value {
         "secureMode": app.secure_mode,
         "hmac": app.hmac,
         "requireExp": app.require_exp,
+        "tokenSubject": app.token_subject,
+        "templateProfile": app.template_profile,
+        "maxUsers": app.max_users,
+        "maxCategories": app.max_categories,
+        "maxDevices": app.max_devices,
         "addressKeys": if app.guards_addresses() { "guarded" } else { "open" },
         "corsOrigins": app.cors_origins,
         "rateLimit": app.rate_limit,

@@ -5,9 +5,11 @@ use std::io::Write;
 use clap::{Parser, Subcommand};
 
 use crate::{
-    DONE, app, master_key, migrate, parked, provider, rebuild, restore, stand_ins, suppression, template, up,
-    verify, webhook,
+    DONE, app, audit, master_key, migrate, parked, provider, rebuild, restore, suppression, template, verify,
+    webhook,
 };
+#[cfg(feature = "development")]
+use crate::{stand_ins, up};
 
 /// Tidings: self-hosted notification delivery.
 #[derive(Debug, Parser)]
@@ -23,7 +25,8 @@ Configuration: --config FILE, else the file that TIDINGS_CONFIG names; over it T
 (TIDINGS_DATABASE__URL), DATABASE_URL and NATS_URL.
 
 Start here:
-  tidings up"
+  tidings migrate
+  tidings app create shop"
 )]
 pub(crate) struct Cli {
     #[command(subcommand)]
@@ -32,6 +35,7 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    #[cfg(feature = "development")]
     Up(up::Arguments),
     Migrate(migrate::Arguments),
     #[command(subcommand)]
@@ -49,10 +53,13 @@ enum Command {
     #[command(subcommand)]
     Suppression(suppression::Command),
     #[command(subcommand)]
+    Audit(audit::Command),
+    #[command(subcommand)]
     Rebuild(rebuild::Command),
     Verify(verify::Arguments),
     Restore(restore::Arguments),
     Version(VersionArguments),
+    #[cfg(feature = "development")]
     #[command(hide = true)]
     StandIns(stand_ins::Arguments),
 }
@@ -71,7 +78,9 @@ impl Cli {
     /// Runs the command, prints what it has to say once it is done, and returns the exit code.
     pub(crate) async fn run(self) -> anyhow::Result<u8> {
         let text = match self.command {
+            #[cfg(feature = "development")]
             Command::Up(arguments) => return up::run(&arguments).await.map(|()| DONE),
+            #[cfg(feature = "development")]
             Command::StandIns(arguments) => return stand_ins::run(&arguments).await.map(|()| DONE),
             Command::Rebuild(rebuild::Command::Inbox(arguments)) => return rebuild::run(&arguments).await,
             Command::Verify(arguments) => return verify::run(&arguments).await,
@@ -83,6 +92,7 @@ impl Cli {
             Command::Template(command) => template::run(command).await?,
             Command::Parked(command) => parked::run(command).await?,
             Command::Suppression(command) => suppression::run(command).await?,
+            Command::Audit(command) => audit::run(command).await?,
             Command::Restore(arguments) => restore::run(&arguments).await?,
             Command::Version(arguments) => version(&arguments),
         };

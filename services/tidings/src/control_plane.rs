@@ -12,9 +12,9 @@ use store::shadow::Shadow;
 use store::{Settings, Store};
 use worker::Outbound;
 
+use crate::data_directory;
 use crate::dev_file::DevFile;
 use crate::refused::Refused;
-use crate::up::data_directory;
 
 /// A command at a terminal has no patience for servers that may come up later.
 const CONNECTED_WITHIN: Duration = Duration::from_secs(5);
@@ -152,8 +152,23 @@ impl ControlPlane {
     }
 }
 
-/// Who is at the keyboard, for the audit log.
+/// The operator, for the audit log: the account behind sudo, that of the session, or the one that the process runs as.
 pub(crate) fn actor() -> String {
-    let user = ["USER", "LOGNAME"].iter().find_map(|name| std::env::var(name).ok());
-    format!("cli:{}", user.as_deref().unwrap_or("unknown"))
+    let named = ["SUDO_USER", "USER", "LOGNAME"].iter().find_map(|name| {
+        let account = std::env::var(name).ok()?;
+        (!account.is_empty()).then_some(account)
+    });
+    format!("cli:{}", named.unwrap_or_else(account))
+}
+
+/// The account of this process by name, or `uid:` and its number if it has none, as in most containers.
+fn account() -> String {
+    let number = rustix::process::getuid().as_raw().to_string();
+    let accounts = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let named = accounts.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let name = fields.next()?;
+        (fields.nth(1) == Some(number.as_str())).then(|| name.to_owned())
+    });
+    named.unwrap_or_else(|| format!("uid:{number}"))
 }

@@ -6,6 +6,7 @@ use std::path::Path;
 use anyhow::Context;
 use serde::{Deserialize, Serialize};
 
+#[cfg(feature = "development")]
 use crate::private_file;
 
 const NAME: &str = "dev.json";
@@ -36,6 +37,7 @@ pub(crate) struct DevFile {
 
 impl DevFile {
     /// Puts the file into `directory`, all at once.
+    #[cfg(feature = "development")]
     pub(crate) fn write(&self, directory: &Path) -> anyhow::Result<()> {
         private_file::write(&directory.join(NAME), &serde_json::to_string_pretty(self)?)
     }
@@ -53,6 +55,7 @@ impl DevFile {
     }
 
     /// Removes the file from `directory`, if it is there.
+    #[cfg(feature = "development")]
     pub(crate) fn remove(directory: &Path) -> anyhow::Result<()> {
         let path = directory.join(NAME);
         private_file::remove(&path).with_context(|| format!("cannot remove {}", path.display()))

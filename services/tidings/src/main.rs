@@ -1,25 +1,30 @@
 //! The command-line tool of Tidings: runs it on one machine, installs it, and sets up apps, providers and templates.
 
 mod app;
+mod audit;
 mod command;
 mod comparing;
 mod control_plane;
+mod data_directory;
 mod dev_file;
 mod differences;
 mod document;
 mod master_key;
 mod migrate;
 mod parked;
+#[cfg(feature = "development")]
 mod private_file;
 mod progress;
 mod provider;
 mod rebuild;
 mod refused;
 mod restore;
+#[cfg(feature = "development")]
 mod stand_ins;
 mod suppression;
 mod table;
 mod template;
+#[cfg(feature = "development")]
 mod up;
 mod verify;
 mod webhook;

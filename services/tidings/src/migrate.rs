@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anyhow::bail;
+use anyhow::{Context, bail};
 use event_log::Resized;
 use service_kit::connections::{self, CONNECTED_WITHIN};
 use service_kit::{Config, MasterKey, installation, link, vapid};
@@ -19,8 +19,13 @@ use crate::control_plane::Installation;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   tidings migrate --config /etc/tidings.toml
+  tidings migrate --config /etc/tidings.toml --service-role tidings_service
   DATABASE_URL=postgres://tidings@db/tidings NATS_URL=nats://nats:4222 tidings migrate")]
 pub(crate) struct Arguments {
+    /// Existing PostgreSQL role that the services run as: it may read and write rows, and neither change the schema nor
+    /// the audit log
+    #[arg(long, value_name = "ROLE")]
+    service_role: Option<String>,
     #[command(flatten)]
     installation: Installation,
 }
@@ -30,7 +35,15 @@ pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<String> {
     let configured = config.streams.partitions;
     let partitions =
         if running { Partitions::AsInstalledElse(configured) } else { Partitions::Exactly(configured) };
-    Ok(install(&config, partitions, CONNECTED_WITHIN).await?.to_string())
+    let mut report = install(&config, partitions, CONNECTED_WITHIN).await?.to_string();
+    if let Some(role) = &arguments.service_role {
+        let store = connections::store(&config, CONNECTED_WITHIN).await?;
+        let granted = store.grant_to_services(role).await;
+        granted.with_context(|| format!("cannot grant the rights of services to {role:?}"))?;
+        store.close().await;
+        report.push_str(&format!("Rights of services: granted to {role}.\n"));
+    }
+    Ok(report)
 }
 
 /// How many inbox partitions there are to be.

@@ -23,7 +23,9 @@ const FORMAT: &str = r#"The document:
       "sms": {"text"},
       "webPush": {"title", "body", "icon", "url"},
       "mobilePush": {"title", "body", "icon", "url"}
-    }
+    },
+    "sample": {"order": 7, "recipient": {"name": "Ada"}}
+                                   rendered once with these values, so that errors show now; not kept [default: none]
   }
 Texts may use {{ name }} for what a send has in `data`, and {{ recipient.name }} for the recipient's profile.
 

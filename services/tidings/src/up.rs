@@ -1,7 +1,7 @@
 //! `tidings up`: everything on one machine, in one process beside private servers.
 
 mod api_address;
-pub(crate) mod data_directory;
+mod data_directory;
 mod demo;
 mod greeting;
 mod running;
@@ -43,7 +43,7 @@ Examples:
   tidings up --port 3000 --data-dir /var/tmp/tidings")]
 pub(crate) struct Arguments {
     /// Where data are kept
-    #[arg(long, value_name = "DIR", default_value = data_directory::DEFAULT)]
+    #[arg(long, value_name = "DIR", default_value = crate::data_directory::DEFAULT)]
     data_dir: PathBuf,
     /// Port of the API, 0 for a free one [default: 8080, or a free one where that is taken]
     #[arg(long, value_name = "N")]

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use domain::outcome::RetryLimit;
 use domain::{Answer, Outcome};
 use worker::outbound::NotPublic;
 
@@ -40,6 +41,9 @@ pub const TABLE: &[(&str, Verdict)] = &[
     ("5xx", Verdict::Retry),
 ];
 
+/// A host that a subscription names may have no address for a while, or ever: its deliveries fail after half an hour.
+const UNRESOLVED: RetryLimit = RetryLimit { retries: 3, over: Duration::from_secs(30 * 60) };
+
 /// Characters kept of what a push service said.
 const MESSAGE_LENGTH: usize = 500;
 
@@ -59,6 +63,8 @@ pub struct Reply {
 /// Why a push service said nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
+    /// The name of the host has no address now.
+    Unresolved(String),
     /// There was no connection, so the message went nowhere.
     Connect(String),
     /// The push service is at an address that must not be called.
@@ -75,12 +81,19 @@ pub fn answer(result: &Result<Reply, Failure>, endpoint: &str) -> Answer {
     match result {
         Ok(reply) => {
             let outcome = outcome(reply);
-            Answer::new(outcome, reply.status.to_string(), presentable(&reply.text, endpoint))
+            let answer = Answer::new(outcome, reply.status.to_string(), presentable(&reply.text, endpoint));
+            // A subscription that was made for another key is refused as a wrong key is.
+            if answer.outcome == Outcome::PauseProvider { answer.blaming_user() } else { answer }
         }
-        Err(Failure::Connect(cause)) => Answer::new(Outcome::RETRY, "connect", presentable(cause, endpoint)),
-        Err(Failure::Forbidden(refused)) => {
-            Answer::new(Outcome::PauseProvider, "not_public", refused.to_string())
+        Err(Failure::Connect(cause)) => {
+            Answer::new(Outcome::RETRY, "connect", presentable(cause, endpoint)).blaming_provider()
         }
+        Err(Failure::Unresolved(cause)) => {
+            let outcome = Outcome::Retry { after: None, limit: Some(UNRESOLVED) };
+            Answer::new(outcome, "unresolved", presentable(cause, endpoint)).sparing_provider()
+        }
+        // The subscription names the host.
+        Err(Failure::Forbidden(refused)) => Answer::new(Outcome::Failed, "not_public", refused.to_string()),
         // It may have been taken. Sent again, it has the same topic and replaces what is not delivered yet.
         Err(Failure::Lost(cause)) => {
             Answer::new(Outcome::Unknown, "connection_lost", presentable(cause, endpoint))

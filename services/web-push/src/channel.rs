@@ -87,7 +87,7 @@ impl WebPushSender {
             body,
         };
         let answer = answers::answer(&self.client.push(message, now).await, &job.target);
-        Ok(self.doubts.settle(provider, origin, answer).await)
+        Ok(self.doubts.settle(provider, origin, job.user, answer).await)
     }
 
     /// The keys of the browser, which must still be the user's own.
@@ -143,6 +143,10 @@ impl Sender for WebPushSender {
 
     fn serves(kind: &str, _target: &str) -> bool {
         kind == KIND
+    }
+
+    fn host(&self, target: &str) -> Option<String> {
+        origin_of(target, &self.hosts).map(str::to_owned)
     }
 }
 

@@ -1,12 +1,12 @@
 //! Whose fault it is that a push service refuses the app's signature.
 //!
 //! A subscription that was made for another key is answered as a wrong key is, and any visitor of a page can hand one in.
-//! So it is not believed at once: the provider is paused when many of the sends to a push service are refused so.
+//! So it is not believed at once: sends to a push service are paused when those to many users are refused so.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::{Answer, AppId, Outcome};
+use domain::{Answer, AppId, Outcome, UserNumber};
 use moka::future::Cache;
 use worker::{Provider, Refusals};
 
@@ -34,9 +34,15 @@ impl Doubts {
         Doubts { known: Cache::builder().max_capacity(MOST).time_to_idle(IDLE).build() }
     }
 
-    /// The answer as it is to be settled: what would pause the provider fails for its subscription alone, which is kept,
-    /// unless there is too much of it.
-    pub(crate) async fn settle(&self, provider: &Provider, origin: &str, answer: Answer) -> Answer {
+    /// The answer as it is to be settled: a refused signature fails for its subscription alone, which is kept, unless too
+    /// many users meet with it.
+    pub(crate) async fn settle(
+        &self,
+        provider: &Provider,
+        origin: &str,
+        user: UserNumber,
+        answer: Answer,
+    ) -> Answer {
         let is_refused = answer.outcome == Outcome::PauseProvider;
         // Other answers say nothing of keys.
         if !is_refused && !matches!(answer.outcome, Outcome::Sent { .. }) {
@@ -49,7 +55,7 @@ impl Doubts {
             origin: origin.to_owned(),
         };
         let refusals = self.known.get_with(place, async { Arc::default() }).await;
-        match refusals.too_many_with(is_refused) {
+        match refusals.too_many_with(user, is_refused) {
             false if is_refused => Answer { outcome: Outcome::Failed, ..answer },
             _ => answer,
         }

@@ -2,10 +2,11 @@
 //!
 //! [`follower`] reads what happened from the log, [`telling`] makes messages of it, which are rows from then on, written
 //! in the transaction that moves the checkpoint; [`teller`] takes due rows and [`call`]s the endpoints, each attempt
-//! signed as [`signature`] says; [`sweeper`] gives up, removes and counts what is left.
+//! signed as [`signature`] says, and [`settler`] writes down what came of them; [`sweeper`] gives up, removes and counts what is left.
 
 pub mod call;
 mod follower;
+mod settler;
 pub mod signature;
 mod sweeper;
 mod teller;

@@ -1,9 +1,11 @@
-//! Taking what is due, calling endpoints, and settling what came of it.
+//! Taking what is due, and calling endpoints.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use domain::AppId;
 use metrics::{counter, histogram};
 use secrecy::ExposeSecret;
 use service_kit::metrics::{WEBHOOK_ATTEMPTS, WEBHOOK_CALL_SECONDS};
@@ -16,14 +18,11 @@ use worker::Outbound;
 
 use crate::Settings;
 use crate::call::{Answer, Caller, Message};
+use crate::settler::{Settler, settler};
 use crate::signature::Secret;
 
 /// Between two looks for what is due.
 const PAUSE: Duration = Duration::from_millis(200);
-/// How long to try to settle; with the call it must fit into the time that a process has to stop.
-const SETTLE_LIMIT: Duration = Duration::from_secs(10);
-/// Between two tries to settle.
-const SETTLE_PAUSE: Duration = Duration::from_millis(500);
 /// By how much delays differ from the schedule.
 const SPREAD: f64 = 0.2;
 
@@ -37,10 +36,13 @@ pub(crate) struct Teller {
 /// What one attempt needs.
 #[derive(Clone)]
 struct Attempt {
-    context: Context,
     settings: Arc<Settings>,
     caller: Caller,
+    settler: Settler,
 }
+
+/// The secrets of an endpoint, opened once for all messages of a take; None if calls cannot be signed.
+type Secrets = Option<Arc<Vec<Secret>>>;
 
 impl Teller {
     pub(crate) fn new(context: &Context, settings: Settings) -> anyhow::Result<Teller> {
@@ -52,11 +54,9 @@ impl Teller {
     /// Tells until the process stops, then finishes what is under way.
     pub(crate) async fn run(self) -> anyhow::Result<()> {
         let token = self.context.tasks.token().clone();
-        let attempt = Attempt {
-            context: self.context.clone(),
-            settings: Arc::clone(&self.settings),
-            caller: self.caller.clone(),
-        };
+        let (settler, settling) = settler(self.context.store.clone(), Arc::clone(&self.settings));
+        self.context.spawn("webhook settler", settling);
+        let attempt = Attempt { settings: Arc::clone(&self.settings), caller: self.caller.clone(), settler };
         let mut running: JoinSet<()> = JoinSet::new();
         while !token.is_cancelled() {
             while let Some(ended) = running.try_join_next() {
@@ -68,9 +68,11 @@ impl Teller {
                 room => self.take(room).await,
             };
             let more = !taken.is_empty();
+            let mut opened = HashMap::<(AppId, i64), Secrets>::new();
             for due in taken {
-                let attempt = attempt.clone();
-                running.spawn(async move { attempt.make(&due).await });
+                let secrets = opened.entry((due.app, due.endpoint)).or_insert_with(|| self.secrets(&due));
+                let (attempt, secrets) = (attempt.clone(), secrets.clone());
+                running.spawn(async move { attempt.make(due, secrets).await });
             }
             if !more {
                 // One that ends may let the next of its subject go.
@@ -97,24 +99,40 @@ impl Teller {
             }
         }
     }
+
+    fn secrets(&self, due: &Due) -> Secrets {
+        let context = webhook_secret_context(due.app, due.endpoint);
+        let open = |sealed: &Vec<u8>| {
+            let opened = self.context.master_key.open(&context, sealed)?;
+            let text = std::str::from_utf8(opened.expose_secret()).ok();
+            text.and_then(Secret::parse).context("a secret is none")
+        };
+        let secrets = due.target.sealed.iter().map(open).collect::<anyhow::Result<Vec<_>>>();
+        let secrets = secrets.and_then(|secrets| {
+            anyhow::ensure!(!secrets.is_empty(), "the endpoint has no secret");
+            Ok(Arc::new(secrets))
+        });
+        secrets
+            .inspect_err(|error| {
+                let error = format!("{error:#}");
+                tracing::error!(app = %due.app, endpoint = due.endpoint, error, "webhooks cannot be signed");
+            })
+            .ok()
+    }
 }
 
 impl Attempt {
-    async fn make(&self, due: &Due) {
+    async fn make(&self, due: Due, secrets: Secrets) {
         let began = Instant::now();
-        let answer = match self.secrets(due) {
-            Ok(secrets) => {
+        let answer = match secrets {
+            Some(secrets) => {
                 let message = Message { id: due.id, body: &due.body, secrets: &secrets };
-                self.caller.tell(&due.url, message).await
+                self.caller.tell(&due.target.url, message).await
             }
-            Err(error) => {
-                let error = format!("{error:#}");
-                tracing::error!(app = %due.app, endpoint = due.endpoint, error, "a webhook cannot be signed");
-                Answer::unsigned()
-            }
+            None => Answer::unsigned(),
         };
         histogram!(WEBHOOK_CALL_SECONDS).record(began.elapsed().as_secs_f64());
-        let settled = self.verdict(due, &answer);
+        let settled = self.verdict(&due, &answer);
         counter!(WEBHOOK_ATTEMPTS, "outcome" => name(settled)).increment(1);
         match settled {
             Settled::Taken => tracing::debug!(app = %due.app, id = %due.id, "a webhook was taken"),
@@ -125,19 +143,7 @@ impl Attempt {
                 tracing::warn!(app = %due.app, endpoint = due.endpoint, id = %due.id, code = answer.code, "a webhook is given up");
             }
         }
-        self.settle(due, settled, &answer.code).await;
-    }
-
-    fn secrets(&self, due: &Due) -> anyhow::Result<Vec<Secret>> {
-        let context = webhook_secret_context(due.app, due.endpoint);
-        let open = |sealed: &Vec<u8>| {
-            let opened = self.context.master_key.open(&context, sealed)?;
-            let text = std::str::from_utf8(opened.expose_secret()).ok();
-            text.and_then(Secret::parse).context("a secret is none")
-        };
-        let secrets = due.sealed.iter().map(open).collect::<anyhow::Result<Vec<_>>>()?;
-        anyhow::ensure!(!secrets.is_empty(), "the endpoint has no secret");
-        Ok(secrets)
+        self.settler.settle(due, settled, answer.code).await;
     }
 
     fn verdict(&self, due: &Due, answer: &Answer) -> Settled {
@@ -155,25 +161,6 @@ impl Attempt {
                 let after = spread.max(answer.retry_after.unwrap_or_default());
                 Settled::Again { after, pause: answer.retry_after }
             }
-        }
-    }
-
-    /// Settles for as long as the message is ours.
-    async fn settle(&self, due: &Due, settled: Settled, code: &str) {
-        let ours = self.settings.pace.lease.saturating_sub(self.settings.call_limit);
-        let end = Instant::now() + ours.min(SETTLE_LIMIT);
-        loop {
-            match self.context.store.settle_webhook(due, settled, code, self.settings.pace).await {
-                Ok(true) => return,
-                Ok(false) => {
-                    return tracing::debug!(id = %due.id, "somebody else holds the webhook, or it is gone");
-                }
-                Err(error) if Instant::now() >= end => {
-                    return tracing::warn!(id = %due.id, %error, "not settled; the webhook is told again");
-                }
-                Err(error) => tracing::debug!(id = %due.id, %error, "not settled yet"),
-            }
-            sleep(SETTLE_PAUSE).await;
         }
     }
 }

@@ -63,9 +63,17 @@ impl<'a> Fixtures<'a> {
     /// The call with things made for it.
     pub(super) async fn fill(&mut self, call: &str) -> String {
         let mut call = call.to_owned();
-        for name in
-            ["{item}", "{request}", "{category}", "{user}", "{new}", "{device}", "{browser}", "{token}"]
-        {
+        for name in [
+            "{item}",
+            "{request}",
+            "{category}",
+            "{user}",
+            "{new}",
+            "{device}",
+            "{browser}",
+            "{phone}",
+            "{token}",
+        ] {
             if call.contains(name) {
                 call = call.replace(name, &self.make(name).await);
             }
@@ -140,6 +148,13 @@ impl<'a> Fixtures<'a> {
                 let path = format!("POST /v3/devices/{device}/webPushSubscription");
                 let body = self.fill_body(subscription()).await;
                 self.service.of(&self.shop, "ada", &path).json(&body).send().await.is(200);
+                device
+            }
+            "{phone}" => {
+                let device = self.new_name();
+                let connect = self.service.of(&self.shop, "ada", "POST /v3/sdk/connect");
+                let body = json!({"deviceType": "android", "pushToken": device});
+                connect.header("X-SERVICE-DEVICE-ID", &device).json(&body).send().await.is(200);
                 device
             }
             _ => self.new_name(),

@@ -20,7 +20,7 @@ pub(super) enum By {
 /// One row of the table of endpoints.
 pub(super) struct Row {
     /// The call under each of its names. `{item}`, `{request}`, `{category}`, `{user}`, `{new}`, `{device}`,
-    /// `{browser}` and `{token}` stand for something made for the call.
+    /// `{browser}`, `{phone}` and `{token}` stand for something made for the call.
     pub(super) calls: &'static [&'static str],
     pub(super) by: &'static [By],
     pub(super) headers: &'static [(&'static str, &'static str)],
@@ -35,7 +35,7 @@ pub(super) struct Row {
 impl Row {
     /// Whether its path names something that another app or user may own.
     pub(super) fn is_of_something(&self) -> bool {
-        ["{item}", "{request}", "{category}", "{user}", "{browser}"]
+        ["{item}", "{request}", "{category}", "{user}", "{browser}", "{phone}"]
             .iter()
             .any(|part| self.calls[0].contains(part))
             && !self.calls[0].starts_with("PUT /v3/users")
@@ -186,7 +186,7 @@ pub(super) const ROWS: &[Row] = &[
         headers: &[("X-SERVICE-DEVICE-ID", "phone")],
         body: Some(|| json!({"deviceType": "ios"})),
         has_fixed_members: true,
-        members: &["app", "unreadCount", "unseenCount"],
+        members: &["app", "deviceSecret", "unreadCount", "unseenCount"],
         ..PLAIN
     },
     Row {
@@ -198,6 +198,7 @@ pub(super) const ROWS: &[Row] = &[
         ..PLAIN
     },
     Row { calls: &["DELETE /v3/devices/{browser}/webPushSubscription"], by: USER, members: STATUS, ..PLAIN },
+    Row { calls: &["DELETE /v3/devices/{phone}/pushToken"], by: USER, members: STATUS, ..PLAIN },
     Row {
         calls: &["POST /v3/users"],
         body: Some(|| json!({"identifier": "{new}", "profile": {"city": "Łódź"}})),

@@ -137,7 +137,7 @@ pub(super) fn apps(
 
 fn app(environment: &[(&str, &str)], providers: &Providers, number: usize) -> App {
     let identifier = format!("app-{number}");
-    let created = tidings(environment, &["app", "create", &identifier, "--json"], "");
+    let created = tidings(environment, &["app", "create", &identifier, "--open", "--json"], "");
     let created: Value = serde_json::from_str(&created).unwrap();
     if number == 1 {
         tidings(environment, &["app", "set", &identifier, RATE_OF_LARGEST], "");

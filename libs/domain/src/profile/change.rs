@@ -1,7 +1,7 @@
 //! A write to a profile, and why it may be refused.
 
-use super::keys::{RESERVED_KEY, addresses_differ};
-use super::{MAX_PROFILE, Patch, TokenChange, merge};
+use super::keys::{self, APP_KEY, RESERVED_KEY};
+use super::{MAX_PROFILE, MAX_WORK, Patch, TokenChange, merge};
 use crate::Problem;
 use crate::content::Object;
 use crate::size::json_size;
@@ -15,13 +15,15 @@ pub enum Change {
     Patch(Patch),
 }
 
-/// Whether whoever writes may change where messages go: the keys `email`, `phoneNumber` and `phone`.
+/// Author of a write, by what the caller proved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Addresses {
-    /// They are keys like any other.
-    Open,
-    /// They must stay as they are.
-    Guarded,
+pub enum Author {
+    /// The app's backend: may write every key.
+    App,
+    /// A user with a proof, or any caller of an app whose addresses are open: may write every key but `app`.
+    User,
+    /// A caller without a proof: neither sees nor writes addresses, and may not write `app`.
+    Unproven,
 }
 
 /// Why a write to a profile is refused.
@@ -36,12 +38,27 @@ pub enum Refusal {
     /// The profile would nest deeper than requests may.
     #[error("the profile would nest deeper than {} levels", crate::fields::MAX_DEPTH)]
     TooDeep,
-    /// Another address than before, by somebody who may not write any.
+    /// The operations of a patch would work on more than [`MAX_WORK`] bytes.
     #[error(
-        "email, phoneNumber and phone of a profile are written with the API secret or a bearer token; `tidings app set` can \
-         open them"
+        "a patch of {operations} operations on a profile of {size} bytes is too much work: operations \u{d7} bytes must not \
+         exceed {MAX_WORK}; send fewer operations at a time, or merge pairs instead"
+    )]
+    TooMuchWork {
+        /// Operations of the patch.
+        operations: usize,
+        /// Bytes of the profile, as JSON text, before the operation that exceeds the budget.
+        size: usize,
+    },
+    /// An address, by a caller without a proof.
+    #[error(
+        "email, phoneNumber, phone, fcm, apns and web-push subscriptions say where messages go: send a bearer token of the \
+         user or the API secret, or, for the push token or subscription of this device alone, the device secret that its \
+         first connect returned"
     )]
     AddressGuarded,
+    /// The key of the backend, by a user.
+    #[error("the profile key {APP_KEY} is written with the API secret alone")]
+    AppOnly,
     /// The profile would have the reserved key.
     #[error("the profile key {RESERVED_KEY} is reserved: a user cannot be renamed")]
     ReservedKey,
@@ -58,14 +75,41 @@ impl Change {
     ///
     /// # Errors
     /// See [`Refusal`]; the change is then not made in any part.
-    pub fn apply(&self, before: &Object, addresses: Addresses) -> Result<Object, Refusal> {
-        let after = match self {
-            Change::Merge(pairs) => merged(before, pairs)?,
-            Change::Patch(patch) => patch.apply(before)?,
+    pub fn apply(&self, before: &Object, author: Author) -> Result<Object, Refusal> {
+        let after = match author {
+            Author::App | Author::User => self.apply_to(before)?,
+            Author::Unproven => self.apply_without_addresses(before)?,
         };
-        if addresses == Addresses::Guarded && addresses_differ(before, &after) {
+        if author != Author::App && before.get(APP_KEY) != after.get(APP_KEY) {
+            return Err(Refusal::AppOnly);
+        }
+        Ok(after)
+    }
+
+    fn apply_to(&self, before: &Object) -> Result<Object, Refusal> {
+        match self {
+            Change::Merge(pairs) => merged(before, pairs),
+            Change::Patch(patch) => patch.apply(before),
+        }
+    }
+
+    /// Applies the change to the profile without its addresses, then puts them back: neither the result nor a refusal
+    /// depends on them.
+    fn apply_without_addresses(&self, before: &Object) -> Result<Object, Refusal> {
+        let names_address = match self {
+            Change::Merge(pairs) => keys::holds_address(pairs),
+            Change::Patch(patch) => patch.touches(keys::is_address),
+        };
+        if names_address {
             return Err(Refusal::AddressGuarded);
         }
+        let mut after = self.apply_to(&seen_by(before.clone(), Author::Unproven))?;
+        if keys::holds_address(&after) {
+            return Err(Refusal::AddressGuarded);
+        }
+        let addresses = before.iter().filter(|(key, _)| keys::is_address(key));
+        after.extend(addresses.map(|(key, value)| (key.clone(), value.clone())));
+        check_whole(&after)?;
         Ok(after)
     }
 
@@ -77,6 +121,15 @@ impl Change {
             Change::Patch(_) => TokenChange::patched(before, after),
         }
     }
+}
+
+/// The profile as this author may see it.
+#[must_use]
+pub fn seen_by(mut profile: Object, author: Author) -> Object {
+    if author == Author::Unproven {
+        profile.retain(|key, _| !keys::is_address(key));
+    }
+    profile
 }
 
 /// The profile after a merge: top-level keys replace, `fcm` and `apns` merge their members, where `token` is appended

@@ -9,7 +9,10 @@ use crate::content::Object;
 /// A user cannot be renamed, so the profile must not seem to.
 pub(super) const RESERVED_KEY: &str = "identifier";
 
-/// Keys that say where messages go. An app can restrict who writes them.
+/// Key that the app's backend writes alone.
+pub const APP_KEY: &str = "app";
+
+/// Keys that hold one address each.
 const ADDRESS_KEYS: [&str; 3] = ["email", "phoneNumber", "phone"];
 
 /// Checks the types of the keys that the service reads itself, and that no address holds a control character. That
@@ -79,9 +82,14 @@ fn control_character(at: &str) -> Problem {
     Problem::new(at, "invalid_character", format!("{at} must not contain control characters"))
 }
 
-/// Whether an address differs between two states of a profile.
-pub(super) fn addresses_differ(before: &Object, after: &Object) -> bool {
-    ADDRESS_KEYS.iter().any(|key| before.get(*key) != after.get(*key))
+/// Whether this key of a profile says where messages go. An app can restrict who sees and writes these keys.
+pub(super) fn is_address(key: &str) -> bool {
+    ADDRESS_KEYS.contains(&key) || TOKEN_HOLDERS.contains(&key)
+}
+
+/// Whether any key says where messages go.
+pub(super) fn holds_address(profile: &Object) -> bool {
+    profile.keys().any(|key| is_address(key))
 }
 
 #[cfg(test)]

@@ -16,8 +16,13 @@ use crate::content::Object;
 use crate::fields::MAX_DEPTH;
 use crate::size::json_size;
 
-/// Most operations of one patch.
+/// Most operations of a patch by a caller that has proven the app's secret.
 pub const MAX_OPERATIONS: usize = 1_000;
+/// Most operations of a patch by any other caller.
+pub const MAX_USER_OPERATIONS: usize = 100;
+/// Most bytes that the operations of a patch may work on: each of them counts with the whole document, which it may
+/// have to walk, move or copy.
+pub const MAX_WORK: usize = 1024 * 1024;
 
 const OPERATIONS: [&str; 6] = ["add", "remove", "replace", "move", "copy", "test"];
 const MEMBERS: [&str; 4] = ["op", "path", "from", "value"];
@@ -44,17 +49,35 @@ pub enum Inapplicable {
 }
 
 impl Patch {
-    /// Reads the operations of a patch; each problem names its element and member, such as `[2].op`. With `strict`,
-    /// members that RFC 6902 does not know are problems.
-    pub fn read(items: Vec<Value>, strict: bool, problems: &mut Vec<Problem>) -> Patch {
-        if items.len() > MAX_OPERATIONS {
-            let message =
-                format!("the patch has {} operations; at most {MAX_OPERATIONS} are allowed", items.len());
+    /// Reads the operations of a patch, `most` of them; each problem names its element and member, such as `[2].op`.
+    /// With `strict`, members that RFC 6902 does not know are problems.
+    pub fn read(items: Vec<Value>, most: usize, strict: bool, problems: &mut Vec<Problem>) -> Patch {
+        if items.len() > most {
+            let with_secret = if most < MAX_OPERATIONS {
+                format!(", and {MAX_OPERATIONS} with the API secret")
+            } else {
+                String::new()
+            };
+            let sent = items.len();
+            let message = format!("the patch has {sent} operations; at most {most} are allowed{with_secret}");
             problems.push(Problem::new("", "too_many", message));
             return Patch(Vec::new());
         }
         let read = |(index, item)| read_operation(&format!("[{index}]"), item, strict, problems);
         Patch(items.into_iter().enumerate().filter_map(read).collect())
+    }
+
+    /// Whether an operation reads or writes the whole document, or a key for which `is_meant` holds.
+    pub(super) fn touches(&self, is_meant: impl Fn(&str) -> bool) -> bool {
+        let touches = |pointer: &PointerBuf| pointer.first().is_none_or(|key| is_meant(&key.decoded()));
+        self.0.iter().any(|operation| match operation {
+            PatchOperation::Add(AddOperation { path, .. })
+            | PatchOperation::Remove(RemoveOperation { path })
+            | PatchOperation::Replace(ReplaceOperation { path, .. })
+            | PatchOperation::Test(TestOperation { path, .. }) => touches(path),
+            PatchOperation::Move(MoveOperation { path, from })
+            | PatchOperation::Copy(CopyOperation { path, from }) => touches(path) || touches(from),
+        })
     }
 
     /// The profile after every operation, with its push tokens in the form that merging gives them.
@@ -79,12 +102,18 @@ impl Patch {
     ///
     /// # Errors
     /// An operation cannot be applied, or makes the document larger or deeper than a profile may be, if only for the
-    /// next ones to shrink it again: copies of copies would otherwise grow beyond all memory.
+    /// next ones to shrink it again: copies of copies would otherwise grow beyond all memory. Or the operations work on
+    /// more than [`MAX_WORK`] bytes.
     pub fn apply_to(&self, mut document: Value) -> Result<Value, Refusal> {
+        let (mut size, mut work) = (json_size(&document), 0);
         for (index, operation) in self.0.iter().enumerate() {
+            work += size;
+            if work > MAX_WORK {
+                return Err(Refusal::TooMuchWork { operations: self.0.len(), size });
+            }
             apply_one(operation, &mut document).map_err(|cause| Refusal::Inapplicable(index, cause))?;
-            if !matches!(operation, PatchOperation::Remove(_) | PatchOperation::Test(_)) {
-                check_bounds(&document)?;
+            if !matches!(operation, PatchOperation::Test(_)) {
+                size = bounded_size(&document)?;
             }
         }
         Ok(document)
@@ -198,13 +227,14 @@ fn same_number(one: &Number, other: &Number) -> bool {
     one.as_f64().zip(other.as_f64()).is_some_and(|(one, other)| one == other)
 }
 
-fn check_bounds(document: &Value) -> Result<(), Refusal> {
+/// Size of a document as JSON text, which must be no larger or deeper than a profile may be.
+fn bounded_size(document: &Value) -> Result<usize, Refusal> {
     if !is_within(document, MAX_DEPTH) {
         return Err(Refusal::TooDeep);
     }
     match json_size(document) {
         size if size > MAX_PROFILE => Err(Refusal::TooLong(size)),
-        _ => Ok(()),
+        size => Ok(size),
     }
 }
 

@@ -84,6 +84,22 @@ fn keep(holder: &mut Object, added: Option<Vec<String>>) {
     holder.insert("tokens".to_owned(), tokens.into());
 }
 
+/// Number of push tokens of `service` (`fcm` or `apns`) on the profile.
+#[must_use]
+pub fn count_tokens(profile: &Object, service: &str) -> usize {
+    profile.get(service).and_then(Value::as_object).map_or(0, |holder| tokens_in(holder).len())
+}
+
+/// Removes a push token, a target such as `fcm:{token}`, from the profile. Returns false if the profile lacks it.
+pub fn remove_token(profile: &mut Object, target: &str) -> bool {
+    let Some((service, token)) = target.split_once(':') else { return false };
+    let holder = profile.get_mut(service).and_then(Value::as_object_mut);
+    let Some(Value::Array(tokens)) = holder.and_then(|holder| holder.get_mut("tokens")) else { return false };
+    let before = tokens.len();
+    tokens.retain(|held| held.as_str() != Some(token));
+    tokens.len() < before
+}
+
 /// What a write does to the push tokens of a profile, as targets such as `fcm:{token}`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TokenChange {

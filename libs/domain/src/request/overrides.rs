@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use crate::content::{EmailOptions, Object};
 use crate::fields::{Fields, check_identifier};
+use crate::mail_header::{self, MAX_HEADER_NAME, Refusal};
 use crate::overrides::{EmailOverride, Overrides, PushOverride, SmsOverride};
 use crate::problem::excerpt;
 use crate::request::{MAX_MESSAGE, MAX_REFERENCE, MAX_TITLE};
@@ -19,59 +20,12 @@ pub const MAX_EMAIL_PART: usize = 256 * 1024;
 pub const MAX_COPIES: usize = 50;
 /// Most headers of an email.
 pub const MAX_HEADERS: usize = 50;
-/// Longest name of a header, in bytes.
-pub const MAX_HEADER_NAME: usize = 76;
 /// Longest value of a header, in bytes: a line has 998 at most (RFC 5322, section 2.1.1).
 pub const MAX_HEADER_VALUE: usize = 998;
 /// Longest name of a sender, in bytes.
 pub const MAX_SENDER: usize = 255;
 /// Most that a send may say to providers, as JSON text, in bytes: every job of it carries that.
 pub const MAX_PROVIDER_OVERRIDES: usize = 64 * 1024;
-
-/// Headers that the service writes, or that only those may write who carry a message, in lower case.
-const OWNED_HEADERS: [&str; 20] = [
-    "arc-authentication-results",
-    "arc-message-signature",
-    "arc-seal",
-    "authentication-results",
-    "bcc",
-    "cc",
-    "date",
-    "delivered-to",
-    "dkim-signature",
-    "from",
-    "list-unsubscribe",
-    "list-unsubscribe-post",
-    "message-id",
-    "mime-version",
-    "received",
-    "reply-to",
-    "return-path",
-    "sender",
-    "subject",
-    "to",
-];
-/// Beginnings of such headers.
-const OWNED_PREFIXES: [&str; 2] = ["content-", "resent-"];
-/// Beginnings of headers by which an email tells a relay what to do with it, such as to send it to others or later.
-const RELAY_PREFIXES: [&str; 16] = [
-    "x-amz-",
-    "x-elasticemail-",
-    "x-mailgun-",
-    "x-mailin-",
-    "x-mailjet-",
-    "x-mandrill-",
-    "x-mc-",
-    "x-mj-",
-    "x-ms-exchange-",
-    "x-msys-",
-    "x-pm-",
-    "x-postmark-",
-    "x-sendgrid-",
-    "x-ses-",
-    "x-sib-",
-    "x-smtpapi",
-];
 
 /// Reads `override`: the only channels to use, and all else that it says.
 pub(super) fn read(
@@ -218,23 +172,21 @@ fn read_headers(fields: &mut Fields, problems: &mut Vec<Problem>) -> BTreeMap<St
 
 /// The value of a header, or the code of what is wrong with it and what would be right.
 fn check_header<'a>(name: &str, value: &'a Value) -> Result<&'a str, (&'static str, String)> {
-    // RFC 5322, section 3.6.8.
-    let is_name = (1..=MAX_HEADER_NAME).contains(&name.len())
-        && name.bytes().all(|byte| byte.is_ascii_graphic() && byte != b':');
-    if !is_name {
-        let demand = format!(
-            "must be the name of a header: 1 to {MAX_HEADER_NAME} visible ASCII characters without a colon"
-        );
-        return Err(("invalid_character", demand));
-    }
-    let lower = name.to_ascii_lowercase();
-    if OWNED_HEADERS.contains(&lower.as_str())
-        || OWNED_PREFIXES.iter().any(|prefix| lower.starts_with(prefix))
-    {
-        return Err(("not_allowed", "is a header that the service writes itself".to_owned()));
-    }
-    if RELAY_PREFIXES.iter().any(|prefix| lower.starts_with(prefix)) {
-        return Err(("not_allowed", "is a header that tells the provider what to do".to_owned()));
+    match mail_header::refusal(name) {
+        Some(Refusal::NoName) => {
+            let demand = format!(
+                "must be the name of a header: 1 to {MAX_HEADER_NAME} ASCII letters, digits and hyphens, the first \
+                 a letter or a digit"
+            );
+            return Err(("invalid_character", demand));
+        }
+        Some(Refusal::Owned) => {
+            return Err(("not_allowed", "is a header that the service writes itself".to_owned()));
+        }
+        Some(Refusal::Relay) => {
+            return Err(("not_allowed", "is a header that tells the provider what to do".to_owned()));
+        }
+        None => {}
     }
     let Some(text) = value.as_str() else {
         return Err(("invalid_type", "must be a string".to_owned()));

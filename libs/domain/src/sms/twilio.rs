@@ -60,6 +60,16 @@ pub const TABLE: &[(u32, Outcome)] = &[
 /// Codes that blame the sender's number. Where the send chose that, it says nothing about the account.
 const SENDER: [u32; 5] = [21212, 21603, 21606, 21659, 21660];
 
+/// Codes that speak of the account only as far as this recipient goes: a region or a kind of number that it may not
+/// send to. Another provider may, and others are reached by this one.
+const ABOUT_NUMBER: [u32; 4] = [21408, 21608, 30032, 30034];
+
+/// Whether a code speaks of the recipient's number, as far as the account's permission goes.
+#[must_use]
+pub fn is_about_number(code: u32) -> bool {
+    ABOUT_NUMBER.contains(&code)
+}
+
 /// The class of a code; None for one that the table does not know.
 #[must_use]
 pub fn outcome(code: u32) -> Option<Outcome> {

@@ -207,6 +207,17 @@ fn headers_that_tell_a_relay_what_to_do_are_refused() {
 }
 
 #[test]
+fn a_header_name_that_a_server_unstuffs_into_another_is_refused() {
+    for name in
+        [".X-SMTPAPI", ".From", ".Bcc", ".Sender", ".Subject", ".List-Unsubscribe", ".", "..To", "X_A", "-A"]
+    {
+        let send = with(json!({"channel": {"email": {"headers": {name: "a"}}}}));
+        let field = format!("override.channel.email.headers.{name}");
+        assert_eq!(problems(send, rules()), [(field, "invalid_character")]);
+    }
+}
+
+#[test]
 fn a_link_that_clients_must_not_open_is_named_by_its_field() {
     let send = |icon: &str, url: &str| {
         let push = json!({"icon": icon, "url": url});

@@ -1,6 +1,8 @@
 //! JSON Patch: the public cases, and those that they leave out.
 
-use domain::profile::{Addresses, Change, Inapplicable, MAX_OPERATIONS, MAX_PROFILE, Patch, Refusal};
+use domain::profile::{
+    Author, Change, Inapplicable, MAX_OPERATIONS, MAX_PROFILE, MAX_USER_OPERATIONS, MAX_WORK, Patch, Refusal,
+};
 use serde_json::{Value, json};
 
 const PUBLIC_CASES: [&str; 2] =
@@ -8,7 +10,7 @@ const PUBLIC_CASES: [&str; 2] =
 
 fn read(patch: &Value) -> Result<Patch, Vec<(String, &'static str)>> {
     let mut problems = Vec::new();
-    let patch = Patch::read(patch.as_array().unwrap().clone(), false, &mut problems);
+    let patch = Patch::read(patch.as_array().unwrap().clone(), MAX_OPERATIONS, false, &mut problems);
     if problems.is_empty() {
         return Ok(patch);
     }
@@ -21,7 +23,7 @@ fn applied(document: &Value, patch: &Value) -> Result<Value, Refusal> {
 
 fn changed(profile: &Value, patch: &Value) -> Result<Value, Refusal> {
     let change = Change::Patch(read(patch).unwrap());
-    change.apply(profile.as_object().unwrap(), Addresses::Open).map(Value::Object)
+    change.apply(profile.as_object().unwrap(), Author::User).map(Value::Object)
 }
 
 #[test]
@@ -154,9 +156,9 @@ fn every_problem_of_a_malformed_patch_is_named() {
 fn unknown_members_are_problems_only_where_that_is_asked_for() {
     let patch = vec![json!({"op": "remove", "path": "/a", "value": null, "from": null, "ops": 1})];
     let mut problems = Vec::new();
-    Patch::read(patch.clone(), false, &mut problems);
+    Patch::read(patch.clone(), MAX_OPERATIONS, false, &mut problems);
     assert_eq!(problems, []);
-    Patch::read(patch, true, &mut problems);
+    Patch::read(patch, MAX_OPERATIONS, true, &mut problems);
     assert_eq!((problems.len(), problems[0].field.as_str()), (1, "[0].ops"));
 }
 
@@ -179,6 +181,46 @@ fn copies_of_copies_stay_within_the_limit() {
     assert!(matches!(applied(&json!({}), &json!([long, gone])), Err(Refusal::TooLong(_))));
     let key = json!({"op": "move", "from": "/a", "path": format!("/{}", "k".repeat(MAX_PROFILE))});
     assert!(matches!(applied(&json!({"a": 1}), &json!([key])), Err(Refusal::TooLong(_))));
+}
+
+#[test]
+fn a_patch_has_a_budget_of_operations_times_bytes() {
+    let profile = json!({"large": "x".repeat(60_000), "small": 0});
+    let operations = [
+        json!({"op": "replace", "path": "/small", "value": 1}),
+        json!({"op": "test", "path": "/small", "value": 0}),
+        json!({"op": "move", "from": "/small", "path": "/small"}),
+        json!({"op": "copy", "from": "/large", "path": "/large"}),
+    ];
+    for operation in operations {
+        let few = Value::Array(vec![operation.clone(); 17]);
+        assert_eq!(applied(&profile, &few).map(|_| ()), Ok(()), "{operation}");
+        let many = Value::Array(vec![operation.clone(); MAX_OPERATIONS]);
+        let refusal = applied(&profile, &many).unwrap_err();
+        assert!(
+            matches!(refusal, Refusal::TooMuchWork { operations: 1_000, .. }),
+            "{operation}: {refusal:?}"
+        );
+    }
+    let copy_and_remove =
+        [json!({"op": "copy", "from": "/half", "path": "/other"}), json!({"op": "remove", "path": "/other"})];
+    let half = json!({"half": "x".repeat(30_000)});
+    let patch = Value::Array(copy_and_remove.into_iter().cycle().take(MAX_OPERATIONS).collect());
+    assert!(matches!(applied(&half, &patch), Err(Refusal::TooMuchWork { .. })));
+    let small = json!({"small": 0, "other": "x".repeat(MAX_WORK / MAX_OPERATIONS - 100)});
+    let many = vec![json!({"op": "replace", "path": "/small", "value": 1}); MAX_OPERATIONS];
+    assert!(applied(&small, &Value::Array(many)).is_ok(), "a small profile takes as many as there may be");
+}
+
+#[test]
+fn users_have_fewer_operations_than_backends() {
+    let operation = json!({"op": "test", "path": "", "value": {}});
+    let mut problems = Vec::new();
+    Patch::read(vec![operation.clone(); MAX_USER_OPERATIONS], MAX_USER_OPERATIONS, false, &mut problems);
+    assert_eq!(problems, []);
+    Patch::read(vec![operation; MAX_USER_OPERATIONS + 1], MAX_USER_OPERATIONS, false, &mut problems);
+    assert_eq!(problems[0].code, "too_many");
+    assert!(problems[0].message.contains("1000 with the API secret"), "{}", problems[0].message);
 }
 
 #[test]
@@ -224,7 +266,7 @@ fn a_patched_profile_is_as_sound_as_a_merged_one() {
 fn a_merge_must_leave_room() {
     let merged = |before: &Value, pairs: &Value| {
         let change = Change::Merge(pairs.as_object().unwrap().clone());
-        change.apply(before.as_object().unwrap(), Addresses::Open).map(Value::Object)
+        change.apply(before.as_object().unwrap(), Author::User).map(Value::Object)
     };
     let half = json!({"a": "x".repeat(MAX_PROFILE / 2)});
     let other = json!({"b": "x".repeat(MAX_PROFILE / 2)});
@@ -234,27 +276,63 @@ fn a_merge_must_leave_room() {
 }
 
 #[test]
-fn guarded_addresses_stay_as_they_are() {
-    let profile = json!({"email": "ada@example.com", "phone": null, "other": "eve@example.com"});
+fn an_unproven_author_neither_reads_nor_writes_addresses() {
+    let profile = json!({
+        "email": "ada@example.com", "phone": null, "other": "eve@example.com", "fcm": {"tokens": ["a"]}, "app": {"tier": 1},
+    });
     let patch = |operations: Value| Change::Patch(read(&operations).unwrap());
     let pairs = |pairs: Value| Change::Merge(pairs.as_object().unwrap().clone());
+    let guarded = Err(Refusal::AddressGuarded);
     let cases = [
-        (pairs(json!({"name": "Ada", "email": "ada@example.com"})), true),
-        (pairs(json!({"fcm": {"token": "a"}})), true),
-        (pairs(json!({"email": "eve@example.com"})), false),
-        (pairs(json!({"phone": "+15005550006"})), false),
-        (pairs(json!({"phoneNumber": null})), false),
-        (patch(json!([{"op": "replace", "path": "/other", "value": 1}])), true),
-        (patch(json!([{"op": "replace", "path": "/email", "value": "eve@example.com"}])), false),
-        (patch(json!([{"op": "remove", "path": "/phone"}])), false),
-        (patch(json!([{"op": "copy", "from": "/other", "path": "/email"}])), false),
-        (patch(json!([{"op": "move", "from": "/email", "path": "/moved"}])), false),
-        (patch(json!([{"op": "replace", "path": "", "value": {}}])), false),
+        (pairs(json!({"name": "Ada"})), Ok(("name", json!("Ada")))),
+        (pairs(json!({"email": "ada@example.com"})), guarded.clone()),
+        (pairs(json!({"email": "eve@example.com"})), guarded.clone()),
+        (pairs(json!({"phone": "+15005550006"})), guarded.clone()),
+        (pairs(json!({"phoneNumber": null})), guarded.clone()),
+        (pairs(json!({"fcm": {"token": "a"}})), guarded.clone()),
+        (pairs(json!({"apns": null})), guarded.clone()),
+        (pairs(json!({"app": {"tier": 2}})), Err(Refusal::AppOnly)),
+        (patch(json!([{"op": "replace", "path": "/other", "value": 1}])), Ok(("other", json!(1)))),
+        (patch(json!([{"op": "replace", "path": "/email", "value": "eve@example.com"}])), guarded.clone()),
+        (patch(json!([{"op": "test", "path": "/email", "value": "ada@example.com"}])), guarded.clone()),
+        (patch(json!([{"op": "remove", "path": "/phone"}])), guarded.clone()),
+        (patch(json!([{"op": "copy", "from": "/other", "path": "/email"}])), guarded.clone()),
+        (patch(json!([{"op": "copy", "from": "/email", "path": "/seen"}])), guarded.clone()),
+        (patch(json!([{"op": "move", "from": "/email", "path": "/moved"}])), guarded.clone()),
+        (patch(json!([{"op": "copy", "from": "/fcm/tokens/0", "path": "/seen"}])), guarded.clone()),
+        (patch(json!([{"op": "remove", "path": "/fcm/tokens/0"}])), guarded.clone()),
+        (patch(json!([{"op": "remove", "path": "/fcm"}])), guarded.clone()),
+        (patch(json!([{"op": "copy", "from": "", "path": "/seen"}])), guarded.clone()),
+        (patch(json!([{"op": "replace", "path": "", "value": {}}])), guarded),
+        (patch(json!([{"op": "remove", "path": "/app/tier"}])), Err(Refusal::AppOnly)),
     ];
-    for (change, allowed) in cases {
-        let before = profile.as_object().unwrap();
-        let expected =
-            if allowed { change.apply(before, Addresses::Open) } else { Err(Refusal::AddressGuarded) };
-        assert_eq!(change.apply(before, Addresses::Guarded), expected, "{change:?}");
+    for (change, expected) in cases {
+        let mut whole = profile.as_object().unwrap().clone();
+        let expected = expected.map(|(key, value)| {
+            whole.insert(key.to_owned(), value);
+            whole
+        });
+        assert_eq!(change.apply(profile.as_object().unwrap(), Author::Unproven), expected, "{change:?}");
     }
+}
+
+#[test]
+fn the_backend_alone_writes_the_key_app() {
+    let before = json!({"app": {"tier": "gold"}, "name": "Ada"});
+    let before = before.as_object().unwrap();
+    let pairs = |pairs: Value| Change::Merge(pairs.as_object().unwrap().clone());
+    let patch = |operations: Value| Change::Patch(read(&operations).unwrap());
+    for change in [
+        pairs(json!({"app": {"tier": "platinum"}})),
+        pairs(json!({"app": null})),
+        patch(json!([{"op": "replace", "path": "/app/tier", "value": "platinum"}])),
+        patch(json!([{"op": "move", "from": "/app", "path": "/mine"}])),
+        patch(json!([{"op": "copy", "from": "/name", "path": "/app"}])),
+        patch(json!([{"op": "replace", "path": "", "value": {"app": {"tier": "platinum"}}}])),
+        patch(json!([{"op": "replace", "path": "", "value": {}}])),
+    ] {
+        assert_eq!(change.apply(before, Author::User), Err(Refusal::AppOnly), "{change:?}");
+        assert!(change.apply(before, Author::App).is_ok(), "{change:?}");
+    }
+    assert!(pairs(json!({"name": "Eve"})).apply(before, Author::User).is_ok());
 }

@@ -188,6 +188,22 @@ impl Settings {
         }
     }
 
+    /// Values, of each of which `parse` makes a `T`; none by default.
+    pub(super) fn list_or_none<T>(
+        &mut self,
+        key: &'static str,
+        parse: impl Fn(&str) -> Option<T>,
+        wanted: &str,
+    ) -> Vec<T> {
+        if let Some((Value::Many(texts), _)) = self.given.get(key)
+            && texts.is_empty()
+        {
+            self.take(key);
+            return Vec::new();
+        }
+        self.list(key, Vec::new(), parse, wanted)
+    }
+
     /// Whether a key that was taken had a value of its own.
     pub(super) fn is_set(&self, key: &str) -> bool {
         self.taken.get(key).is_some_and(|origin| !matches!(origin, Origin::Default))

@@ -155,11 +155,11 @@ fn a_missing_file_is_an_error() {
 
 #[test]
 fn a_level_is_a_level() {
-    for level in ["info", "WARN", "info,sqlx=warn", "off,store[batch]=trace"] {
+    for level in ["info", "WARN", "info,sqlx=warn", "off,store=trace"] {
         assert!(from_variables(&[("TIDINGS_LOG__LEVEL", level)]).is_ok(), "{level}");
     }
-    // The filter would take the first for the name of a crate, and log nothing else.
-    for level in ["verbose", "info,verbose", "sqlx=loud"] {
+    // The filter would take the first for the name of a crate, and log nothing else; the last would raise libraries too.
+    for level in ["verbose", "info,verbose", "sqlx=loud", "info,[request]=debug"] {
         assert!(from_variables(&[("TIDINGS_LOG__LEVEL", level)]).is_err(), "{level}");
     }
 }

@@ -48,10 +48,10 @@ impl Store {
     pub async fn take_erased(&self) -> Result<Pass, Error> {
         let rows = sqlx::query(
             "UPDATE erased e SET next_pass_at = now() + $1::float8 * interval '1 second'
-             FROM (
-               SELECT app_id, user_number FROM erased WHERE done_at IS NULL AND next_pass_at <= now()
+             WHERE ctid = ANY(ARRAY(
+               SELECT ctid FROM erased WHERE done_at IS NULL AND next_pass_at <= now()
                ORDER BY next_pass_at LIMIT $2 FOR UPDATE SKIP LOCKED
-             ) AS due WHERE (e.app_id, e.user_number) = (due.app_id, due.user_number)
+             ))
              RETURNING e.app_id, e.user_number, e.erased_at,
                e.erased_at <= now() - $3::float8 * interval '1 second' AS settled",
         )

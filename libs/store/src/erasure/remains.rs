@@ -101,14 +101,20 @@ const EARLY: &str = "
     UPDATE early_receipt e SET answer = jsonb_set(e.answer, '{message}', '\"\"')
     FROM (
       SELECT r.id FROM early_receipt r
-      JOIN delivery d ON d.app_id = r.app_id AND d.id = coalesce(r.delivery_id, (
-        SELECT a.delivery_id FROM attempt a
-        WHERE (a.app_id, a.provider, a.provider_id) = (r.app_id, r.provider, r.provider_id) AND a.awaits_receipt
-        ORDER BY a.ended_at DESC LIMIT 1
+      WHERE r.answer->>'message' <> '' AND r.id = ANY(ARRAY(
+        SELECT early.id
+        FROM unnest($1::bigint[], $2::bigint[]) AS gone (app_id, user_number)
+        JOIN delivery d ON (d.app_id, d.user_number) = (gone.app_id, gone.user_number)
+        CROSS JOIN LATERAL (
+          SELECT n.id FROM early_receipt n WHERE n.app_id = d.app_id AND n.delivery_id = d.id
+          UNION ALL
+          SELECT n.id FROM attempt a
+          JOIN early_receipt n ON n.app_id = a.app_id AND n.provider = a.provider AND n.provider_id = a.provider_id
+            AND n.delivery_id IS NULL
+          WHERE a.app_id = d.app_id AND a.delivery_id = d.id AND a.awaits_receipt
+        ) AS early
       ))
-      JOIN unnest($1::bigint[], $2::bigint[]) AS gone (app_id, user_number)
-        ON (gone.app_id, gone.user_number) = (d.app_id, d.user_number)
-      WHERE r.answer->>'message' <> '' LIMIT $3 FOR UPDATE OF r SKIP LOCKED
+      LIMIT $3 FOR UPDATE OF r SKIP LOCKED
     ) AS told WHERE e.id = told.id";
 
 /// With the target goes its suppression, where it was one of these deliveries that found it dead.

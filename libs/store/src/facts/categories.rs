@@ -8,12 +8,14 @@ use sqlx::{PgConnection, Row};
 
 use crate::Error;
 use crate::facts::{Facts, PlanCategory};
+use crate::quota;
 use crate::turn::Turn;
 
 type CategoryKey = (i64, String);
 type Known = HashMap<CategoryKey, Arc<PlanCategory>>;
 
-/// Reads them. Those that new turns name and that are missing are made.
+/// Reads them. Those that new turns name and that are missing are created, as far as the quota of their app goes: a turn
+/// beyond it has no category.
 pub(super) async fn read_or_make(
     connection: &mut PgConnection,
     turns: &[Turn],
@@ -89,7 +91,7 @@ async fn select(connection: &mut PgConnection, named: &[Option<CategoryKey>]) ->
 }
 
 async fn insert(connection: &mut PgConnection, missing: &[Option<CategoryKey>]) -> Result<(), Error> {
-    let (apps, identifiers) = columns(missing);
+    let (apps, identifiers) = within_quota(connection, columns(missing)).await?;
     sqlx::query(
         "INSERT INTO category (app_id, identifier, name)
          SELECT app_id, identifier, identifier FROM unnest($1::bigint[], $2::text[]) AS new (app_id, identifier)
@@ -100,6 +102,25 @@ async fn insert(connection: &mut PgConnection, missing: &[Option<CategoryKey>]) 
     .execute(connection)
     .await?;
     Ok(())
+}
+
+/// As many of the new categories of each app as it has room for.
+async fn within_quota<'a>(
+    connection: &mut PgConnection,
+    (apps, identifiers): (Vec<i64>, Vec<&'a str>),
+) -> Result<(Vec<i64>, Vec<&'a str>), Error> {
+    let named: Vec<i64> = BTreeSet::from_iter(apps.iter().copied()).into_iter().collect();
+    let mut room: HashMap<i64, i64> = quota::category_room(connection, &named).await?.into_iter().collect();
+    let new = apps.into_iter().zip(identifiers);
+    let kept = new.filter(|(app, _)| {
+        let left = room.entry(*app).or_default();
+        *left -= 1;
+        if *left < 0 {
+            tracing::warn!(app, "the quota of categories is reached; planning a send without its category");
+        }
+        *left >= 0
+    });
+    Ok(kept.unzip())
 }
 
 /// Each key once, in key order, so that two transactions never lock rows crosswise.

@@ -3,7 +3,7 @@
 use sqlx::PgConnection;
 
 use crate::Error;
-use crate::erasure::{self, ErasedRecipients};
+use crate::erasure::ErasedRecipients;
 use crate::facts::Facts;
 use crate::turn::Turn;
 
@@ -22,7 +22,7 @@ impl Facts {
 }
 
 /// Asks for the recipients that the new turns decide on, and for those that come with the body of a send to be kept.
-/// No erasure of their apps takes place from here on until the transaction ends.
+/// The transaction keeps erasures of their apps off.
 pub(super) async fn read(
     connection: &mut PgConnection,
     turns: &[Turn],
@@ -32,7 +32,6 @@ pub(super) async fn read(
     let Some(since) = new().map(|turn| turn.accepted_at).min() else {
         return Ok(ErasedRecipients::default());
     };
-    erasure::hold_off(connection, new().map(|turn| turn.app)).await?;
     let recipients = new().flat_map(|turn| {
         let written = if turn.turn == 0 { &turn.send.recipients[..] } else { turn.send.turn(turn.turn) };
         written.iter().map(|recipient| (turn.app, recipient.identifier.as_str()))

@@ -112,7 +112,7 @@ async fn lock_profiles(
 ) -> Result<BTreeMap<i64, Object>, Error> {
     let numbers: Vec<i64> = pruned.iter().flat_map(|pruned| &pruned.users).map(|user| user.number).collect();
     let rows = sqlx::query(
-        "SELECT number, profile FROM app_user WHERE app_id = $1 AND number = ANY($2) ORDER BY number FOR UPDATE",
+        "SELECT number, profile FROM app_user WHERE app_id = $1 AND number = ANY($2) ORDER BY number FOR NO KEY UPDATE",
     )
     .bind(app.0)
     .bind(numbers)

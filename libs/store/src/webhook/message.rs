@@ -11,6 +11,8 @@ use crate::{Error, Store};
 
 /// Rows that one statement changes at most.
 const STEP: i64 = 1_000;
+/// Messages that a count stops at.
+pub(super) const MAX_COUNTED: i64 = 100_000;
 
 /// A message that was given up.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,6 +36,26 @@ pub struct FailedMessage {
 }
 
 impl Store {
+    /// Removes the messages of an endpoint. Those that another transaction holds at the moment stay.
+    pub(super) async fn remove_messages(&self, app: AppId, endpoint: i64) -> Result<(), Error> {
+        loop {
+            let removed = sqlx::query(
+                "DELETE FROM webhook_message WHERE ctid = ANY(ARRAY(
+                   SELECT ctid FROM webhook_message WHERE app_id = $1 AND endpoint_id = $2
+                   LIMIT $3 FOR UPDATE SKIP LOCKED
+                 ))",
+            )
+            .bind(app.0)
+            .bind(endpoint)
+            .bind(STEP)
+            .execute(&self.pool)
+            .await?;
+            if removed.rows_affected() == 0 {
+                return Ok(());
+            }
+        }
+    }
+
     /// Up to `most` messages of the app that were given up, the latest first; those of one endpoint, where it is named.
     ///
     /// # Errors
@@ -109,23 +131,31 @@ impl Store {
         }
     }
 
-    /// Gives up what is older than `age` and meant for an endpoint that has failed for as long. Returns how many.
+    /// Gives up what is older than `age` and meant for an endpoint that has failed for as long: up to 1,000 messages that
+    /// are the next of their subject. Returns how many; the ones behind them may follow.
     ///
     /// # Errors
     /// The database failed.
     pub async fn give_up_webhooks(&self, age: Duration) -> Result<u64, Error> {
         let given_up = sqlx::query(
-            "UPDATE webhook_message m
+            "WITH old AS MATERIALIZED (
+               SELECT w.place FROM webhook_endpoint e CROSS JOIN LATERAL (
+                 SELECT h.ctid AS place FROM webhook_message h
+                 WHERE h.app_id = e.app_id AND h.endpoint_id = e.id AND h.head
+                   AND h.created_at < now() - $1::float8 * interval '1 second'
+                   AND (h.token IS NULL OR h.next_at <= now())
+                 ORDER BY h.created_at LIMIT $2
+               ) AS w
+               WHERE e.failing_since < now() - $1::float8 * interval '1 second' LIMIT $2
+             ), locked AS MATERIALIZED (
+               SELECT ctid AS place FROM webhook_message
+               WHERE ctid = ANY(ARRAY(SELECT place FROM old)) AND (token IS NULL OR next_at <= now())
+               FOR UPDATE SKIP LOCKED
+             )
+             UPDATE webhook_message
              SET status = 'failed', settled_at = now(), token = NULL,
-                 last_answer = coalesce(m.last_answer, 'the endpoint has failed all the while')
-             FROM (
-               SELECT w.app_id, w.endpoint_id, w.id
-               FROM webhook_message w JOIN webhook_endpoint e ON (e.app_id, e.id) = (w.app_id, w.endpoint_id)
-               WHERE w.status = 'pending' AND w.created_at < now() - $1::float8 * interval '1 second'
-                 AND e.failing_since < now() - $1::float8 * interval '1 second'
-                 AND (w.token IS NULL OR w.next_at <= now())
-               LIMIT $2 FOR UPDATE OF w SKIP LOCKED
-             ) AS old WHERE (m.app_id, m.endpoint_id, m.id) = (old.app_id, old.endpoint_id, old.id)",
+                 last_answer = coalesce(last_answer, 'the endpoint has failed all the while')
+             WHERE ctid = ANY(ARRAY(SELECT place FROM locked))",
         )
         .bind(age.as_secs_f64())
         .bind(STEP)
@@ -134,42 +164,63 @@ impl Store {
         Ok(given_up.rows_affected())
     }
 
-    /// Removes up to 1,000 messages that were taken before `taken` or given up before `given_up`, or wait as long as
-    /// that for an endpoint that is turned off. Returns how many.
+    /// Removes messages that were taken before `taken` or given up before `given_up`, or wait as long as that for an
+    /// endpoint that is turned off: up to 1,000 of each. Returns how many.
     ///
     /// # Errors
     /// The database failed.
     pub async fn prune_webhooks(&self, taken: Duration, given_up: Duration) -> Result<u64, Error> {
-        let removed = sqlx::query(
-            "DELETE FROM webhook_message WHERE (app_id, endpoint_id, id) IN (
-               SELECT app_id, endpoint_id, id FROM webhook_message
-               WHERE settled_at < now() - interval '1 second' *
-                 CASE WHEN status = 'failed' THEN $2::float8 ELSE $1::float8 END
-               UNION ALL
-               SELECT m.app_id, m.endpoint_id, m.id
-               FROM webhook_endpoint e JOIN webhook_message m ON (m.app_id, m.endpoint_id) = (e.app_id, e.id)
-               WHERE e.disabled_at < now() - $2::float8 * interval '1 second' AND m.status = 'pending'
-               LIMIT $3
-             )",
-        )
-        .bind(taken.as_secs_f64())
-        .bind(given_up.as_secs_f64())
-        .bind(STEP)
-        .execute(&self.pool)
-        .await?;
-        Ok(removed.rows_affected())
+        const TAKEN: &str = "
+            DELETE FROM webhook_message WHERE ctid = ANY(ARRAY(
+              SELECT ctid FROM webhook_message
+              WHERE settled_at IS NOT NULL AND status <> 'failed'
+                AND settled_at < now() - $1::float8 * interval '1 second'
+              ORDER BY settled_at LIMIT $2 FOR UPDATE SKIP LOCKED
+            ))";
+        const GIVEN_UP: &str = "
+            DELETE FROM webhook_message WHERE ctid = ANY(ARRAY(
+              SELECT ctid FROM webhook_message
+              WHERE status = 'failed' AND settled_at < now() - $1::float8 * interval '1 second'
+              ORDER BY settled_at LIMIT $2 FOR UPDATE SKIP LOCKED
+            ))";
+        const TURNED_OFF: &str = "
+            DELETE FROM webhook_message WHERE ctid = ANY(ARRAY(
+              SELECT m.place FROM webhook_endpoint e CROSS JOIN LATERAL (
+                SELECT ctid AS place FROM webhook_message w
+                WHERE w.app_id = e.app_id AND w.endpoint_id = e.id AND w.head
+                ORDER BY w.next_at, w.number LIMIT $2 FOR UPDATE SKIP LOCKED
+              ) AS m
+              WHERE e.disabled_at < now() - $1::float8 * interval '1 second' LIMIT $2
+            ))";
+        let mut removed = 0;
+        for (statement, age) in [(TAKEN, taken), (GIVEN_UP, given_up), (TURNED_OFF, given_up)] {
+            let step = sqlx::query(statement).bind(age.as_secs_f64()).bind(STEP).execute(&self.pool).await?;
+            removed += step.rows_affected();
+        }
+        Ok(removed)
     }
 
-    /// How many messages are to be told, of endpoints that are turned on, and how long the oldest waits.
+    /// How many messages are to be told, of endpoints that are turned on, and how long the oldest waits. Counts up to
+    /// 100,000 of each endpoint, and no more than that in all.
     ///
     /// # Errors
     /// The database failed.
     pub async fn pending_webhooks(&self) -> Result<(u64, Duration), Error> {
         let row = sqlx::query(
-            "SELECT count(*) AS pending, coalesce(extract(epoch FROM now() - min(m.created_at)), 0)::float8 AS age
-             FROM webhook_message m JOIN webhook_endpoint e ON (e.app_id, e.id) = (m.app_id, m.endpoint_id)
-             WHERE m.status = 'pending' AND e.disabled_at IS NULL",
+            "SELECT count(*) AS pending, coalesce(extract(epoch FROM now() - (
+               SELECT min(oldest.created_at) FROM webhook_endpoint e CROSS JOIN LATERAL (
+                 SELECT h.created_at FROM webhook_message h
+                 WHERE h.app_id = e.app_id AND h.endpoint_id = e.id AND h.head ORDER BY h.created_at LIMIT 1
+               ) AS oldest WHERE e.disabled_at IS NULL
+             )), 0)::float8 AS age
+             FROM (
+               SELECT FROM webhook_endpoint e CROSS JOIN LATERAL (
+                 SELECT FROM webhook_message w
+                 WHERE w.app_id = e.app_id AND w.endpoint_id = e.id AND w.settled_at IS NULL LIMIT $1
+               ) AS m WHERE e.disabled_at IS NULL LIMIT $1
+             ) AS waiting",
         )
+        .bind(MAX_COUNTED)
         .fetch_one(&self.pool)
         .await?;
         let (pending, age): (i64, f64) = (row.try_get("pending")?, row.try_get("age")?);

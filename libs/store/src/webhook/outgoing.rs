@@ -1,13 +1,25 @@
-//! Messages on their way to endpoints: taken for a while by one process, settled by the one that holds them.
+//! Messages on their way to endpoints: taken for a lease by one process, settled by the process that holds them.
+//!
+//! Two things bound the work, both kept by triggers (migration 0026): only the *head* of a subject is in the index of
+//! due messages, and `webhook_wake` names the apps to look at, so that apps with nothing due are never read.
 
+mod settle;
+
+use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use domain::AppId;
 use sqlx::postgres::PgRow;
-use sqlx::{PgConnection, Row};
+use sqlx::{PgConnection, Postgres, Row, Transaction};
 use uuid::Uuid;
 
 use crate::{Error, Store};
+
+pub use settle::Settlement;
+
+/// Wakes that one take reads at most, and so the apps that it looks at.
+const MAX_WAKES: u32 = 64;
 
 /// How endpoints are treated.
 #[derive(Clone, Copy, Debug)]
@@ -26,21 +38,28 @@ pub struct Pace {
     pub longest_pause: Duration,
 }
 
+/// An endpoint that messages are taken for.
+#[derive(Debug)]
+pub struct Target {
+    /// URL of the endpoint.
+    pub url: String,
+    /// Secrets to sign with, newest first, in the context `webhook-secret:{app}:{endpoint}`.
+    pub sealed: Vec<Vec<u8>>,
+}
+
 /// A message to be told now.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Due {
     /// The app.
     pub app: AppId,
-    /// The endpoint.
+    /// Number of the endpoint.
     pub endpoint: i64,
     /// The message's id, the same in every attempt.
     pub id: Uuid,
-    /// Where to.
-    pub url: String,
+    /// The endpoint; messages that were taken together share it.
+    pub target: Arc<Target>,
     /// The JSON text.
     pub body: String,
-    /// Secrets to sign with, newest first, in the context `webhook-secret:{app}:{endpoint}`.
-    pub sealed: Vec<Vec<u8>>,
     /// Number of this attempt, from 1.
     pub attempt: u32,
     /// Names the holder.
@@ -52,7 +71,7 @@ pub struct Due {
 pub enum Settled {
     /// The endpoint took it.
     Taken,
-    /// Again after this time; where the endpoint itself asked for it, it is left alone for as long.
+    /// Again after this time; if the endpoint itself asked for it, it is left alone for as long.
     Again {
         /// Until the next attempt.
         after: Duration,
@@ -67,158 +86,167 @@ pub enum Settled {
 
 impl Store {
     /// Takes up to `most` messages that are due: of each endpoint and app no more than may be under way at once, and of a
-    /// subject the earliest alone. Apps with few calls under way come first, then what has been due for longest.
-    ///
-    /// Written so that one plan is the cheapest whatever the statistics, which a new installation has none of: its cost
-    /// grows with what is taken, not with what waits.
+    /// subject the earliest alone. Apps take turns; among those looked at, apps with few calls under way come first, then
+    /// what has been due for longest.
     ///
     /// # Errors
     /// The database failed.
     pub async fn take_webhooks(&self, most: u32, pace: Pace) -> Result<Vec<Due>, Error> {
-        sqlx::query(
-            "WITH waiting AS (
-               SELECT m.*, e.url, row_number() OVER (PARTITION BY e.app_id ORDER BY m.next_at, m.number) + (
-                   SELECT count(*) FROM webhook_message calling
-                   WHERE calling.app_id = e.app_id AND calling.token IS NOT NULL AND calling.next_at > now()
-                 ) AS place
-               FROM webhook_endpoint e CROSS JOIN LATERAL (
-                 SELECT w.ctid AS at, w.next_at, w.number FROM webhook_message w
-                 WHERE w.app_id = e.app_id AND w.endpoint_id = e.id AND w.status = 'pending' AND w.next_at <= now()
-                   AND w.number = (
-                     SELECT earliest.number FROM webhook_message earliest
-                     WHERE earliest.app_id = w.app_id AND earliest.endpoint_id = w.endpoint_id
-                       AND earliest.subject = w.subject AND earliest.settled_at IS NULL
-                     ORDER BY earliest.number LIMIT 1
-                   )
-                 ORDER BY w.next_at, w.number
-                 LIMIT greatest(0, CASE WHEN e.failures >= $3 THEN 1 ELSE $2 END - (
-                   SELECT count(*) FROM webhook_message under_way
-                   WHERE under_way.app_id = e.app_id AND under_way.endpoint_id = e.id
-                     AND under_way.token IS NOT NULL AND under_way.next_at > now()
-                 ))
-               ) AS m
-               WHERE e.disabled_at IS NULL AND (e.paused_until IS NULL OR e.paused_until <= now())
-             ), due AS (
-               SELECT w.app_id, w.endpoint_id, w.id, waiting.url
-               FROM waiting JOIN webhook_message w ON w.ctid = waiting.at
-               -- Said again, for somebody else may have taken it since.
-               WHERE waiting.place <= $5 AND w.status = 'pending' AND w.next_at <= now()
-               ORDER BY waiting.place, waiting.next_at, waiting.number
-               LIMIT $1 FOR UPDATE OF w SKIP LOCKED
-             )
-             UPDATE webhook_message m
-             SET token = gen_random_uuid(), attempts = m.attempts + 1,
-                 next_at = now() + $4::float8 * interval '1 second'
-             FROM due WHERE (m.app_id, m.endpoint_id, m.id) = (due.app_id, due.endpoint_id, due.id)
-             RETURNING m.app_id, m.endpoint_id, m.id, m.body, m.attempts, m.token, due.url, (
-               SELECT coalesce(array_agg(s.sealed ORDER BY s.id DESC), '{}') FROM webhook_secret s
-               WHERE (s.app_id, s.endpoint_id) = (m.app_id, m.endpoint_id)
-                 AND (s.expires_at IS NULL OR s.expires_at > now())
-             ) AS sealed",
-        )
-        .bind(i64::from(most))
-        .bind(i64::from(pace.per_endpoint))
-        .bind(i64::from(pace.failures))
-        .bind(pace.lease.as_secs_f64())
-        .bind(i64::from(pace.per_app))
-        .fetch_all(&self.pool)
-        .await?
-        .iter()
-        .map(read_due)
-        .collect()
-    }
-
-    /// Settles an attempt, and notes how its endpoint fares. False: somebody else holds the message now, or it is gone.
-    ///
-    /// # Errors
-    /// The database failed; the message comes again after its lease.
-    pub async fn settle_webhook(
-        &self,
-        due: &Due,
-        settled: Settled,
-        answer: &str,
-        pace: Pace,
-    ) -> Result<bool, Error> {
-        let (status, after) = match settled {
-            Settled::Taken => ("delivered", Duration::ZERO),
-            Settled::Again { after, .. } => ("pending", after),
-            Settled::GivenUp | Settled::Gone => ("failed", Duration::ZERO),
-        };
         let mut transaction = self.begin().await?;
-        let held = sqlx::query(
-            "UPDATE webhook_message SET status = $5, token = NULL, last_answer = $6,
-               next_at = now() + $7::float8 * interval '1 second',
-               settled_at = CASE WHEN $5 = 'pending' THEN NULL ELSE now() END
-             WHERE app_id = $1 AND endpoint_id = $2 AND id = $3 AND token = $4",
-        )
-        .bind(due.app.0)
-        .bind(due.endpoint)
-        .bind(due.id)
-        .bind(due.token)
-        .bind(status)
-        .bind(answer)
-        .bind(after.as_secs_f64())
-        .execute(&mut *transaction)
-        .await?;
-        if held.rows_affected() == 0 {
-            return Ok(false);
+        one_plan(&mut transaction).await?;
+        let apps = woken(&mut transaction, most.saturating_mul(2).min(MAX_WAKES)).await?;
+        if apps.is_empty() {
+            return Ok(Vec::new());
         }
-        note(&mut transaction, due, settled, pace).await?;
+        let rows = take(&mut transaction, &apps, most, pace).await?;
+        let targets = targets(&mut transaction, &rows).await?;
+        let due = rows.iter().filter_map(|row| read_due(row, &targets).transpose()).collect();
         transaction.commit().await?;
-        Ok(true)
+        due
     }
 }
 
-/// Notes how an endpoint fares.
-async fn note(connection: &mut PgConnection, due: &Due, settled: Settled, pace: Pace) -> Result<(), Error> {
-    let endpoint = match settled {
-        Settled::Taken => sqlx::query(
-            "UPDATE webhook_endpoint SET failures = 0, failing_since = NULL, paused_until = NULL
-             WHERE app_id = $1 AND id = $2 AND failures > 0",
-        )
-        .bind(due.app.0)
-        .bind(due.endpoint),
-        Settled::Gone => sqlx::query(
-            "UPDATE webhook_endpoint SET disabled_at = now(), disabled_reason = 'gone'
-             WHERE app_id = $1 AND id = $2 AND disabled_at IS NULL",
-        )
-        .bind(due.app.0)
-        .bind(due.endpoint),
-        Settled::Again { .. } | Settled::GivenUp => {
-            let asked = match settled {
-                Settled::Again { pause, .. } => pause.unwrap_or_default(),
-                _ => Duration::ZERO,
-            };
-            sqlx::query(
-                "UPDATE webhook_endpoint SET failures = failures + 1,
-                   failing_since = coalesce(failing_since, now()),
-                   paused_until = now() + interval '1 second' * least($5::float8, greatest($6::float8,
-                     CASE WHEN failures + 1 >= $3
-                          THEN $4::float8 * power(2::float8, least(failures + 1 - $3, 20)::float8) ELSE 0 END))
-                 WHERE app_id = $1 AND id = $2",
-            )
-            .bind(due.app.0)
-            .bind(due.endpoint)
-            .bind(i32::try_from(pace.failures).unwrap_or(i32::MAX))
-            .bind(pace.pause.as_secs_f64())
-            .bind(pace.longest_pause.as_secs_f64())
-            .bind(asked.as_secs_f64())
-        }
-    };
-    endpoint.execute(connection).await?;
+/// Leaves the planner one way to read each table of this transaction, the index that its statement is written for:
+/// statistics, which are missing in a new installation and old after a storm, decide nothing.
+async fn one_plan(transaction: &mut Transaction<'static, Postgres>) -> Result<(), Error> {
+    sqlx::query(
+        "SELECT set_config(name, 'off', true) FROM unnest('{enable_seqscan, enable_bitmapscan, enable_sort,
+           enable_hashjoin, enable_mergejoin, jit}'::text[]) AS name",
+    )
+    .execute(&mut **transaction)
+    .await?;
     Ok(())
 }
 
-fn read_due(row: &PgRow) -> Result<Due, Error> {
+/// Removes up to `most` wakes that are due, and returns their apps. No other process takes messages of these until the
+/// transaction ends, so that calls under way are counted exactly; wakes of apps that another process holds stay.
+async fn woken(connection: &mut PgConnection, most: u32) -> Result<Vec<i64>, Error> {
+    let mut apps: Vec<i64> = sqlx::query_scalar(
+        "WITH woken AS MATERIALIZED (
+           SELECT ctid AS place, app_id FROM webhook_wake WHERE at <= now() ORDER BY at LIMIT $1
+           FOR UPDATE SKIP LOCKED
+         ), mine AS MATERIALIZED (
+           SELECT app_id FROM (SELECT DISTINCT app_id FROM woken) AS apps
+           WHERE pg_try_advisory_xact_lock(hashtextextended('webhooks', app_id))
+         )
+         DELETE FROM webhook_wake
+         WHERE ctid = ANY(ARRAY(SELECT place FROM woken WHERE app_id IN (SELECT app_id FROM mine)))
+         RETURNING app_id",
+    )
+    .bind(i64::from(most))
+    .fetch_all(connection)
+    .await?;
+    apps.sort_unstable();
+    apps.dedup();
+    Ok(apps)
+}
+
+/// Claims what is due of these apps. An app that has more to call than was taken is woken again, after the others.
+async fn take(
+    connection: &mut PgConnection,
+    apps: &[i64],
+    most: u32,
+    pace: Pace,
+) -> Result<Vec<PgRow>, Error> {
+    // Read of one app: twice its part of `most`, so that apps with little leave room to the others.
+    let share = (2 * i64::from(most) / i64::try_from(apps.len()).unwrap_or(i64::MAX)).max(1);
+    let rows = sqlx::query(
+        "WITH endpoint AS MATERIALIZED (
+           SELECT e.app_id, e.id, calls.number AS calls,
+             CASE WHEN e.disabled_at IS NULL AND (e.paused_until IS NULL OR e.paused_until <= now())
+                  THEN greatest(0, CASE WHEN e.failures >= $3 THEN 1 ELSE $2 END - calls.number) ELSE 0 END AS room
+           FROM unnest($6::bigint[]) AS asked (app_id) CROSS JOIN LATERAL (
+             SELECT * FROM webhook_endpoint WHERE app_id = asked.app_id ORDER BY id LIMIT 1000
+           ) AS e CROSS JOIN LATERAL (
+             SELECT count(*) AS number FROM (
+               SELECT FROM webhook_message u
+               WHERE u.app_id = e.app_id AND u.endpoint_id = e.id AND u.token IS NOT NULL AND u.next_at > now()
+               ORDER BY u.next_at LIMIT $5
+             ) AS under_way
+           ) AS calls
+         ), app AS MATERIALIZED (
+           SELECT app_id, sum(calls) AS calls, $5 - sum(calls) AS room FROM endpoint GROUP BY app_id
+         ), waiting AS MATERIALIZED (
+           SELECT app.app_id, app.calls, app.room, m.place, m.next_at, m.number
+           FROM app JOIN endpoint USING (app_id) CROSS JOIN LATERAL (
+             SELECT w.ctid AS place, w.next_at, w.number FROM webhook_message w
+             WHERE w.app_id = endpoint.app_id AND w.endpoint_id = endpoint.id AND w.head AND w.next_at <= now()
+             ORDER BY w.next_at, w.number LIMIT greatest(0, least(endpoint.room, app.room, $7 + 1))
+           ) AS m
+         ), ranked AS MATERIALIZED (
+           SELECT *, row_number() OVER (PARTITION BY app_id ORDER BY next_at, number) AS rank FROM waiting
+         ), chosen AS MATERIALIZED (
+           SELECT place FROM ranked WHERE rank <= least(room, $7) ORDER BY calls + rank, next_at, number LIMIT $1
+         ), locked AS MATERIALIZED (
+           -- Said again, as another transaction may have changed or locked it since; but not so that an index of heads would do.
+           SELECT ctid AS place FROM webhook_message
+           WHERE ctid = ANY(ARRAY(SELECT place FROM chosen)) AND coalesce(head, false) AND next_at <= now()
+           FOR UPDATE SKIP LOCKED
+         ), woken AS (
+           INSERT INTO webhook_wake (app_id, at)
+           SELECT DISTINCT app_id, now() FROM ranked
+           WHERE rank <= room AND NOT EXISTS (SELECT FROM locked WHERE locked.place = ranked.place)
+         )
+         UPDATE webhook_message
+         SET token = gen_random_uuid(), attempts = attempts + 1, next_at = now() + $4::float8 * interval '1 second'
+         WHERE ctid = ANY(ARRAY(SELECT place FROM locked))
+         RETURNING app_id, endpoint_id, id, body, attempts, token",
+    )
+    .bind(i64::from(most))
+    .bind(i64::from(pace.per_endpoint))
+    .bind(i64::from(pace.failures))
+    .bind(pace.lease.as_secs_f64())
+    .bind(i64::from(pace.per_app))
+    .bind(apps)
+    .bind(share)
+    .fetch_all(connection)
+    .await?;
+    Ok(rows)
+}
+
+/// Where these messages go, each endpoint once.
+async fn targets(
+    connection: &mut PgConnection,
+    messages: &[PgRow],
+) -> Result<HashMap<(i64, i64), Arc<Target>>, Error> {
+    let mut endpoints: Vec<(i64, i64)> = messages
+        .iter()
+        .map(|row| Ok((row.try_get("app_id")?, row.try_get("endpoint_id")?)))
+        .collect::<Result<_, sqlx::Error>>()?;
+    endpoints.sort_unstable();
+    endpoints.dedup();
+    if endpoints.is_empty() {
+        return Ok(HashMap::new());
+    }
+    let (apps, ids): (Vec<i64>, Vec<i64>) = endpoints.into_iter().unzip();
+    let rows: Vec<(i64, i64, String, Vec<Vec<u8>>)> = sqlx::query_as(
+        "SELECT e.app_id, e.id, e.url, (
+           SELECT coalesce(array_agg(s.sealed ORDER BY s.id DESC), '{}') FROM webhook_secret s
+           WHERE s.app_id = e.app_id AND s.endpoint_id = e.id AND (s.expires_at IS NULL OR s.expires_at > now())
+         )
+         FROM unnest($1::bigint[], $2::bigint[]) AS asked (app_id, id) CROSS JOIN LATERAL (
+           SELECT app_id, id, url FROM webhook_endpoint w WHERE w.app_id = asked.app_id AND w.id = asked.id LIMIT 1
+         ) AS e",
+    )
+    .bind(apps)
+    .bind(ids)
+    .fetch_all(connection)
+    .await?;
+    Ok(rows.into_iter().map(|(app, id, url, sealed)| ((app, id), Arc::new(Target { url, sealed }))).collect())
+}
+
+/// None: the endpoint was removed a moment ago, and the message goes with it.
+fn read_due(row: &PgRow, targets: &HashMap<(i64, i64), Arc<Target>>) -> Result<Option<Due>, Error> {
+    let (app, endpoint) = (row.try_get("app_id")?, row.try_get("endpoint_id")?);
+    let Some(target) = targets.get(&(app, endpoint)) else { return Ok(None) };
     let attempts: i32 = row.try_get("attempts")?;
-    Ok(Due {
-        app: AppId(row.try_get("app_id")?),
-        endpoint: row.try_get("endpoint_id")?,
+    Ok(Some(Due {
+        app: AppId(app),
+        endpoint,
         id: row.try_get("id")?,
-        url: row.try_get("url")?,
+        target: Arc::clone(target),
         body: row.try_get("body")?,
-        sealed: row.try_get("sealed")?,
         attempt: attempts.unsigned_abs(),
         token: row.try_get("token")?,
-    })
+    }))
 }

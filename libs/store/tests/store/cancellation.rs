@@ -76,7 +76,7 @@ impl Fixture {
     }
 
     async fn cancel(&self, app: AppId) -> u64 {
-        self.store.cancel_request(app, send_id(1)).await.unwrap()
+        self.store.cancel_request(app, send_id(1), "test").await.unwrap()
     }
 
     /// What the request counts as cancelled.
@@ -237,7 +237,8 @@ async fn whoever_cancels_while_a_turn_is_planned_waits_for_it() {
     let mut freeze = fixture.store.freeze(&planned).await.unwrap();
     assert!(!freeze.facts().await.unwrap().is_cancelled(&planned[0]));
     let store = fixture.store.clone();
-    let cancelling = tokio::spawn(async move { store.cancel_request(app, send_id(1)).await.unwrap() });
+    let cancelling =
+        tokio::spawn(async move { store.cancel_request(app, send_id(1), "test").await.unwrap() });
     fixture.somebody_waits().await;
     finish(freeze, &planned).await.unwrap();
     assert_eq!(cancelling.await.unwrap(), 600);

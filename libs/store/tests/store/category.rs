@@ -21,13 +21,13 @@ async fn an_identifier_names_one_category_of_an_app() {
     let news = NewCategory { identifier: "news", name: "News", hide_in_in_app: true, ..orders };
     let news = fixture.store.create_category(shop, news).await.unwrap().unwrap();
     let other = fixture.store.create_category(bank, orders).await.unwrap().unwrap();
-    assert_eq!(fixture.store.list_categories(shop).await.unwrap(), [created, news.clone()]);
-    assert_eq!(fixture.store.list_categories(bank).await.unwrap(), std::slice::from_ref(&other));
+    assert_eq!(fixture.store.list_categories(shop, None, 10).await.unwrap(), [created, news.clone()]);
+    assert_eq!(fixture.store.list_categories(bank, None, 10).await.unwrap(), std::slice::from_ref(&other));
 
     let asked = BTreeSet::from([news.id, other.id, CategoryId(i64::MAX)]);
     assert_eq!(fixture.store.known_categories(shop, &asked).await.unwrap(), BTreeSet::from([news.id]));
     assert!(!fixture.store.delete_category(shop, other.id).await.unwrap());
     assert!(fixture.store.delete_category(bank, other.id).await.unwrap());
     assert!(!fixture.store.delete_category(bank, other.id).await.unwrap());
-    assert_eq!(fixture.store.list_categories(shop).await.unwrap().len(), 2);
+    assert_eq!(fixture.store.list_categories(shop, None, 10).await.unwrap().len(), 2);
 }

@@ -29,7 +29,7 @@ impl Fixture {
     pub(crate) async fn erase(&self, app: AppId, identifier: &str, at: Timestamp) -> UserNumber {
         let erasure = self.store.erase_user(app, identifier, at).await.unwrap().unwrap();
         let user = erasure.user();
-        erasure.commit(&timer(app, None)).await.unwrap();
+        erasure.commit(&timer(app, None), "test").await.unwrap();
         user
     }
 
@@ -110,7 +110,7 @@ async fn an_erasure_names_its_user_by_the_digest_that_is_kept() {
     fixture.user(app, "ada").await;
     let erasure = fixture.store.erase_user(app, "ada", NOW).await.unwrap().unwrap();
     let digest = erasure.digest().unwrap();
-    erasure.commit(&timer(app, None)).await.unwrap();
+    erasure.commit(&timer(app, None), "test").await.unwrap();
     let kept: Vec<u8> =
         sqlx::query_scalar("SELECT digest FROM erased").fetch_one(&fixture.pool).await.unwrap();
     assert_eq!(kept, digest.0);
@@ -241,7 +241,7 @@ async fn planning_and_erasing_take_turns() {
     let store = fixture.store.clone();
     let erasing = tokio::spawn(async move {
         let erasure = store.erase_user(app, "ada", LATER).await.unwrap().unwrap();
-        erasure.commit(&timer(app, None)).await.unwrap();
+        erasure.commit(&timer(app, None), "test").await.unwrap();
     });
     fixture.somebody_waits().await;
     freeze.commit(&facts, &[Vec::new()]).await.unwrap();
@@ -258,7 +258,7 @@ async fn planning_and_erasing_take_turns() {
         freeze.facts().await.unwrap().is_erased(&turns[0], "bob")
     });
     fixture.somebody_waits().await;
-    erasure.commit(&timer(app, None)).await.unwrap();
+    erasure.commit(&timer(app, None), "test").await.unwrap();
     assert!(planning.await.unwrap());
 }
 

@@ -3,6 +3,7 @@
 
 mod app;
 mod attachment;
+mod audit;
 mod batch;
 mod cancellation;
 mod category;
@@ -15,6 +16,7 @@ mod inbox;
 mod installation;
 mod ledger;
 mod plan;
+mod plans;
 mod preference;
 mod projection;
 mod protocol;
@@ -58,7 +60,7 @@ pub(crate) struct Fixture {
     pub(crate) store: Store,
     /// For what the store has no statement for.
     pub(crate) pool: PgPool,
-    _database: Database,
+    database: Database,
 }
 
 pub(crate) async fn fixture() -> Fixture {
@@ -67,7 +69,7 @@ pub(crate) async fn fixture() -> Fixture {
         Store::connect(&Settings { url: database.url().to_owned(), max_connections: 12 }).await.unwrap();
     store.migrate().await.unwrap();
     let pool = PgPool::connect(database.url()).await.unwrap();
-    Fixture { store, pool, _database: database }
+    Fixture { store, pool, database }
 }
 
 impl Fixture {
@@ -94,6 +96,12 @@ impl Fixture {
         .await
         .unwrap();
         ids.into_iter().map(DeliveryId).collect()
+    }
+
+    /// A store of one connection, with further settings in its URL.
+    pub(crate) async fn another(&self, settings: &str) -> Store {
+        let url = format!("{}?application_name=test{settings}", self.database.url());
+        Store::connect(&Settings { url, max_connections: 1 }).await.unwrap()
     }
 
     pub(crate) async fn count(&self, statement: &'static str) -> i64 {

@@ -68,7 +68,7 @@ impl<'a> Twin<'a> {
             _ if seeded.below(4) == 0 => {
                 self.model.cancel();
                 self.history.push("cancelled".to_owned());
-                self.fixture.store.cancel_request(self.app, self.send_id).await.unwrap();
+                self.fixture.store.cancel_request(self.app, self.send_id, "test").await.unwrap();
             }
             _ => {}
         }

@@ -214,8 +214,8 @@ async fn a_parked_send_is_put_back_unless_it_was_cancelled() {
         fixture.store.set_aside(&aside).await.unwrap();
     }
     // In-app and every external channel of its one recipient.
-    assert_eq!(fixture.store.cancel_request(app, send_id(1)).await.unwrap(), 5);
-    assert_eq!(fixture.store.cancel_request(app, send_id(1)).await.unwrap(), 0);
+    assert_eq!(fixture.store.cancel_request(app, send_id(1), "test").await.unwrap(), 5);
+    assert_eq!(fixture.store.cancel_request(app, send_id(1), "test").await.unwrap(), 0);
     let request = fixture.store.find_request(app, send_id(1)).await.unwrap().unwrap();
     assert!(request.cancelled && !request.parked);
     let redriven = fixture.redrive(ParkedFilter { app: Some(app), ..ParkedFilter::default() }).await;

@@ -159,7 +159,7 @@ async fn a_table_that_no_release_recorded_is_recorded_where_the_database_is_the_
 #[tokio::test]
 async fn what_is_connected_beside_the_one_that_asks_is_seen() {
     let fixture = fixture().await;
-    let settings = Settings { url: fixture._database.url().to_owned(), max_connections: 2 };
+    let settings = Settings { url: fixture.database.url().to_owned(), max_connections: 2 };
     fixture.store.close().await;
     let asking = Store::connect(&settings).await.unwrap();
     eventually(SOON, "the other sessions are gone", async || {

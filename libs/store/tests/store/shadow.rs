@@ -13,7 +13,7 @@ use crate::{Fixture, NOW, fixture};
 
 impl Fixture {
     async fn shadow(&self, purpose: Purpose) -> Shadow {
-        let settings = Settings { url: self._database.url().to_owned(), max_connections: 2 };
+        let settings = Settings { url: self.database.url().to_owned(), max_connections: 2 };
         Shadow::take(&settings, purpose).await.unwrap().unwrap()
     }
 
@@ -136,7 +136,7 @@ async fn nothing_is_begun_where_new_tables_cannot_be_given_what_the_live_ones_ha
 #[tokio::test]
 async fn a_backup_is_not_counted_before_it_is_copied() {
     let fixture = fixture().await;
-    let backup = Shadow::open_backup(fixture._database.url()).await.unwrap();
+    let backup = Shadow::open_backup(fixture.database.url()).await.unwrap();
     fixture.execute("ALTER TABLE inbox_item SET (autovacuum_enabled = false)").await;
     fill(&fixture, "public", AppId(1), UserNumber(1)).await;
     assert_eq!(Shadow::estimated_items(&backup).await.unwrap(), 0, "not known yet");

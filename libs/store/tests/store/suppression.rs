@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use domain::content::Object;
 use domain::outcome::Gone;
-use domain::profile::{Addresses, Change, Patch};
+use domain::profile::{Author, Change, Patch};
 use domain::web_push::Subscription;
 use domain::{
     Answer, AppId, Channel, DeliveryId, Outcome, Reason, Status, StreamName, Timestamp, UserNumber,
@@ -225,13 +225,13 @@ async fn a_token_that_is_registered_again_is_suppressed_no_more() {
         match writes {
             0 => drop(fixture.store.merge_user(app, "bob", pairs).await.unwrap()),
             1 => fixture.store.connect_device(app, "ada", &pairs, "phone", None).await.unwrap(),
-            2 => drop(fixture.store.merge_many(app, &[("ada".to_owned(), pairs)]).await.unwrap()),
+            2 => drop(fixture.store.merge_many(app, vec![("ada".to_owned(), pairs)]).await.unwrap()),
             3 => drop(fixture.store.create_user(app, "new", pairs).await.unwrap().unwrap()),
             _ => {
                 let add = json!([{"op": "add", "path": "/fcm/tokens/-", "value": "a"}]);
                 let Value::Array(add) = add else { panic!("an array") };
-                let patch = Change::Patch(Patch::read(add, true, &mut Vec::new()));
-                fixture.store.change_profile(app, "ada", &patch, Addresses::Open).await.unwrap();
+                let patch = Change::Patch(Patch::read(add, 10, true, &mut Vec::new()));
+                fixture.store.change_profile(app, "ada", patch, Author::App).await.unwrap();
             }
         }
         let apps: Vec<i64> = sqlx::query_scalar("DELETE FROM suppression RETURNING app_id")
@@ -286,8 +286,8 @@ async fn tokens_that_leave_a_profile_take_their_registration_along() {
     assert_eq!(targets().await, ["fcm:a", "fcm:b"]);
     fixture.with_profile(app, "ada", &json!({"name": "Countess"})).await;
     let Value::Array(remove) = json!([{"op": "remove", "path": "/fcm/tokens/0"}]) else { panic!("an array") };
-    let patch = Change::Patch(Patch::read(remove, true, &mut Vec::new()));
-    fixture.store.change_profile(app, "ada", &patch, Addresses::Open).await.unwrap();
+    let patch = Change::Patch(Patch::read(remove, 10, true, &mut Vec::new()));
+    fixture.store.change_profile(app, "ada", patch, Author::App).await.unwrap();
     assert_eq!(targets().await, ["fcm:b"]);
     sqlx::query("DELETE FROM app_user").execute(&fixture.pool).await.unwrap();
     assert!(targets().await.is_empty());

@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU32;
 
-use domain::AppId;
+use domain::{AppId, TemplateProfile, TokenSubject};
 use sqlx::Row;
 use store::app::{App, NewApp, NewSecret};
 use store::switch::Switch;
@@ -37,6 +37,8 @@ async fn a_new_app_has_every_switch_off_and_its_addresses_guarded_outside_develo
     }
 }
 
+// A row for each switch.
+#[allow(clippy::too_many_lines)]
 #[tokio::test]
 async fn each_switch_is_set_alone_and_audited() {
     let fixture = fixture().await;
@@ -47,6 +49,11 @@ async fn each_switch_is_set_alone_and_audited() {
         Switch::Hmac(false),
         Switch::RequireExp(false),
         Switch::GuardAddresses(false),
+        Switch::TokenSubject(TokenSubject::Either),
+        Switch::TemplateProfile(TemplateProfile::All),
+        Switch::MaxUsers(None),
+        Switch::MaxCategories(None),
+        Switch::MaxDevices(None),
         Switch::CorsOrigins(None),
         Switch::RateLimit(None),
         Switch::TransactionalRate(None),
@@ -61,6 +68,17 @@ async fn each_switch_is_set_alone_and_audited() {
         (Switch::Hmac(true), App { hmac: true, ..before.clone() }),
         (Switch::RequireExp(true), App { require_exp: true, ..before.clone() }),
         (Switch::GuardAddresses(true), App { guard_addresses: Some(true), ..before.clone() }),
+        (
+            Switch::TokenSubject(TokenSubject::Bare),
+            App { token_subject: TokenSubject::Bare, ..before.clone() },
+        ),
+        (
+            Switch::TemplateProfile(TemplateProfile::App),
+            App { template_profile: TemplateProfile::App, ..before.clone() },
+        ),
+        (Switch::MaxUsers(limit), App { max_users: Some(7), ..before.clone() }),
+        (Switch::MaxCategories(limit), App { max_categories: Some(7), ..before.clone() }),
+        (Switch::MaxDevices(limit), App { max_devices: Some(7), ..before.clone() }),
         (Switch::CorsOrigins(Some(origins.clone())), App { cors_origins: Some(origins), ..before.clone() }),
         (Switch::CorsOrigins(Some(vec![])), App { cors_origins: Some(vec![]), ..before.clone() }),
         (Switch::RateLimit(limit), App { rate_limit: limit, ..before.clone() }),
@@ -83,6 +101,11 @@ async fn each_switch_is_set_alone_and_audited() {
         "hmac=on",
         "require-exp=on",
         "address-keys=guarded",
+        "token-subject=bare",
+        "template-profile=app",
+        "max-users=7",
+        "max-categories=7",
+        "max-devices=7",
         "cors-origins=https://a.example,https://b.example",
         "cors-origins=none",
         "rate-limit=7",

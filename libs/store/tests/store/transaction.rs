@@ -38,7 +38,7 @@ async fn whoever_gives_up_half_way_leaves_no_transaction_to_the_next() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     // With one connection, the next is whoever comes.
-    let settings = Settings { url: fixture._database.url().to_owned(), max_connections: 1 };
+    let settings = Settings { url: fixture.database.url().to_owned(), max_connections: 1 };
     let store = Store::connect(&settings).await.unwrap();
     for steps in 1..=STEPS {
         let name = format!("after {steps} steps");

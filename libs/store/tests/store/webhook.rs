@@ -1,13 +1,15 @@
 //! Endpoints of apps: what the audit log says of them, and what it costs to take their messages.
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use domain::AppId;
 use domain::webhook::WebhookEvent;
 use sqlx::PgPool;
-use store::webhook::Pace;
+use store::webhook::{Pace, Settled, Settlement};
 use testkit::eventually;
 
-use crate::fixture;
+use crate::{Fixture, fixture};
 
 const PACE: Pace = Pace {
     lease: Duration::from_secs(60),
@@ -47,40 +49,175 @@ async fn the_audit_log_names_an_endpoint_without_its_tokens() {
     assert_eq!(rows, expected.map(|(action, subject)| (action.to_owned(), subject)));
 }
 
-/// Scans of the messages, and rows and index entries that were read in them, by sessions that have ended.
+/// Rows and index entries that sessions which have ended read of messages and wakes, and the scans that did it.
 async fn reads(pool: &PgPool) -> (i64, i64) {
     let read =
-        "SELECT (SELECT seq_scan + idx_scan FROM pg_stat_user_tables WHERE relname = 'webhook_message'),
-        (SELECT seq_tup_read FROM pg_stat_user_tables WHERE relname = 'webhook_message')
-        + (SELECT sum(idx_tup_read)::bigint FROM pg_stat_user_indexes WHERE relname = 'webhook_message')";
-    sqlx::query_as(read).fetch_one(pool).await.unwrap()
+        "SELECT (SELECT sum(seq_scan + idx_scan)::bigint FROM pg_stat_user_tables WHERE relname = ANY($1)),
+        (SELECT sum(seq_tup_read)::bigint FROM pg_stat_user_tables WHERE relname = ANY($1))
+        + (SELECT sum(idx_tup_read)::bigint FROM pg_stat_user_indexes WHERE relname = ANY($1))";
+    sqlx::query_as(read).bind(["webhook_message", "webhook_wake"]).fetch_one(pool).await.unwrap()
+}
+
+impl Fixture {
+    async fn endpoint(&self, app: AppId) -> i64 {
+        let url = "https://hooks.example.com";
+        let draft = self.store.put_endpoint(app, url, WebhookEvent::ALL).await.unwrap().unwrap();
+        let id = draft.id();
+        draft.commit(Some(b"sealed"), "test").await.unwrap();
+        id
+    }
+
+    /// Adds messages of these numbers, which are their ids, of `subjects` subjects in turn.
+    async fn messages(&self, app: AppId, endpoint: i64, numbers: RangeInclusive<i64>, subjects: i64) {
+        let (app, first, last) = (app.0, numbers.start(), numbers.end());
+        self.set_up(&format!(
+            "INSERT INTO webhook_message (app_id, endpoint_id, id, subject, event, body)
+             SELECT {app}, {endpoint}, lpad(to_hex(n), 32, '0')::uuid, lpad(to_hex(n % {subjects}), 32, '0')::uuid,
+               'delivery.sent', '{{}}'
+             FROM generate_series({first}, {last}) AS n"
+        ))
+        .await;
+    }
+
+    /// Runs statements whose reads are counted when this returns.
+    async fn set_up(&self, statements: &str) {
+        let mut connection = self.pool.acquire().await.unwrap();
+        sqlx::raw_sql(sqlx::AssertSqlSafe(statements.to_owned())).execute(&mut *connection).await.unwrap();
+        sqlx::raw_sql("SELECT pg_stat_force_next_flush()").execute(&mut *connection).await.unwrap();
+    }
+
+    /// Ids of the heads, in their order.
+    async fn heads(&self) -> Vec<i64> {
+        let heads = "SELECT ('x' || right(id::text, 8))::bit(32)::bigint FROM webhook_message WHERE head ORDER BY number";
+        sqlx::query_scalar(heads).fetch_all(&self.pool).await.unwrap()
+    }
 }
 
 #[tokio::test]
-async fn taking_messages_costs_by_what_is_taken_and_not_by_what_waits() {
+async fn taking_and_settling_cost_by_what_is_taken_whatever_waits_and_whatever_statistics_say() {
+    const WAITING: [i64; 3] = [0, 10_000, 1_000_000];
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
-    let draft = fixture.store.put_endpoint(app, "https://hooks.example.com", WebhookEvent::ALL).await;
-    draft.unwrap().unwrap().commit(Some(b"sealed"), "test").await.unwrap();
-    // As a new installation after a storm: much waits, more is done, and nobody has looked at the table yet.
-    for (status, settled_at) in [("sent", "now()"), ("pending", "NULL")] {
-        let insert = format!(
-            "INSERT INTO webhook_message (app_id, endpoint_id, id, subject, event, body, status, settled_at)
-             SELECT app_id, id, gen_random_uuid(), md5((n % 4000)::text)::uuid, 'delivery.sent', '{{}}', '{status}',
-               {settled_at}
-             FROM webhook_endpoint, generate_series(1, 8000) AS n"
-        );
-        sqlx::query(sqlx::AssertSqlSafe(insert)).execute(&fixture.pool).await.unwrap();
+    let endpoint = fixture.endpoint(app).await;
+    let mut added = 0;
+    for waiting in WAITING {
+        if added < waiting {
+            fixture.messages(app, endpoint, added + 1..=waiting, 400_000).await;
+            added = waiting;
+        }
+        for (statistics, plans) in [
+            ("SELECT", "force_custom_plan"),
+            ("SELECT", "force_generic_plan"),
+            ("ANALYZE", "force_custom_plan"),
+            ("SELECT", "force_generic_plan"),
+        ] {
+            fixture.set_up(statistics).await;
+            let wake = format!("DELETE FROM webhook_wake; INSERT INTO webhook_wake SELECT {}, now()", app.0);
+            fixture.set_up(&wake).await;
+            let (scans, before) = reads(&fixture.pool).await;
+            let store = fixture.another(&format!("&options[plan_cache_mode]={plans}")).await;
+            let taken = store.take_webhooks(100, PACE).await.unwrap();
+            assert_eq!(taken.len(), if waiting == 0 { 0 } else { 8 });
+            let settlements: Vec<_> =
+                taken.iter().map(|due| Settlement { due, settled: Settled::Taken, answer: "200" }).collect();
+            assert!(store.settle_webhooks(&settlements, PACE).await.unwrap().is_empty());
+            // A session tells what it has read at its end at the latest.
+            store.close().await;
+            let after = eventually(Duration::from_secs(60), "the reads are counted", async || {
+                let (now, read) = reads(&fixture.pool).await;
+                (now > scans).then_some(read)
+            })
+            .await;
+            let read = after - before;
+            assert!(
+                read < 400,
+                "{read} rows were read to take {} of {waiting}, {plans} {statistics}",
+                taken.len()
+            );
+        }
     }
+}
+
+#[tokio::test]
+async fn a_subject_has_one_head_whatever_writes_its_messages() {
+    let fixture = fixture().await;
+    let app = fixture.app("shop").await;
+    let endpoint = fixture.endpoint(app).await;
+    fixture.messages(app, endpoint, 1..=8, 2).await;
+    assert_eq!(fixture.heads().await, [1, 2], "the earliest of each subject");
+    // As a process of the release before settles, an erasure removes, and an operator has things delivered again.
+    fixture
+        .set_up("UPDATE webhook_message SET status = 'delivered', settled_at = now() WHERE number = 1")
+        .await;
+    assert_eq!(fixture.heads().await, [2, 3]);
+    fixture.set_up("DELETE FROM webhook_message WHERE number IN (2, 3, 4)").await;
+    assert_eq!(fixture.heads().await, [5, 6]);
+    fixture
+        .set_up("UPDATE webhook_message SET status = 'failed', settled_at = now() WHERE number IN (5, 6)")
+        .await;
+    assert_eq!(fixture.heads().await, [7, 8]);
+    fixture.set_up("UPDATE webhook_message SET token = gen_random_uuid() WHERE number = 8").await;
+    assert_eq!(fixture.store.redeliver_webhooks(app, None, None).await.unwrap(), 2);
+    assert_eq!(fixture.heads().await, [5, 8], "one whose call is under way stays the head until it ends");
+    fixture.set_up("UPDATE webhook_message SET token = NULL WHERE number = 8").await;
+    assert_eq!(fixture.heads().await, [5, 6]);
+    fixture.set_up("UPDATE webhook_message SET status = 'delivered', settled_at = now()").await;
+    assert_eq!(fixture.heads().await, [0_i64; 0]);
+}
+
+#[tokio::test]
+async fn a_message_that_is_added_while_the_one_before_it_is_settled_becomes_the_head() {
+    let fixture = fixture().await;
+    let app = fixture.app("shop").await;
+    let endpoint = fixture.endpoint(app).await;
+    fixture.messages(app, endpoint, 1..=1, 1).await;
+    let taken = fixture.store.take_webhooks(1, PACE).await.unwrap();
+    let settlement = [Settlement { due: &taken[0], settled: Settled::Taken, answer: "200" }];
+    // Added first: the settlement comes again.
+    let mut adding = fixture.pool.begin().await.unwrap();
+    let add = "INSERT INTO webhook_message (app_id, endpoint_id, id, subject, event, body)
+        SELECT app_id, endpoint_id, gen_random_uuid(), subject, event, body FROM webhook_message LIMIT 1";
+    sqlx::raw_sql(add).execute(&mut *adding).await.unwrap();
+    assert_eq!(fixture.store.settle_webhooks(&settlement, PACE).await.unwrap(), [0]);
+    adding.commit().await.unwrap();
+    assert!(fixture.store.settle_webhooks(&settlement, PACE).await.unwrap().is_empty());
+    assert_eq!(fixture.count("SELECT count(*) FROM webhook_message WHERE head").await, 1);
+    // Settled first: what is added waits for it.
+    let mut settling = fixture.pool.begin().await.unwrap();
+    let settle = "UPDATE webhook_message SET status = 'delivered', settled_at = now() WHERE head";
+    sqlx::raw_sql(settle).execute(&mut *settling).await.unwrap();
+    let pool = fixture.pool.clone();
+    let adding = tokio::spawn(async move { sqlx::raw_sql(add).execute(&pool).await });
+    fixture.somebody_waits().await;
+    settling.commit().await.unwrap();
+    adding.await.unwrap().unwrap();
+    assert_eq!(fixture.count("SELECT count(*) FROM webhook_message WHERE head").await, 1);
+}
+
+#[tokio::test]
+async fn apps_with_nothing_due_cost_nothing() {
+    let fixture = fixture().await;
+    let app = fixture.app("shop").await;
+    fixture.endpoint(app).await;
+    fixture
+        .set_up(
+            "INSERT INTO app (name, api_key) SELECT 'app-' || n, 'app-' || n FROM generate_series(1, 10000) AS n;
+             INSERT INTO webhook_endpoint (app_id, url, events, paused_until)
+             SELECT id, 'https://example.com', '{}', now() + interval '1 hour' FROM app WHERE name LIKE 'app-%';
+             INSERT INTO webhook_message (app_id, endpoint_id, id, subject, event, body, next_at)
+             SELECT app_id, id, gen_random_uuid(), gen_random_uuid(), 'delivery.sent', '{}', now() + interval '1 hour'
+             FROM webhook_endpoint",
+        )
+        .await;
     let (scans, before) = reads(&fixture.pool).await;
-    let taken = fixture.store.take_webhooks(100, PACE).await.unwrap();
-    assert_eq!(taken.len(), 8);
-    // A session tells what it has read at its end at the latest.
-    fixture.store.close().await;
+    let store = fixture.another("").await;
+    assert!(store.take_webhooks(100, PACE).await.unwrap().is_empty());
+    assert!(store.take_webhooks(100, PACE).await.unwrap().is_empty());
+    store.close().await;
     let after = eventually(Duration::from_secs(60), "the reads are counted", async || {
         let (now, read) = reads(&fixture.pool).await;
         (now > scans).then_some(read)
     })
     .await;
-    assert!(after - before < 400, "{} rows were read to take 8 of 8,000", after - before);
+    assert!(after - before < 100, "{} rows were read to take none", after - before);
 }

@@ -1,8 +1,9 @@
 //! The file behind an outbox: one JSON document a line, oldest first.
 
 use std::collections::VecDeque;
-use std::fs::{File, OpenOptions};
+use std::fs::{DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, BufRead, BufReader, BufWriter, Seek, SeekFrom, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use super::Capture;
@@ -27,7 +28,9 @@ pub(super) struct Contents {
 impl CaptureFile {
     /// Opens or creates the file at `path`, with the newest `keep` captures that it holds.
     pub(super) fn open(path: &Path, keep: usize) -> io::Result<(Self, VecDeque<Capture>)> {
-        let mut file = OpenOptions::new().create(true).truncate(false).read(true).write(true).open(path)?;
+        let mut file = private().truncate(false).read(true).open(path)?;
+        // An earlier release made it readable to all.
+        file.set_permissions(Permissions::from_mode(0o600))?;
         let contents = read(path, keep)?;
         file.set_len(contents.sound_length)?;
         file.seek(SeekFrom::End(0))?;
@@ -49,7 +52,7 @@ impl CaptureFile {
     /// Replaces the contents in one step.
     pub(super) fn rewrite<'a>(&mut self, captures: impl Iterator<Item = &'a Capture>) -> io::Result<()> {
         let draft = self.path.with_extension("draft");
-        let mut writer = BufWriter::new(File::create(&draft)?);
+        let mut writer = BufWriter::new(private().truncate(true).open(&draft)?);
         let mut lines = 0;
         for capture in captures {
             serde_json::to_writer(&mut writer, capture)?;
@@ -61,6 +64,19 @@ impl CaptureFile {
         (self.file, self.lines) = (file, lines);
         Ok(())
     }
+}
+
+/// Creates the directory, with those above it, or takes one that exists from everyone but its owner.
+pub(super) fn claim_directory(path: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(path)?;
+    std::fs::set_permissions(path, Permissions::from_mode(0o700))
+}
+
+/// Creates a file for its owner alone, to be written.
+fn private() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.create(true).write(true).mode(0o600);
+    options
 }
 
 /// Reads the newest `keep` captures of the file at `path`.

@@ -6,8 +6,9 @@ use std::sync::atomic::Ordering;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::Server;
+use super::content::Content;
 use super::script::{Reaction, Stage, reply_by_name};
-use super::wire::{Flaw, Wire};
+use super::wire::Wire;
 
 /// Octets of a command line; AUTH needs more than the 512 of RFC 5321 (RFC 4954 section 4).
 pub(super) const COMMAND_LINE: usize = 12_288;
@@ -310,61 +311,4 @@ fn path<'a>(text: &'a str, keyword: &str) -> Option<(&'a str, &'a str)> {
     let (head, tail) = text.split_at_checked(keyword.len())?;
     let inside = tail.trim_start().strip_prefix('<')?;
     head.eq_ignore_ascii_case(keyword).then(|| inside.split_once('>')).flatten()
-}
-
-/// Content as it comes in, line by line.
-struct Content {
-    lines: Vec<u8>,
-    max_size: usize,
-    after_whole_line: bool,
-    in_headers: bool,
-    message_id: bool,
-    raw_headers: bool,
-    flaw: Option<Flaw>,
-    too_big: bool,
-}
-
-impl Content {
-    fn new(max_size: usize) -> Self {
-        Content {
-            lines: Vec::new(),
-            max_size,
-            after_whole_line: true,
-            in_headers: true,
-            message_id: false,
-            raw_headers: false,
-            flaw: None,
-            too_big: false,
-        }
-    }
-
-    /// Takes a line, and says whether it was the final dot: alone between two CRLF, nothing less.
-    fn take(&mut self, line: &[u8], read: Result<(), Flaw>) -> bool {
-        let starts_line = std::mem::replace(&mut self.after_whole_line, read != Err(Flaw::BareLf));
-        self.flaw = self.flaw.or(read.err());
-        if read.is_ok() && starts_line && line == b"." {
-            return true;
-        }
-        let line = if line.first() == Some(&b'.') { line.get(1..).unwrap_or_default() } else { line };
-        self.in_headers &= !line.is_empty();
-        self.raw_headers |= self.in_headers && !line.is_ascii();
-        self.message_id |=
-            self.in_headers && line.get(..11).is_some_and(|name| name.eq_ignore_ascii_case(b"message-id:"));
-        self.too_big |= self.lines.len() + line.len() + 2 > self.max_size;
-        if !self.too_big {
-            self.lines.extend_from_slice(line);
-            self.lines.extend_from_slice(b"\r\n");
-        }
-        false
-    }
-
-    fn refusal(&self, utf8: bool) -> Option<String> {
-        match self.flaw {
-            None if !utf8 && self.raw_headers => Some("554 5.6.9 headers beyond ASCII".to_owned()),
-            Some(flaw) => Some(format!("554 {}", flaw.text())),
-            None if self.too_big => Some("552 5.3.4 message too big".to_owned()),
-            None if !self.message_id => Some("554 5.6.0 no Message-ID".to_owned()),
-            None => None,
-        }
-    }
 }

@@ -129,7 +129,7 @@ async fn a_retry_that_a_cancellation_ends_is_told() {
         .await;
     world.order(&order).await;
     world.acknowledged(1).await;
-    assert_eq!(world.context.store.cancel_request(world.app, SEND).await.unwrap(), 1);
+    assert_eq!(world.context.store.cancel_request(world.app, SEND, "test").await.unwrap(), 1);
     // The retry, and word of the cancellation.
     world.fire_timers(2).await;
     world.acknowledged(2).await;

@@ -4,6 +4,7 @@
 mod attempts;
 mod claims;
 mod exchange;
+mod fairness;
 mod limits;
 mod outages;
 mod routing;

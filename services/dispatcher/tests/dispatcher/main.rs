@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 mod batches;
+mod busy;
 mod content;
 mod faults;
 mod room;

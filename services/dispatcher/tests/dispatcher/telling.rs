@@ -81,7 +81,7 @@ async fn what_was_cancelled_and_cannot_be_rendered_is_told_as_cancelled() {
     let send = world.unwritable().await;
     let send_id = world.accept(&send).await;
     world.freeze(send_id, &send).await;
-    assert_eq!(world.context.store.cancel_request(world.app, send_id).await.unwrap(), 1);
+    assert_eq!(world.context.store.cancel_request(world.app, send_id, "test").await.unwrap(), 1);
 
     world.serve();
     world.dispatched(Lane::Transactional, 1).await;

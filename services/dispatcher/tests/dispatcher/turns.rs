@@ -82,7 +82,7 @@ async fn what_was_cancelled_before_it_was_ordered_is_ordered_all_the_same_so_tha
     let send = send_to(vec![person("ada@example.com")]);
     let send_id = world.accept(&send).await;
     world.freeze(send_id, &send).await;
-    assert_eq!(world.context.store.cancel_request(world.app, send_id).await.unwrap(), 1);
+    assert_eq!(world.context.store.cancel_request(world.app, send_id, "test").await.unwrap(), 1);
 
     world.serve();
     world.dispatched(Lane::Transactional, 1).await;

@@ -61,6 +61,13 @@ impl World {
         World { context, app, pool, _database: database, _nats: nats, _files: files }
     }
 
+    /// Another app beside the first.
+    pub(crate) async fn another_app(&self) -> AppId {
+        let new = NewApp { name: "other", api_key: "other", development: true };
+        let draft = self.context.store.create_app(new, "test").await.unwrap().unwrap();
+        draft.commit(NewSecret { digest: b"other digest", sealed: b"sealed" }).await.unwrap()
+    }
+
     pub(crate) fn serve(&self) {
         self.context.serve("dispatcher", dispatcher::run);
     }
@@ -85,9 +92,14 @@ impl World {
     }
 
     pub(crate) async fn accept_as(&self, send_id: SendId, send: &Send) {
+        self.accept_of(self.app, send_id, send).await;
+    }
+
+    /// Publishes a send of any app.
+    pub(crate) async fn accept_of(&self, app: AppId, send_id: SendId, send: &Send) {
         let envelope = Envelope {
             id: send_id.0,
-            app: self.app,
+            app,
             at: clock::now(),
             send_id: Some(send_id),
             caused_by: None,

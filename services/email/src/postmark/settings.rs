@@ -23,11 +23,13 @@ pub const POSTMARK: worker::Kind = worker::Kind {
       "from": "shop@example.com",
       "fromName": "The shop",      optional
       "replyTo": "help@example.com",   optional
+      "allowedFrom": ["@example.com"],   optional: senders that a send may name; absent, those of the domain of from
       "baseUrl": "https://api.postmarkapp.com"   optional
     }"#,
 };
 
-const MEMBERS: &[&str] = &["serverToken", "messageStream", "from", "fromName", "replyTo", "baseUrl"];
+const MEMBERS: &[&str] =
+    &["serverToken", "messageStream", "from", "fromName", "replyTo", "allowedFrom", "baseUrl"];
 
 /// How to call the API, and in whose name.
 #[derive(Clone, Debug)]

@@ -73,8 +73,12 @@ pub fn answer(result: &Result<Reply, Failure>, hidden: &[&str]) -> Answer {
         Err(Failure::Refused { stage, reply }) => {
             let verdict = row(reply).map_or(Verdict::Retry, |(_, verdict)| *verdict);
             let answer = recorded(outcome(at(*stage, verdict)), &reply.codes(), &reply.text);
-            // From RCPT on the server speaks of this recipient and this message, unless it says goodbye.
-            if *stage >= Stage::Rcpt && reply.code != 421 { answer.sparing_provider() } else { answer }
+            match stage {
+                Stage::Connect | Stage::Login => answer.blaming_provider(),
+                // From RCPT on the server speaks of this recipient and this message, unless it says goodbye.
+                stage if *stage >= Stage::Rcpt && reply.code != 421 => answer.sparing_provider(),
+                _ => answer,
+            }
         }
         Err(Failure::Busy) => {
             let words = "every connection to the server was in use";
@@ -82,7 +86,9 @@ pub fn answer(result: &Result<Reply, Failure>, hidden: &[&str]) -> Answer {
         }
         Err(Failure::Forbidden { cause }) => recorded(Outcome::PauseProvider, "not_public", cause),
         Err(Failure::NoToken { is_refused: true, cause }) => recorded(Outcome::PauseProvider, "oauth", cause),
-        Err(Failure::NoToken { is_refused: false, cause }) => recorded(Outcome::RETRY, "oauth", cause),
+        Err(Failure::NoToken { is_refused: false, cause }) => {
+            recorded(Outcome::RETRY, "oauth", cause).blaming_provider()
+        }
         Err(Failure::Unsupported { stage: Stage::Login, what }) => {
             recorded(Outcome::PauseProvider, "auth", &format!("the server has no {what}"))
         }
@@ -90,11 +96,12 @@ pub fn answer(result: &Result<Reply, Failure>, hidden: &[&str]) -> Answer {
             recorded(Outcome::Failed, "unsupported", &format!("the server has no {what}"))
         }
         Err(Failure::Broken { stage: Stage::Connect | Stage::Login, cause }) => {
-            recorded(outcome(Verdict::Retry), "connect", cause)
+            recorded(outcome(Verdict::Retry), "connect", cause).blaming_provider()
         }
         Err(Failure::Broken { stage, cause }) => recorded(undecided(*stage), "connection_lost", cause),
         Err(Failure::TimedOut { stage }) => {
-            recorded(undecided(*stage), "timeout", &format!("no answer in time ({stage:?})"))
+            let answer = recorded(undecided(*stage), "timeout", &format!("no answer in time ({stage:?})"));
+            if matches!(stage, Stage::Connect | Stage::Login) { answer.blaming_provider() } else { answer }
         }
     }
 }

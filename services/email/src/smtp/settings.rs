@@ -40,6 +40,7 @@ pub const SMTP: worker::Kind = worker::Kind {
       "from": "shop@example.com",
       "fromName": "The shop",      optional
       "replyTo": "help@example.com",   optional
+      "allowedFrom": ["@example.com", "ceo@example.org"],   optional: senders that a send may name; absent, those of the domain of from
       "dkim": {                    optional: signs every email
         "domain": "example.com",
         "selector": "tidings",     the key's other half is in the DNS at tidings._domainkey.example.com
@@ -64,6 +65,7 @@ const MEMBERS: &[&str] = &[
     "from",
     "fromName",
     "replyTo",
+    "allowedFrom",
     "dkim",
 ];
 

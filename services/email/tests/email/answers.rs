@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use domain::Outcome;
 use domain::content::EmailContent;
-use domain::outcome::RetryLimit;
+use domain::outcome::{Blame, RetryLimit};
 use email::smtp::answers::{TABLE, Verdict, answer, is_alarming, row};
 use email::{Failure, Reply, Stage as At};
 use serde_json::json;
@@ -240,15 +240,17 @@ async fn what_the_server_repeats_of_the_subject_is_not_recorded() {
 
 #[tokio::test]
 async fn what_is_said_of_a_recipient_is_not_held_against_the_server() {
-    for (stage, says, spares) in [
-        (Stage::Rcpt, "450 4.2.0 later", true),
-        (Stage::Dot, "451 4.7.1 greylisted", true),
-        (Stage::Rcpt, "421 4.3.2 going down", false),
-        (Stage::Mail, "451 4.3.0 no room", false),
+    for (stage, says, blame) in [
+        (Stage::Rcpt, "450 4.2.0 later", Blame::Nobody),
+        (Stage::Rcpt, "535 5.7.8 not for you", Blame::Nobody),
+        (Stage::Dot, "451 4.7.1 greylisted", Blame::Nobody),
+        (Stage::Rcpt, "421 4.3.2 going down", Blame::Usual),
+        (Stage::Mail, "451 4.3.0 no room", Blame::Usual),
+        (Stage::Hello, "451 4.3.0 no room", Blame::Provider),
     ] {
         let mailer = Mailer::start().await;
         mailer.server.script(Rule::answer(stage, says));
         let answer = mailer.send(TO).await;
-        assert_eq!(answer.spares_provider, spares, "{says}: {answer:?}");
+        assert_eq!(answer.blame, blame, "{says}: {answer:?}");
     }
 }

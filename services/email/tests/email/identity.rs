@@ -30,7 +30,8 @@ async fn a_send_speaks_in_another_name_and_most_so_to_one_provider() {
         ..EmailOptions::default()
     };
     let config = json!({"_config": {"from": "other@example.net", "replyTo": null}});
-    let mailer = Mailer::start().await;
+    let mut mailer = Mailer::start().await;
+    mailer.provider.settings["allowedFrom"] = json!(["@Example.NET", "@example.com"]);
     let ours = overriding(options.clone(), "main", &config);
     assert_sent(&attempt_job(&mailer.sender, &mailer.provider, &ours).await);
     assert_eq!(mailer.captures()[0].from, "other@example.net");
@@ -42,6 +43,47 @@ async fn a_send_speaks_in_another_name_and_most_so_to_one_provider() {
     let others = overriding(options, "another", &config);
     assert_sent(&attempt_job(&mailer.sender, &mailer.provider, &others).await);
     assert_eq!(mailer.captures()[0].from, "billing@example.com");
+}
+
+#[tokio::test]
+async fn a_send_speaks_only_in_names_that_the_provider_allows() {
+    for (allowed, from, is_allowed) in [
+        (json!(null), "billing@example.com", true),
+        (json!(null), "billing@EXAMPLE.com", true),
+        (json!(null), "ceo@bank.example", false),
+        (json!(null), "ceo@sub.example.com", false),
+        (json!(null), "ceo@example.com.evil.example", false),
+        (json!([]), "billing@example.com", false),
+        (json!([]), "news@example.com", true),
+        (json!(["@bank.example"]), "ceo@bank.example", true),
+        (json!(["@bank.example"]), "billing@example.com", false),
+        (json!(["ceo@bank.example"]), "ceo@bank.example", true),
+        (json!(["ceo@bank.example"]), "cfo@bank.example", false),
+        (json!(["@münchen.example"]), "a@xn--mnchen-3ya.example", true),
+        (json!(["*"]), "ceo@bank.example", true),
+    ] {
+        let mut mailer = Mailer::start().await;
+        mailer.provider.settings["allowedFrom"] = allowed.clone();
+        let by_channel = EmailOptions { from: Some(from.to_owned()), ..EmailOptions::default() };
+        let by_provider = json!({"_config": {"from": from}});
+        for job in [
+            overriding(by_channel, "another", &json!({})),
+            overriding(EmailOptions::default(), "main", &by_provider),
+        ] {
+            let answer = attempt_job(&mailer.sender, &mailer.provider, &job).await;
+            match is_allowed {
+                true => assert_sent(&answer),
+                false => {
+                    assert_eq!(
+                        (&answer.outcome, answer.code.as_str()),
+                        (&Outcome::Failed, "sender_not_allowed")
+                    );
+                    assert!(answer.message.contains("allowedFrom"), "{answer:?}");
+                    assert!(mailer.captures().is_empty(), "{allowed} {from}");
+                }
+            }
+        }
+    }
 }
 
 #[tokio::test]

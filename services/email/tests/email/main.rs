@@ -6,6 +6,7 @@ mod attachments;
 mod copies;
 mod fixture;
 mod identity;
+mod injection;
 mod login;
 mod message;
 mod pool;

@@ -1,23 +1,34 @@
 //! Which app an API key names, remembered for a moment.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use moka::Expiry;
 use moka::future::Cache;
 use service_kit::{Context, MasterKey};
 use store::Store;
+use tokio::time::timeout;
 
 use crate::access::known_app::KnownApp;
-use crate::gateway::database;
+use crate::gateway::{DATABASE_OVERDUE, database};
+use crate::http::admission::Limits;
 use crate::http::failure::Failure;
+use crate::shares::holder::Holder;
+use crate::shares::peer::Peer;
+use crate::shares::room::{FOR_STRANGERS, Room};
+use crate::waiting::STEP;
 
 /// How long a change to an app or its secrets may take to be noticed.
 const KNOWN_FOR: Duration = Duration::from_secs(5);
 /// How long a key stays unknown after its app was created.
 const UNKNOWN_FOR: Duration = Duration::from_secs(1);
-/// Keys remembered, known and unknown.
-const CAPACITY: u64 = 10_000;
+/// How long a key of an app is looked up ahead of unknown ones after its last request.
+const SEEN_FOR: Duration = Duration::from_secs(24 * 3_600);
+/// Keys of apps that are remembered.
+const CAPACITY: u64 = 100_000;
+/// Unknown keys that are remembered. They have their own cache, so that they push out no app.
+const UNKNOWN_CAPACITY: u64 = 10_000;
+/// Look-ups of unknown keys under way at a time.
+pub const LOOK_UPS: usize = 64;
 /// Longer ones are unknown without asking.
 const LONGEST_KEY: usize = 256;
 
@@ -25,34 +36,83 @@ const LONGEST_KEY: usize = 256;
 pub(crate) struct Apps {
     store: Store,
     master_key: MasterKey,
-    cache: Cache<String, Option<Arc<KnownApp>>>,
+    known: Cache<String, Arc<KnownApp>>,
+    /// Keys that named an app when they were last looked up.
+    seen: Cache<String, ()>,
+    unknown: Cache<String, ()>,
+    look_ups: Room,
 }
 
-struct Memory;
-
-impl Expiry<String, Option<Arc<KnownApp>>> for Memory {
-    fn expire_after_create(&self, _: &String, app: &Option<Arc<KnownApp>>, _: Instant) -> Option<Duration> {
-        Some(if app.is_some() { KNOWN_FOR } else { UNKNOWN_FOR })
-    }
+/// Why a key names no app.
+enum NoApp {
+    Unknown,
+    Failed(Failure),
 }
 
 impl Apps {
     /// Remembers nothing yet.
     pub(crate) fn new(context: &Context) -> Apps {
-        let cache = Cache::builder().max_capacity(CAPACITY).expire_after(Memory).build();
-        Apps { store: context.store.clone(), master_key: context.master_key.clone(), cache }
+        Apps {
+            store: context.store.clone(),
+            master_key: context.master_key.clone(),
+            known: Cache::builder().max_capacity(CAPACITY).time_to_live(KNOWN_FOR).build(),
+            seen: Cache::builder().max_capacity(CAPACITY).time_to_idle(SEEN_FOR).build(),
+            unknown: Cache::builder().max_capacity(UNKNOWN_CAPACITY).time_to_live(UNKNOWN_FOR).build(),
+            look_ups: Room::new(LOOK_UPS, FOR_STRANGERS),
+        }
     }
 
-    /// The app with this key.
-    pub(crate) async fn by_key(&self, key: &str) -> Result<Option<Arc<KnownApp>>, Failure> {
-        if key.len() > LONGEST_KEY {
+    /// The app with this key. A key that named an app before is looked up whatever else is under way; an unknown one
+    /// within the share of its peer.
+    pub(crate) async fn by_key(
+        &self,
+        key: &str,
+        peer: Peer,
+        limits: &Limits,
+    ) -> Result<Option<Arc<KnownApp>>, Failure> {
+        if let Some(app) = self.known.get(key).await {
+            return Ok(Some(app));
+        }
+        if key.len() > LONGEST_KEY || self.unknown.contains_key(key) {
             return Ok(None);
         }
-        let load = async {
-            let app = database(self.store.app_by_key(key)).await?;
-            Ok(app.map(|app| Arc::new(KnownApp::open(app, &self.master_key))))
+        let is_seen = self.seen.get(key).await.is_some();
+        let _look_up = if is_seen {
+            None
+        } else {
+            limits.count_look_up(peer).await?;
+            Some(self.look_ups.take(&Holder::stranger(peer), 1)?)
         };
-        let found = self.cache.try_get_with_by_ref(key, load).await;
-        found.map_err(|failure: Arc<Failure>| Failure::clone(&failure))
+        match self.known.try_get_with_by_ref(key, self.load(key, is_seen)).await {
+            Ok(app) => Ok(Some(app)),
+            Err(none) => match &*none {
+                NoApp::Unknown => Ok(None),
+                NoApp::Failed(failure) => Err(failure.clone()),
+            },
+        }
+    }
+
+    async fn load(&self, key: &str, is_seen: bool) -> Result<Arc<KnownApp>, NoApp> {
+        let look_up = self.store.app_by_key(key);
+        // Callers of an app that share its look-up must not depend on the share of the first one.
+        let app = if is_seen {
+            match timeout(STEP, look_up).await {
+                Ok(app) => app.map_err(Failure::from),
+                Err(_) => Err(Failure::unavailable(DATABASE_OVERDUE, "no answer in time")),
+            }
+        } else {
+            database(look_up).await
+        };
+        match app.map_err(NoApp::Failed)? {
+            Some(app) => {
+                self.seen.insert(key.to_owned(), ()).await;
+                Ok(Arc::new(KnownApp::open(app, &self.master_key)))
+            }
+            None => {
+                self.seen.invalidate(key).await;
+                self.unknown.insert(key.to_owned(), ()).await;
+                Err(NoApp::Unknown)
+            }
+        }
     }
 }

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use actix_web::dev::Payload;
 use actix_web::{FromRequest, HttpRequest};
 use domain::AppId;
-use domain::profile::Addresses;
+use domain::profile::Author;
 use store::app::App;
 
-use crate::access::identity::{Identity, user_required};
+use crate::access::identity::{Demand, Identity, user_required};
 use crate::http::accept;
 use crate::http::body::Body;
 use crate::http::failure::Failure;
@@ -26,8 +26,8 @@ pub(crate) struct UserCaller {
     pub(crate) user: String,
     /// Whether the app acts for the user.
     pub(crate) by_app: bool,
-    /// Whether the app signed a token for the user.
-    by_token: bool,
+    /// Whether the app signed a token or the identifier for the user.
+    signed: bool,
 }
 
 /// An app's backend, for itself or for a user; or a user.
@@ -41,36 +41,37 @@ pub(crate) struct Caller {
 
 impl AppCaller {
     async fn read(request: HttpRequest) -> Result<AppCaller, Failure> {
-        let identity = Identity::verify(&request).await?;
-        identity.demand_secret()?;
+        let identity = Identity::prove(&request, Demand::Secret).await?;
         Ok(AppCaller { app: identity.app()?.id })
     }
 }
 
 impl UserCaller {
     async fn read(request: HttpRequest) -> Result<UserCaller, Failure> {
-        let identity = Identity::verify(&request).await?;
-        identity.demand_user_proof()?;
+        let identity = Identity::prove(&request, Demand::UserProof).await?;
         let app = identity.app()?;
         let user = identity.user()?.ok_or_else(user_required)?;
-        Ok(UserCaller { app, user, by_app: identity.by_app, by_token: identity.by_token() })
+        // Without a token, the app's demand for a signature was met.
+        let signed = identity.by_token() || app.hmac;
+        Ok(UserCaller { app, user, by_app: identity.by_app, signed })
     }
 
-    /// Whether this caller may change the addresses of the user's profile. In an app that guards them, knowing a public
-    /// key is not enough, or anybody could redirect another user's messages.
-    pub(crate) fn addresses(&self) -> Addresses {
-        if self.by_app || self.by_token || !self.app.guards_addresses() {
-            Addresses::Open
+    /// Author of what this caller writes to the profile. In an app that guards addresses, the public key alone is no
+    /// proof: anyone could redirect another user's messages.
+    pub(crate) fn author(&self) -> Author {
+        if self.by_app {
+            Author::App
+        } else if self.signed || !self.app.guards_addresses() {
+            Author::User
         } else {
-            Addresses::Guarded
+            Author::Unproven
         }
     }
 }
 
 impl Caller {
     async fn read(request: HttpRequest) -> Result<Caller, Failure> {
-        let identity = Identity::verify(&request).await?;
-        identity.demand_user_proof()?;
+        let identity = Identity::prove(&request, Demand::UserProof).await?;
         let app = identity.app()?.id;
         Ok(Caller { app, user: identity.user()?, by_app: identity.by_app })
     }

@@ -11,10 +11,13 @@ use crate::access::known_app::KnownApp;
 use crate::access::signature;
 use crate::access::token::Token;
 use crate::gateway::Gateway;
+use crate::http::admission::Admission;
 use crate::http::deprecation;
 use crate::http::failure::{Failure, sound};
 use crate::http::headers::Credential;
 use crate::http::query::Query;
+use crate::shares::holder::Holder;
+use crate::shares::peer::Peer;
 
 /// An app, and what was proven about who calls in its name. Everything that was sent is good.
 pub(crate) struct Identity<'a> {
@@ -22,25 +25,51 @@ pub(crate) struct Identity<'a> {
     known: Arc<KnownApp>,
     /// Whether the API secret was sent.
     pub(crate) by_app: bool,
-    /// The user of the bearer token, where one was sent.
+    /// The user of the bearer token, if one was sent.
     token_user: Option<String>,
     /// The user of the header.
     header_user: Option<&'a str>,
 }
 
+/// The proof that a call demands.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Demand {
+    /// The API secret.
+    Secret,
+    /// The API secret, or whatever the app wants its users proven by.
+    UserProof,
+}
+
 impl<'a> Identity<'a> {
-    /// Verifies every credential of a request. 401 where one is wrong, or two disagree.
-    pub(crate) async fn verify(request: &'a HttpRequest) -> Result<Identity<'a>, Failure> {
+    /// Verifies every credential of a request and demands a proof, and counts the request for the holder that was proven.
+    /// 401 if a credential is wrong or missing, or two disagree; 429 beyond a rate limit.
+    pub(crate) async fn prove(request: &'a HttpRequest, demand: Demand) -> Result<Identity<'a>, Failure> {
         let gateway = Gateway::of(request)?;
+        let proven = Identity::verify(request, gateway).await.and_then(|identity| {
+            let holder = identity.holder(demand)?;
+            Ok((identity, holder))
+        });
+        match proven {
+            Ok((identity, holder)) => {
+                gateway.admit(request, holder, &identity.known.app).await?;
+                identity.demand_origin()?;
+                Ok(identity)
+            }
+            Err(failure) => Err(gateway.refuse(request, failure).await),
+        }
+    }
+
+    async fn verify(request: &'a HttpRequest, gateway: &Gateway) -> Result<Identity<'a>, Failure> {
         let (names, headers) = (&gateway.header_names, request.headers());
         let token = Token::sent_in(headers)?;
         let token_key = token.as_ref().map(Token::unverified_api_key).transpose()?;
         let api_key = agreed("API key", names.read(headers, Credential::ApiKey)?, token_key)?;
         let secret = names.read(headers, Credential::ApiSecret)?;
         let header_user = names.read(headers, Credential::UserId)?;
-        let known = gateway.apps.by_key(api_key.ok_or_else(no_credentials)?).await?;
+        let api_key = api_key.ok_or_else(no_credentials)?;
+        let known = gateway.apps.by_key(api_key, Peer::of_request(request), &gateway.limits).await?;
         if let Some(known) = &known {
-            gateway.admit(request, &known.app).await?;
+            Admission::note(request, known.app.clone());
         }
         let known = known.filter(|known| secret.is_none_or(|secret| known.has_secret(secret)));
         let Some(known) = known else {
@@ -52,6 +81,37 @@ impl<'a> Identity<'a> {
         let token_user = token.map(|token| token.verify(&known)).transpose()?;
         agreed("user", header_user, token_user.as_deref())?;
         Ok(Identity { request, known, by_app: secret.is_some(), token_user, header_user })
+    }
+
+    /// The holder whose shares the request has. 401 if it is not proven as demanded.
+    fn holder(&self, demand: Demand) -> Result<Holder, Failure> {
+        let app = self.known.app.id;
+        if self.by_app {
+            return Ok(Holder::backend(app));
+        }
+        if demand == Demand::Secret {
+            let message = "this call needs the API secret beside the API key";
+            return Err(Failure::unauthorized("secret_required", message));
+        }
+        if let Some(user) = &self.token_user {
+            return Ok(Holder::user(app, user));
+        }
+        let (user, is_signed) = self.demand_user_proof()?;
+        Ok(if is_signed {
+            Holder::user(app, user)
+        } else {
+            Holder::claimed_user(app, user, Peer::of_request(self.request))
+        })
+    }
+
+    /// Demands that a call which a page of another site may have made comes from an origin of the app.
+    fn demand_origin(&self) -> Result<(), Failure> {
+        if self.by_app || Admission::admits_origin(self.request) {
+            return Ok(());
+        }
+        let message =
+            "the app does not list the origin of this page; add it with tidings app set cors-origins=";
+        Err(Failure::refused(StatusCode::FORBIDDEN, "origin_not_allowed", message))
     }
 
     /// The app, which must be enabled: the last question to ask, so that only its own callers learn of it.
@@ -67,20 +127,8 @@ impl<'a> Identity<'a> {
         self.token_user.is_some()
     }
 
-    /// Demands the API secret.
-    pub(crate) fn demand_secret(&self) -> Result<(), Failure> {
-        if self.by_app {
-            return Ok(());
-        }
-        let message = "this call needs the API secret beside the API key";
-        Err(Failure::unauthorized("secret_required", message))
-    }
-
-    /// Demands what the app wants its users proven by, unless the app itself calls.
-    pub(crate) fn demand_user_proof(&self) -> Result<(), Failure> {
-        if self.by_app || self.by_token() {
-            return Ok(());
-        }
+    /// Demands the proof that the app wants of its users. Returns the user, and whether the app signed for it.
+    fn demand_user_proof(&self) -> Result<(&'a str, bool), Failure> {
         let KnownApp { app, .. } = &*self.known;
         if app.secure_mode {
             let message =
@@ -96,7 +144,7 @@ impl<'a> Identity<'a> {
             }
             signature::check(&self.known, user, sent)?;
         }
-        Ok(())
+        Ok((user, app.hmac))
     }
 
     /// The user that the request is about. The query may name one beside a valid secret alone.

@@ -36,14 +36,15 @@ impl KnownApp {
                 })
                 .ok()
         });
-        let signature_keys = app.secrets.iter().filter(|_| app.hmac).filter_map(|secret| {
-            let opened = SignatureKey::open(&app, secret, master_key);
-            opened
-                .inspect_err(|error| {
-                    tracing::error!(app = %app.id, %error, "an API secret cannot verify signatures");
-                })
-                .ok()
-        });
+        let signature_keys =
+            app.secrets.iter().filter(|secret| app.hmac && !secret.sealed.is_empty()).filter_map(|secret| {
+                let opened = SignatureKey::open(&app, secret, master_key);
+                opened
+                    .inspect_err(|error| {
+                        tracing::error!(app = %app.id, %error, "an API secret cannot verify signatures");
+                    })
+                    .ok()
+            });
         let (token_keys, signature_keys) = (token_keys.collect(), signature_keys.collect());
         KnownApp { app: Arc::new(app), token_keys, signature_keys }
     }

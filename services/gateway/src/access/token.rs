@@ -3,8 +3,8 @@
 use actix_web::http::header::{AUTHORIZATION, HeaderMap};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use domain::Timestamp;
 use domain::fields::check_identifier;
+use domain::{Timestamp, TokenSubject};
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use service_kit::clock;
@@ -17,7 +17,7 @@ use crate::http::failure::Failure;
 const LONGEST: usize = 8 * 1024;
 /// How far the clocks of an app's backend and of this service may be apart, in seconds.
 const LEEWAY: f64 = 60.0;
-/// What may stand before the user's identifier in the claim `sub`.
+/// Stands before the user's identifier in the claim `sub`.
 const USER_PREFIX: &str = "user:";
 
 /// A token as it was sent: nothing of it is proven.
@@ -101,7 +101,7 @@ impl<'a> Token<'a> {
             return Err(invalid("the bearer token is not signed with a live signing key of the app"));
         }
         self.claims.check_times(clock::now(), app.app.require_exp)?;
-        self.claims.user()
+        self.claims.user(app.app.token_subject)
     }
 
     /// `kid` picks the key; without it, every key is tried. A token must not state another algorithm than its key's.
@@ -138,11 +138,19 @@ impl Claims {
         Ok(())
     }
 
-    fn user(self) -> Result<String, Failure> {
+    fn user(self, form: TokenSubject) -> Result<String, Failure> {
         let Some(sub) = self.sub else {
             return Err(invalid("the bearer token must have the claim sub: user: and the user's identifier"));
         };
-        let user = sub.strip_prefix(USER_PREFIX).unwrap_or(&sub).to_owned();
+        let user = match (form, sub.strip_prefix(USER_PREFIX)) {
+            (TokenSubject::Prefixed | TokenSubject::Either, Some(user)) => user.to_owned(),
+            (TokenSubject::Bare | TokenSubject::Either, _) => sub,
+            (TokenSubject::Prefixed, None) => {
+                return Err(invalid(
+                    "the claim sub of the bearer token must be user: and the user's identifier, as in user:ada",
+                ));
+            }
+        };
         let mut problems = Vec::new();
         let user = check_identifier("the user in the claim sub of the bearer token", user, &mut problems);
         user.ok_or_else(|| invalid(problems.swap_remove(0).message))

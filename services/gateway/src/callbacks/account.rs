@@ -12,6 +12,9 @@ use store::provider::StoredProvider;
 use super::{Callbacks, signature};
 use crate::gateway::{Gateway, database};
 use crate::http::failure::Failure;
+use crate::shares::holder::Holder;
+use crate::shares::peer::Peer;
+use crate::waiting::continue_as;
 
 const KIND: &str = "twilio";
 const SIGNATURE: &str = "x-twilio-signature";
@@ -31,14 +34,15 @@ pub(super) struct Claim {
     account: Account,
     token: SecretString,
     url: String,
-    signature: String,
+    signature: Vec<u8>,
 }
 
 impl Claim {
     /// Reads the claim of a callback. Whether it is the provider that does not exist or the signature that is missing or
     /// wrong is not told.
     pub(super) async fn of(gateway: &Gateway, request: &HttpRequest) -> Result<Claim, Failure> {
-        let signature = request.headers().get(SIGNATURE).and_then(|value| value.to_str().ok());
+        let signature =
+            request.headers().get(SIGNATURE).and_then(|value| signature::decode(value.as_bytes()));
         let url = public_url(&gateway.callbacks, request);
         let (Some(signature), Some(url)) = (signature, url) else {
             return Err(unproven());
@@ -47,34 +51,44 @@ impl Claim {
         let (Some(app), Some(provider)) = (app, segment(request, PROVIDER)) else {
             return Err(unproven());
         };
+        let holder = Holder::callback(app, &provider, Peer::of_request(request));
+        gateway.admit_stranger(request, holder).await?;
         let account = Account { app, provider };
         let token = account.auth_token(gateway).await?.ok_or_else(unproven)?;
-        Ok(Claim { account, token, url, signature: signature.to_owned() })
+        Ok(Claim { account, token, url, signature })
     }
 
     /// Proves the claim by the fields of the body.
     pub(super) fn prove(self, fields: &[(String, String)]) -> Result<Account, Failure> {
         match signature::is_valid(self.token.expose_secret().as_bytes(), &self.url, fields, &self.signature) {
-            true => Ok(self.account),
+            true => {
+                continue_as(Holder::backend(self.account.app));
+                Ok(self.account)
+            }
             false => Err(unproven()),
         }
     }
 }
 
 impl Account {
-    /// The token that signs for the provider. That there is none is remembered for a moment.
+    /// The token that signs for the provider, or that there is none: both remembered for a moment. Callbacks for one
+    /// provider share a look-up, so that strangers who name it do not keep its own ones waiting.
     async fn auth_token(&self, gateway: &Gateway) -> Result<Option<SecretString>, Failure> {
-        let unknown = &gateway.callbacks.unknown;
-        let key = (self.app, self.provider.clone());
-        if self.provider.len() > MAX_IDENTIFIER || unknown.contains_key(&key) {
+        if self.provider.len() > MAX_IDENTIFIER {
             return Ok(None);
         }
-        let stored = database(gateway.store.provider(self.app, &self.provider)).await?;
-        let token = stored.and_then(|stored| auth_token(&gateway.callbacks, self.app, &stored));
-        if token.is_none() {
-            unknown.insert(key, ()).await;
+        let tokens = &gateway.callbacks.tokens;
+        let key = (self.app, self.provider.clone());
+        match tokens.try_get_with(key, self.look_up(gateway)).await {
+            Ok(token) => Ok(token),
+            // The caller that looked it up had no share left; this one may have.
+            Err(_) => self.look_up(gateway).await,
         }
-        Ok(token)
+    }
+
+    async fn look_up(&self, gateway: &Gateway) -> Result<Option<SecretString>, Failure> {
+        let stored = database(gateway.store.provider(self.app, &self.provider)).await?;
+        Ok(stored.and_then(|stored| auth_token(&gateway.callbacks, self.app, &stored)))
     }
 }
 

@@ -41,6 +41,7 @@ const START: [&str; 3] = ["START", "YES", "UNSTOP"];
         (status = 403, description = "The signature is wrong, or nobody could have made it."),
         (status = 404, description = "The provider has no such delivery."),
         (status = 500, description = "A defect.", body = crate::openapi::error::Defect),
+        (status = 429, description = "Too many callbacks come from this address."),
         (status = 503, description = "It cannot be taken now; repeat it."),
     ),
 )]
@@ -111,6 +112,7 @@ fn attempt(request: &HttpRequest) -> Option<u32> {
         (status = 400, description = "The body is no form, or has more than 200 fields.", body = crate::openapi::error::Problems),
         (status = 403, description = "The signature is wrong, or nobody could have made it."),
         (status = 500, description = "A defect.", body = crate::openapi::error::Defect),
+        (status = 429, description = "Too many callbacks come from this address."),
         (status = 503, description = "It cannot be taken now; repeat it."),
     ),
 )]

@@ -2,6 +2,7 @@
 
 use actix_web::HttpResponse;
 use actix_web::http::StatusCode;
+use actix_web::http::header::LINK;
 use actix_web::web::Data;
 use domain::fields::{Fields, MAX_IDENTIFIER, check_plain_json};
 use domain::{CategoryId, Problem, Timestamp};
@@ -12,12 +13,17 @@ use utoipa::ToSchema;
 use crate::access::caller::{AppCaller, Caller};
 use crate::gateway::{Gateway, database};
 use crate::http::body::Body;
+use crate::http::cursor;
 use crate::http::failure::{Failure, sound};
 use crate::http::handling::Handling;
 use crate::http::path_id::PathId;
+use crate::http::query::Query;
 use crate::http::status_body::{StatusBody, status_body};
 use crate::openapi;
-use crate::openapi::vocabulary::{Id, Identifier, Time};
+use crate::openapi::vocabulary::{Cursor, Id, Identifier, Time};
+
+/// Most categories of an answer, also without a limit in the request.
+pub(super) const MOST_CATEGORIES: i64 = 1_000;
 
 /// A category of an app's notifications.
 #[derive(Serialize, ToSchema)]
@@ -52,6 +58,7 @@ struct CategoryBody<'a> {
     request_body = openapi::category::NewCategory,
     responses(
         (status = 200, description = "The new category.", body = CategoryBody),
+        (status = 403, description = "The app has as many categories as it may (`quota_reached`), or is disabled."),
         (status = 409, description = "There is a category with this identifier."),
     ),
 )]
@@ -90,18 +97,41 @@ pub(crate) async fn create(
     }
 }
 
-/// Lists all categories.
+/// Lists the categories, in order of creation.
+///
+/// The answer has 1,000 at most. If there are more, its header `Link` leads to the next ones (`rel="next"`, RFC 8288).
 #[utoipa::path(
     get,
     path = "/v3/categories",
     operation_id = "listCategories",
     tag = "categories",
     security(("either" = [])),
-    responses((status = 200, description = "Every category of the app.", body = Vec<CategoryBody>)),
+    params(
+        ("limit" = Option<i64>, Query, description = "Most categories; 1000 by default.", minimum = 1, maximum = 1000),
+        ("cursor" = inline(Option<Cursor>), Query, description = "The cursor of an earlier answer's `Link`."),
+    ),
+    responses((status = 200, description = "The categories of the app.", body = Vec<CategoryBody>)),
 )]
-pub(crate) async fn list(caller: Caller, gateway: Data<Gateway>) -> Result<HttpResponse, Failure> {
-    let categories = database(gateway.store.list_categories(caller.app)).await?;
-    Ok(HttpResponse::Ok().json(categories.iter().map(present).collect::<Vec<_>>()))
+pub(crate) async fn list(
+    caller: Caller,
+    gateway: Data<Gateway>,
+    query: Query,
+) -> Result<HttpResponse, Failure> {
+    let mut problems = Vec::new();
+    let limit = query.number("limit", 1..=MOST_CATEGORIES, &mut problems).unwrap_or(MOST_CATEGORIES);
+    let after = cursor::read(&query, |text| text.parse().ok(), &mut problems);
+    sound(Some(()), problems)?;
+    // One more than shown tells if there is a next page.
+    let categories = database(gateway.store.list_categories(caller.app, after, limit + 1)).await?;
+    let (shown, more) =
+        categories.split_at(categories.len().min(usize::try_from(limit).unwrap_or(usize::MAX)));
+    let mut response = HttpResponse::Ok();
+    if let Some(last) = shown.last().filter(|_| !more.is_empty()) {
+        let next = cursor::write(last.id);
+        let link = format!("</v3/categories?limit={limit}&cursor={next}>; rel=\"next\"");
+        response.append_header((LINK, link));
+    }
+    Ok(response.json(shown.iter().map(present).collect::<Vec<_>>()))
 }
 
 /// Deletes a category, and what users prefer for it.

@@ -6,22 +6,27 @@ use actix_web::web::Data;
 use actix_web::{HttpRequest, HttpResponse};
 use domain::content::Object;
 use domain::fields::{Fields, check_identifier, check_plain_json};
+use domain::profile::{Author, push_targets};
 use domain::request::MAX_REFERENCE;
 use domain::{CategoryId, Channel, DeviceType, Problem};
 use serde::Serialize;
 use serde_json::{Value, json};
+use service_kit::secrets::sha256;
 use store::category::Category;
+use store::device::unproven::Connecting;
 use store::inbox::InboxOwner;
 use utoipa::ToSchema;
 
 use crate::access::caller::UserCaller;
+use crate::access::device_secret;
+use crate::directory::categories::MOST_CATEGORIES;
 use crate::gateway::{Gateway, database};
 use crate::http::body::Body;
 use crate::http::failure::{Failure, sound};
 use crate::http::handling::Handling;
 use crate::http::headers::Credential;
 use crate::openapi;
-use crate::openapi::vocabulary::{self, Count, Id, Identifier};
+use crate::openapi::vocabulary::{self, Count, HeaderIdentifier, Id};
 
 /// The first is meant where none is named.
 const PUSH_PROVIDERS: [&str; 2] = ["fcm", "apns"];
@@ -42,6 +47,7 @@ struct Device {
         "id": "1", "name": "Shop", "enableWebPush": false, "publicKey": null, "hideBranding": true,
         "channels": ["inApp", "email"], "categories": [{"id": 7, "name": "Orders"}],
     },
+    "deviceSecret": null,
 }))]
 struct Connected<'a> {
     #[schema(value_type = Count)]
@@ -49,6 +55,9 @@ struct Connected<'a> {
     #[schema(value_type = Count)]
     unseen_count: i64,
     app: AppBody<'a>,
+    /// Proof of this device for later calls that have no other, shown once: the call created the user, in an app that
+    /// guards addresses, with the public key alone. Null in every other answer.
+    device_secret: Option<&'a str>,
 }
 
 /// The app, as its front ends know it.
@@ -66,6 +75,7 @@ struct AppBody<'a> {
     /// Those that the app's notifications can take.
     #[schema(value_type = Vec<vocabulary::Channel>)]
     channels: Vec<Channel>,
+    /// The first 1,000.
     categories: Vec<CategoryBody<'a>>,
 }
 
@@ -79,14 +89,19 @@ struct CategoryBody<'a> {
 
 /// Records the device, and creates the user if missing.
 ///
-/// An app that acts for the user may leave the body out.
+/// An app that acts for the user may leave the body out. In an app that guards addresses, a caller with the public key
+/// alone may register a push token if this very call creates the user; the answer then has `deviceSecret`, with which the
+/// device replaces its own token later. Any other push token is a 403 (`address_guarded`).
 #[utoipa::path(
     post,
     path = "/v3/sdk/connect",
     operation_id = "connect",
     tag = "devices",
     security(("user" = [])),
-    params(("DEVICE-ID" = Identifier, Header, description = "Unique per device or installation.")),
+    params(
+        ("DEVICE-ID" = inline(HeaderIdentifier), Header, description = "Unique per device or installation."),
+        ("DEVICE-SECRET" = Option<String>, Header, description = "The device's secret, for callers without another proof."),
+    ),
     request_body(content(
         (openapi::device::Device = "application/json"),
         (openapi::device::Device = "application/x-www-form-urlencoded"),
@@ -109,15 +124,21 @@ pub(crate) async fn connect(
     let (device_id, device) = sound(device_id.zip(device), problems)?;
 
     let (app, store) = (caller.app.id, &gateway.store);
-    let connecting = store.connect_device(app, &caller.user, &device.token, &device_id, device.device_type);
-    database(connecting).await?;
+    let secret = if caller.author() == Author::Unproven {
+        gateway.connect_unproven(&request, &caller, &device_id, &device).await?
+    } else {
+        let connecting =
+            store.connect_device(app, &caller.user, &device.token, &device_id, device.device_type);
+        database(connecting).await?;
+        None
+    };
     let (counts, categories, channels, public_key) = tokio::try_join!(
         database(store.inbox_owner(app, &caller.user)),
-        database(store.list_categories(app)),
+        database(store.list_categories(app, None, MOST_CATEGORIES)),
         gateway.channels(&caller),
         database(store.vapid_public_key(app)),
     )?;
-    Ok(answer(&caller, counts, channels, public_key.as_deref(), &categories))
+    Ok(answer(&caller, secret.as_deref(), counts, channels, public_key.as_deref(), &categories))
 }
 
 fn read_device(
@@ -137,7 +158,7 @@ fn read_device(
     let provider = read_name(&mut fields, "pushProvider", &PUSH_PROVIDERS, problems);
     fields.finish(strict, problems);
     let provider = provider.unwrap_or(PUSH_PROVIDERS[0]);
-    let token = token.map(|token| (provider.to_owned(), json!({ "token": token })));
+    let token = token.map(|token| (provider.to_owned(), json!({ "tokens": [token] })));
     Some(Device { device_type, token: token.into_iter().collect() })
 }
 
@@ -158,6 +179,28 @@ fn read_name<T: Copy + Display>(
 }
 
 impl Gateway {
+    /// Connects a device of a caller without a proof. Returns its secret if the call created the user.
+    async fn connect_unproven(
+        &self,
+        request: &HttpRequest,
+        caller: &UserCaller,
+        device_id: &str,
+        device: &Device,
+    ) -> Result<Option<String>, Failure> {
+        let secret = self.device_proof(request, caller, device_id).await?;
+        let fresh = device_secret::create()?;
+        let push_target = push_targets(&device.token).next();
+        let connecting = Connecting {
+            device_id,
+            device_type: device.device_type,
+            push_target: push_target.as_deref(),
+            secret: secret.as_ref().map(|secret| &secret[..]),
+        };
+        let digest = sha256(fresh.as_bytes());
+        let connecting = self.store.connect_unproven(caller.app.id, &caller.user, connecting, &digest);
+        Ok(database(connecting).await?.then_some(fresh))
+    }
+
     /// The device that calls; a problem names the header as the first prefix has it.
     fn read_device_id(
         &self,
@@ -185,6 +228,7 @@ impl Gateway {
 
 fn answer(
     caller: &UserCaller,
+    device_secret: Option<&str>,
     owner: Option<InboxOwner>,
     channels: Vec<Channel>,
     public_key: Option<&str>,
@@ -204,5 +248,6 @@ fn answer(
             channels,
             categories: categories.collect(),
         },
+        device_secret,
     })
 }

@@ -1,8 +1,9 @@
-//! `/v3/devices/{deviceId}/webPushSubscription`: where browsers take web push.
+//! `/v3/devices/{deviceId}`: the web-push subscription and the push token of a device.
 
-use actix_web::HttpResponse;
 use actix_web::http::StatusCode;
 use actix_web::web::Data;
+use actix_web::{HttpRequest, HttpResponse};
+use domain::profile::{Author, Refusal};
 use domain::web_push::parse_subscription;
 use service_kit::vapid;
 
@@ -20,20 +21,25 @@ use crate::openapi::vocabulary::Identifier;
 ///
 /// The body is what the browser's `PushSubscription` says as JSON. Its endpoint must be at a push service that the
 /// installation knows. An endpoint belongs to one user of an app: the last that sent it. User and device are created
-/// if missing.
+/// if missing. In an app that guards addresses, a caller with the public key alone needs the device's secret, and an
+/// endpoint of no other device.
 #[utoipa::path(
     post,
     path = "/v3/devices/{deviceId}/webPushSubscription",
     operation_id = "setWebPushSubscription",
     tag = "devices",
     security(("user" = [])),
-    params(("deviceId" = Identifier, Path, description = "What the client calls the device.")),
+    params(
+        ("deviceId" = Identifier, Path, description = "What the client calls the device."),
+        ("DEVICE-SECRET" = Option<String>, Header, description = "The device's secret, for callers without another proof."),
+    ),
     request_body = Subscription,
     responses((status = 200, description = "It is stored.", body = StatusBody)),
 )]
 pub(crate) async fn subscribe(
     caller: UserCaller,
     gateway: Data<Gateway>,
+    request: HttpRequest,
     id: PathId,
     handling: Handling,
     body: Body,
@@ -44,7 +50,14 @@ pub(crate) async fn subscribe(
     let hosts = &gateway.push_hosts;
     let subscription = parse_subscription(body, hosts, vapid::is_on_curve, handling.strict, &mut problems);
     let subscription = sound(subscription, problems)?;
-    database(gateway.store.subscribe(caller.app.id, &caller.user, &device_id, &subscription)).await?;
+    let (store, app, user) = (&gateway.store, caller.app.id, &caller.user);
+    match gateway.device_secret(&request, &caller, &device_id).await? {
+        None => database(store.subscribe(app, user, &device_id, &subscription)).await?,
+        Some(secret) => {
+            let device = (device_id.as_str(), &secret[..]);
+            database(store.subscribe_unproven(app, user, device, &subscription)).await?;
+        }
+    }
     Ok(status_body(StatusCode::OK, "the subscription was stored"))
 }
 
@@ -55,17 +68,73 @@ pub(crate) async fn subscribe(
     operation_id = "deleteWebPushSubscription",
     tag = "devices",
     security(("user" = [])),
-    params(("deviceId" = Identifier, Path, description = "What the client calls the device.")),
+    params(
+        ("deviceId" = Identifier, Path, description = "What the client calls the device."),
+        ("DEVICE-SECRET" = Option<String>, Header, description = "The device's secret, for callers without another proof."),
+    ),
     responses((status = 200, description = "It is gone.", body = StatusBody)),
 )]
 pub(crate) async fn unsubscribe(
     caller: UserCaller,
     gateway: Data<Gateway>,
+    request: HttpRequest,
     id: PathId,
 ) -> Result<HttpResponse, Failure> {
     let device_id = id.device()?;
-    match database(gateway.store.unsubscribe(caller.app.id, &caller.user, &device_id)).await? {
-        true => Ok(status_body(StatusCode::OK, "the subscription was removed")),
-        false => Err(Failure::not_found("no such subscription")),
+    let (store, app, user) = (&gateway.store, caller.app.id, &caller.user);
+    let removed = match gateway.device_secret(&request, &caller, &device_id).await? {
+        None => database(store.unsubscribe(app, user, &device_id)).await?,
+        Some(secret) => database(store.unsubscribe_unproven(app, user, (&device_id, &secret))).await?,
+    };
+    if !removed {
+        return Err(Failure::not_found("no such subscription"));
+    }
+    Ok(status_body(StatusCode::OK, "the subscription was removed"))
+}
+
+/// Removes the push token that a device registered, as at sign-out.
+///
+/// The token leaves the user's profile; those of other devices stay.
+#[utoipa::path(
+    delete,
+    path = "/v3/devices/{deviceId}/pushToken",
+    operation_id = "deletePushToken",
+    tag = "devices",
+    security(("user" = [])),
+    params(
+        ("deviceId" = Identifier, Path, description = "What the client calls the device."),
+        ("DEVICE-SECRET" = Option<String>, Header, description = "The device's secret, for callers without another proof."),
+    ),
+    responses((status = 200, description = "It is gone.", body = StatusBody)),
+)]
+pub(crate) async fn remove_push_token(
+    caller: UserCaller,
+    gateway: Data<Gateway>,
+    request: HttpRequest,
+    id: PathId,
+) -> Result<HttpResponse, Failure> {
+    let device_id = id.device()?;
+    let secret = gateway.device_secret(&request, &caller, &device_id).await?;
+    let secret = secret.as_ref().map(|secret| &secret[..]);
+    let removing = gateway.store.remove_push_token(caller.app.id, &caller.user, &device_id, secret);
+    if !database(removing).await? {
+        return Err(Failure::not_found("the device has no push token"));
+    }
+    Ok(status_body(StatusCode::OK, "the push token was removed"))
+}
+
+impl Gateway {
+    /// Digest of the device's secret for a caller that needs one; None for a caller with another proof.
+    async fn device_secret(
+        &self,
+        request: &HttpRequest,
+        caller: &UserCaller,
+        device_id: &str,
+    ) -> Result<Option<[u8; 32]>, Failure> {
+        if caller.author() != Author::Unproven {
+            return Ok(None);
+        }
+        let secret = self.device_proof(request, caller, device_id).await?;
+        Ok(Some(secret.ok_or(Refusal::AddressGuarded)?))
     }
 }

@@ -1,14 +1,15 @@
 //! `DELETE /v3/users/{identifier}`: a user is erased.
 
-use actix_web::HttpResponse;
 use actix_web::http::StatusCode;
 use actix_web::web::Data;
+use actix_web::{HttpRequest, HttpResponse};
 use domain::event::UserErased;
 use domain::id::partition;
 use domain::{AppId, Envelope, Event, StreamName};
 use service_kit::{clock, trace};
 use store::timer::NewTimer;
 
+use crate::access::actor;
 use crate::access::caller::AppCaller;
 use crate::gateway::{Gateway, database};
 use crate::http::failure::Failure;
@@ -34,6 +35,7 @@ use crate::openapi::vocabulary::Identifier;
     ),
 )]
 pub(crate) async fn erase(
+    request: HttpRequest,
     caller: AppCaller,
     gateway: Data<Gateway>,
     id: PathId,
@@ -43,7 +45,7 @@ pub(crate) async fn erase(
     let erasure = begun.ok_or_else(|| Failure::not_found("no such user"))?;
     let user = erasure.user();
     let word = gateway.word_for_the_inbox(caller.app, UserErased { user, digest: erasure.digest() })?;
-    database(erasure.commit(&word)).await?;
+    database(erasure.commit(&word, &actor::of(&request))).await?;
     tracing::info!(app = %caller.app, %user, "erased a user");
     Ok(status_body(StatusCode::ACCEPTED, "the user is erased; what is left of them will soon be gone"))
 }

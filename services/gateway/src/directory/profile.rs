@@ -3,7 +3,7 @@
 use actix_web::HttpResponse;
 use actix_web::web::Data;
 use domain::fields::check_plain_json;
-use domain::profile::{Change, Patch};
+use domain::profile::{Change, MAX_OPERATIONS, MAX_USER_OPERATIONS, Patch, seen_by};
 use serde_json::Value;
 
 use crate::access::caller::UserCaller;
@@ -18,7 +18,8 @@ use crate::openapi::vocabulary::FreeObject;
 
 /// The user's profile.
 ///
-/// That of a user whom the service does not know is empty.
+/// That of a user whom the service does not know is empty. In an app that guards addresses, a caller with the public key
+/// alone does not see `email`, `phoneNumber`, `phone`, `fcm` and `apns`, here and in the answers of PUT and PATCH.
 #[utoipa::path(
     get,
     path = "/v3/profile",
@@ -29,14 +30,15 @@ use crate::openapi::vocabulary::FreeObject;
 )]
 pub(crate) async fn retrieve(caller: UserCaller, gateway: Data<Gateway>) -> Result<HttpResponse, Failure> {
     let user = database(gateway.store.find_user(caller.app.id, &caller.user)).await?;
-    Ok(HttpResponse::Ok().json(user.map(|user| user.profile).unwrap_or_default()))
+    let profile = user.map(|user| user.profile).unwrap_or_default();
+    Ok(HttpResponse::Ok().json(seen_by(profile, caller.author())))
 }
 
 /// Merges pairs onto the profile.
 ///
 /// Keys that the pairs name are replaced, the others stay; `fcm` and `apns` merge one level deeper, where `token` is
-/// appended to `tokens` and `tokens` are united. The latest 50 tokens of a service are kept. Creates the user if
-/// missing.
+/// appended to `tokens` and `tokens` are united. The latest 50 tokens of a service are kept. The key `app` is the
+/// backend's: with any other credential it is a 403 (`app_only`). Creates the user if missing.
 #[utoipa::path(
     put,
     path = "/v3/profile",
@@ -55,12 +57,13 @@ pub(crate) async fn merge(
     body: Body,
 ) -> Result<HttpResponse, Failure> {
     let pairs = read_pairs(body.optional_json().await?)?;
-    write(&caller, &gateway, &Change::Merge(pairs)).await
+    write(&caller, &gateway, Change::Merge(pairs)).await
 }
 
 /// Patches the profile.
 ///
-/// An array is a JSON Patch (RFC 6902): all its operations are applied or none, and none is lost to another writer. An
+/// An array is a JSON Patch (RFC 6902): all its operations are applied or none, and none is lost to another writer. It has
+/// at most 100 operations, or 1,000 with the API secret, and operations × bytes of the profile must not exceed 1 MiB. An
 /// object is merged as by PUT. Creates the user if missing.
 #[utoipa::path(
     patch,
@@ -88,22 +91,24 @@ pub(crate) async fn change(
     body: Body,
 ) -> Result<HttpResponse, Failure> {
     let change = match body.json_or_patch().await? {
-        Some(Value::Array(operations)) => Change::Patch(read_patch(operations, handling.strict)?),
+        Some(Value::Array(operations)) => Change::Patch(read_patch(&caller, operations, handling.strict)?),
         body => Change::Merge(read_pairs(body)?),
     };
-    write(&caller, &gateway, &change).await
+    write(&caller, &gateway, change).await
 }
 
-fn read_patch(operations: Vec<Value>, strict: bool) -> Result<Patch, Failure> {
+fn read_patch(caller: &UserCaller, operations: Vec<Value>, strict: bool) -> Result<Patch, Failure> {
+    let most = if caller.by_app { MAX_OPERATIONS } else { MAX_USER_OPERATIONS };
     let mut problems = Vec::new();
-    for (index, operation) in operations.iter().enumerate() {
+    // An array that is too long is refused as a whole.
+    for (index, operation) in operations.iter().take(most).enumerate() {
         check_plain_json(&format!("[{index}]"), operation, &mut problems);
     }
-    let patch = Patch::read(operations, strict, &mut problems);
+    let patch = Patch::read(operations, most, strict, &mut problems);
     sound(Some(patch), problems)
 }
 
-async fn write(caller: &UserCaller, gateway: &Gateway, change: &Change) -> Result<HttpResponse, Failure> {
-    let write = gateway.store.change_profile(caller.app.id, &caller.user, change, caller.addresses());
-    Ok(HttpResponse::Ok().json(database(write).await?.profile))
+async fn write(caller: &UserCaller, gateway: &Gateway, change: Change) -> Result<HttpResponse, Failure> {
+    let write = gateway.store.change_profile(caller.app.id, &caller.user, change, caller.author());
+    Ok(HttpResponse::Ok().json(seen_by(database(write).await?.profile, caller.author())))
 }

@@ -10,6 +10,8 @@ use store::preference::Subscription;
 use crate::directory::unsubscribe_page::{Said, page};
 use crate::gateway::{Gateway, database};
 use crate::http::failure::{Failure, crowded};
+use crate::shares::holder::Holder;
+use crate::shares::peer::Peer;
 use crate::waiting::{Unwaited, wait};
 
 const LATER: &str = "the database did not answer in time; repeat the request";
@@ -32,6 +34,7 @@ const LATER: &str = "the database did not answer in time; repeat the request";
             status = 404, description = "No email has such a link, or its reader or category is gone.",
             body = String, content_type = "text/html", example = "<!doctype html>",
         ),
+        (status = 429, description = "Too many such requests come from this address."),
         (status = 503, description = "It cannot be told now."),
     ),
 )]
@@ -40,7 +43,7 @@ pub(crate) async fn ask(
     request: HttpRequest,
     token: Path<String>,
 ) -> Result<HttpResponse, Failure> {
-    let Some(Found { subscription, .. }) = gateway.subscription(&token).await? else {
+    let Some(Found { subscription, .. }) = gateway.subscription(&request, &token).await? else {
         return Ok(page(&request, StatusCode::NOT_FOUND, &Said::Unknown));
     };
     let said = if subscription.critical { Said::Critical(&subscription) } else { Said::Asked(&subscription) };
@@ -70,6 +73,7 @@ pub(crate) async fn ask(
             status = 409, description = "The category is critical: preferences do not apply to it.",
             body = String, content_type = "text/html", example = "<!doctype html>",
         ),
+        (status = 429, description = "Too many such requests come from this address."),
         (status = 503, description = "It cannot be changed now."),
     ),
 )]
@@ -78,7 +82,8 @@ pub(crate) async fn unsubscribe(
     request: HttpRequest,
     token: Path<String>,
 ) -> Result<HttpResponse, Failure> {
-    let Some(Found { app, user, category, subscription }) = gateway.subscription(&token).await? else {
+    let Some(Found { app, user, category, subscription }) = gateway.subscription(&request, &token).await?
+    else {
         return Ok(page(&request, StatusCode::NOT_FOUND, &Said::Unknown));
     };
     if subscription.critical {
@@ -101,7 +106,8 @@ struct Found {
 
 impl Gateway {
     /// What the token is for; None where nobody signed it for this, or what it names is gone.
-    async fn subscription(&self, token: &str) -> Result<Option<Found>, Failure> {
+    async fn subscription(&self, request: &HttpRequest, token: &str) -> Result<Option<Found>, Failure> {
+        self.admit_stranger(request, Holder::stranger(Peer::of_request(request))).await?;
         let link = match wait(self.links.verify(token)).await {
             Ok(link) => link?,
             Err(Unwaited::Crowded) => return Err(crowded()),

@@ -21,7 +21,7 @@ use crate::http::handling::Handling;
 use crate::http::path_id::PathId;
 use crate::http::query::Query;
 use crate::openapi::user::{NewUser, Profile};
-use crate::openapi::vocabulary::{FreeObject, Identifier, Time};
+use crate::openapi::vocabulary::{Cursor, FreeObject, Identifier, Time};
 
 /// Users of a page, unless the request says otherwise.
 const PAGE: i64 = 20;
@@ -191,7 +191,7 @@ pub(crate) async fn retrieve(
             minimum = 1,
             maximum = 100
         ),
-        ("cursor" = Option<String>, Query, description = "The `nextCursor` of an earlier answer."),
+        ("cursor" = inline(Option<Cursor>), Query, description = "The `nextCursor` of an earlier answer."),
     ),
     responses((status = 200, description = "A page of users.", body = Listing)),
 )]

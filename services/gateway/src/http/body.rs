@@ -1,34 +1,37 @@
 //! The body of a request: its size, its media type, its JSON.
 
 use std::future::{Ready, ready};
-use std::sync::Arc;
 use std::time::Duration;
 
 use actix_web::dev::Payload;
 use actix_web::http::StatusCode;
 use actix_web::http::header::{CONTENT_ENCODING, CONTENT_TYPE};
-use actix_web::web::{self, BytesMut};
+use actix_web::web::{self, Bytes, BytesMut};
 use actix_web::{FromRequest, HttpMessage, HttpRequest};
 use domain::content::Object;
 use domain::structure::Structure;
 use futures_util::StreamExt;
 use percent_encoding::percent_decode_str;
 use serde_json::Value;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout_at};
 
 use crate::gateway::Gateway;
 use crate::http::accept;
-use crate::http::failure::{Failure, crowded};
-use crate::http::structure;
+use crate::http::failure::Failure;
+use crate::http::structure::{self, MAX_CONTAINERS, MAX_USER_CONTAINERS};
+use crate::shares::holder::Holder;
+use crate::shares::peer::Peer;
+use crate::shares::room::{Place, Room};
 use crate::waiting::at_callers_pace;
 
 /// Largest body, in bytes.
 pub const MAX_BODY: usize = 768 * 1024;
 /// Largest body of a send with files, in bytes: as many as its files may have, in base64 with line breaks, and the rest.
 pub const MAX_BODY_WITH_FILES: usize = 15 * 1024 * 1024;
-/// Largest form of a provider's callback, in bytes. Nobody has proven anything while it is read.
-const MAX_CALLBACK: usize = 64 * 1024;
+/// Largest body of a caller without the secret, in bytes: a profile may have 64 KiB.
+pub const MAX_USER_BODY: usize = 128 * 1024;
+/// Largest form of a provider's callback, in bytes. Its signature can only be verified once it is read.
+pub const MAX_CALLBACK: usize = 16 * 1024;
 /// Most fields of a form.
 const MAX_FORM_FIELDS: usize = 200;
 /// How much beyond its limit is still read of a body, so that a client in the middle of writing gets to its answer.
@@ -36,23 +39,30 @@ const MAX_IGNORED: usize = 3 * MAX_BODY;
 /// What a large body must say before it has become large: all but its files fits into a body of the usual size.
 const FILES: &[u8] = b"\"attachments\"";
 const EMPTY: &str = "the body must be JSON, and is empty";
-/// How long a client may take to send a body.
-const SENT_WITHIN: Duration = Duration::from_secs(30);
+/// How long a client may take to send a body, however fast it comes.
+pub const SENT_WITHIN: Duration = Duration::from_secs(30);
+/// How long a callback may take.
+pub const CALLBACK_WITHIN: Duration = Duration::from_secs(3);
+/// How long a body may take before it is too slow.
+pub const GRACE: Duration = Duration::from_secs(2);
+/// Bytes per second that a body must have come at after that, so that it cannot keep its room by stalling.
+pub const SLOWEST: usize = 64 * 1024;
 
-/// A body that nobody has read yet, so that whoever may not call is told that first.
+/// A body that is not read yet: a caller that may not make the call learns that first.
 pub(crate) struct Body {
     request: HttpRequest,
     payload: Payload,
     limit: usize,
+    within: Duration,
     /// Where it takes room, up to the usual size.
-    room: fn(&Gateway) -> &Arc<Semaphore>,
+    room: fn(&Gateway) -> &Room,
 }
 
 /// Room that is taken until the request is answered.
-struct Room {
-    usual: OwnedSemaphorePermit,
-    /// What a body takes beyond the usual size.
-    files: OwnedSemaphorePermit,
+struct Taken {
+    usual: Place,
+    /// Room of a body beyond the usual size.
+    files: Place,
 }
 
 struct IsRead;
@@ -76,6 +86,7 @@ impl FromRequest for Body {
             request: request.clone(),
             payload: payload.take(),
             limit: MAX_BODY,
+            within: SENT_WITHIN,
             room: |gateway| &gateway.body_room,
         }))
     }
@@ -102,7 +113,7 @@ impl Body {
         if !is_large(length) {
             return Ok((parse(&request, &bytes)?, length));
         }
-        let (structure, bytes) = elsewhere(move || (structure::check(&bytes), bytes)).await?;
+        let (structure, bytes) = elsewhere(move || (structure::check(&bytes, MAX_CONTAINERS), bytes)).await?;
         take_room(&request, structure?)?;
         Ok((elsewhere(move || parsed(&bytes)).await??, length))
     }
@@ -142,15 +153,18 @@ impl Body {
         (!bytes.is_empty()).then(|| form(&bytes)).transpose()
     }
 
-    /// The fields of a provider's form, in their order. It takes no room from those who have credentials.
+    /// The fields of a provider's form, in their order. It takes no room from callers with credentials.
     pub(crate) async fn callback_form(self) -> Result<Vec<(String, String)>, Failure> {
-        let is_form = media(&self.request) == Media::Form;
-        let bytes =
-            Body { limit: MAX_CALLBACK, room: |gateway| &gateway.callback_room, ..self }.read().await?;
-        match is_form {
-            true => fields(&bytes),
-            false => Err(unsupported("the media type must be application/x-www-form-urlencoded")),
+        if media(&self.request) != Media::Form {
+            return Err(unsupported("the media type must be application/x-www-form-urlencoded"));
         }
+        let body = Body {
+            limit: MAX_CALLBACK,
+            within: CALLBACK_WITHIN,
+            room: |gateway| &gateway.callback_room,
+            ..self
+        };
+        fields(&body.read().await?)
     }
 
     /// Whether a handler of this request reads its body.
@@ -159,13 +173,7 @@ impl Body {
     }
 
     async fn read(mut self) -> Result<BytesMut, Failure> {
-        let bytes = match timeout(SENT_WITHIN, at_callers_pace(self.collect())).await {
-            Ok(bytes) => bytes?,
-            Err(_) => {
-                let message = "the body was not sent in time";
-                return Err(Failure::refused(StatusCode::REQUEST_TIMEOUT, "body_timeout", message));
-            }
-        };
+        let bytes = at_callers_pace(self.collect()).await?;
         accept::check(&self.request)?;
         let coding = self.request.headers().get(CONTENT_ENCODING);
         if coding.is_some_and(|coding| coding != "identity") {
@@ -174,14 +182,20 @@ impl Body {
         Ok(bytes)
     }
 
-    /// The whole body. Room for it is taken as it arrives, and given back when the request is answered.
+    /// The whole body. It takes room as it arrives, and returns it once the request is answered.
     async fn collect(&mut self) -> Result<BytesMut, Failure> {
         let gateway = Gateway::of(&self.request)?.clone();
-        let mut room = Room::of(&gateway, (self.room)(&gateway))?;
+        let holder = holder(&self.request);
+        if !holder.has_secret() {
+            self.limit = self.limit.min(MAX_USER_BODY);
+        }
+        let mut taken = Taken {
+            usual: (self.room)(&gateway).take(&holder, 0)?,
+            files: gateway.file_room.take(&holder, 0)?,
+        };
         let mut bytes = BytesMut::new();
-        let mut total = 0;
-        while let Some(chunk) = self.payload.next().await {
-            let chunk = chunk.map_err(|_| Failure::problem("", "incomplete", "the body ended early"))?;
+        let (begin, mut total) = (Instant::now(), 0);
+        while let Some(chunk) = self.next(begin, total).await? {
             total += chunk.len();
             if total > self.limit {
                 if total > self.limit + MAX_IGNORED {
@@ -189,7 +203,7 @@ impl Body {
                 }
                 continue;
             }
-            room.grow(total)?;
+            taken.grow(total)?;
             let was_large = is_large(bytes.len());
             bytes.extend_from_slice(&chunk);
             if is_large(total) && !was_large && !names_files(&bytes) {
@@ -199,17 +213,27 @@ impl Body {
         if total > self.limit {
             return Err(too_large(self.limit));
         }
-        self.request.extensions_mut().insert(room);
+        self.request.extensions_mut().insert(taken);
         Ok(bytes)
+    }
+
+    /// The next bytes; None at the end. 408 if so little came since `begin` that the client is too slow.
+    async fn next(&mut self, begin: Instant, total: usize) -> Result<Option<Bytes>, Failure> {
+        let at_slowest = Duration::from_secs_f64(total as f64 / SLOWEST as f64);
+        let end = begin + self.within.min(GRACE + at_slowest);
+        match timeout_at(end, self.payload.next()).await {
+            Ok(None) => Ok(None),
+            Ok(Some(Ok(chunk))) => Ok(Some(chunk)),
+            Ok(Some(Err(_))) => Err(Failure::problem("", "incomplete", "the body ended early")),
+            Err(_) => {
+                let message = "the body was not sent in time";
+                Err(Failure::refused(StatusCode::REQUEST_TIMEOUT, "body_timeout", message))
+            }
+        }
     }
 }
 
-impl Room {
-    fn of(gateway: &Gateway, usual: &Arc<Semaphore>) -> Result<Room, Failure> {
-        let none = |room: &Arc<Semaphore>| room.clone().try_acquire_many_owned(0).map_err(|_| crowded());
-        Ok(Room { usual: none(usual)?, files: none(&gateway.file_room)? })
-    }
-
+impl Taken {
     /// Extends the room to this many bytes.
     fn grow(&mut self, bytes: usize) -> Result<(), Failure> {
         grow(&mut self.usual, bytes.min(MAX_BODY))?;
@@ -218,9 +242,15 @@ impl Room {
 
     /// Extends the room by this many bytes.
     fn extend(&mut self, bytes: usize) -> Result<(), Failure> {
-        let taken = self.usual.num_permits() * 1024;
+        let taken = self.usual.units() * 1024;
         grow(&mut self.usual, taken + bytes)
     }
+}
+
+/// The holder whose shares the request has.
+fn holder(request: &HttpRequest) -> Holder {
+    let proven = request.extensions().get().copied();
+    proven.unwrap_or_else(|| Holder::stranger(Peer::of_request(request)))
 }
 
 /// Whether a body is larger than any that holds no files.
@@ -246,11 +276,9 @@ fn names_files(bytes: &[u8]) -> bool {
 }
 
 /// Extends room, counted in KiB, to this many bytes.
-fn grow(room: &mut OwnedSemaphorePermit, bytes: usize) -> Result<(), Failure> {
-    let missing = bytes.div_ceil(1024).saturating_sub(room.num_permits());
-    let missing = u32::try_from(missing).map_err(|_| crowded())?;
-    room.merge(room.semaphore().clone().try_acquire_many_owned(missing).map_err(|_| crowded())?);
-    Ok(())
+fn grow(place: &mut Place, bytes: usize) -> Result<(), Failure> {
+    let missing = bytes.div_ceil(1024).saturating_sub(place.units());
+    Ok(place.grow(missing)?)
 }
 
 fn unsupported(message: &'static str) -> Failure {
@@ -274,15 +302,16 @@ fn media(request: &HttpRequest) -> Media {
     }
 }
 
-/// Room for what is parsed is taken first.
+/// Room for the parsed value is taken first.
 fn parse(request: &HttpRequest, bytes: &[u8]) -> Result<Value, Failure> {
-    take_room(request, structure::check(bytes)?)?;
+    let most = if holder(request).has_secret() { MAX_CONTAINERS } else { MAX_USER_CONTAINERS };
+    take_room(request, structure::check(bytes, most)?)?;
     parsed(bytes)
 }
 
 fn take_room(request: &HttpRequest, structure: Structure) -> Result<(), Failure> {
     let mut extensions = request.extensions_mut();
-    extensions.get_mut::<Room>().map_or(Ok(()), |room| room.extend(structure.memory()))
+    extensions.get_mut::<Taken>().map_or(Ok(()), |taken| taken.extend(structure.memory()))
 }
 
 /// Off the threads that serve connections.

@@ -59,13 +59,11 @@ fn answer(request: &HttpRequest) -> Vec<(HeaderName, HeaderValue)> {
     let Some(origin) = request.headers().get(ORIGIN) else {
         return headers;
     };
-    let admission = Admission::of(request);
-    let allowed = match admission.as_ref().and_then(|admission| admission.origins()) {
-        None => Some(ANY),
-        Some(origins) => origins
-            .iter()
-            .any(|allowed| origin.as_bytes().eq_ignore_ascii_case(allowed.as_bytes()))
-            .then(|| origin.clone()),
+    let names_origins = Admission::of(request).is_some_and(|admission| admission.names_origins());
+    let allowed = match (names_origins, Admission::admits_origin(request)) {
+        (false, _) => Some(ANY),
+        (true, true) => Some(origin.clone()),
+        (true, false) => None,
     };
     if let Some(allowed) = allowed {
         headers.extend([(ACCESS_CONTROL_ALLOW_ORIGIN, allowed), (ACCESS_CONTROL_EXPOSE_HEADERS, EXPOSED)]);

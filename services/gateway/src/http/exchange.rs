@@ -3,28 +3,34 @@
 
 use std::time::Instant;
 
-use actix_web::Error;
 use actix_web::body::MessageBody;
 use actix_web::dev::{ServiceRequest, ServiceResponse};
-use actix_web::http::header::{HeaderName, HeaderValue};
+use actix_web::http::header::{CACHE_CONTROL, HeaderName, HeaderValue, VARY, X_CONTENT_TYPE_OPTIONS};
 use actix_web::http::{ConnectionType, Method, StatusCode};
 use actix_web::middleware::Next;
 use actix_web::web::Data;
+use actix_web::{Error, HttpMessage};
 use service_kit::{clock, metrics, trace};
 use tracing::Instrument;
 
 use crate::gateway::Gateway;
 use crate::http::admission::Admission;
-use crate::http::trailing_slash;
-use crate::http::{cors, deprecation};
+use crate::http::failure::Failure;
+use crate::http::rate_limit::Standing;
+use crate::http::slow_reader::kept_until_read;
+use crate::http::{cors, deprecation, trailing_slash};
+use crate::shares::holder::Holder;
+use crate::shares::peer::Peer;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+const NO_SNIFF: HeaderValue = HeaderValue::from_static("nosniff");
+const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 const LONGEST_REQUEST_ID: usize = 128;
 
 /// Serves a request within a span, and adds to its answer.
 pub(crate) async fn exchange(
     mut request: ServiceRequest,
-    next: Next<impl MessageBody>,
+    next: Next<impl MessageBody + 'static>,
 ) -> Result<ServiceResponse<impl MessageBody>, Error> {
     let begin = Instant::now();
     let request_id = request_id(&request);
@@ -32,23 +38,31 @@ pub(crate) async fn exchange(
     let span = tracing::info_span!("request", request_id = request_id.to_str().unwrap_or_default(), method);
     let traceparent = request.headers().get("traceparent").and_then(|value| value.to_str().ok());
     trace::continue_from(&span, traceparent);
-    let gateway = request.app_data::<Data<Gateway>>();
-    let room = gateway.map(|gateway| gateway.waiting_room.clone());
-    let stopping = gateway.map(|gateway| gateway.stopping.clone());
+    let gateway = request.app_data::<Data<Gateway>>().cloned();
+    let gateway =
+        gateway.ok_or_else(|| Failure::Defect("the server was built without a gateway".to_owned()))?;
+    let peer = Peer::behind(&gateway.trusted_proxies, request.peer_addr(), request.headers());
+    request.extensions_mut().insert(peer);
 
     trailing_slash::trim(&mut request);
     let served = next.call(request).instrument(span);
-    let mut response = match room {
-        Some(room) => room.serve(served).await?,
-        None => served.await?,
-    };
-    complete(&mut response);
+    let response = gateway.waiting_room.serve(Holder::stranger(peer), served).await?;
+    let mut response = kept_until_read(response.map_into_boxed_body(), &gateway);
+    complete(&mut response, &gateway);
     response.headers_mut().insert(REQUEST_ID, request_id);
-    if stopping.is_some_and(|stopping| stopping.is_cancelled()) {
+    if closes(&response, &gateway) {
         response.response_mut().head_mut().set_connection_type(ConnectionType::Close);
     }
+    note_refusal(&response);
     observe(&response, method, begin);
     Ok(response)
+}
+
+/// Whether the connection closes after this answer: while the process stops, and while connections are scarce, unless an
+/// app's backend uses it.
+fn closes(response: &ServiceResponse, gateway: &Gateway) -> bool {
+    let has_secret = || response.request().extensions().get().is_some_and(Holder::has_secret);
+    gateway.stopping.is_cancelled() || gateway.connections.are_scarce() && !has_secret()
 }
 
 /// The client's own id where it is well-formed, else a new one.
@@ -64,11 +78,12 @@ fn request_id(request: &ServiceRequest) -> HeaderValue {
 }
 
 /// Adds what the answer says beside its own headers.
-fn complete(response: &mut ServiceResponse<impl MessageBody>) {
+fn complete(response: &mut ServiceResponse, gateway: &Gateway) {
     let request = response.request();
     let cors = cors::headers(request);
-    let standing = Admission::of(request).map(|admission| admission.standing);
+    let standing = request.extensions().get::<Standing>().copied();
     let deprecated = deprecation::is_noted(request);
+    let varies = gateway.header_names.vary();
     let headers = response.headers_mut();
     for (name, value) in cors {
         headers.append(name, value);
@@ -79,9 +94,25 @@ fn complete(response: &mut ServiceResponse<impl MessageBody>) {
     if deprecated {
         deprecation::add(headers);
     }
+    headers.insert(X_CONTENT_TYPE_OPTIONS, NO_SNIFF);
+    // Whatever says nothing about caches may be about a person.
+    if !headers.contains_key(CACHE_CONTROL) {
+        headers.insert(CACHE_CONTROL, NO_STORE);
+        headers.append(VARY, varies);
+    }
 }
 
-fn observe(response: &ServiceResponse<impl MessageBody>, method: &'static str, begin: Instant) {
+/// Notes credentials that were refused.
+fn note_refusal(response: &ServiceResponse) {
+    let request = response.request();
+    let failure = response.response().error().and_then(Error::as_error::<Failure>);
+    if let (Some(failure), Ok(gateway)) = (failure, Gateway::of(request)) {
+        let app = Admission::of(request).map(|admission| admission.app());
+        gateway.refusals.note(failure, app, Peer::of_request(request));
+    }
+}
+
+fn observe(response: &ServiceResponse, method: &'static str, begin: Instant) {
     let route = response.request().match_pattern().unwrap_or_else(|| "none".to_owned());
     let status = response.status();
     ::metrics::histogram!(

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt::{self, Display};
 
 use actix_web::http::StatusCode;
-use actix_web::http::header::{ALLOW, RETRY_AFTER};
+use actix_web::http::header::{ALLOW, RETRY_AFTER, WWW_AUTHENTICATE};
 use actix_web::{HttpResponse, ResponseError};
 use domain::Problem;
 use domain::profile::{self, Inapplicable};
@@ -14,13 +14,17 @@ use service_kit::clock;
 use service_kit::link::LinkError;
 use uuid::Uuid;
 
+use crate::shares::room::Crowded;
+
 /// Seconds after which a client may repeat what could not be taken.
 pub(crate) const RETRY_AFTER_SECONDS: &str = "1";
 /// Problems that an answer lists at most.
 const MOST_PROBLEMS: usize = 100;
 
+/// The one HTTP authentication scheme among the credentials (RFC 9110, section 11.6.1, and RFC 6750).
+const CHALLENGE: &str = "Bearer realm=\"tidings\"";
 const NO_SUCH_METHOD: &str = "the resource does not have this method";
-const LIMITED: &str = "the app makes more requests a second than it may; repeat the request later";
+const LIMITED: &str = "more requests came in a second than the caller may make; repeat the request later";
 
 /// Why a request is not served.
 #[derive(Clone, Debug)]
@@ -38,7 +42,7 @@ pub(crate) enum Failure {
     },
     /// 405, with the methods that the resource has.
     Method(String),
-    /// 429: the app makes more requests than it may.
+    /// 429: the caller makes more requests than it may.
     Limited {
         /// After so many seconds it may make another.
         seconds: u64,
@@ -115,6 +119,13 @@ impl From<store::Error> for Failure {
     fn from(error: store::Error) -> Self {
         match error {
             store::Error::Refused(refusal) => refusal.into(),
+            store::Error::QuotaReached(quota) => {
+                let message = format!(
+                    "the app has as many {quota} as it may; an operator raises the quota with `tidings app set APP {}=N`",
+                    quota.switch()
+                );
+                Failure::refused(StatusCode::FORBIDDEN, "quota_reached", message)
+            }
             error if error.is_unavailable() => {
                 Failure::unavailable("the database cannot take it now; repeat the request", error)
             }
@@ -148,10 +159,12 @@ impl From<profile::Refusal> for Failure {
         match refusal {
             profile::Refusal::Invalid(problems) => Failure::Invalid(problems),
             profile::Refusal::TooLong(_) => Failure::problem("profile", "too_long", message),
+            profile::Refusal::TooMuchWork { .. } => Failure::problem("", "too_much_work", message),
             profile::Refusal::TooDeep => Failure::problem("profile", "too_deep", message),
             profile::Refusal::AddressGuarded => {
                 Failure::refused(StatusCode::FORBIDDEN, "address_guarded", message)
             }
+            profile::Refusal::AppOnly => Failure::refused(StatusCode::FORBIDDEN, "app_only", message),
             profile::Refusal::ReservedKey => unprocessable("reserved_key", message),
             profile::Refusal::NoObject => unprocessable("not_an_object", message),
             profile::Refusal::Inapplicable(_, Inapplicable::TestFailed) => {
@@ -180,6 +193,12 @@ pub(crate) fn unconfirmed(cause: impl Display) -> Failure {
         "not confirmed: the event log did not answer in time; repeat with the same Idempotency-Key",
         cause,
     )
+}
+
+impl From<Crowded> for Failure {
+    fn from(_: Crowded) -> Self {
+        crowded()
+    }
 }
 
 /// 503 for a request that found too many others being served.
@@ -241,7 +260,12 @@ impl ResponseError for Failure {
                 let message = problems.iter().map(|problem| problem.message.as_str()).collect();
                 response.json(ProblemsBody { status: "error", message, errors: &problems })
             }
-            Failure::Refused { code, message, .. } => response.json(body(message, code, None)),
+            Failure::Refused { status, code, message } => {
+                if *status == StatusCode::UNAUTHORIZED {
+                    response.insert_header((WWW_AUTHENTICATE, CHALLENGE));
+                }
+                response.json(body(message, code, None))
+            }
             Failure::Method(allow) => {
                 response.insert_header((ALLOW, allow.as_str()));
                 response.json(body(NO_SUCH_METHOD, "method_not_allowed", None))

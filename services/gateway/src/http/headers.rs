@@ -1,6 +1,6 @@
 //! The headers that callers present themselves with, under any of the configured prefixes.
 
-use actix_web::http::header::{HeaderMap, HeaderName, InvalidHeaderName};
+use actix_web::http::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue, InvalidHeaderName};
 
 use crate::http::failure::Failure;
 
@@ -12,15 +12,18 @@ pub(crate) enum Credential {
     ApiSecret,
     UserId,
     DeviceId,
+    /// Proves the device to callers that have no other proof.
+    DeviceSecret,
     UserSignature,
 }
 
 impl Credential {
-    const ALL: [Credential; 5] = [
+    const ALL: [Credential; 6] = [
         Credential::ApiKey,
         Credential::ApiSecret,
         Credential::UserId,
         Credential::DeviceId,
+        Credential::DeviceSecret,
         Credential::UserSignature,
     ];
 
@@ -30,6 +33,7 @@ impl Credential {
             Credential::ApiSecret => &["api-secret", "secret-key"],
             Credential::UserId => &["user-id"],
             Credential::DeviceId => &["device-id"],
+            Credential::DeviceSecret => &["device-secret"],
             Credential::UserSignature => &["user-signature"],
         }
     }
@@ -38,6 +42,7 @@ impl Credential {
 /// Every name under which each header may be sent.
 pub(crate) struct HeaderNames {
     names: [Vec<HeaderName>; Credential::ALL.len()],
+    vary: HeaderValue,
 }
 
 impl HeaderNames {
@@ -51,7 +56,16 @@ impl HeaderNames {
                 }
             }
         }
-        Ok(HeaderNames { names })
+        let all = names.iter().flatten().map(HeaderName::as_str);
+        let vary = [AUTHORIZATION.as_str()].into_iter().chain(all).collect::<Vec<_>>().join(", ");
+        // Names of headers are values as well.
+        let vary = HeaderValue::from_str(&vary).unwrap_or(HeaderValue::from_static("*"));
+        Ok(HeaderNames { names, vary })
+    }
+
+    /// `Vary` of answers that depend on the caller: every header that a credential may be in.
+    pub(crate) fn vary(&self) -> HeaderValue {
+        self.vary.clone()
     }
 
     /// The name of a header under the first prefix, for messages.

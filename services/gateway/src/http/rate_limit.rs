@@ -1,30 +1,29 @@
-//! How often an app may do something: a bucket for each app, which refills as time passes.
+//! How often a holder may do something: a bucket for each of its keys, which refills as time passes.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
 use actix_web::http::header::{HeaderMap, HeaderName};
-use domain::AppId;
 use governor::clock::{Clock, DefaultClock};
 use governor::middleware::StateInformationMiddleware;
 use governor::{DefaultDirectRateLimiter, Quota, RateLimiter};
 use moka::future::Cache;
 
+use crate::shares::holder::{Key, Proof};
+
 const LIMIT: HeaderName = HeaderName::from_static("ratelimit-limit");
 const REMAINING: HeaderName = HeaderName::from_static("ratelimit-remaining");
 const RESET: HeaderName = HeaderName::from_static("ratelimit-reset");
 
-/// Buckets remembered. An app whose bucket is forgotten starts with a full one.
+/// Buckets remembered for each proof. A key whose bucket is forgotten starts with a full one.
 const CAPACITY: u64 = 100_000;
 /// A bucket is full again a second after its last request, and then as good as a new one.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(10);
 
-/// The buckets of all apps, for one gateway.
+/// The buckets of all holders, for one gateway. Each proof has its own: one that costs nothing cannot push out another.
 pub(crate) struct RateLimits {
-    /// Times a second, for apps without a rate of their own.
-    default: NonZeroU32,
-    buckets: Cache<AppId, Arc<Bucket>>,
+    buckets: [Cache<Key, Arc<Bucket>>; Proof::ALL.len()],
 }
 
 struct Bucket {
@@ -32,34 +31,34 @@ struct Bucket {
     limiter: DefaultDirectRateLimiter<StateInformationMiddleware>,
 }
 
-/// Where an app stands after one of its requests.
+/// State of a bucket after a request was counted.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Standing {
-    /// Requests a second, and so at once.
+    /// Requests per second; also the burst size.
     limit: u32,
-    /// Requests that it could make at once.
-    remaining: u32,
-    /// Seconds until a request is taken again, where this one is not.
+    /// Requests that are accepted at once now.
+    pub(crate) remaining: u32,
+    /// Seconds until a request is accepted again, if this one is not.
     pub(crate) retry_after: Option<u64>,
 }
 
 impl RateLimits {
-    /// Every bucket is full. `default` is at least 1.
-    pub(crate) fn new(default: u32) -> RateLimits {
-        let default = NonZeroU32::new(default).unwrap_or(NonZeroU32::MIN);
-        let buckets = Cache::builder().max_capacity(CAPACITY).time_to_idle(FORGOTTEN_AFTER).build();
-        RateLimits { default, buckets }
+    /// Every bucket is full.
+    pub(crate) fn new() -> RateLimits {
+        let buckets =
+            Proof::ALL.map(|_| Cache::builder().max_capacity(CAPACITY).time_to_idle(FORGOTTEN_AFTER).build());
+        RateLimits { buckets }
     }
 
-    /// Counts once for an app, which may have a rate of its own.
-    pub(crate) async fn count(&self, app: AppId, own: Option<NonZeroU32>) -> Standing {
-        let rate = own.unwrap_or(self.default);
-        let known = self.buckets.get(&app).await;
+    /// Counts once for a key.
+    pub(crate) async fn count(&self, proof: Proof, key: Key, rate: NonZeroU32) -> Standing {
+        let buckets = &self.buckets[proof as usize];
+        let known = buckets.get(&key).await;
         if let Some(bucket) = known.filter(|bucket| bucket.rate == rate) {
             return bucket.count();
         }
         let bucket = Arc::new(Bucket::full(rate));
-        self.buckets.insert(app, bucket.clone()).await;
+        buckets.insert(key, bucket.clone()).await;
         bucket.count()
     }
 }

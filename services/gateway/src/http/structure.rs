@@ -7,18 +7,19 @@ use crate::http::body::{MAX_BODY, too_large_beside_texts};
 use crate::http::failure::Failure;
 
 /// Most objects and arrays of a body: five for each of as many recipients as a send may have.
-const MAX_CONTAINERS: usize = 5 * MAX_RECIPIENTS;
+pub const MAX_CONTAINERS: usize = 5 * MAX_RECIPIENTS;
+/// Most objects and arrays of a body without the secret.
+pub const MAX_USER_CONTAINERS: usize = 5_000;
 
 /// Refuses what would take much more memory than its length. What is not JSON is for the parser to refuse.
-pub(crate) fn check(text: &[u8]) -> Result<Structure, Failure> {
+pub(crate) fn check(text: &[u8], most: usize) -> Result<Structure, Failure> {
     let structure = Structure::of(text);
     if structure.outside > MAX_BODY {
         return Err(too_large_beside_texts());
     }
-    if structure.containers > MAX_CONTAINERS {
-        let message = format!(
-            "the body has more than {MAX_CONTAINERS} objects and arrays; split it into several requests"
-        );
+    if structure.containers > most {
+        let message =
+            format!("the body has more than {most} objects and arrays; split it into several requests");
         return Err(Failure::problem("", "too_many", message));
     }
     Ok(structure)
@@ -28,16 +29,23 @@ pub(crate) fn check(text: &[u8]) -> Result<Structure, Failure> {
 mod tests {
     use super::*;
     use crate::gateway::BODY_ROOM;
+    use crate::http::body::MAX_USER_BODY;
+    use crate::shares::room::PARTS;
 
     #[test]
     fn a_body_may_have_50000_objects_and_arrays_and_768_kib_beside_its_texts() {
+        let check = |text: &[u8]| check(text, MAX_CONTAINERS);
         let objects = |count: usize| format!("[{}]", vec!["{}"; count].join(","));
         assert!(check(objects(MAX_CONTAINERS - 1).as_bytes()).is_ok());
         let refused = check(objects(MAX_CONTAINERS).as_bytes());
         assert!(matches!(refused, Err(Failure::Invalid(problems)) if problems[0].code == "too_many"));
 
         let most = Structure { outside: MAX_BODY, containers: MAX_CONTAINERS, separators: MAX_BODY };
-        assert!(MAX_BODY + most.memory() <= BODY_ROOM * 1024, "the largest has its place");
+        assert!(MAX_BODY + most.memory() <= BODY_ROOM * 1024 / 2, "the largest is within one app's share");
+        let most =
+            Structure { outside: MAX_USER_BODY, containers: MAX_USER_CONTAINERS, separators: MAX_USER_BODY };
+        let public_key = BODY_ROOM * 1024 / PARTS.public_key;
+        assert!(MAX_USER_BODY + most.memory() <= public_key / 4, "the largest is within one user's share");
 
         let file = format!("[\"{}\"]", "[".repeat(15 * 1024 * 1024));
         assert!(check(file.as_bytes()).is_ok());

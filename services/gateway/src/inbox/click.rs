@@ -1,7 +1,7 @@
 //! `/v3/push/click/{token}`: a browser reports that its user opened a notification that it had shown.
 
-use actix_web::HttpResponse;
 use actix_web::web::Data;
+use actix_web::{HttpRequest, HttpResponse};
 use domain::event::ItemsChanged;
 use domain::inbox::ItemChange;
 use domain::{Event, ItemId};
@@ -10,6 +10,8 @@ use service_kit::link::{Link, Purpose};
 use crate::gateway::{Gateway, database};
 use crate::http::failure::Failure;
 use crate::http::path_id::PathId;
+use crate::shares::holder::Holder;
+use crate::shares::peer::Peer;
 use crate::waiting::{Unwaited, wait};
 
 /// Reports that a notification of web push was opened.
@@ -27,10 +29,16 @@ use crate::waiting::{Unwaited, wait};
         (status = 204, description = "It is reported."),
         (status = 404, description = "The service made no such link."),
         (status = 500, description = "A defect.", body = crate::openapi::error::Defect),
+        (status = 429, description = "Too many such requests come from this address."),
         (status = 503, description = "It cannot be taken now; repeat it."),
     ),
 )]
-pub(crate) async fn report(gateway: Data<Gateway>, id: PathId) -> Result<HttpResponse, Failure> {
+pub(crate) async fn report(
+    request: HttpRequest,
+    gateway: Data<Gateway>,
+    id: PathId,
+) -> Result<HttpResponse, Failure> {
+    gateway.admit_stranger(&request, Holder::stranger(Peer::of_request(&request))).await?;
     let token = id.token().ok_or_else(no_such_link)?;
     let link = match wait(gateway.links.verify(&token)).await {
         Ok(Ok(link)) => link.ok_or_else(no_such_link)?,

@@ -16,7 +16,7 @@ use crate::http::failure::{Failure, sound};
 use crate::http::handling::Handling;
 use crate::http::query::Query;
 use crate::inbox::notification::Notification;
-use crate::openapi::vocabulary::Count;
+use crate::openapi::vocabulary::{Count, Cursor};
 
 /// Length of a page where nothing is said.
 pub(crate) const DEFAULT_LIMIT: i64 = 15;
@@ -102,7 +102,7 @@ struct Pagination {
     params(
         ("pageNo" = Option<i64>, Query, minimum = 1, maximum = 1000000, description = "From 1, which is the default."),
         ("limit" = Option<i64>, Query, minimum = 1, maximum = 20, description = "15 where nothing is said."),
-        ("cursor" = Option<String>, Query, description = "A `pagination.nextCursor`, instead of `pageNo`."),
+        ("cursor" = inline(Option<Cursor>), Query, description = "A `pagination.nextCursor`, instead of `pageNo`: both together are 400 `conflict`."),
         ("filter" = inline(Option<Filter>), Query, description = "Only these."),
         ("category" = Option<String>, Query, description = "Only those of the category with this identifier."),
     ),

@@ -44,7 +44,7 @@ pub(crate) struct Updated {
     security(("user" = [])),
     params(
         ("page" = Option<i64>, Query, minimum = 1, maximum = 1000000, description = "A page of the list, from 1."),
-        ("pageNo" = Option<i64>, Query, minimum = 1, maximum = 1000000, description = "The same."),
+        ("pageNo" = Option<i64>, Query, minimum = 1, maximum = 1000000, description = "The same page by another name; another number than `page` is 400 `conflict`."),
         ("limit" = Option<i64>, Query, minimum = 1, maximum = 20, description = "Length of the page; 15 where nothing is said."),
     ),
     responses(

@@ -2,8 +2,10 @@
 
 use serde_json::{Map, Value, json};
 
+use crate::openapi::shared;
+
 /// An alias, and what it stands for, each as method and path.
-const ALIASES: [(&str, &str, &str, &str); 16] = [
+const ALIASES: [(&str, &str, &str, &str); 19] = [
     ("post", "/v3/notifications/categories", "post", "/v3/categories"),
     ("delete", "/v3/notifications/categories/{id}", "delete", "/v3/categories/{id}"),
     ("put", "/v3/preferences", "patch", "/v3/preferences"),
@@ -50,6 +52,10 @@ const ALIASES: [(&str, &str, &str, &str); 16] = [
     ("post", "/v3/markAllNotificationsAsSeen", "post", "/v3/notifications/markAllNotificationsAsSeen"),
     ("put", "/v3/markAllNotificationsAsSeen", "post", "/v3/notifications/markAllNotificationsAsSeen"),
     ("patch", "/v3/markAllNotificationsAsSeen", "post", "/v3/notifications/markAllNotificationsAsSeen"),
+    // A user may be called `bulk`.
+    ("get", "/v3/users/bulk", "get", "/v3/users/{identifier}"),
+    ("put", "/v3/users/bulk", "put", "/v3/users/{identifier}"),
+    ("delete", "/v3/users/bulk", "delete", "/v3/users/{identifier}"),
 ];
 
 /// Adds an operation for every alias, under an id of its own.
@@ -62,8 +68,20 @@ pub(crate) fn add(paths: &mut Map<String, Value>) {
         let description = format!("Does what `{} {of_path}` does.", of_method.to_uppercase());
         operation["operationId"] = json!(id);
         operation["description"] = json!(description);
+        if let Some(parameters) = operation["parameters"].as_array_mut() {
+            parameters.retain(|parameter| parameter["in"] != "path" || is_in(path, &parameter["name"]));
+        }
+        // A literal segment in place of a parameter: what it names may be missing all the same.
+        if of_path.contains('{') && !path.contains('{') {
+            operation["responses"]["404"] = shared::error("404");
+        }
         paths.entry(path).or_insert_with(|| json!({}))[method] = operation;
     }
+}
+
+/// Whether a path has the parameter of this name.
+fn is_in(path: &str, name: &Value) -> bool {
+    name.as_str().is_some_and(|name| path.contains(&format!("{{{name}}}")))
 }
 
 /// `PostNotificationsCategories`

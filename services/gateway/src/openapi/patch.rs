@@ -13,7 +13,8 @@ pub(crate) enum ProfileChange {
     Patch(JsonPatch),
 }
 
-/// A JSON Patch (RFC 6902): at most 1,000 operations.
+/// A JSON Patch (RFC 6902): at most 1,000 operations with the API secret, else 100. Operations × bytes of the profile must
+/// not exceed 1 MiB.
 #[derive(ToSchema)]
 #[schema(max_items = 1000, example = json!([
     {"op": "test", "path": "/plan", "value": "free"},

@@ -13,7 +13,7 @@ const HEADERS: [(&str, &str, &str); 5] = [
 const SIGNATURE: &str = "Deprecated in favour of `bearer`. HMAC-SHA256 of the user's identifier with the API secret as \
     the key, in base64 or hexadecimal; required where the app has HMAC turned on.";
 const BEARER: &str = "A JWT signed with the app's signing key; required where the app has secure mode turned on. \
-    `sub` is `user:<identifier>`, `apiKey` the app's API key; `exp`, `nbf` and `iat` are honoured.";
+    `sub` is `user:<identifier>` (see `token-subject` of the app), `apiKey` the app's API key; `exp`, `nbf` and `iat` are honoured.";
 
 /// What an app's backend sends.
 const APP: [&[&str]; 2] = [&["apiKey", "apiSecret"], &["apiKey", "secretKey"]];

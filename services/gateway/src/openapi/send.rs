@@ -164,7 +164,8 @@ struct ChannelOverrides {
 #[derive(ToSchema)]
 #[schema(rename_all = "camelCase")]
 struct EmailOverride {
-    /// Address in place of the provider's.
+    /// Address in place of the provider's. A provider sends only in names that its settings allow, by default any of its
+    /// own domain; otherwise the delivery fails with the code `sender_not_allowed`.
     from: Option<String>,
     #[schema(min_length = 1, max_length = 255)]
     from_name: Option<String>,
@@ -181,7 +182,8 @@ struct EmailOverride {
     text: Option<String>,
     #[schema(max_length = 262144)]
     html: Option<String>,
-    /// Further headers, at most 50. Those that the service writes itself are refused.
+    /// Further headers, at most 50. Names are letters, digits and hyphens. Those that the service writes itself, or that
+    /// tell a relay what to do, are refused.
     headers: Option<BTreeMap<String, String>>,
 }
 

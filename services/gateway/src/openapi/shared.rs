@@ -18,9 +18,14 @@ const ERRORS: [(&str, &str, &str, &str); 14] = [
         "The path does not have this method; `Allow` names those that it has.",
     ),
     ("406", "NotAcceptable", "Error", "`Accept` admits no media type that the service answers in."),
-    ("408", "BodyTimeout", "Error", "The body was not sent in time."),
+    (
+        "408",
+        "BodyTimeout",
+        "Error",
+        "The body came slower than 64 KiB per second after the first 2 s, or took over 30 s.",
+    ),
     ("409", "Conflict", "Error", "It exists already, or the Idempotency-Key was used with another body."),
-    ("413", "TooLarge", "Error", "The body is over the limit."),
+    ("413", "TooLarge", "Error", "The body is over the limit: 768 KiB, or 128 KiB without the API secret."),
     (
         "415",
         "UnsupportedMediaType",
@@ -32,18 +37,29 @@ const ERRORS: [(&str, &str, &str, &str); 14] = [
         "429",
         "TooManyRequests",
         "Error",
-        "The app is over its rate limit; `Retry-After` says how long to wait.",
+        "The caller is over its rate limit; `Retry-After` says how long to wait.",
     ),
     ("500", "InternalError", "Defect", "A defect. The error id leads to its cause in the service's log."),
     ("503", "Unavailable", "Error", "It cannot be taken now; repeat it, with the same Idempotency-Key."),
 ];
 
 /// Headers of answers by key: name, whether it is always there, description.
-const HEADERS: [(&str, &str, bool, &str); 8] = [
+const HEADERS: [(&str, &str, bool, &str); 9] = [
     ("RequestId", "X-Request-Id", true, "The id of the request: the client's own where it is well-formed."),
     ("Allow", "Allow", true, "The methods that the path has."),
+    (
+        "Challenge",
+        "WWW-Authenticate",
+        true,
+        "`Bearer`, the scheme of users' tokens; the other credentials are headers.",
+    ),
     ("RetryAfter", "Retry-After", true, "Seconds after which the request may be repeated."),
-    ("RateLimit-Limit", "RateLimit-Limit", false, "Requests that the app may make in a second."),
+    (
+        "RateLimit-Limit",
+        "RateLimit-Limit",
+        false,
+        "Requests that the caller may make in a second: of its app, its user and its peer, the limit with the least left.",
+    ),
     ("RateLimit-Remaining", "RateLimit-Remaining", false, "Requests that are left of them."),
     ("RateLimit-Reset", "RateLimit-Reset", false, "Seconds until all of them are left again."),
     ("Deprecation", "Deprecation", false, "The request used what is deprecated, since this time (RFC 9745)."),
@@ -51,11 +67,11 @@ const HEADERS: [(&str, &str, bool, &str); 8] = [
 ];
 
 /// Headers that only the answers with these statuses have.
-const HEADERS_OF: [(&str, &[&str]); 3] =
-    [("Allow", &["405"]), ("RetryAfter", &["429", "503"]), ("RequestId", &[])];
+const HEADERS_OF: [(&str, &[&str]); 4] =
+    [("Allow", &["405"]), ("Challenge", &["401"]), ("RetryAfter", &["429", "503"]), ("RequestId", &[])];
 
-/// The header that names a device, without its prefix.
-const DEVICE_ID: &str = "DEVICE-ID";
+/// The headers of devices, without their prefix.
+const DEVICE_HEADERS: [&str; 2] = ["DEVICE-ID", "DEVICE-SECRET"];
 
 /// Adds to the components what operations refer to.
 pub(crate) fn add_components(components: &mut Map<String, Value>) {
@@ -130,8 +146,8 @@ pub(crate) fn complete(path: &str, prefix: &str, operation: &mut Value) {
 /// Headers of the interface are named without their prefix by the handlers.
 fn prefix_headers(prefix: &str, operation: &mut Value) {
     for parameter in operation["parameters"].as_array_mut().into_iter().flatten() {
-        if parameter["name"] == DEVICE_ID {
-            parameter["name"] = json!(format!("{prefix}-{DEVICE_ID}"));
+        if let Some(name) = DEVICE_HEADERS.into_iter().find(|name| parameter["name"] == *name) {
+            parameter["name"] = json!(format!("{prefix}-{name}"));
         }
     }
 }
@@ -165,7 +181,7 @@ fn statuses(path: &str, is_api: bool, has_body: bool) -> Vec<&'static str> {
 }
 
 /// A reference to a shared error.
-fn error(status: &str) -> Value {
+pub(super) fn error(status: &str) -> Value {
     let name = ERRORS.iter().find(|(known, ..)| *known == status).map_or("", |(_, name, ..)| name);
     json!({"$ref": format!("#/components/responses/{name}")})
 }

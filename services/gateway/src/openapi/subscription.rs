@@ -17,9 +17,10 @@ use utoipa::ToSchema;
 )]
 pub(crate) struct Subscription {
     /// https, on port 443, at a push service that the installation knows.
-    #[schema(max_length = 2048)]
+    #[schema(max_length = 2048, pattern = "^https?://[!-~]+$")]
     endpoint: String,
     /// Milliseconds since 1970.
+    #[schema(minimum = 0, maximum = 253402300799999_f64)]
     expiration_time: Option<f64>,
     keys: SubscriptionKeys,
 }
@@ -28,9 +29,9 @@ pub(crate) struct Subscription {
 #[derive(ToSchema)]
 pub(crate) struct SubscriptionKeys {
     /// An uncompressed point of P-256.
-    #[schema(max_length = 256)]
+    #[schema(pattern = "^[A-Za-z0-9_-]{87}=?$")]
     p256dh: String,
     /// 16 bytes.
-    #[schema(max_length = 256)]
+    #[schema(pattern = "^[A-Za-z0-9_-]{22}(==)?$")]
     auth: String,
 }

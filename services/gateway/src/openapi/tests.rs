@@ -62,6 +62,37 @@ fn every_operation_has_an_id_a_known_tag_and_a_summary() {
 }
 
 #[test]
+fn parameters_of_a_path_are_those_that_stand_in_it() {
+    let document = document("X-SERVICE").unwrap();
+    for (method, path, operation) in paths(&document) {
+        let parameters = operation["parameters"].as_array().unwrap().iter();
+        let named: BTreeSet<_> = parameters
+            .filter(|parameter| parameter["in"] == "path")
+            .map(|parameter| format!("{{{}}}", parameter["name"].as_str().unwrap()))
+            .collect();
+        let placed: BTreeSet<_> =
+            path.split('/').filter(|segment| segment.starts_with('{')).map(str::to_owned).collect();
+        assert_eq!(named, placed, "{method} {path}");
+    }
+}
+
+#[test]
+fn every_cursor_has_the_form_of_a_cursor() {
+    let document = document("X-SERVICE").unwrap();
+    let mut found = 0;
+    for (method, path, operation) in paths(&document) {
+        for parameter in operation["parameters"].as_array().unwrap() {
+            if parameter["name"] == "cursor" {
+                let schema = parameter["schema"].to_string();
+                assert!(schema.contains("^[A-Za-z0-9_-]*$"), "{method} {path}: {schema}");
+                found += 1;
+            }
+        }
+    }
+    assert!(found >= 3, "{found} operations have a cursor");
+}
+
+#[test]
 fn every_body_has_an_example() {
     let document = document("X-SERVICE").unwrap();
     let mut bodies = Vec::new();

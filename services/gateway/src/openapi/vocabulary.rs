@@ -9,6 +9,8 @@ use utoipa::{PartialSchema, ToSchema};
 
 /// Largest whole number of the interface: 2^53 − 1.
 const MAX_ID: i64 = (1 << 53) - 1;
+/// Longer than any cursor.
+const MAX_CURSOR: usize = 128;
 
 macro_rules! words {
     ($($(#[doc = $doc:literal])* $name:ident = $schema:expr;)+) => { $(
@@ -36,11 +38,15 @@ words! {
     /// A number that the service gave.
     Id = whole_number().minimum(Some(0)).maximum(Some(MAX_ID)).examples([4096]);
     /// How many.
-    Count = whole_number().minimum(Some(0)).examples([3]);
+    Count = whole_number().minimum(Some(0)).maximum(Some(MAX_ID)).examples([3]);
+    /// A place in a list, as an earlier answer named it in `nextCursor`; any other text is 400 `invalid_cursor`.
+    Cursor = text().max_length(Some(MAX_CURSOR)).pattern(Some("^[A-Za-z0-9_-]*$")).examples(["NDA5Ng"]);
     /// A UUID that the service gave.
     Uuid = text().format(Some(SchemaFormat::Custom("uuid".to_owned()))).examples(["018f3c6e-7d1a-7cc2-b3a4-9a1f0f6f2b11"]);
     /// An identifier that the app chose: 1 to 255 bytes, without control characters.
     Identifier = text().min_length(Some(1)).max_length(Some(MAX_IDENTIFIER)).pattern(Some("^[^\\u0000-\\u001f\\u007f-\\u009f]*$")).examples(["ada"]);
+    /// The same in a header, which holds no other characters than these.
+    HeaderIdentifier = text().min_length(Some(1)).max_length(Some(MAX_IDENTIFIER)).pattern(Some("^[!-~]([ -~]*[!-~])?$")).examples(["phone-1"]);
     /// A JSON object of any members.
     FreeObject = ObjectBuilder::new().additional_properties(Some(AdditionalProperties::FreeForm(true))).examples([serde_json::json!({"orderId": 1007})]);
     /// A channel.

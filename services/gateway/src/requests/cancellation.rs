@@ -1,10 +1,11 @@
 //! `DELETE /v3/requests/{requestId}`: cancelling what of a send has not been handed to a provider.
 
-use actix_web::HttpResponse;
 use actix_web::web::Data;
+use actix_web::{HttpRequest, HttpResponse};
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use crate::access::actor;
 use crate::access::caller::AppCaller;
 use crate::gateway::{Gateway, database};
 use crate::http::failure::Failure;
@@ -36,13 +37,14 @@ struct CancellationBody {
     responses((status = 200, description = "The request is cancelled.", body = CancellationBody)),
 )]
 pub(crate) async fn cancel(
+    http: HttpRequest,
     caller: AppCaller,
     gateway: Data<Gateway>,
     id: PathId,
 ) -> Result<HttpResponse, Failure> {
     let request = id.request()?;
     gateway.await_planning(caller.app, request).await?;
-    let cancelled = database(gateway.store.cancel_request(caller.app, request)).await?;
+    let cancelled = database(gateway.store.cancel_request(caller.app, request, &actor::of(&http))).await?;
     tracing::info!(app = %caller.app, send_id = %request, cancelled, "a request is cancelled");
     Ok(HttpResponse::Ok().json(CancellationBody { cancelled }))
 }

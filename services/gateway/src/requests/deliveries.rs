@@ -16,7 +16,7 @@ use crate::http::failure::{Failure, sound};
 use crate::http::handling::Handling;
 use crate::http::path_id::PathId;
 use crate::http::query::Query;
-use crate::openapi::vocabulary::{self, Identifier, Time, Uuid};
+use crate::openapi::vocabulary::{self, Cursor, Identifier, Time, Uuid};
 
 /// Deliveries of a page, unless fewer are asked for.
 const MAX_LIMIT: i64 = 100;
@@ -129,7 +129,7 @@ struct ReceiptBody<'a> {
         ("channel" = Option<vocabulary::Channel>, Query, description = "Only those of this channel."),
         ("status" = Option<vocabulary::Status>, Query, description = "Only those in this state."),
         ("limit" = Option<i64>, Query, minimum = 1, maximum = 100, description = "Deliveries of a page; 100 unless said."),
-        ("cursor" = Option<String>, Query, description = "The `nextCursor` of an earlier answer."),
+        ("cursor" = inline(Option<Cursor>), Query, description = "The `nextCursor` of an earlier answer."),
     ),
     responses((status = 200, description = "A page of up to 100 deliveries.", body = Listing)),
 )]

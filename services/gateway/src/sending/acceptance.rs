@@ -16,6 +16,7 @@ use tokio::time::timeout;
 use crate::gateway::{Gateway, Repeats, database};
 use crate::http::failure::Failure;
 use crate::sending::idempotency::Idempotency;
+use crate::shares::holder::{Key, Proof};
 use crate::waiting::at_callers_pace;
 
 /// How long files may take to be written: so much, and as much for each MiB.
@@ -82,7 +83,8 @@ impl Gateway {
         if send.lane == Lane::Bulk {
             return Lane::Bulk;
         }
-        match self.transactional_rates.count(*app, *transactional_rate).await.retry_after {
+        let rate = transactional_rate.unwrap_or(self.transactional_rate);
+        match self.transactional_rates.count(Proof::Secret, Key::App(*app), rate).await.retry_after {
             None => Lane::Transactional,
             Some(_) => Lane::Bulk,
         }
@@ -121,6 +123,9 @@ impl Gateway {
         let mut problems = submission.untimely.clone();
         if let Some(template) = &send.template {
             problems.extend(self.unknown_template(*app, template).await?);
+        }
+        if let Some(category) = &send.category {
+            self.check_category(*app, category).await?;
         }
         if submission.reject_unknown {
             problems.extend(self.unknown_recipients(*app, send).await?);

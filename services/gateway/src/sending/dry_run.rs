@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use actix_web::web;
 use domain::content::Object;
@@ -85,7 +85,8 @@ impl Gateway {
     pub(crate) async fn try_out(&self, submission: Submission) -> Result<DryRun, Failure> {
         self.check(&submission).await?;
         let Submission { app, send, .. } = submission;
-        match timeout(left(WITHIN), self.imagine(app, send)).await {
+        let within = left(WITHIN);
+        match timeout(within, Box::pin(self.imagine(app, send, Instant::now() + within))).await {
             Ok(outcome) => outcome,
             Err(_) => {
                 let message = "the dry run takes too long; name fewer recipients";
@@ -94,14 +95,14 @@ impl Gateway {
         }
     }
 
-    /// Turn by turn, as it would be planned.
-    async fn imagine(&self, app: AppId, send: Send) -> Result<DryRun, Failure> {
+    /// Turn by turn, as it would be planned. Ends at `until`, also on the threads that render.
+    async fn imagine(&self, app: AppId, send: Send, until: Instant) -> Result<DryRun, Failure> {
         let (send, accepted_at, send_id) = (Arc::new(send), clock::now(), SendId(clock::new_id()));
         let mut outcome = DryRun { recipients: send.recipients.len(), ..DryRun::default() };
         for number in (0..).take(send.turns()) {
             let turn = Turn { app, send_id, turn: number, accepted_at, send: Arc::clone(&send) };
-            let facts = database(self.store.imagine_facts(std::slice::from_ref(&turn))).await?;
-            let pairs = web::block(move || pairs(&turn, &facts)).await;
+            let facts = database(Box::pin(self.store.imagine_facts(std::slice::from_ref(&turn)))).await?;
+            let pairs = web::block(move || pairs(&turn, &facts, until)).await;
             for pair in pairs.map_err(|error| Failure::Defect(error.to_string()))? {
                 *outcome.counts.entry(pair.channel).or_default().entry(pair.status).or_default() += 1;
                 outcome.data.push(pair);
@@ -111,7 +112,7 @@ impl Gateway {
     }
 }
 
-fn pairs(turn: &Turn, facts: &Facts) -> Vec<Pair> {
+fn pairs(turn: &Turn, facts: &Facts, until: Instant) -> Vec<Pair> {
     let template = facts.template(0).and_then(|version| {
         let compiled = Template::compile(&version.channels);
         let tell =
@@ -120,12 +121,17 @@ fn pairs(turn: &Turn, facts: &Facts) -> Vec<Pair> {
     });
     let template = template.as_ref();
     let category = facts.category(0).map(Arc::as_ref);
-    let writer = Writer::new(&turn.send, template, facts.app_name(turn.app), category);
+    let writer = Writer::new(&turn.send, template, facts.app_name(turn.app), category)
+        .seeing(facts.template_profile(turn.app));
     let nobody = Object::new();
     let mut pairs = Vec::new();
     for ((index, decision), recipient) in
         decide(turn, facts, 0, template).into_iter().zip(turn.send.turn(turn.turn))
     {
+        // The answer is a 503 by then.
+        if Instant::now() >= until {
+            break;
+        }
         let profile = facts.user(turn.app, &recipient.identifier).map_or(&nobody, |(_, profile)| profile);
         let trial = Trial { writer: &writer, recipient, profile, shown: (index as usize) < SHOWN };
         pairs.extend(trial.pairs(decision));

@@ -9,6 +9,7 @@ use crate::answers::ours;
 use crate::body::fitting;
 use crate::merge::merge;
 use crate::options::Message;
+use crate::own;
 
 /// Largest payload, in bytes; calls may have more.
 const LARGEST: usize = 4_096;
@@ -36,8 +37,11 @@ impl Notification {
         let headers = headers(message, topic, member("headers"))?;
         let is_call = headers.iter().any(|header| *header == ("apns-push-type", "voip".to_owned()));
         let largest = if is_call { LARGEST_CALL } else { LARGEST };
-        let text = |body: &str| Value::Object(payload(message, body, over)).to_string();
         let body = message.body.clone().unwrap_or_default();
+        let mut over = over.clone();
+        own::defend(&mut over, message)?;
+        own::check_links(&over)?;
+        let text = |body: &str| Value::Object(payload(message, body, &over)).to_string();
         match fitting(body, largest, |body| text(body).len()) {
             Some(body) => Ok(Notification { headers, payload: text(&body).into() }),
             None => {

@@ -15,6 +15,8 @@ use crate::answers::{Row, Said, judge};
 
 /// The code of a token that is of another sender.
 pub(super) const MISMATCH: &str = "403 SENDER_ID_MISMATCH";
+/// The code of a token of another push service that the project has no key for.
+const THIRD_PARTY: &str = "401 THIRD_PARTY_AUTH_ERROR";
 /// An argument that is wrong, and is the token.
 const WRONG_TOKEN: &str = "INVALID_ARGUMENT message.token";
 /// Google asks to wait so long after a 429 that names no time.
@@ -108,7 +110,14 @@ pub(super) fn answer(reply: &Reply, token: &str) -> Answer {
     // Something between us and Google may answer in its own way: then the status decides.
     let Refused { error } = serde_json::from_slice(&reply.body).unwrap_or_default();
     let said = Said { status: reply.status, code: error.code(), words: &error.message, hints: hints(reply) };
-    judge(TABLE, said, token)
+    let answer = judge(TABLE, said, token);
+    match (reply.status, answer.code.as_str()) {
+        // The token is of a browser or an iPhone, for which the project has no key: others may be reached.
+        (401, THIRD_PARTY) => answer.sparing_provider(),
+        // They follow from whose the token is as well as from whose the credential is.
+        (403 | 404, _) => answer.blaming_user(),
+        _ => answer,
+    }
 }
 
 /// Whether FCM does not believe the access token.
@@ -123,7 +132,7 @@ pub(super) fn of_oauth(reply: &Reply) -> Answer {
     let (code, words) = (text("error"), text("error_description"));
     let said = Said { status: reply.status, code, words, hints: hints(reply) };
     let answer = judge(OAUTH_TABLE, said, "");
-    Answer { code: format!("oauth {}", answer.code), ..answer }
+    Answer { code: format!("oauth {}", answer.code), ..answer }.blaming_provider()
 }
 
 fn hints(reply: &Reply) -> Hints {

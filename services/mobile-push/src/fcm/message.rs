@@ -11,6 +11,7 @@ use crate::answers::ours;
 use crate::body::fitting;
 use crate::merge::merge;
 use crate::options::Message;
+use crate::own;
 
 /// Largest notification and data together, in bytes.
 const LARGEST: usize = 4_096;
@@ -32,9 +33,9 @@ pub(super) fn of(message: &Message, token: &str) -> Result<Object, Answer> {
     }
     let parts = [
         ("data", data),
-        ("android", android(message)),
-        ("apns", apns(message)),
-        ("webpush", webpush(message)),
+        ("android", android(message)?),
+        ("apns", apns(message)?),
+        ("webpush", webpush(message)?),
     ];
     for (name, part) in parts {
         if !part.is_empty() {
@@ -55,13 +56,14 @@ fn notification(message: &Message, body: &str) -> Object {
 /// The app's data as strings, which are all that FCM carries: what is no string is sent as its JSON text, `null` not at
 /// all.
 fn data(message: &Message) -> Result<Object, Answer> {
-    let ours_too = [
+    let mut given = message.data.clone();
+    own::defend(&mut given, message)?;
+    let mut data = present([
         ("deliveryId", Some(message.delivery.0.to_string().into())),
         ("url", message.url.clone().map(Value::from)),
         ("icon", message.icon.clone().map(Value::from)),
-    ];
-    let mut data = present(ours_too);
-    for (key, value) in &message.data {
+    ]);
+    for (key, value) in &given {
         let is_reserved = matches!(key.as_str(), "from" | "message_type")
             || key.starts_with("google")
             || key.starts_with("gcm");
@@ -78,7 +80,19 @@ fn data(message: &Message) -> Result<Object, Answer> {
     Ok(data)
 }
 
-fn android(message: &Message) -> Object {
+/// What the send lays over the message for one platform, without another link or id in the data of that platform.
+fn overlay(over: &Object, data: &[&str], message: &Message) -> Result<Object, Answer> {
+    let mut over = over.clone();
+    for name in data {
+        if let Some(Value::Object(data)) = over.get_mut(*name) {
+            own::defend(data, message)?;
+        }
+    }
+    own::check_links(&over)?;
+    Ok(over)
+}
+
+fn android(message: &Message) -> Result<Object, Answer> {
     let shown = present([
         ("sound", message.sound.clone().filter(|sound| !sound.is_empty()).map(Value::from)),
         ("click_action", message.category.clone().map(Value::from)),
@@ -93,12 +107,12 @@ fn android(message: &Message) -> Object {
             Some(Value::Object(shown)).filter(|shown| *shown != json!({}) && message.is_shown()),
         ),
     ]);
-    merge(&mut android, &message.android);
-    android
+    merge(&mut android, &overlay(&message.android, &["data"], message)?);
+    Ok(android)
 }
 
 /// For tokens of iOS apps that use FCM.
-fn apns(message: &Message) -> Object {
+fn apns(message: &Message) -> Result<Object, Answer> {
     let end = message.expires_at.map(|end| end.millis().div_euclid(1_000).to_string());
     let headers = present([
         ("apns-priority", (!message.is_urgent).then(|| "5".into())),
@@ -121,17 +135,22 @@ fn apns(message: &Message) -> Object {
     let mut apns = present([("headers", full(headers)), ("payload", payload)]);
     // As for a provider of kind apns, `aps` itself makes it a payload.
     match message.apns.contains_key("aps") {
-        true => merge(&mut apns, &present([("payload", Some(Value::Object(message.apns.clone())))])),
-        false => merge(&mut apns, &message.apns),
+        true => {
+            let mut payload = message.apns.clone();
+            own::defend(&mut payload, message)?;
+            own::check_links(&payload)?;
+            merge(&mut apns, &present([("payload", Some(Value::Object(payload)))]));
+        }
+        false => merge(&mut apns, &overlay(&message.apns, &["payload"], message)?),
     }
-    apns
+    Ok(apns)
 }
 
-fn webpush(message: &Message) -> Object {
+fn webpush(message: &Message) -> Result<Object, Answer> {
     let link = message.url.as_deref().filter(|url| url.starts_with("https://"));
     let mut webpush = present([("fcm_options", link.map(|link| json!({"link": link})))]);
-    merge(&mut webpush, &message.webpush);
-    webpush
+    merge(&mut webpush, &overlay(&message.webpush, &["data"], message)?);
+    Ok(webpush)
 }
 
 /// An object of the members that have a value.

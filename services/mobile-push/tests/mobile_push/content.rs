@@ -183,3 +183,67 @@ async fn a_key_that_fcm_keeps_for_itself_fails_for_good() {
         assert_eq!((answer.outcome, answer.code.as_str()), (Outcome::Failed, "reserved_key"));
     }
 }
+
+/// Ways to lay another id or link over those of the message.
+fn forging(url: &str) -> [Value; 4] {
+    let forged = json!({"deliveryId": "forged", "url": url, "icon": "data:text/html,x"});
+    [
+        json!({"apns": {"payload": forged}}),
+        json!({"apns": {"aps": {}, "deliveryId": "forged", "url": url}}),
+        json!({"android": {"data": forged}}),
+        json!({"webpush": {"data": forged, "fcm_options": {"link": url}}}),
+    ]
+}
+
+#[tokio::test]
+async fn data_of_a_send_never_replaces_the_link_or_the_id_of_a_push() {
+    let pusher = Pusher::fcm().await;
+    let forged =
+        json!({"deliveryId": "forged", "url": "javascript:alert(1)", "icon": "data:text/html,x", "n": 7});
+    let icon = Some("https://example.com/i.png".to_owned());
+    let data = forged.as_object().unwrap().clone();
+    let job = pusher.job(ANDROID, PushContent { data: data.clone(), icon, ..content() });
+    assert_sent(&pusher.send_job(&job, NOW).await);
+    let told = json!({
+        "deliveryId": ID, "url": "https://example.com/parcels/7", "icon": "https://example.com/i.png", "n": "7",
+    });
+    assert_eq!(last(pusher.server.outbox())["message"]["data"], told);
+    // Without a link of its own, the send's data may have one that a client may open.
+    let job = pusher.job(ANDROID, PushContent { data, url: None, ..content() });
+    let answer = pusher.send_job(&job, NOW).await;
+    assert_eq!((answer.outcome, answer.code.as_str()), (Outcome::Failed, "link"));
+    let link = json!({"url": "myapp://parcels/7"}).as_object().unwrap().clone();
+    assert_sent(
+        &pusher.send_job(&pusher.job(ANDROID, PushContent { data: link, url: None, ..content() }), NOW).await,
+    );
+}
+
+#[tokio::test]
+async fn members_of_a_service_carry_no_forged_id_and_no_script() {
+    let (apple, google) = (Pusher::apns().await, Pusher::fcm().await);
+    for options in forging("https://evil.example/") {
+        let content = || PushContent { icon: Some("/i.png".to_owned()), ..with_options(&options) };
+        assert_sent(&apple.send_job(&apple.job(PHONE, content()), NOW).await);
+        assert_sent(&google.send_job(&google.job(ANDROID, content()), NOW).await);
+        for pushed in [last(apple.server.outbox()), last(google.server.outbox())] {
+            let mut text = pushed.to_string();
+            text = text.replace(r#""link":"https://evil.example/""#, "");
+            assert!(
+                !text.contains("forged") && !text.contains("evil") && !text.contains("text/html"),
+                "{text}"
+            );
+        }
+    }
+    for script in ["javascript:alert(1)", " Java\tScript:alert(1)", "data:text/html,x"] {
+        for options in forging(script) {
+            let content = || PushContent { url: None, ..with_options(&options) };
+            let google = google.send_job(&google.job(ANDROID, content()), NOW).await;
+            assert_eq!((&google.outcome, google.code.as_str()), (&Outcome::Failed, "link"), "{options}");
+            let apple = apple.send_job(&apple.job(PHONE, content()), NOW).await;
+            let is_apples = options.get("apns").is_some();
+            assert_eq!(matches!(apple.outcome, Outcome::Sent { .. }), !is_apples, "{options} {apple:?}");
+        }
+        let image = with_options(&json!({"image": script}));
+        assert_eq!(apple.send_job(&apple.job(PHONE, image), NOW).await.outcome, Outcome::Failed);
+    }
+}

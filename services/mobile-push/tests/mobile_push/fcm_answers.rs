@@ -2,16 +2,17 @@
 
 use std::time::Duration;
 
-use domain::Outcome;
-use domain::outcome::Gone;
+use domain::event::DeliveryJob;
+use domain::outcome::{Blame, Gone};
+use domain::{Answer, Outcome, UserNumber};
 use hyper::header::RETRY_AFTER;
 use mobile_push::answers::row;
 use mobile_push::fcm::answers::{OAUTH_TABLE, TABLE};
 use serde_json::json;
-use testkit::fcm::refusal;
+use testkit::fcm::{FcmStandIn, refusal};
 use testkit::http::{Reaction, Rule, json as json_answer, status};
 
-use crate::fixture::{ANDROID, Pusher, RETRY, assert_sent};
+use crate::fixture::{ANDROID, NOW, Pusher, RETRY, assert_sent, content};
 
 const GONE_HERE: Outcome = Outcome::TargetGone(Gone { since: None, here_only: true });
 const QUOTA: Outcome = Outcome::Retry { after: Some(Duration::from_secs(60)), limit: None };
@@ -130,13 +131,42 @@ async fn errors_can_be_asked_for_by_the_tokens_name() {
 #[tokio::test]
 async fn too_many_tokens_of_another_sender_are_the_senders_fault() {
     let pusher = Pusher::fcm().await;
-    for _ in 0..20 {
-        assert_sent(&pusher.send(ANDROID).await);
+    for user in 0..20 {
+        assert_sent(&send_to(&pusher, user, ANDROID).await);
     }
-    // Of 25 sends five are a fifth, of 26 six are more.
-    for _ in 0..5 {
+    // Of 25 users five are a fifth, of 26 six are more.
+    for user in 20..25 {
+        assert_eq!(send_to(&pusher, user, "SENDER_ID_MISMATCH").await.outcome, GONE_HERE);
+    }
+    let answer = send_to(&pusher, 25, "SENDER_ID_MISMATCH").await;
+    assert_eq!((answer.outcome, answer.code.as_str()), (PAUSE, "403 SENDER_ID_MISMATCH"));
+    assert_eq!(answer.blame, Blame::User);
+}
+
+#[tokio::test]
+async fn tokens_of_another_project_that_one_user_stores_never_pause_the_provider() {
+    let pusher = Pusher::fcm().await;
+    for _ in 0..50 {
         assert_eq!(pusher.send("SENDER_ID_MISMATCH").await.outcome, GONE_HERE);
     }
-    let answer = pusher.send("SENDER_ID_MISMATCH").await;
-    assert_eq!((answer.outcome, answer.code.as_str()), (PAUSE, "403 SENDER_ID_MISMATCH"));
+}
+
+/// FCM answers so for the tokens of browsers and iPhones if the project has no key for them.
+#[tokio::test]
+async fn what_a_token_provokes_is_not_held_against_the_whole_provider() {
+    let pusher = Pusher::fcm().await;
+    for (status, own, blame) in [
+        (401, "THIRD_PARTY_AUTH_ERROR", Blame::Nobody),
+        (403, "", Blame::User),
+        (404, "", Blame::User),
+        (503, "UNAVAILABLE", Blame::Usual),
+    ] {
+        pusher.server.script(Rule::answer(refusal(status, own, &[])));
+        assert_eq!(pusher.send(ANDROID).await.blame, blame, "{status} {own}");
+    }
+}
+
+async fn send_to(pusher: &Pusher<FcmStandIn>, user: i64, token: &str) -> Answer {
+    let job = DeliveryJob { user: UserNumber(user), ..pusher.job(token, content()) };
+    pusher.send_job(&job, NOW).await
 }

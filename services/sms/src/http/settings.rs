@@ -1,26 +1,30 @@
 //! The settings of a provider of kind `http`.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use domain::{Outcome, Problem};
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Method, Url};
+use secrecy::SecretString;
 use serde_json::Value;
 use worker::settings::Reader;
 
-use super::template::{Encoding, Template, Values, in_form, in_json, in_url};
+use super::exposed;
+use super::template::{Encoding, Secrets, Template, Values, in_form, in_json, in_url};
 use crate::settings::sender;
 
 /// A provider with an HTTP API of its own.
 pub const HTTP: worker::Kind = worker::Kind {
     name: "http",
-    secrets: &["secretHeaders"],
-    check: |settings| HttpSettings::parse(settings).map(drop),
+    secrets: &["secretHeaders", "secrets"],
+    check: |settings| HttpSettings::parse(settings).and_then(|_| exposed::check(settings)),
     example: r#"{
-      "url": "https://sms.example.com/v1/messages",  may have {to}, {text}, {from}, {id} after its host
+      "url": "https://sms.example.com/v1/messages",  may have {to}, {text}, {from}, {id}, {secret:NAME} after its host
       "method": "POST",                POST, PUT or GET
       "headers": {"accept": "application/json"},  optional
       "secretHeaders": {"authorization": "Bearer ..."},  optional; kept encrypted
+      "secrets": {"key": "..."},       optional: {secret:key} in url, body and probeUrl; kept encrypted
       "contentType": "application/json",  or application/x-www-form-urlencoded
       "body": "{\"to\":\"{to}\",\"from\":\"{from}\",\"text\":\"{text}\",\"ref\":\"{id}\"}",
       "from": "Shop",                  what {from} is, unless a send names another
@@ -79,6 +83,8 @@ pub struct HttpSettings {
     pub idempotent: bool,
     /// What can be called without sending anything.
     pub probe_url: Option<Url>,
+    /// Secrets for url, body and probe URL.
+    pub(crate) secrets: Arc<Secrets>,
 }
 
 /// The body of a call.
@@ -131,13 +137,14 @@ impl HttpSettings {
     /// Every problem found, none of which repeats a secret.
     pub fn parse(settings: &Value) -> Result<HttpSettings, Vec<Problem>> {
         let mut reader = Reader::open(settings)?;
-        let url = url(&mut reader);
+        let secrets = secrets(&mut reader);
+        let url = url(&mut reader, &secrets);
         let method =
             reader.choice("method", &[("POST", "POST"), ("PUT", "PUT"), ("GET", "GET")]).unwrap_or("POST");
         let mut headers = HeaderMap::new();
         read_headers(&mut reader, "headers", false, &mut headers);
         read_headers(&mut reader, "secretHeaders", true, &mut headers);
-        let body = body(&mut reader, method == "GET");
+        let body = body(&mut reader, method == "GET", &secrets);
         if let Some(url) = url.as_ref().filter(|_| reader.is_sound()) {
             names_text_and_number(&mut reader, url, body.as_ref());
         }
@@ -148,7 +155,7 @@ impl HttpSettings {
         let code_pointer = pointer(&mut reader, "codePointer");
         let codes = codes(&mut reader, code_pointer.is_some());
         let idempotent = reader.flag("idempotent", false);
-        let probe_url = reader.url("probeUrl");
+        let probe_url = probe_url(&mut reader, &secrets);
         let method = Method::from_bytes(method.as_bytes()).unwrap_or(Method::POST);
         let settings = url.map(|url| HttpSettings {
             url,
@@ -162,6 +169,7 @@ impl HttpSettings {
             codes,
             idempotent,
             probe_url,
+            secrets,
         });
         reader.finish(settings)
     }
@@ -177,9 +185,10 @@ impl HttpSettings {
 }
 
 /// The host is the operator's alone: no value of a message may lead elsewhere.
-fn url(reader: &mut Reader) -> Option<Template> {
+fn url(reader: &mut Reader, secrets: &Arc<Secrets>) -> Option<Template> {
     let text = reader.required("url")?;
-    let template = Template::new(text.as_str());
+    let template = Template::new(text.as_str(), secrets);
+    has_its_secrets(reader, "url", &template);
     let authority =
         text.split_once("://").map(|(_, rest)| rest.split(['/', '?', '#']).next().unwrap_or_default());
     let parsed = Url::parse(&template.render(NASTY, in_url)).ok();
@@ -195,6 +204,45 @@ fn url(reader: &mut Reader) -> Option<Template> {
         return None;
     }
     Some(template)
+}
+
+fn secrets(reader: &mut Reader) -> Arc<Secrets> {
+    let mut named = Vec::new();
+    for (name, value) in reader.texts("secrets") {
+        let is_name =
+            !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+        if !is_name || value.is_empty() || value.chars().any(char::is_control) {
+            reader.problem(
+                "secrets",
+                "invalid",
+                "must be names of letters, digits and _ with texts of one line",
+            );
+        }
+        named.push((name, SecretString::from(value)));
+    }
+    Arc::new(named.into_iter().collect())
+}
+
+fn has_its_secrets(reader: &mut Reader, member: &str, template: &Template) {
+    if !template.missing().is_empty() {
+        reader.problem(member, "unknown_secret", "names a {secret:NAME} that settings.secrets does not have");
+    }
+}
+
+fn probe_url(reader: &mut Reader, secrets: &Arc<Secrets>) -> Option<Url> {
+    let text = reader.text("probeUrl")?;
+    let template = Template::new(text.as_str(), secrets);
+    has_its_secrets(reader, "probeUrl", &template);
+    let host = text.split_once("://").map(|(_, rest)| rest.split(['/', '?', '#']).next().unwrap_or_default());
+    let url = Url::parse(&template.render(NASTY, in_url)).ok().filter(|url| {
+        let is_open = url.username().is_empty() && url.password().is_none();
+        matches!(url.scheme(), "http" | "https") && is_open && host.is_some_and(|host| !host.contains('{'))
+    });
+    if url.is_none() {
+        let says = "must be a URL that begins with https:// or http://, without a login";
+        reader.problem("probeUrl", "invalid", says);
+    }
+    url
 }
 
 fn read_headers(reader: &mut Reader, member: &str, are_secret: bool, headers: &mut HeaderMap) {
@@ -214,7 +262,7 @@ fn read_headers(reader: &mut Reader, member: &str, are_secret: bool, headers: &m
     }
 }
 
-fn body(reader: &mut Reader, has_none: bool) -> Option<Body> {
+fn body(reader: &mut Reader, has_none: bool, secrets: &Arc<Secrets>) -> Option<Body> {
     let media =
         reader.choice("contentType", &[(Media::Json.name(), Media::Json), (Media::Form.name(), Media::Form)]);
     let text = reader.lines("body");
@@ -229,7 +277,8 @@ fn body(reader: &mut Reader, has_none: bool) -> Option<Body> {
         }
         (None, true) => None,
         (Some(text), false) => {
-            let template = Template::new(text);
+            let template = Template::new(text, secrets);
+            has_its_secrets(reader, "body", &template);
             let media = media?;
             let rendered = template.render(NASTY, media.encoding());
             if media == Media::Json && serde_json::from_str::<Value>(&rendered).is_err() {

@@ -1,4 +1,10 @@
-//! Texts with places for the message's values.
+//! Texts with places for the message's values and for secrets.
+
+use std::collections::BTreeMap;
+use std::fmt::{self, Debug};
+use std::sync::Arc;
+
+use secrecy::{ExposeSecret, SecretString};
 
 /// What stands in the places.
 #[derive(Clone, Copy)]
@@ -14,19 +20,36 @@ pub(crate) type Encoding = fn(&str) -> String;
 
 const PLACES: [&str; 4] = ["{to}", "{text}", "{from}", "{id}"];
 
-/// A text in which `{to}`, `{text}`, `{from}` and `{id}` stand for values.
-#[derive(Clone, Debug)]
-pub struct Template(String);
+/// What a place of a secret begins with.
+const SECRET: &str = "{secret:";
+
+/// A text in which `{to}`, `{text}`, `{from}` and `{id}` stand for values, and `{secret:NAME}` for a secret.
+#[derive(Clone)]
+pub struct Template {
+    text: String,
+    secrets: Arc<Secrets>,
+}
+
+/// Secrets of a provider, by their names.
+#[derive(Debug, Default)]
+pub(crate) struct Secrets(BTreeMap<String, SecretString>);
 
 impl Template {
     /// A template.
-    pub(crate) fn new(text: impl Into<String>) -> Template {
-        Template(text.into())
+    pub(crate) fn new(text: impl Into<String>, secrets: &Arc<Secrets>) -> Template {
+        Template { text: text.into(), secrets: Arc::clone(secrets) }
+    }
+
+    /// Names of the text's secrets that are not among those given.
+    pub(crate) fn missing(&self) -> Vec<&str> {
+        let named = self.text.split(SECRET).skip(1).filter_map(|after| after.split_once('}'));
+        named.map(|(name, _)| name).filter(|name| !self.secrets.0.contains_key(*name)).collect()
     }
 
     /// The text with the values at their places. What a value says is never taken for a place.
     pub(crate) fn render(&self, values: Values<'_>, encode: Encoding) -> String {
-        let (mut out, mut rest) = (String::with_capacity(self.0.len() + values.text.len()), self.0.as_str());
+        let (mut out, mut rest) =
+            (String::with_capacity(self.text.len() + values.text.len()), self.text.as_str());
         while let Some(start) = rest.find('{') {
             let (before, at) = rest.split_at(start);
             out.push_str(before);
@@ -35,19 +58,49 @@ impl Template {
                     out.push_str(&encode(values.named(place)));
                     rest = at.get(place.len()..).unwrap_or_default();
                 }
-                None => {
-                    out.push('{');
-                    rest = at.get(1..).unwrap_or_default();
-                }
+                None => match self.secret_at(at) {
+                    Some((secret, after)) => {
+                        out.push_str(&encode(secret));
+                        rest = after;
+                    }
+                    None => {
+                        out.push('{');
+                        rest = at.get(1..).unwrap_or_default();
+                    }
+                },
             }
         }
         out.push_str(rest);
         out
     }
 
+    fn secret_at<'a>(&'a self, text: &'a str) -> Option<(&'a str, &'a str)> {
+        let (name, after) = text.strip_prefix(SECRET)?.split_once('}')?;
+        self.secrets.0.get(name).map(|secret| (secret.expose_secret(), after))
+    }
+
     /// Whether the text has this place.
     pub(crate) fn has(&self, place: &str) -> bool {
-        self.0.contains(place)
+        self.text.contains(place)
+    }
+}
+
+impl Debug for Template {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Template").field(&self.text).finish()
+    }
+}
+
+impl FromIterator<(String, SecretString)> for Secrets {
+    fn from_iter<I: IntoIterator<Item = (String, SecretString)>>(secrets: I) -> Secrets {
+        Secrets(secrets.into_iter().collect())
+    }
+}
+
+impl Secrets {
+    /// The secrets, which an answer may repeat.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &str> {
+        self.0.values().map(ExposeSecret::expose_secret)
     }
 }
 
@@ -84,19 +137,38 @@ mod tests {
 
     const VALUES: Values<'_> = Values { to: "+49151", text: "a \"{to}\" & 50%\n", from: "", id: "1" };
 
+    fn plain(text: &str) -> Template {
+        Template::new(text, &Arc::default())
+    }
+
+    #[test]
+    fn secrets_stand_at_their_places_and_in_no_debug_text() {
+        let secrets: Secrets = [("key".to_owned(), SecretString::from("a&\"b"))].into_iter().collect();
+        let secrets = Arc::new(secrets);
+        let url = Template::new("https://x/?k={secret:key}&o={secret:other}&t={text}", &secrets);
+        let rendered = url.render(Values { text: "{secret:key}", ..VALUES }, in_url);
+        assert_eq!(rendered, "https://x/?k=a%26%22b&o={secret:other}&t=%7Bsecret%3Akey%7D");
+        assert_eq!(url.missing(), ["other"]);
+        assert_eq!(
+            Template::new(r#"{"k":"{secret:key}"}"#, &secrets).render(VALUES, in_json),
+            r#"{"k":"a&\"b"}"#
+        );
+        assert!(!format!("{url:?}").contains("a&"));
+    }
+
     #[test]
     fn values_are_written_as_their_place_needs() {
-        let json = Template::new(r#"{"to":"{to}","text":"{text}","x":{"id":"{id}"},"from":"{from}"}"#);
+        let json = plain(r#"{"to":"{to}","text":"{text}","x":{"id":"{id}"},"from":"{from}"}"#);
         assert_eq!(
             json.render(VALUES, in_json),
             r#"{"to":"+49151","text":"a \"{to}\" & 50%\n","x":{"id":"1"},"from":""}"#
         );
-        let form = Template::new("to={to}&text={text}&{unknown}&{");
+        let form = plain("to={to}&text={text}&{unknown}&{");
         assert_eq!(
             form.render(VALUES, in_form),
             "to=%2B49151&text=a+%22%7Bto%7D%22+%26+50%25%0A&{unknown}&{"
         );
-        let url = Template::new("https://x/{to}?text={text}");
+        let url = plain("https://x/{to}?text={text}");
         assert_eq!(url.render(VALUES, in_url), "https://x/%2B49151?text=a%20%22%7Bto%7D%22%20%26%2050%25%0A");
     }
 }

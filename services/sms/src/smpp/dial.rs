@@ -31,9 +31,14 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin> Connection for S {}
 /// # Errors
 /// The answer to whoever wants to send.
 pub(super) async fn dial(outbound: Outbound, settings: &SmppSettings) -> Result<Box<dyn Connection>, Answer> {
+    if !settings.tls && !outbound.allows_private() {
+        let message = "a bind tells its password and every message in the clear: set security to tls, or allow \
+                       private addresses (outbound.allow_private)";
+        return Err(ours(Outcome::PauseProvider, "insecure_login", message));
+    }
     secured(outbound, settings).await.map_err(|error| match NotPublic::among(&error) {
         Some(refused) => ours(Outcome::PauseProvider, "not_public", refused.to_string()),
-        None => ours(Outcome::RETRY, "connect", error.to_string()),
+        None => ours(Outcome::RETRY, "connect", error.to_string()).blaming_provider(),
     })
 }
 

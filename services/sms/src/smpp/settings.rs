@@ -18,8 +18,8 @@ pub const SMPP: worker::Kind = worker::Kind {
     check: |settings| SmppSettings::parse(settings).map(drop),
     example: r#"{
       "host": "smpp.example.com",
-      "port": 2775,
-      "security": "none",              or tls, with "caCertificate" where the authority is your own
+      "port": 3550,
+      "security": "tls",               with "caCertificate" if the authority is your own; none only with outbound.allow_private
       "systemId": "shop",
       "password": "...",               up to 8 characters; kept encrypted
       "systemType": "",                optional

@@ -213,3 +213,23 @@ async fn what_a_provider_repeats_of_a_message_is_not_recorded() {
         }
     }
 }
+
+#[tokio::test]
+async fn a_secret_goes_to_its_place_in_the_call_and_is_not_recorded_when_the_answer_repeats_it() {
+    let (server, mut line) = http().await;
+    line.provider.settings["secrets"] = json!({"ref": "k3y&\"x"});
+    line.provider.settings["body"] =
+        json!(r#"{"to":"{to}","from":"{from}","text":"{text}","ref":"{secret:ref}"}"#);
+    assert_sent(&line.send(TO, "Hello").await);
+    server.script(Rule::answer(answer_with(400, &json!({"about": "no k3y&\"x here"}))));
+    let answer = line.send(TO, "Hello").await;
+    assert!(!answer.message.contains("k3y"), "{answer:?}");
+}
+
+#[tokio::test]
+async fn a_number_that_a_provider_may_not_send_to_is_not_held_against_it() {
+    let (server, line) = http().await;
+    server.script(Rule::answer(answer_with(403, &json!({}))));
+    let answer = line.send(TO, "Hello").await;
+    assert_eq!((answer.outcome, answer.blame), (Outcome::PauseProvider, domain::outcome::Blame::User));
+}

@@ -87,6 +87,22 @@ fn a_template_must_hold_whatever_a_message_says() {
 }
 
 #[test]
+fn a_key_of_an_http_provider_is_refused_where_it_would_be_shown() {
+    let with = |url: &str, secrets: Value| {
+        let body = r#"{"to":"{to}","text":"{text}","auth":"{secret:auth}"}"#;
+        json!({"url": url, "body": body, "secrets": secrets})
+    };
+    let both = json!({"auth": "a", "key": "k"});
+    assert_problems("http", &with("https://sms.example.com/?apikey={secret:key}", both.clone()), &[]);
+    let shown = with("https://sms.example.com/?apikey=abc", both.clone());
+    assert_problems("http", &shown, &[("settings.url", "secret_in_the_clear")]);
+    let unknown = with("https://sms.example.com/?apikey={secret:kez}", both);
+    assert_problems("http", &unknown, &[("settings.url", "unknown_secret")]);
+    let odd = with("https://sms.example.com/", json!({"auth": "a\nb"}));
+    assert_problems("http", &odd, &[("settings.secrets", "invalid")]);
+}
+
+#[test]
 fn every_problem_of_a_message_centre_is_told_at_once() {
     assert_problems(
         "smpp",

@@ -91,12 +91,34 @@ async fn a_centre_at_a_private_address_is_not_called_unless_that_is_allowed() {
         let (sender, _receipts) = SmsSender::start(strict, None, limits(), Tasks::new()).unwrap();
         let mut settings = smpp_settings(&server);
         settings["host"] = json!(host);
+        settings["security"] = json!("tls");
         let provider = crate::fixture::provider("smpp", settings);
         let guarded = probe(strict, &provider).await.unwrap_err();
         assert_answer(&guarded, &Outcome::PauseProvider, "not_public");
         let (_nobody, receipts) = tokio::sync::mpsc::channel(1);
         let answer = Line { sender, provider, receipts, tasks: Tasks::new() }.send(TO, "Hello").await;
         assert_answer(&answer, &Outcome::PauseProvider, "not_public");
+    }
+    assert_eq!(server.connections(), 0);
+    drop(line);
+}
+
+#[tokio::test]
+async fn no_password_and_no_message_goes_to_a_centre_in_the_clear_unless_private_addresses_are_allowed() {
+    let (server, line) = smsc().await;
+    let strict = Outbound::new(false);
+    for host in ["127.0.0.1", "smpp.example.com"] {
+        let (sender, _receipts) = SmsSender::start(strict, None, limits(), Tasks::new()).unwrap();
+        let mut settings = smpp_settings(&server);
+        settings["host"] = json!(host);
+        settings.as_object_mut().unwrap().remove("security");
+        let provider = crate::fixture::provider("smpp", settings);
+        let refused = probe(strict, &provider).await.unwrap_err();
+        assert_answer(&refused, &Outcome::PauseProvider, "insecure_login");
+        let (_nobody, receipts) = tokio::sync::mpsc::channel(1);
+        let answer = Line { sender, provider, receipts, tasks: Tasks::new() }.send(TO, "Hello").await;
+        assert_answer(&answer, &Outcome::PauseProvider, "insecure_login");
+        assert!(answer.message.contains("security"), "{answer:?}");
     }
     assert_eq!(server.connections(), 0);
     drop(line);

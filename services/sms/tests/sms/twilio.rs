@@ -93,6 +93,19 @@ async fn an_api_key_logs_in_and_a_messaging_service_sends() {
 }
 
 #[tokio::test]
+async fn a_number_that_the_account_may_not_send_to_stops_no_other_number() {
+    use domain::outcome::Blame;
+    let (server, line) = twilio().await;
+    for (code, blame) in
+        [(21408, Blame::Nobody), (21608, Blame::Nobody), (30034, Blame::Nobody), (20003, Blame::Usual)]
+    {
+        server.script(Rule::answer(refusal(400, code, "no")));
+        let answer = line.send(TO, "Hello").await;
+        assert_eq!((&answer.outcome, answer.blame), (&Outcome::PauseProvider, blame), "{code}");
+    }
+}
+
+#[tokio::test]
 async fn a_wrong_token_is_trouble_with_the_account() {
     let (server, _) = twilio().await;
     let mut settings = twilio_settings(&server);

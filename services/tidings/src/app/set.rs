@@ -14,14 +14,25 @@ use crate::refused::Refused;
 
 const HELP: &str = "Switches:
   secure-mode=on|off         calls of users need a bearer token, signed with `tidings app signing-key`
-  hmac=on|off                calls of users without a token need a signature of the user id (deprecated)
+  hmac=on|off                calls of users without a token need a signature of the user id (deprecated); once on,
+                             `tidings app rotate-secret` makes the secret that signs
   require-exp=on|off         bearer tokens must expire
-  address-keys=open|guarded  whether a public API key alone may write email, phoneNumber and phone of profiles
+  token-subject=prefixed|bare|either
+                             how the claim sub names a user: as user:ada, as ada, or either way
+  address-keys=open|guarded  guarded: a caller with the public API key alone neither sees nor writes where messages go:
+                             email, phoneNumber, phone, fcm, apns, and web-push subscriptions; only the call that
+                             creates a user may register a push token, and gets a device secret to replace it with
+  template-profile=all|app   what templates see of a profile: every key, or recipient.app alone, which only the app's
+                             backend writes
   cors-origins=any|none|https://a.example,https://b.example
-                             the web pages that may make calls of users
-  rate-limit=N|default       requests a second
+                             the web pages that may make calls of users; calls from other pages are refused with
+                             403. It does not stop programs that are not browsers: that is what secure-mode is for
+  rate-limit=N|default       requests per second of the backend, and as many of all users
   transactional-rate=N|default
                              sends a second that are not bulk
+  max-users=N|default        users that calls of users may create; 1000000 by default
+  max-categories=N|default   categories; 1000 by default
+  max-devices=N|default      devices of all users together; 2000000 by default
   disabled=on|off            all calls are refused
 
 Examples:
@@ -29,8 +40,11 @@ Examples:
   tidings app set shop cors-origins=https://shop.example rate-limit=500
   tidings app set shop disabled=off --json";
 
-const NAMES: &str =
-    "secure-mode, hmac, require-exp, address-keys, cors-origins, rate-limit, transactional-rate and disabled";
+const NAMES: &str = "secure-mode, hmac, require-exp, token-subject, address-keys, template-profile, cors-origins, \
+    rate-limit, transactional-rate, max-users, max-categories, max-devices and disabled";
+/// The most that a quota can be set to.
+const HIGHEST_QUOTA: u32 = 1_000_000_000;
+const QUOTAS: &str = "default, or a whole number from 1 to 1000000000";
 /// The most that the service's own limit can be set to.
 const HIGHEST_RATE: u32 = 1_000_000;
 const RATES: &str = "default, or a whole number from 1 to 1000000";
@@ -63,7 +77,14 @@ pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<String> {
         return Ok(format!("{}\n", as_json(&app)));
     }
     let lines: String = switches.iter().map(|switch| format!("  {switch}\n")).collect();
-    Ok(format!("Set for app {} with id {}:\n{lines}", app.name, app.id))
+    let unsigned = app.hmac && app.secrets.iter().all(|secret| secret.sealed.is_empty());
+    let note = if unsigned {
+        "The live secrets were created while hmac was off and cannot verify signatures: make one that can with \
+         `tidings app rotate-secret`, and sign with it.\n"
+    } else {
+        ""
+    };
+    Ok(format!("Set for app {} with id {}:\n{lines}{note}", app.name, app.id))
 }
 
 /// Every switch, or every problem.
@@ -94,6 +115,11 @@ fn parse_one(text: &str, problems: &mut Vec<Problem>) -> Option<Switch> {
         "require-exp" => (on.map(Switch::RequireExp), "on or off"),
         "disabled" => (on.map(Switch::Disabled), "on or off"),
         "address-keys" => (address_keys(value), "open or guarded"),
+        "token-subject" => (value.parse().ok().map(Switch::TokenSubject), "prefixed, bare or either"),
+        "template-profile" => (value.parse().ok().map(Switch::TemplateProfile), "all or app"),
+        "max-users" => (number(value, HIGHEST_QUOTA).map(Switch::MaxUsers), QUOTAS),
+        "max-categories" => (number(value, HIGHEST_QUOTA).map(Switch::MaxCategories), QUOTAS),
+        "max-devices" => (number(value, HIGHEST_QUOTA).map(Switch::MaxDevices), QUOTAS),
         "rate-limit" => (rate(value).map(Switch::RateLimit), RATES),
         "transactional-rate" => (rate(value).map(Switch::TransactionalRate), RATES),
         "cors-origins" => return cors_origins(value, problems),
@@ -119,11 +145,16 @@ fn address_keys(value: &str) -> Option<Switch> {
 
 /// The rate, where the value is one; None in it stands for the default.
 fn rate(value: &str) -> Option<Option<NonZeroU32>> {
+    number(value, HIGHEST_RATE)
+}
+
+/// The number, if the value is one up to `most`; None in it stands for the default.
+fn number(value: &str, most: u32) -> Option<Option<NonZeroU32>> {
     if value == "default" {
         return Some(None);
     }
-    let rate: NonZeroU32 = value.parse().ok()?;
-    (rate.get() <= HIGHEST_RATE).then_some(Some(rate))
+    let number: NonZeroU32 = value.parse().ok()?;
+    (number.get() <= most).then_some(Some(number))
 }
 
 fn cors_origins(value: &str, problems: &mut Vec<Problem>) -> Option<Switch> {

@@ -30,10 +30,12 @@ impl TemplateDocument {
         let name = fields.string("name", LONGEST_NAME, &mut problems);
         let category = fields.identifier("category", &mut problems);
         let channels = fields.free_object("channels", &mut problems).unwrap_or_default();
+        let sample = fields.free_object("sample", &mut problems);
         fields.finish(true, &mut problems);
         let channels = Value::Object(sound(channels, &mut problems));
         if channels != Value::Object(Map::new())
-            && let Err(found) = rendering::check(&channels)
+            && let Err(found) =
+                rendering::check(&channels).and_then(|()| rendering::check_sample(&channels, sample.as_ref()))
         {
             problems.extend(found);
         }

@@ -1,20 +1,14 @@
 //! The directory in which `tidings up` keeps everything.
 
-use std::fs::{File, TryLockError};
+use std::fs::{DirBuilder, File, TryLockError};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use service_kit::MasterKey;
 
+use crate::data_directory::master_key_file;
 use crate::dev_file::DevFile;
-
-/// The data directory where none is named.
-pub(crate) const DEFAULT: &str = ".tidings";
-
-/// The file of the master key in a data directory.
-pub(crate) fn master_key_file(directory: &Path) -> PathBuf {
-    directory.join("master.key")
-}
 
 /// A data directory that is ours alone until we end, however that comes.
 pub(crate) struct DataDirectory {
@@ -26,7 +20,8 @@ impl DataDirectory {
     /// Claims `path`, which is created if need be. Fails where another `tidings up` runs on it.
     pub(super) fn claim(path: &Path) -> anyhow::Result<Self> {
         let path = std::path::absolute(path)?;
-        std::fs::create_dir_all(&path).with_context(|| format!("cannot create {}", path.display()))?;
+        let created = DirBuilder::new().recursive(true).mode(0o700).create(&path);
+        created.with_context(|| format!("cannot create {}", path.display()))?;
         let lock_file = path.join("lock");
         let lock = File::options().create(true).truncate(false).write(true).open(&lock_file);
         let lock = lock.with_context(|| format!("cannot write {}", lock_file.display()))?;

@@ -14,7 +14,7 @@ use service_kit::secrets::{same, sha256};
 use store::provider::{NewProvider, SecretChange};
 use testkit::stand_ins::StandIns;
 
-use crate::app::{Created, create_with_credentials, renew_secret};
+use crate::app::{Created, Openness, create_with_credentials, renew_secret};
 use crate::control_plane::actor;
 use crate::private_file;
 use crate::provider::kinds;
@@ -41,7 +41,7 @@ pub(super) async fn credentials(context: &Context, file: &Path) -> anyhow::Resul
         return Ok(kept);
     }
     let (store, master_key) = (&context.store, &context.master_key);
-    let credentials = match create_with_credentials(store, master_key, NAME, true).await? {
+    let credentials = match create_with_credentials(store, master_key, NAME, Openness::Development).await? {
         Some(Created { id, api_key, api_secret }) => {
             Credentials { app_id: id, api_key, api_secret: api_secret.expose_secret().to_owned() }
         }

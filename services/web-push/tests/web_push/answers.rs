@@ -1,5 +1,6 @@
 use std::time::Duration;
 
+use domain::outcome::Blame;
 use domain::{Channel, Outcome};
 use testkit::http::{Reaction, Rule, json, status};
 use web_push::answers::{Reply, TABLE, answer as means, row};
@@ -117,6 +118,25 @@ async fn without_a_connection_the_message_went_nowhere() {
     let answer = world.send(&browser).await;
     assert_eq!((&answer.outcome, answer.code.as_str()), (&RETRY, "connect"), "{answer:?}");
     assert!(!answer.message.contains("/push/"), "{answer:?}");
+}
+
+#[tokio::test]
+async fn a_host_that_does_not_resolve_fails_for_good_within_an_hour() {
+    let origin = "http://nx7.invalid:8080";
+    let world = World::with(|config| config.web_push.hosts.push(origin.parse().unwrap())).await;
+    service_kit::vapid::create(&world.context.store, &world.context.master_key, world.app).await.unwrap();
+    let endpoint = format!("{origin}/w/7");
+    let model = world.push_service.subscribe(None).unwrap();
+    world
+        .store(&model, crate::fixture::USER, |subscription| subscription.endpoint.clone_from(&endpoint))
+        .await;
+    let job = world.job(&endpoint, crate::fixture::hello()).await;
+    let answer = world.send_job(&job).await;
+    assert_eq!((answer.code.as_str(), answer.blame), ("unresolved", Blame::Nobody), "{answer:?}");
+    let Outcome::Retry { limit: Some(limit), .. } = answer.outcome else { panic!("{answer:?}") };
+    assert!(limit.over <= Duration::from_secs(3_600) && limit.retries > 0, "{limit:?}");
+    let (_, host) = origin.split_once("://").unwrap();
+    assert!(!answer.message.contains(host), "{answer:?}");
 }
 
 #[tokio::test]

@@ -87,8 +87,13 @@ impl World {
 
     /// A browser of the user that has subscribed, and told the service so.
     pub(crate) async fn browser(&self) -> Arc<Browser> {
+        self.browser_of(USER).await
+    }
+
+    /// The same of any user.
+    pub(crate) async fn browser_of(&self, user: &str) -> Arc<Browser> {
         let browser = self.push_service.subscribe(None).unwrap();
-        self.store(&browser, USER, |_| {}).await;
+        self.store(&browser, user, |_| {}).await;
         browser
     }
 
@@ -105,7 +110,8 @@ impl World {
     }
 
     pub(crate) async fn user(&self, identifier: &str) -> UserNumber {
-        self.context.store.find_user(self.app, identifier).await.unwrap().unwrap().number
+        let found = self.context.store.find_user(self.app, identifier).await.unwrap();
+        found.map_or(UserNumber(i64::MAX), |user| user.number)
     }
 
     /// A job for the user.
@@ -116,6 +122,12 @@ impl World {
 
     pub(crate) async fn send(&self, browser: &Browser) -> Answer {
         self.send_job(&self.job(browser.endpoint(), hello()).await).await
+    }
+
+    pub(crate) async fn send_to(&self, user: &str, browser: &Browser) -> Answer {
+        let job = self.job(browser.endpoint(), hello()).await;
+        let user = self.user(user).await;
+        self.send_job(&DeliveryJob { user, ..job }).await
     }
 
     pub(crate) async fn send_job(&self, job: &DeliveryJob) -> Answer {

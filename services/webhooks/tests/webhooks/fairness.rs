@@ -5,7 +5,7 @@ use std::time::Duration;
 use domain::AppId;
 use domain::webhook::WebhookEvent;
 use store::app::{NewApp, NewSecret};
-use store::webhook::{Due, Pace, Settled};
+use store::webhook::{Due, Pace, Settled, Settlement};
 
 use crate::world::{World, settings};
 
@@ -71,7 +71,8 @@ async fn an_app_with_much_to_tell_does_not_keep_another_one_waiting() {
     assert_eq!((of(busy, &second), of(other, &second)), (6, 0), "no more than 8 of an app are under way");
     assert!(world.take(100).await.is_empty());
 
-    assert!(world.context.store.settle_webhook(&first[0], Settled::Taken, "200", pace()).await.unwrap());
+    let settlement = Settlement { due: &first[0], settled: Settled::Taken, answer: "200" };
+    assert!(world.context.store.settle_webhooks(&[settlement], pace()).await.unwrap().is_empty());
     let freed = world.take(100).await;
     assert_eq!(of(first[0].app, &freed), freed.len());
     assert_eq!(freed.len(), usize::from(first[0].app == busy), "only what was freed is taken");

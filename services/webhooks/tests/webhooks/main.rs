@@ -4,6 +4,7 @@
 mod failures;
 mod fairness;
 mod order;
+mod rate;
 mod read;
 mod restarts;
 mod safety;

@@ -90,7 +90,7 @@ async fn nobody_is_told_of_a_person_who_was_erased() {
         send_id: None,
         user: None,
     };
-    erasure.commit(&timer).await.unwrap();
+    erasure.commit(&timer, "test").await.unwrap();
     assert_eq!(world.count("pending").await, 1, "what was to be told of the person is gone");
     world.settled_of(1, 3, Status::Sent).await;
     world.followed().await;

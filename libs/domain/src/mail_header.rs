@@ -1,0 +1,119 @@
+//! Headers that a send may add to an email.
+
+/// Longest name of a header, in bytes.
+pub const MAX_HEADER_NAME: usize = 76;
+
+/// Headers that the service writes, or that only mail servers write, in lower case.
+const OWNED: [&str; 26] = [
+    "apparently-to",
+    "arc-authentication-results",
+    "arc-message-signature",
+    "arc-seal",
+    "authentication-results",
+    "bcc",
+    "cc",
+    "date",
+    "delivered-to",
+    "dkim-signature",
+    "envelope-to",
+    "errors-to",
+    "from",
+    "list-unsubscribe",
+    "list-unsubscribe-post",
+    "message-id",
+    "mime-version",
+    "received",
+    "reply-to",
+    "return-path",
+    "sender",
+    "subject",
+    "to",
+    "x-envelope-from",
+    "x-envelope-to",
+    "x-original-to",
+];
+/// Beginnings of such headers.
+const OWNED_PREFIXES: [&str; 2] = ["content-", "resent-"];
+/// Beginnings of headers by which an email tells a relay what to do with it, such as to send it to others or later.
+const RELAY_PREFIXES: [&str; 16] = [
+    "x-amz-",
+    "x-elasticemail-",
+    "x-mailgun-",
+    "x-mailin-",
+    "x-mailjet-",
+    "x-mandrill-",
+    "x-mc-",
+    "x-mj-",
+    "x-ms-exchange-",
+    "x-msys-",
+    "x-pm-",
+    "x-postmark-",
+    "x-sendgrid-",
+    "x-ses-",
+    "x-sib-",
+    "x-smtpapi",
+];
+
+/// Why a send must not add a header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// The name is not made of letters, digits and hyphens, or is too long.
+    NoName,
+    /// The service or a mail server writes the header.
+    Owned,
+    /// The header gives orders to a relay.
+    Relay,
+}
+
+/// Returns why a send must not add a header of this name, or None if it may.
+///
+/// Names are narrower than RFC 5322 section 3.6.8 has them: a name that begins with a dot, say, loses it on its way to
+/// the server (RFC 5321 section 4.5.2) unless it was doubled, and is then another header.
+#[must_use]
+pub fn refusal(name: &str) -> Option<Refusal> {
+    let is_name = (1..=MAX_HEADER_NAME).contains(&name.len())
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+        && !name.starts_with('-');
+    if !is_name {
+        return Some(Refusal::NoName);
+    }
+    let lower = name.to_ascii_lowercase();
+    let begins_with_one_of = |prefixes: &[&str]| prefixes.iter().any(|prefix| lower.starts_with(prefix));
+    if OWNED.contains(&lower.as_str()) || begins_with_one_of(&OWNED_PREFIXES) {
+        return Some(Refusal::Owned);
+    }
+    begins_with_one_of(&RELAY_PREFIXES).then_some(Refusal::Relay)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_of_letters_digits_and_hyphens_may_be_added() {
+        for name in ["X-Campaign", "x", "7bit", "Precedence", "List-Id", "X-Pmx", "a--b-"] {
+            assert_eq!(refusal(name), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_header_name_that_a_server_reads_as_another_is_refused() {
+        let hidden =
+            [".From", ".X-SMTPAPI", "..Bcc", ".", "", "-To", " To", "To ", "To\t", "Tо", "X_To", "X.To"];
+        for name in hidden.into_iter().chain(["X:To", "To\r\nBcc", "\u{200b}To", "'To", "\"To\"", "To\0"]) {
+            assert_eq!(refusal(name), Some(Refusal::NoName), "{name:?}");
+        }
+        assert_eq!(refusal(&"x".repeat(MAX_HEADER_NAME)), None);
+        assert_eq!(refusal(&"x".repeat(MAX_HEADER_NAME + 1)), Some(Refusal::NoName));
+    }
+
+    #[test]
+    fn headers_of_the_service_and_orders_to_relays_are_refused_in_any_case() {
+        for name in ["From", "bCC", "SENDER", "Content-Type", "resent-to", "Apparently-To"] {
+            assert_eq!(refusal(name), Some(Refusal::Owned), "{name}");
+        }
+        for name in ["X-SMTPAPI", "x-smtpapi2", "X-MC-SendAt", "X-PM-KeepID", "X-Mailgun-Variables"] {
+            assert_eq!(refusal(name), Some(Refusal::Relay), "{name}");
+        }
+    }
+}

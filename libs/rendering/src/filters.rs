@@ -1,0 +1,219 @@
+//! The filters of templates, and how much each can yield. Those that multiply what they are given are bounded here.
+
+use std::cell::Cell;
+use std::fmt::{self, Write};
+
+use minijinja::value::{Rest, ValueOrKwargs};
+use minijinja::{AutoEscape, Environment, Error, ErrorKind, State, Value, filters};
+
+type Arguments = Rest<ValueOrKwargs>;
+
+/// Longest text that one of the multiplying filters may yield, in bytes.
+pub(crate) const LONGEST: usize = 256 * 1024;
+/// Bytes that those filters may yield in one rendering altogether.
+const MOST: usize = 8 * 1024 * 1024;
+/// Widest number of a `format`, `indent`, `batch` or `slice`.
+const WIDEST: usize = 1_000;
+
+thread_local! {
+    /// Bytes that multiplying filters have yielded in the rendering under way.
+    static YIELDED: Cell<usize> = const { Cell::new(0) };
+}
+
+/// How large the result of a filter can be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Yield {
+    /// A number or a truth value.
+    Number,
+    /// So many times its input.
+    Times(u64),
+    /// The elements of its input: the characters, if that is a text.
+    Items,
+    /// At most [`LONGEST`], whatever its input.
+    Limited,
+    /// As another filter, by item of its input.
+    PerItem,
+}
+
+/// How much a filter yields; None for one that templates do not have.
+pub(crate) fn yield_of(filter: &str) -> Option<Yield> {
+    Some(match filter {
+        "abs" | "bool" | "count" | "float" | "int" | "length" | "round" => Yield::Number,
+        "attr" | "d" | "default" | "first" | "last" | "max" | "min" | "safe" | "string" | "trim" => {
+            Yield::Times(1)
+        }
+        "capitalize" | "lower" | "title" | "upper" => Yield::Times(3),
+        "e" | "escape" | "urlencode" => Yield::Times(6),
+        "chain" | "dictsort" | "groupby" | "items" | "lines" | "list" | "reject" | "rejectattr"
+        | "reverse" | "select" | "selectattr" | "sort" | "split" | "sum" | "unique" | "zip" => Yield::Items,
+        "batch" | "format" | "indent" | "join" | "replace" | "slice" | "tojson" => Yield::Limited,
+        "map" => Yield::PerItem,
+        _ => return None,
+    })
+}
+
+/// Puts the bounded filters in place of the engine's.
+pub(crate) fn bound(environment: &mut Environment<'_>) {
+    environment.remove_filter("pprint");
+    environment.remove_global("debug");
+    environment.add_filter("replace", replace);
+    environment.add_filter("join", join);
+    environment.add_filter("indent", indent);
+    environment.add_filter("format", format);
+    environment.add_filter("batch", batch);
+    environment.add_filter("slice", slice);
+    environment.add_filter("tojson", to_json);
+}
+
+/// Begins another rendering on this thread.
+pub(crate) fn begin() {
+    YIELDED.set(0);
+}
+
+fn too_long(filter: &str) -> Error {
+    Error::new(ErrorKind::InvalidOperation, format!("the result of {filter} is too long"))
+}
+
+/// Counts what a filter is about to yield.
+fn take(filter: &str, bytes: usize) -> Result<(), Error> {
+    let all = YIELDED.get().saturating_add(bytes);
+    if bytes > LONGEST || all > MOST {
+        return Err(too_long(filter));
+    }
+    YIELDED.set(all);
+    Ok(())
+}
+
+/// Length of a value as text.
+fn length(value: &Value) -> usize {
+    struct Count(usize);
+    impl Write for Count {
+        fn write_str(&mut self, text: &str) -> fmt::Result {
+            self.0 += text.len();
+            if self.0 > LONGEST { Err(fmt::Error) } else { Ok(()) }
+        }
+    }
+    if let Some(text) = value.as_str() {
+        return text.len();
+    }
+    let mut count = Count(0);
+    match write!(count, "{value}") {
+        Ok(()) => count.0,
+        Err(_) => usize::MAX,
+    }
+}
+
+/// Calls the engine's own filter.
+fn call(
+    function: &Value,
+    state: &mut State<'_, '_>,
+    value: Value,
+    arguments: Vec<Value>,
+) -> Result<Value, Error> {
+    let arguments: Vec<_> = std::iter::once(value).chain(arguments).collect();
+    function.call(state, &arguments)
+}
+
+/// Bytes that a character may take once it is escaped.
+fn escaped(state: &State<'_, '_>) -> usize {
+    if matches!(state.auto_escape(), AutoEscape::None) { 1 } else { 6 }
+}
+
+/// An argument by its place or its name.
+fn argument(arguments: &[Value], place: usize, name: &str) -> Option<Value> {
+    let named = || arguments.iter().find(|argument| argument.is_kwargs())?.get_attr(name).ok();
+    let found = arguments.get(place).filter(|argument| !argument.is_kwargs()).cloned().or_else(named);
+    found.filter(|value| !value.is_undefined())
+}
+
+fn narrow(filter: &str, value: Option<&Value>) -> Result<usize, Error> {
+    let number = value.and_then(Value::as_usize).unwrap_or(1);
+    if number > WIDEST {
+        let message = format!("{filter} takes numbers up to {WIDEST}");
+        return Err(Error::new(ErrorKind::InvalidOperation, message));
+    }
+    Ok(number)
+}
+
+fn replace(state: &mut State<'_, '_>, value: Value, arguments: Arguments) -> Result<Value, Error> {
+    let arguments = arguments.into_values();
+    let text = value.to_str().map_or_else(|| value.to_string(), |text| text.to_string());
+    let [from, to] = [0, 1].map(|place| arguments.get(place).map(Value::to_string).unwrap_or_default());
+    let found = text.matches(from.as_str()).count();
+    let bytes = text.len().saturating_add(found.saturating_mul(to.len()));
+    take("replace", bytes.saturating_mul(escaped(state)))?;
+    call(&Value::from_function(filters::replace), state, value, arguments)
+}
+
+fn join(state: &mut State<'_, '_>, value: Value, arguments: Arguments) -> Result<Value, Error> {
+    let arguments = arguments.into_values();
+    let between = argument(&arguments, 0, "d").map_or(0, |between| length(&between));
+    let mut bytes = 0_usize;
+    if let Ok(items) = value.try_iter() {
+        for item in items {
+            bytes = bytes.saturating_add(length(&item)).saturating_add(between);
+            if bytes > LONGEST {
+                return Err(too_long("join"));
+            }
+        }
+    }
+    take("join", bytes.saturating_mul(escaped(state)))?;
+    call(&Value::from_function(filters::join), state, value, arguments)
+}
+
+fn indent(state: &mut State<'_, '_>, value: Value, arguments: Arguments) -> Result<Value, Error> {
+    let arguments = arguments.into_values();
+    let width = argument(&arguments, 0, "width");
+    let width = narrow("indent", width.as_ref())?.max(4);
+    let lines = value.as_str().map_or(1, |text| text.split('\n').count());
+    take("indent", length(&value).saturating_add(lines.saturating_mul(width)))?;
+    call(&Value::from_function(filters::indent), state, value, arguments)
+}
+
+fn format(state: &mut State<'_, '_>, value: Value, arguments: Arguments) -> Result<Value, Error> {
+    let arguments = arguments.into_values();
+    let text = value.as_str().unwrap_or_default();
+    let numbers = text.split(|c: char| !c.is_ascii_digit()).filter(|digits| !digits.is_empty());
+    let widest = numbers.map(|digits| digits.parse().unwrap_or(usize::MAX)).max().unwrap_or_default();
+    if widest > WIDEST || text.contains('*') {
+        let message = format!("format takes widths up to {WIDEST}, written as numbers");
+        return Err(Error::new(ErrorKind::InvalidOperation, message));
+    }
+    let shown = arguments.iter().fold(0_usize, |all, argument| all.saturating_add(length(argument)));
+    // Each place may show any of them.
+    let places = text.matches('%').count();
+    let bytes =
+        text.len().saturating_add(places.saturating_mul(shown.saturating_add(widest).saturating_add(400)));
+    take("format", bytes.saturating_mul(escaped(state)))?;
+    call(&Value::from_function(filters::format), state, value, arguments)
+}
+
+fn batch(state: &mut State<'_, '_>, value: Value, arguments: Arguments) -> Result<Value, Error> {
+    let arguments = arguments.into_values();
+    take_parts("batch", &value, &arguments)?;
+    call(&Value::from_function(filters::batch), state, value, arguments)
+}
+
+fn slice(state: &mut State<'_, '_>, value: Value, arguments: Arguments) -> Result<Value, Error> {
+    let arguments = arguments.into_values();
+    take_parts("slice", &value, &arguments)?;
+    call(&Value::from_function(filters::slice), state, value, arguments)
+}
+
+fn take_parts(filter: &str, value: &Value, arguments: &[Value]) -> Result<(), Error> {
+    let count = narrow(filter, arguments.first())?;
+    let items = value.len().unwrap_or(LONGEST);
+    take(filter, items.saturating_add(count).saturating_mul(16))
+}
+
+fn to_json(state: &mut State<'_, '_>, value: Value, arguments: Arguments) -> Result<Value, Error> {
+    let arguments = arguments.into_values();
+    let indented = argument(&arguments, 0, "indent").is_some_and(|indent| indent.is_true());
+    let width = argument(&arguments, 0, "indent").and_then(|indent| indent.as_usize()).unwrap_or_default();
+    if width > 8 {
+        return Err(Error::new(ErrorKind::InvalidOperation, "tojson indents by 8 at most"));
+    }
+    let times = if indented { 32 } else { 6 };
+    take("tojson", length(&value).saturating_mul(times))?;
+    call(&Value::from_function(filters::tojson), state, value, arguments)
+}

@@ -1,0 +1,390 @@
+//! How large the values of a template can become. The engine bounds instructions and not memory: twenty doublings of a text
+//! are a hundred instructions. So a bound is worked out from the syntax, before anything is compiled: a multiple of the
+//! variables' size, plus what the text itself brings. What has no such bound is refused.
+
+use std::collections::BTreeMap;
+
+use minijinja::machinery::ast::{BinOpKind, CallArg, Expr, ForLoop, Stmt, UnaryOpKind};
+use minijinja::machinery::{Span, parse};
+use minijinja::syntax::SyntaxConfig;
+use minijinja::value::ValueKind;
+
+use crate::filters::{LONGEST, Yield, yield_of};
+
+/// Loops within each other. Each of them is gone through twice.
+const MOST_LOOPS: usize = 6;
+/// Largest number that a text may be repeated by.
+const MOST_REPEATED: f64 = 1_000.0;
+/// Bytes that an element of a list takes, beside what it refers to.
+const ELEMENT: u64 = 32;
+/// Elements that the engine gives a `range` at most.
+const RANGE: u64 = 100_000;
+
+/// Bound of a value, or of all values of a text together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Growth {
+    /// Times the size of all variables.
+    factor: u64,
+    /// Bytes beside that.
+    constant: u64,
+}
+
+/// Why a text has no bound.
+#[derive(Debug)]
+pub(crate) struct Unbounded {
+    /// Line of the text, from 1.
+    pub(crate) line: u32,
+    /// What to write instead.
+    pub(crate) advice: String,
+}
+
+impl Growth {
+    const NOTHING: Growth = Growth { factor: 0, constant: 0 };
+    const VARIABLE: Growth = Growth { factor: 1, constant: 0 };
+
+    fn constant(constant: u64) -> Growth {
+        Growth { factor: 0, constant }
+    }
+
+    /// Whether the size of the variables matters.
+    pub(crate) fn depends_on_variables(self) -> bool {
+        self.factor > 0
+    }
+
+    /// Bytes, if the variables have so many.
+    pub(crate) fn bytes(self, variables: u64) -> u64 {
+        self.factor.saturating_mul(variables).saturating_add(self.constant)
+    }
+
+    fn and(self, other: Growth) -> Growth {
+        Growth {
+            factor: self.factor.saturating_add(other.factor),
+            constant: self.constant.saturating_add(other.constant),
+        }
+    }
+
+    fn or(self, other: Growth) -> Growth {
+        Growth { factor: self.factor.max(other.factor), constant: self.constant.max(other.constant) }
+    }
+
+    fn times(self, number: u64) -> Growth {
+        Growth { factor: self.factor.saturating_mul(number), constant: self.constant.saturating_mul(number) }
+    }
+}
+
+/// Bound of what rendering a text makes of its variables at a time. A text whose syntax is wrong has none to speak of: the
+/// engine reports that.
+pub(crate) fn bound(text: &str) -> Result<Growth, Unbounded> {
+    let Ok(Stmt::Template(template)) = parse(text, "text", SyntaxConfig::default()) else {
+        return Ok(Growth::NOTHING);
+    };
+    let mut walk = Walk::default();
+    walk.statements(&template.children)?;
+    Ok(walk.kept.and(walk.largest))
+}
+
+#[derive(Default)]
+struct Walk<'a> {
+    /// Variables that the text sets itself.
+    variables: BTreeMap<&'a str, Growth>,
+    /// What they hold together, also those that were replaced.
+    kept: Growth,
+    /// The largest value that an expression makes on its way to the output.
+    largest: Growth,
+    loops: usize,
+}
+
+fn refused<T>(span: Span, advice: impl Into<String>) -> Result<T, Unbounded> {
+    Err(Unbounded { line: u32::from(span.start_line), advice: advice.into() })
+}
+
+impl<'a> Walk<'a> {
+    fn statements(&mut self, statements: &[Stmt<'a>]) -> Result<(), Unbounded> {
+        statements.iter().try_for_each(|statement| self.statement(statement))
+    }
+
+    fn statement(&mut self, statement: &Stmt<'a>) -> Result<(), Unbounded> {
+        match statement {
+            Stmt::Template(template) => self.statements(&template.children),
+            Stmt::EmitRaw(_) => Ok(()),
+            Stmt::EmitExpr(emit) => self.used(&emit.expr),
+            Stmt::ForLoop(each) => self.for_loop(each, statement_span(statement)),
+            Stmt::IfCond(choice) => {
+                self.used(&choice.expr)?;
+                self.statements(&choice.true_body)?;
+                self.statements(&choice.false_body)
+            }
+            Stmt::WithBlock(with) => {
+                for (target, value) in &with.assignments {
+                    self.set(target, value)?;
+                }
+                self.statements(&with.body)
+            }
+            Stmt::Set(set) => self.set(&set.target, &set.expr),
+            Stmt::AutoEscape(escape) => self.statements(&escape.body),
+            Stmt::Do(call) => {
+                let arguments = self.arguments(&call.call.args)?;
+                self.largest = self.largest.or(arguments);
+                Ok(())
+            }
+            other => {
+                let advice = "collecting text (a set block or a filter block) has no bound; write it where it is shown";
+                refused(statement_span(other), advice)
+            }
+        }
+    }
+
+    /// Goes through the body twice: what is larger the second time grows without bound.
+    fn for_loop(&mut self, each: &ForLoop<'a>, span: Span) -> Result<(), Unbounded> {
+        if each.recursive {
+            return refused(span, "a recursive loop has no bound; nest the loops that are needed");
+        }
+        if self.loops == MOST_LOOPS {
+            return refused(span, format!("at most {MOST_LOOPS} loops can stand in each other"));
+        }
+        self.loops += 1;
+        let items = self.value(&each.iter)?;
+        self.assign(&each.target, if is_range(&each.iter) { Growth::NOTHING } else { items })?;
+        each.filter_expr.iter().try_for_each(|filter| self.used(filter))?;
+        self.statements(&each.body)?;
+        let (once, kept) = (self.variables.clone(), self.kept);
+        self.statements(&each.body)?;
+        self.kept = kept;
+        let grown = self.variables.iter().find(|(name, growth)| once.get(*name) != Some(growth));
+        if let Some((name, _)) = grown {
+            let advice = format!(
+                "{name} grows with every pass of the loop; add numbers only (such as item.price|float), or use join"
+            );
+            return refused(span, advice);
+        }
+        self.loops -= 1;
+        self.statements(&each.else_body)
+    }
+
+    fn used(&mut self, expression: &Expr<'a>) -> Result<(), Unbounded> {
+        self.value(expression).map(drop)
+    }
+
+    fn set(&mut self, target: &Expr<'a>, value: &Expr<'a>) -> Result<(), Unbounded> {
+        let growth = self.value(value)?;
+        // A variable that is passed on is shared.
+        if !is_reference(value) {
+            self.kept = self.kept.and(growth);
+        }
+        self.assign(target, growth)
+    }
+
+    /// A variable is taken to be as large as it ever was, whichever branch is gone through.
+    fn assign(&mut self, target: &Expr<'a>, growth: Growth) -> Result<(), Unbounded> {
+        match target {
+            Expr::Var(variable) => {
+                let known = self.variables.entry(variable.id).or_default();
+                *known = known.or(growth);
+                Ok(())
+            }
+            Expr::List(list) => list.items.iter().try_for_each(|item| self.assign(item, growth)),
+            Expr::Tuple(tuple) => tuple.items.iter().try_for_each(|item| self.assign(item, growth)),
+            // A namespace is as large as its largest member.
+            Expr::GetAttr(member) => self.assign(&member.expr, growth),
+            other => refused(other.span(), "this cannot be set"),
+        }
+    }
+
+    fn arguments(&mut self, arguments: &[CallArg<'a>]) -> Result<Growth, Unbounded> {
+        arguments.iter().try_fold(Growth::NOTHING, |all, argument| {
+            let (CallArg::Pos(value)
+            | CallArg::Kwarg(_, value)
+            | CallArg::PosSplat(value)
+            | CallArg::KwargSplat(value)) = argument;
+            Ok(all.and(self.value(value)?))
+        })
+    }
+
+    fn all(&mut self, items: &[Expr<'a>]) -> Result<Growth, Unbounded> {
+        items.iter().try_fold(Growth::constant(ELEMENT), |all, item| {
+            Ok(all.and(self.value(item)?).and(Growth::constant(ELEMENT)))
+        })
+    }
+
+    fn optional(&mut self, expression: Option<&Expr<'a>>) -> Result<Growth, Unbounded> {
+        expression.map_or(Ok(Growth::NOTHING), |expression| self.value(expression))
+    }
+
+    /// Bound of what an expression holds, its parts included.
+    fn value(&mut self, expression: &Expr<'a>) -> Result<Growth, Unbounded> {
+        let growth = self.parts(expression)?;
+        if !is_reference(expression) {
+            self.largest = self.largest.or(growth);
+        }
+        Ok(growth)
+    }
+
+    fn parts(&mut self, expression: &Expr<'a>) -> Result<Growth, Unbounded> {
+        match expression {
+            Expr::Var(variable) => Ok(self.variables.get(variable.id).copied().unwrap_or(Growth::VARIABLE)),
+            Expr::Const(constant) => {
+                Ok(Growth::constant(constant.value.as_str().map_or(0, |text| text.len() as u64)))
+            }
+            Expr::Slice(slice) => {
+                for part in [&slice.start, &slice.stop, &slice.step] {
+                    self.optional(part.as_ref())?;
+                }
+                self.value(&slice.expr)
+            }
+            Expr::UnaryOp(unary) => self.value(&unary.expr).map(|_| Growth::NOTHING),
+            Expr::BinOp(_) => self.operation(expression),
+            Expr::Compare(compare) => {
+                self.value(&compare.expr)?;
+                compare.ops.iter().try_for_each(|operand| self.value(&operand.expr).map(drop))?;
+                Ok(Growth::NOTHING)
+            }
+            Expr::IfExpr(choice) => {
+                self.value(&choice.test_expr)?;
+                Ok(self.value(&choice.true_expr)?.or(self.optional(choice.false_expr.as_ref())?))
+            }
+            Expr::Filter(_) => self.filtered(expression),
+            Expr::Test(test) => {
+                self.value(&test.expr)?;
+                self.arguments(&test.args).map(|_| Growth::NOTHING)
+            }
+            Expr::GetAttr(member) => self.value(&member.expr),
+            Expr::GetItem(item) => {
+                self.value(&item.subscript_expr)?;
+                self.value(&item.expr)
+            }
+            Expr::Call(_) => self.called(expression),
+            Expr::List(list) => self.all(&list.items),
+            Expr::Tuple(tuple) => self.all(&tuple.items),
+            Expr::Map(map) => Ok(self.all(&map.keys)?.and(self.all(&map.values)?)),
+        }
+    }
+
+    fn operation(&mut self, expression: &Expr<'a>) -> Result<Growth, Unbounded> {
+        let Expr::BinOp(operation) = expression else { return Ok(Growth::NOTHING) };
+        let (left, right) = (self.value(&operation.left)?, self.value(&operation.right)?);
+        let numbers = [is_number(&operation.left), is_number(&operation.right)];
+        match operation.op {
+            BinOpKind::Concat => Ok(left.and(right).and(Growth::constant(ELEMENT))),
+            // A number is added to a number, or that is an error.
+            BinOpKind::Add if numbers.contains(&true) => Ok(Growth::NOTHING),
+            BinOpKind::Add => Ok(left.and(right).and(Growth::constant(ELEMENT))),
+            BinOpKind::Mul if numbers == [true, true] => Ok(Growth::NOTHING),
+            BinOpKind::Mul => {
+                let (number, repeated) =
+                    if numbers[0] { (&operation.left, right) } else { (&operation.right, left) };
+                match constant_number(number) {
+                    Some(number) if number.fract() != 0.0 || number < 0.0 => Ok(Growth::NOTHING),
+                    #[expect(
+                        clippy::cast_possible_truncation,
+                        clippy::cast_sign_loss,
+                        reason = "it is at most 1,000"
+                    )]
+                    Some(number) if number <= MOST_REPEATED => Ok(repeated.times(number as u64)),
+                    _ => refused(
+                        expression.span(),
+                        "* repeats texts; write the factors as numbers, such as (price|float) * (count|float)",
+                    ),
+                }
+            }
+            BinOpKind::ScAnd | BinOpKind::ScOr => Ok(left.or(right)),
+            _ => Ok(Growth::NOTHING),
+        }
+    }
+
+    fn filtered(&mut self, expression: &Expr<'a>) -> Result<Growth, Unbounded> {
+        let Expr::Filter(filter) = expression else { return Ok(Growth::NOTHING) };
+        let Some(filtered) = &filter.expr else {
+            return refused(
+                expression.span(),
+                "a filter block has no bound; write the filter where it is shown",
+            );
+        };
+        let input = self.value(filtered)?.and(self.arguments(&filter.args)?);
+        match yield_of(filter.name) {
+            Some(Yield::Number) => Ok(Growth::NOTHING),
+            Some(Yield::Times(number)) => Ok(input.times(number).and(Growth::constant(ELEMENT))),
+            Some(Yield::Items) if is_list(filtered) => Ok(input.and(Growth::constant(ELEMENT))),
+            Some(Yield::Items) => Ok(input.times(ELEMENT)),
+            Some(Yield::Limited) => Ok(Growth::constant(LONGEST as u64)),
+            Some(Yield::PerItem) => match filter.args.first() {
+                Some(CallArg::Pos(Expr::Const(name))) => match name.value.as_str().and_then(yield_of) {
+                    Some(Yield::Number | Yield::Items) => Ok(input.times(ELEMENT)),
+                    Some(Yield::Times(number)) => Ok(input.times(number.saturating_mul(ELEMENT))),
+                    _ => refused(expression.span(), "map cannot use this filter; use a loop"),
+                },
+                Some(CallArg::Kwarg("attribute", _)) => Ok(input.times(ELEMENT)),
+                _ => refused(expression.span(), "map takes the name of a filter, or attribute=\"name\""),
+            },
+            None => refused(expression.span(), format!("templates have no filter named {}", filter.name)),
+        }
+    }
+
+    fn called(&mut self, expression: &Expr<'a>) -> Result<Growth, Unbounded> {
+        let Expr::Call(call) = expression else { return Ok(Growth::NOTHING) };
+        let arguments = self.arguments(&call.args)?;
+        match &call.expr {
+            Expr::Var(function) => match function.id {
+                "range" => Ok(Growth::constant(RANGE * ELEMENT)),
+                "dict" | "namespace" => Ok(arguments.and(Growth::constant(ELEMENT))),
+                other => refused(expression.span(), format!("templates have no function named {other}")),
+            },
+            Expr::GetAttr(method) => Ok(self.value(&method.expr)?.and(arguments).times(ELEMENT)),
+            other => refused(other.span(), "this cannot be called"),
+        }
+    }
+}
+
+/// Whether it makes no value, but refers to one.
+fn is_reference(expression: &Expr<'_>) -> bool {
+    matches!(expression, Expr::Var(_) | Expr::Const(_) | Expr::GetAttr(_) | Expr::GetItem(_))
+}
+
+fn is_range(expression: &Expr<'_>) -> bool {
+    matches!(expression, Expr::Call(call) if matches!(&call.expr, Expr::Var(function) if function.id == "range"))
+}
+
+/// Whether the syntax says that it is a list, whose elements are not taken apart again.
+fn is_list(expression: &Expr<'_>) -> bool {
+    match expression {
+        Expr::List(_) | Expr::Tuple(_) => true,
+        Expr::Filter(filter) => matches!(yield_of(filter.name), Some(Yield::Items | Yield::PerItem)),
+        _ => is_range(expression),
+    }
+}
+
+/// Whether the syntax says that it is a number.
+fn is_number(expression: &Expr<'_>) -> bool {
+    match expression {
+        Expr::Const(constant) => constant.value.kind() == ValueKind::Number,
+        Expr::UnaryOp(unary) => matches!(unary.op, UnaryOpKind::Neg),
+        Expr::BinOp(operation) => match operation.op {
+            BinOpKind::Sub | BinOpKind::Div | BinOpKind::FloorDiv | BinOpKind::Rem | BinOpKind::Pow => true,
+            BinOpKind::Add => is_number(&operation.left) || is_number(&operation.right),
+            BinOpKind::Mul => is_number(&operation.left) && is_number(&operation.right),
+            _ => false,
+        },
+        Expr::Filter(filter) => matches!(yield_of(filter.name), Some(Yield::Number)),
+        Expr::GetAttr(member) => {
+            matches!(&member.expr, Expr::Var(variable) if variable.id == "loop")
+                && ["index", "index0", "revindex", "revindex0", "length", "depth", "depth0"]
+                    .contains(&member.name)
+        }
+        _ => false,
+    }
+}
+
+fn constant_number(expression: &Expr<'_>) -> Option<f64> {
+    match expression {
+        Expr::Const(constant) => f64::try_from(constant.value.clone()).ok(),
+        _ => None,
+    }
+}
+
+fn statement_span(statement: &Stmt<'_>) -> Span {
+    match statement {
+        Stmt::ForLoop(node) => node.span(),
+        Stmt::SetBlock(node) => node.span(),
+        Stmt::FilterBlock(node) => node.span(),
+        _ => Span::default(),
+    }
+}

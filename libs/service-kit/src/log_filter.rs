@@ -1,0 +1,116 @@
+//! Filter of the log lines and spans: `log.level` as operators write it.
+
+use tracing_subscriber::filter::{LevelFilter, ParseError, Targets};
+
+/// Crates of this workspace, as the targets of their events name them. `tidings` covers the programs as well, which are
+/// called `tidings_gateway` and so on. An architecture test holds this list against the workspace.
+pub const OWN: [&str; 17] = [
+    "dispatcher",
+    "domain",
+    "email",
+    "event_log",
+    "gateway",
+    "inbox",
+    "mobile_push",
+    "rendering",
+    "sabotage",
+    "service_kit",
+    "sms",
+    "store",
+    "testkit",
+    "tidings",
+    "web_push",
+    "webhooks",
+    "worker",
+];
+
+/// Dependencies whose names begin like one of [`OWN`]: targets are compared by prefix, so they are named apart.
+pub const NAMESAKES: [&str; 2] = ["email_address", "email_encoding"];
+
+/// The most that a dependency logs unless `log.level` names it. Below it, libraries print what they send and receive:
+/// messages, credentials, bodies.
+const FOREIGN: LevelFilter = LevelFilter::INFO;
+
+/// Parses `log.level`: levels and `target=level` directives, separated by commas. A bare level is for [`OWN`] crates;
+/// dependencies get it too, but at most `info`.
+///
+/// # Errors
+/// A directive cannot be read.
+pub fn parse(text: &str) -> Result<Targets, ParseError> {
+    let (levels, named): (Vec<&str>, Vec<&str>) =
+        text.split(',').map(str::trim).partition(|directive| level(directive).is_some());
+    let bare = levels.last().and_then(|directive| level(directive));
+    let mut targets = Targets::new();
+    if let Some(bare) = bare {
+        let foreign = bare.min(FOREIGN);
+        targets = targets
+            .with_default(foreign)
+            .with_targets(OWN.map(|own| (own, bare)))
+            .with_targets(NAMESAKES.map(|namesake| (namesake, foreign)));
+    }
+    // A later directive for the same target replaces the earlier one.
+    let named: Targets = named.join(",").parse()?;
+    Ok(targets.with_targets(named))
+}
+
+/// A bare level. A directive without `=` that is none would be taken for the name of a crate, and an empty one for `error`.
+fn level(directive: &str) -> Option<LevelFilter> {
+    if directive.is_empty() { None } else { directive.parse().ok() }
+}
+
+/// Whether `text` is a usable `log.level`. Filters by span or field are none: they would raise the level of every
+/// dependency that is called within the span.
+pub(crate) fn is_usable(text: &str) -> bool {
+    let is_directive = |directive: &str| {
+        !directive.contains('[') && directive.split_once('=').is_some_and(|(target, _)| !target.is_empty())
+    };
+    text.split(',').map(str::trim).all(|directive| level(directive).is_some() || is_directive(directive))
+        && parse(text).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use tracing::Level;
+
+    use super::*;
+
+    #[test]
+    fn a_bare_level_is_for_own_crates_and_dependencies_stay_at_info() {
+        let targets = parse("trace").unwrap();
+        for own in ["gateway::sending", "event_log", "tidings_gateway", "worker::job"] {
+            assert!(targets.would_enable(own, &Level::TRACE), "{own}");
+        }
+        for foreign in ["async_nats::connector", "sqlx::query", "hyper::proto", "email_encoding::body"] {
+            assert!(targets.would_enable(foreign, &Level::INFO), "{foreign}");
+            assert!(!targets.would_enable(foreign, &Level::DEBUG), "{foreign}");
+        }
+    }
+
+    #[test]
+    fn a_bare_level_above_info_is_for_all() {
+        let targets = parse("error").unwrap();
+        assert!(!targets.would_enable("async_nats", &Level::WARN));
+        assert!(!targets.would_enable("store::ledger", &Level::WARN));
+    }
+
+    #[test]
+    fn a_named_target_has_its_own_level_wherever_it_stands() {
+        for text in ["debug,sqlx=trace,store=warn", "sqlx=trace, store=warn, debug"] {
+            let targets = parse(text).unwrap();
+            assert!(targets.would_enable("sqlx::query", &Level::TRACE), "{text}");
+            assert!(!targets.would_enable("store::ledger", &Level::INFO), "{text}");
+            assert!(targets.would_enable("gateway", &Level::DEBUG), "{text}");
+            assert!(!targets.would_enable("async_nats", &Level::DEBUG), "{text}");
+        }
+    }
+
+    #[test]
+    fn filters_by_span_are_refused_because_they_would_raise_dependencies() {
+        for text in ["", "loud", "info,[request]=debug", "info,=debug", "sqlx=loud", "info,,debug"] {
+            assert!(!is_usable(text), "{text:?}");
+        }
+        assert!(is_usable("info,sqlx=warn"));
+    }
+}

@@ -1,0 +1,42 @@
+//! Rights of the role that services run as: rows, and nothing of the schema.
+
+use sqlx::AssertSqlSafe;
+
+use crate::{Error, Store};
+
+impl Store {
+    /// Grants an existing role what services and the daily commands need: reading and writing rows, in the tables that
+    /// exist and in those that this owner creates later, such as the shadow of a rebuild. The audit log and the list
+    /// of migrations it may not change. Safe to repeat.
+    ///
+    /// # Errors
+    /// The role does not exist, or this connection does not own the schema.
+    pub async fn grant_to_services(&self, role: &str) -> Result<(), Error> {
+        let mut transaction = self.begin().await?;
+        let (role, schema): (String, String) =
+            sqlx::query_as("SELECT quote_ident($1), quote_ident(current_schema())")
+                .bind(role)
+                .fetch_one(&mut *transaction)
+                .await?;
+        for grant in grants(&role, &schema) {
+            sqlx::query(AssertSqlSafe(grant)).execute(&mut *transaction).await?;
+        }
+        transaction.commit().await?;
+        Ok(())
+    }
+}
+
+/// The statements. `role` and `schema` are quoted.
+fn grants(role: &str, schema: &str) -> [String; 9] {
+    [
+        format!("GRANT USAGE ON SCHEMA {schema} TO {role}"),
+        format!("GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {schema} TO {role}"),
+        format!("GRANT USAGE, SELECT ON ALL SEQUENCES IN SCHEMA {schema} TO {role}"),
+        format!("REVOKE UPDATE, DELETE ON audit FROM {role}"),
+        format!("REVOKE INSERT, UPDATE, DELETE ON _sqlx_migrations FROM {role}"),
+        format!("REVOKE CREATE ON SCHEMA {schema} FROM PUBLIC"),
+        format!("ALTER DEFAULT PRIVILEGES GRANT USAGE ON SCHEMAS TO {role}"),
+        format!("ALTER DEFAULT PRIVILEGES GRANT SELECT, INSERT, UPDATE, DELETE ON TABLES TO {role}"),
+        format!("ALTER DEFAULT PRIVILEGES GRANT USAGE, SELECT ON SEQUENCES TO {role}"),
+    ]
+}

@@ -1,0 +1,200 @@
+//! Attempts that ended: settled many at once, each endpoint's health noted once.
+
+use std::collections::{BTreeMap, HashSet};
+use std::time::Duration;
+
+use sqlx::{PgConnection, Row};
+use uuid::Uuid;
+
+use super::{Due, Pace, Settled};
+use crate::{Error, Store};
+
+/// The end of one attempt.
+#[derive(Clone, Copy, Debug)]
+pub struct Settlement<'a> {
+    /// The message, as it was taken.
+    pub due: &'a Due,
+    /// What became of it.
+    pub settled: Settled,
+    /// The answer, such as `503`, or what went wrong.
+    pub answer: &'a str,
+}
+
+/// What a batch says of one endpoint, in the order of its settlements.
+#[derive(Default)]
+struct Health {
+    /// An attempt succeeded: failures are counted from there.
+    succeeded: bool,
+    /// Failures since then.
+    failures: i32,
+    /// The longest pause that the endpoint asked for since then.
+    asked: Duration,
+    gone: bool,
+}
+
+impl Health {
+    fn add(&mut self, settled: Settled) {
+        match settled {
+            Settled::Taken => *self = Health { succeeded: true, gone: self.gone, ..Health::default() },
+            Settled::Gone => self.gone = true,
+            Settled::GivenUp => self.failures += 1,
+            Settled::Again { pause, .. } => {
+                self.failures += 1;
+                self.asked = self.asked.max(pause.unwrap_or_default());
+            }
+        }
+    }
+}
+
+impl Store {
+    /// Settles attempts, and notes how their endpoints fare. Returns the indices of those to settle again in a moment:
+    /// another transaction has them locked. An attempt whose message another process holds, or that was removed, is
+    /// passed over.
+    ///
+    /// # Errors
+    /// The database failed and nothing is settled; messages come again after their lease.
+    pub async fn settle_webhooks(
+        &self,
+        settlements: &[Settlement<'_>],
+        pace: Pace,
+    ) -> Result<Vec<usize>, Error> {
+        let mut transaction = self.begin().await?;
+        super::one_plan(&mut transaction).await?;
+        let noted = lock_noted(&mut transaction, settlements).await?;
+        let (settled, locked) = settle(&mut transaction, settlements).await?;
+        let mut healths = BTreeMap::<(i64, i64), Health>::new();
+        for settlement in settlements.iter().filter(|settlement| settled.contains(&settlement.due.token)) {
+            let endpoint = (settlement.due.app.0, settlement.due.endpoint);
+            if noted.contains(&endpoint) {
+                healths.entry(endpoint).or_default().add(settlement.settled);
+            }
+        }
+        note(&mut transaction, &healths, pace).await?;
+        transaction.commit().await?;
+        let held_up = |settlement: &Settlement<'_>| locked.contains(&settlement.due.token);
+        Ok((0..settlements.len()).filter(|index| held_up(&settlements[*index])).collect())
+    }
+}
+
+/// Locks the endpoints about which there may be something to note, in an order that all processes share, and before
+/// their messages, as removing an endpoint does. Most batches are all success of endpoints that did not fail.
+async fn lock_noted(
+    connection: &mut PgConnection,
+    settlements: &[Settlement<'_>],
+) -> Result<HashSet<(i64, i64)>, Error> {
+    let mut failed = BTreeMap::<(i64, i64), bool>::new();
+    for Settlement { due, settled, .. } in settlements {
+        *failed.entry((due.app.0, due.endpoint)).or_default() |= *settled != Settled::Taken;
+    }
+    let noted: Vec<(i64, i64)> = sqlx::query_as(
+        "SELECT e.app_id, e.id
+         FROM unnest($1::bigint[], $2::bigint[], $3::bool[]) AS told (app_id, id, failed)
+         CROSS JOIN LATERAL (
+           SELECT app_id, id FROM webhook_endpoint w
+           WHERE w.app_id = told.app_id AND w.id = told.id AND (told.failed OR w.failures > 0)
+           LIMIT 1 FOR NO KEY UPDATE
+         ) AS e",
+    )
+    .bind(failed.keys().map(|(app, _)| *app).collect::<Vec<_>>())
+    .bind(failed.keys().map(|(_, endpoint)| *endpoint).collect::<Vec<_>>())
+    .bind(failed.values().copied().collect::<Vec<_>>())
+    .fetch_all(connection)
+    .await?;
+    Ok(noted.into_iter().collect())
+}
+
+/// Settles what this process holds and no other transaction has locked. Returns the tokens of what is settled, and of
+/// what is locked.
+async fn settle(
+    connection: &mut PgConnection,
+    settlements: &[Settlement<'_>],
+) -> Result<(HashSet<Uuid>, HashSet<Uuid>), Error> {
+    let outcome = |settled| match settled {
+        Settled::Taken => ("delivered", Duration::ZERO),
+        Settled::Again { after, .. } => ("pending", after),
+        Settled::GivenUp | Settled::Gone => ("failed", Duration::ZERO),
+    };
+    let each = || settlements.iter();
+    let rows = sqlx::query(
+        "WITH held AS MATERIALIZED (
+           SELECT m.place, told.token, told.status, told.answer, told.after
+           FROM unnest($1::bigint[], $2::bigint[], $3::uuid[], $4::uuid[], $5::text[], $6::text[], $7::float8[])
+             AS told (app_id, endpoint_id, id, token, status, answer, after)
+           CROSS JOIN LATERAL (
+             SELECT w.ctid AS place FROM webhook_message w
+             WHERE w.app_id = told.app_id AND w.endpoint_id = told.endpoint_id AND w.id = told.id
+               AND w.token = told.token LIMIT 1
+           ) AS m
+         ), locked AS MATERIALIZED (
+           SELECT ctid AS place, token FROM webhook_message
+           WHERE ctid = ANY(ARRAY(SELECT place FROM held)) FOR UPDATE SKIP LOCKED
+         ), mine AS MATERIALIZED (
+           SELECT locked.place, held.token, held.status, held.answer, held.after FROM locked JOIN held USING (token)
+         ), settled AS (
+           UPDATE webhook_message m
+           SET status = mine.status, token = NULL, last_answer = mine.answer,
+             next_at = now() + mine.after * interval '1 second',
+             settled_at = CASE WHEN mine.status = 'pending' THEN NULL ELSE now() END
+           FROM mine WHERE m.ctid = mine.place RETURNING mine.token
+         )
+         SELECT held.token, settled.token IS NOT NULL AS settled FROM held LEFT JOIN settled USING (token)",
+    )
+    .bind(each().map(|told| told.due.app.0).collect::<Vec<_>>())
+    .bind(each().map(|told| told.due.endpoint).collect::<Vec<_>>())
+    .bind(each().map(|told| told.due.id).collect::<Vec<_>>())
+    .bind(each().map(|told| told.due.token).collect::<Vec<_>>())
+    .bind(each().map(|told| outcome(told.settled).0).collect::<Vec<_>>())
+    .bind(each().map(|told| told.answer).collect::<Vec<_>>())
+    .bind(each().map(|told| outcome(told.settled).1.as_secs_f64()).collect::<Vec<_>>())
+    .fetch_all(connection)
+    .await?;
+    let (mut settled, mut locked) = (HashSet::new(), HashSet::new());
+    for row in rows {
+        let which = if row.try_get::<bool, _>("settled")? { &mut settled } else { &mut locked };
+        which.insert(row.try_get("token")?);
+    }
+    Ok((settled, locked))
+}
+
+/// Notes how endpoints fare.
+async fn note(
+    connection: &mut PgConnection,
+    healths: &BTreeMap<(i64, i64), Health>,
+    pace: Pace,
+) -> Result<(), Error> {
+    if healths.is_empty() {
+        return Ok(());
+    }
+    sqlx::query(
+        "WITH told AS (
+           SELECT n.app_id, n.id, n.succeeded, n.failed, n.asked, n.gone,
+             n.failed + CASE WHEN n.succeeded THEN 0 ELSE e.failures END AS failures
+           FROM unnest($1::bigint[], $2::bigint[], $3::bool[], $4::int[], $5::float8[], $6::bool[])
+             AS n (app_id, id, succeeded, failed, asked, gone)
+           JOIN webhook_endpoint e ON e.app_id = n.app_id AND e.id = n.id
+         )
+         UPDATE webhook_endpoint e SET
+           failures = told.failures,
+           failing_since = CASE WHEN told.failures = 0 THEN NULL WHEN told.succeeded THEN now()
+                                ELSE coalesce(e.failing_since, now()) END,
+           paused_until = CASE WHEN told.failed > 0 THEN now() + interval '1 second' * least($9::float8, greatest(told.asked,
+               CASE WHEN told.failures >= $7
+                    THEN $8::float8 * power(2::float8, least(told.failures - $7, 20)::float8) ELSE 0 END))
+             WHEN told.succeeded THEN NULL ELSE e.paused_until END,
+           disabled_at = CASE WHEN told.gone THEN coalesce(e.disabled_at, now()) ELSE e.disabled_at END,
+           disabled_reason = CASE WHEN told.gone AND e.disabled_at IS NULL THEN 'gone' ELSE e.disabled_reason END
+         FROM told WHERE e.app_id = told.app_id AND e.id = told.id",
+    )
+    .bind(healths.keys().map(|(app, _)| *app).collect::<Vec<_>>())
+    .bind(healths.keys().map(|(_, endpoint)| *endpoint).collect::<Vec<_>>())
+    .bind(healths.values().map(|health| health.succeeded).collect::<Vec<_>>())
+    .bind(healths.values().map(|health| health.failures).collect::<Vec<_>>())
+    .bind(healths.values().map(|health| health.asked.as_secs_f64()).collect::<Vec<_>>())
+    .bind(healths.values().map(|health| health.gone).collect::<Vec<_>>())
+    .bind(i32::try_from(pace.failures).unwrap_or(i32::MAX))
+    .bind(pace.pause.as_secs_f64())
+    .bind(pace.longest_pause.as_secs_f64())
+    .execute(connection)
+    .await?;
+    Ok(())
+}

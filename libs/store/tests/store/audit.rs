@@ -1,0 +1,60 @@
+//! The audit log, and what error texts say of data.
+
+use domain::{AppId, Timestamp};
+use store::Error;
+
+use crate::fixture;
+
+#[tokio::test]
+async fn the_audit_log_is_append_only_for_its_owner_too() {
+    let fixture = fixture().await;
+    let app = fixture.app("shop").await;
+    let before = fixture.store.list_audit(app, None, 10).await.unwrap();
+    assert!(!before.is_empty(), "creating the app is in it");
+    for change in ["UPDATE audit SET actor = 'cli:eve'", "DELETE FROM audit", "TRUNCATE audit"] {
+        let refused = sqlx::query(change).execute(&fixture.pool).await.unwrap_err();
+        assert!(refused.to_string().contains("append-only"), "{change}: {refused}");
+    }
+    assert_eq!(fixture.store.list_audit(app, None, 10).await.unwrap(), before);
+}
+
+#[tokio::test]
+async fn the_audit_log_is_listed_by_app_and_time_the_latest_first() {
+    let fixture = fixture().await;
+    let app = fixture.app("shop").await;
+    fixture.app("other").await;
+    sqlx::query(
+        "INSERT INTO audit (app_id, at, actor, action, subject)
+         VALUES ($1, '2040-01-31', 'cli:ada', 'app.set', 'shop')",
+    )
+    .bind(app.0)
+    .execute(&fixture.pool)
+    .await
+    .unwrap();
+    let all = fixture.store.list_audit(app, None, 10).await.unwrap();
+    assert_eq!((all.len(), all[0].actor.as_str()), (2, "cli:ada"));
+    let since = Timestamp::parse("2040-01-01T00:00:00Z").unwrap();
+    assert_eq!(fixture.store.list_audit(app, Some(since), 10).await.unwrap(), all[..1]);
+    assert_eq!(fixture.store.list_audit(app, None, 1).await.unwrap(), all[..1]);
+    assert_eq!(fixture.store.list_audit(AppId(0), None, 10).await.unwrap(), []);
+}
+
+#[tokio::test]
+async fn the_text_of_an_error_never_quotes_refused_data() {
+    let fixture = fixture().await;
+    for statement in ["SELECT 'planted'::int", "SELECT 'planted'::uuid", "SELECT 'planted'::timestamptz"] {
+        let error = sqlx::query(statement).execute(&fixture.pool).await.unwrap_err();
+        assert!(error.to_string().contains("planted"), "PostgreSQL quotes it: {error}");
+        let text = text(&Error::from(error));
+        assert!(!text.contains("planted") && text.contains("SQLSTATE 22"), "{text}");
+    }
+    let decoded: Result<i64, _> = sqlx::query_scalar("SELECT 'planted'").fetch_one(&fixture.pool).await;
+    let text = text(&Error::from(decoded.unwrap_err()));
+    assert!(!text.contains("planted"), "{text}");
+}
+
+/// The error and its causes, as a log line shows them.
+fn text(error: &Error) -> String {
+    let causes = std::iter::successors(std::error::Error::source(error), |cause| (*cause).source());
+    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
+}

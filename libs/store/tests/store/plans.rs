@@ -1,0 +1,266 @@
+//! No statement of a service reads a backlog: each is run on empty and on large tables, with and without statistics, with a
+//! plan for its values and with one for any, made before the table grew or after.
+//!
+//! Statements are read from the source and tables are filled by their columns, so that a new statement and a new table
+//! are held without being registered. Each value is 1, now or the id of row 500, by the type of its parameter.
+
+mod fill;
+mod source;
+
+use std::str::FromStr;
+
+use serde_json::Value;
+use sqlx::postgres::PgConnectOptions;
+use sqlx::{AssertSqlSafe, ConnectOptions, PgConnection, Row};
+use store::{Settings, Store};
+use testkit::Database;
+
+use source::Statement;
+
+/// Tables of what operators set up, and of one row for each stream. All others grow.
+const SMALL: [&str; 22] = [
+    "_sqlx_migrations",
+    "app",
+    "app_link_key",
+    "app_secret",
+    "audit",
+    "category",
+    "checkpoint",
+    "dead_event",
+    "installation",
+    "log_mark",
+    "message_failure",
+    "provider",
+    "removed_provider",
+    "restored_job",
+    "signing_key",
+    "stream_identity",
+    "template",
+    "template_version",
+    "vapid_key",
+    "webhook_endpoint",
+    "webhook_secret",
+    "preference",
+];
+/// Tables of [`MANY`] rows; the others have a tenth.
+const LARGE: [&str; 3] = ["webhook_message", "delivery", "inbox_item"];
+const MANY: i64 = 200_000;
+
+/// Files, or statements by a part of them, of operators' commands, which may take their time.
+const OPERATORS: [&str; 6] = [
+    "restore",
+    "shadow",
+    "sealed.rs",
+    "redrive.rs",
+    "suppression/list.rs",
+    // Delivering again what was given up.
+    "UPDATE webhook_message m\n",
+];
+/// Statements that read more than they return, by a part of them.
+const KNOWN: [&str; 2] = [
+    // Files whose time is over and whose deliveries have not ended: few, as both have the same limit.
+    "DELETE FROM attachment WHERE (app_id, send_id, number) IN (\n               SELECT app_id, send_id, number FROM attachment a",
+    // With statistics of when there was no erasure, all of the app that are not done; there is seldom one.
+    "SELECT named.app_id, named.identifier, max(e.erased_at)",
+];
+
+/// Rows of growing tables that a statement may read beside 20 for each row that it returns or changes.
+const ROWS: f64 = 200.0;
+/// Blocks likewise, beside 60 for each.
+const BLOCKS: f64 = 600.0;
+
+struct Bench {
+    connection: PgConnection,
+    statements: Vec<Statement>,
+    growing: Vec<String>,
+    found: Vec<String>,
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_statement_on_a_growing_table_reads_what_it_does_not_return() {
+    let database = Database::create().await;
+    let settings = Settings { url: database.url().to_owned(), max_connections: 1 };
+    Store::connect(&settings).await.unwrap().migrate().await.unwrap();
+    // As a session of a service, but for the time limits; foreign keys and triggers are not what is looked at.
+    let options = PgConnectOptions::from_str(database.url())
+        .unwrap()
+        .options(store::SESSION)
+        .options([("statement_timeout", "60s"), ("session_replication_role", "replica")]);
+    let mut connection = options.connect().await.unwrap();
+    let growing: Vec<String> = sqlx::query_scalar(
+        "SELECT tablename::text FROM pg_tables WHERE schemaname = 'public' AND tablename <> ALL($1) ORDER BY 1",
+    )
+    .bind(SMALL.map(str::to_owned).to_vec())
+    .fetch_all(&mut connection)
+    .await
+    .unwrap();
+    let statements = source::statements()
+        .into_iter()
+        .filter(|statement| {
+            let mut words = statement.sql.split(|c: char| !c.is_alphanumeric() && c != '_');
+            words.any(|word| growing.iter().any(|table| table == word))
+                && !OPERATORS
+                    .iter()
+                    .any(|part| statement.file.starts_with(part) || statement.sql.contains(part))
+                && !KNOWN.iter().any(|part| statement.sql.contains(part))
+        })
+        .collect();
+    let mut bench = Bench { connection, statements, growing, found: Vec::new() };
+    assert!(bench.statements.len() > 80, "{} statements are found", bench.statements.len());
+    bench.setting("plan_cache_mode", "force_generic_plan").await;
+    bench.prepare().await;
+    bench.run("generic plan, 0 rows").await;
+    bench.execute("VACUUM ANALYZE").await;
+    bench.run("generic plan, 0 rows analysed").await;
+    bench.setting("plan_cache_mode", "force_custom_plan").await;
+    bench.run("own plan, 0 rows analysed").await;
+    bench.fill().await;
+    bench.setting("plan_cache_mode", "force_custom_plan").await;
+    bench.run("own plan, many rows, statistics of 0").await;
+    bench.execute("ANALYZE").await;
+    bench.run("own plan, many rows analysed").await;
+    bench.setting("plan_cache_mode", "force_generic_plan").await;
+    bench.run("generic plan, many rows analysed").await;
+    assert!(bench.found.is_empty(), "{}\n{} in all", bench.found.join("\n"), bench.found.len());
+}
+
+impl Bench {
+    async fn execute(&mut self, statement: &str) {
+        sqlx::raw_sql(AssertSqlSafe(statement.to_owned())).execute(&mut self.connection).await.unwrap();
+    }
+
+    async fn setting(&mut self, name: &str, value: &str) {
+        self.execute(&format!("SET {name} = {value}")).await;
+    }
+
+    async fn prepare(&mut self) {
+        for (number, statement) in self.statements.iter().enumerate() {
+            let prepare = AssertSqlSafe(format!("PREPARE s{number} AS {}", statement.sql));
+            if let Err(error) = sqlx::raw_sql(prepare).execute(&mut self.connection).await {
+                self.found.push(format!("{}: {error}\n{}", statement.file, statement.sql));
+            }
+        }
+    }
+
+    async fn fill(&mut self) {
+        self.execute("INSERT INTO app (name, api_key) VALUES ('shop', 'shop')").await;
+        self.execute(
+            "INSERT INTO webhook_endpoint (app_id, url, events) SELECT 1, 'x' || n, '{}' FROM generate_series(1, 20) n",
+        )
+        .await;
+        for table in self.growing.clone() {
+            let rows = if LARGE.contains(&table.as_str()) { MANY } else { MANY / 10 };
+            let began = std::time::Instant::now();
+            fill::fill(&mut self.connection, &table, rows).await;
+            println!("{table}: {rows} rows in {:?}", began.elapsed());
+        }
+    }
+
+    async fn run(&mut self, state: &str) {
+        for number in 0..self.statements.len() {
+            let Some(plan) = self.plan(number, state).await else { continue };
+            let statement = &self.statements[number];
+            let mut cost = Cost::default();
+            cost.add(&plan["Plan"], &self.growing);
+            let done = cost.changed.max(plan["Plan"]["Actual Rows"].as_f64().unwrap_or_default());
+            let blocks =
+                count(&plan["Plan"], "Shared Hit Blocks") + count(&plan["Plan"], "Shared Read Blocks");
+            let too_much = cost.read > ROWS + 20.0 * done || blocks > BLOCKS + 60.0 * done;
+            if !cost.scans.is_empty() || too_much {
+                self.found.push(format!(
+                    "{state}: {}: {} rows and {blocks} blocks read for {done}; whole tables: {:?}\n{}",
+                    statement.file, cost.read, cost.scans, statement.sql
+                ));
+            }
+        }
+    }
+
+    /// Runs a statement and takes it back. None: it cannot be run, which is noted.
+    async fn plan(&mut self, number: usize, state: &str) -> Option<Value> {
+        let types = sqlx::raw_sql(AssertSqlSafe(format!(
+            "SELECT parameter_types::text[] AS types FROM pg_prepared_statements WHERE name = 's{number}'"
+        )))
+        .fetch_optional(&mut self.connection)
+        .await
+        .unwrap()?;
+        let types: Vec<String> = types.get("types");
+        let statement = &self.statements[number];
+        let values: Vec<String> = types.iter().map(|kind| default(kind)).collect();
+        let arguments = if values.is_empty() { String::new() } else { format!("({})", values.join(", ")) };
+        let explain =
+            format!("EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, FORMAT JSON) EXECUTE s{number}{arguments}");
+        let is_own_plan = statement.file.starts_with("webhook/outgoing");
+        self.execute("BEGIN").await;
+        if is_own_plan {
+            self.execute(
+                "SET LOCAL enable_bitmapscan = off; SET LOCAL enable_sort = off; SET LOCAL enable_hashjoin = off;
+                 SET LOCAL enable_mergejoin = off",
+            )
+            .await;
+        }
+        let explained = sqlx::raw_sql(AssertSqlSafe(explain)).fetch_one(&mut self.connection).await;
+        self.execute("ROLLBACK").await;
+        match explained {
+            Ok(row) => Some(row.get::<Value, _>(0)[0].clone()),
+            // A row that is there already was found by its key.
+            Err(error) if error.as_database_error().is_some_and(|error| error.is_unique_violation()) => None,
+            Err(error) => {
+                let statement = &self.statements[number];
+                self.found
+                    .push(format!("{state}: {}: {error}: {types:?}\n{}", statement.file, statement.sql));
+                None
+            }
+        }
+    }
+}
+
+/// What a plan read of growing tables.
+#[derive(Default)]
+struct Cost {
+    read: f64,
+    changed: f64,
+    scans: Vec<String>,
+}
+
+impl Cost {
+    fn add(&mut self, node: &Value, growing: &[String]) {
+        let loops = count(node, "Actual Loops");
+        let relation = node["Relation Name"].as_str().unwrap_or_default();
+        let kind = node["Node Type"].as_str().unwrap_or_default();
+        if growing.iter().any(|table| table == relation) {
+            if kind == "ModifyTable" {
+                let rows = |plan: &Value| count(plan, "Actual Rows") * count(plan, "Actual Loops");
+                self.changed += node["Plans"].as_array().into_iter().flatten().map(rows).sum::<f64>();
+            } else {
+                let removed =
+                    count(node, "Rows Removed by Filter") + count(node, "Rows Removed by Index Recheck");
+                self.read += loops * (count(node, "Actual Rows") + removed);
+            }
+            if kind == "Seq Scan" {
+                self.scans.push(relation.to_owned());
+            }
+        }
+        for plan in node["Plans"].as_array().into_iter().flatten() {
+            self.add(plan, growing);
+        }
+    }
+}
+
+fn count(node: &Value, name: &str) -> f64 {
+    node[name].as_f64().unwrap_or_default()
+}
+
+/// A value of a type, as SQL.
+fn default(kind: &str) -> String {
+    let one = match kind.trim_end_matches("[]") {
+        "bigint" | "integer" | "double precision" | "numeric" => "1",
+        "uuid" => "'000000000000000000000000000001f4'",
+        "text" | "name" => "'500'",
+        "boolean" => "true",
+        "timestamp with time zone" => "now()",
+        "bytea" => "'x'",
+        "json" | "jsonb" => "'{}'",
+        kind => panic!("no value for a parameter of type {kind}"),
+    };
+    if kind.ends_with("[]") { format!("ARRAY[{one}]::{kind}") } else { format!("{one}::{kind}") }
+}

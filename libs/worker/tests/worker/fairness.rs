@@ -1,0 +1,142 @@
+//! What the targets of one user do to the deliveries of others: nothing.
+
+use std::sync::{Arc, Mutex};
+
+use domain::event::DeliveryJob;
+use domain::{Answer, Channel, Outcome, Status, UserNumber};
+use testkit::eventually;
+use tokio::sync::Semaphore;
+use worker::Sender;
+
+use crate::world::{SOON, World};
+
+const MALLORY: UserNumber = UserNumber(1_000);
+
+/// What becomes of deliveries to Mallory; everything else is sent.
+#[derive(Clone)]
+struct Provoked {
+    answers: Arc<dyn Fn(usize) -> Answer + Send + Sync>,
+    /// Whether targets name their hosts.
+    names_hosts: bool,
+    /// Calls for Mallory hang as long as it has no permits.
+    gate: Arc<Semaphore>,
+    called: Arc<Mutex<Vec<UserNumber>>>,
+}
+
+impl Provoked {
+    fn new(
+        names_hosts: bool,
+        hang: bool,
+        answers: impl Fn(usize) -> Answer + Send + Sync + 'static,
+    ) -> Provoked {
+        let gate = Arc::new(Semaphore::new(if hang { 0 } else { Semaphore::MAX_PERMITS }));
+        Provoked { answers: Arc::new(answers), names_hosts, gate, called: Arc::default() }
+    }
+
+    fn calls_of(&self, user: UserNumber) -> usize {
+        self.called.lock().unwrap().iter().filter(|called| **called == user).count()
+    }
+}
+
+impl Sender for Provoked {
+    const CHANNEL: Channel = Channel::Email;
+
+    async fn send(&self, call: &worker::Call<'_>) -> Answer {
+        let user = call.job.user;
+        self.called.lock().unwrap().push(user);
+        if user != MALLORY {
+            return Answer::new(Outcome::Sent { provider_id: None }, "ok", "");
+        }
+        drop(self.gate.acquire().await);
+        (self.answers)(self.calls_of(MALLORY))
+    }
+
+    fn host(&self, target: &str) -> Option<String> {
+        self.names_hosts.then(|| target.rsplit('@').next().unwrap().to_owned())
+    }
+}
+
+/// Has Mallory sent to at this many targets, each at a host of its own.
+async fn send_to_mallory(world: &World, targets: i64) {
+    for number in 1..=targets {
+        let order = world.delivery(number).await;
+        let target = format!("m@nx{number}.example");
+        world.order(&DeliveryJob { user: MALLORY, target, ..order }).await;
+    }
+}
+
+/// Bob's delivery is sent by its first job, which nothing postpones.
+async fn bob_is_served(world: &World) {
+    let order = world.delivery(900).await;
+    world.order(&order).await;
+    world.reaches(order.delivery_id, Status::Sent).await;
+}
+
+fn serve(world: &World, provoked: &Provoked) {
+    let provoked = provoked.clone();
+    world.context.serve("worker", move |context| worker::run(context, provoked));
+}
+
+#[tokio::test]
+async fn failing_targets_of_one_user_never_close_the_provider_to_another_user() {
+    let world = World::start().await;
+    let provoked = Provoked::new(false, false, |call| match call % 3 {
+        0 => Answer::new(Outcome::Unknown, "timeout", ""),
+        1 => Answer::new(Outcome::RETRY, "503", ""),
+        _ => Answer::new(Outcome::PauseProvider, "403", "").blaming_user(),
+    });
+    serve(&world, &provoked);
+    send_to_mallory(&world, 50).await;
+    world.acknowledged(50).await;
+    let failures = provoked.calls_of(MALLORY);
+    assert!(failures > usize::try_from(domain::breaker::RUN).unwrap(), "{failures} would close no provider");
+    bob_is_served(&world).await;
+}
+
+#[tokio::test]
+async fn dead_hosts_that_one_user_names_never_close_the_provider_to_another_user() {
+    let world = World::start().await;
+    let refused = |_| Answer::new(Outcome::RETRY, "connect", "").blaming_provider();
+    let provoked = Provoked::new(true, false, refused);
+    serve(&world, &provoked);
+    send_to_mallory(&world, 50).await;
+    world.acknowledged(50).await;
+    bob_is_served(&world).await;
+}
+
+#[tokio::test]
+async fn a_dead_host_is_left_alone_while_others_are_called() {
+    let world = World::start().await;
+    let refused = |_| Answer::new(Outcome::RETRY, "connect", "").blaming_provider();
+    let provoked = Provoked::new(true, false, refused);
+    serve(&world, &provoked);
+    for number in 1..=30 {
+        let order = world.delivery(number).await;
+        let target = format!("m{number}@nx.example");
+        world.order(&DeliveryJob { user: MALLORY, target, ..order }).await;
+        world.acknowledged(u64::try_from(number).unwrap()).await;
+    }
+    // Beside the run that opens its breaker, a slow machine may see a trial or two.
+    let calls = provoked.calls_of(MALLORY);
+    assert!((10..15).contains(&calls), "{calls} calls of 30");
+    bob_is_served(&world).await;
+}
+
+#[tokio::test]
+async fn hanging_targets_of_one_user_leave_room_in_the_lane_for_another_user() {
+    for names_hosts in [false, true] {
+        let world = World::with(|config| config.delivery.max_concurrency = 8).await;
+        let provoked = Provoked::new(names_hosts, true, |_| Answer::new(Outcome::Failed, "404", ""));
+        serve(&world, &provoked);
+        send_to_mallory(&world, 40).await;
+        let share = 2;
+        eventually(SOON, "Mallory's share is taken up", async || {
+            let postponed = world.count("SELECT count(*) FROM timer").await;
+            (provoked.calls_of(MALLORY) == share && postponed == 38).then_some(())
+        })
+        .await;
+        bob_is_served(&world).await;
+        assert_eq!(provoked.calls_of(MALLORY), share);
+        provoked.gate.add_permits(1_000);
+    }
+}

@@ -1,0 +1,252 @@
+//! Whatever a send says, it becomes one message with the headers and recipients that it may have, or none.
+
+use std::cell::Cell;
+use std::collections::{BTreeMap, BTreeSet};
+
+use domain::content::{Attachment, Content, EmailContent, EmailOptions};
+use domain::event::DeliveryJob;
+use domain::{CategoryId, Outcome};
+use email::{EmailSender, Sources};
+use futures_util::FutureExt;
+use mail_parser::{HeaderName, Message, MessageParser};
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
+use serde_json::{Value, json};
+use testkit::outbox::Capture;
+use tokio::runtime::Runtime;
+use worker::Outbound;
+
+use crate::fixture::{Mailer, attempt_job, job, limits};
+
+/// Headers that every email may have once, in lower case.
+const OURS: [&str; 13] = [
+    "cc",
+    "content-transfer-encoding",
+    "content-type",
+    "date",
+    "dkim-signature",
+    "from",
+    "list-unsubscribe",
+    "list-unsubscribe-post",
+    "message-id",
+    "mime-version",
+    "reply-to",
+    "subject",
+    "to",
+];
+
+/// Texts by which others were led to open a header, a recipient or a message.
+const TRICKS: [&str; 26] = [
+    ".",
+    "..",
+    "\r\n.\r\n",
+    "\n.\n",
+    "\r.\r",
+    "\r\n.\r\nMAIL FROM:<evil@example.net>\r\nRCPT TO:<evil@example.net>\r\nDATA\r\n",
+    "\r\nBcc: evil@example.net",
+    "\nBcc: evil@example.net",
+    "\rBcc: evil@example.net",
+    "\r\n\r\nbody",
+    "\u{0}",
+    "\u{b}\u{c}",
+    "\u{85}Bcc: evil@example.net",
+    "\u{2028}.\u{2028}",
+    "\u{10a}Bcc: evil@example.net\u{d0a}",
+    ", evil@example.net",
+    "; evil@example.net",
+    "> <evil@example.net",
+    "\"><evil@example.net>\"",
+    "\\\"",
+    "(comment",
+    "=?utf-8?b?DQpCY2M6IGV2aWxAZXhhbXBsZS5uZXQ=?=",
+    "=?utf-8?q?=0D=0ABcc:_evil@example.net?=",
+    "%0d%0aBcc: evil@example.net",
+    "--=_m\r\nContent-Type: text/html\r\n\r\n",
+    "\" boundary=\"x",
+];
+const NAMES: [&str; 14] = [
+    "From",
+    "Sender",
+    "Bcc",
+    "To",
+    "Subject",
+    "X-SMTPAPI",
+    "List-Unsubscribe",
+    "Message-ID",
+    "Content-Type",
+    "X-Campaign",
+    "X-PM-KeepID",
+    "Resent-To",
+    "Date",
+    "X-Mailer",
+];
+
+/// Anything, and tricks in between.
+fn anything() -> impl Strategy<Value = String> {
+    let piece = prop_oneof![
+        3 => prop::sample::select(&TRICKS[..]).prop_map(str::to_owned),
+        3 => "[a-zA-Z0-9 .]{0,12}",
+        1 => any::<String>(),
+        1 => "[a-z]{900,1100}",
+    ];
+    prop::collection::vec(piece, 0..4).prop_map(|pieces| pieces.concat())
+}
+
+fn address() -> impl Strategy<Value = String> {
+    prop_oneof![
+        4 => "[a-z.\"'+]{1,8}@(example\\.com|EXAMPLE\\.com|münchen\\.example|\\[127\\.0\\.0\\.1\\])",
+        1 => ("[a-z]{1,4}", anything()).prop_map(|(local, rest)| format!("{local}@example.com{rest}")),
+        1 => (anything(), "[a-z]{1,4}").prop_map(|(local, host)| format!("{local}@{host}.example")),
+        1 => anything(),
+    ]
+}
+
+fn header_name() -> impl Strategy<Value = String> {
+    let name = prop::sample::select(&NAMES[..]);
+    prop_oneof![
+        2 => name.clone().prop_map(str::to_owned),
+        4 => ("[.\t -:]{0,2}", name.clone()).prop_map(|(before, name)| format!("{before}{name}")),
+        1 => (name, anything()).prop_map(|(name, after)| format!("{name}{after}")),
+        1 => anything(),
+    ]
+}
+
+fn few<T: std::fmt::Debug>(one: impl Strategy<Value = T>) -> impl Strategy<Value = Vec<T>> {
+    prop::collection::vec(one, 0..3)
+}
+
+fn options() -> impl Strategy<Value = EmailOptions> {
+    let files = few((anything(), prop_oneof![Just("text/plain".to_owned()), anything()]));
+    let names = (prop::option::of(address()), prop::option::of(anything()), prop::option::of(address()));
+    let headers = prop::collection::btree_map(header_name(), anything(), 0..4);
+    (names, few(address()), few(address()), headers, files).prop_map(
+        |((from, from_name, reply_to), cc, bcc, headers, files)| {
+            let attachment =
+                |(number, (name, content_type))| Attachment { number, name, content_type, size: 5 };
+            let attachments = (0..).zip(files).map(attachment).collect();
+            EmailOptions { from, from_name, reply_to, cc, bcc, headers, attachments }
+        },
+    )
+}
+
+/// A job of which any text may be anything, and most are not: otherwise every email would be refused.
+fn any_job() -> impl Strategy<Value = DeliveryJob> {
+    let plain = Just(EmailOptions::default());
+    let target = prop_oneof![3 => Just("ada@example.org".to_owned()), 1 => address()];
+    let texts = (anything(), prop::option::of(anything()), prop::option::of(anything()));
+    let config = prop::option::of((address(), anything(), address()));
+    let options = prop_oneof![1 => plain, 3 => options()];
+    (target, texts, options, config, any::<bool>()).prop_map(
+        |(target, (subject, text, html), options, config, is_of_category)| {
+            let mut job = job(&target, EmailContent { subject, text, html, options });
+            job.category = is_of_category.then_some(CategoryId(3));
+            if let Some((from, name, reply_to)) = config {
+                let Value::Object(members) =
+                    json!({"_config": {"from": from, "fromName": name, "replyTo": reply_to}})
+                else {
+                    unreachable!("it is an object")
+                };
+                job.overrides = BTreeMap::from([("main".to_owned(), members)]);
+            }
+            job
+        },
+    )
+}
+
+/// Attachments are there, and links say what the job's subject says.
+fn sender(link: String) -> EmailSender {
+    let sources = Sources::new(
+        Box::new(|_, _, _| async { Ok(Some(b".\r\n.\n".to_vec())) }.boxed()),
+        Box::new(move |_, _, _| {
+            let link = link.clone();
+            async move { Ok(Some(link)) }.boxed()
+        }),
+    );
+    EmailSender::new(limits(), Outbound::new(true), sources).unwrap()
+}
+
+fn names_of(message: &Message<'_>, part: usize) -> Vec<String> {
+    message.parts[part].headers.iter().map(|header| header.name().to_ascii_lowercase()).collect()
+}
+
+fn check(job: &DeliveryJob, captures: &[Capture]) {
+    let Content::Email(content) = &job.content else { unreachable!("it is an email") };
+    let options = &content.options;
+    let [capture] = captures else { panic!("one email became {} messages", captures.len()) };
+    assert_eq!(capture.to.len(), 1 + options.cc.len() + options.bcc.len(), "{:?}", capture.to);
+    let wanted = [&job.target].into_iter().chain(&options.cc).chain(&options.bcc);
+    for (to, wanted) in capture.to.iter().zip(wanted) {
+        assert_eq!(to.split('@').next(), wanted.split('@').next());
+    }
+    let message = MessageParser::default().parse(&capture.raw).unwrap();
+    let names = names_of(&message, 0);
+    let distinct: BTreeSet<&String> = names.iter().collect();
+    assert_eq!(distinct.len(), names.len(), "{names:?}");
+    let theirs: Vec<String> = options.headers.keys().map(|name| name.to_ascii_lowercase()).collect();
+    for name in &names {
+        assert!(OURS.contains(&name.as_str()) || theirs.contains(name), "{name} in {names:?}");
+    }
+    let count = |header: HeaderName<'static>| {
+        message.header(header).and_then(|value| value.as_address()).map_or(0, |list| list.iter().count())
+    };
+    assert_eq!((count(HeaderName::From), count(HeaderName::To)), (1, 1));
+    assert_eq!(count(HeaderName::Cc), options.cc.len());
+    let is_file = |part: &usize| names_of(&message, *part).iter().any(|name| name == "content-disposition");
+    assert_eq!((1..message.parts.len()).filter(is_file).count(), options.attachments.len());
+    for part in 1..message.parts.len() {
+        for name in names_of(&message, part) {
+            assert!(name.starts_with("content-"), "{name} in part {part}");
+        }
+    }
+}
+
+/// Runs `cases` jobs through a stand-in that refuses whatever is not written as the RFCs want it.
+fn holds(cases: u32, jobs: impl Strategy<Value = (DeliveryJob, String)>) {
+    let runtime = Runtime::new().unwrap();
+    let sent = Cell::new(0);
+    let config = Config { cases, failure_persistence: None, ..Config::default() };
+    let run = TestRunner::new(config).run(&jobs, |(job, link)| {
+        let (answer, captures) = runtime.block_on(async {
+            let mut mailer = Mailer::start().await;
+            mailer.provider.settings["allowedFrom"] = json!(["*"]);
+            let answer = attempt_job(&sender(link), &mailer.provider, &job).await;
+            (answer, mailer.captures())
+        });
+        match answer.outcome {
+            Outcome::Sent { .. } => {
+                sent.set(sent.get() + 1);
+                check(&job, &captures);
+            }
+            // Refused before any server was asked, or for an address that the stand-in reads as an order to itself.
+            Outcome::Failed => {
+                assert!(!answer.code.starts_with("554"), "the server refused the content: {answer:?}");
+                assert!(captures.is_empty());
+            }
+            _ => assert!(captures.is_empty(), "{answer:?}"),
+        }
+        Ok(())
+    });
+    run.unwrap();
+    let sent = sent.get();
+    assert!(sent * 20 > cases, "too few were sent to prove anything: {sent} of {cases}");
+}
+
+#[test]
+fn no_text_of_a_send_adds_a_header_a_recipient_or_a_message() {
+    let link = prop_oneof![
+        Just("https://notify.example.com/v3/unsubscribe/abc".to_owned()),
+        anything().prop_map(|text| format!("https://notify.example.com/{text}")),
+    ];
+    holds(400, (any_job(), link));
+}
+
+#[test]
+fn a_header_name_with_a_leading_dot_gives_no_orders_to_the_relay() {
+    let headers = (header_name(), "[a-z<>@:/.,{}\" ]{0,30}").prop_map(|(name, value)| {
+        let options = EmailOptions { headers: BTreeMap::from([(name, value)]), ..EmailOptions::default() };
+        let text = Some("hello".to_owned());
+        let content = EmailContent { subject: "Subject".to_owned(), text, html: None, options };
+        (job("ada@example.org", content), "https://notify.example.com/".to_owned())
+    });
+    holds(150, headers);
+}

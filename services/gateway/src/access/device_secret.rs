@@ -1,0 +1,40 @@
+//! Device secrets: proof of one device of a user, for callers that have no other.
+
+use actix_web::HttpRequest;
+use service_kit::secrets::{random_token, same, sha256};
+
+use crate::access::caller::UserCaller;
+use crate::gateway::{Gateway, database};
+use crate::http::failure::Failure;
+use crate::http::headers::Credential;
+
+/// Random bytes of a secret.
+const BYTES: usize = 32;
+
+/// Creates a secret.
+pub(crate) fn create() -> Result<String, Failure> {
+    random_token("ds_", BYTES).map_err(|error| Failure::Defect(error.to_string()))
+}
+
+impl Gateway {
+    /// Verifies the device secret of a request, in a time that tells nothing, and returns its digest. None if none was
+    /// sent; 401 if it is wrong.
+    pub(crate) async fn device_proof(
+        &self,
+        request: &HttpRequest,
+        caller: &UserCaller,
+        device_id: &str,
+    ) -> Result<Option<[u8; 32]>, Failure> {
+        let Some(sent) = self.header_names.read(request.headers(), Credential::DeviceSecret)? else {
+            return Ok(None);
+        };
+        let digest = sha256(sent.as_bytes());
+        let known = database(self.store.device_secret(caller.app.id, &caller.user, device_id)).await?;
+        if known.is_some_and(|known| same(&known, &digest)) {
+            return Ok(Some(digest));
+        }
+        let message =
+            "the device secret is wrong or was ended by a call with a proof: send a bearer token of the user";
+        Err(Failure::unauthorized("invalid_device_secret", message))
+    }
+}

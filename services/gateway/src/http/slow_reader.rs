@@ -1,0 +1,52 @@
+//! Large answers, which take room until the client has read them.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use actix_web::body::{BodySize, BoxBody, MessageBody};
+use actix_web::dev::ServiceResponse;
+use actix_web::web::Bytes;
+use actix_web::{HttpMessage, ResponseError};
+
+use crate::gateway::Gateway;
+use crate::http::failure::crowded;
+use crate::shares::holder::Holder;
+use crate::shares::peer::Peer;
+use crate::shares::room::Place;
+
+/// Largest answer that takes no room, in bytes: sockets have room for it.
+const SMALL: u64 = 16 * 1024;
+
+/// A body with its room, which is free again once the connection has sent it or is closed.
+struct Kept {
+    body: BoxBody,
+    _place: Place,
+}
+
+/// Takes room for a large answer, in the share of its caller; 503 instead of the answer if it has none.
+pub(crate) fn kept_until_read(response: ServiceResponse, gateway: &Gateway) -> ServiceResponse {
+    let BodySize::Sized(size @ SMALL..) = response.response().body().size() else { return response };
+    let request = response.request();
+    let holder = request.extensions().get::<Holder>().copied();
+    let holder = holder.unwrap_or_else(|| Holder::stranger(Peer::of_request(request)));
+    let kibibytes = usize::try_from(size.div_ceil(1024)).unwrap_or(usize::MAX);
+    match gateway.answer_room.take(&holder, kibibytes) {
+        Ok(place) => response.map_body(|_, body| BoxBody::new(Kept { body, _place: place })),
+        Err(_) => response.into_response(crowded().error_response()),
+    }
+}
+
+impl MessageBody for Kept {
+    type Error = <BoxBody as MessageBody>::Error;
+
+    fn size(&self) -> BodySize {
+        self.body.size()
+    }
+
+    fn poll_next(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Bytes, Self::Error>>> {
+        Pin::new(&mut self.body).poll_next(context)
+    }
+}

@@ -1,0 +1,49 @@
+//! The quota of categories: a send that names a new one is refused once the app has as many as it may.
+
+use std::time::Duration;
+
+use domain::AppId;
+use moka::future::Cache;
+use store::quota::Quota;
+use tokio::time::timeout;
+
+use crate::gateway::Gateway;
+use crate::http::failure::Failure;
+
+/// How long a category is taken to exist once it was found.
+const KNOWN_FOR: Duration = Duration::from_secs(60);
+const CAPACITY: u64 = 10_000;
+/// Longest wait for the answer. Without one the send is accepted: the dispatcher holds the quota in any case.
+const WITHIN: Duration = Duration::from_millis(250);
+
+/// Categories that sends named and their app has.
+pub(crate) struct KnownCategories(Cache<(AppId, String), ()>);
+
+impl KnownCategories {
+    /// Remembers none yet.
+    pub(crate) fn new() -> KnownCategories {
+        KnownCategories(Cache::builder().max_capacity(CAPACITY).time_to_live(KNOWN_FOR).build())
+    }
+}
+
+impl Gateway {
+    /// Refuses a category that the app lacks and has no room for.
+    pub(crate) async fn check_category(&self, app: AppId, identifier: &str) -> Result<(), Failure> {
+        let key = (app, identifier.to_owned());
+        if self.categories.0.contains_key(&key) {
+            return Ok(());
+        }
+        match timeout(WITHIN, self.store.has_room_for_category(app, identifier)).await {
+            Ok(Ok(true)) => {
+                self.categories.0.insert(key, ()).await;
+                Ok(())
+            }
+            Ok(Ok(false)) => Err(store::Error::QuotaReached(Quota::Categories).into()),
+            Ok(Err(error)) => {
+                tracing::warn!(%app, %error, "cannot check the quota of categories; accepting the send");
+                Ok(())
+            }
+            Err(_) => Ok(()),
+        }
+    }
+}

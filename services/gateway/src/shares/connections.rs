@@ -1,0 +1,85 @@
+//! Shares of the connections that the gateway has open.
+
+use std::time::Duration;
+
+use actix_web::dev::Extensions;
+use actix_web::rt::net::TcpStream;
+use moka::future::Cache;
+use rustix::process::{Resource, getrlimit};
+use service_kit::Network;
+use service_kit::config::Gateway;
+use socket2::SockRef;
+
+use crate::shares::holder::Holder;
+use crate::shares::peer::Peer;
+use crate::shares::room::{FOR_PEERS, Room};
+
+/// How long a peer from which an app's secret came may use the part that is for such peers.
+const KNOWN_FOR: Duration = Duration::from_secs(600);
+/// Peers that are remembered so.
+const CAPACITY: u64 = 10_000;
+/// How long a peer may leave what it was sent unacknowledged, or its window closed.
+pub const STALLED_FOR: Duration = Duration::from_secs(30);
+
+/// The connections that are open, by peer.
+#[derive(Clone)]
+pub(crate) struct Connections {
+    room: Room,
+    trusted: Vec<Network>,
+    /// Peers from which an app's secret came lately.
+    known: Cache<Peer, ()>,
+}
+
+impl Connections {
+    pub(crate) fn new(config: &Gateway) -> Connections {
+        Connections {
+            room: Room::new(config.connections.min(most_by_open_files()), FOR_PEERS),
+            trusted: config.trusted_proxies.clone(),
+            known: Cache::builder().max_capacity(CAPACITY).time_to_live(KNOWN_FOR).build(),
+        }
+    }
+
+    /// Takes a place for a new connection, until it is closed; closes it at once if its peer has no share left.
+    pub(crate) fn admit(&self, stream: &TcpStream, connection: &mut Extensions) {
+        let socket = SockRef::from(stream);
+        // Without it a connection lasts longer, and still within its peer's share.
+        drop(socket.set_tcp_user_timeout(Some(STALLED_FOR)));
+        let Ok(address) = stream.peer_addr() else { return };
+        match self.room.take(&self.holder(address.ip()), 1) {
+            Ok(place) => drop(connection.insert(place)),
+            Err(_) => {
+                ::metrics::counter!(service_kit::metrics::CONNECTIONS_REFUSED).increment(1);
+                drop(socket.shutdown(std::net::Shutdown::Both));
+            }
+        }
+    }
+
+    fn holder(&self, address: std::net::IpAddr) -> Holder {
+        let peer = Peer::of(address);
+        if self.trusted.iter().any(|network| network.contains(address)) {
+            Holder::proxy()
+        } else if self.known.contains_key(&peer) {
+            Holder::known_peer(peer)
+        } else {
+            Holder::stranger(peer)
+        }
+    }
+
+    /// Notes that an app's secret came from this peer.
+    pub(crate) async fn know(&self, peer: Peer) {
+        if !self.known.contains_key(&peer) {
+            self.known.insert(peer, ()).await;
+        }
+    }
+
+    /// Whether connections should not be kept for another request.
+    pub(crate) fn are_scarce(&self) -> bool {
+        self.room.is_busy()
+    }
+}
+
+/// Three quarters of the files that the process may open: the rest is for the database, the log and files.
+fn most_by_open_files() -> usize {
+    let limit = getrlimit(Resource::Nofile).current;
+    limit.and_then(|limit| usize::try_from(limit / 4 * 3).ok()).unwrap_or(usize::MAX)
+}

@@ -1,0 +1,153 @@
+//! The peer of a request: the address that its share is counted by.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+
+use actix_web::http::header::{FORWARDED, HeaderMap, HeaderName, X_FORWARDED_FOR};
+use actix_web::{HttpMessage, HttpRequest};
+use service_kit::Network;
+
+/// Bits of an IPv6 address that one customer of a provider usually has (RFC 6177); the rest is theirs to choose.
+const IPV6_PREFIX: u32 = 64;
+
+/// An IPv4 address, or an IPv6 network of 64 bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Peer(IpAddr);
+
+/// The address; of an IPv6 network, its first.
+impl fmt::Display for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl Peer {
+    pub(crate) fn of(address: IpAddr) -> Peer {
+        match address.to_canonical() {
+            IpAddr::V6(address) => {
+                let network = u128::from(address) >> (128 - IPV6_PREFIX) << (128 - IPV6_PREFIX);
+                Peer(IpAddr::V6(Ipv6Addr::from(network)))
+            }
+            address => Peer(address),
+        }
+    }
+
+    /// The peer of a request, as noted when its head was read.
+    pub(crate) fn of_request(request: &HttpRequest) -> Peer {
+        let noted = request.extensions().get::<Peer>().copied();
+        noted.unwrap_or_else(|| Peer::of_socket(request.peer_addr()))
+    }
+
+    fn of_socket(address: Option<SocketAddr>) -> Peer {
+        Peer::of(address.map_or(IpAddr::V6(Ipv6Addr::UNSPECIFIED), |address| address.ip()))
+    }
+
+    /// The peer that `Forwarded` (RFC 7239) or `X-Forwarded-For` names if the request comes from a trusted proxy: from
+    /// the right, the first address that is not a trusted proxy. It is the socket's peer if a header is malformed, or
+    /// if both are there and disagree: a proxy that writes one of them passes the other one on as the client wrote it.
+    pub(crate) fn behind(trusted: &[Network], socket: Option<SocketAddr>, headers: &HeaderMap) -> Peer {
+        let direct = Peer::of_socket(socket);
+        let Some(socket) = socket.map(|address| address.ip().to_canonical()) else {
+            return direct;
+        };
+        let is_trusted = |address: IpAddr| trusted.iter().any(|network| network.contains(address));
+        if !is_trusted(socket) {
+            return direct;
+        }
+        let client = |name: &HeaderName, read: fn(&str) -> Option<IpAddr>| {
+            headers.contains_key(name).then(|| first_untrusted(headers, name, read, is_trusted))
+        };
+        match (client(&FORWARDED, forwarded_for), client(&X_FORWARDED_FOR, address)) {
+            (Some(one), Some(other)) if one != other => direct,
+            (one, other) => one.or(other).flatten().map_or(direct, Peer::of),
+        }
+    }
+}
+
+/// The first address from the right that is not a trusted proxy, or the outermost one; None if one before it is
+/// malformed. What stands further left is the client's own writing.
+fn first_untrusted(
+    headers: &HeaderMap,
+    name: &HeaderName,
+    read: fn(&str) -> Option<IpAddr>,
+    is_trusted: impl Fn(IpAddr) -> bool,
+) -> Option<IpAddr> {
+    let values: Vec<_> = headers.get_all(name).collect();
+    let mut outermost = None;
+    for value in values.iter().rev() {
+        for hop in value.to_str().ok()?.rsplit(',') {
+            let address = read(hop.trim())?;
+            if !is_trusted(address) {
+                return Some(address);
+            }
+            outermost = Some(address);
+        }
+    }
+    outermost
+}
+
+/// The `for` of one element of `Forwarded`.
+fn forwarded_for(element: &str) -> Option<IpAddr> {
+    let mut pairs = element.split(';').filter_map(|pair| pair.trim().split_once('='));
+    let (_, node) = pairs.find(|(name, _)| name.eq_ignore_ascii_case("for"))?;
+    address(node.trim().trim_matches('"'))
+}
+
+/// An address, with or without brackets and a port.
+fn address(text: &str) -> Option<IpAddr> {
+    let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
+    let parsed = bare.parse::<IpAddr>().ok();
+    let parsed = parsed.or_else(|| text.parse::<SocketAddr>().ok().map(|address| address.ip()));
+    parsed.map(|address| address.to_canonical())
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use actix_web::http::header::HeaderValue;
+
+    use super::*;
+
+    /// Address of the socket, headers, and the peer.
+    type Case = (&'static str, &'static [(&'static str, &'static str)], &'static str);
+
+    fn peer(socket: &str, headers: &[(&str, &str)]) -> String {
+        let trusted = ["10.0.0.0/8", "2001:db8:1::/48"].map(|network| network.parse().unwrap());
+        let mut map = HeaderMap::new();
+        for (name, value) in headers {
+            map.append(name.parse().unwrap(), HeaderValue::from_str(value).unwrap());
+        }
+        Peer::behind(&trusted, Some(SocketAddr::new(socket.parse().unwrap(), 7)), &map).0.to_string()
+    }
+
+    #[test]
+    fn a_trusted_proxy_names_the_peer_and_no_client_does() {
+        const XFF: &str = "X-Forwarded-For";
+        let cases: &[Case] = &[
+            ("192.0.2.1", &[], "192.0.2.1"),
+            ("192.0.2.1", &[(XFF, "198.51.100.7")], "192.0.2.1"),
+            ("10.1.2.3", &[], "10.1.2.3"),
+            ("10.1.2.3", &[(XFF, "198.51.100.7")], "198.51.100.7"),
+            ("::ffff:10.1.2.3", &[(XFF, "198.51.100.7:4711")], "198.51.100.7"),
+            // The client wrote the first one itself.
+            ("10.1.2.3", &[(XFF, "203.0.113.9, 198.51.100.7")], "198.51.100.7"),
+            ("10.1.2.3", &[(XFF, "203.0.113.9"), (XFF, "198.51.100.7, 10.9.9.9")], "198.51.100.7"),
+            ("10.1.2.3", &[(XFF, "10.9.9.9, 10.8.8.8")], "10.9.9.9"),
+            ("10.1.2.3", &[(XFF, "unknown, 198.51.100.7")], "198.51.100.7"),
+            ("10.1.2.3", &[(XFF, "unknown")], "10.1.2.3"),
+            ("10.1.2.3", &[(XFF, "198.51.100.7, ")], "10.1.2.3"),
+            ("10.1.2.3", &[("Forwarded", "for=198.51.100.7;proto=https")], "198.51.100.7"),
+            ("10.1.2.3", &[("Forwarded", "for=203.0.113.9, For=\"198.51.100.7:80\"")], "198.51.100.7"),
+            ("10.1.2.3", &[("Forwarded", "for=\"[2001:db8:2:3:4::5]:80\"")], "2001:db8:2:3::"),
+            ("10.1.2.3", &[("Forwarded", "for=_hidden")], "10.1.2.3"),
+            // A proxy that writes one of them passes on the other one.
+            ("10.1.2.3", &[("Forwarded", "for=203.0.113.9"), (XFF, "198.51.100.7")], "10.1.2.3"),
+            ("10.1.2.3", &[("Forwarded", "for=198.51.100.7"), (XFF, "198.51.100.7")], "198.51.100.7"),
+            ("2001:db8:1::1", &[(XFF, "2001:db8:2:3:4:5:6:7")], "2001:db8:2:3::"),
+            ("2001:db8:7:8:9::1", &[], "2001:db8:7:8::"),
+        ];
+        for (socket, headers, expected) in cases {
+            assert_eq!(peer(socket, headers), *expected, "{socket} {headers:?}");
+        }
+    }
+}

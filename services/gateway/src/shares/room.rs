@@ -1,0 +1,253 @@
+//! A bounded amount of something, shared by holders.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::shares::holder::{Holder, Key, Proof};
+
+/// Part of a room that callers with each proof may have together. What is left is for callers with the secret alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Parts {
+    /// One of so many parts of the room.
+    pub(crate) token: usize,
+    /// One of so many parts of the room.
+    pub(crate) public_key: usize,
+    /// One of so many parts of the room.
+    pub(crate) nothing: usize,
+}
+
+/// Seven sixteenths of a room are for callers with the secret alone.
+pub(crate) const PARTS: Parts = Parts { token: 4, public_key: 4, nothing: 16 };
+/// A room that only callers without credentials use.
+pub(crate) const FOR_STRANGERS: Parts = Parts { token: usize::MAX, public_key: usize::MAX, nothing: 1 };
+/// A room in which half is for peers that are known.
+pub(crate) const FOR_PEERS: Parts = Parts { nothing: 2, ..FOR_STRANGERS };
+
+/// A bounded amount of something. Clones share it.
+#[derive(Clone, Debug)]
+pub(crate) struct Room {
+    total: usize,
+    parts: Parts,
+    used: Arc<Mutex<Used>>,
+}
+
+#[derive(Debug, Default)]
+struct Used {
+    all: usize,
+    by_proof: [usize; Proof::ALL.len()],
+    by_key: HashMap<(Proof, Key), usize>,
+}
+
+/// What a holder has of a room. Dropping it returns it.
+#[derive(Debug)]
+pub(crate) struct Place {
+    room: Room,
+    holder: Holder,
+    units: usize,
+}
+
+/// The holder's share is used up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Crowded;
+
+impl Room {
+    /// A room of `total` units, all of it free.
+    pub(crate) fn new(total: usize, parts: Parts) -> Room {
+        Room { total, parts, used: Arc::default() }
+    }
+
+    /// Takes `units` for a holder until the place is dropped.
+    pub(crate) fn take(&self, holder: &Holder, units: usize) -> Result<Place, Crowded> {
+        let mut place = Place { room: self.clone(), holder: *holder, units: 0 };
+        place.grow(units)?;
+        Ok(place)
+    }
+
+    /// Whether less than half of it is free.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.used().all > self.total / 2
+    }
+
+    /// Units that callers with this proof may have together.
+    fn most(&self, proof: Proof) -> usize {
+        let one_of = |parts: usize| (self.total / parts).max(1);
+        match proof {
+            Proof::Secret => self.total,
+            Proof::Token => one_of(self.parts.token),
+            Proof::PublicKey => one_of(self.parts.public_key),
+            Proof::Nothing => one_of(self.parts.nothing),
+        }
+    }
+
+    fn used(&self) -> MutexGuard<'_, Used> {
+        self.used.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Place {
+    /// Takes so many units more. If they are refused, the place is as before.
+    pub(crate) fn grow(&mut self, units: usize) -> Result<(), Crowded> {
+        if units == 0 {
+            return Ok(());
+        }
+        let proof = self.holder.proof();
+        let mut used = self.room.used();
+        let free_of_all = self.room.total - used.all;
+        let mut free = free_of_all.min(self.room.most(proof).saturating_sub(used.by_proof[proof as usize]));
+        if units > free {
+            return Err(Crowded);
+        }
+        for key in self.holder.shared_keys() {
+            let has = used.by_key.get(&(proof, key)).copied().unwrap_or_default();
+            // A holder never takes more than it leaves free.
+            if has + units > free {
+                return Err(Crowded);
+            }
+            // Half of the difference is what the key can still have: a narrower one leaves as much of that free.
+            free = (free - has).div_ceil(2);
+        }
+        used.all += units;
+        used.by_proof[proof as usize] += units;
+        for key in self.holder.shared_keys() {
+            *used.by_key.entry((proof, key)).or_default() += units;
+        }
+        self.units += units;
+        Ok(())
+    }
+
+    /// Units that it has.
+    pub(crate) fn units(&self) -> usize {
+        self.units
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if self.units == 0 {
+            return;
+        }
+        let proof = self.holder.proof();
+        let mut used = self.room.used();
+        used.all -= self.units;
+        used.by_proof[proof as usize] -= self.units;
+        for key in self.holder.shared_keys() {
+            let key = (proof, key);
+            let left = used.by_key.get(&key).copied().unwrap_or_default().saturating_sub(self.units);
+            if left == 0 {
+                used.by_key.remove(&key);
+            } else {
+                used.by_key.insert(key, left);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::net::{IpAddr, Ipv4Addr};
+
+    use domain::AppId;
+
+    use super::*;
+    use crate::shares::peer::Peer;
+
+    const TOTAL: usize = 800;
+
+    fn peer(number: u8) -> Peer {
+        Peer::of(IpAddr::V4(Ipv4Addr::new(192, 0, 2, number)))
+    }
+
+    /// Takes unit after unit until no more are to be had, and returns how many those were.
+    fn take_all(room: &Room, holder: &Holder, places: &mut Vec<Place>) -> usize {
+        let before = places.len();
+        while let Ok(place) = room.take(holder, 1) {
+            places.push(place);
+        }
+        places.len() - before
+    }
+
+    #[test]
+    fn one_app_with_its_secret_leaves_half_of_the_room_to_the_others() {
+        let (room, mut places) = (Room::new(TOTAL, PARTS), Vec::new());
+        assert_eq!(take_all(&room, &Holder::backend(AppId(1)), &mut places), TOTAL / 2);
+        for app in 2..10 {
+            assert!(take_all(&room, &Holder::backend(AppId(app)), &mut places) >= TOTAL >> app);
+        }
+    }
+
+    #[test]
+    fn unproven_callers_leave_seven_sixteenths_to_callers_with_the_secret() {
+        let (room, mut places) = (Room::new(TOTAL, PARTS), Vec::new());
+        for number in 0..200 {
+            // One peer with many user ids and apps, one user id from many peers, many strangers.
+            for user in ["ada", "bob"] {
+                take_all(&room, &Holder::claimed_user(AppId(number.into()), user, peer(1)), &mut places);
+                take_all(&room, &Holder::claimed_user(AppId(1), user, peer(number)), &mut places);
+                take_all(&room, &Holder::user(AppId(number.into()), user), &mut places);
+            }
+            take_all(&room, &Holder::stranger(peer(number)), &mut places);
+        }
+        assert!(places.len() <= TOTAL * 9 / 16, "{}", places.len());
+        assert!(take_all(&room, &Holder::backend(AppId(300)), &mut places) >= TOTAL * 7 / 32);
+    }
+
+    #[test]
+    fn a_peer_with_many_user_ids_leaves_room_to_other_peers() {
+        let (room, mut places) = (Room::new(TOTAL, PARTS), Vec::new());
+        for app in 0..50 {
+            for user in ["ada", "bob", "cyd"] {
+                take_all(&room, &Holder::claimed_user(AppId(app), user, peer(1)), &mut places);
+            }
+        }
+        assert!(places.len() <= TOTAL / 4 / 2, "{}", places.len());
+        assert!(take_all(&room, &Holder::claimed_user(AppId(99), "ada", peer(2)), &mut places) > 0);
+    }
+
+    #[test]
+    fn one_user_of_an_app_and_one_stranger_at_a_provider_leave_room_to_the_next() {
+        let cases = [
+            (PARTS, Holder::user(AppId(1), "mallory"), Holder::user(AppId(1), "ada")),
+            (
+                PARTS,
+                Holder::claimed_user(AppId(1), "ada", peer(1)),
+                Holder::claimed_user(AppId(1), "ada", peer(2)),
+            ),
+            (
+                FOR_STRANGERS,
+                Holder::callback(AppId(1), "main", peer(1)),
+                Holder::callback(AppId(1), "main", peer(2)),
+            ),
+        ];
+        for (parts, attacker, other) in cases {
+            let (room, mut places) = (Room::new(TOTAL, parts), Vec::new());
+            let taken = take_all(&room, &attacker, &mut places);
+            let left = take_all(&room, &other, &mut places);
+            assert!(left >= taken / 2 && taken > 0, "{other:?}: {left} beside {taken}");
+        }
+    }
+
+    #[test]
+    fn a_place_that_is_dropped_is_free_again_and_a_refused_one_takes_nothing() {
+        let room = Room::new(TOTAL, PARTS);
+        let holder = Holder::user(AppId(1), "ada");
+        for _ in 0..3 {
+            let mut place = room.take(&holder, 20).unwrap();
+            assert_eq!(place.grow(TOTAL).unwrap_err(), Crowded);
+            place.grow(30).unwrap();
+            assert_eq!(place.units(), 50);
+            assert_eq!(room.take(&holder, 1).unwrap_err(), Crowded);
+        }
+        let used = room.used();
+        assert!(used.by_key.is_empty());
+        assert_eq!((used.all, used.by_proof), (0, [0; 4]));
+    }
+
+    #[test]
+    fn the_smallest_room_serves_one_of_each() {
+        let room = Room::new(1, PARTS);
+        for holder in [Holder::backend(AppId(1)), Holder::user(AppId(1), "ada"), Holder::stranger(peer(1))] {
+            assert!(room.take(&holder, 1).is_ok());
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! Keys of a push that clients take for Tidings' own: the delivery's id, its link, its icon. What a send says in its data
+//! or in members of a service does not replace them, and no link runs a script.
+
+use domain::content::Object;
+use domain::link::{is_icon, is_link};
+use domain::{Answer, Outcome};
+use serde_json::Value;
+
+use crate::answers::ours;
+use crate::options::Message;
+
+/// Members anywhere in a push that phones and browsers open.
+const LINKS: [&str; 6] = ["url", "link", "deeplink", "deep_link", "click_action", "action_url"];
+/// Members anywhere in a push that they show.
+const IMAGES: [&str; 3] = ["icon", "image", "badge"];
+
+/// Takes our own keys out of an object that a send lays beside or over them. A `url` or `icon` stays if the send has none
+/// elsewhere, and is checked as that would be.
+pub(crate) fn defend(data: &mut Object, message: &Message) -> Result<(), Answer> {
+    data.remove("deliveryId");
+    for (name, own) in [("url", &message.url), ("icon", &message.icon)] {
+        if own.is_some() {
+            data.remove(name);
+        }
+    }
+    check("url", data.get("url"), is_link)?;
+    check("icon", data.get("icon"), is_icon)
+}
+
+/// Refuses links and images that a client must not open, at any depth.
+pub(crate) fn check_links(members: &Object) -> Result<(), Answer> {
+    for (name, value) in members {
+        match value {
+            Value::Object(inner) => check_links(inner)?,
+            Value::Array(items) => {
+                items.iter().filter_map(Value::as_object).try_for_each(check_links)?;
+            }
+            value if LINKS.contains(&name.to_ascii_lowercase().as_str()) => {
+                check(name, Some(value), is_link)?;
+            }
+            value if IMAGES.contains(&name.to_ascii_lowercase().as_str()) => {
+                check(name, Some(value), is_icon)?;
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn check(name: &str, value: Option<&Value>, is_sound: impl Fn(&str) -> bool) -> Result<(), Answer> {
+    let text = value.and_then(Value::as_str).unwrap_or_default();
+    if is_sound(text) {
+        return Ok(());
+    }
+    let problem =
+        format!("{name} of the push must be a relative link, or one of http, https or a scheme of your app");
+    Err(ours(Outcome::Failed, "link", problem))
+}

@@ -1,0 +1,75 @@
+//! `tidings audit`: who changed what.
+
+use clap::Subcommand;
+use domain::Timestamp;
+use serde_json::{Value, json};
+use store::audit::AuditRow;
+
+use crate::control_plane::Installation;
+use crate::table;
+
+/// Read the audit log: changes by operators, and users erased and requests cancelled by the API.
+///
+/// It is append-only. Users stand in it by number, never by identifier or address.
+#[derive(Debug, Subcommand)]
+#[command(after_help = "Example:
+  tidings audit list shop")]
+pub(crate) enum Command {
+    List(ListArguments),
+}
+
+/// List the audit log of an app, the latest first.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  tidings audit list shop
+  tidings audit list shop --since 2027-01-31T00:00:00Z --limit 1000 --json")]
+pub(crate) struct ListArguments {
+    /// Name or id of the app
+    app: String,
+    /// Only this time and later, in RFC 3339
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    since: Option<Timestamp>,
+    /// Maximum number of rows
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    limit: u32,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    installation: Installation,
+}
+
+fn parse_time(text: &str) -> Result<Timestamp, String> {
+    Timestamp::parse(text).ok_or_else(|| "write it as 2027-01-31T09:00:00Z".to_owned())
+}
+
+pub(crate) async fn run(command: Command) -> anyhow::Result<String> {
+    match command {
+        Command::List(arguments) => list(&arguments).await,
+    }
+}
+
+async fn list(arguments: &ListArguments) -> anyhow::Result<String> {
+    let control_plane = arguments.installation.open().await?;
+    let app = control_plane.app(&arguments.app).await?;
+    let limit = arguments.limit as usize;
+    let more_than_asked = i64::from(arguments.limit) + 1;
+    let mut rows = control_plane.store.list_audit(app.id, arguments.since, more_than_asked).await?;
+    let has_more = rows.len() > limit;
+    rows.truncate(limit);
+    if arguments.json {
+        return Ok(format!("{}\n", rows.iter().map(as_json).collect::<Value>()));
+    }
+    let cells =
+        |row: &AuditRow| [row.at.to_string(), row.actor.clone(), row.action.clone(), row.subject.clone()];
+    let cells: Vec<_> = rows.iter().map(cells).collect();
+    let mut text = table::render(["AT", "ACTOR", "ACTION", "SUBJECT"], &cells);
+    if has_more {
+        text.push_str(&format!("\nThere are more than {limit}; --limit shows more.\n"));
+    }
+    Ok(text)
+}
+
+fn as_json(row: &AuditRow) -> Value {
+    json!({"at": row.at, "actor": row.actor, "action": row.action, "subject": row.subject})
+}

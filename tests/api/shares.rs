@@ -1,0 +1,268 @@
+//! Nothing that one app, one user or one stranger does gets another app's requests refused. Attacks come from peers of their own,
+//! over raw sockets, and go on while the other app works.
+
+use std::time::Duration;
+
+use serde_json::json;
+use testkit::eventually;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use crate::attacker::{Attacker, status, unfinished};
+use crate::service::{App, Behind, SOON, Service, plain_send};
+
+const SEND: &str = "POST /v3/notifications";
+/// Requests of the app that must not notice anything.
+const REQUESTS: usize = 30;
+/// A body that fits into 768 KiB, but for this.
+const MISSING: usize = 4 * 1024;
+
+async fn service() -> Service {
+    Service::start_with(Behind::Nothing).await
+}
+
+/// The head of a user's call with the public key alone.
+fn by_public_key(app: &App, user: &str, call: &str) -> String {
+    format!(
+        "{call} HTTP/1.1\r\nContent-Type: application/json\r\nX-SERVICE-API-KEY: {}\r\n\
+         X-SERVICE-USER-ID: {user}\r\n",
+        app.key
+    )
+}
+
+fn by_secret(app: &App, call: &str) -> String {
+    format!(
+        "{call} HTTP/1.1\r\nContent-Type: application/json\r\nX-SERVICE-API-KEY: {}\r\n\
+         X-SERVICE-API-SECRET: {}\r\n",
+        app.key, app.secret
+    )
+}
+
+/// The app's backend and one of its users do their work, and every answer is good.
+async fn is_served(service: &Service, app: &App) {
+    for request in 0..REQUESTS {
+        service.by(app, SEND).json(&plain_send(&["ada"])).send().await.is(202);
+        if request % 10 == 0 {
+            service.by(app, "PUT /v3/users/ada").json(&json!({"n": request})).send().await.is(200);
+            service.of(app, "ada", "PUT /v3/profile").json(&json!({"n": request})).send().await.is(200);
+            service.of(app, "ada", "GET /v3/notifications").send().await.is(200);
+        }
+    }
+}
+
+/// Returns once the attack takes all that its peer may have.
+async fn is_refused(attacker: Attacker, request: &[u8]) {
+    eventually(SOON, "the attacker is refused", async || {
+        (attacker.status(request).await == Some(503)).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn stalled_bodies_of_one_public_key_never_refuse_another_apps_send() {
+    let service = service().await;
+    let (victim, demo) = (service.app("victim").await, service.app("demo").await);
+    let attacker = Attacker::new(1, service.address);
+    let head = by_public_key(&victim, "mallory", "PUT /v3/profile");
+    let large = unfinished(&head, "{", gateway::MAX_BODY - MISSING, gateway::MAX_BODY);
+    let fitting = unfinished(&head, "{", gateway::MAX_USER_BODY - MISSING, gateway::MAX_USER_BODY);
+    let _large = attacker.stall(88, &large);
+    let _fitting = attacker.stall(80, &fitting);
+    // Small ones take what large ones leave.
+    let small = unfinished(&head, "{", 3 * 1024, 4 * 1024);
+    let _small = attacker.stall(80, &small);
+    is_refused(attacker, &small).await;
+    is_served(&service, &demo).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_user_ids_apps_and_peers_never_refuse_another_apps_backend() {
+    let service = service().await;
+    let demo = service.app("demo").await;
+    let mut attacks = Vec::new();
+    for number in 0..12 {
+        let app = service.app(&format!("victim {number}")).await;
+        let attacker = Attacker::new(10 + number, service.address);
+        let head = by_public_key(&app, &format!("mallory {number}"), "PUT /v3/profile");
+        attacks.push(
+            attacker
+                .stall(20, &unfinished(&head, "{", gateway::MAX_USER_BODY - MISSING, gateway::MAX_USER_BODY)),
+        );
+        attacks.push(attacker.stall(5, &unfinished(&head, "{", 0, gateway::MAX_USER_BODY)));
+        let own = service.app(&format!("own {number}")).await;
+        let head = by_secret(&own, "PUT /v3/users/ada");
+        attacks
+            .push(attacker.stall(6, &unfinished(&head, "{", gateway::MAX_BODY - MISSING, gateway::MAX_BODY)));
+    }
+    let small = unfinished(&by_public_key(&demo, "mallory", "PUT /v3/profile"), "{", 0, 128 * 1024);
+    let last = Attacker::new(10, service.address);
+    let _more = last.stall(100, &small);
+    for request in 0..REQUESTS {
+        service.by(&demo, SEND).json(&plain_send(&["ada"])).send().await.is(202);
+        service.by(&demo, "PUT /v3/users/ada").json(&json!({"n": request})).send().await.is(200);
+    }
+}
+
+#[tokio::test]
+async fn a_body_that_comes_too_slowly_loses_its_room_long_before_30_seconds() {
+    let service = service().await;
+    let shop = service.app("shop").await;
+    let attacker = Attacker::new(1, service.address);
+    for head in [by_public_key(&shop, "mallory", "PUT /v3/profile"), by_secret(&shop, "PUT /v3/users/ada")] {
+        let connection = attacker.begin(&unfinished(&head, "{", 0, 1_000)).await.unwrap();
+        let (mut answer, mut body) = connection.into_split();
+        let trickle = tokio::spawn(async move {
+            let mut pace = tokio::time::interval(Duration::from_millis(100));
+            while body.write_all(b" ").await.is_ok() {
+                pace.tick().await;
+            }
+        });
+        let mut head = [0; 12];
+        let read = tokio::time::timeout(Duration::from_secs(15), answer.read_exact(&mut head)).await;
+        read.expect("an answer long before 30 s").unwrap();
+        assert_eq!(&head, b"HTTP/1.1 408");
+        trickle.abort();
+    }
+}
+
+#[tokio::test]
+async fn a_body_without_the_secret_may_have_128_kib() {
+    let service = service().await;
+    let shop = service.app("shop").await;
+    let padded = |size: usize| {
+        let mut body = b"{\"a\":1}".to_vec();
+        body.resize(size, b' ');
+        body
+    };
+    let put =
+        |size| service.of(&shop, "ada", "PUT /v3/profile").body(padded(size), "application/json").send();
+    put(gateway::MAX_USER_BODY).await.is(200);
+    put(gateway::MAX_USER_BODY + 1).await.fails(413, "too_large");
+    let many = format!("{{\"a\":[{}]}}", vec!["{}"; 6_000].join(","));
+    let put = service.of(&shop, "ada", "PUT /v3/profile").body(many, "application/json").send().await;
+    put.has_problems(&[("", "too_many")]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_app_with_its_secret_never_fills_the_file_room_of_another() {
+    let service = service().await;
+    let (greedy, demo) = (service.app("greedy").await, service.app("demo").await);
+    let attacker = Attacker::new(1, service.address);
+    let body = r#"{"data":{"attachments":[{"content":""#;
+    let length = gateway::MAX_BODY_WITH_FILES;
+    let request = unfinished(&by_secret(&greedy, SEND), body, length - MISSING, length);
+    let _attack = attacker.stall(6, &request);
+    is_refused(attacker, &request).await;
+    let file = "QUJD".repeat(512 * 1024);
+    let mut send = plain_send(&["ada"]);
+    send["data"] = json!({"attachments": [
+        {"name": "a.txt", "contentType": "text/plain", "content": file},
+    ]});
+    for _ in 0..3 {
+        service.by(&demo, SEND).json(&send).send().await.is(202);
+    }
+    is_served(&service, &demo).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn wrong_secrets_and_public_keys_spend_nothing_of_the_backends_rate() {
+    let service = service().await;
+    let (shop, bank) = (service.app("shop").await, service.app("bank").await);
+    service.execute("UPDATE app SET rate_limit = 20").await;
+    let wrong = App { secret: "wrong".to_owned(), ..shop.clone() };
+    let attacker = Attacker::new(1, service.address);
+    for (app, call) in [
+        (&shop, by_secret(&wrong, "GET /v3/categories")),
+        (&bank, by_public_key(&bank, "mallory", "GET /v3/notifications")),
+    ] {
+        let mut statuses = Vec::new();
+        for _ in 0..200 {
+            let request = format!("{call}Host: x\r\nConnection: close\r\n\r\n");
+            statuses.push(attacker.status(request.as_bytes()).await);
+        }
+        assert!(statuses.iter().all(|status| matches!(status, Some(200 | 401 | 429))), "{statuses:?}");
+        // Nearly a second's worth at once.
+        let calls = (0..15).map(|_| service.by(app, "GET /v3/categories").send());
+        for answer in futures_util::future::join_all(calls).await {
+            assert_eq!(answer.header("ratelimit-limit"), Some("20"));
+            answer.is(200);
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn look_ups_of_unknown_api_keys_are_bounded_by_peer_and_never_keep_an_app_out() {
+    let service = Service::start_configured(|config| config.gateway.refusal_rate_limit = 3).await;
+    let shop = service.app("shop").await;
+    service.by(&shop, "GET /v3/categories").send().await.is(200);
+    let attacker = Attacker::new(1, service.address);
+    let mut statuses = Vec::new();
+    for number in 0..60 {
+        let request = format!(
+            "GET /v3/categories HTTP/1.1\r\nHost: x\r\nConnection: close\r\nX-SERVICE-API-KEY: random-{number}\r\n\
+             X-SERVICE-USER-ID: m\r\n\r\n"
+        );
+        statuses.push(attacker.status(request.as_bytes()).await.unwrap());
+        if number % 10 == 0 {
+            service.by(&shop, "GET /v3/categories").send().await.is(200);
+        }
+    }
+    assert!(statuses.contains(&401) && statuses.contains(&429), "{statuses:?}");
+    is_served(&service, &shop).await;
+}
+
+/// The statuses of three requests with wrong credentials, each with this header.
+async fn refusals(service: &Service, headers: [&str; 3]) -> Vec<u16> {
+    let mut statuses = Vec::new();
+    for header in headers {
+        let call = service.call("GET /v3/categories").header("X-Forwarded-For", header);
+        statuses.push(call.send().await.status);
+    }
+    statuses
+}
+
+#[tokio::test]
+async fn a_trusted_proxy_names_the_peer_and_a_client_does_not() {
+    let limited = |config: &mut service_kit::Config| config.gateway.refusal_rate_limit = 1;
+    let service = Service::start_configured(limited).await;
+    let spoofed = eventually(SOON, "three within a second", async || {
+        let statuses = refusals(&service, ["192.0.2.1", "192.0.2.2", "192.0.2.3"]).await;
+        statuses.contains(&429).then_some(statuses)
+    })
+    .await;
+    assert!(spoofed.contains(&429));
+
+    let service = Service::start_configured(|config| {
+        limited(config);
+        config.gateway.trusted_proxies = vec!["127.0.0.0/8".parse().unwrap()];
+    })
+    .await;
+    let behind = refusals(&service, ["192.0.2.1", "192.0.2.2", "192.0.2.3"]).await;
+    assert_eq!(behind, [401; 3], "three peers");
+    eventually(SOON, "one peer is limited, whatever it writes itself", async || {
+        let lines = ["203.0.113.1, 192.0.2.9", "203.0.113.2, 192.0.2.9", "unknown, 192.0.2.9"];
+        refusals(&service, lines).await.contains(&429).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_peer_never_has_all_connections() {
+    let service = Service::start_configured(|config| config.gateway.connections = 64).await;
+    let shop = service.app("shop").await;
+    let attacker = Attacker::new(1, service.address);
+    let (mut open, mut closed) = (Vec::new(), 0);
+    for _ in 0..100 {
+        let Some(mut connection) = attacker.connect().await else {
+            closed += 1;
+            continue;
+        };
+        // A connection that is kept has an answer, and idles afterwards.
+        let request = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n";
+        match (connection.write_all(request).await, status(&mut connection).await) {
+            (Ok(()), Some(200)) => open.push(connection),
+            _ => closed += 1,
+        }
+    }
+    assert!(open.len() <= 32 && closed >= 60, "{} open, {closed} closed", open.len());
+    is_served(&service, &shop).await;
+}

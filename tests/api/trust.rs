@@ -1,0 +1,97 @@
+//! What an app trusts of what users say: whom tokens name, and what its backend alone writes.
+
+use domain::{SigningAlgorithm, TemplateProfile, TokenSubject};
+use serde_json::json;
+use store::switch::Switch;
+use store::template::NewTemplate;
+
+use crate::service::{App, Behind, Service};
+use crate::signer::{Signer, claims, with};
+
+async fn set(service: &Service, app: &App, switches: &[Switch]) {
+    assert!(service.context.store.set_switches(app.id, switches, "test").await.unwrap());
+}
+
+#[tokio::test]
+async fn a_person_named_like_the_prefix_is_nobody_else() {
+    let service = Service::start_with(Behind::Nothing).await;
+    let cases = [
+        (TokenSubject::Prefixed, "user:alice", Some("alice")),
+        (TokenSubject::Prefixed, "alice", None),
+        (TokenSubject::Prefixed, "user:user:alice", Some("user:alice")),
+        (TokenSubject::Prefixed, "user:", None),
+        (TokenSubject::Bare, "user:alice", Some("user:alice")),
+        (TokenSubject::Bare, "alice", Some("alice")),
+        (TokenSubject::Either, "user:alice", Some("alice")),
+        (TokenSubject::Either, "alice", Some("alice")),
+    ];
+    for (number, (form, sub, user)) in cases.into_iter().enumerate() {
+        let app = service.app(&format!("shop {number}")).await;
+        set(&service, &app, &[Switch::TokenSubject(form)]).await;
+        let signer = Signer::create(&service, &app, SigningAlgorithm::Es256).await;
+        for name in ["alice", "user:alice"] {
+            let profile = json!({"identifier": name, "profile": {"is": name}});
+            service.by(&app, "POST /v3/users").json(&profile).send().await.is(200);
+        }
+        let bearer = format!("Bearer {}", signer.token(&with(claims(&app, "x"), "sub", json!(sub))));
+        let answer = service.call("GET /v3/profile").header("Authorization", &bearer).send().await;
+        match user {
+            Some(user) => assert_eq!(answer.is(200), json!({"is": user}), "{form} {sub}"),
+            None => answer.fails(401, "invalid_token"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_key_app_of_a_profile_is_written_by_the_secret_alone() {
+    let service = Service::start_with(Behind::Nothing).await;
+    let shop = service.app("shop").await;
+    let signer = Signer::create(&service, &shop, SigningAlgorithm::Es256).await;
+    let bearer = format!("Bearer {}", signer.token(&claims(&shop, "ada")));
+    let gold = json!({"app": {"tier": "gold"}});
+    service.by(&shop, "PUT /v3/users/ada").json(&gold).send().await.is(200);
+    let many = json!([{"identifier": "ada", "profile": gold}]);
+    service.by(&shop, "POST /v3/users/bulk").json(&many).send().await.is(200);
+    for body in [
+        json!({"app": {"tier": "platinum"}}),
+        json!({"app": null}),
+        json!([{"op": "replace", "path": "/app/tier", "value": "platinum"}]),
+        json!([{"op": "remove", "path": "/app"}]),
+        json!([{"op": "replace", "path": "", "value": {}}]),
+    ] {
+        let method = if body.is_array() { "PATCH" } else { "PUT" };
+        let path = format!("{method} /v3/profile");
+        let call = service.of(&shop, "ada", &path).json(&body).send().await;
+        assert!(call.body["message"].as_str().unwrap().contains("app"), "{}", call.body);
+        call.fails(403, "app_only");
+        let call = service.call(&path).header("Authorization", &bearer).json(&body).send().await;
+        call.fails(403, "app_only");
+    }
+    service.of(&shop, "new", "PUT /v3/profile").json(&gold).send().await.fails(403, "app_only");
+    assert_eq!(service.of(&shop, "ada", "GET /v3/profile").send().await.is(200), gold);
+    let silver = json!({"app": {"tier": "silver"}});
+    let acting = service.by(&shop, "PUT /v3/profile").header("X-SERVICE-USER-ID", "ada").json(&silver);
+    assert_eq!(acting.send().await.is(200), silver);
+}
+
+#[tokio::test]
+async fn templates_of_an_app_may_see_what_its_backend_wrote_alone() {
+    let service = Service::start_with(Behind::Nothing).await;
+    let shop = service.app("shop").await;
+    set(&service, &shop, &[Switch::TemplateProfile(TemplateProfile::App)]).await;
+    let channels = json!({"inApp": {
+        "title": "{{ recipient.identifier }} {{ recipient.app.tier }}",
+        "message": "[{{ recipient.name }}{{ recipient.email }}]",
+    }});
+    let template = NewTemplate { identifier: "t", name: "t", category: None, channels: &channels };
+    service.context.store.put_template(shop.id, template, "test").await.unwrap();
+    let profile = json!({"name": "your account is locked", "email": "a@b.example", "app": {"tier": "gold"}});
+    service.by(&shop, "PUT /v3/users/ada").json(&profile).send().await.is(200);
+    let send = json!({"notification": {"templateIdentifier": "t"}, "sendTo": {"recipients": ["ada"]}});
+    let shown = service.by(&shop, "POST /v3/notifications?dryRun=true").json(&send).send().await.is(200);
+    let shown = shown["data"].as_array().unwrap().iter().find(|pair| pair["channel"] == "inApp").unwrap();
+    assert_eq!(
+        (&shown["content"]["title"], &shown["content"]["message"]),
+        (&json!("ada gold"), &json!("[]"))
+    );
+}

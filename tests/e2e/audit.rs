@@ -1,0 +1,80 @@
+//! Traces of what the API secret may destroy, and of credentials that were refused.
+
+use std::time::Duration;
+
+use reqwest::{Client, Method};
+use serde_json::{Value, json};
+use service_kit::clock;
+use testkit::eventually;
+
+use crate::directory::Directory;
+use crate::running::Running;
+
+const TOMORROW: Duration = Duration::from_secs(86_400);
+const COUNTED_WITHIN: Duration = Duration::from_secs(20);
+
+#[tokio::test]
+async fn an_erased_user_a_cancelled_request_and_refused_credentials_leave_a_trace() {
+    let directory = Directory::new();
+    let mut running = Running::start(&directory.path().join("data")).await;
+    let (status, user) = running.call(Method::PUT, "/users/ada", Some(&json!({"name": "Ada"}))).await;
+    assert_eq!(status, 200, "{user}");
+    let later = json!({
+        "notification": {"title": "Hello"}, "sendTo": {"recipients": ["bob"]}, "sendAt": clock::now() + TOMORROW,
+    });
+    let (status, sent) = running.call(Method::POST, "/notifications", Some(&later)).await;
+    assert_eq!(status, 202, "{sent}");
+    let request = sent["requestId"].as_str().unwrap();
+    let (status, cancelled) = running.call(Method::DELETE, &format!("/requests/{request}"), None).await;
+    assert_eq!(status, 200, "{cancelled}");
+    let (status, erased) = running.call(Method::DELETE, "/users/ada", None).await;
+    assert_eq!(status, 202, "{erased}");
+
+    let listed = directory.run(&["audit", "list", "demo", "--json", "--data-dir", "data"]);
+    assert_eq!(listed.code, 0, "{listed:?}");
+    let rows: Value = serde_json::from_str(&listed.output).unwrap();
+    let of = |action: &str| rows.as_array().unwrap().iter().find(|row| row["action"] == action).cloned();
+    let erasure = of("user.erase").unwrap();
+    assert_eq!(erasure["actor"], "api:127.0.0.1", "{rows}");
+    assert!(erasure["subject"].as_str().unwrap().starts_with("user "), "by number: {rows}");
+    assert!(!listed.output.contains("ada"), "the identifier of an erased user stays nowhere: {rows}");
+    let cancellation = of("request.cancel").unwrap();
+    assert_eq!(cancellation["subject"], format!("request {request}"), "{rows}");
+    let future = directory.run(&[
+        "audit",
+        "list",
+        "demo",
+        "--since",
+        "2040-01-01T00:00:00Z",
+        "--json",
+        "--data-dir",
+        "data",
+    ]);
+    assert_eq!(future.output.trim(), "[]", "{future:?}");
+    let unreadable = directory.run(&["audit", "list", "demo", "--since", "yesterday", "--data-dir", "data"]);
+    assert_eq!(unreadable.code, 2, "{unreadable:?}");
+
+    for _ in 0..3 {
+        let url = format!("{}/v3/users", running.dev("api"));
+        let wrong = Client::new().get(url).header("X-SERVICE-API-KEY", running.dev("apiKey"));
+        let wrong = wrong.header("X-SERVICE-API-SECRET", "wrong-secret").send().await.unwrap();
+        assert_eq!(
+            (wrong.status().as_u16(), &wrong.headers()["www-authenticate"]),
+            (401, &"Bearer realm=\"tidings\"".parse().unwrap())
+        );
+    }
+    let counted = "tidings_refused_credentials_total{code=\"invalid_credentials\"} 3";
+    eventually(COUNTED_WITHIN, "the refusals are counted", async || {
+        let metrics = reqwest::get(running.dev("metrics")).await.ok()?.text().await.ok()?;
+        metrics.contains(counted).then_some(())
+    })
+    .await;
+    assert_eq!(running.stop().await, 0, "{}", running.log());
+    let log = running.log();
+    let line = log.lines().find(|line| line.contains("refused the credentials of a request")).unwrap();
+    assert!(
+        line.contains("127.0.0.1") && line.contains("invalid_credentials") && line.contains("\"app\":"),
+        "{line}"
+    );
+    assert!(!log.contains("wrong-secret"), "{log}");
+}
