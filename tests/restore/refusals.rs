@@ -11,11 +11,14 @@ use testkit::{Database, Service, eventually};
 use crate::installation::Installation;
 
 const SOON: Duration = Duration::from_secs(60);
-/// What a release recorded that had no restore: nothing.
+/// Undoes the migrations of restoring, and the latest one: the schema is of an earlier release, and without marks.
 const OF_BEFORE: &str =
     "ALTER TABLE installation DROP COLUMN system_identifier, DROP COLUMN database_oid, DROP COLUMN table_oid;
     DROP TABLE log_mark, restored_job;
-    DELETE FROM _sqlx_migrations WHERE version IN (21, 24)";
+    DROP TRIGGER audit_is_append_only ON audit;
+    DROP FUNCTION refuse_audit_change;
+    DROP INDEX audit_by_app;
+    DELETE FROM _sqlx_migrations WHERE version IN (21, 24, 36)";
 
 async fn execute(database: &Database, statements: &'static str) {
     let pool = PgPool::connect(database.url()).await.unwrap();
