@@ -11,6 +11,15 @@ use crate::{Error, Store};
 /// How long files stay beyond the retention of the log: the send is accepted a moment after they are written.
 const MARGIN: Duration = Duration::from_secs(3600);
 
+/// What became of files whose time is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Review {
+    /// How many were looked at.
+    pub looked_at: u64,
+    /// How many of them were removed.
+    pub removed: u64,
+}
+
 impl Store {
     /// Writes the files of a send, numbered from 0, unless they are there already. They are kept until `from` and for
     /// `retention` after it, and for as long as a delivery of the send waits.
@@ -76,36 +85,44 @@ impl Store {
         Ok(content)
     }
 
-    /// Removes up to `most` files that have been kept long enough, those of sends that were never accepted among them,
-    /// and returns how many. What a delivery waits for, a turn to come, or what
-    /// was set aside, stays. For the caller to know: that no send
-    /// of the retention or before is still to be read from the log.
+    /// Looks at up to `most` files whose time is over, those of sends that were never accepted among them, and removes
+    /// those that nothing needs: no delivery that waits, no turn to come, and nothing that was set aside. The others are
+    /// looked at again in an hour, so that files that stay for long are not read in every pass.
+    ///
+    /// The caller makes sure that no send of the retention or before is still to be read from the log.
     ///
     /// # Errors
     /// The database failed.
-    pub async fn remove_old_attachments(&self, most: u32) -> Result<u64, Error> {
+    pub async fn review_old_attachments(&self, most: u32) -> Result<Review, Error> {
         let waiting = [Status::Queued, Status::Sending, Status::Retrying, Status::Parked];
-        let removed = sqlx::query(
-            "DELETE FROM attachment WHERE (app_id, send_id, number) IN (
-               SELECT app_id, send_id, number FROM attachment a WHERE keep_until < now()
-                 AND NOT EXISTS (
-                   SELECT FROM request r WHERE (r.app_id, r.send_id) = (a.app_id, a.send_id) AND r.body IS NOT NULL
-                 )
-                 AND NOT EXISTS (
-                   SELECT FROM parked p WHERE (p.app_id, p.send_id) = (a.app_id, a.send_id)
-                 )
-                 AND NOT EXISTS (
-                   SELECT FROM delivery d
-                   WHERE (d.app_id, d.send_id) = (a.app_id, a.send_id) AND d.status = ANY($2)
-                 )
+        let (looked_at, removed): (i64, i64) = sqlx::query_as(
+            "WITH old AS MATERIALIZED (
+               SELECT app_id, send_id, number FROM attachment WHERE keep_until < now()
                ORDER BY keep_until LIMIT $1 FOR UPDATE SKIP LOCKED
-             )",
+             ), judged AS MATERIALIZED (
+               SELECT o.app_id, o.send_id, o.number,
+                 EXISTS (
+                   SELECT FROM request r WHERE r.app_id = o.app_id AND r.send_id = o.send_id AND r.body IS NOT NULL
+                 )
+                 OR EXISTS (SELECT FROM parked p WHERE p.app_id = o.app_id AND p.send_id = o.send_id)
+                 OR EXISTS (
+                   SELECT FROM delivery d WHERE d.app_id = o.app_id AND d.send_id = o.send_id AND d.status = ANY($2)
+                 ) AS is_needed
+               FROM old o
+             ), kept AS (
+               UPDATE attachment a SET keep_until = now() + interval '1 hour' FROM judged j
+               WHERE j.is_needed AND (a.app_id, a.send_id, a.number) = (j.app_id, j.send_id, j.number)
+             ), removed AS (
+               DELETE FROM attachment a USING judged j
+               WHERE NOT j.is_needed AND (a.app_id, a.send_id, a.number) = (j.app_id, j.send_id, j.number)
+             )
+             SELECT count(*), count(*) FILTER (WHERE NOT is_needed) FROM judged",
         )
         .bind(i64::from(most))
         .bind(waiting.map(Status::as_str).as_slice())
-        .execute(&self.pool)
+        .fetch_one(&self.pool)
         .await?;
-        Ok(removed.rows_affected())
+        Ok(Review { looked_at: looked_at.unsigned_abs(), removed: removed.unsigned_abs() })
     }
 }
 

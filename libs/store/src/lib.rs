@@ -4,7 +4,7 @@
 //! `UNNEST`, never row by row. Every tenant table's key starts with the app.
 
 pub mod app;
-mod attachment;
+pub mod attachment;
 pub mod audit;
 pub mod batch;
 pub mod cancellation;

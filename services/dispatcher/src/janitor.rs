@@ -80,7 +80,7 @@ async fn remove_files(context: &Context) -> anyhow::Result<()> {
     if is_anything_ahead(context, clock::now() - context.config.streams.retention).await? {
         return Ok(());
     }
-    while context.store.remove_old_attachments(FILES).await? == u64::from(FILES) {}
+    while context.store.review_old_attachments(FILES).await?.looked_at == u64::from(FILES) {}
     Ok(())
 }
 

@@ -51,7 +51,8 @@ impl ApnsClient {
     /// A client whose attempts take at most `limit` each.
     pub(crate) fn open(outbound: Outbound, limit: Duration, settings: &Value) -> Result<ApnsClient, String> {
         let settings = ApnsSettings::parse(settings).map_err(told)?;
-        // Without the choice of another protocol there is but one connection, whoever comes first.
+        // Without negotiation the pool knows that the connection can be shared, and later pushes wait for it. A push that
+        // comes at the moment when it is opened can open a second one.
         let mut http = outbound
             .client()
             .http2_prior_knowledge()
