@@ -84,6 +84,14 @@ fn the_page_of_limits_has_the_bounds_of_the_code() {
         ("time for a body", seconds(limits::SENT_WITHIN)),
         ("time for a callback", seconds(limits::CALLBACK_WITHIN)),
         ("time that a client leaves bytes unacknowledged", seconds(limits::STALLED_FOR)),
+        (
+            "time that a connection has no request under way, reading the answer and sending the next head included",
+            seconds(limits::IDLE_AT_MOST),
+        ),
+        (
+            "the same for peers without the secret while connections are scarce",
+            seconds(limits::IDLE_WHILE_SCARCE),
+        ),
         ("time that a request waits for one answer of database or log", seconds(limits::STEP)),
         ("connections of one process to PostgreSQL", config.database.max_connections.to_string()),
         ("messages of a stream", config.nats.max_messages.to_string()),
@@ -94,6 +102,7 @@ fn the_page_of_limits_has_the_bounds_of_the_code() {
         assert_eq!(listed(row), expected, "{row}");
     }
     assert_eq!(limits::GRACE.as_secs(), 2);
+    assert_eq!((limits::BYTES_OF_A_REQUEST, limits::OPERATIONS_OF_A_REQUEST), (8192, 10));
     let of_app = listed("requests per second of a backend; and of all users of an app, by proof");
     assert_eq!(of_app, gateway.rate_limit.to_string());
     assert!(listed("connections").starts_with(&format!("{},", gateway.connections)));

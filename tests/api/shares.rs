@@ -96,6 +96,7 @@ async fn many_user_ids_apps_and_peers_never_refuse_another_apps_backend() {
     let small = unfinished(&by_public_key(&demo, "mallory", "PUT /v3/profile"), "{", 0, 128 * 1024);
     let last = Attacker::new(10, service.address);
     let _more = last.stall(100, &small);
+    is_refused(last, &small).await;
     for request in 0..REQUESTS {
         service.by(&demo, SEND).json(&plain_send(&["ada"])).send().await.is(202);
         service.by(&demo, "PUT /v3/users/ada").json(&json!({"n": request})).send().await.is(200);
@@ -264,5 +265,26 @@ async fn one_peer_never_has_all_connections() {
         }
     }
     assert!(open.len() <= 32 && closed >= 60, "{} open, {closed} closed", open.len());
+    is_served(&service, &shop).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_connection_whose_second_head_never_ends_is_closed_once_connections_are_scarce() {
+    let service = Service::start_configured(|config| config.gateway.connections = 64).await;
+    let shop = service.app("shop").await;
+    let mut open = Vec::new();
+    for number in [1, 2] {
+        for _ in 0..8 {
+            let request = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\nGET /healthz HTTP/1.1\r\nHo";
+            let mut connection = Attacker::new(number, service.address).begin(request).await.unwrap();
+            assert_eq!(status(&mut connection).await, Some(200));
+            open.push(connection);
+        }
+    }
+    let _scarce = Attacker::new(3, service.address).stall(8, b"GET /healthz HTTP/1.1\r\nHo");
+    for mut connection in open {
+        let closed = tokio::time::timeout(SOON, connection.read_to_end(&mut Vec::new())).await;
+        assert!(closed.is_ok(), "it is still open");
+    }
     is_served(&service, &shop).await;
 }

@@ -2,6 +2,7 @@
 //! the inbox while the bulk lane is saturated. Exit code 1 where that is longer than promised.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
+mod attacks;
 #[path = "../upgrades/callers.rs"]
 #[allow(dead_code, reason = "another test calls more")]
 mod callers;
@@ -10,9 +11,7 @@ mod command;
 mod flood;
 mod generator;
 mod lanes;
-mod patches;
 mod scale;
-mod strangers;
 mod system;
 
 use std::process::ExitCode;
@@ -45,10 +44,8 @@ enum Part {
     Flood,
     /// Transactional sends beside a saturated bulk lane.
     Lanes,
-    /// Sends beside stalled bodies and wrong secrets of strangers.
-    Strangers,
-    /// One app beside another app's patches of one profile.
-    Patches,
+    /// One app's sends beside attacks that need no secret.
+    Attacks,
 }
 
 fn main() -> ExitCode {
@@ -66,11 +63,9 @@ fn main() -> ExitCode {
     if wanted(Part::Flood) {
         println!("{}", runtime.block_on(flood::run(&scale)));
     }
-    if wanted(Part::Strangers) {
-        println!("{}", runtime.block_on(strangers::run(&scale)));
-    }
-    if wanted(Part::Patches) {
-        println!("{}", runtime.block_on(patches::run(&scale)));
+    if wanted(Part::Attacks) {
+        let scale = Scale { span: scale.span / 4, ..scale };
+        println!("{}", runtime.block_on(attacks::run(&scale)));
     }
     if !wanted(Part::Lanes) {
         return ExitCode::SUCCESS;

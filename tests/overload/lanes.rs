@@ -28,7 +28,7 @@ const SOON: Duration = Duration::from_secs(120);
 const MOST_MEMORY: u64 = 256;
 /// Large sends that wait in the lane: many more than are planned at a time.
 const WAITING: u64 = 50;
-pub(crate) const PEOPLE: usize = 5_000;
+const PEOPLE: usize = 5_000;
 const BULK_CONNECTIONS: usize = 2;
 /// Between two looks at inboxes, and at the lane. What is measured is longer by one look at most.
 const LOOK: Duration = Duration::from_millis(2);
@@ -191,7 +191,7 @@ async fn watch(lane: &BulkLane, span: Duration) -> u64 {
 
 /// Sends at the scale's pace, and takes the time until each is in the inbox; and how many sends that were, those of the
 /// beginning included.
-pub(crate) async fn measure(system: &System, scale: &Scale) -> (Vec<Duration>, usize) {
+async fn measure(system: &System, scale: &Scale) -> (Vec<Duration>, usize) {
     let (told, mut accepted) = mpsc::unbounded_channel();
     let sending = tokio::spawn(send_all(system.request(), *scale, told));
     let app = system.count("SELECT id FROM app WHERE name = 'shop'").await;

@@ -2,6 +2,7 @@
 //! a release build, with a bound on latency.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
+mod attacks;
 #[path = "../upgrades/callers.rs"]
 #[allow(dead_code, reason = "another test calls more")]
 mod callers;
@@ -10,9 +11,7 @@ mod command;
 mod flood;
 mod generator;
 mod lanes;
-mod patches;
 mod scale;
-mod strangers;
 mod system;
 
 use std::time::Duration;
@@ -39,13 +38,7 @@ async fn what_is_transactional_arrives_while_the_bulk_lane_is_saturated() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "a ratio of two timings: run it alone, or cargo xtask overload strangers"]
-async fn strangers_do_not_halve_what_another_app_gets() {
-    println!("{}", strangers::run(&SHORT).await);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-#[ignore = "a ratio of two timings: run it alone, or cargo xtask overload patches"]
-async fn one_users_patches_never_delay_another_apps_sends() {
-    println!("{}", patches::run(&SHORT).await);
+async fn an_attack_never_halves_what_another_app_gets() {
+    let scale = Scale { span: SHORT.span / 2, ..SHORT };
+    println!("{}", attacks::run(&scale).await);
 }

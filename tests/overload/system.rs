@@ -1,6 +1,7 @@
 //! Every service in a process of its own, with limits that are soon met.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -124,19 +125,14 @@ impl System {
         tidings(&environment, &[&["app", "set", "shop"], switches].concat(), "");
     }
 
-    /// Creates another app, whose users need no token, and returns its API key.
-    pub(crate) fn create_open_app(&self, name: &str) -> String {
-        let environment: Vec<_> =
-            self.environment.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
-        let app: Value =
-            serde_json::from_str(&tidings(&environment, &["app", "create", name, "--json"], "")).unwrap();
-        tidings(&environment, &["app", "set", name, "secure-mode=off"], "");
-        app["apiKey"].as_str().unwrap().to_owned()
-    }
-
     /// What a send goes to.
     pub(crate) fn request(&self) -> Request {
         self.request_of(&self.app)
+    }
+
+    /// Where the gateway listens.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.origin.strip_prefix("http://").unwrap().parse().unwrap()
     }
 
     /// Creates an app beside the first, whose public key alone may act for users; returns what its sends go to.

@@ -107,6 +107,8 @@ impl Gateway {
         context
             .spawn("fullness of the log", fullness.clone().follow_until(served.clone(), context.log.clone()));
         let config = &context.config.gateway;
+        let connections = Connections::new(config);
+        context.spawn("idle connections", connections.clone().sweep_until(served.clone()));
         let prefixes = &context.config.header_prefixes;
         let header_names = HeaderNames::new(prefixes);
         let shown_prefix = prefixes.first().context("header_prefixes is empty")?;
@@ -133,7 +135,7 @@ impl Gateway {
             file_room: Room::new(FILE_ROOM, PARTS),
             callback_room: Room::new(CALLBACK_ROOM, FOR_STRANGERS),
             answer_room: Room::new(ANSWER_ROOM, PARTS),
-            connections: Connections::new(config),
+            connections,
             trusted_proxies: config.trusted_proxies.clone(),
             retention: context.config.streams.retention,
             transactional_rates: RateLimits::new(),

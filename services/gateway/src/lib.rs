@@ -35,10 +35,12 @@ pub use crate::http::body::{MAX_BODY, MAX_BODY_WITH_FILES, MAX_CALLBACK, MAX_USE
 /// Bounds that no setting changes, for `docs/limits.md`.
 pub mod limits {
     pub use crate::access::apps::LOOK_UPS;
+    pub use crate::directory::profile::OPERATIONS_OF_A_REQUEST;
     pub use crate::gateway::{ANSWER_ROOM, BODY_ROOM, CALLBACK_ROOM, FILE_ROOM};
-    pub use crate::http::body::{CALLBACK_WITHIN, GRACE, SENT_WITHIN, SLOWEST};
+    pub use crate::http::body::{BYTES_OF_A_REQUEST, CALLBACK_WITHIN, GRACE, SENT_WITHIN, SLOWEST};
     pub use crate::http::structure::{MAX_CONTAINERS, MAX_USER_CONTAINERS};
     pub use crate::shares::connections::STALLED_FOR;
+    pub use crate::shares::idle::{IDLE_AT_MOST, IDLE_WHILE_SCARCE};
     pub use crate::waiting::STEP;
 }
 

@@ -6,5 +6,6 @@
 
 pub(crate) mod connections;
 pub(crate) mod holder;
+pub(crate) mod idle;
 pub(crate) mod peer;
 pub(crate) mod room;

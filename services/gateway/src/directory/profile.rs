@@ -1,7 +1,7 @@
 //! `/v3/profile`: what is known of a user.
 
-use actix_web::HttpResponse;
 use actix_web::web::Data;
+use actix_web::{HttpRequest, HttpResponse};
 use domain::fields::check_plain_json;
 use domain::profile::{Change, MAX_OPERATIONS, MAX_USER_OPERATIONS, Patch, seen_by};
 use serde_json::Value;
@@ -9,12 +9,15 @@ use serde_json::Value;
 use crate::access::caller::UserCaller;
 use crate::directory::users::read_pairs;
 use crate::gateway::{Gateway, database};
-use crate::http::body::Body;
+use crate::http::body::{Body, holder};
 use crate::http::failure::{Failure, sound};
 use crate::http::handling::Handling;
 use crate::openapi::patch::{JsonPatch, ProfileChange};
 use crate::openapi::user::Profile;
 use crate::openapi::vocabulary::FreeObject;
+
+/// Without the secret, a patch counts once more against the rate limits for every so many of its operations.
+pub const OPERATIONS_OF_A_REQUEST: usize = 10;
 
 /// The user's profile.
 ///
@@ -88,10 +91,16 @@ pub(crate) async fn change(
     caller: UserCaller,
     gateway: Data<Gateway>,
     handling: Handling,
+    request: HttpRequest,
     body: Body,
 ) -> Result<HttpResponse, Failure> {
     let change = match body.json_or_patch().await? {
-        Some(Value::Array(operations)) => Change::Patch(read_patch(&caller, operations, handling.strict)?),
+        Some(Value::Array(operations)) => {
+            let times = operations.len() / OPERATIONS_OF_A_REQUEST;
+            let patch = read_patch(&caller, operations, handling.strict)?;
+            gateway.charge(&request, holder(&request), times).await?;
+            Change::Patch(patch)
+        }
         body => Change::Merge(read_pairs(body)?),
     };
     write(&caller, &gateway, change).await

@@ -50,9 +50,9 @@ impl Limits {
         }
     }
 
-    /// Counts a request against every limit of its holder, up to the first that refuses it. Returns the state of the
-    /// bucket with the least left.
-    async fn count(&self, holder: Holder, app: Option<&App>) -> Option<Standing> {
+    /// Counts a request so many `times` against every limit of its holder, up to the first that refuses it. Returns the
+    /// state of the bucket with the least left.
+    async fn count(&self, times: NonZeroU32, holder: Holder, app: Option<&App>) -> Option<Standing> {
         let mut tightest: Option<Standing> = None;
         let of_app = app.and_then(|app| app.rate_limit).unwrap_or(self.per_app);
         // One user or one peer never spends all that the users of an app have together.
@@ -66,7 +66,7 @@ impl Limits {
                 // Any stranger can name a provider.
                 Key::Provider(..) => continue,
             };
-            let standing = self.buckets.count(holder.proof(), key, rate).await;
+            let standing = self.buckets.count_times(times, holder.proof(), key, rate).await;
             if standing.retry_after.is_some() {
                 return Some(standing);
             }
@@ -97,17 +97,37 @@ impl Gateway {
         }
         request.extensions_mut().insert(holder);
         continue_as(holder);
-        self.count(request, holder, Some(app)).await
+        self.count(NonZeroU32::MIN, request, holder, Some(app)).await
     }
 
     /// Counts a request that needs no credentials, or whose signature is verified later.
     pub(crate) async fn admit_stranger(&self, request: &HttpRequest, holder: Holder) -> Result<(), Failure> {
         request.extensions_mut().insert(holder);
-        self.count(request, holder, None).await
+        self.count(NonZeroU32::MIN, request, holder, None).await
     }
 
-    async fn count(&self, request: &HttpRequest, holder: Holder, app: Option<&App>) -> Result<(), Failure> {
-        let Some(standing) = self.limits.count(holder, app).await else { return Ok(()) };
+    /// Counts a request without the secret so many times more, as it costs as much as so many others.
+    pub(crate) async fn charge(
+        &self,
+        request: &HttpRequest,
+        holder: Holder,
+        times: usize,
+    ) -> Result<(), Failure> {
+        let times = NonZeroU32::new(u32::try_from(times).unwrap_or(u32::MAX));
+        let Some(times) = times.filter(|_| !holder.has_secret()) else { return Ok(()) };
+        let admission = Admission::of(request).map(|admission| Arc::clone(&admission.app));
+        let app = admission.filter(|_| holder.proof() != Proof::Nothing);
+        self.count(times, request, holder, app.as_deref()).await
+    }
+
+    async fn count(
+        &self,
+        times: NonZeroU32,
+        request: &HttpRequest,
+        holder: Holder,
+        app: Option<&App>,
+    ) -> Result<(), Failure> {
+        let Some(standing) = self.limits.count(times, holder, app).await else { return Ok(()) };
         request.extensions_mut().insert(standing);
         limited(standing)
     }

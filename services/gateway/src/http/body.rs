@@ -28,6 +28,8 @@ use crate::waiting::at_callers_pace;
 pub const MAX_BODY: usize = 768 * 1024;
 /// Largest body of a send with files, in bytes: as many as its files may have, in base64 with line breaks, and the rest.
 pub const MAX_BODY_WITH_FILES: usize = 15 * 1024 * 1024;
+/// Without the secret, a request counts once more against the rate limits for every so many bytes of its body.
+pub const BYTES_OF_A_REQUEST: usize = 8 * 1024;
 /// Largest body of a caller without the secret, in bytes: a profile may have 64 KiB.
 pub const MAX_USER_BODY: usize = 128 * 1024;
 /// Largest form of a provider's callback, in bytes. Its signature can only be verified once it is read.
@@ -213,6 +215,7 @@ impl Body {
         if total > self.limit {
             return Err(too_large(self.limit));
         }
+        gateway.charge(&self.request, holder, total / BYTES_OF_A_REQUEST).await?;
         self.request.extensions_mut().insert(taken);
         Ok(bytes)
     }
@@ -248,7 +251,7 @@ impl Taken {
 }
 
 /// The holder whose shares the request has.
-fn holder(request: &HttpRequest) -> Holder {
+pub(crate) fn holder(request: &HttpRequest) -> Holder {
     let proven = request.extensions().get().copied();
     proven.unwrap_or_else(|| Holder::stranger(Peer::of_request(request)))
 }

@@ -20,6 +20,7 @@ use crate::http::rate_limit::Standing;
 use crate::http::slow_reader::kept_until_read;
 use crate::http::{cors, deprecation, trailing_slash};
 use crate::shares::holder::Holder;
+use crate::shares::idle;
 use crate::shares::peer::Peer;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -33,6 +34,7 @@ pub(crate) async fn exchange(
     next: Next<impl MessageBody + 'static>,
 ) -> Result<ServiceResponse<impl MessageBody>, Error> {
     let begin = Instant::now();
+    let _under_way = idle::Request::begin(request.request());
     let request_id = request_id(&request);
     let method = method_name(request.method());
     let span = tracing::info_span!("request", request_id = request_id.to_str().unwrap_or_default(), method);

@@ -52,14 +52,25 @@ impl RateLimits {
 
     /// Counts once for a key.
     pub(crate) async fn count(&self, proof: Proof, key: Key, rate: NonZeroU32) -> Standing {
+        self.count_times(NonZeroU32::MIN, proof, key, rate).await
+    }
+
+    /// Counts so many `times` for a key, but never more often than its bucket is large.
+    pub(crate) async fn count_times(
+        &self,
+        times: NonZeroU32,
+        proof: Proof,
+        key: Key,
+        rate: NonZeroU32,
+    ) -> Standing {
         let buckets = &self.buckets[proof as usize];
         let known = buckets.get(&key).await;
         if let Some(bucket) = known.filter(|bucket| bucket.rate == rate) {
-            return bucket.count();
+            return bucket.count(times);
         }
         let bucket = Arc::new(Bucket::full(rate));
         buckets.insert(key, bucket.clone()).await;
-        bucket.count()
+        bucket.count(times)
     }
 }
 
@@ -68,11 +79,15 @@ impl Bucket {
         Bucket { rate, limiter: RateLimiter::direct(Quota::per_second(rate)).with_middleware() }
     }
 
-    fn count(&self) -> Standing {
+    fn count(&self, times: NonZeroU32) -> Standing {
         let limit = self.rate.get();
-        match self.limiter.check() {
-            Ok(state) => Standing { limit, remaining: state.remaining_burst_capacity(), retry_after: None },
-            Err(refusal) => {
+        match self.limiter.check_n(times.min(self.rate)) {
+            Ok(Ok(state)) => {
+                Standing { limit, remaining: state.remaining_burst_capacity(), retry_after: None }
+            }
+            // No bucket is asked for more than it holds.
+            Err(_) => Standing { limit, remaining: 0, retry_after: Some(1) },
+            Ok(Err(refusal)) => {
                 let wait = refusal.wait_time_from(DefaultClock::default().now());
                 Standing { limit, remaining: 0, retry_after: Some(wait.as_secs() + 1) }
             }

@@ -1,16 +1,20 @@
 //! Shares of the connections that the gateway has open.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use actix_web::dev::Extensions;
 use actix_web::rt::net::TcpStream;
 use moka::future::Cache;
-use rustix::process::{Resource, getrlimit};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use service_kit::Network;
 use service_kit::config::Gateway;
 use socket2::SockRef;
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
 
-use crate::shares::holder::Holder;
+use crate::shares::holder::{Holder, Proof};
+use crate::shares::idle::Watch;
 use crate::shares::peer::Peer;
 use crate::shares::room::{FOR_PEERS, Room};
 
@@ -21,10 +25,14 @@ const CAPACITY: u64 = 10_000;
 /// How long a peer may leave what it was sent unacknowledged, or its window closed.
 pub const STALLED_FOR: Duration = Duration::from_secs(30);
 
+/// Between two looks at connections that idle.
+const SWEEP: Duration = Duration::from_secs(1);
+
 /// The connections that are open, by peer.
 #[derive(Clone)]
 pub(crate) struct Connections {
     room: Room,
+    watch: Watch,
     trusted: Vec<Network>,
     /// Peers from which an app's secret came lately.
     known: Cache<Peer, ()>,
@@ -34,6 +42,7 @@ impl Connections {
     pub(crate) fn new(config: &Gateway) -> Connections {
         Connections {
             room: Room::new(config.connections.min(most_by_open_files()), FOR_PEERS),
+            watch: Watch::default(),
             trusted: config.trusted_proxies.clone(),
             known: Cache::builder().max_capacity(CAPACITY).time_to_live(KNOWN_FOR).build(),
         }
@@ -45,8 +54,13 @@ impl Connections {
         // Without it a connection lasts longer, and still within its peer's share.
         drop(socket.set_tcp_user_timeout(Some(STALLED_FOR)));
         let Ok(address) = stream.peer_addr() else { return };
-        match self.room.take(&self.holder(address.ip()), 1) {
-            Ok(place) => drop(connection.insert(place)),
+        let holder = self.holder(address.ip());
+        match self.room.take(&holder, 1) {
+            Ok(place) => {
+                drop(connection.insert(place));
+                let activity = self.watch.begin(stream, holder.proof() == Proof::Nothing);
+                drop(activity.map(|activity| connection.insert::<Arc<_>>(activity)));
+            }
             Err(_) => {
                 ::metrics::counter!(service_kit::metrics::CONNECTIONS_REFUSED).increment(1);
                 drop(socket.shutdown(std::net::Shutdown::Both));
@@ -72,14 +86,26 @@ impl Connections {
         }
     }
 
+    /// Closes connections that idle for too long, until `served` is cancelled.
+    pub(crate) async fn sweep_until(self, served: CancellationToken) -> anyhow::Result<()> {
+        while served.run_until_cancelled(sleep(SWEEP)).await.is_some() {
+            self.watch.sweep(self.are_scarce());
+        }
+        Ok(())
+    }
+
     /// Whether connections should not be kept for another request.
     pub(crate) fn are_scarce(&self) -> bool {
         self.room.is_busy()
     }
 }
 
-/// Three quarters of the files that the process may open: the rest is for the database, the log and files.
+/// Three quarters of the files that the process may open, of which a connection takes two: the rest is for the database,
+/// the log and files.
 fn most_by_open_files() -> usize {
-    let limit = getrlimit(Resource::Nofile).current;
-    limit.and_then(|limit| usize::try_from(limit / 4 * 3).ok()).unwrap_or(usize::MAX)
+    let limit = getrlimit(Resource::Nofile);
+    // The soft limit is for programs that call select(2), which none of ours does.
+    let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
+    let most = if setrlimit(Resource::Nofile, raised).is_ok() { raised.current } else { limit.current };
+    most.and_then(|most| usize::try_from(most / 8 * 3).ok()).unwrap_or(usize::MAX)
 }

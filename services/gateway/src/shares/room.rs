@@ -63,9 +63,11 @@ impl Room {
         Ok(place)
     }
 
-    /// Whether less than half of it is free.
+    /// Whether less than half of it is free, or less than half of what callers with nothing may have of it.
     pub(crate) fn is_busy(&self) -> bool {
-        self.used().all > self.total / 2
+        let used = self.used();
+        let nothing = Proof::Nothing;
+        used.all > self.total / 2 || used.by_proof[nothing as usize] > self.most(nothing) / 2
     }
 
     /// Units that callers with this proof may have together.
