@@ -8,8 +8,9 @@ use uuid::Uuid;
 
 use crate::system::System;
 
-/// Longer than any wait of the schedule, and than a machine that is busy elsewhere stands still.
-const STALLED_AFTER: Duration = Duration::from_secs(60);
+/// Longer than the longest rest of a provider, which is five minutes: the last deliveries of a round may wait for the trial of one
+/// that failed several trials by chance.
+const STALLED_AFTER: Duration = Duration::from_secs(360);
 
 /// What is still to be done, by place.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
