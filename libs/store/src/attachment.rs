@@ -11,12 +11,12 @@ use crate::{Error, Store};
 /// How long files stay beyond the retention of the log: the send is accepted a moment after they are written.
 const MARGIN: Duration = Duration::from_secs(3600);
 
-/// What became of files whose time is over.
+/// Result of one review of old files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Review {
-    /// How many were looked at.
+    /// Files reviewed.
     pub looked_at: u64,
-    /// How many of them were removed.
+    /// Reviewed files that were removed.
     pub removed: u64,
 }
 
@@ -85,11 +85,11 @@ impl Store {
         Ok(content)
     }
 
-    /// Looks at up to `most` files whose time is over, those of sends that were never accepted among them, and removes
-    /// those that nothing needs: no delivery that waits, no turn to come, and nothing that was set aside. The others are
-    /// looked at again in an hour, so that files that stay for long are not read in every pass.
+    /// Reviews up to `most` files past their retention, including those of sends that were never accepted. Removes a file
+    /// unless a waiting delivery, a chunk still to be planned or a parked message needs it; a file that is needed is
+    /// reviewed again in an hour.
     ///
-    /// The caller makes sure that no send of the retention or before is still to be read from the log.
+    /// The caller makes sure that the log holds no unread send older than the retention.
     ///
     /// # Errors
     /// The database failed.

@@ -16,7 +16,7 @@ use crate::openapi::patch::{JsonPatch, ProfileChange};
 use crate::openapi::user::Profile;
 use crate::openapi::vocabulary::FreeObject;
 
-/// Without the secret, a patch counts once more against the rate limits for every so many of its operations.
+/// Operations of a JSON Patch that count as one more request against the rate limits of a caller without the secret.
 pub const OPERATIONS_OF_A_REQUEST: usize = 10;
 
 /// The user's profile.

@@ -106,7 +106,7 @@ impl Gateway {
         self.count(NonZeroU32::MIN, request, holder, None).await
     }
 
-    /// Counts a request without the secret so many times more, as it costs as much as so many others.
+    /// Counts an expensive request `times` more against the rate limits. Requests with the secret are not charged.
     pub(crate) async fn charge(
         &self,
         request: &HttpRequest,

@@ -28,7 +28,7 @@ use crate::waiting::at_callers_pace;
 pub const MAX_BODY: usize = 768 * 1024;
 /// Largest body of a send with files, in bytes: as many as its files may have, in base64 with line breaks, and the rest.
 pub const MAX_BODY_WITH_FILES: usize = 15 * 1024 * 1024;
-/// Without the secret, a request counts once more against the rate limits for every so many bytes of its body.
+/// Bytes of a body that count as one more request against the rate limits of a caller without the secret.
 pub const BYTES_OF_A_REQUEST: usize = 8 * 1024;
 /// Largest body of a caller without the secret, in bytes: a profile may have 64 KiB.
 pub const MAX_USER_BODY: usize = 128 * 1024;

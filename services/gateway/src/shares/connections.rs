@@ -25,7 +25,7 @@ const CAPACITY: u64 = 10_000;
 /// How long a peer may leave what it was sent unacknowledged, or its window closed.
 pub const STALLED_FOR: Duration = Duration::from_secs(30);
 
-/// Between two looks at connections that idle.
+/// Interval between two sweeps of idle connections.
 const SWEEP: Duration = Duration::from_secs(1);
 
 /// The connections that are open, by peer.
@@ -86,7 +86,7 @@ impl Connections {
         }
     }
 
-    /// Closes connections that idle for too long, until `served` is cancelled.
+    /// Closes idle connections until `served` is cancelled.
     pub(crate) async fn sweep_until(self, served: CancellationToken) -> anyhow::Result<()> {
         while served.run_until_cancelled(sleep(SWEEP)).await.is_some() {
             self.watch.sweep(self.are_scarce());
@@ -100,8 +100,8 @@ impl Connections {
     }
 }
 
-/// Three quarters of the files that the process may open, of which a connection takes two: the rest is for the database,
-/// the log and files.
+/// Three eighths of the process's file descriptors. A connection uses two; a quarter is left for the database, the log and
+/// files.
 fn most_by_open_files() -> usize {
     let limit = getrlimit(Resource::Nofile);
     // The soft limit is for programs that call select(2), which none of ours does.

@@ -1,5 +1,5 @@
-//! Connections on which no request is under way, and an end to those that stay so: the server itself limits neither the
-//! head of a connection's second request nor the time in which an answer is read.
+//! Closes idle connections. actix-web limits the time for the head of a connection's first request, but not for the head of
+//! a later one, nor the time that a client takes to read an answer.
 
 use std::net::Shutdown;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -10,31 +10,31 @@ use actix_web::HttpRequest;
 use actix_web::rt::net::TcpStream;
 use socket2::{SockRef, Socket};
 
-/// How long a connection may stay open without a request under way, the reading of answers included.
+/// Longest time without a request under way. The client reads the last answer and sends the next head in it.
 pub const IDLE_AT_MOST: Duration = Duration::from_secs(120);
-/// The same for a peer without the secret while connections are scarce.
+/// Longest idle time of a peer without the secret while connections are scarce.
 pub const IDLE_WHILE_SCARCE: Duration = Duration::from_secs(10);
 
-/// What happens on a connection. It ends with the connection.
+/// State of an open connection. The connection owns it.
 pub(crate) struct Activity {
-    /// The connection's own, so that its number cannot have become another's when it is shut down.
+    /// A duplicate: the descriptor of the connection itself may have been closed and reused when the sweep shuts it down.
     socket: Socket,
     is_strangers: bool,
     opened: Instant,
     requests: AtomicUsize,
-    /// When the last request ended, in milliseconds since it was opened.
+    /// End of the last request, in milliseconds since `opened`.
     idle_since: AtomicU64,
 }
 
-/// A request on a connection, until it is dropped.
+/// Guard of a request under way.
 pub(crate) struct Request(Arc<Activity>);
 
-/// The connections that are watched. Clones share them.
+/// The open connections. Clones share them.
 #[derive(Clone, Default)]
 pub(crate) struct Watch(Arc<Mutex<Vec<Weak<Activity>>>>);
 
 impl Watch {
-    /// Watches a connection for as long as what is returned is kept. None where the process has no file left for it.
+    /// Watches a connection until the returned state is dropped. None if the process has no file descriptor left.
     pub(crate) fn begin(&self, stream: &TcpStream, is_strangers: bool) -> Option<Arc<Activity>> {
         let activity = Arc::new(Activity {
             socket: SockRef::from(stream).try_clone().ok()?,
@@ -71,7 +71,7 @@ impl Activity {
 }
 
 impl Request {
-    /// Notes that a request is under way on its connection. None for a connection that is not watched.
+    /// Marks the request's connection as busy until the guard is dropped. None if the connection is not watched.
     pub(crate) fn begin(request: &HttpRequest) -> Option<Request> {
         let activity = request.conn_data::<Arc<Activity>>()?;
         activity.requests.fetch_add(1, Ordering::AcqRel);
