@@ -7,7 +7,8 @@ use domain::AppId;
 use domain::webhook::WebhookEvent;
 use sqlx::PgPool;
 use store::webhook::{Pace, Settled, Settlement};
-use testkit::eventually;
+use store::{Settings, Store};
+use testkit::{Database, eventually};
 
 use crate::{Fixture, fixture};
 
@@ -136,6 +137,39 @@ async fn taking_and_settling_cost_by_what_is_taken_whatever_waits_and_whatever_s
             );
         }
     }
+}
+
+/// A backlog of the release before heads: two subjects, one of whose messages is delivered, and an app that waits.
+const BACKLOG: &str = "
+    INSERT INTO app (name, api_key) VALUES ('shop', 'shop');
+    INSERT INTO webhook_endpoint (app_id, url, events) VALUES (1, 'https://hooks.example.com', '{delivery.sent}');
+    INSERT INTO webhook_message (app_id, endpoint_id, id, subject, event, body)
+    SELECT 1, 1, lpad(n::text, 32, '0')::uuid, lpad((n % 2)::text, 32, '0')::uuid, 'delivery.sent', '{}'
+    FROM generate_series(1, 6) AS n;
+    UPDATE webhook_message SET status = 'delivered', settled_at = now() WHERE number = 1";
+
+#[tokio::test]
+async fn webhooks_that_waited_before_an_upgrade_are_delivered_after_it() {
+    let database = Database::create().await;
+    let pool = PgPool::connect(database.url()).await.unwrap();
+    let mut before = sqlx::migrate!();
+    before.migrations.to_mut().retain(|migration| migration.version < 26);
+    before.run(&pool).await.unwrap();
+    sqlx::raw_sql(BACKLOG).execute(&pool).await.unwrap();
+    let settings = Settings { url: database.url().to_owned(), max_connections: 2 };
+    let store = Store::connect(&settings).await.unwrap();
+    store.migrate().await.unwrap();
+    let mut delivered = Vec::new();
+    while delivered.len() < 5 {
+        let taken = store.take_webhooks(10, PACE).await.unwrap();
+        assert!(!taken.is_empty(), "only {delivered:?} are delivered");
+        let settlements: Vec<_> =
+            taken.iter().map(|due| Settlement { due, settled: Settled::Taken, answer: "200" }).collect();
+        assert!(store.settle_webhooks(&settlements, PACE).await.unwrap().is_empty());
+        delivered.extend(taken.iter().map(|due| due.id.as_u128()));
+    }
+    assert_eq!(delivered[..2], [2, 3], "the heads of both subjects come first");
+    assert!(store.take_webhooks(10, PACE).await.unwrap().is_empty());
 }
 
 #[tokio::test]
