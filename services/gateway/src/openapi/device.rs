@@ -1,4 +1,4 @@
-//! What a device tells when a user signs in on it.
+//! A device that a user signs in on.
 #![expect(dead_code, reason = "this struct stands for its schema alone")]
 
 use utoipa::ToSchema;
@@ -10,19 +10,19 @@ use utoipa::ToSchema;
     example = json!({"deviceType": "android", "pushToken": "fcm-token-1", "pushProvider": "fcm"})
 )]
 pub(crate) struct Device {
-    /// Required, unless an app acts for the user.
     #[schema(inline)]
     device_type: DeviceType,
     #[schema(max_length = 2048)]
     browser_type: Option<String>,
-    /// Is put on the user's profile.
+    /// Added to the user's profile.
     #[schema(max_length = 2048)]
     push_token: Option<String>,
-    /// Whose token it is; `fcm` where nothing is said.
+    /// Service that the token is for; `fcm` if missing.
     #[schema(inline)]
     push_provider: Option<PushProvider>,
 }
 
+/// Type of the device. Required, except for callers with the API secret.
 #[derive(ToSchema)]
 #[schema(rename_all = "lowercase")]
 enum DeviceType {

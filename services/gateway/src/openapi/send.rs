@@ -23,7 +23,7 @@ pub(crate) struct SendRequest {
     notification: NotificationContent,
     send_to: Option<SendTo>,
     /// In favour of `sendTo.recipients`. Both are united, and duplicates removed.
-    #[schema(deprecated, min_items = 1, max_items = 10000)]
+    #[schema(deprecated, max_items = 10000)]
     recipients: Option<Vec<Recipient>>,
     /// The identifier of a category, which is made if missing. Wins over `notification.category`.
     #[schema(value_type = Option<Identifier>)]
@@ -111,7 +111,8 @@ struct Workflow {
 /// Who is to get it.
 #[derive(ToSchema)]
 pub(crate) struct SendTo {
-    #[schema(min_items = 1, max_items = 10000)]
+    /// At least one, here or in the deprecated `recipients` of the send.
+    #[schema(max_items = 10000)]
     recipients: Option<Vec<Recipient>>,
 }
 
