@@ -10,7 +10,7 @@ use utoipa::ToSchema;
     example = json!({"deviceType": "android", "pushToken": "fcm-token-1", "pushProvider": "fcm"})
 )]
 pub(crate) struct Device {
-    #[schema(inline)]
+    #[schema(inline, required = false)]
     device_type: DeviceType,
     #[schema(max_length = 2048)]
     browser_type: Option<String>,
