@@ -226,10 +226,12 @@ async fn erasures_race_with_everything() {
             assert!(allowed.contains(&answer.status), "{}: {}", answer.status, answer.body);
         }
     }
-    let last = service.accepted(&shop, &plain_send(&["bob"])).await;
-    service.in_app(&shop, &last).await;
-    let answer = service.by(&shop, "DELETE /v3/users/ada").send().await;
-    assert!([202, 404].contains(&answer.status), "{}", answer.body);
+    // A send that was accepted after the last erasure, and planned late, brings the user back once more.
+    eventually(SOON, "all is erased", async || {
+        let answer = service.by(&shop, "DELETE /v3/users/ada").send().await;
+        assert!([202, 404].contains(&answer.status), "{}", answer.body);
+        (answer.status == 404).then_some(())
+    })
+    .await;
     service.is_listed(&shop, "ada", &[]).await;
-    service.by(&shop, "DELETE /v3/users/ada").send().await.fails(404, "not_found");
 }

@@ -4,6 +4,7 @@ use std::num::NonZeroU32;
 
 use futures_util::{StreamExt, stream};
 use serde_json::{Value, json};
+use sqlx::{Connection as _, PgConnection};
 use store::switch::Switch;
 use testkit::eventually;
 
@@ -95,10 +96,16 @@ async fn sends_make_no_more_categories_than_the_quota_and_lists_come_in_pages() 
     };
     create("one").await.is(200);
     create("two").await.is(200);
-    // Accepted while there was room for either; the dispatcher makes one of them.
+    // Accepted while there is room for either; the dispatcher, which must wait, makes one of them.
+    let mut dispatcher_waits = PgConnection::connect(&service.database_url).await.unwrap();
+    sqlx::raw_sql("BEGIN; LOCK TABLE category IN EXCLUSIVE MODE")
+        .execute(&mut dispatcher_waits)
+        .await
+        .unwrap();
     for category in ["three", "four"] {
         send(category).await.is(202);
     }
+    dispatcher_waits.close().await.unwrap();
     let list = |query: &str| service.by(&shop, &format!("GET /v3/categories{query}")).send();
     let names = |list: &Value| -> Vec<String> {
         list.as_array().unwrap().iter().map(|one| one["name"].as_str().unwrap().to_owned()).collect()

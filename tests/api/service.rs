@@ -37,7 +37,7 @@ pub(crate) struct Service {
     pub(crate) context: Context,
     pub(crate) nats: NatsServer,
     client: reqwest::Client,
-    database_url: String,
+    pub(crate) database_url: String,
     _database: Option<Database>,
     _files: TempDir,
 }
