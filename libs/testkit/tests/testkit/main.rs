@@ -4,6 +4,7 @@
 mod faults;
 mod lifeline;
 mod nats;
+mod port;
 mod postgres;
 mod processes;
 mod proxy;
