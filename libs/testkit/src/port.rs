@@ -32,7 +32,8 @@ pub fn free() -> anyhow::Result<u16> {
 
 /// Locks the port's file until this process ends; false if another call has it.
 fn claim(port: u16) -> anyhow::Result<bool> {
-    let directory = std::env::temp_dir().join(format!("tidings-ports-{}", rustix::process::getuid().as_raw()));
+    let directory =
+        std::env::temp_dir().join(format!("tidings-ports-{}", rustix::process::getuid().as_raw()));
     std::fs::create_dir_all(&directory)?;
     let file = File::create(directory.join(port.to_string()))?;
     match file.try_lock() {
