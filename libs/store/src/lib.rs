@@ -25,7 +25,6 @@ pub mod link_key;
 pub mod opt_out;
 pub mod parked;
 pub mod plan;
-mod pooler;
 pub mod preference;
 pub mod projection;
 pub mod provider;
@@ -53,5 +52,5 @@ pub mod vapid_key;
 pub mod web_push;
 pub mod webhook;
 
-pub use connection::{Connections, SESSION, ServerSessions, Settings, Store};
+pub use connection::{SESSION, Settings, Store};
 pub use error::Error;

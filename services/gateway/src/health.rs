@@ -23,28 +23,25 @@ struct Alive {
     path = "/healthz",
     operation_id = "isAlive",
     tag = "operation",
-    responses((status = 200, description = "The process is alive.", body = Alive)),
+    responses((status = 200, description = "It does.", body = Alive)),
 )]
 pub(crate) async fn alive() -> HttpResponse {
     HttpResponse::Ok().json(Alive { status: "ok" })
 }
 
-/// Tells a load balancer whether to send requests here.
-///
-/// A gateway is ready until it stops. If PostgreSQL or the log is away, it stays ready, lists that server, and answers calls that
-/// need it 503 with `Retry-After`.
+/// Whether requests may come here.
 #[utoipa::path(
     get,
     path = "/readyz",
     operation_id = "isReady",
     tag = "operation",
     responses(
-        (status = 200, description = "Ready; lists the servers that are away.", body = Readiness),
+        (status = 200, description = "They may.", body = Readiness),
         (
             status = 503,
-            description = "Not ready: the process is stopping.",
+            description = "They may not, and why.",
             body = Readiness,
-            example = json!({"ready": false, "notReady": [{"name": "process", "reason": "stopping"}]}),
+            example = json!({"ready": false, "notReady": [{"name": "database", "reason": "unreachable"}]}),
         ),
     ),
 )]

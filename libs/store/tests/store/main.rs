@@ -17,7 +17,6 @@ mod installation;
 mod ledger;
 mod plan;
 mod plans;
-mod pooler;
 mod preference;
 mod projection;
 mod protocol;

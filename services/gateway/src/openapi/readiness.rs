@@ -3,18 +3,17 @@
 
 use utoipa::ToSchema;
 
-/// Answer to a readiness probe.
+/// Whether requests may come here.
 #[derive(ToSchema)]
 #[schema(rename_all = "camelCase", example = json!({"ready": true, "notReady": []}))]
 pub(crate) struct Readiness {
-    /// False once the process is stopping.
     ready: bool,
-    /// Servers that are away, and `process` while it stops.
+    /// What is in the way.
     #[schema(inline)]
     not_ready: Vec<NotReady>,
 }
 
-/// One thing that does not work.
+/// One thing in the way.
 #[derive(ToSchema)]
 struct NotReady {
     /// `database`, `log` or `process`.
