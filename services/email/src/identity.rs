@@ -1,6 +1,7 @@
 //! In whose name an email goes out.
 
 use domain::content::{EmailOptions, Object};
+use domain::request::MAX_SENDER;
 use lettre::Address;
 use lettre::message::Mailbox;
 use serde_json::Value;
@@ -98,7 +99,7 @@ impl Identity {
             identity.from.email = from;
         }
         if let Some(name) = told("fromName", &options.from_name)? {
-            if name.contains(['\r', '\n', '\0']) {
+            if name.contains(['\r', '\n', '\0']) || name.chars().count() > MAX_SENDER {
                 return Err(Unsendable::Sender);
             }
             identity.from.name = Some(name);

@@ -53,7 +53,7 @@ pub enum Unsendable {
     #[error("a recipient in cc or bcc is not an email address")]
     Copy,
     /// The send names a sender that is none.
-    #[error("the send's own from, fromName or replyTo cannot be used")]
+    #[error("the send's own from, fromName or replyTo is not text, no address, too long or has a line break")]
     Sender,
     /// The send names a sender that the provider's settings do not allow.
     #[error("the provider does not allow this sender: name its address or @domain in settings.allowedFrom")]

@@ -16,6 +16,9 @@ use crate::dkim::Signer;
 use crate::encoded_words;
 use crate::letter::{Letter, Unsendable};
 
+/// Octets of a line, without its CRLF (RFC 5322 section 2.1.1).
+const LONGEST_LINE: usize = 998;
+
 /// Envelope and content, ready to be sent.
 #[derive(Clone, Debug)]
 pub(crate) struct OutgoingMail {
@@ -237,7 +240,8 @@ fn with_crlf(content: &str) -> String {
     out
 }
 
-/// Whether every CR and every LF is part of a CRLF.
+/// Whether every CR and every LF is part of a CRLF, and no line is longer than a server must take (RFC 5322 section
+/// 2.1.1).
 fn is_made_of_lines(text: &str) -> bool {
     let mut before = 0;
     let paired = text.bytes().all(|byte| {
@@ -245,7 +249,7 @@ fn is_made_of_lines(text: &str) -> bool {
         before = byte;
         paired
     });
-    paired && before != b'\r'
+    paired && before != b'\r' && text.split("\r\n").all(|line| line.len() <= LONGEST_LINE)
 }
 
 /// Appends, with the dots at line starts doubled.

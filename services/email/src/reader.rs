@@ -1,6 +1,7 @@
 //! Reading the settings of a provider: every problem at once, none of which repeats a value.
 
 use domain::Problem;
+use domain::request::MAX_SENDER;
 use lettre::Address;
 use lettre::message::Mailbox;
 use serde_json::{Map, Value};
@@ -101,6 +102,9 @@ impl<'a> Reader<'a> {
     pub(crate) fn identity(&mut self) -> Option<Identity> {
         let from = self.address("from", true);
         let name = self.text("fromName", false);
+        if name.as_ref().is_some_and(|name| name.chars().count() > MAX_SENDER) {
+            self.problem("fromName", "invalid", &format!("must have at most {MAX_SENDER} characters"));
+        }
         let reply_to = self.address("replyTo", false);
         let allowed = self.allowed_from()?;
         Some(Identity { from: Mailbox::new(name, from?), reply_to: reply_to.map(Mailbox::from), allowed })

@@ -49,6 +49,15 @@ fn with_files(files: &[(u32, &str, &str, u64)]) -> EmailContent {
 }
 
 #[tokio::test]
+async fn a_line_that_a_server_need_not_take_is_never_written() {
+    let mailer = Mailer::start().await;
+    let content = with_files(&[(0, "a", &format!("application/{}", "x".repeat(1_000)), 1_000)]);
+    let answer = attempt(&sender(&Arc::default()), &mailer.provider, TO, content).await;
+    assert_eq!((answer.outcome, answer.code.as_str()), (Outcome::Failed, "content"));
+    assert_eq!(mailer.server.connections(), 0);
+}
+
+#[tokio::test]
 async fn files_arrive_byte_for_byte_with_their_names() {
     let mailer = Mailer::start().await;
     let content = with_files(&[

@@ -2,6 +2,7 @@ use std::collections::BTreeMap;
 
 use domain::content::{Content, EmailContent, EmailOptions};
 use domain::event::DeliveryJob;
+use domain::request::MAX_SENDER;
 use domain::{CategoryId, Outcome};
 use email::{EmailSender, Sources};
 use futures_util::FutureExt;
@@ -93,6 +94,8 @@ async fn a_name_or_address_that_would_open_a_header_is_refused() {
         json!({"from": "nobody"}),
         json!({"from": 7}),
         json!({"fromName": "a\r\nBcc: b@example.com"}),
+        // It could not be folded, and a server need not take the line (RFC 5322 section 2.1.1).
+        json!({"fromName": "x".repeat(MAX_SENDER + 1)}),
         json!({"replyTo": "a b"}),
     ] {
         let mailer = Mailer::start().await;
@@ -101,6 +104,10 @@ async fn a_name_or_address_that_would_open_a_header_is_refused() {
         assert_eq!((answer.outcome, answer.code.as_str()), (Outcome::Failed, "content"), "{config}");
         assert_eq!(mailer.server.connections(), 0);
     }
+    let mailer = Mailer::start().await;
+    let longest = json!({"_config": {"fromName": "\"".repeat(MAX_SENDER)}});
+    let job = overriding(EmailOptions::default(), "main", &longest);
+    assert_sent(&attempt_job(&mailer.sender, &mailer.provider, &job).await);
 }
 
 #[tokio::test]

@@ -37,6 +37,10 @@ fn all_problems_are_told_at_once() {
         ("settings.replyTo", "wrong_type"),
     ];
     assert_eq!(found, expected.map(|(field, code)| (field.to_owned(), code)));
+    let found = problems(&json!({
+        "host": "h", "port": 25, "security": "none", "from": "a@example.com", "fromName": "x".repeat(256),
+    }));
+    assert_eq!(found, [("settings.fromName".to_owned(), "invalid")]);
     let found = problems(&json!({}));
     let expected =
         ["host", "port", "security", "from"].map(|member| (format!("settings.{member}"), "required"));
