@@ -14,7 +14,7 @@ use crate::directory::{Answer, Directory};
 
 const WITHIN: Duration = Duration::from_secs(60);
 const COMPOSE: &str = include_str!("../../docker-compose.yml");
-const NATS: &str = include_str!("../../deploy/docker/nats.conf");
+const NATS: &str = include_str!("../../deploy/compose/nats.conf");
 
 /// The lines of a service of docker-compose.yml.
 fn composed(name: &str) -> &'static str {
@@ -28,20 +28,59 @@ fn composed(name: &str) -> &'static str {
 }
 
 #[test]
-fn composed_services_have_neither_the_owners_password_nor_endless_memory() {
+fn composed_services_have_bounds_and_no_password_of_the_owner() {
     let shared = &COMPOSE[..COMPOSE.find("\nservices:").unwrap()];
     assert!(shared.contains("postgres://tidings_service:${SERVICE_PASSWORD"), "{shared}");
     assert!(shared.contains("nats://tidings:${NATS_PASSWORD"), "{shared}");
     assert!(!shared.contains("POSTGRES_PASSWORD:?"), "{shared}");
-    for limits in [shared, composed("postgres"), composed("nats")] {
-        assert!(limits.contains("pids_limit: ") && limits.contains("mem_limit: "), "{limits}");
+    for bounded in [shared, composed("postgres"), composed("nats")] {
+        for bound in ["pids_limit: ", "mem_limit: ", "logging: *logging", "cap_drop: [ALL]"] {
+            assert!(bounded.contains(bound), "{bound} is missing: {bounded}");
+        }
     }
     for service in ["gateway", "dispatcher", "inbox", "email", "web-push", "mobile-push", "sms", "webhooks"] {
         assert!(!composed(service).contains("POSTGRES_PASSWORD"), "{service} knows the owner's password");
+        assert!(composed(service).contains(&format!("command: [run, {service}]")), "{}", composed(service));
     }
     assert!(composed("migrate").contains("--service-role, tidings_service]"), "{}", composed("migrate"));
     assert!(composed("postgres").contains("service-role.sh:/docker-entrypoint-initdb.d/"));
     assert!(!composed("nats").contains("ports:") && !composed("postgres").contains("ports:"));
+}
+
+/// Two processes of each service, which is what an upgrade starts beside each other, and 30 sessions for commands.
+#[test]
+fn composed_services_fit_into_the_connections_of_the_composed_database() {
+    let settings = include_str!("../../deploy/compose/services.env");
+    let number = |text: &str, after: &str| -> u32 {
+        let rest = text.split_once(after).unwrap_or_else(|| panic!("{after} is missing")).1;
+        rest.chars().take_while(char::is_ascii_digit).collect::<String>().parse().unwrap()
+    };
+    let pool = number(settings, "\nTIDINGS_DATABASE__MAX_CONNECTIONS=");
+    let allowed = number(composed("postgres"), "max_connections=");
+    assert!(
+        8 * 2 * pool + pool + 30 <= allowed,
+        "8 services x 2 x {pool} and one more do not fit into {allowed}"
+    );
+}
+
+#[test]
+fn the_example_of_settings_names_settings() {
+    let example = include_str!("../../deploy/compose/tidings.env.example");
+    let variables = example.lines().filter_map(|line| line.trim_start_matches('#').split_once('='));
+    let variables: Vec<_> = variables
+        .filter(|(name, _)| name.starts_with("TIDINGS_") && !name.contains(' '))
+        .map(|(name, value)| (name.into(), value.into()))
+        .collect();
+    assert!(variables.len() > 10, "{variables:?}");
+    service_kit::Config::from_sources(None, variables).unwrap();
+    for files in
+        [include_str!("../../deploy/compose/services.env"), include_str!("../../deploy/compose/demo.env")]
+    {
+        let settings = files.lines().filter(|line| !line.starts_with('#'));
+        let settings = settings.map(|line| line.split_once('=').unwrap());
+        service_kit::Config::from_sources(None, settings.map(|(name, value)| (name.into(), value.into())))
+            .unwrap();
+    }
 }
 
 #[tokio::test]
@@ -190,5 +229,9 @@ async fn services_need_no_rights_over_the_schema_and_cannot_rewrite_the_audit_lo
 #[test]
 fn the_production_image_is_built_without_the_development_commands() {
     let image = include_str!("../../deploy/docker/Dockerfile");
-    assert!(image.contains("cargo build --release --locked --no-default-features --bins"), "{image}");
+    assert!(image.contains("--no-default-features --features \"$FEATURES\""), "{image}");
+    assert!(image.contains("ARG FEATURES=\"\""), "{image}");
+    for service in ["gateway", "dispatcher", "inbox", "email", "web-push", "mobile-push", "sms", "webhooks"] {
+        assert!(image.contains(service), "{service} has no link in the image");
+    }
 }

@@ -98,3 +98,41 @@ async fn apps_of_before_get_their_key_pair_once_there_is_a_master_key() {
     assert!(store.vapid_public_key(app).await.unwrap().is_some());
     assert!(store.link_key(app).await.unwrap().is_some());
 }
+
+#[tokio::test]
+async fn a_master_key_is_made_once_and_never_beside_sealed_secrets() {
+    let servers = Servers::start().await;
+    let migrate = || {
+        let variables = [
+            ("DATABASE_URL", servers.database.url()),
+            ("NATS_URL", servers.nats.url()),
+            ("TIDINGS_SECURITY__MASTER_KEY_FILE", "master.key"),
+        ];
+        servers.directory.run_with(&["migrate", "--make-master-key"], &variables, "")
+    };
+    let file = servers.directory.path().join("master.key");
+    let first = migrate();
+    assert!(first.code == 0 && first.output.contains("Master key: "), "{first:?}");
+    let key = std::fs::read(&file).unwrap();
+    let second = migrate();
+    assert!(second.code == 0 && !second.output.contains("Master key: "), "{second:?}");
+    assert_eq!(std::fs::read(&file).unwrap(), key, "the key stays");
+
+    let settings = Settings { url: servers.database.url().to_owned(), max_connections: 2 };
+    let store = Store::connect(&settings).await.unwrap();
+    let sealed_with = MasterKey::load(&file).unwrap();
+    let draft = store.create_app(NewApp { name: "shop", api_key: "key", development: false }, "test").await;
+    draft.unwrap().unwrap().commit(NewSecret { digest: b"digest", sealed: b"sealed" }).await.unwrap();
+    assert_eq!(migrate().code, 0, "it makes the app's keys");
+    std::fs::remove_file(&file).unwrap();
+    let refused = migrate();
+    assert!(refused.code == 1 && refused.errors.contains(&sealed_with.id()), "{refused:?}");
+    assert!(!file.exists(), "no key is made beside secrets of another one");
+
+    let foreign = MasterKey::generate_file(&file).unwrap().id();
+    let refused = migrate();
+    assert_eq!(refused.code, 1);
+    for id in [foreign, sealed_with.id()] {
+        assert!(refused.errors.contains(&id), "{}", refused.errors);
+    }
+}

@@ -21,6 +21,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Parser;
+use service_kit::{Build, Context, service_main};
 
 use crate::installation::Installation;
 use crate::report::Report;
@@ -61,12 +62,12 @@ enum Measured {
 
 fn main() -> ExitCode {
     match Role::of_this_process() {
-        Some(Role::Gateway) => service_kit::service_main("tidings-gateway", gateway::run),
-        Some(Role::Inbox) => service_kit::service_main("tidings-inbox", inbox::run),
-        Some(Role::Email) => service_kit::service_main("tidings-email", email::run),
-        Some(Role::WebPush) => service_kit::service_main("tidings-web-push", web_push::run),
-        Some(Role::MobilePush) => service_kit::service_main("tidings-mobile-push", mobile_push::run),
-        Some(Role::Sms) => service_kit::service_main("tidings-sms", sms::run),
+        Some(Role::Gateway) => service("tidings-gateway", gateway::run),
+        Some(Role::Inbox) => service("tidings-inbox", inbox::run),
+        Some(Role::Email) => service("tidings-email", email::run),
+        Some(Role::WebPush) => service("tidings-web-push", web_push::run),
+        Some(Role::MobilePush) => service("tidings-mobile-push", mobile_push::run),
+        Some(Role::Sms) => service("tidings-sms", sms::run),
         Some(Role::BareServer) => bare_server::main(),
         None => {
             let arguments = Arguments::parse();
@@ -75,6 +76,15 @@ fn main() -> ExitCode {
             ExitCode::SUCCESS
         }
     }
+}
+
+/// Runs a service in this process, as `tidings run` does.
+fn service<F, Fut>(name: &'static str, run: F) -> ExitCode
+where
+    F: FnOnce(Context) -> Fut,
+    Fut: Future<Output = anyhow::Result<()>> + Send + 'static,
+{
+    service_main(name, Build { version: env!("CARGO_PKG_VERSION"), revision: "bench" }, None, run)
 }
 
 async fn measure(arguments: &Arguments) {

@@ -3,6 +3,7 @@
 mod bench;
 mod containers;
 mod crash;
+mod deploy;
 #[path = "../../libs/testkit/src/installed.rs"]
 mod installed;
 mod interrupt;
@@ -29,7 +30,8 @@ use clap::{Parser, Subcommand};
   cargo xtask test -p store       run the tests of one crate
   cargo xtask bench               measure, in a release build
   cargo xtask crash               kill everything, and see that nothing is lost
-  cargo xtask overload            offer ten times as much as is taken"
+  cargo xtask overload            offer ten times as much as is taken
+  cargo xtask deploy-test         try what operators deploy"
 )]
 struct Arguments {
     #[command(subcommand)]
@@ -43,6 +45,7 @@ enum Command {
     Bench(bench::Arguments),
     Crash(crash::Arguments),
     Overload(overload::Arguments),
+    DeployTest(deploy::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -52,6 +55,7 @@ fn main() -> ExitCode {
         Command::Bench(arguments) => bench::run(&arguments),
         Command::Crash(arguments) => crash::run(&arguments),
         Command::Overload(arguments) => overload::run(&arguments),
+        Command::DeployTest(arguments) => deploy::run(&arguments),
     };
     done.unwrap_or_else(|error| {
         eprintln!("error: {error:#}");

@@ -18,6 +18,11 @@ const APT_NATS: &str = "\
 apt-get install -y --no-install-recommends nats-server
 if command -v systemctl >/dev/null; then systemctl disable --now nats-server || true; fi";
 
+/// So does this one.
+const APT_PGBOUNCER: &str = "\
+apt-get install -y --no-install-recommends pgbouncer
+if command -v systemctl >/dev/null; then systemctl disable --now pgbouncer || true; fi";
+
 const APT_CHROMIUM: &str = "apt-get install -y --no-install-recommends chromium";
 
 /// What stands ready.
@@ -91,6 +96,19 @@ pub(crate) fn chromium() -> anyhow::Result<()> {
         }
     }
     steps::say(&format!("Chromium: {}", installed::chromium()?.display()));
+    Ok(())
+}
+
+/// PgBouncer, in front of which tests put the store.
+pub(crate) fn pgbouncer() -> anyhow::Result<()> {
+    let found = || installed::pgbouncer().is_ok();
+    if !found() {
+        steps::say("PgBouncer: not installed yet");
+        if !(apt(APT_PGBOUNCER, found) || brew("pgbouncer", found)) {
+            steps::say("PgBouncer: cannot be installed from here");
+        }
+    }
+    steps::say(&format!("PgBouncer: {}", installed::pgbouncer()?.display()));
     Ok(())
 }
 

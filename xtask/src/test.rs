@@ -46,6 +46,9 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     {
         steps::say(&format!("the tests of the wire will fail without their Python packages: {error:#}"));
     }
+    if let Err(error) = provision::pgbouncer() {
+        steps::say(&format!("the tests of the store behind it will fail: {error:#}"));
+    }
     if runs_the_suite(&arguments.passed_on)
         && let Err(error) = provision::chromium()
     {

@@ -1,7 +1,10 @@
 //! The connection to the server, shared by everything in this crate.
 
+use std::collections::HashSet;
 use std::fmt::Display;
 use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,12 +14,20 @@ use async_nats::jetstream::{Context, ContextBuilder};
 use async_nats::{Client, ConnectOptions, ServerAddr};
 use percent_encoding::percent_decode_str;
 use serde::de::IgnoredAny;
+use tokio::net::lookup_host;
 use tokio::time::timeout;
 
 use crate::error::{ConnectError, Error};
 
-/// The client asks for a sign of life this often, and gives a connection up after three without an answer.
+/// The client pings the server this often, and gives a connection up at the third ping without an answer.
 const PING_INTERVAL: Duration = Duration::from_secs(10);
+/// The same in a cluster, where another server can take over from one that hangs: 3 s to notice it, and one attempt at most to
+/// connect to it again.
+const CLUSTER_PING_INTERVAL: Duration = Duration::from_secs(1);
+/// Limit for one attempt to connect to a server of a cluster.
+const CLUSTER_CONNECT_LIMIT: Duration = Duration::from_millis(1_500);
+/// Limit for looking up the addresses of a server. Without an answer it counts as a single one.
+const LOOKUP_LIMIT: Duration = Duration::from_secs(2);
 const LONGEST_RECONNECT_DELAY: Duration = Duration::from_secs(1);
 /// Publishes without an acknowledgement, over all callers; the next one waits for a place.
 const MAX_UNCONFIRMED: usize = 4096;
@@ -26,6 +37,8 @@ const MAX_UNCONFIRMED: usize = 4096;
 pub struct Settings {
     /// `nats://` or `tls://` addresses, separated by commas; may contain user and password, or a token.
     pub url: String,
+    /// Files that prove each side to the other.
+    pub access: Access,
     /// Copies of each stream, 1 to 5.
     pub replicas: usize,
     /// Messages a stream holds before it refuses more.
@@ -34,6 +47,35 @@ pub struct Settings {
     pub connect_timeout: Duration,
     /// Limit for the acknowledgement of a published message and for the answer to any other request.
     pub ack_timeout: Duration,
+}
+
+/// How client and server prove themselves to each other beyond what the address says.
+#[derive(Clone, Debug, Default)]
+pub struct Access {
+    /// Certificates (PEM) of the authorities that may sign the server's certificate. None: those of the system.
+    pub ca_file: Option<PathBuf>,
+    /// Certificate (PEM) of the client and its private key.
+    pub certificate: Option<(PathBuf, PathBuf)>,
+    /// JWT and seed of a user, as `nsc` and Synadia write them (`.creds`).
+    pub credentials_file: Option<PathBuf>,
+}
+
+impl Access {
+    async fn apply_to(&self, mut options: ConnectOptions) -> Result<ConnectOptions, ConnectError> {
+        if let Some(file) = &self.ca_file {
+            options = options.add_root_certificates(file.clone()).require_tls(true);
+        }
+        if let Some((certificate, key)) = &self.certificate {
+            options = options.add_client_certificate(certificate.clone(), key.clone()).require_tls(true);
+        }
+        if let Some(file) = &self.credentials_file {
+            // The client's own words for a malformed file do not say which file.
+            options = options.credentials_file(file).await.map_err(|error| {
+                ConnectError::permanent(format!("nats.credentials_file {}: {error}", file.display()))
+            })?;
+        }
+        Ok(options)
+    }
 }
 
 /// A handle on the log. Clones share one connection.
@@ -50,18 +92,25 @@ impl EventLog {
     /// Connects. Once this has succeeded, a lost connection is restored in the background for as long as it takes.
     ///
     /// # Errors
-    /// When no server could be reached or the credentials were refused; nothing is retried then.
+    /// No server could be reached, or the credentials or a certificate were refused. This call does not retry;
+    /// [`ConnectError::is_permanent`] tells whether a retry can help.
     pub async fn connect(settings: Settings) -> Result<EventLog, ConnectError> {
         let (servers, options) = servers(&settings.url)?;
+        let (ping_interval, connect_limit) = if is_cluster(&servers).await {
+            (CLUSTER_PING_INTERVAL, CLUSTER_CONNECT_LIMIT.min(settings.connect_timeout))
+        } else {
+            (PING_INTERVAL, settings.connect_timeout)
+        };
+        let options = settings.access.apply_to(options).await?;
         let client = options
             .name("tidings")
-            .connection_timeout(settings.connect_timeout)
+            .connection_timeout(connect_limit)
             .request_timeout(Some(settings.ack_timeout))
-            .ping_interval(PING_INTERVAL)
+            .ping_interval(ping_interval)
             .reconnect_delay_callback(reconnect_delay)
             .connect(servers)
             .await
-            .map_err(|error| ConnectError { reason: error.to_string() })?;
+            .map_err(|error| ConnectError::of_client(&error))?;
         let context = ContextBuilder::new()
             .timeout(settings.ack_timeout)
             .ack_timeout(settings.ack_timeout)
@@ -89,6 +138,12 @@ impl EventLog {
         }
     }
 
+    /// Name of the server that the connection leads to, or led to last.
+    #[must_use]
+    pub fn server_name(&self) -> String {
+        self.client.server_info().server_name
+    }
+
     pub(crate) fn is_connected(&self) -> bool {
         self.client.connection_state() == State::Connected
     }
@@ -114,7 +169,7 @@ impl EventLog {
 /// The servers without what they say of users and passwords, which the client would print in its own log lines; and the
 /// user and password, or the token, of the first server that has any, for the options.
 fn servers(urls: &str) -> Result<(Vec<ServerAddr>, ConnectOptions), ConnectError> {
-    let unusable = |reason: String| ConnectError { reason };
+    let unusable = ConnectError::permanent;
     let mut credentials = None;
     let mut servers = Vec::new();
     for url in urls.split(',').map(str::trim) {
@@ -132,6 +187,17 @@ fn servers(urls: &str) -> Result<(Vec<ServerAddr>, ConnectOptions), ConnectError
         servers.push(ServerAddr::from_url(url).map_err(|error| unusable(error.to_string()))?);
     }
     Ok((servers, credentials.unwrap_or_default()))
+}
+
+/// Tells a cluster from a single server: several servers are named, or the name of the only one has several addresses of one
+/// family, as that of a headless Service has.
+async fn is_cluster(servers: &[ServerAddr]) -> bool {
+    let [server] = servers else { return true };
+    let Ok(Ok(addresses)) = timeout(LOOKUP_LIMIT, lookup_host((server.host(), server.port()))).await else {
+        return false;
+    };
+    let (v4, v6): (HashSet<SocketAddr>, HashSet<SocketAddr>) = addresses.partition(SocketAddr::is_ipv4);
+    v4.len() > 1 || v6.len() > 1
 }
 
 fn reconnect_delay(attempts: usize) -> Duration {

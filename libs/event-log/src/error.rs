@@ -1,6 +1,10 @@
 //! What can go wrong between Tidings and its log.
 
+use std::error::Error as _;
 use std::fmt::Display;
+use std::io;
+
+use async_nats::{ConnectErrorKind, rustls};
 
 /// The first connection failed. Nothing keeps trying.
 #[derive(Debug, thiserror::Error)]
@@ -8,6 +12,42 @@ use std::fmt::Display;
 pub struct ConnectError {
     /// What the client library said; never contains the address or credentials.
     pub reason: String,
+    permanent: bool,
+}
+
+impl ConnectError {
+    /// True if another attempt cannot help: the address, the credentials or a certificate are wrong.
+    #[must_use]
+    pub fn is_permanent(&self) -> bool {
+        self.permanent
+    }
+
+    pub(crate) fn permanent(reason: String) -> ConnectError {
+        ConnectError { reason, permanent: true }
+    }
+
+    pub(crate) fn of_client(error: &async_nats::ConnectError) -> ConnectError {
+        let permanent = match error.kind() {
+            ConnectErrorKind::ServerParse
+            | ConnectErrorKind::Authentication
+            | ConnectErrorKind::AuthorizationViolation
+            | ConnectErrorKind::Tls => true,
+            ConnectErrorKind::Dns
+            | ConnectErrorKind::TimedOut
+            | ConnectErrorKind::Io
+            | ConnectErrorKind::MaxReconnects => failed_in_tls(error),
+        };
+        ConnectError { reason: error.to_string(), permanent }
+    }
+}
+
+/// The client library reports a certificate that one side refuses as an I/O error.
+fn failed_in_tls(error: &async_nats::ConnectError) -> bool {
+    let mut causes = std::iter::successors(error.source(), |cause| (*cause).source());
+    causes.any(|cause| {
+        let inside = cause.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
+        cause.is::<rustls::Error>() || inside.is_some_and(|inside| inside.is::<rustls::Error>())
+    })
 }
 
 /// A stream could not be brought to, or is not, what its declaration says.

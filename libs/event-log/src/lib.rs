@@ -19,7 +19,7 @@ mod reader;
 mod size;
 mod stream;
 
-pub use connection::{EventLog, Settings};
+pub use connection::{Access, EventLog, Settings};
 pub use consumer::{Consumer, ConsumerProgress, ConsumerSettings};
 pub use delivered::Delivered;
 pub use error::{ConnectError, DeclareError, Error, PublishError, Refusal};

@@ -1,6 +1,7 @@
 //! The configuration: one TOML file, then the environment over it.
 
 mod gateway;
+mod nats;
 mod network;
 mod problem;
 mod settings;
@@ -17,6 +18,7 @@ use crate::{ServerUrl, log_filter};
 use settings::Settings;
 
 pub use gateway::Gateway;
+pub use nats::Nats;
 pub use network::Network;
 pub use problem::{ConfigError, Origin, Problem};
 
@@ -89,21 +91,6 @@ pub struct Database {
     pub max_connections: u32,
 }
 
-/// Where NATS is, and what a stream may hold.
-#[derive(Clone, Debug)]
-pub struct Nats {
-    /// `nats://…` or `tls://…`, several separated by commas. Unset: `NATS_URL`.
-    pub url: Option<ServerUrl>,
-    /// Copies of every stream, 1 to 5.
-    pub replicas: usize,
-    /// Whether that was set, so that streams that have another number are to be changed.
-    pub replicas_are_set: bool,
-    /// Messages that a stream holds before it refuses more.
-    pub max_messages: i64,
-    /// Whether that was set, so that streams that have another limit are to be changed.
-    pub max_messages_are_set: bool,
-}
-
 /// How the log is divided.
 #[derive(Clone, Debug)]
 pub struct Streams {
@@ -129,6 +116,8 @@ pub struct Security {
     pub master_key_file: Option<PathBuf>,
     /// File with the key before it, while secrets are sealed anew.
     pub previous_master_key_file: Option<PathBuf>,
+    /// Ids of master keys that are lost, whose records no longer stop a process from starting.
+    pub lost_master_keys: Vec<String>,
 }
 
 /// How deliveries are attempted.
@@ -209,7 +198,8 @@ pub struct Otlp {
 impl Config {
     /// Reads the file at `path`, else the one that `TIDINGS_CONFIG` names, else none; then the environment:
     /// `TIDINGS_` and the key in capitals, `__` between its parts (`TIDINGS_DATABASE__URL`), lists separated by
-    /// commas. `DATABASE_URL` and `NATS_URL` hold where neither sets those keys. An empty variable counts as unset.
+    /// commas. `DATABASE_URL` and `NATS_URL` hold where neither sets those keys. Each of the URLs can be in a file that
+    /// a variable with the suffix `_FILE` names. An empty variable counts as unset.
     ///
     /// # Errors
     /// The file cannot be read, or is not TOML; or all unknown keys and unusable values at once.
@@ -245,13 +235,7 @@ impl Config {
                 url: settings.url("database.url", &["postgres", "postgresql"]),
                 max_connections: settings.number("database.max_connections", 16, 2..=1_000),
             },
-            nats: Nats {
-                url: settings.url("nats.url", &["nats", "tls"]),
-                replicas: settings.number("nats.replicas", 1, 1..=5),
-                replicas_are_set: settings.is_set("nats.replicas"),
-                max_messages: settings.number("nats.max_messages", 10_000_000, 1_000..=1_000_000_000),
-                max_messages_are_set: settings.is_set("nats.max_messages"),
-            },
+            nats: Nats::read(settings),
             streams: Streams {
                 partitions: settings.number("streams.partitions", 4, 1..=64),
                 partitions_are_set: settings.is_set("streams.partitions"),
@@ -259,10 +243,7 @@ impl Config {
             },
             gateway: gateway(settings),
             metrics: Metrics { listen: settings.address("metrics.listen", local(9090)) },
-            security: Security {
-                master_key_file: settings.path("security.master_key_file"),
-                previous_master_key_file: settings.path("security.previous_master_key_file"),
-            },
+            security: security(settings),
             delivery: delivery(settings),
             web_push: web_push(settings),
             webhooks: webhooks(settings),
@@ -272,7 +253,11 @@ impl Config {
         };
         if config.gateway.listen == config.metrics.listen && config.gateway.listen.port() != 0 {
             let address = config.metrics.listen.to_string();
-            settings.refuse("metrics.listen", address, "is the same as gateway.listen; give it another port");
+            settings.refuse(
+                "metrics.listen",
+                Some(address),
+                "is the same as gateway.listen; give it another port",
+            );
         }
         config
     }
@@ -299,7 +284,11 @@ fn header_prefixes(settings: &mut Settings) -> Vec<String> {
     seen.sort_unstable();
     seen.dedup();
     if seen.len() != prefixes.len() {
-        settings.refuse(KEY, prefixes.join(","), "names a prefix twice (capitals do not matter); remove one");
+        settings.refuse(
+            KEY,
+            Some(prefixes.join(",")),
+            "names a prefix twice (capitals do not matter); remove one",
+        );
     }
     prefixes
 }
@@ -321,6 +310,21 @@ fn gateway(settings: &mut Settings) -> Gateway {
         transactional_rate: settings.number("gateway.transactional_rate", TRANSACTIONAL_RATE, 1..=1_000_000),
         waiting_room: settings.number("gateway.waiting_room", WAITING_ROOM, 1..=100_000),
         drain: settings.duration("gateway.drain", DRAIN, Duration::ZERO..=LONGEST_DRAIN),
+    }
+}
+
+fn security(settings: &mut Settings) -> Security {
+    Security {
+        master_key_file: settings.path("security.master_key_file"),
+        previous_master_key_file: settings.path("security.previous_master_key_file"),
+        lost_master_keys: settings.list_or_none(
+            "security.lost_master_keys",
+            |text| {
+                let is_id = text.len() == 16 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+                is_id.then(|| text.to_ascii_lowercase())
+            },
+            "ids of master keys, 16 hexadecimal digits each, as `tidings master-key status` shows them",
+        ),
     }
 }
 

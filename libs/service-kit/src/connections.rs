@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
-use event_log::EventLog;
+use event_log::{Access, ConnectError, EventLog};
 use store::Store;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
@@ -17,39 +17,50 @@ const LOG_CONNECT_LIMIT: Duration = Duration::from_secs(5);
 /// The gateway answers 503 when the log has not confirmed a send by then.
 const LOG_ACK_LIMIT: Duration = Duration::from_secs(5);
 
-/// Connects to PostgreSQL, trying for as long as `limit`.
+/// Connects to PostgreSQL, trying for as long as `limit`. An error that no retry can mend, such as a wrong password, ends it at
+/// once.
 ///
 /// # Errors
-/// `database.url` is not set, or no connection could be had in time. Names host and port, never a credential.
+/// `database.url` is not set, PostgreSQL refuses the connection, or no connection was possible in time. Names host and port,
+/// never a credential.
 pub async fn store(config: &Config, limit: Duration) -> anyhow::Result<Store> {
     let url = config.database.url.as_ref();
     let url = url.context("database.url is not set: set TIDINGS_DATABASE__URL or DATABASE_URL")?;
     let settings =
         store::Settings { url: url.expose().to_owned(), max_connections: config.database.max_connections };
-    retry("PostgreSQL", url, limit, || Store::connect(&settings)).await
+    retry("PostgreSQL", url, limit, store::Error::is_permanent_refusal, || Store::connect(&settings)).await
 }
 
-/// Connects to NATS, trying for as long as `limit`.
+/// Connects to NATS, trying for as long as `limit`. An error that no retry can mend, such as a certificate of an unknown
+/// authority, ends it at once.
 ///
 /// # Errors
-/// `nats.url` is not set, or no connection could be had in time. Names host and port, never a credential.
+/// `nats.url` is not set, NATS refuses the connection, or no connection was possible in time. Names host and port, never a
+/// credential.
 pub async fn event_log(config: &Config, limit: Duration) -> anyhow::Result<EventLog> {
     let url = config.nats.url.as_ref();
     let url = url.context("nats.url is not set: set TIDINGS_NATS__URL or NATS_URL")?;
     let settings = event_log::Settings {
         url: url.expose().to_owned(),
+        access: Access {
+            ca_file: config.nats.ca_file.clone(),
+            certificate: config.nats.cert_file.clone().zip(config.nats.key_file.clone()),
+            credentials_file: config.nats.credentials_file.clone(),
+        },
         replicas: config.nats.replicas,
         max_messages: config.nats.max_messages,
         connect_timeout: LOG_CONNECT_LIMIT,
         ack_timeout: LOG_ACK_LIMIT,
     };
-    retry("NATS", url, limit, async || EventLog::connect(settings.clone()).await).await
+    let connect = async || EventLog::connect(settings.clone()).await;
+    retry("NATS", url, limit, ConnectError::is_permanent, connect).await
 }
 
 async fn retry<T, E: Display, Attempt: Future<Output = Result<T, E>>>(
     server: &str,
     url: &ServerUrl,
     limit: Duration,
+    is_permanent: impl Fn(&E) -> bool,
     connect: impl Fn() -> Attempt,
 ) -> anyhow::Result<T> {
     let endpoint = url.endpoint();
@@ -62,6 +73,9 @@ async fn retry<T, E: Display, Attempt: Future<Output = Result<T, E>>>(
                 tracing::info!(server, endpoint, "connected");
                 return Ok(connected);
             }
+            Ok(Err(error)) if is_permanent(&error) => {
+                return Err(anyhow!("{server} at {endpoint} refuses the connection: {error}"));
+            }
             Ok(Err(error)) => reason = error.to_string(),
             Err(_) => {}
         }
@@ -70,5 +84,28 @@ async fn retry<T, E: Display, Attempt: Future<Output = Result<T, E>>>(
         }
         tracing::info!(server, endpoint, reason, "not reachable yet; trying again");
         sleep_until(next).await;
+    }
+}
+
+/// Logs a warning if PostgreSQL may have too few sessions for this process: what the pool lacks then shows only under load, as
+/// time-outs. A failure to ask is no reason not to start.
+pub(crate) async fn warn_of_few_sessions(store: &Store) {
+    let sessions = match store.server_sessions().await {
+        Ok(sessions) => sessions,
+        Err(error) => {
+            tracing::warn!(%error, "cannot read how many sessions PostgreSQL allows");
+            return;
+        }
+    };
+    let own = store.connections();
+    let wanted = sessions.open + u64::from(own.max - own.used - own.idle);
+    if wanted > sessions.allowed {
+        tracing::warn!(
+            allowed = sessions.allowed,
+            open = sessions.open,
+            pool = own.max,
+            "PostgreSQL allows too few connections for this process beside the others: raise max_connections of \
+             PostgreSQL, or lower database.max_connections"
+        );
     }
 }

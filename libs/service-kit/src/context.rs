@@ -8,8 +8,10 @@ use event_log::{Consumer, ConsumerSettings, DeclareError, EventLog};
 use store::Store;
 use tokio::time::{Instant, sleep, timeout_at};
 
+use crate::config::Security;
 use crate::connections::{self, CONNECTED_WITHIN, RETRY_INTERVAL};
 use crate::link::Links;
+use crate::secrets::foreign;
 use crate::shutdown::STOPPED_WITHIN;
 use crate::{
     Config, MasterKey, Readiness, ShutdownError, Tasks, install_crypto_provider, installation, metrics,
@@ -41,18 +43,21 @@ impl Context {
     /// Reads the master key and connects to both servers, waiting for those that are not up yet for at most 60 s.
     ///
     /// # Errors
-    /// A setting is missing, the key file is unusable, a server cannot be reached in time, or the two do not belong
-    /// together (see [`installation::verify`]), or have another number of partitions than is set. Names host and port,
-    /// never a credential.
+    /// A setting is missing, the key file is unusable or is not the key of this database, a server cannot be reached in
+    /// time, or the two do not belong together (see [`installation::verify`]), or have another number of partitions than is
+    /// set. Names host and port, never a credential.
     pub async fn connect(config: Config) -> anyhow::Result<Context> {
         install_crypto_provider();
         metrics::install()?;
         let master_key = MasterKey::configured(&config.security)?;
         let (store, log) = tokio::try_join!(
-            connections::store(&config, CONNECTED_WITHIN),
-            connections::event_log(&config, CONNECTED_WITHIN),
+            Box::pin(connections::store(&config, CONNECTED_WITHIN)),
+            Box::pin(connections::event_log(&config, CONNECTED_WITHIN)),
         )?;
-        let partitions = verified(&store, &log).await?;
+        store.refuse_shared_sessions().await?;
+        let checked = checked_within_limit(&store, &log, &master_key, &config.security);
+        let partitions = Box::pin(checked).await?;
+        connections::warn_of_few_sessions(&store).await;
         let wanted = config.streams.partitions;
         ensure!(
             !config.streams.partitions_are_set || partitions == wanted,
@@ -127,11 +132,16 @@ impl Context {
     }
 }
 
-/// A server that goes away again right after the connection is waited for like one that is not up yet.
-async fn verified(store: &Store, log: &EventLog) -> anyhow::Result<u32> {
+/// Checks the installation. A server that goes away again right after the connection is waited for like one that is not up yet.
+async fn checked_within_limit(
+    store: &Store,
+    log: &EventLog,
+    master_key: &MasterKey,
+    security: &Security,
+) -> anyhow::Result<u32> {
     let end = Instant::now() + CONNECTED_WITHIN;
     loop {
-        match installation::verify(store, log).await {
+        match checked(store, log, master_key, security).await {
             Err(error) if is_outage(&error) && Instant::now() < end => {
                 tracing::info!(
                     error = format!("{error:#}"),
@@ -139,9 +149,20 @@ async fn verified(store: &Store, log: &EventLog) -> anyhow::Result<u32> {
                 );
                 sleep(RETRY_INTERVAL).await;
             }
-            verified => return verified,
+            checked => return checked,
         }
     }
+}
+
+async fn checked(
+    store: &Store,
+    log: &EventLog,
+    master_key: &MasterKey,
+    security: &Security,
+) -> anyhow::Result<u32> {
+    let partitions = installation::verify(store, log).await?;
+    foreign::refuse(store, master_key, security).await?;
+    Ok(partitions)
 }
 
 fn is_outage(error: &anyhow::Error) -> bool {

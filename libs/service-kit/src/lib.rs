@@ -2,7 +2,7 @@
 //! secrets, and an orderly start and stop.
 //!
 //! A service is a function `async fn run(context: Context) -> anyhow::Result<()>` that returns once
-//! [`Tasks::stopping`] does; its `main` hands it to [`service_main`].
+//! [`Tasks::stopping`] does; `tidings run` hands it to [`service_main`].
 
 mod allocator;
 pub mod click;
@@ -38,6 +38,6 @@ pub use health::{NotReady, Readiness, Report};
 pub use redact::Redacted;
 pub use secrets::MasterKey;
 pub use server_url::{ServerUrl, ServerUrlError};
-pub use service_main::service_main;
+pub use service_main::{Build, service_main};
 pub use shutdown::{ShutdownError, Tasks};
 pub use tls::install_crypto_provider;

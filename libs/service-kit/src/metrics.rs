@@ -3,10 +3,12 @@
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use metrics::{Unit, describe_counter, describe_gauge, describe_histogram};
+use metrics::{Unit, describe_counter, describe_gauge, describe_histogram, gauge};
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
+use metrics_process::Collector;
+use store::Store;
 
-use crate::Tasks;
+use crate::{Build, Tasks};
 
 /// Counter, by `lane`: sends that the log confirmed.
 pub const ACCEPTED: &str = "tidings_accepted_total";
@@ -18,6 +20,8 @@ pub const DISPATCH_PAUSED: &str = "tidings_dispatch_paused";
 pub const DELIVERIES: &str = "tidings_deliveries_total";
 /// Gauge, by `stream`: messages held.
 pub const STREAM_MESSAGES: &str = "tidings_stream_messages";
+/// Gauge, by `stream`: share of its message limit that is used, 0 to 1.
+pub const STREAM_FILL: &str = "tidings_stream_fill_ratio";
 /// Gauge, by `stream`: messages that its consumer has not acknowledged.
 pub const STREAM_PENDING: &str = "tidings_stream_pending";
 /// Gauge in seconds, by `stream`: age of the oldest message that its consumer has not acknowledged.
@@ -34,6 +38,10 @@ pub const CONNECTIONS_REFUSED: &str = "tidings_connections_refused_total";
 pub const REFUSED_CREDENTIALS: &str = "tidings_refused_credentials_total";
 /// Histogram in seconds: from accepting a send to its item in the inbox.
 pub const ACCEPT_TO_INBOX_SECONDS: &str = "tidings_accept_to_inbox_seconds";
+/// Histogram in seconds, by `lane`: from accepting a send, or the time that it was scheduled for, to its last order.
+pub const ACCEPT_TO_PLAN_SECONDS: &str = "tidings_accept_to_plan_seconds";
+/// Histogram in seconds, by `channel`: from the order of a first attempt to its call of a provider.
+pub const JOB_WAIT_SECONDS: &str = "tidings_job_wait_seconds";
 /// Histogram in seconds, by `channel`: time of a provider's call.
 pub const PROVIDER_CALL_SECONDS: &str = "tidings_provider_call_seconds";
 /// Gauge, by `channel`, `app` and `provider`: 0 where calls are made, 1 while one is tried, 2 while it is left alone.
@@ -61,6 +69,13 @@ pub const NEWER_EVENTS: &str = "tidings_newer_events_total";
 /// Counter, by `stream`: messages set aside after failing by themselves.
 pub const DEAD_EVENTS: &str = "tidings_dead_events_total";
 
+/// Gauge, always 1, by `service`, `version` and `revision`.
+pub const BUILD_INFO: &str = "tidings_build_info";
+/// Gauge, by `state` (`used` or `idle`): connections of this process to PostgreSQL.
+pub const DATABASE_CONNECTIONS: &str = "tidings_database_connections";
+/// Gauge: upper bound of these connections.
+pub const DATABASE_CONNECTIONS_MAX: &str = "tidings_database_connections_max";
+
 /// Upper bounds of every histogram's buckets, in seconds.
 const BUCKETS: [f64; 13] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
 /// Without it, observations of a process that nobody scrapes would pile up.
@@ -82,17 +97,22 @@ pub fn install() -> Result<(), MetricsError> {
         let builder = PrometheusBuilder::new().set_buckets(&BUCKETS).map_err(|error| error.to_string())?;
         let recorder = builder.install_recorder().map_err(|error| error.to_string())?;
         describe();
+        Collector::default().describe();
         Ok(recorder)
     });
     recorder.as_ref().map(|_| ()).map_err(|error| MetricsError(error.clone()))
 }
 
 fn describe() {
+    describe_gauge!(BUILD_INFO, "Always 1; its labels name the program");
+    describe_gauge!(DATABASE_CONNECTIONS, "Connections of this process to PostgreSQL");
+    describe_gauge!(DATABASE_CONNECTIONS_MAX, "Upper bound of the connections to PostgreSQL");
     describe_counter!(ACCEPTED, "Sends that the log confirmed");
     describe_counter!(DISPATCHED, "Sends of which every turn was planned");
     describe_gauge!(DISPATCH_PAUSED, "1 while sends wait, because a stream is nearly full");
     describe_counter!(DELIVERIES, "Deliveries that reached a status");
     describe_gauge!(STREAM_MESSAGES, "Messages held by a stream");
+    describe_gauge!(STREAM_FILL, "Share of the stream's message limit that is used");
     describe_gauge!(STREAM_PENDING, "Messages that the stream's consumer has not acknowledged");
     describe_gauge!(STREAM_OLDEST_AGE, Unit::Seconds, "Age of the oldest message not acknowledged");
     describe_gauge!(PROJECTION_LAG_EVENTS, "Events that the projection has not committed");
@@ -105,6 +125,8 @@ fn describe() {
         Unit::Seconds,
         "From accepting a send to its item in the inbox"
     );
+    describe_histogram!(ACCEPT_TO_PLAN_SECONDS, Unit::Seconds, "From accepting a send to its last order");
+    describe_histogram!(JOB_WAIT_SECONDS, Unit::Seconds, "From the order of a first attempt to its call");
     describe_counter!(UNKNOWN_EVENTS, "Messages of a type that this release does not know");
     describe_counter!(NEWER_EVENTS, "Times that a message was left for a newer release");
     describe_counter!(DEAD_EVENTS, "Messages set aside after failing by themselves");
@@ -120,6 +142,21 @@ fn describe() {
         Unit::Seconds,
         "Age of the oldest message that an endpoint is to be told"
     );
+}
+
+/// Names the program of this process.
+pub(crate) fn name_build(service: &'static str, build: Build) {
+    let labels = [("service", service), ("version", build.version), ("revision", build.revision)];
+    gauge!(BUILD_INFO, &labels).set(1.0);
+}
+
+/// Records what has a value only when it is asked for: the process itself (`process_*`, as Prometheus names them) and its pool.
+pub(crate) fn observe(store: &Store) {
+    Collector::default().collect();
+    let connections = store.connections();
+    gauge!(DATABASE_CONNECTIONS, "state" => "used").set(f64::from(connections.used));
+    gauge!(DATABASE_CONNECTIONS, "state" => "idle").set(f64::from(connections.idle));
+    gauge!(DATABASE_CONNECTIONS_MAX).set(f64::from(connections.max));
 }
 
 /// Every metric in the Prometheus text format; empty before [`install`].

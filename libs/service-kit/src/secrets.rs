@@ -1,11 +1,12 @@
 //! Secrets at rest, random tokens and comparisons that tell nothing by their duration.
 
+pub mod foreign;
 pub mod rotation;
 
 use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -43,8 +44,12 @@ pub enum SecretsError {
         /// Why.
         source: io::Error,
     },
-    /// Others than its owner may use the key file.
-    #[error("master key file {}: its mode is {mode:03o}, which lets others use it; run chmod 600 on it", path.display())]
+    /// Other accounts may use the key file.
+    #[error(
+        "master key file {}: its mode is {mode:03o}, which lets others use it; run chmod 600 on it, or let root own it \
+         with mode 640 and a group of this process",
+        path.display()
+    )]
     Exposed {
         /// The file.
         path: PathBuf,
@@ -107,12 +112,13 @@ impl MasterKey {
     /// Reads a file that holds 32 bytes in base64.
     ///
     /// # Errors
-    /// It cannot be read, others than its owner may use it, or it holds something else.
+    /// It cannot be read, other accounts may use it, or it holds something else.
     pub fn load(path: &Path) -> Result<MasterKey, SecretsError> {
         let failed = |source| SecretsError::File { path: path.to_owned(), source };
         let file = File::open(path).map_err(failed)?;
-        let mode = file.metadata().map_err(failed)?.permissions().mode() & 0o777;
-        if mode & 0o077 != 0 {
+        let metadata = file.metadata().map_err(failed)?;
+        let mode = metadata.mode() & 0o777;
+        if !may_hold_a_key(metadata.uid(), metadata.gid(), mode, &our_groups()) {
             return Err(SecretsError::Exposed { path: path.to_owned(), mode });
         }
         let mut text = Zeroizing::new(Vec::new());
@@ -232,6 +238,19 @@ impl MasterKey {
     }
 }
 
+/// PostgreSQL's rule for the key of its certificate: a file of ours is for us alone; one of root may be readable by one of our
+/// groups. Kubernetes hands out a Secret like that, with mode 0440 for root and the pod's `fsGroup`.
+fn may_hold_a_key(owner: u32, group: u32, mode: u32, our_groups: &[u32]) -> bool {
+    let readable_by_group = owner == 0 && our_groups.contains(&group);
+    let others = if readable_by_group { 0o037 } else { 0o077 };
+    mode & others == 0
+}
+
+fn our_groups() -> Vec<u32> {
+    let others = rustix::process::getgroups().unwrap_or_default();
+    others.iter().chain([&rustix::process::getegid()]).map(|group| group.as_raw()).collect()
+}
+
 /// What both layers authenticate beside their contents.
 fn bound_to(header: &[u8], context: &str) -> Vec<u8> {
     [header, context.as_bytes()].concat()
@@ -342,4 +361,29 @@ pub fn same(a: &[u8], b: &[u8]) -> bool {
 
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_file_is_private_or_of_root_and_readable_by_our_group() {
+        const OURS: u32 = 10_001;
+        for (owner, group, mode, allowed) in [
+            (OURS, OURS, 0o600, true),
+            (OURS, OURS, 0o400, true),
+            (OURS, OURS, 0o640, false),
+            (OURS, OURS, 0o604, false),
+            // A Secret of Kubernetes in a pod with an fsGroup.
+            (0, OURS, 0o440, true),
+            (0, OURS, 0o640, true),
+            (0, OURS, 0o660, false),
+            (0, OURS, 0o444, false),
+            (0, 7, 0o440, false),
+            (1_000, OURS, 0o440, false),
+        ] {
+            assert_eq!(may_hold_a_key(owner, group, mode, &[OURS, 20]), allowed, "{owner}:{group} {mode:o}");
+        }
+    }
 }

@@ -66,9 +66,9 @@ async fn accept(listener: TcpListener, context: Context) -> anyhow::Result<()> {
         };
         match accepted {
             Ok((stream, _)) => {
-                let readiness = context.readiness.clone();
+                let served = context.clone();
                 context.spawn("metrics connection", async move {
-                    serve(stream, readiness).await;
+                    serve(stream, served).await;
                     drop(place);
                     Ok(())
                 });
@@ -81,8 +81,8 @@ async fn accept(listener: TcpListener, context: Context) -> anyhow::Result<()> {
     }
 }
 
-async fn serve(stream: TcpStream, readiness: Readiness) {
-    let service = service_fn(|request| answer(request, &readiness));
+async fn serve(stream: TcpStream, context: Context) {
+    let service = service_fn(|request| answer(request, &context));
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .keep_alive(false)
@@ -94,17 +94,17 @@ async fn serve(stream: TcpStream, readiness: Readiness) {
     }
 }
 
-async fn answer(
-    request: Request<Incoming>,
-    readiness: &Readiness,
-) -> Result<Response<Full<Bytes>>, Infallible> {
+async fn answer(request: Request<Incoming>, context: &Context) -> Result<Response<Full<Bytes>>, Infallible> {
     if ![Method::GET, Method::HEAD].contains(request.method()) {
         return Ok(response(StatusCode::METHOD_NOT_ALLOWED, TEXT, "GET only\n".into()));
     }
     Ok(match request.uri().path() {
-        "/metrics" => response(StatusCode::OK, PROMETHEUS, metrics::render()),
+        "/metrics" => {
+            metrics::observe(&context.store);
+            response(StatusCode::OK, PROMETHEUS, metrics::render())
+        }
         "/healthz" => response(StatusCode::OK, JSON, r#"{"status":"ok"}"#.into()),
-        "/readyz" => ready(readiness).await,
+        "/readyz" => ready(&context.readiness).await,
         _ => response(StatusCode::NOT_FOUND, TEXT, "/metrics, /healthz, /readyz\n".into()),
     })
 }

@@ -1,6 +1,7 @@
 //! What can go wrong with the database.
 
 use std::borrow::Cow;
+use std::io;
 use std::sync::Arc;
 
 /// A failure of a statement or of the connection.
@@ -27,6 +28,12 @@ pub enum Error {
     /// The batch that this call was part of failed. All its callers share the cause, which may be another's data.
     #[error("the batch that this was part of failed: {0}")]
     Batch(Arc<Error>),
+    /// A pooler in transaction or statement mode is in the way.
+    #[error(
+        "the pooler at this address shares sessions between clients: switch it to session mode, or connect to PostgreSQL \
+         itself (Tidings needs its own sessions for time limits, locks and prepared statements)"
+    )]
+    SharedSessions,
     /// The call got no answer from its batch; it may still be carried out.
     #[error("unanswered: {0}")]
     Unanswered(&'static str),
@@ -110,6 +117,25 @@ impl Error {
         }
     }
 
+    /// Whether the server refuses this client for good: login, database or certificate are wrong (SQLSTATE class 28 and 3D000),
+    /// or a pooler is unusable. Repeating cannot help.
+    #[must_use]
+    pub fn is_permanent_refusal(&self) -> bool {
+        match self {
+            Error::SharedSessions => true,
+            Error::Database(sqlx::Error::Database(error)) => {
+                error.code().is_some_and(|code| code.starts_with("28") || code == "3D000")
+            }
+            Error::Database(sqlx::Error::Configuration(_)) => true,
+            // An I/O error of another kind is a connection that broke during the handshake.
+            Error::Database(sqlx::Error::Tls(cause)) => {
+                let io = cause.downcast_ref::<io::Error>();
+                io.is_none_or(|error| error.kind() == io::ErrorKind::InvalidData)
+            }
+            _ => false,
+        }
+    }
+
     /// Whether the database could not be reached or could not do it now, so that repeating can help.
     #[must_use]
     pub fn is_unavailable(&self) -> bool {
@@ -120,6 +146,7 @@ impl Error {
             | Error::Unreadable(_)
             | Error::Refused(_)
             | Error::QuotaReached(_)
+            | Error::SharedSessions
             | Error::Unlike(_) => false,
             // Connection, transaction and lock failures, too few resources, shutting down, read only.
             Error::Database(sqlx::Error::Database(error)) => error.code().is_some_and(|code| {

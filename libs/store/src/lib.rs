@@ -25,6 +25,7 @@ pub mod link_key;
 pub mod opt_out;
 pub mod parked;
 pub mod plan;
+mod pooler;
 pub mod preference;
 pub mod projection;
 pub mod provider;
@@ -52,5 +53,5 @@ pub mod vapid_key;
 pub mod web_push;
 pub mod webhook;
 
-pub use connection::{SESSION, Settings, Store};
+pub use connection::{Connections, SESSION, ServerSessions, Settings, Store};
 pub use error::Error;

@@ -18,19 +18,19 @@ pub use origin::Origin;
 pub use switch::{Switch, Switched};
 pub use view::View;
 
-use std::str::FromStr;
 use std::time::Duration;
 
-use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
+use sqlx::postgres::{PgPool, PgPoolOptions};
 use sqlx::{Connection, PgConnection};
 
+use crate::connection::{options, set};
 use crate::user::writers::Writers;
 use crate::{Error, Settings, Store};
 
-/// Comparing a large inbox, or building its indexes, is one statement; so is a migration of a backup.
-const STATEMENT_LIMIT: &str = "2h";
-/// A view of the live tables waits for the shadow to catch up, one side of a comparison for the other's statement.
-const IDLE_LIMIT: &str = "2h";
+/// Comparing a large inbox, or building its indexes, is one statement; so is a migration of a backup. A view of the live tables
+/// waits for the shadow to catch up, one side of a comparison for the other's statement.
+const SESSION: [(&str, &str); 3] =
+    [("statement_timeout", "2h"), ("lock_timeout", "10s"), ("idle_in_transaction_session_timeout", "2h")];
 const ACQUIRED_WITHIN: Duration = Duration::from_secs(30);
 /// Connections of a shadow, to the live tables, and to a backup.
 const CONNECTIONS: u32 = 6;
@@ -76,6 +76,7 @@ impl Shadow {
     pub async fn take(settings: &Settings, purpose: Purpose) -> Result<Option<Shadow>, Error> {
         let options = options(&settings.url)?;
         let mut guard = PgConnection::connect_with(&options).await?;
+        set(&mut guard, &SESSION).await?;
         let taken: bool = sqlx::query_scalar("SELECT pg_try_advisory_lock(hashtextextended($1, 0))")
             .bind(purpose.schema())
             .fetch_one(&mut guard)
@@ -89,11 +90,11 @@ impl Shadow {
             .bind(&home)
             .fetch_one(&mut guard)
             .await?;
-        let pool = PgPoolOptions::new().acquire_timeout(ACQUIRED_WITHIN);
-        let live = pool.clone().max_connections(LIVE_CONNECTIONS).connect_with(options.clone()).await?;
-        let shadow = pool.max_connections(CONNECTIONS).after_connect(move |connection, _| {
+        let live = pool(LIVE_CONNECTIONS).connect_with(options.clone()).await?;
+        let shadow = pool(CONNECTIONS).after_connect(move |connection, _| {
             let path = path.clone();
             Box::pin(async move {
+                set(connection, &SESSION).await?;
                 // What a crash of the server takes away here, its checkpoints go with.
                 let settings = "SELECT set_config('search_path', $1, false), set_config('synchronous_commit', 'off', false)";
                 sqlx::query(settings).bind(path).execute(connection).await?;
@@ -109,15 +110,12 @@ impl Shadow {
     /// # Errors
     /// The URL is malformed, or nobody answers there.
     pub async fn open_backup(url: &str) -> Result<Store, Error> {
-        let pool = PgPoolOptions::new().acquire_timeout(ACQUIRED_WITHIN).max_connections(BACKUP_CONNECTIONS);
-        Ok(Store { pool: pool.connect_with(options(url)?).await?, writers: Writers::new() })
+        let pool = pool(BACKUP_CONNECTIONS).connect_with(options(url)?).await?;
+        Ok(Store { pool, writers: Writers::new() })
     }
 }
 
-fn options(url: &str) -> Result<PgConnectOptions, Error> {
-    Ok(PgConnectOptions::from_str(url)?.application_name("tidings").options([
-        ("statement_timeout", STATEMENT_LIMIT),
-        ("lock_timeout", "10s"),
-        ("idle_in_transaction_session_timeout", IDLE_LIMIT),
-    ]))
+fn pool(connections: u32) -> PgPoolOptions {
+    let pool = PgPoolOptions::new().acquire_timeout(ACQUIRED_WITHIN).max_connections(connections);
+    pool.after_connect(|connection, _| Box::pin(async move { set(connection, &SESSION).await }))
 }

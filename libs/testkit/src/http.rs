@@ -5,7 +5,7 @@ mod half;
 mod script;
 
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -17,6 +17,8 @@ use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+
+use crate::interface;
 
 pub use half::half_answer;
 pub use script::{Answers, Reaction, Rule, Script};
@@ -77,7 +79,7 @@ impl HttpServer {
     /// # Errors
     /// When the port is taken.
     pub async fn start(settings: HttpSettings, handler: Arc<dyn Handler>) -> io::Result<Self> {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, settings.port)).await?;
+        let listener = TcpListener::bind((interface::ip(), settings.port)).await?;
         let address = listener.local_addr()?;
         let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
         let (go_away, _) = watch::channel(0);
@@ -105,9 +107,11 @@ impl HttpServer {
     /// Its origin, such as `http://127.0.0.1:8080`; over TLS the host is `localhost`.
     #[must_use]
     pub fn url(&self) -> String {
-        match self.is_tls {
-            true => format!("https://localhost:{}", self.address.port()),
-            false => format!("http://{}", self.address),
+        let port = self.address.port();
+        if self.is_tls {
+            format!("https://{}:{port}", interface::tls_host())
+        } else {
+            format!("http://{}:{port}", interface::host())
         }
     }
 

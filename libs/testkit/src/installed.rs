@@ -22,6 +22,14 @@ const NATS_COMMANDS: [(&str, &str); 3] = [
     ("", "the archive that https://github.com/nats-io/nats-server/releases offers for this system"),
 ];
 
+const PGBOUNCER_COMMANDS: [(&str, &str); 5] = [
+    ("apt-get", "sudo apt-get install pgbouncer"),
+    ("dnf", "sudo dnf install pgbouncer"),
+    ("pacman", "sudo pacman -S pgbouncer"),
+    ("brew", "brew install pgbouncer"),
+    ("", "the package that this system has for it"),
+];
+
 const CHROMIUM_COMMANDS: [(&str, &str); 5] = [
     ("apt-get", "sudo apt-get install chromium"),
     ("dnf", "sudo dnf install chromium"),
@@ -68,6 +76,18 @@ pub(crate) fn nats_server() -> anyhow::Result<PathBuf> {
                  or set NATS_URL to a running nats-server with JetStream",
                 command_for(&NATS_COMMANDS)
             )
+        })
+}
+
+/// PgBouncer: that of the `PATH`, else of the places where packages put it.
+pub(crate) fn pgbouncer() -> anyhow::Result<PathBuf> {
+    path_directories()
+        .into_iter()
+        .chain(["/usr/sbin", "/usr/bin", "/usr/local/bin", "/opt/homebrew/bin"].map(PathBuf::from))
+        .map(|directory| directory.join("pgbouncer"))
+        .find(|program| is_program(program))
+        .with_context(|| {
+            format!("PgBouncer is not installed.\nInstall it with: {}", command_for(&PGBOUNCER_COMMANDS))
         })
 }
 

@@ -47,7 +47,15 @@ impl NatsServer {
 
     /// As [`start`](Self::start), with its storage and its log in `directory`, which the caller removes.
     pub async fn start_at(directory: &Path) -> anyhow::Result<Self> {
-        Self::start_program(Self::program()?, Directory::claim(directory).await?, None).await
+        Self::start_program(Self::program()?, Directory::claim(directory).await?, "", None).await
+    }
+
+    /// As [`start`](Self::start), with these lines in its configuration file.
+    pub async fn start_with(settings: &str) -> anyhow::Result<Self> {
+        let files = tempfile::Builder::new().prefix("tidings-nats-").tempdir()?;
+        let directory = Directory::claim(files.path()).await?;
+        let server = Self::start_program(Self::program()?, directory, settings, None).await?;
+        Ok(Self { _files: Some(files), ..server })
     }
 
     /// The nats-server program that tests run on.
@@ -60,19 +68,18 @@ impl NatsServer {
     pub async fn start_in(directory: &Path) -> anyhow::Result<Self> {
         let directory = Directory::claim(directory).await?;
         let password = password::kept_in(&directory.path().join("password"))?;
-        Self::start_program(installed::nats_server()?, directory, Some(&password)).await
+        // In a file, because everybody can read a command line.
+        let settings = format!("authorization {{ user: {USER}, password: \"{password}\" }}\n");
+        Self::start_program(installed::nats_server()?, directory, &settings, Some(&password)).await
     }
 
     async fn start_program(
         program: PathBuf,
         directory: Directory,
+        settings: &str,
         password: Option<&str>,
     ) -> anyhow::Result<Self> {
-        // In a file, because everybody can read a command line.
-        let settings = password.map_or_else(String::new, |password| {
-            format!("authorization {{ user: {USER}, password: \"{password}\" }}\n")
-        });
-        password::write(&directory.path().join(SETTINGS), &settings)?;
+        password::write(&directory.path().join(SETTINGS), settings)?;
         let mut tries = 1;
         let (port, process) = loop {
             let port = port::free()?;

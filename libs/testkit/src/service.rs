@@ -1,5 +1,6 @@
 //! The workspace's own programs, as child processes of a test.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 
@@ -9,7 +10,20 @@ use tempfile::TempDir;
 
 use crate::process::{Process, Start};
 
-/// The workspace program `name` (`tidings-gateway`), as last built in the profile of the running test.
+/// Names under which `tidings` is a service.
+const SERVICES: [&str; 8] = [
+    "tidings-gateway",
+    "tidings-dispatcher",
+    "tidings-inbox",
+    "tidings-email",
+    "tidings-web-push",
+    "tidings-mobile-push",
+    "tidings-sms",
+    "tidings-webhooks",
+];
+
+/// The workspace program `name`, as last built in the profile of the running test; for `tidings-gateway` and the other services a
+/// link to `tidings`, which runs the service that it is called by.
 ///
 /// # Panics
 /// If it has not been built; the message says how.
@@ -25,13 +39,27 @@ fn find(name: &str) -> anyhow::Result<PathBuf> {
     let test = std::env::current_exe().context("the path of this test")?;
     // target/debug/deps/test-0123, or target/debug/program.
     let profile = test.ancestors().skip(1).find(|folder| !folder.ends_with("deps"));
-    let path = profile.context("a test inside a target directory")?.join(name);
+    let profile = profile.context("a test inside a target directory")?;
+    let program = profile.join(if SERVICES.contains(&name) { "tidings" } else { name });
     ensure!(
-        path.is_file(),
+        program.is_file(),
         "{} is not built: run `cargo build --workspace --bins --tests` first",
-        path.display()
+        program.display()
     );
-    Ok(path)
+    if SERVICES.contains(&name) { link(profile, name) } else { Ok(program) }
+}
+
+/// The link `name` to the program, beside it in a folder that cargo does not clean up.
+fn link(profile: &Path, name: &str) -> anyhow::Result<PathBuf> {
+    let folder = profile.join("links");
+    std::fs::create_dir_all(&folder)?;
+    let link = folder.join(name);
+    match std::os::unix::fs::symlink("../tidings", &link) {
+        Err(error) if error.kind() != ErrorKind::AlreadyExists => {
+            Err(error).with_context(|| format!("cannot make the link {}", link.display()))
+        }
+        _ => Ok(link),
+    }
 }
 
 /// A running program of the workspace. Dropping it kills it, as does the end of our process.

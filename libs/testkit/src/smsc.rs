@@ -10,7 +10,7 @@ mod text;
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -23,6 +23,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::interface;
 use crate::outbox::Outbox;
 use receipt::Receipt;
 pub use receipt::ReceiptForm;
@@ -130,7 +131,7 @@ impl SmscStandIn {
     /// # Errors
     /// When the port is taken.
     pub async fn start(settings: SmscSettings, outbox: Arc<Outbox>) -> io::Result<Self> {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, settings.port)).await?;
+        let listener = TcpListener::bind((interface::ip(), settings.port)).await?;
         let address = listener.local_addr()?;
         let centre = Arc::new(Centre {
             settings,
@@ -157,7 +158,7 @@ impl SmscStandIn {
     pub fn provider_settings(&self) -> Value {
         let SmscSettings { system_id, password, .. } = self.settings();
         json!({
-            "host": self.address.ip().to_string(), "port": self.address.port(), "systemId": system_id,
+            "host": interface::host(), "port": self.address.port(), "systemId": system_id,
             "password": password, "from": "+15005550006",
         })
     }

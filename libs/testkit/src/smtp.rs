@@ -10,7 +10,7 @@ mod session;
 mod wire;
 
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -21,6 +21,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::interface;
 use crate::outbox::Outbox;
 use script::Script;
 pub use script::{Reaction, Rule, Stage};
@@ -100,7 +101,7 @@ impl SmtpStandIn {
     /// # Errors
     /// When the port is taken.
     pub async fn start(settings: SmtpSettings, outbox: Arc<Outbox>) -> io::Result<Self> {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, settings.port)).await?;
+        let listener = TcpListener::bind((interface::ip(), settings.port)).await?;
         let address = listener.local_addr()?;
         let server = Arc::new(Server {
             token: Mutex::new(settings.token.clone()),

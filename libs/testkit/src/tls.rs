@@ -12,12 +12,13 @@ pub struct Authority {
     pem: String,
     server: ServerConfig,
     server_for_clients: ServerConfig,
-    client: ClientCertificate,
+    server_pem: CertificatePem,
+    client: CertificatePem,
 }
 
-/// What a client shows to a server that asks who it is.
+/// A certificate with its private key.
 #[derive(Clone)]
-pub struct ClientCertificate {
+pub struct CertificatePem {
     /// The certificate in PEM.
     pub certificate: String,
     /// Its private key in PEM.
@@ -36,6 +37,7 @@ impl Authority {
         let key = KeyPair::generate()?;
         let names = ["localhost", "127.0.0.1"].map(str::to_owned);
         let certificate = CertificateParams::new(names)?.signed_by(&key, &issuer)?;
+        let server_pem = CertificatePem { certificate: certificate.pem(), key: key.serialize_pem() };
         let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let server = ServerConfig::builder_with_provider(provider.clone())
@@ -55,8 +57,8 @@ impl Authority {
         let mut params = CertificateParams::new(["client.example".to_owned()])?;
         params.insert_extended_key_usage(ExtendedKeyUsagePurpose::ClientAuth);
         let certificate = params.signed_by(&key, &issuer)?;
-        let client = ClientCertificate { certificate: certificate.pem(), key: key.serialize_pem() };
-        Ok(Authority { pem: issuer.pem(), server, server_for_clients, client })
+        let client = CertificatePem { certificate: certificate.pem(), key: key.serialize_pem() };
+        Ok(Authority { pem: issuer.pem(), server, server_for_clients, server_pem, client })
     }
 
     /// The authority's own certificate, for clients that are to trust it.
@@ -77,9 +79,15 @@ impl Authority {
         with_alpn(&self.server_for_clients, alpn)
     }
 
+    /// The server's certificate, for servers that read it from a file.
+    #[must_use]
+    pub fn server_pem(&self) -> &CertificatePem {
+        &self.server_pem
+    }
+
     /// What such a client shows.
     #[must_use]
-    pub fn client(&self) -> &ClientCertificate {
+    pub fn client(&self) -> &CertificatePem {
         &self.client
     }
 }

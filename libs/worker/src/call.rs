@@ -8,7 +8,7 @@ use futures_util::FutureExt as _;
 use metrics::histogram;
 use sabotage::CrashPoint;
 use service_kit::clock;
-use service_kit::metrics::PROVIDER_CALL_SECONDS;
+use service_kit::metrics::{JOB_WAIT_SECONDS, PROVIDER_CALL_SECONDS};
 use store::ledger::CallMark;
 use uuid::Uuid;
 
@@ -77,6 +77,10 @@ impl<S: Sender> Worker<S> {
         let began = Instant::now();
         let Job { lane, envelope, order, .. } = *job;
         let (app, send_id, now) = (envelope.app, envelope.send_id, clock::now());
+        if order.attempt == 1 {
+            histogram!(JOB_WAIT_SECONDS, "channel" => S::CHANNEL.as_str())
+                .record(now.since(envelope.at).as_secs_f64());
+        }
         let call = Call { app, send_id, lane, provider, job: order, now };
         let call = AssertUnwindSafe(async { self.sender.send(&call).await }).catch_unwind();
         let answer = tokio::select! {

@@ -5,7 +5,8 @@ use std::time::Duration;
 use domain::{StreamName, Timestamp};
 use metrics::gauge;
 use service_kit::metrics::{
-    PROJECTION_LAG_EVENTS, PROJECTION_LAG_SECONDS, STREAM_MESSAGES, STREAM_OLDEST_AGE, STREAM_PENDING,
+    PROJECTION_LAG_EVENTS, PROJECTION_LAG_SECONDS, STREAM_FILL, STREAM_MESSAGES, STREAM_OLDEST_AGE,
+    STREAM_PENDING,
 };
 use service_kit::{Context, clock};
 
@@ -34,6 +35,7 @@ async fn measure(context: &Context, stream: StreamName) -> anyhow::Result<()> {
     let state = context.log.state(stream).await?;
     let name = stream.to_string();
     gauge!(STREAM_MESSAGES, "stream" => name.clone()).set(state.messages as f64);
+    gauge!(STREAM_FILL, "stream" => name.clone()).set(state.fill);
     let Some(read) = read_up_to(context, stream).await? else {
         return Ok(());
     };

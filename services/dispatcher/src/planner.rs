@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use domain::id::TemplateId;
 use domain::{AppId, DeliveryId, SendId};
 use event_log::{Message, PublishError, Refusal};
-use metrics::counter;
+use metrics::{counter, histogram};
 use rendering::{Template, Writer, decide};
 use sabotage::{CrashPoint, Mutant};
-use service_kit::metrics::DISPATCHED;
+use service_kit::metrics::{ACCEPT_TO_PLAN_SECONDS, DISPATCHED};
 use service_kit::{Context, clock};
 use store::facts::Facts;
 use store::plan::Hold;
@@ -167,7 +167,10 @@ impl Planner {
             if turn.send.is_kept() {
                 self.context.store.drop_body(turn.app, turn.send_id).await?;
             }
-            counter!(DISPATCHED, "lane" => turn.send.lane.as_str()).increment(1);
+            let lane = turn.send.lane.as_str();
+            let due = turn.send.send_at.unwrap_or(turn.accepted_at);
+            counter!(DISPATCHED, "lane" => lane).increment(1);
+            histogram!(ACCEPT_TO_PLAN_SECONDS, "lane" => lane).record(clock::now().since(due).as_secs_f64());
         }
         Ok(())
     }

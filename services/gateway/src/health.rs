@@ -23,25 +23,28 @@ struct Alive {
     path = "/healthz",
     operation_id = "isAlive",
     tag = "operation",
-    responses((status = 200, description = "It does.", body = Alive)),
+    responses((status = 200, description = "The process is alive.", body = Alive)),
 )]
 pub(crate) async fn alive() -> HttpResponse {
     HttpResponse::Ok().json(Alive { status: "ok" })
 }
 
-/// Whether requests may come here.
+/// Tells a load balancer whether to send requests here.
+///
+/// A gateway is ready until it stops. If PostgreSQL or the log is away, it stays ready, lists that server, and answers calls that
+/// need it 503 with `Retry-After`.
 #[utoipa::path(
     get,
     path = "/readyz",
     operation_id = "isReady",
     tag = "operation",
     responses(
-        (status = 200, description = "They may.", body = Readiness),
+        (status = 200, description = "Ready; lists the servers that are away.", body = Readiness),
         (
             status = 503,
-            description = "They may not, and why.",
+            description = "Not ready: the process is stopping.",
             body = Readiness,
-            example = json!({"ready": false, "notReady": [{"name": "database", "reason": "unreachable"}]}),
+            example = json!({"ready": false, "notReady": [{"name": "process", "reason": "stopping"}]}),
         ),
     ),
 )]

@@ -82,6 +82,7 @@ fn listen(address: SocketAddr) -> io::Result<TcpListener> {
 /// # Errors
 /// The socket cannot be served.
 pub async fn serve(context: Context, listener: TcpListener) -> anyhow::Result<()> {
+    context.readiness.serve_without_servers();
     let served = CancellationToken::new();
     let _ends_with_us = served.clone().drop_guard();
     let gateway = Gateway::start(&context, &served)?;

@@ -177,7 +177,7 @@ async fn create(arguments: &CreateArguments) -> anyhow::Result<String> {
         return Err(Refused(messages.join("; ")).into());
     }
     let control_plane = arguments.installation.open().await?;
-    let master_key = control_plane.master_key()?;
+    let master_key = control_plane.master_key().await?;
     let name = &arguments.name;
     let openness = match (arguments.development, arguments.open) {
         (true, _) => Openness::Development,
@@ -281,7 +281,7 @@ fn as_json(app: &App) -> serde_json::Value {
 async fn rotate(arguments: &RotateArguments) -> anyhow::Result<String> {
     let control_plane = arguments.installation.open().await?;
     let app = control_plane.app(&arguments.app).await?;
-    let master_key = control_plane.master_key()?;
+    let master_key = control_plane.master_key().await?;
     let secret = renew_secret(&control_plane.store, &master_key, app.id, arguments.grace).await?;
     let secret = secret.expose_secret();
     Ok(if arguments.json {

@@ -1,15 +1,16 @@
 //! The command line.
 
 use std::io::Write;
+use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
 use crate::{
-    DONE, app, audit, master_key, migrate, parked, provider, rebuild, restore, suppression, template, verify,
-    webhook,
+    DONE, app, audit, healthcheck, master_key, migrate, parked, provider, rebuild, restore, run, smoke,
+    suppression, template, verify, version, webhook,
 };
 #[cfg(feature = "development")]
-use crate::{stand_ins, up};
+use crate::{demo, stand_ins, up};
 
 /// Tidings: self-hosted notification delivery.
 #[derive(Debug, Parser)]
@@ -26,7 +27,8 @@ Configuration: --config FILE, else the file that TIDINGS_CONFIG names; over it T
 
 Start here:
   tidings migrate
-  tidings app create shop"
+  tidings app create shop
+  tidings run gateway"
 )]
 pub(crate) struct Cli {
     #[command(subcommand)]
@@ -35,8 +37,19 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Run(run::Arguments),
+    Healthcheck(healthcheck::Arguments),
+    #[command(flatten)]
+    Tool(Tool),
+}
+
+/// What ends by itself, on a runtime of this program.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Tool {
     #[cfg(feature = "development")]
     Up(up::Arguments),
+    #[cfg(feature = "development")]
+    Demo(demo::Arguments),
     Migrate(migrate::Arguments),
     #[command(subcommand)]
     App(app::Command),
@@ -58,43 +71,48 @@ enum Command {
     Rebuild(rebuild::Command),
     Verify(verify::Arguments),
     Restore(restore::Arguments),
-    Version(VersionArguments),
+    Smoke(smoke::Arguments),
+    Version(version::Arguments),
     #[cfg(feature = "development")]
     #[command(hide = true)]
     StandIns(stand_ins::Arguments),
 }
 
-/// Print the version.
-#[derive(Debug, clap::Args)]
-#[command(after_help = "Example:
-  tidings version --json")]
-struct VersionArguments {
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
+impl Cli {
+    /// Runs the command, and returns the exit code. `with_runtime` runs what needs a runtime; a service has its own.
+    pub(crate) fn run(self, with_runtime: impl FnOnce(Tool) -> ExitCode) -> ExitCode {
+        match self.command {
+            Command::Run(arguments) => run::run(&arguments),
+            Command::Healthcheck(arguments) => healthcheck::run(&arguments),
+            Command::Tool(tool) => with_runtime(tool),
+        }
+    }
 }
 
-impl Cli {
+impl Tool {
     /// Runs the command, prints what it has to say once it is done, and returns the exit code.
     pub(crate) async fn run(self) -> anyhow::Result<u8> {
-        let text = match self.command {
+        let text = match self {
             #[cfg(feature = "development")]
-            Command::Up(arguments) => return up::run(&arguments).await.map(|()| DONE),
+            Tool::Up(arguments) => return up::run(&arguments).await.map(|()| DONE),
             #[cfg(feature = "development")]
-            Command::StandIns(arguments) => return stand_ins::run(&arguments).await.map(|()| DONE),
-            Command::Rebuild(rebuild::Command::Inbox(arguments)) => return rebuild::run(&arguments).await,
-            Command::Verify(arguments) => return verify::run(&arguments).await,
-            Command::Migrate(arguments) => migrate::run(&arguments).await?,
-            Command::App(command) => app::run(command).await?,
-            Command::Provider(command) => provider::run(command).await?,
-            Command::Webhook(command) => webhook::run(command).await?,
-            Command::MasterKey(command) => master_key::run(command).await?,
-            Command::Template(command) => template::run(command).await?,
-            Command::Parked(command) => parked::run(command).await?,
-            Command::Suppression(command) => suppression::run(command).await?,
-            Command::Audit(command) => audit::run(command).await?,
-            Command::Restore(arguments) => restore::run(&arguments).await?,
-            Command::Version(arguments) => version(&arguments),
+            Tool::Demo(arguments) => return Box::pin(demo::run(&arguments)).await.map(|()| DONE),
+            #[cfg(feature = "development")]
+            Tool::StandIns(arguments) => return stand_ins::run(&arguments).await.map(|()| DONE),
+            Tool::Rebuild(rebuild::Command::Inbox(arguments)) => return rebuild::run(&arguments).await,
+            Tool::Verify(arguments) => return verify::run(&arguments).await,
+            Tool::Migrate(arguments) => migrate::run(&arguments).await?,
+            Tool::App(command) => app::run(command).await?,
+            Tool::Provider(command) => provider::run(command).await?,
+            Tool::Webhook(command) => webhook::run(command).await?,
+            Tool::MasterKey(command) => master_key::run(command).await?,
+            Tool::Template(command) => template::run(command).await?,
+            Tool::Parked(command) => parked::run(command).await?,
+            Tool::Suppression(command) => suppression::run(command).await?,
+            Tool::Audit(command) => audit::run(command).await?,
+            Tool::Restore(arguments) => restore::run(&arguments).await?,
+            Tool::Smoke(arguments) => smoke::run(&arguments).await?,
+            Tool::Version(arguments) => version::run(&arguments),
         };
         print(&text)?;
         Ok(DONE)
@@ -107,15 +125,6 @@ pub(crate) fn print(text: &str) -> anyhow::Result<()> {
     output.write_all(text.as_bytes())?;
     output.flush()?;
     Ok(())
-}
-
-fn version(arguments: &VersionArguments) -> String {
-    let version = env!("CARGO_PKG_VERSION");
-    if arguments.json {
-        format!("{}\n", serde_json::json!({"version": version}))
-    } else {
-        format!("tidings {version}\n")
-    }
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use std::time::Duration;
 use anyhow::Context;
 use event_log::EventLog;
 use service_kit::config::Security;
+use service_kit::secrets::foreign;
 use service_kit::{Config, MasterKey, ServerUrl, connections, installation};
 use store::app::App;
 use store::shadow::Shadow;
@@ -141,8 +142,15 @@ impl ControlPlane {
         })
     }
 
-    /// The key that secrets are sealed with.
-    pub(crate) fn master_key(&self) -> anyhow::Result<MasterKey> {
+    /// The key that secrets are sealed with, which is the one of this database.
+    pub(crate) async fn master_key(&self) -> anyhow::Result<MasterKey> {
+        let master_key = self.configured_key()?;
+        foreign::refuse(&self.store, &master_key, &self.security).await?;
+        Ok(master_key)
+    }
+
+    /// The key that is configured, whatever the database is sealed with.
+    pub(crate) fn configured_key(&self) -> anyhow::Result<MasterKey> {
         if self.security.master_key_file.is_none() {
             let message = "no master key is configured: set `[security] master_key_file` in the configuration file or \
                  TIDINGS_SECURITY__MASTER_KEY_FILE to the file that the services use";

@@ -1,4 +1,4 @@
-//! The command-line tool of Tidings: runs it on one machine, installs it, and sets up apps, providers and templates.
+//! The program of Tidings: its services, and the commands that install it and set up apps, providers and templates.
 
 mod app;
 mod audit;
@@ -6,9 +6,12 @@ mod command;
 mod comparing;
 mod control_plane;
 mod data_directory;
+#[cfg(feature = "development")]
+mod demo;
 mod dev_file;
 mod differences;
 mod document;
+mod healthcheck;
 mod master_key;
 mod migrate;
 mod parked;
@@ -19,6 +22,9 @@ mod provider;
 mod rebuild;
 mod refused;
 mod restore;
+mod run;
+mod services;
+mod smoke;
 #[cfg(feature = "development")]
 mod stand_ins;
 mod suppression;
@@ -27,16 +33,19 @@ mod template;
 #[cfg(feature = "development")]
 mod up;
 mod verify;
+mod version;
 mod webhook;
 
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Parser;
 use service_kit::ConfigError;
 
-use crate::command::Cli;
+use crate::command::{Cli, Tool};
 use crate::refused::Refused;
+use crate::services::Service;
 
 /// Done.
 const DONE: u8 = 0;
@@ -48,9 +57,16 @@ const UNUSABLE: u8 = 2;
 const RUNTIME_STOPPED_WITHIN: Duration = Duration::from_secs(2);
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let program = std::env::args_os().next().unwrap_or_default();
+    match Service::of_link(Path::new(&program)) {
+        Some(service) => run::run_link(service),
+        None => Cli::parse().run(run_tool),
+    }
+}
+
+fn run_tool(tool: Tool) -> ExitCode {
     let result = tokio::runtime::Runtime::new().map_err(Into::into).and_then(|runtime| {
-        let result = runtime.block_on(cli.run());
+        let result = runtime.block_on(tool.run());
         runtime.shutdown_timeout(RUNTIME_STOPPED_WITHIN);
         result
     });

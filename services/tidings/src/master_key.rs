@@ -80,7 +80,7 @@ fn generate(arguments: &GenerateArguments) -> anyhow::Result<String> {
 
 async fn rotate(arguments: &Arguments) -> anyhow::Result<String> {
     let control_plane = arguments.installation.open().await?;
-    let master_key = control_plane.master_key()?;
+    let master_key = control_plane.configured_key()?;
     let tables = rotation::reseal_all(&control_plane.store, &master_key, |table, records| {
         eprintln!("tidings: {table}: {records} sealed anew");
     })
@@ -118,7 +118,7 @@ async fn rotate(arguments: &Arguments) -> anyhow::Result<String> {
 
 async fn status(arguments: &Arguments) -> anyhow::Result<String> {
     let control_plane = arguments.installation.open().await?;
-    let master_key = control_plane.master_key()?;
+    let master_key = control_plane.configured_key()?;
     let (primary, previous) = (master_key.id(), master_key.previous_id());
     let role = |key: &str| match key {
         key if key == primary => "primary",

@@ -5,6 +5,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use event_log::Resized;
 use service_kit::connections::{self, CONNECTED_WITHIN};
+use service_kit::secrets::{foreign, rotation};
 use service_kit::{Config, MasterKey, installation, link, vapid};
 use store::Store;
 use store::schema::known_schema_version;
@@ -20,12 +21,16 @@ use crate::control_plane::Installation;
 #[command(after_help = "Examples:
   tidings migrate --config /etc/tidings.toml
   tidings migrate --config /etc/tidings.toml --service-role tidings_service
+  tidings migrate --config /etc/tidings.toml --make-master-key
   DATABASE_URL=postgres://tidings@db/tidings NATS_URL=nats://nats:4222 tidings migrate")]
 pub(crate) struct Arguments {
     /// Existing PostgreSQL role that the services run as: it may read and write rows, and neither change the schema nor
     /// the audit log
     #[arg(long, value_name = "ROLE")]
     service_role: Option<String>,
+    /// Make the master key if its file does not exist and nothing in the database is sealed yet
+    #[arg(long)]
+    make_master_key: bool,
     #[command(flatten)]
     installation: Installation,
 }
@@ -35,7 +40,8 @@ pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<String> {
     let configured = config.streams.partitions;
     let partitions =
         if running { Partitions::AsInstalledElse(configured) } else { Partitions::Exactly(configured) };
-    let mut report = install(&config, partitions, CONNECTED_WITHIN).await?.to_string();
+    let mut report =
+        install(&config, partitions, arguments.make_master_key, CONNECTED_WITHIN).await?.to_string();
     if let Some(role) = &arguments.service_role {
         let store = connections::store(&config, CONNECTED_WITHIN).await?;
         let granted = store.grant_to_services(role).await;
@@ -63,6 +69,8 @@ pub(crate) struct Installed {
     streams: usize,
     partitions: u32,
     resized: Vec<Resized>,
+    /// Id of the master key, if it was made.
+    made_master_key: Option<String>,
     /// What apps lacked; None without a master key to seal it with.
     keys: Option<NewKeys>,
 }
@@ -95,6 +103,9 @@ impl std::fmt::Display for Installed {
                 writeln!(f, "Replicas of {stream}: {replicas}, was {replicas_before}.")?;
             }
         }
+        if let Some(id) = &self.made_master_key {
+            writeln!(f, "Master key: {id}, new. Keep a copy apart from the backups of the database.")?;
+        }
         let Some(NewKeys { pairs, links }) = self.keys else {
             return writeln!(
                 f,
@@ -112,9 +123,11 @@ impl std::fmt::Display for Installed {
 }
 
 /// Migrates the schema, declares the streams and makes the key pairs that apps lack, waiting at most `limit` for each server.
+/// With `make_master_key` it also makes a master key that does not exist yet.
 pub(crate) async fn install(
     config: &Config,
     wanted: Partitions,
+    make_master_key: bool,
     limit: Duration,
 ) -> anyhow::Result<Installed> {
     let (store, log) =
@@ -135,8 +148,13 @@ pub(crate) async fn install(
     let streams_before = store.recorded_streams().await?.len();
     installation::prepare(&store, &log, partitions).await?;
     let resized = installation::resize(&store, &log, partitions, &config.nats).await?;
+    let made_master_key = if make_master_key { make_missing_key(&store, config).await? } else { None };
     let keys = match &config.security.master_key_file {
-        Some(_) => Some(missing_keys(&store, &MasterKey::configured(&config.security)?).await?),
+        Some(_) => {
+            let master_key = MasterKey::configured(&config.security)?;
+            foreign::refuse(&store, &master_key, &config.security).await?;
+            Some(missing_keys(&store, &master_key).await?)
+        }
         None => None,
     };
     let installed = Installed {
@@ -146,10 +164,30 @@ pub(crate) async fn install(
         streams: store.recorded_streams().await?.len(),
         partitions,
         resized,
+        made_master_key,
         keys,
     };
     store.close().await;
     Ok(installed)
+}
+
+/// Makes the master key if its file does not exist, and returns its id. A key for a database that holds sealed secrets cannot be
+/// made: those secrets need the key that sealed them.
+async fn make_missing_key(store: &Store, config: &Config) -> anyhow::Result<Option<String>> {
+    let file = config.security.master_key_file.as_deref();
+    let file = file.context("--make-master-key needs security.master_key_file, which is not set")?;
+    if file.try_exists().with_context(|| format!("master key file {}", file.display()))? {
+        return Ok(None);
+    }
+    if let Some(found) = rotation::status(store).await?.first() {
+        bail!(
+            "master key file {} does not exist, and secrets of this database are sealed with master key {}: restore that \
+             file from its copy",
+            file.display(),
+            found.key
+        );
+    }
+    Ok(Some(MasterKey::generate_file(file)?.id()))
 }
 
 /// Makes the keys that apps of before lack.

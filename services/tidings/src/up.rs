@@ -2,8 +2,8 @@
 
 mod api_address;
 mod data_directory;
-mod demo;
-mod greeting;
+pub(crate) mod demo;
+pub(crate) mod greeting;
 mod running;
 mod servers;
 mod signals;
@@ -109,7 +109,7 @@ async fn serve(
     };
     let start = async {
         say("preparing schema and streams")?;
-        migrate::install(&config, partitions, CONNECTED_WITHIN).await?;
+        migrate::install(&config, partitions, false, CONNECTED_WITHIN).await?;
         say("starting the services")?;
         Box::pin(Running::start(config, directory)).await
     };

@@ -1,6 +1,8 @@
 //! The contract of the event log, on a real nats-server.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
+mod access;
+mod cluster;
 mod connect;
 mod consumer;
 mod crash;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use async_nats::jetstream;
 use domain::{Lane, StreamName};
-use event_log::{EventLog, Message, Settings};
+use event_log::{Access, EventLog, Message, Settings};
 use testkit::NatsServer;
 
 pub(crate) const SENDS: StreamName = StreamName::Send(Lane::Transactional);
@@ -48,6 +48,7 @@ impl World {
 pub(crate) fn settings(url: &str) -> Settings {
     Settings {
         url: url.to_owned(),
+        access: Access::default(),
         replicas: 1,
         max_messages: 100_000,
         connect_timeout: Duration::from_secs(5),

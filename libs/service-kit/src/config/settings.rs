@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt::Display;
+use std::fs::File;
+use std::io::Read;
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
@@ -17,6 +19,16 @@ const PREFIX: &str = "TIDINGS_";
 const TEST_PREFIX: &str = "TIDINGS_TEST_";
 /// Variables of other tools that hold where a key is not set.
 const FALLBACKS: [(&str, &str); 2] = [("DATABASE_URL", "database.url"), ("NATS_URL", "nats.url")];
+/// Variables that name a file with the value of another one, for secrets that an orchestrator mounts.
+const VALUE_FILES: [(&str, &str); 5] = [
+    ("DATABASE_URL_FILE", "DATABASE_URL"),
+    ("NATS_URL_FILE", "NATS_URL"),
+    ("TIDINGS_DATABASE__URL_FILE", "TIDINGS_DATABASE__URL"),
+    ("TIDINGS_NATS__URL_FILE", "TIDINGS_NATS__URL"),
+    ("TIDINGS_OTLP__ENDPOINT_FILE", "TIDINGS_OTLP__ENDPOINT"),
+];
+/// In bytes; more than a URL of every server of a cluster.
+const LONGEST_VALUE_FILE: u64 = 65_536;
 /// A name less alike than this is not worth suggesting.
 const LIKENESS: f64 = 0.7;
 
@@ -67,20 +79,27 @@ impl Settings {
         let mut fallbacks = Vec::new();
         for (name, value) in variables {
             let Some(name) = name.to_str() else { continue };
-            let fallback = FALLBACKS.iter().find(|(variable, _)| *variable == name).map(|(_, key)| *key);
+            let file = VALUE_FILES.iter().find(|(variable, _)| *variable == name);
+            let target = file.map_or(name, |(_, target)| target);
+            let fallback = FALLBACKS.iter().find(|(variable, _)| *variable == target).map(|(_, key)| *key);
             let is_key =
                 name.starts_with(PREFIX) && !name.starts_with(TEST_PREFIX) && name != super::FILE_VARIABLE;
             if fallback.is_none() && !is_key {
                 continue;
             }
             let origin = Origin::Variable(name.to_owned());
-            let key = fallback.map_or_else(|| key_of(name), str::to_owned);
-            match value.to_str() {
-                None => {
-                    self.problems.push(Problem { key, origin, value: None, advice: "is not UTF-8".into() });
-                }
-                Some(value) if fallback.is_some() => fallbacks.push((key, value.to_owned(), origin)),
-                Some(value) => drop(self.given.insert(key, (Value::One(value.to_owned()), origin))),
+            let key = fallback.map_or_else(|| key_of(target), str::to_owned);
+            let is_twice = file.is_some() && variables.iter().any(|(other, _)| other == target);
+            let value = match (value.to_str(), file) {
+                (None, _) => Err("is not UTF-8".to_owned()),
+                (Some(_), Some(_)) if is_twice => Err(format!("{target} is set too; remove one of them")),
+                (Some(path), Some(_)) => value_in(Path::new(path)),
+                (Some(value), None) => Ok(value.to_owned()),
+            };
+            match value {
+                Err(advice) => self.problems.push(Problem { key, origin, value: None, advice }),
+                Ok(value) if fallback.is_some() => fallbacks.push((key, value, origin)),
+                Ok(value) => drop(self.given.insert(key, (Value::One(value), origin))),
             }
         }
         for (key, value, origin) in fallbacks {
@@ -217,9 +236,9 @@ impl Settings {
     }
 
     /// Adds a problem with a value that is usable by itself, but not beside the others.
-    pub(super) fn refuse(&mut self, key: &'static str, value: String, advice: &str) {
+    pub(super) fn refuse(&mut self, key: &str, value: Option<String>, advice: &str) {
         let origin = self.taken.get(key).cloned().unwrap_or(Origin::Default);
-        self.problem(key, Some(value), origin, advice.to_owned());
+        self.problem(key, value, origin, advice.to_owned());
     }
 
     fn problem(&mut self, key: &str, value: Option<String>, origin: Origin, advice: String) {
@@ -249,6 +268,17 @@ impl Settings {
             Origin::Variable(_) => variable_of(nearest),
             Origin::File(_) | Origin::Default => (*nearest).to_owned(),
         })
+    }
+}
+
+/// The text of a file without the white space around it, or what is wrong with the file.
+fn value_in(path: &Path) -> Result<String, String> {
+    let mut text = String::new();
+    let read = File::open(path).and_then(|file| file.take(LONGEST_VALUE_FILE).read_to_string(&mut text));
+    match read {
+        Err(error) => Err(format!("names the file {}, which cannot be read: {error}", path.display())),
+        Ok(_) if text.trim().is_empty() => Err(format!("names the file {}, which is empty", path.display())),
+        Ok(_) => Ok(text.trim().to_owned()),
     }
 }
 

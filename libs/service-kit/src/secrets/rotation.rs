@@ -8,6 +8,8 @@ use store::sealed::{SEALED, SealedRecord, SealedTable};
 
 use super::{HEADER_LENGTH, MasterKey, hex};
 
+/// Stands for the key of a record that is too short to name one.
+pub const DAMAGED: &str = "damaged";
 /// Records of one statement.
 const BATCH: u32 = 200;
 
@@ -27,7 +29,7 @@ pub struct Resealed {
 pub struct UnderKey {
     /// The table.
     pub table: &'static str,
-    /// Id of the key.
+    /// Id of the key, or [`DAMAGED`].
     pub key: String,
     /// How many there are.
     pub records: u64,
@@ -104,7 +106,7 @@ pub async fn status(store: &Store) -> Result<Vec<UnderKey>, store::Error> {
         for count in store.count_sealed(table).await? {
             let key = match count.header.get(1..HEADER_LENGTH) {
                 Some(id) => hex(id),
-                None => "damaged".to_owned(),
+                None => DAMAGED.to_owned(),
             };
             found.push(UnderKey { table: table.name, key, records: count.records });
         }

@@ -163,3 +163,53 @@ fn a_level_is_a_level() {
         assert!(from_variables(&[("TIDINGS_LOG__LEVEL", level)]).is_err(), "{level}");
     }
 }
+
+#[test]
+fn urls_may_be_in_files_that_a_variable_names() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), "postgres://tidings:hunter2@db:5432/tidings\n").unwrap();
+    let path = file.path().to_str().unwrap();
+    for variable in ["TIDINGS_DATABASE__URL_FILE", "DATABASE_URL_FILE"] {
+        let config = from_variables(&[(variable, path)]).unwrap();
+        let url = config.database.url.unwrap();
+        assert_eq!(url.expose(), "postgres://tidings:hunter2@db:5432/tidings", "without the line break");
+    }
+    let nats = from_variables(&[("TIDINGS_NATS__URL_FILE", path)]);
+    assert!(problems(nats)[0].starts_with("nats.url: begins with postgres://"));
+    let ours = [("TIDINGS_DATABASE__URL", "postgres://ours/t"), ("DATABASE_URL_FILE", path)];
+    assert_eq!(from_variables(&ours).unwrap().database.url.unwrap().expose(), "postgres://ours/t");
+}
+
+#[test]
+fn a_file_that_cannot_give_a_value_is_named() {
+    let empty = tempfile::NamedTempFile::new().unwrap();
+    let empty = empty.path().to_str().unwrap();
+    let variable = "TIDINGS_NATS__URL_FILE";
+    for (pairs, told) in [
+        (vec![(variable, "/absent/url")], "/absent/url"),
+        (vec![(variable, empty)], "is empty"),
+        (vec![(variable, empty), ("TIDINGS_NATS__URL", "nats://n:4222")], "TIDINGS_NATS__URL is set too"),
+    ] {
+        let problems = problems(from_variables(&pairs));
+        assert!(problems[0].starts_with("nats.url: ") && problems[0].contains(told), "{problems:?}");
+    }
+    // This one is a setting itself, and names no value.
+    let key = from_variables(&[("TIDINGS_SECURITY__MASTER_KEY_FILE", "/absent/key")]).unwrap();
+    assert_eq!(key.security.master_key_file.as_deref(), Some(Path::new("/absent/key")));
+}
+
+#[test]
+fn a_client_certificate_needs_its_key() {
+    let alone = problems(from_variables(&[("TIDINGS_NATS__CERT_FILE", "client.pem")]));
+    assert_eq!(alone, ["nats.cert_file: is of no use alone: set nats.key_file too"]);
+    let alone = problems(from_variables(&[("TIDINGS_NATS__KEY_FILE", "client.key")]));
+    assert_eq!(alone, ["nats.key_file: is of no use alone: set nats.cert_file too"]);
+}
+
+#[test]
+fn lost_master_keys_are_ids() {
+    let config = from_variables(&[("TIDINGS_SECURITY__LOST_MASTER_KEYS", "0FAACA47c5a1b487")]).unwrap();
+    assert_eq!(config.security.lost_master_keys, ["0faaca47c5a1b487"]);
+    let wrong = problems(from_variables(&[("TIDINGS_SECURITY__LOST_MASTER_KEYS", "none")]));
+    assert!(wrong[0].starts_with("security.lost_master_keys: must be a list of ids"), "{wrong:?}");
+}

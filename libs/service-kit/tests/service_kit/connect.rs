@@ -2,8 +2,11 @@ use std::time::Duration;
 
 use domain::{Lane, StreamName};
 use event_log::{ConsumerSettings, Message};
-use service_kit::{Config, Context, MasterKey, connections, installation};
-use testkit::{Database, NatsServer};
+use service_kit::{Config, Context, MasterKey, connections, installation, link};
+use sqlx::Connection;
+use sqlx::postgres::{PgConnectOptions, PgConnection};
+use store::app::{NewApp, NewSecret};
+use testkit::{Database, NatsServer, Postgres};
 
 pub(crate) const LIMIT: Duration = Duration::from_secs(60);
 
@@ -68,6 +71,74 @@ async fn an_unreachable_server_is_named_without_credentials() {
         assert!(message.contains(&format!("{server} at 127.0.0.1:{port}")), "{message}");
         assert!(!message.contains("hunter2") && !message.contains("someone"), "{message}");
     }
+}
+
+#[tokio::test]
+async fn a_wrong_password_ends_the_wait_at_once() {
+    let installation = Installation::start().await;
+    let mut config = installation.config.clone();
+    let files = tempfile::tempdir().unwrap();
+    let guarded = NatsServer::start_in(files.path()).await.unwrap();
+    let mut url: url::Url = config.database.url.as_ref().unwrap().expose().parse().unwrap();
+    url.set_password(Some("hunter2")).unwrap();
+    config.database.url = Some(url.as_str().parse().unwrap());
+    config.nats.url = Some(format!("nats://tidings:hunter2@127.0.0.1:{}", guarded.port()).parse().unwrap());
+    // The limit of the test runner is shorter.
+    let limit = Duration::from_secs(3_600);
+    let database = format!("{:#}", connections::store(&config, limit).await.unwrap_err());
+    let log = format!("{:#}", connections::event_log(&config, limit).await.err().unwrap());
+    for (message, said) in [(database, "password authentication failed"), (log, "authorization violation")] {
+        assert!(message.contains("refuses the connection") && message.contains(said), "{message}");
+        assert!(!message.contains("hunter2"), "{message}");
+    }
+}
+
+#[tokio::test]
+async fn a_database_without_room_for_a_session_says_so_itself() {
+    let files = tempfile::tempdir().unwrap();
+    let postgres = Postgres::start_fast(&files.path().join("cluster")).await.unwrap();
+    let mut config = Config::default();
+    config.database.url = Some(postgres.url().parse().unwrap());
+    config.database.max_connections = 2;
+    let first = connections::store(&config, LIMIT).await.unwrap();
+    let allowed = first.server_sessions().await.unwrap().allowed;
+    let options: PgConnectOptions = postgres.url().parse().unwrap();
+    let mut taken = Vec::new();
+    while let Ok(session) = PgConnection::connect_with(&options).await {
+        taken.push(session);
+        assert!(taken.len() as u64 <= 2 * allowed, "the server takes any number of sessions");
+    }
+    let refused = format!("{:#}", connections::store(&config, Duration::from_secs(5)).await.unwrap_err());
+    assert!(
+        refused.contains("too many clients") || refused.contains("remaining connection slots"),
+        "{refused}"
+    );
+}
+
+#[tokio::test]
+async fn a_foreign_master_key_is_refused_with_both_ids() {
+    let installation = Installation::start().await;
+    let context = Context::connect(installation.config.clone()).await.unwrap();
+    let right = context.master_key.id();
+    let app = NewApp { name: "shop", api_key: "ak_shop", development: false };
+    let draft = context.store.create_app(app, "test").await.unwrap().unwrap();
+    let app = draft.commit(NewSecret { digest: b"digest", sealed: b"sealed" }).await.unwrap();
+    link::create(&context.store, &context.master_key, app).await.unwrap();
+    Context::connect(installation.config.clone()).await.unwrap();
+
+    let files = tempfile::tempdir().unwrap();
+    let mut config = installation.config.clone();
+    let foreign = MasterKey::generate_file(&files.path().join("foreign.key")).unwrap().id();
+    config.security.master_key_file = Some(files.path().join("foreign.key"));
+    let refused = format!("{:#}", Context::connect(config.clone()).await.err().unwrap());
+    assert!(refused.contains(&right) && refused.contains(&foreign), "{refused}");
+
+    // During a rotation the right key is the previous one; a key that is lost for good can be given up.
+    config.security.previous_master_key_file = installation.config.security.master_key_file.clone();
+    Context::connect(config.clone()).await.unwrap();
+    config.security.previous_master_key_file = None;
+    config.security.lost_master_keys = vec![right];
+    Context::connect(config).await.unwrap();
 }
 
 #[tokio::test]

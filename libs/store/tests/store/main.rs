@@ -17,6 +17,7 @@ mod installation;
 mod ledger;
 mod plan;
 mod plans;
+mod pooler;
 mod preference;
 mod projection;
 mod protocol;

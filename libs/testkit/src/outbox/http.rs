@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,6 +19,7 @@ use tokio_util::task::TaskTracker;
 
 use super::Outbox;
 use super::view::CaptureView;
+use crate::interface;
 
 const MAX_CONNECTIONS: usize = 64;
 const HEADER_LIMIT: Duration = Duration::from_secs(10);
@@ -37,7 +38,7 @@ impl OutboxServer {
     /// # Errors
     /// When the port is taken.
     pub async fn start(port: u16, outbox: Arc<Outbox>) -> io::Result<Self> {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await?;
+        let listener = TcpListener::bind((interface::ip(), port)).await?;
         let address = listener.local_addr()?;
         let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
         let accepting = accept(listener, outbox, stop.clone(), tasks.clone());
@@ -48,7 +49,7 @@ impl OutboxServer {
     /// The outbox's base, such as `http://127.0.0.1:8025`.
     #[must_use]
     pub fn url(&self) -> String {
-        format!("http://{}", self.address)
+        format!("http://{}:{}", interface::host(), self.address.port())
     }
 
     /// Closes the listener and every connection.

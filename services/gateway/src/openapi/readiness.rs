@@ -3,17 +3,18 @@
 
 use utoipa::ToSchema;
 
-/// Whether requests may come here.
+/// Answer to a readiness probe.
 #[derive(ToSchema)]
 #[schema(rename_all = "camelCase", example = json!({"ready": true, "notReady": []}))]
 pub(crate) struct Readiness {
+    /// False once the process is stopping.
     ready: bool,
-    /// What is in the way.
+    /// Servers that are away, and `process` while it stops.
     #[schema(inline)]
     not_ready: Vec<NotReady>,
 }
 
-/// One thing in the way.
+/// One thing that does not work.
 #[derive(ToSchema)]
 struct NotReady {
     /// `database`, `log` or `process`.

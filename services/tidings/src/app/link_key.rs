@@ -54,7 +54,7 @@ pub(crate) async fn run(command: Command) -> anyhow::Result<String> {
     let Command::Rotate(arguments) = command;
     let control_plane = arguments.installation.open().await?;
     let app = control_plane.app(&arguments.app).await?;
-    let (master_key, grace) = (control_plane.master_key()?, arguments.grace);
+    let (master_key, grace) = (control_plane.master_key().await?, arguments.grace);
     let version = link::rotate(&control_plane.store, &master_key, app.id, grace, &actor()).await?;
     let version = version.context("the app has been deleted meanwhile")?;
     let grace = humantime::format_duration(grace).to_string();

@@ -85,7 +85,7 @@ pub(crate) async fn run(command: Command) -> anyhow::Result<String> {
 async fn create(arguments: &CreateArguments) -> anyhow::Result<String> {
     let control_plane = arguments.installation.open().await?;
     let app = control_plane.app(&arguments.app).await?;
-    let (master_key, algorithm) = (control_plane.master_key()?, arguments.algorithm);
+    let (master_key, algorithm) = (control_plane.master_key().await?, arguments.algorithm);
     let created = create_key(&control_plane.store, &master_key, app.id, algorithm, &actor()).await?;
     let Some(CreatedKey { kid, secret, public_key }) = created else {
         bail!(

@@ -53,7 +53,7 @@ pub(super) async fn run(arguments: &Arguments) -> anyhow::Result<String> {
     let stored = control_plane.store.provider(app.id, identifier).await?;
     let StoredProvider { channel, row } = stored.with_context(|| unknown(&app.name, identifier))?;
     let kind = row.kind.clone();
-    let master_key = control_plane.master_key()?;
+    let master_key = control_plane.master_key().await?;
     let provider = Provider::open(&master_key, app.id, row)?;
     install_crypto_provider();
     let probing = kinds::probe(&control_plane, &master_key, channel, &provider);

@@ -57,7 +57,7 @@ pub(super) async fn run(arguments: &Arguments) -> anyhow::Result<String> {
         false => {
             let text = Value::Object(document.secrets.clone()).to_string();
             let context = provider_context(app.id, &identifier);
-            Some(control_plane.master_key()?.seal(&context, text.as_bytes())?)
+            Some(control_plane.master_key().await?.seal(&context, text.as_bytes())?)
         }
     };
     let provider = NewProvider {
@@ -88,7 +88,7 @@ impl ControlPlane {
         let row = &stored.row;
         let is_same = (stored.channel, row.kind.as_str()) == (draft.channel, draft.kind.name);
         match row.sealed.as_deref().filter(|_| is_same) {
-            Some(sealed) => worker::open_secrets(&self.master_key()?, app, &row.identifier, sealed)
+            Some(sealed) => worker::open_secrets(&self.configured_key()?, app, &row.identifier, sealed)
                 .context("what is kept cannot be kept: give every secret again, or null"),
             None => Ok(Map::new()),
         }

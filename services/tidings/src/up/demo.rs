@@ -12,6 +12,7 @@ use serde_json::{Map, Value, json};
 use service_kit::Context;
 use service_kit::secrets::{same, sha256};
 use store::provider::{NewProvider, SecretChange};
+use testkit::interface;
 use testkit::stand_ins::StandIns;
 
 use crate::app::{Created, Openness, create_with_credentials, renew_secret};
@@ -27,14 +28,14 @@ const GRACE: Duration = Duration::from_secs(24 * 3600);
 /// What a caller of the demo app needs; kept in the data directory, as the database does not tell the secret again.
 #[derive(Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Credentials {
-    pub(super) app_id: AppId,
-    pub(super) api_key: String,
-    pub(super) api_secret: String,
+pub(crate) struct Credentials {
+    pub(crate) app_id: AppId,
+    pub(crate) api_key: String,
+    pub(crate) api_secret: String,
 }
 
 /// The credentials that `file` keeps, where the database still knows them; else new ones, which it keeps from now on.
-pub(super) async fn credentials(context: &Context, file: &Path) -> anyhow::Result<Credentials> {
+pub(crate) async fn credentials(context: &Context, file: &Path) -> anyhow::Result<Credentials> {
     if let Some(kept) = read(file)?
         && is_valid(context, &kept).await?
     {
@@ -76,7 +77,7 @@ async fn is_valid(context: &Context, kept: &Credentials) -> anyhow::Result<bool>
 }
 
 /// A stand-in, as a provider of the demo app.
-pub(super) struct StandIn {
+pub(crate) struct StandIn {
     identifier: &'static str,
     channel: Channel,
     kind: &'static str,
@@ -85,14 +86,14 @@ pub(super) struct StandIn {
 }
 
 /// The providers that the stand-ins make: where they listen now.
-pub(super) fn providers(stand_ins: &StandIns) -> Vec<StandIn> {
+pub(crate) fn providers(stand_ins: &StandIns) -> Vec<StandIn> {
     let smtp = stand_ins.smtp_address();
     let email = StandIn {
         identifier: "stand-in",
         channel: Channel::Email,
         kind: email::settings::KIND,
         settings: json!({
-            "host": smtp.ip().to_string(),
+            "host": interface::host(),
             "port": smtp.port(),
             "security": "none",
             "from": "demo@tidings.example",
@@ -127,7 +128,7 @@ pub(super) fn providers(stand_ins: &StandIns) -> Vec<StandIn> {
 }
 
 /// Points the demo app's providers to the stand-ins. What an operator changed about priority and use stays.
-pub(super) async fn set_providers(
+pub(crate) async fn set_providers(
     context: &Context,
     app: AppId,
     stand_ins: &[StandIn],

@@ -2,13 +2,10 @@
 
 use crate::dev_file::DevFile;
 
-/// The addresses, and one send from a user to an inbox and a mailbox, by curl.
+/// The addresses of what runs on this machine, and the first steps.
 pub(super) fn text(dev: &DevFile, prefix: &str) -> String {
     let DevFile { api, metrics, outbox, push_service, app_id, api_key, api_secret, .. } = dev;
-    let app = format!("-H '{prefix}-API-KEY: {api_key}' -H '{prefix}-API-SECRET: {api_secret}'");
-    let user = format!("-H '{prefix}-API-KEY: {api_key}' -H '{prefix}-USER-ID: ada'");
-    let json = "-H 'Content-Type: application/json'";
-    let send = r#"{"notification":{"title":"Hello Ada","message":"Your parcel is on its way."},"sendTo":{"recipients":["ada"]}}"#;
+    let steps = steps(&Steps { api, outbox, api_key, api_secret, prefix });
     format!(
         r#"
 Tidings is running.
@@ -18,7 +15,34 @@ Tidings is running.
   outbox   {outbox}/messages
   push     {push_service}
   app      {app_id} (demo)
+{steps}
+Ctrl-C stops everything; the next start finds it again.
+"#
+    )
+}
 
+/// What the first steps name.
+pub(crate) struct Steps<'a> {
+    /// Origin of the API.
+    pub(crate) api: &'a str,
+    /// Base of the outbox.
+    pub(crate) outbox: &'a str,
+    /// Of the demo app.
+    pub(crate) api_key: &'a str,
+    /// Of the demo app.
+    pub(crate) api_secret: &'a str,
+    /// How the API's headers begin.
+    pub(crate) prefix: &'a str,
+}
+
+/// One send from a user to an inbox and a mailbox, by curl.
+pub(crate) fn steps(Steps { api, outbox, api_key, api_secret, prefix }: &Steps<'_>) -> String {
+    let app = format!("-H '{prefix}-API-KEY: {api_key}' -H '{prefix}-API-SECRET: {api_secret}'");
+    let user = format!("-H '{prefix}-API-KEY: {api_key}' -H '{prefix}-USER-ID: ada'");
+    let json = "-H 'Content-Type: application/json'";
+    let send = r#"{"notification":{"title":"Hello Ada","message":"Your parcel is on its way."},"sendTo":{"recipients":["ada"]}}"#;
+    format!(
+        r#"
 Try it in another terminal:
 
   # A user with an email address
@@ -37,8 +61,6 @@ Try it in another terminal:
   REQUEST=$(echo "$SENT" | cut -d '"' -f 4)
   curl -sS {api}/v3/requests/$REQUEST {app}; echo
   curl -sS {api}/v3/requests/$REQUEST/deliveries {app}; echo
-
-Ctrl-C stops everything; the next start finds it again.
 "#
     )
 }

@@ -37,7 +37,8 @@ pub(super) async fn run(arguments: &Arguments) -> anyhow::Result<String> {
     let control_plane = arguments.installation.open().await?;
     let app = control_plane.app(&arguments.app).await?;
     let endpoint = control_plane.endpoint(app.id, &arguments.endpoint).await?;
-    let (master_key, context) = (control_plane.master_key()?, webhook_secret_context(app.id, endpoint.id));
+    let (master_key, context) =
+        (control_plane.master_key().await?, webhook_secret_context(app.id, endpoint.id));
     let mut secrets = Vec::new();
     for sealed in control_plane.store.webhook_secrets(app.id, endpoint.id).await? {
         let opened = master_key.open(&context, &sealed)?;

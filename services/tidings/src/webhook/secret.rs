@@ -56,7 +56,7 @@ pub(super) async fn run(command: Command) -> anyhow::Result<String> {
     let secret = Secret::generate()?.text();
     let secret = secret.expose_secret();
     let context = webhook_secret_context(app.id, endpoint.id);
-    let sealed = control_plane.master_key()?.seal(&context, secret.as_bytes())?;
+    let sealed = control_plane.master_key().await?.seal(&context, secret.as_bytes())?;
     let store = &control_plane.store;
     let rotated =
         store.rotate_webhook_secret(app.id, endpoint.id, &sealed, arguments.grace, &actor()).await?;

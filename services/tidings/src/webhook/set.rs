@@ -64,7 +64,7 @@ pub(super) async fn run(arguments: &Arguments) -> anyhow::Result<String> {
     let sealed = match &secret {
         Some(secret) => {
             let context = webhook_secret_context(app.id, id);
-            Some(control_plane.master_key()?.seal(&context, secret.expose_secret().as_bytes())?)
+            Some(control_plane.master_key().await?.seal(&context, secret.expose_secret().as_bytes())?)
         }
         None => None,
     };

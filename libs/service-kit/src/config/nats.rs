@@ -1,0 +1,54 @@
+//! `[nats]`.
+
+use std::path::PathBuf;
+
+use super::settings::Settings;
+use crate::ServerUrl;
+
+/// Where NATS is, and what a stream may hold.
+#[derive(Clone, Debug)]
+pub struct Nats {
+    /// `nats://…` or `tls://…`, several separated by commas. Unset: `NATS_URL`.
+    pub url: Option<ServerUrl>,
+    /// Certificates (PEM) of the authorities that may sign the server's; unset: those of the system.
+    pub ca_file: Option<PathBuf>,
+    /// Certificate (PEM) of this client, with `key_file`.
+    pub cert_file: Option<PathBuf>,
+    /// Private key (PEM) of `cert_file`.
+    pub key_file: Option<PathBuf>,
+    /// JWT and seed of a user (`.creds`).
+    pub credentials_file: Option<PathBuf>,
+    /// Copies of every stream, 1 to 5.
+    pub replicas: usize,
+    /// Whether that was set, so that streams that have another number are to be changed.
+    pub replicas_are_set: bool,
+    /// Messages that a stream holds before it refuses more.
+    pub max_messages: i64,
+    /// Whether that was set, so that streams that have another limit are to be changed.
+    pub max_messages_are_set: bool,
+}
+
+impl Nats {
+    pub(super) fn read(settings: &mut Settings) -> Nats {
+        let nats = Nats {
+            url: settings.url("nats.url", &["nats", "tls"]),
+            ca_file: settings.path("nats.ca_file"),
+            cert_file: settings.path("nats.cert_file"),
+            key_file: settings.path("nats.key_file"),
+            credentials_file: settings.path("nats.credentials_file"),
+            replicas: settings.number("nats.replicas", 1, 1..=5),
+            replicas_are_set: settings.is_set("nats.replicas"),
+            max_messages: settings.number("nats.max_messages", 10_000_000, 1_000..=1_000_000_000),
+            max_messages_are_set: settings.is_set("nats.max_messages"),
+        };
+        let alone = match (&nats.cert_file, &nats.key_file) {
+            (Some(_), None) => Some(("nats.cert_file", "nats.key_file")),
+            (None, Some(_)) => Some(("nats.key_file", "nats.cert_file")),
+            _ => None,
+        };
+        if let Some((key, other)) = alone {
+            settings.refuse(key, None, &format!("is of no use alone: set {other} too"));
+        }
+        nats
+    }
+}

@@ -1,0 +1,73 @@
+//! `tidings demo`: a demo app and stand-ins for its providers, beside services that run elsewhere.
+
+use std::path::PathBuf;
+
+use anyhow::Context as _;
+use service_kit::{Config, Context, server, telemetry};
+use testkit::interface;
+use testkit::stand_ins::{StandInSettings, StandIns};
+
+use crate::command::print;
+use crate::up::greeting::Steps;
+use crate::up::{Signals, demo, greeting};
+
+/// Run stand-ins for the providers, with a demo app that uses them, until SIGTERM or SIGINT.
+///
+/// The services need outbound.allow_private, because the stand-ins have private addresses, and web_push.hosts with the origin of
+/// the push service. Messages that the stand-ins capture are in the outbox.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:
+  tidings demo --host demo --data-dir /var/lib/tidings-demo")]
+pub(crate) struct Arguments {
+    /// Name under which the services reach this process
+    #[arg(long, value_name = "NAME")]
+    host: String,
+    /// Where captured messages and the credentials of the demo app are kept
+    #[arg(long, value_name = "DIR")]
+    data_dir: PathBuf,
+    /// Port of the outbox; 0 for a free one
+    #[arg(long, value_name = "N", default_value_t = 8025)]
+    outbox_port: u16,
+    /// Port of the push service of browsers; 0 for a free one
+    #[arg(long, value_name = "N", default_value_t = 8026)]
+    push_service_port: u16,
+    /// Origin of the API, for the lines that are printed
+    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8080")]
+    api: String,
+    /// Base of the outbox, for the lines that are printed
+    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8025")]
+    outbox: String,
+    /// Configuration file (TOML); without it, the one that TIDINGS_CONFIG names, if any
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+}
+
+pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    let mut signals = Signals::listen()?;
+    let config = Config::load(arguments.config.as_deref())?;
+    let _telemetry = telemetry::init("tidings-demo", &config)?;
+    interface::serve_as(&arguments.host);
+    let settings = StandInSettings {
+        push_service_port: arguments.push_service_port,
+        outbox_port: arguments.outbox_port,
+        ..StandInSettings::in_directory(arguments.data_dir.join("outbox"))
+    };
+    let stand_ins = StandIns::start(&settings).await.context("cannot start the stand-ins")?;
+    let context = Context::connect(config).await?;
+    let app = demo::credentials(&context, &arguments.data_dir.join("demo-app.json")).await?;
+    demo::set_providers(&context, app.app_id, &demo::providers(&stand_ins)).await?;
+    server::start(&context).await?;
+    print(&greeting::steps(&Steps {
+        api: &arguments.api,
+        outbox: &arguments.outbox,
+        api_key: &app.api_key,
+        api_secret: &app.api_secret,
+        prefix: context.config.header_prefixes.first().map_or("X-SERVICE", String::as_str),
+    }))?;
+    signals.received().await;
+    context.tasks.stop();
+    let finished = context.finish().await;
+    stand_ins.stop().await;
+    context.store.close().await;
+    Ok(finished?)
+}

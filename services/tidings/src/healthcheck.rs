@@ -1,0 +1,89 @@
+//! `tidings healthcheck`: asks the service on this machine whether it is ready, for containers without a shell.
+
+use std::io::{Read, Write};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use service_kit::{Config, ConfigError};
+
+use crate::{DONE, FAILED, UNUSABLE};
+
+/// An answer is a few hundred bytes.
+const LONGEST_ANSWER: u64 = 65_536;
+
+/// Ask the service on this machine whether it is ready.
+///
+/// It calls /readyz at metrics.listen, as the service in the same container or unit reads it from the configuration.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Exit codes:
+  0  ready
+  1  not ready, or no answer in time
+  2  the command line or the configuration is not valid
+
+Examples:
+  tidings healthcheck
+  tidings healthcheck --live --address 127.0.0.1:9091")]
+pub(crate) struct Arguments {
+    /// Ask whether the process is alive (/healthz), whatever its servers do
+    #[arg(long)]
+    live: bool,
+    /// IP address and port to ask [default: metrics.listen]
+    #[arg(long, value_name = "ADDRESS")]
+    address: Option<SocketAddr>,
+    /// Time for the answer, such as 3s
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = humantime::parse_duration)]
+    timeout: Duration,
+    /// Configuration file (TOML); without it, the one that TIDINGS_CONFIG names, if any
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> ExitCode {
+    ExitCode::from(match check(arguments) {
+        Ok(()) => DONE,
+        Err(error) => {
+            eprintln!("tidings healthcheck: {error:#}");
+            if error.is::<ConfigError>() { UNUSABLE } else { FAILED }
+        }
+    })
+}
+
+fn check(arguments: &Arguments) -> anyhow::Result<()> {
+    let listen = match arguments.address {
+        Some(address) => address,
+        None => Config::load(arguments.config.as_deref())?.metrics.listen,
+    };
+    let (address, path) = (reachable(listen), if arguments.live { "/healthz" } else { "/readyz" });
+    let answer =
+        get(address, path, arguments.timeout).with_context(|| format!("no answer from {address}"))?;
+    let status = answer.split_ascii_whitespace().nth(1).unwrap_or_default();
+    if status != "200" {
+        let body = answer.split_once("\r\n\r\n").map_or("", |(_, body)| body);
+        bail!("{address}{path} answers {status}: {body}");
+    }
+    Ok(())
+}
+
+/// A socket that listens on every address answers on the loopback one.
+fn reachable(listen: SocketAddr) -> SocketAddr {
+    let ip = match listen.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
+        IpAddr::V6(ip) if ip.is_unspecified() => IpAddr::V6(Ipv6Addr::LOCALHOST),
+        ip => ip,
+    };
+    SocketAddr::new(ip, listen.port())
+}
+
+/// An HTTP/1.0 request, whose answer ends with the connection.
+fn get(address: SocketAddr, path: &str, limit: Duration) -> std::io::Result<String> {
+    let mut stream = TcpStream::connect_timeout(&address, limit)?;
+    stream.set_read_timeout(Some(limit))?;
+    stream.set_write_timeout(Some(limit))?;
+    stream.write_all(format!("GET {path} HTTP/1.0\r\nHost: {address}\r\n\r\n").as_bytes())?;
+    let mut answer = String::new();
+    stream.take(LONGEST_ANSWER).read_to_string(&mut answer)?;
+    Ok(answer)
+}

@@ -1,0 +1,54 @@
+//! `tidings run`: one service as this process.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::services::Service;
+
+/// Run one service until SIGTERM or SIGINT.
+///
+/// It waits for PostgreSQL and NATS for up to 60 s, serves /metrics, /healthz and /readyz on metrics.listen, and finishes what
+/// is under way within 30 s of a signal. A link to the program that is named tidings-gateway, tidings-email and so on runs
+/// that service.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Exit codes:
+  0  stopped by a signal
+  1  failed; the last line of the log says why
+  2  the command line or the configuration is not valid
+
+Examples:
+  tidings run gateway --config /etc/tidings/tidings.toml
+  TIDINGS_DATABASE__URL_FILE=/run/secrets/database-url tidings run email")]
+pub(crate) struct Arguments {
+    /// Service to run
+    #[arg(value_enum)]
+    service: Service,
+    #[command(flatten)]
+    configuration: Configuration,
+}
+
+#[derive(Debug, clap::Args)]
+struct Configuration {
+    /// Configuration file (TOML); without it, the one that TIDINGS_CONFIG names, if any
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+}
+
+/// The command line of a link: `tidings-gateway --config FILE`.
+#[derive(Debug, Parser)]
+#[command(version, about = "A service of Tidings; see tidings run --help", disable_help_subcommand = true)]
+struct Link {
+    #[command(flatten)]
+    configuration: Configuration,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> ExitCode {
+    arguments.service.run(arguments.configuration.config.as_deref())
+}
+
+/// Runs the service that a link names.
+pub(crate) fn run_link(service: Service) -> ExitCode {
+    service.run(Link::parse().configuration.config.as_deref())
+}

@@ -1,0 +1,148 @@
+//! `tidings smoke`: one send to an inbox, through a running installation.
+
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use clap::Args;
+use reqwest::{Client, Method, RequestBuilder, StatusCode, Url};
+use secrecy::{ExposeSecret, SecretString};
+use serde_json::{Value, json};
+use service_kit::secrets::random_token;
+use tokio::time::{Instant, sleep};
+
+use crate::app::{Created, Openness, create_with_credentials, renew_secret};
+use crate::control_plane::Installation;
+
+/// The app that it sends with.
+const APP: &str = "tidings-smoke";
+const USER: &str = "smoke";
+/// An earlier run may still be at work.
+const GRACE: Duration = Duration::from_secs(600);
+const CALL_LIMIT: Duration = Duration::from_secs(10);
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// Send a notification through a running installation, and read it from the inbox.
+///
+/// It sends with an app of its own (tidings-smoke), which it creates if it does not exist, and erases the user afterwards. Nothing
+/// leaves the installation.
+#[derive(Debug, Args)]
+#[command(after_help = "Exit codes:
+  0  the notification is in the inbox
+  1  it is not, or a server cannot be reached
+  2  the command line or the configuration is not valid
+
+Example:
+  tidings smoke --api http://127.0.0.1:8080")]
+pub(crate) struct Arguments {
+    /// Origin of the API
+    #[arg(long, value_name = "URL")]
+    api: Url,
+    /// Time until the notification has to be in the inbox, such as 30s
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = humantime::parse_duration)]
+    timeout: Duration,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    installation: Installation,
+}
+
+pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<String> {
+    let backend = Backend::open(arguments).await?;
+    let started = Instant::now();
+    let end = started + arguments.timeout;
+    let title = format!("Smoke test {}", random_token("", 8)?);
+    let send = json!({"notification": {"title": title}, "sendTo": {"recipients": [{"identifier": USER}]}, "override": {"channels": ["inApp"]}});
+    let accepted = until(
+        end,
+        || backend.call(Method::POST, "/v3/notifications").json(&send),
+        |status, _| status == StatusCode::ACCEPTED,
+    )
+    .await
+    .context("the send is not accepted")?;
+    let path = format!("/v3/notifications?userIdentifier={USER}");
+    until(
+        end,
+        || backend.call(Method::GET, &path),
+        |_, body| {
+            body["data"]
+                .as_array()
+                .is_some_and(|items| items.iter().any(|item| item["title"] == title.as_str()))
+        },
+    )
+    .await
+    .context("the notification does not come to the inbox")?;
+    let took = started.elapsed();
+    let erased = backend.call(Method::DELETE, &format!("/v3/users/{USER}")).send().await?;
+    if !erased.status().is_success() {
+        bail!("the user {USER} of app {APP} cannot be erased: {}", erased.status());
+    }
+    let (request, milliseconds) = (&accepted["requestId"], took.as_millis());
+    Ok(if arguments.json {
+        format!("{}\n", json!({"requestId": request, "milliseconds": u64::try_from(milliseconds)?}))
+    } else {
+        format!("A send was accepted and came to the inbox within {milliseconds} ms.\n")
+    })
+}
+
+/// The app's backend.
+struct Backend {
+    client: Client,
+    api: Url,
+    header_prefix: String,
+    api_key: String,
+    api_secret: SecretString,
+}
+
+impl Backend {
+    async fn open(arguments: &Arguments) -> anyhow::Result<Backend> {
+        let control_plane = arguments.installation.open().await?;
+        let (store, master_key) = (&control_plane.store, control_plane.master_key().await?);
+        let (api_key, api_secret) =
+            match create_with_credentials(store, &master_key, APP, Openness::Closed).await? {
+                Some(Created { api_key, api_secret, .. }) => (api_key, api_secret),
+                None => {
+                    let app = control_plane.app(APP).await?;
+                    let secret = renew_secret(store, &master_key, app.id, GRACE).await?;
+                    (app.api_key, secret)
+                }
+            };
+        let (config, _) = arguments.installation.configuration()?;
+        let header_prefix = config.header_prefixes.into_iter().next().unwrap_or_default();
+        let client = Client::builder().timeout(CALL_LIMIT).no_proxy().build()?;
+        Ok(Backend { client, api: arguments.api.clone(), header_prefix, api_key, api_secret })
+    }
+
+    fn call(&self, method: Method, path: &str) -> RequestBuilder {
+        let url = format!("{}{path}", self.api.as_str().trim_end_matches('/'));
+        self.client
+            .request(method, url)
+            .header(format!("{}-API-KEY", self.header_prefix), &self.api_key)
+            .header(format!("{}-API-SECRET", self.header_prefix), self.api_secret.expose_secret())
+    }
+}
+
+/// Repeats a call until its answer is the wanted one. A gateway may take a moment to know the app, or a server may be away.
+async fn until(
+    end: Instant,
+    call: impl Fn() -> RequestBuilder,
+    is_wanted: impl Fn(StatusCode, &Value) -> bool,
+) -> anyhow::Result<Value> {
+    loop {
+        let last = match call().send().await {
+            Ok(answer) => {
+                let status = answer.status();
+                let body: Value = answer.json().await.unwrap_or_default();
+                if is_wanted(status, &body) {
+                    return Ok(body);
+                }
+                format!("{status}: {}", body["message"].as_str().unwrap_or("another answer"))
+            }
+            Err(error) => format!("{:#}", anyhow::Error::from(error)),
+        };
+        if Instant::now() + PAUSE >= end {
+            bail!("not in time; the last answer: {last}");
+        }
+        sleep(PAUSE).await;
+    }
+}

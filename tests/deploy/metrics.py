@@ -1,0 +1,36 @@
+#!/usr/bin/env python3
+"""Checks that the metrics which dashboards and alert rules name exist in a running system.
+
+  metrics.py deploy/observability ADDRESS…
+
+Metrics of things that did not happen are not there: those of failures, and of channels that nobody was sent to.
+"""
+import re
+import sys
+import urllib.request
+from pathlib import Path
+
+FOLDER, ADDRESSES = Path(sys.argv[1]), sys.argv[2:]
+NEEDS_AN_EVENT = {
+    "tidings_connections_refused_total", "tidings_dead_events_total", "tidings_dispatch_paused", "tidings_newer_events_total",
+    "tidings_postponed_total", "tidings_provider_alerts_total", "tidings_provider_breaker", "tidings_provider_call_seconds",
+    "tidings_refused_credentials_total", "tidings_unknown_events_total", "tidings_webhook_attempts_total",
+    "tidings_webhook_call_seconds", "tidings_job_wait_seconds", "tidings_deliveries_total",
+}
+
+
+def names(text):
+    return {re.sub("_(bucket|count|sum)$", "", name) for name in re.findall(r"\b(?:tidings|process)_[a-z_]+", text)}
+
+
+named = set()
+for file in [*FOLDER.glob("dashboards/*.json"), *FOLDER.glob("rules/*.yml")]:
+    named |= names(file.read_text())
+found = set()
+for address in ADDRESSES:
+    with urllib.request.urlopen(f"http://{address}:9090/metrics", timeout=10) as answer:
+        found |= names(answer.read().decode())
+missing = named - found - NEEDS_AN_EVENT
+if missing:
+    sys.exit(f"no process reports {', '.join(sorted(missing))}")
+print(f"deploy: {len(named & found)} metrics that dashboards and rules name are reported")

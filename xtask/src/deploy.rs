@@ -1,0 +1,99 @@
+//! `cargo xtask deploy-test`: what operators deploy, tried on this machine.
+
+use std::process::{Command, ExitCode};
+
+use clap::ValueEnum;
+
+use crate::{provision, steps};
+
+const APT_TOOLS: &str = "\
+apt-get install -y --no-install-recommends prometheus systemd
+if command -v systemctl >/dev/null; then systemctl disable --now prometheus prometheus-node-exporter || true; fi";
+/// Containers, and the images that they are made of.
+const SPACE_MEBIBYTES: u64 = 8_192;
+
+/// A part of what is deployed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Part {
+    /// Alert rules, units, and the Helm chart, without a container
+    Files,
+    /// The tarball and the .deb, installed into a bare root
+    Package,
+    /// docker-compose.yml: first start, scaling, kill -9, an upgrade under load
+    Compose,
+    /// Three NATS servers: a leader killed, two killed, one paused
+    Cluster,
+    /// The Dockerfile, compiled; 20 minutes and more
+    Image,
+}
+
+/// Try what operators deploy: files, packages, containers and a NATS cluster.
+///
+/// Everything but `files` needs root, and installs a Docker engine of its own below target/deploy if none runs. Run it before each
+/// release.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  cargo xtask deploy-test                  everything but the compilation in the Dockerfile
+  cargo xtask deploy-test files            what CI runs
+  cargo xtask deploy-test compose cluster")]
+pub(crate) struct Arguments {
+    /// Parts to try [default: files package compose cluster]
+    #[arg(value_enum)]
+    parts: Vec<Part>,
+}
+
+/// The exit code is 1 if a part fails.
+pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    let usual = [Part::Files, Part::Package, Part::Compose, Part::Cluster];
+    let parts = if arguments.parts.is_empty() { &usual[..] } else { &arguments.parts };
+    provision::postgres_programs()?;
+    provision::nats_program()?;
+    if parts != [Part::Files] {
+        steps::enough_space(crate::workspace(), SPACE_MEBIBYTES)?;
+    }
+    steps::say("building the program");
+    // As tests build it, so that it is built once.
+    steps::run(steps::cargo().args(["build", "--workspace", "--bins", "--tests"]))?;
+    for part in parts {
+        steps::say(&format!(
+            "trying {}",
+            part.to_possible_value().map_or_else(String::new, |part| part.get_name().to_owned())
+        ));
+        match part {
+            Part::Files => files()?,
+            Part::Package => script("package")?,
+            Part::Compose => script("compose")?,
+            Part::Cluster => script("cluster")?,
+            Part::Image => script("dockerfile")?,
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn files() -> anyhow::Result<()> {
+    let found =
+        || steps::succeeds("promtool", &["--version"]) && steps::succeeds("systemd-analyze", &["--version"]);
+    if !found() && !provision::apt(APT_TOOLS, found) {
+        steps::say("promtool or systemd-analyze is not installed and cannot be installed from here");
+    }
+    let rules = "deploy/observability";
+    steps::run(in_checkout("promtool").args(["check", "rules", &format!("{rules}/rules/tidings.yml")]))?;
+    steps::run(in_checkout("promtool").args(["test", "rules", &format!("{rules}/tests/tidings.yml")]))?;
+    script("units")?;
+    // Helm keeps its records in a database.
+    let debug = steps::target_directory()?.join("debug");
+    let mut chart = in_checkout(debug.join("with-test-cluster"));
+    steps::run(chart.arg("tests/deploy/chart/check.py").env("TIDINGS", debug.join("tidings")))
+}
+
+fn script(name: &str) -> anyhow::Result<()> {
+    let mut command = in_checkout("bash");
+    let program = steps::target_directory()?.join("debug").join("tidings");
+    steps::run(command.arg(format!("tests/deploy/{name}")).arg(program))
+}
+
+fn in_checkout(program: impl AsRef<std::ffi::OsStr>) -> Command {
+    let mut command = Command::new(program);
+    command.current_dir(crate::workspace());
+    command
+}
