@@ -208,7 +208,7 @@ fn check(job: &DeliveryJob, captures: &[Capture]) {
     }
 }
 
-/// Runs `cases` jobs through a stand-in that refuses whatever is not written as the RFCs want it.
+/// Runs `cases` jobs through a stand-in that refuses whatever is not written as the RFCs want it. About one in ten is sent.
 fn holds(cases: u32, jobs: impl Strategy<Value = (DeliveryJob, String)>) {
     let runtime = Runtime::new().unwrap();
     let sent = Cell::new(0);
@@ -236,7 +236,7 @@ fn holds(cases: u32, jobs: impl Strategy<Value = (DeliveryJob, String)>) {
     });
     run.unwrap();
     let sent = sent.get();
-    assert!(sent * 20 > cases, "too few were sent to prove anything: {sent} of {cases}");
+    assert!(sent * 40 > cases, "too few were sent to prove anything: {sent} of {cases}");
 }
 
 #[test]
@@ -256,5 +256,5 @@ fn a_header_name_with_a_leading_dot_gives_no_orders_to_the_relay() {
         let content = EmailContent { subject: "Subject".to_owned(), text, html: None, options };
         (job("ada@example.org", content), "https://notify.example.com/".to_owned())
     });
-    holds(150, headers);
+    holds(400, headers);
 }
