@@ -120,7 +120,15 @@ fn one_tls_library_and_one_provider_of_cryptography() {
     let mut versions: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for line in output(
         "cargo",
-        &["tree", "--workspace", "--locked", "--edges=normal,build,dev", "--prefix=none", "--format={p}"],
+        &[
+            "tree",
+            "--workspace",
+            "--all-features",
+            "--locked",
+            "--edges=normal,build,dev",
+            "--prefix=none",
+            "--format={p}",
+        ],
     )
     .lines()
     {
@@ -186,6 +194,19 @@ fn tests_wait_for_a_condition_and_never_pause() {
         .map(|path| format!("{}: wait with testkit::eventually", relative(&path)))
         .collect();
     report(&found);
+}
+
+#[test]
+fn tests_take_the_servers_that_compose_names() {
+    let compose = read(&root().join("docker-compose.yml"));
+    let containers =
+        ["libs/testkit/src/container.rs", "xtask/src/containers.rs"].map(|file| read(&root().join(file)));
+    for server in ["postgres:", "nats:"] {
+        let image =
+            compose.lines().find_map(|line| line.trim().strip_prefix("image: ")?.strip_prefix(server));
+        let quoted = format!("\"{server}{}\"", image.unwrap());
+        assert!(containers.iter().all(|file| file.contains(&quoted)), "{quoted}");
+    }
 }
 
 #[test]

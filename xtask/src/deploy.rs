@@ -21,6 +21,8 @@ enum Part {
     Package,
     /// docker-compose.yml: first start, scaling, kill -9, an upgrade under load
     Compose,
+    /// Every pod of the Helm chart, as a container under the constraints of its spec
+    Pods,
     /// Three NATS servers: a leader killed, two killed, one paused
     Cluster,
     /// The Dockerfile, compiled; 20 minutes and more
@@ -37,14 +39,14 @@ enum Part {
   cargo xtask deploy-test files            what CI runs
   cargo xtask deploy-test compose cluster")]
 pub(crate) struct Arguments {
-    /// Parts to try [default: files package compose cluster]
+    /// Parts to try [default: files package compose pods cluster]
     #[arg(value_enum)]
     parts: Vec<Part>,
 }
 
 /// The exit code is 1 if a part fails.
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
-    let usual = [Part::Files, Part::Package, Part::Compose, Part::Cluster];
+    let usual = [Part::Files, Part::Package, Part::Compose, Part::Pods, Part::Cluster];
     let parts = if arguments.parts.is_empty() { &usual[..] } else { &arguments.parts };
     provision::postgres_programs()?;
     provision::nats_program()?;
@@ -63,6 +65,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
             Part::Files => files()?,
             Part::Package => script("package")?,
             Part::Compose => script("compose")?,
+            Part::Pods => script("pods")?,
             Part::Cluster => script("cluster")?,
             Part::Image => script("dockerfile")?,
         }

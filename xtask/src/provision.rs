@@ -175,9 +175,14 @@ fn attempt(command: &mut Command) -> bool {
 }
 
 fn docker() -> Option<Source> {
-    let runs = steps::succeeds("docker", &["info"]);
+    let runs = has_docker();
     if runs {
         steps::say("using the running Docker engine instead");
     }
     runs.then_some(Source::Docker)
+}
+
+/// Whether a Docker engine answers.
+pub(crate) fn has_docker() -> bool {
+    steps::succeeds("docker", &["info"])
 }

@@ -3,7 +3,7 @@
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
 
-use anyhow::Context;
+use anyhow::{Context, bail, ensure};
 
 use crate::containers::Container;
 use crate::interrupt::Interrupt;
@@ -12,6 +12,10 @@ use crate::{python, steps};
 
 /// Names a PostgreSQL in which tests may create databases.
 const DATABASE: &str = "TIDINGS_TEST_DATABASE_URL";
+/// Where the servers come from: `docker`, or programs of this machine where it is not set.
+const SERVERS: &str = "TIDINGS_TEST_SERVERS";
+/// What the build has in addition where they come from containers.
+const CONTAINERS: [&str; 2] = ["--features", "testkit/containers"];
 const SPACE_MEBIBYTES: u64 = 4096;
 
 /// Run the tests, on real servers.
@@ -21,11 +25,16 @@ const SPACE_MEBIBYTES: u64 = 4096;
 /// installed, else `cargo test`. TIDINGS_TEST_NATS_SERVER may name another nats-server program to test on. What goes over
 /// the wire is checked by Python packages, which are fetched into the target directory, unless TIDINGS_TEST_PYTHON names
 /// a Python that has them. The service worker is tested in Chromium, which is found or installed likewise.
+///
+/// With TIDINGS_TEST_SERVERS=docker, the PostgreSQL of the run and every nats-server come from containers, in the versions that
+/// docker-compose.yml names. That takes a Docker engine on this machine, which must run Linux. A PostgreSQL that a test stops or
+/// kills is a program of this machine all the same.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   cargo xtask test
   cargo xtask test -p store
   cargo xtask test --no-fail-fast
+  TIDINGS_TEST_SERVERS=docker cargo xtask test
   TIDINGS_TEST_NATS_SERVER=/opt/nats-server-2.12/nats-server cargo xtask test -p event-log")]
 pub(crate) struct Arguments {
     /// Passed on to `cargo nextest run` (or `cargo test`).
@@ -36,6 +45,7 @@ pub(crate) struct Arguments {
 /// Does not return where it becomes the run of the tests, whose exit code it has either way.
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     steps::enough_space(crate::workspace(), SPACE_MEBIBYTES)?;
+    let extra = if in_containers()? { &CONTAINERS[..] } else { &[] };
     let database = provision::postgres(DATABASE)?;
     if std::env::var_os("TIDINGS_TEST_NATS_SERVER").is_none() {
         provision::nats_program()?;
@@ -55,7 +65,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         steps::say(&format!("the tests in a browser will fail without it: {error:#}"));
     }
     steps::say("building the programs that tests start");
-    steps::run(steps::cargo().arg("build").args(programs(&arguments.passed_on)))?;
+    steps::run(steps::cargo().arg("build").args(programs(&arguments.passed_on)).args(extra))?;
 
     let nextest = steps::succeeds("cargo-nextest", &["nextest", "--version"]);
     if !nextest {
@@ -63,7 +73,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
             "cargo-nextest is not installed, so `cargo test` runs the tests, one crate after the other",
         );
     }
-    let mut tests = command(arguments, nextest)?;
+    let mut tests = command(arguments, nextest, extra)?;
     if database != Source::Docker {
         return Err(tests.exec()).context("cannot start the tests");
     }
@@ -73,7 +83,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
 }
 
 /// The run of the tests, by way of the program that holds a PostgreSQL for as long as its command runs.
-fn command(arguments: &Arguments, nextest: bool) -> anyhow::Result<Command> {
+fn command(arguments: &Arguments, nextest: bool, extra: &[&str]) -> anyhow::Result<Command> {
     let mut command = Command::new(steps::target_directory()?.join("debug").join("with-test-cluster"));
     command.current_dir(crate::workspace());
     let cargo = steps::cargo();
@@ -81,8 +91,21 @@ fn command(arguments: &Arguments, nextest: bool) -> anyhow::Result<Command> {
     if !chooses_packages(&arguments.passed_on) {
         command.arg("--workspace");
     }
-    command.args(&arguments.passed_on);
+    command.args(extra).args(&arguments.passed_on);
     Ok(command)
+}
+
+fn in_containers() -> anyhow::Result<bool> {
+    match std::env::var(SERVERS) {
+        Err(_) => Ok(false),
+        Ok(servers) if servers == "docker" => {
+            ensure!(provision::has_docker(), "{SERVERS}=docker: no Docker engine answers; see `docker info`");
+            Ok(true)
+        }
+        Ok(servers) => {
+            bail!("{SERVERS}={servers}: it can be \"docker\", or left out for servers of this machine")
+        }
+    }
 }
 
 /// The suite starts every program; the crates by themselves start none but those of testkit. Built together with the

@@ -2,6 +2,8 @@
 //! processes that end with the process that started them.
 
 pub mod apns;
+#[cfg(feature = "containers")]
+mod container;
 mod database;
 mod directory;
 mod dump;
@@ -13,6 +15,7 @@ pub mod http;
 mod installed;
 pub mod interface;
 mod nats;
+mod nats_program;
 mod os_account;
 pub mod outbox;
 mod password;
@@ -40,6 +43,8 @@ pub fn chromium() -> anyhow::Result<std::path::PathBuf> {
     installed::chromium()
 }
 
+#[cfg(feature = "containers")]
+pub use container::PostgresContainer;
 pub use database::Database;
 pub use eventually::eventually;
 pub use nats::NatsServer;

