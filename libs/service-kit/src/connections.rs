@@ -17,8 +17,8 @@ const LOG_CONNECT_LIMIT: Duration = Duration::from_secs(5);
 /// The gateway answers 503 when the log has not confirmed a send by then.
 const LOG_ACK_LIMIT: Duration = Duration::from_secs(5);
 
-/// Connects to PostgreSQL, trying for as long as `limit`. An error that no retry can mend, such as a wrong password, ends it at
-/// once.
+/// Connects to PostgreSQL, trying for as long as `limit`. An error that no retry can mend, such as a wrong password or a pooler
+/// that shares sessions, ends it at once.
 ///
 /// # Errors
 /// `database.url` is not set, PostgreSQL refuses the connection, or no connection was possible in time. Names host and port,
@@ -28,7 +28,12 @@ pub async fn store(config: &Config, limit: Duration) -> anyhow::Result<Store> {
     let url = url.context("database.url is not set: set TIDINGS_DATABASE__URL or DATABASE_URL")?;
     let settings =
         store::Settings { url: url.expose().to_owned(), max_connections: config.database.max_connections };
-    retry("PostgreSQL", url, limit, store::Error::is_permanent_refusal, || Store::connect(&settings)).await
+    let connect = async || {
+        let store = Store::connect(&settings).await?;
+        store.refuse_shared_sessions().await?;
+        Ok(store)
+    };
+    retry("PostgreSQL", url, limit, store::Error::is_permanent_refusal, connect).await
 }
 
 /// Connects to NATS, trying for as long as `limit`. An error that no retry can mend, such as a certificate of an unknown

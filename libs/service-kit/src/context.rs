@@ -54,7 +54,6 @@ impl Context {
             Box::pin(connections::store(&config, CONNECTED_WITHIN)),
             Box::pin(connections::event_log(&config, CONNECTED_WITHIN)),
         )?;
-        store.refuse_shared_sessions().await?;
         let checked = checked_within_limit(&store, &log, &master_key, &config.security);
         let partitions = Box::pin(checked).await?;
         connections::warn_of_few_sessions(&store).await;
