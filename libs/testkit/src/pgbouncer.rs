@@ -53,6 +53,7 @@ impl PgBouncer {
         }
         let process = launch(files.path(), account, port).await?;
         let mut url = server;
+        url.set_host(Some("127.0.0.1"))?;
         url.set_port(Some(port)).map_err(|()| anyhow::anyhow!("a URL without a port"))?;
         Ok(PgBouncer { url: url.into(), _process: process, _files: files })
     }
