@@ -17,22 +17,37 @@ const LOG_CONNECT_LIMIT: Duration = Duration::from_secs(5);
 /// The gateway answers 503 when the log has not confirmed a send by then.
 const LOG_ACK_LIMIT: Duration = Duration::from_secs(5);
 
-/// Connects to PostgreSQL, trying for as long as `limit`. An error that no retry can mend, such as a wrong password or a pooler
-/// that shares sessions, ends it at once.
+/// Connects to PostgreSQL, trying for as long as `limit`. An error that no retry can mend, such as a wrong password, ends it at
+/// once.
 ///
 /// # Errors
 /// `database.url` is not set, PostgreSQL refuses the connection, or no connection was possible in time. Names host and port,
 /// never a credential.
 pub async fn store(config: &Config, limit: Duration) -> anyhow::Result<Store> {
-    let url = config.database.url.as_ref();
-    let url = url.context("database.url is not set: set TIDINGS_DATABASE__URL or DATABASE_URL")?;
-    let settings =
-        store::Settings { url: url.expose().to_owned(), max_connections: config.database.max_connections };
-    let connect = async || {
+    store_by(config, limit, |settings| async move { Store::connect(&settings).await }).await
+}
+
+/// As [`store`], and a pooler that shares sessions is refused as well. Looking for one takes a second session for a moment, which
+/// commands that must be alone with the database would take for somebody else's.
+pub(crate) async fn store_of_service(config: &Config, limit: Duration) -> anyhow::Result<Store> {
+    let connect = |settings: store::Settings| async move {
         let store = Store::connect(&settings).await?;
         store.refuse_shared_sessions().await?;
         Ok(store)
     };
+    store_by(config, limit, connect).await
+}
+
+async fn store_by<Attempt: Future<Output = Result<Store, store::Error>>>(
+    config: &Config,
+    limit: Duration,
+    connect: impl Fn(store::Settings) -> Attempt,
+) -> anyhow::Result<Store> {
+    let url = config.database.url.as_ref();
+    let url = url.context("database.url is not set: set TIDINGS_DATABASE__URL or DATABASE_URL")?;
+    let settings =
+        store::Settings { url: url.expose().to_owned(), max_connections: config.database.max_connections };
+    let connect = || connect(settings.clone());
     retry("PostgreSQL", url, limit, store::Error::is_permanent_refusal, connect).await
 }
 

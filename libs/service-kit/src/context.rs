@@ -51,7 +51,7 @@ impl Context {
         metrics::install()?;
         let master_key = MasterKey::configured(&config.security)?;
         let (store, log) = tokio::try_join!(
-            Box::pin(connections::store(&config, CONNECTED_WITHIN)),
+            Box::pin(connections::store_of_service(&config, CONNECTED_WITHIN)),
             Box::pin(connections::event_log(&config, CONNECTED_WITHIN)),
         )?;
         let checked = checked_within_limit(&store, &log, &master_key, &config.security);
