@@ -9,22 +9,12 @@ use serde_json::Value;
 use service_kit::{Config, MasterKey, connections};
 use sqlx::PgPool;
 use tempfile::TempDir;
-use testkit::{Database, NatsServer, Service, eventually, port};
+use testkit::{Database, NatsServer, SERVICES, Service, eventually, port};
 
 use crate::api::Api;
 use crate::command::tidings;
 use crate::providers::Providers;
 
-const SERVICES: [&str; 8] = [
-    "tidings-gateway",
-    "tidings-dispatcher",
-    "tidings-inbox",
-    "tidings-email",
-    "tidings-web-push",
-    "tidings-mobile-push",
-    "tidings-sms",
-    "tidings-webhooks",
-];
 pub(crate) const PARTITIONS: u32 = 2;
 pub(crate) const APP: &str = "shop";
 const SOON: Duration = Duration::from_secs(60);

@@ -9,7 +9,7 @@ use serde_json::Value;
 use service_kit::MasterKey;
 use sqlx::PgPool;
 use tempfile::TempDir;
-use testkit::{Database, NatsServer, Service, eventually, port};
+use testkit::{Database, NatsServer, SERVICES, Service, eventually, port};
 use tokio::net::TcpStream;
 
 use crate::command::tidings;
@@ -20,16 +20,6 @@ const SOON: Duration = Duration::from_secs(60);
 const STOPPED_WITHIN: Duration = Duration::from_secs(30);
 const INSTANCES: usize = 2;
 const GATEWAY: &str = "tidings-gateway";
-const PROGRAMS: [&str; 8] = [
-    GATEWAY,
-    "tidings-dispatcher",
-    "tidings-inbox",
-    "tidings-email",
-    "tidings-web-push",
-    "tidings-mobile-push",
-    "tidings-sms",
-    "tidings-webhooks",
-];
 /// Whoever had to wait for what a process left behind would wait for longer than a test runs.
 const PATIENT: [(&str, &str); 2] = [("TIDINGS_DELIVERY__LEASE", "1h"), ("TIDINGS_DELIVERY__ACK_WAIT", "50m")];
 const APP: &str = "shop";
@@ -124,11 +114,11 @@ fn set_up(environment: &[(&str, &str)], providers: &Providers) -> Value {
 
 /// Starts every program twice. Returns the origins of the gateways, and all.
 fn start_all(environment: &[(&str, &str)]) -> (Vec<String>, Vec<Part>) {
-    let ports = free_ports(PROGRAMS.len() * INSTANCES + INSTANCES);
+    let ports = free_ports(SERVICES.len() * INSTANCES + INSTANCES);
     let (of_gateways, of_health) = ports.split_at(INSTANCES);
     let mut health = of_health.iter();
     let mut parts = Vec::new();
-    for program in PROGRAMS {
+    for program in SERVICES {
         for (number, gateway) in of_gateways.iter().enumerate() {
             let (listen, metrics) =
                 (format!("127.0.0.1:{gateway}"), format!("127.0.0.1:{}", health.next().unwrap()));

@@ -1,6 +1,6 @@
 //! Finding PostgreSQL, nats-server and Chromium, and installing what is missing.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::{installed, steps};
@@ -50,15 +50,9 @@ pub(crate) fn postgres(variable: &str) -> anyhow::Result<Source> {
 
 /// PostgreSQL's own programs, which tests start and kill.
 pub(crate) fn postgres_programs() -> anyhow::Result<()> {
-    let found = || installed::postgres_bin().is_ok();
-    if !found() {
-        steps::say("PostgreSQL: not installed yet");
-        if !(apt(APT_POSTGRES, found) || brew("postgresql@17", found)) {
-            steps::say("PostgreSQL: cannot be installed from here");
-        }
-    }
-    steps::say(&format!("PostgreSQL: {}", installed::postgres_bin()?.display()));
-    Ok(())
+    program("PostgreSQL", installed::postgres_bin, |found| {
+        apt(APT_POSTGRES, found) || brew("postgresql@17", found)
+    })
 }
 
 /// nats-server, likewise; before Docker comes the binary that a Python package carries.
@@ -75,40 +69,35 @@ pub(crate) fn nats(variable: &str) -> anyhow::Result<Source> {
 
 /// The nats-server program itself, which tests start and kill.
 pub(crate) fn nats_program() -> anyhow::Result<()> {
-    let found = || installed::nats_server().is_ok();
-    if !found() {
-        steps::say("nats-server: not installed yet");
-        if !(apt(APT_NATS, found) || brew("nats-server", found) || wheel()) {
-            steps::say("nats-server: cannot be installed from here");
-        }
-    }
-    steps::say(&format!("nats-server: {}", installed::nats_server()?.display()));
-    Ok(())
+    program("nats-server", installed::nats_server, |found| {
+        apt(APT_NATS, found) || brew("nats-server", found) || wheel()
+    })
 }
 
 /// Chromium, which tests of the service worker drive.
 pub(crate) fn chromium() -> anyhow::Result<()> {
-    let found = || installed::chromium().is_ok();
-    if !found() {
-        steps::say("Chromium: not installed yet");
-        if !apt(APT_CHROMIUM, found) {
-            steps::say("Chromium: cannot be installed from here");
-        }
-    }
-    steps::say(&format!("Chromium: {}", installed::chromium()?.display()));
-    Ok(())
+    program("Chromium", installed::chromium, |found| apt(APT_CHROMIUM, found))
 }
 
-/// PgBouncer, in front of which tests put the store.
+/// PgBouncer, behind which tests run the store.
 pub(crate) fn pgbouncer() -> anyhow::Result<()> {
-    let found = || installed::pgbouncer().is_ok();
+    program("PgBouncer", installed::pgbouncer, |found| apt(APT_PGBOUNCER, found) || brew("pgbouncer", found))
+}
+
+/// Finds a program, or installs it.
+fn program(
+    name: &str,
+    find: impl Fn() -> anyhow::Result<PathBuf>,
+    install: impl FnOnce(&dyn Fn() -> bool) -> bool,
+) -> anyhow::Result<()> {
+    let found = || find().is_ok();
     if !found() {
-        steps::say("PgBouncer: not installed yet");
-        if !(apt(APT_PGBOUNCER, found) || brew("pgbouncer", found)) {
-            steps::say("PgBouncer: cannot be installed from here");
+        steps::say(&format!("{name}: not installed yet"));
+        if !install(&found) {
+            steps::say(&format!("{name}: cannot be installed from here"));
         }
     }
-    steps::say(&format!("PgBouncer: {}", installed::pgbouncer()?.display()));
+    steps::say(&format!("{name}: {}", find()?.display()));
     Ok(())
 }
 
@@ -182,7 +171,7 @@ fn docker() -> Option<Source> {
     runs.then_some(Source::Docker)
 }
 
-/// Whether a Docker engine answers.
+/// Returns true if a Docker engine answers.
 pub(crate) fn has_docker() -> bool {
     steps::succeeds("docker", &["info"])
 }

@@ -12,9 +12,9 @@ use crate::{python, steps};
 
 /// Names a PostgreSQL in which tests may create databases.
 const DATABASE: &str = "TIDINGS_TEST_DATABASE_URL";
-/// Where the servers come from: `docker`, or programs of this machine where it is not set.
+/// `docker` runs the servers in containers; unset, they are programs of this machine.
 const SERVERS: &str = "TIDINGS_TEST_SERVERS";
-/// What the build has in addition where they come from containers.
+/// Extra arguments of the build if the servers run in containers.
 const CONTAINERS: [&str; 2] = ["--features", "testkit/containers"];
 const SPACE_MEBIBYTES: u64 = 4096;
 

@@ -27,8 +27,8 @@ pub async fn store(config: &Config, limit: Duration) -> anyhow::Result<Store> {
     store_by(config, limit, |settings| async move { Store::connect(&settings).await }).await
 }
 
-/// As [`store`], and a pooler that shares sessions is refused as well. Looking for one takes a second session for a moment, which
-/// commands that must be alone with the database would take for somebody else's.
+/// As [`store`], but also refuses a pooler that shares sessions. The check opens a second session for a moment; commands that
+/// require exclusive access to the database would mistake it for another client.
 pub(crate) async fn store_of_service(config: &Config, limit: Duration) -> anyhow::Result<Store> {
     let connect = |settings: store::Settings| async move {
         let store = Store::connect(&settings).await?;

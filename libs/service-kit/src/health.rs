@@ -34,7 +34,7 @@ pub struct Readiness {
 pub struct Report {
     /// Whether requests may come here.
     pub ready: bool,
-    /// What does not work.
+    /// Failing dependencies.
     pub not_ready: Vec<NotReady>,
 }
 

@@ -64,7 +64,7 @@ pub struct Connections {
 /// Sessions of the server, over all its clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ServerSessions {
-    /// What `max_connections` leaves to roles without a reserve.
+    /// `max_connections`, less the slots reserved for privileged roles.
     pub allowed: u64,
     /// Open now.
     pub open: u64,

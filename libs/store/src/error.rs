@@ -117,8 +117,8 @@ impl Error {
         }
     }
 
-    /// Whether the server refuses this client for good: login, database or certificate are wrong (SQLSTATE class 28 and 3D000),
-    /// or a pooler is unusable. Repeating cannot help.
+    /// Returns true if retrying cannot help: the login, the database or the certificate is wrong (SQLSTATE class 28 and 3D000),
+    /// or the pooler is unusable.
     #[must_use]
     pub fn is_permanent_refusal(&self) -> bool {
         match self {

@@ -24,10 +24,10 @@ const POSTGRES: &str = "postgres:17-alpine";
 const STARTED_WITHIN: Duration = Duration::from_secs(300);
 const PROCESS_WITHIN: Duration = Duration::from_secs(30);
 const GONE_WITHIN: Timespec = Timespec { tv_sec: 10, tv_nsec: 0 };
-/// By which containers are found that a killed test left behind.
+/// Label that finds containers left behind by a killed test.
 const LABEL: (&str, &str) = ("com.tidings.tests", "server");
 
-/// Whether tests take their servers from containers.
+/// Returns true if tests run their servers in containers.
 pub(crate) fn is_asked_for() -> bool {
     std::env::var("TIDINGS_TEST_SERVERS").is_ok_and(|servers| servers == "docker")
 }
@@ -92,7 +92,7 @@ impl NatsContainer {
 
     /// SIGKILL. Returns when the program is gone, or after 10 s.
     pub(crate) fn kill(&self) {
-        // An error means that nobody is left to kill.
+        // An error means that the program has ended already.
         self.signal(Signal::KILL).ok();
         self.ends_within(GONE_WITHIN);
     }

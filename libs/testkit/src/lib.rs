@@ -50,4 +50,4 @@ pub use eventually::eventually;
 pub use nats::NatsServer;
 pub use pgbouncer::PgBouncer;
 pub use postgres::Postgres;
-pub use service::{Service, binary};
+pub use service::{SERVICES, Service, binary};

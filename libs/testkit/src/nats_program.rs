@@ -14,7 +14,7 @@ use crate::process::{Process, Start};
 /// The nats-server program that tests run on, where that is not the installed one.
 const OTHER_PROGRAM: &str = "TIDINGS_TEST_NATS_SERVER";
 
-/// What is started.
+/// Source of the nats-server program.
 #[derive(Clone, Debug)]
 pub(crate) enum Program {
     File(PathBuf),
@@ -22,7 +22,7 @@ pub(crate) enum Program {
     Image,
 }
 
-/// What runs. Dropping it kills it.
+/// Running nats-server. Dropping it kills it.
 #[derive(Debug)]
 pub(crate) enum Server {
     Process(Process),

@@ -20,7 +20,7 @@ pub(crate) fn kept_in(path: &Path) -> anyhow::Result<String> {
     Ok(password)
 }
 
-/// 48 hexadecimal digits that nobody can guess.
+/// Returns a random password of 48 hexadecimal digits.
 pub(crate) fn new() -> std::io::Result<String> {
     let mut random = [0_u8; 24];
     File::open("/dev/urandom")?.read_exact(&mut random)?;

@@ -11,7 +11,7 @@ use tempfile::TempDir;
 use crate::process::{Process, Start};
 
 /// Names under which `tidings` is a service.
-const SERVICES: [&str; 8] = [
+pub const SERVICES: [&str; 8] = [
     "tidings-gateway",
     "tidings-dispatcher",
     "tidings-inbox",

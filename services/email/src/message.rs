@@ -240,8 +240,7 @@ fn with_crlf(content: &str) -> String {
     out
 }
 
-/// Whether every CR and every LF is part of a CRLF, and no line is longer than a server must take (RFC 5322 section
-/// 2.1.1).
+/// Returns true if every CR and LF is part of a CRLF, and no line exceeds 998 octets (RFC 5322 section 2.1.1).
 fn is_made_of_lines(text: &str) -> bool {
     let mut before = 0;
     let paired = text.bytes().all(|byte| {

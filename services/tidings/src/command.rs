@@ -43,7 +43,7 @@ enum Command {
     Tool(Tool),
 }
 
-/// What ends by itself, on a runtime of this program.
+/// Commands that run to completion.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Tool {
     #[cfg(feature = "development")]

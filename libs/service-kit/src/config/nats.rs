@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use super::settings::Settings;
 use crate::ServerUrl;
 
-/// Where NATS is, and what a stream may hold.
+/// Address of NATS, credentials and stream limits.
 #[derive(Clone, Debug)]
 pub struct Nats {
     /// `nats://…` or `tls://…`, several separated by commas. Unset: `NATS_URL`.
@@ -20,11 +20,11 @@ pub struct Nats {
     pub credentials_file: Option<PathBuf>,
     /// Copies of every stream, 1 to 5.
     pub replicas: usize,
-    /// Whether that was set, so that streams that have another number are to be changed.
+    /// True if `replicas` is set: `tidings migrate` then changes streams with another number.
     pub replicas_are_set: bool,
     /// Messages that a stream holds before it refuses more.
     pub max_messages: i64,
-    /// Whether that was set, so that streams that have another limit are to be changed.
+    /// True if `max_messages` is set: `tidings migrate` then changes streams with another limit.
     pub max_messages_are_set: bool,
 }
 
