@@ -243,9 +243,10 @@ impl Store {
     }
 }
 
-/// The identity of the database that the connection leads to.
+/// The identity of the database that the connection leads to. The query is not prepared: a pooler in transaction mode may give two
+/// connections one session, where the second could not prepare a statement of the same name.
 pub(crate) async fn identity(connection: &mut PgConnection) -> Result<DatabaseIdentity, sqlx::Error> {
-    let row = sqlx::query(
+    let row = sqlx::raw_sql(
         "SELECT system_identifier, (SELECT oid::bigint FROM pg_database WHERE datname = current_database()) AS oid,
            to_regclass('installation')::oid::bigint AS table_oid
          FROM pg_control_system()",
