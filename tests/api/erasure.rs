@@ -58,29 +58,29 @@ async fn an_erased_user_reads_as_unknown_and_may_come_back_as_another() {
     let service = Service::start().await;
     let (shop, bank) = (service.app("shop").await, service.app("bank").await);
     for app in [&shop, &bank] {
-        service.by(app, "PUT /v3/users/ada").json(&json!({"name": "Ada"})).send().await.is(200);
-        service.deliver(app, "ada", 2).await;
+        service.by(app, "PUT /v3/users/ursula").json(&json!({"name": "Ursula"})).send().await.is(200);
+        service.deliver(app, "ursula", 2).await;
     }
-    let id = service.list(&shop, "ada", "").await["data"][0]["id"].as_i64().unwrap();
-    service.erase(&shop, "ada").await;
+    let id = service.list(&shop, "ursula", "").await["data"][0]["id"].as_i64().unwrap();
+    service.erase(&shop, "ursula").await;
 
-    let list = service.list(&shop, "ada", "").await;
+    let list = service.list(&shop, "ursula", "").await;
     assert_eq!((&list["data"], &list["unreadCount"]), (&json!([]), &json!(0)));
     let item = format!("GET /v3/notifications/{id}");
     service.by(&shop, &item).send().await.fails(404, "not_found");
-    service.of(&shop, "ada", &item).send().await.fails(404, "not_found");
+    service.of(&shop, "ursula", &item).send().await.fails(404, "not_found");
     service.by(&shop, &format!("POST /v3/notifications/{id}/click")).send().await.fails(404, "not_found");
-    service.by(&shop, "DELETE /v3/users/ada").send().await.fails(404, "not_found");
-    let strict = json!({"onUnknownRecipient": "reject", "notification": {"title": "x"}, "sendTo": {"recipients": ["ada"]}});
+    service.by(&shop, "DELETE /v3/users/ursula").send().await.fails(404, "not_found");
+    let strict = json!({"onUnknownRecipient": "reject", "notification": {"title": "x"}, "sendTo": {"recipients": ["ursula"]}});
     service.by(&shop, "POST /v3/notifications").json(&strict).send().await.is(400);
 
     // The other app's user of the same identifier is another's.
-    assert_eq!(service.list(&bank, "ada", "").await["pagination"]["totalCount"], 2);
+    assert_eq!(service.list(&bank, "ursula", "").await["pagination"]["totalCount"], 2);
 
-    let again = service.by(&shop, "PUT /v3/users/ada").json(&json!({})).send().await.is(200);
+    let again = service.by(&shop, "PUT /v3/users/ursula").json(&json!({})).send().await.is(200);
     assert_eq!(again["profile"], json!({}));
-    assert_eq!(service.list(&shop, "ada", "").await["pagination"]["totalCount"], 0);
-    service.deliver(&shop, "ada", 1).await;
+    assert_eq!(service.list(&shop, "ursula", "").await["pagination"]["totalCount"], 0);
+    service.deliver(&shop, "ursula", 1).await;
     service.by(&shop, &item).send().await.fails(404, "not_found");
 }
 
@@ -88,31 +88,32 @@ async fn an_erased_user_reads_as_unknown_and_may_come_back_as_another() {
 async fn who_may_erase_whom() {
     let service = Service::start_with(Behind::Nothing).await;
     let shop = service.app("shop").await;
-    service.by(&shop, "PUT /v3/users/ada").json(&json!({})).send().await.is(200);
-    service.of(&shop, "ada", "DELETE /v3/users/ada").send().await.fails(401, "secret_required");
+    service.by(&shop, "PUT /v3/users/ursula").json(&json!({})).send().await.is(200);
+    service.of(&shop, "ursula", "DELETE /v3/users/ursula").send().await.fails(401, "secret_required");
     service.by(&shop, "DELETE /v3/users/eve").send().await.fails(404, "not_found");
     service
         .by(&shop, "DELETE /v3/users/a%00b")
         .send()
         .await
         .has_problems(&[("identifier", "invalid_character")]);
-    service.by(&shop, "DELETE /v3/users/ada/").body("{", "text/plain").send().await.is(202);
-    service.by(&shop, "DELETE /v3/users/ada").send().await.fails(404, "not_found");
+    service.by(&shop, "DELETE /v3/users/ursula/").body("{", "text/plain").send().await.is(202);
+    service.by(&shop, "DELETE /v3/users/ursula").send().await.fails(404, "not_found");
 }
 
 #[tokio::test]
 async fn deliveries_of_the_past_do_not_tell_whom_they_were_for() {
     let service = Service::start().await;
     let shop = service.app("shop").await;
-    let request = service.accepted(&shop, &send_to("Hello", &[with_email("ada"), with_email("bob")])).await;
+    let request =
+        service.accepted(&shop, &send_to("Hello", &[with_email("ursula"), with_email("bob")])).await;
     let delivered = |name: &str| (json!(name), json!("delivered"), json!(null));
-    assert_eq!(service.in_app(&shop, &request).await, [delivered("ada"), delivered("bob")]);
-    service.erase(&shop, "ada").await;
+    assert_eq!(service.in_app(&shop, &request).await, [delivered("ursula"), delivered("bob")]);
+    service.erase(&shop, "ursula").await;
 
     let path = format!("GET /v3/requests/{request}/deliveries");
     let rows = service.by(&shop, &path).send().await.is(200);
-    assert!(!rows.to_string().contains("ada"), "{rows}");
-    let named = service.by(&shop, &format!("{path}?recipient=ada")).send().await.is(200);
+    assert!(!rows.to_string().contains("ursula"), "{rows}");
+    let named = service.by(&shop, &format!("{path}?recipient=ursula")).send().await.is(200);
     assert_eq!(named["data"], json!([]));
     eventually(SOON, "the inbox item is recorded as erased", async || {
         let first = service.in_app(&shop, &request).await[0].clone();
@@ -132,24 +133,24 @@ async fn a_send_of_before_reaches_only_the_others_and_one_of_after_a_new_user() 
     // Nobody plans yet: what is accepted waits in the log.
     let service = Service::start_with(Behind::Nothing).await;
     let shop = service.app("shop").await;
-    service.by(&shop, "PUT /v3/users/ada").json(&json!({})).send().await.is(200);
-    let both = [with_email("ada"), with_email("bob")];
+    service.by(&shop, "PUT /v3/users/ursula").json(&json!({})).send().await.is(200);
+    let both = [with_email("ursula"), with_email("bob")];
     let before = service.accepted(&shop, &send_to("before", &both)).await;
     let mut scheduled = send_to("scheduled", &both);
     scheduled["sendAt"] = json!(clock::now() + TOMORROW);
     let scheduled = service.accepted(&shop, &scheduled).await;
-    service.erase(&shop, "ada").await;
-    let after = service.accepted(&shop, &send_to("after", &[with_email("ada")])).await;
+    service.erase(&shop, "ursula").await;
+    let after = service.accepted(&shop, &send_to("after", &[with_email("ursula")])).await;
     service.context.serve("dispatcher", dispatcher::run);
     service.context.serve("inbox", inbox::run);
 
     let delivered = |name: &str| (json!(name), json!("delivered"), json!(null));
     let erased = || (json!(null), json!("skipped"), json!("recipient_erased"));
     assert_eq!(service.in_app(&shop, &before).await, [erased(), delivered("bob")]);
-    assert_eq!(service.in_app(&shop, &after).await, [delivered("ada")]);
+    assert_eq!(service.in_app(&shop, &after).await, [delivered("ursula")]);
     service.execute("UPDATE timer SET due_at = now()").await;
     assert_eq!(service.in_app(&shop, &scheduled).await, [erased(), delivered("bob")]);
-    service.is_listed(&shop, "ada", &["after"]).await;
+    service.is_listed(&shop, "ursula", &["after"]).await;
     service.is_listed(&shop, "bob", &["scheduled", "before"]).await;
 }
 
@@ -157,14 +158,14 @@ async fn a_send_of_before_reaches_only_the_others_and_one_of_after_a_new_user() 
 async fn a_scheduled_send_forgets_who_was_erased_since() {
     let service = Service::start().await;
     let shop = service.app("shop").await;
-    let mut send = send_to("later", &[with_email("ada"), with_email("bob")]);
+    let mut send = send_to("later", &[with_email("ursula"), with_email("bob")]);
     send["sendAt"] = json!(clock::now() + TOMORROW);
     let request = service.accepted(&shop, &send).await;
-    service.by(&shop, "PUT /v3/users/ada").json(&json!({})).send().await.is(200);
+    service.by(&shop, "PUT /v3/users/ursula").json(&json!({})).send().await.is(200);
     service.by(&shop, &format!("GET /v3/requests/{request}")).send().await.is(200);
-    service.erase(&shop, "ada").await;
+    service.erase(&shop, "ursula").await;
     eventually(SOON, "the kept send does not name the user", async || {
-        (service.rows("SELECT body::text FROM request WHERE body::text LIKE '%ada%'").await.is_empty())
+        (service.rows("SELECT body::text FROM request WHERE body::text LIKE '%ursula%'").await.is_empty())
             .then_some(())
     })
     .await;
@@ -172,20 +173,20 @@ async fn a_scheduled_send_forgets_who_was_erased_since() {
     let erased = (json!(null), json!("skipped"), json!("recipient_erased"));
     let bob = (json!("bob"), json!("delivered"), json!(null));
     assert_eq!(service.in_app(&shop, &request).await, [erased, bob]);
-    service.by(&shop, "DELETE /v3/users/ada").send().await.fails(404, "not_found");
+    service.by(&shop, "DELETE /v3/users/ursula").send().await.fails(404, "not_found");
 }
 
 #[tokio::test]
 async fn a_rebuilt_inbox_stays_without_the_user() {
     let service = Service::start().await;
     let shop = service.app("shop").await;
-    for user in ["ada", "bob"] {
+    for user in ["ursula", "bob"] {
         service.deliver(&shop, user, 2).await;
     }
-    service.erase(&shop, "ada").await;
-    let of_ada = "SELECT user_number::text FROM inbox_item JOIN erased USING (app_id, user_number)
+    service.erase(&shop, "ursula").await;
+    let of_ursula = "SELECT user_number::text FROM inbox_item JOIN erased USING (app_id, user_number)
                   UNION ALL SELECT user_number::text FROM inbox_counter JOIN erased USING (app_id, user_number)";
-    eventually(SOON, "the inbox is erased", async || service.rows(of_ada).await.is_empty().then_some(()))
+    eventually(SOON, "the inbox is erased", async || service.rows(of_ursula).await.is_empty().then_some(()))
         .await;
     // A rebuild: from nothing, and from the first event.
     service
@@ -199,7 +200,7 @@ async fn a_rebuilt_inbox_stays_without_the_user() {
         (service.list(&shop, "bob", "").await["pagination"]["totalCount"] == 3).then_some(())
     })
     .await;
-    assert_eq!(service.rows(of_ada).await, [""; 0]);
+    assert_eq!(service.rows(of_ursula).await, [""; 0]);
 }
 
 /// Erasing, sending, writing and connecting at once: nothing fails, and in the end all can be erased.
@@ -209,13 +210,13 @@ async fn erasures_race_with_everything() {
     let shop = service.app("shop").await;
     let device = json!({"deviceType": "browser"});
     for _ in 0..15 {
-        let write = || service.by(&shop, "PUT /v3/users/ada").json(&json!({"name": "Ada"})).send();
-        let erase = || service.by(&shop, "DELETE /v3/users/ada").send();
+        let write = || service.by(&shop, "PUT /v3/users/ursula").json(&json!({"name": "Ursula"})).send();
+        let erase = || service.by(&shop, "DELETE /v3/users/ursula").send();
         let connect = |id: &str| {
-            let call = service.of(&shop, "ada", "POST /v3/sdk/connect").header("X-SERVICE-DEVICE-ID", id);
+            let call = service.of(&shop, "ursula", "POST /v3/sdk/connect").header("X-SERVICE-DEVICE-ID", id);
             call.json(&device).send()
         };
-        let body = send_to("Hello", &[with_email("ada"), with_email("bob")]);
+        let body = send_to("Hello", &[with_email("ursula"), with_email("bob")]);
         let send = || service.by(&shop, "POST /v3/notifications").json(&body).send();
         let answers =
             tokio::join!(write(), connect("one"), erase(), send(), connect("two"), erase(), write(), send());
@@ -228,10 +229,10 @@ async fn erasures_race_with_everything() {
     }
     // A send that was accepted after the last erasure, and planned late, brings the user back once more.
     eventually(SOON, "all is erased", async || {
-        let answer = service.by(&shop, "DELETE /v3/users/ada").send().await;
+        let answer = service.by(&shop, "DELETE /v3/users/ursula").send().await;
         assert!([202, 404].contains(&answer.status), "{}", answer.body);
         (answer.status == 404).then_some(())
     })
     .await;
-    service.is_listed(&shop, "ada", &[]).await;
+    service.is_listed(&shop, "ursula", &[]).await;
 }

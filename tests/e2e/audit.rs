@@ -17,7 +17,7 @@ const COUNTED_WITHIN: Duration = Duration::from_secs(20);
 async fn an_erased_user_a_cancelled_request_and_refused_credentials_leave_a_trace() {
     let directory = Directory::new();
     let mut running = Running::start(&directory.path().join("data")).await;
-    let (status, user) = running.call(Method::PUT, "/users/ada", Some(&json!({"name": "Ada"}))).await;
+    let (status, user) = running.call(Method::PUT, "/users/ursula", Some(&json!({"name": "Ursula"}))).await;
     assert_eq!(status, 200, "{user}");
     let later = json!({
         "notification": {"title": "Hello"}, "sendTo": {"recipients": ["bob"]}, "sendAt": clock::now() + TOMORROW,
@@ -27,7 +27,7 @@ async fn an_erased_user_a_cancelled_request_and_refused_credentials_leave_a_trac
     let request = sent["requestId"].as_str().unwrap();
     let (status, cancelled) = running.call(Method::DELETE, &format!("/requests/{request}"), None).await;
     assert_eq!(status, 200, "{cancelled}");
-    let (status, erased) = running.call(Method::DELETE, "/users/ada", None).await;
+    let (status, erased) = running.call(Method::DELETE, "/users/ursula", None).await;
     assert_eq!(status, 202, "{erased}");
 
     let listed = directory.run(&["audit", "list", "demo", "--json", "--data-dir", "data"]);
@@ -37,7 +37,7 @@ async fn an_erased_user_a_cancelled_request_and_refused_credentials_leave_a_trac
     let erasure = of("user.erase").unwrap();
     assert_eq!(erasure["actor"], "api:127.0.0.1", "{rows}");
     assert!(erasure["subject"].as_str().unwrap().starts_with("user "), "by number: {rows}");
-    assert!(!listed.output.contains("ada"), "the identifier of an erased user stays nowhere: {rows}");
+    assert!(!listed.output.contains("ursula"), "the identifier of an erased user stays nowhere: {rows}");
     let cancellation = of("request.cancel").unwrap();
     assert_eq!(cancellation["subject"], format!("request {request}"), "{rows}");
     let future = directory.run(&[

@@ -107,8 +107,8 @@ pub(crate) fn with_email(identifier: &str) -> Recipient {
 async fn an_erasure_names_its_user_by_the_digest_that_is_kept() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
-    fixture.user(app, "ada").await;
-    let erasure = fixture.store.erase_user(app, "ada", NOW).await.unwrap().unwrap();
+    fixture.user(app, "ursula").await;
+    let erasure = fixture.store.erase_user(app, "ursula", NOW).await.unwrap().unwrap();
     let digest = erasure.digest().unwrap();
     erasure.commit(&timer(app, None), "test").await.unwrap();
     let kept: Vec<u8> =
@@ -120,32 +120,32 @@ async fn an_erasure_names_its_user_by_the_digest_that_is_kept() {
 async fn an_erased_user_is_gone_with_all_that_hangs_on_it_and_may_come_back_as_another() {
     let fixture = fixture().await;
     let (shop, bank) = (fixture.app("shop").await, fixture.app("bank").await);
-    let ada = fixture.user(shop, "ada").await;
-    fixture.user(bank, "ada").await;
-    fixture.store.set_timers(&[timer(shop, Some(ada)), timer(bank, Some(ada))]).await.unwrap();
+    let ursula = fixture.user(shop, "ursula").await;
+    fixture.user(bank, "ursula").await;
+    fixture.store.set_timers(&[timer(shop, Some(ursula)), timer(bank, Some(ursula))]).await.unwrap();
 
     assert!(fixture.store.erase_user(shop, "eve", NOW).await.unwrap().is_none());
-    drop(fixture.store.erase_user(shop, "ada", NOW).await.unwrap().unwrap());
-    assert!(fixture.store.find_user(shop, "ada").await.unwrap().is_some());
+    drop(fixture.store.erase_user(shop, "ursula", NOW).await.unwrap().unwrap());
+    assert!(fixture.store.find_user(shop, "ursula").await.unwrap().is_some());
 
-    assert_eq!(fixture.erase(shop, "ada", NOW).await, ada);
-    assert!(fixture.store.erase_user(shop, "ada", NOW).await.unwrap().is_none());
-    assert!(fixture.store.find_user(shop, "ada").await.unwrap().is_none());
-    assert!(fixture.store.find_user(bank, "ada").await.unwrap().is_some());
+    assert_eq!(fixture.erase(shop, "ursula", NOW).await, ursula);
+    assert!(fixture.store.erase_user(shop, "ursula", NOW).await.unwrap().is_none());
+    assert!(fixture.store.find_user(shop, "ursula").await.unwrap().is_none());
+    assert!(fixture.store.find_user(bank, "ursula").await.unwrap().is_some());
     // The bank's, and the one that tells the inbox.
     assert_eq!(fixture.count("SELECT count(*) FROM timer").await, 2);
-    assert_eq!(fixture.store.erased_users().await.unwrap(), [(shop, ada)]);
-    assert_ne!(fixture.user(shop, "ada").await, ada);
+    assert_eq!(fixture.store.erased_users().await.unwrap(), [(shop, ursula)]);
+    assert_ne!(fixture.user(shop, "ursula").await, ursula);
 }
 
 #[tokio::test]
 async fn what_is_left_is_blanked_and_counts_stay() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
-    let ada = turn(app, 1, NOW, send_to(vec![with_email("ada")]));
-    let both = turn(app, 2, NOW, send_to(vec![recipient("ada"), with_email("bob")]));
-    fixture.plan(&turn(app, 3, NOW, send_to(vec![recipient("ada")]))).await;
-    fixture.plan(&ada).await;
+    let ursula = turn(app, 1, NOW, send_to(vec![with_email("ursula")]));
+    let both = turn(app, 2, NOW, send_to(vec![recipient("ursula"), with_email("bob")]));
+    fixture.plan(&turn(app, 3, NOW, send_to(vec![recipient("ursula")]))).await;
+    fixture.plan(&ursula).await;
     fixture.plan(&both).await;
     sqlx::raw_sql(
         "INSERT INTO attempt (app_id, delivery_id, number, started_at, ended_at, outcome, provider_code,
@@ -154,17 +154,17 @@ async fn what_is_left_is_blanked_and_counts_stay() {
          INSERT INTO suppression (app_id, channel, target, delivery_id, code)
          SELECT DISTINCT ON (target) app_id, channel, target, id, '550' FROM delivery;
          INSERT INTO parked (id, app_id, delivery_id, user_number, stream, message, cause)
-         SELECT gen_random_uuid(), app_id, id, user_number, 's', 'ada', '451' FROM delivery",
+         SELECT gen_random_uuid(), app_id, id, user_number, 's', 'ursula', '451' FROM delivery",
     )
     .execute(&fixture.pool)
     .await
     .unwrap();
-    fixture.erase(app, "ada", LATER).await;
+    fixture.erase(app, "ursula", LATER).await;
     fixture.pass().await;
 
     for table in ["planned_recipient", "delivery", "attempt", "suppression", "erased"] {
         let text = fixture.text_of(table).await;
-        assert!(!text.contains("ada"), "{table}: {text}");
+        assert!(!text.contains("ursula"), "{table}: {text}");
         assert!(table == "erased" || text.contains("bob"), "{table}: {text}");
     }
     assert_eq!(fixture.count("SELECT count(*) FROM parked").await, 1);
@@ -184,8 +184,8 @@ async fn what_is_left_is_blanked_and_counts_stay() {
 async fn an_erasure_is_done_only_when_all_that_was_under_way_has_ended() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
-    fixture.user(app, "ada").await;
-    fixture.erase(app, "ada", NOW).await;
+    fixture.user(app, "ursula").await;
+    fixture.erase(app, "ursula", NOW).await;
     sqlx::query("UPDATE erased SET erased_at = now()").execute(&fixture.pool).await.unwrap();
     fixture.pass().await;
     let waits = "SELECT count(*) FROM erased WHERE done_at IS NULL AND digest IS NOT NULL
@@ -207,46 +207,47 @@ async fn an_erasure_is_done_only_when_all_that_was_under_way_has_ended() {
 async fn a_send_of_before_the_erasure_does_not_bring_the_user_back() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
-    fixture.user(app, "ada").await;
-    fixture.erase(app, "ada", NOW).await;
+    fixture.user(app, "ursula").await;
+    fixture.erase(app, "ursula", NOW).await;
 
-    let before = fixture.plan(&turn(app, 1, NOW, send_to(vec![with_email("ada"), with_email("bob")]))).await;
+    let before =
+        fixture.plan(&turn(app, 1, NOW, send_to(vec![with_email("ursula"), with_email("bob")]))).await;
     assert!(before[0].1.skips.iter().all(|(_, reason)| *reason == Reason::RecipientErased));
     assert!(before[1].1.in_app);
-    assert!(fixture.store.find_user(app, "ada").await.unwrap().is_none());
-    fixture.plan(&turn(app, 2, NOW, send_to(vec![with_email("ada")]))).await;
-    let scheduled = Send { send_at: Some(LATER), ..send_to(vec![with_email("ada"), with_email("bob")]) };
+    assert!(fixture.store.find_user(app, "ursula").await.unwrap().is_none());
+    fixture.plan(&turn(app, 2, NOW, send_to(vec![with_email("ursula")]))).await;
+    let scheduled = Send { send_at: Some(LATER), ..send_to(vec![with_email("ursula"), with_email("bob")]) };
     fixture.store.schedule(&turn(app, 3, NOW, scheduled.clone()), &timer(app, None)).await.unwrap();
     fixture.plan(&turn(app, 4, NOW, scheduled)).await;
     for table in ["planned_recipient", "delivery", "request", "app_user"] {
         let text = fixture.text_of(table).await;
-        assert!(!text.contains("ada") && (text.contains("bob") || table == "request"), "{table}: {text}");
+        assert!(!text.contains("ursula") && (text.contains("bob") || table == "request"), "{table}: {text}");
     }
     assert_eq!(fixture.count("SELECT count(*) FROM request WHERE title IS NULL").await, 1);
 
-    let after = fixture.plan(&turn(app, 5, LATER, send_to(vec![with_email("ada")]))).await;
+    let after = fixture.plan(&turn(app, 5, LATER, send_to(vec![with_email("ursula")]))).await;
     assert!(after[0].1.in_app && after[0].1.deliveries.len() == 1);
-    assert!(fixture.store.find_user(app, "ada").await.unwrap().is_some());
+    assert!(fixture.store.find_user(app, "ursula").await.unwrap().is_some());
 }
 
 #[tokio::test]
 async fn planning_and_erasing_take_turns() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
-    let ada = fixture.user(app, "ada").await;
-    let turns = [turn(app, 1, NOW, send_to(vec![with_email("ada")]))];
+    let ursula = fixture.user(app, "ursula").await;
+    let turns = [turn(app, 1, NOW, send_to(vec![with_email("ursula")]))];
     let mut freeze = fixture.store.freeze(&turns).await.unwrap();
     let facts = freeze.facts().await.unwrap();
-    assert!(!facts.is_erased(&turns[0], "ada"));
+    assert!(!facts.is_erased(&turns[0], "ursula"));
     let store = fixture.store.clone();
     let erasing = tokio::spawn(async move {
-        let erasure = store.erase_user(app, "ada", LATER).await.unwrap().unwrap();
+        let erasure = store.erase_user(app, "ursula", LATER).await.unwrap().unwrap();
         erasure.commit(&timer(app, None), "test").await.unwrap();
     });
     fixture.somebody_waits().await;
     freeze.commit(&facts, &[Vec::new()]).await.unwrap();
     erasing.await.unwrap();
-    assert_eq!(fixture.store.erased_users().await.unwrap(), [(app, ada)]);
+    assert_eq!(fixture.store.erased_users().await.unwrap(), [(app, ursula)]);
 
     // And the other way round: planning waits, and finds the erasure.
     fixture.user(app, "bob").await;
@@ -266,7 +267,7 @@ async fn planning_and_erasing_take_turns() {
 async fn no_provider_is_called_for_an_erased_user_and_a_late_answer_says_nothing_personal() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
-    let send = send_to(vec![with_email("ada"), with_email("bob"), with_email("cid")]);
+    let send = send_to(vec![with_email("ursula"), with_email("bob"), with_email("cid")]);
     let decisions = fixture.plan(&turn(app, 1, NOW, send)).await;
     let delivery = |index: usize| decisions[index].1.deliveries[0].id;
     let user = |index: usize| decisions[index].1.user.unwrap();
@@ -284,25 +285,26 @@ async fn no_provider_is_called_for_an_erased_user_and_a_late_answer_says_nothing
         provider: None,
         started_at: NOW,
         ended_at: NOW,
-        answer: Answer::new(outcome, "450", "ada@example.com, bob@example.com"),
+        answer: Answer::new(outcome, "450", "ursula@example.com, bob@example.com"),
         next,
         job: (StreamName::Job(Channel::Email, Lane::Transactional), Vec::new().into()),
         receipts: false,
     };
-    let (Claim::Ours { token: adas, .. }, Claim::Ours { token: bobs, .. }) = (claim(0).await, claim(1).await)
+    let (Claim::Ours { token: ursulas, .. }, Claim::Ours { token: bobs, .. }) =
+        (claim(0).await, claim(1).await)
     else {
         panic!("not ours")
     };
-    for identifier in ["ada", "bob", "cid"] {
+    for identifier in ["ursula", "bob", "cid"] {
         fixture.erase(app, identifier, LATER).await;
     }
     let Claim::Done(state) = claim(2).await else { panic!("not done") };
     assert_eq!(state.reason, Some(Reason::RecipientErased));
 
-    let sent = Outcome::Sent { provider_id: Some("ada@provider".to_owned()) };
+    let sent = Outcome::Sent { provider_id: Some("ursula@provider".to_owned()) };
     let end = Next::End(domain::Status::Sent, None);
     let again = Next::Retry(timer(app, Some(user(1))));
-    let answers = [settlement(0, adas, sent, end), settlement(1, bobs, Outcome::GONE, again)];
+    let answers = [settlement(0, ursulas, sent, end), settlement(1, bobs, Outcome::GONE, again)];
     // What the second asks for does not follow: the ledger has ended it.
     assert_eq!(fixture.store.settle(&answers).await.unwrap(), [true, false]);
     let states: Vec<(String, Option<String>)> =
@@ -317,25 +319,25 @@ async fn no_provider_is_called_for_an_erased_user_and_a_late_answer_says_nothing
     assert_eq!(fixture.count("SELECT count(*) FROM timer WHERE user_number IS NOT NULL").await, 0);
     fixture.pass().await;
     let text = fixture.text_of("attempt").await + &fixture.text_of("delivery").await;
-    assert!(!text.contains("ada") && !text.contains("bob"), "{text}");
+    assert!(!text.contains("ursula") && !text.contains("bob"), "{text}");
 }
 
 #[tokio::test]
 async fn more_than_a_step_is_cleared() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
-    let ada = fixture.user(app, "ada").await;
+    let ursula = fixture.user(app, "ursula").await;
     sqlx::query(
         "INSERT INTO planned_recipient (app_id, send_id, recipient_index, turn, identifier, user_number, in_app, skips)
-         SELECT $1, gen_random_uuid(), 0, 0, 'ada', CASE WHEN n % 2 = 0 THEN $2 END, false, '{}'
+         SELECT $1, gen_random_uuid(), 0, 0, 'ursula', CASE WHEN n % 2 = 0 THEN $2 END, false, '{}'
          FROM generate_series(1, 5000) AS n",
     )
     .bind(app.0)
-    .bind(ada.0)
+    .bind(ursula.0)
     .execute(&fixture.pool)
     .await
     .unwrap();
-    fixture.erase(app, "ada", NOW).await;
+    fixture.erase(app, "ursula", NOW).await;
     fixture.pass().await;
     assert_eq!(fixture.count("SELECT count(*) FROM planned_recipient WHERE identifier <> ''").await, 0);
 }

@@ -147,7 +147,7 @@ async fn an_address_is_suppressed_and_stays_on_the_profile() {
     assert_eq!(fixture.lift(app, Channel::Email, "ada@example.com").await, None, "a second time");
     assert!(fixture.suppressed().await.is_empty());
     let audited = "SELECT count(*) FROM audit WHERE action = 'suppression.lift' AND actor = 'cli:test'
-                   AND subject NOT LIKE '%ada%'";
+                   AND subject NOT LIKE '%ada@%'";
     assert_eq!(fixture.count(audited).await, 1);
 }
 
