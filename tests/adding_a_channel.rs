@@ -1,6 +1,6 @@
 //! The page on adding a channel, performed: its files are made, its changes applied to a copy of the sources, which is
 //! then built and tested.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::fs;
 use std::io::Write;

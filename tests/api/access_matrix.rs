@@ -9,7 +9,7 @@ use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use domain::SigningAlgorithm;
 use serde_json::{Value, json};
-use store::switch::Switch;
+use store::control::switch::Switch;
 
 use crate::service::{App, Behind, Service};
 use crate::signer::{Signer, claims, hex, seconds, signature, with};

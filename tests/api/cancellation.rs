@@ -6,8 +6,8 @@ use domain::{Envelope, Event, SendId, StreamName};
 use event_log::Message;
 use serde_json::{Value, json};
 use service_kit::clock;
+use stand_ins::smtp::{Rule, Stage};
 use testkit::eventually;
-use testkit::smtp::{Rule, Stage};
 
 use crate::mailbox::Mailbox;
 use crate::service::{App, SOON, Service};

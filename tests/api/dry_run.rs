@@ -2,7 +2,7 @@
 
 use domain::{Lane, StreamName};
 use serde_json::{Value, json};
-use store::template::NewTemplate;
+use store::control::template::NewTemplate;
 
 use crate::service::{App, Behind, SOON, Service, plain_send, titles};
 

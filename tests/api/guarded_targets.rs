@@ -1,7 +1,7 @@
 //! Apps that guard addresses: callers with the public key alone, against where a user's messages go.
 
 use serde_json::{Value, json};
-use store::switch::Switch;
+use store::control::switch::Switch;
 
 use crate::client::Call;
 use crate::service::{App, Behind, Service};

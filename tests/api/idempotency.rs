@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use local_servers::Postgres;
 use serde_json::{Value, json};
 use service_kit::clock;
-use testkit::{Postgres, eventually};
+use testkit::eventually;
 
 use crate::service::{Behind, SOON, Service, plain_send, titles};
 

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use domain::Channel;
 use serde_json::json;
-use store::provider::{NewProvider, SecretChange};
-use testkit::outbox::Outbox;
-use testkit::smtp::{SmtpSettings, SmtpStandIn};
+use stand_ins::outbox::Outbox;
+use stand_ins::smtp::{SmtpSettings, SmtpStandIn};
+use store::control::provider::{NewProvider, SecretChange};
 
 use crate::service::{App, Service};
 

@@ -1,5 +1,5 @@
 //! The API over HTTP, row by row, on real servers: the gateway, and behind it the dispatcher and the inbox projection.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod access_matrix;
 mod attachments;

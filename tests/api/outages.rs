@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use domain::{Lane, StreamName};
 use event_log::Message;
+use local_servers::Postgres;
 use serde_json::{Value, json};
-use testkit::{Postgres, eventually};
+use testkit::eventually;
 
 use crate::client::{Answer, Call};
 use crate::service::{App, Behind, SOON, Service, plain_send};

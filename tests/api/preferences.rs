@@ -2,7 +2,7 @@
 
 use domain::Channel;
 use serde_json::{Value, json};
-use store::provider::{NewProvider, SecretChange};
+use store::control::provider::{NewProvider, SecretChange};
 use testkit::eventually;
 
 use crate::service::{App, Behind, SOON, Service, plain_send};

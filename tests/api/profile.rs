@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use store::switch::Switch;
+use store::control::switch::Switch;
 use tokio::task::JoinSet;
 
 use crate::client::repeated;

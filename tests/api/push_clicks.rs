@@ -1,8 +1,8 @@
 //! `POST /v3/push/click/{token}`: what a browser reports without credentials.
 
+use credentials::link::{self, Link, Purpose};
 use domain::{AppId, CategoryId, SendId, UserNumber};
 use serde_json::{Value, json};
-use service_kit::link::{self, Link, Purpose};
 use uuid::Uuid;
 
 use crate::service::{Service, titles};

@@ -5,7 +5,7 @@ use std::num::NonZeroU32;
 use futures_util::{StreamExt, stream};
 use serde_json::{Value, json};
 use sqlx::{Connection as _, PgConnection};
-use store::switch::Switch;
+use store::control::switch::Switch;
 use testkit::eventually;
 
 use crate::service::{App, Behind, SOON, Service};

@@ -1,7 +1,7 @@
 //! `/v3/requests`.
 
 use serde_json::json;
-use testkit::smtp::{Rule, Stage};
+use stand_ins::smtp::{Rule, Stage};
 
 use crate::mailbox::Mailbox;
 use crate::service::{Behind, SOON, Service};

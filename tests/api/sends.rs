@@ -122,7 +122,7 @@ async fn a_template_must_exist_and_is_looked_up_fresh() {
     unknown.has_problems(&[("notification.templateId", "unknown_template")]);
 
     let channels = json!({"inApp": {"title": "Welcome"}});
-    let template = store::template::NewTemplate {
+    let template = store::control::template::NewTemplate {
         identifier: "welcome",
         name: "Welcome",
         category: None,

@@ -3,17 +3,19 @@
 use std::net::{SocketAddr, TcpListener};
 use std::time::Duration;
 
+use credentials::{MasterKey, link, secrets};
 use domain::content::{InAppContent, Object};
 use domain::event::ItemsAdded;
 use domain::id::partition;
 use domain::{AppId, Envelope, Event, SendId, StreamName};
 use event_log::Message;
+use local_servers::NatsServer;
 use serde_json::{Value, json};
-use service_kit::{Config, Context, MasterKey, clock, connections, installation, link, secrets};
+use service_kit::{Config, Context, clock, connections, installation};
 use sqlx::{Connection, PgConnection};
-use store::app::{NewApp, NewSecret};
+use store::control::app::{NewApp, NewSecret};
 use tempfile::TempDir;
-use testkit::{Database, NatsServer, eventually};
+use testkit::{Database, eventually};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 

@@ -2,12 +2,13 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use credentials::{secrets, signing};
 use domain::SigningAlgorithm;
 use jsonwebtoken::crypto::sign;
 use jsonwebtoken::{Algorithm, EncodingKey};
 use secrecy::ExposeSecret;
 use serde_json::{Value, json};
-use service_kit::{clock, secrets, signing};
+use service_kit::clock;
 
 use crate::service::{App, Service};
 

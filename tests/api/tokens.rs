@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use domain::SigningAlgorithm;
-use store::app::NewSecret;
-use store::switch::Switch;
+use store::control::app::NewSecret;
+use store::control::switch::Switch;
 
 use crate::service::{App, Behind, SOON, Service};
 use crate::signer::{Signer, claims, hex, signature};

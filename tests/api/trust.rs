@@ -2,8 +2,8 @@
 
 use domain::{SigningAlgorithm, TemplateProfile, TokenSubject};
 use serde_json::json;
-use store::switch::Switch;
-use store::template::NewTemplate;
+use store::control::switch::Switch;
+use store::control::template::NewTemplate;
 
 use crate::service::{App, Behind, Service};
 use crate::signer::{Signer, claims, with};

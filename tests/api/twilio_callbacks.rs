@@ -2,10 +2,10 @@
 
 use domain::Channel;
 use serde_json::{Value, json};
-use store::provider::{NewProvider, SecretChange};
+use stand_ins::outbox::Outbox;
+use stand_ins::twilio::{TwilioSettings, TwilioStandIn, params, signature};
+use store::control::provider::{NewProvider, SecretChange};
 use testkit::eventually;
-use testkit::outbox::Outbox;
-use testkit::twilio::{TwilioSettings, TwilioStandIn, params, signature};
 use url::form_urlencoded::Serializer;
 use uuid::Uuid;
 

@@ -2,11 +2,12 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use credentials::link::{Link, Purpose};
+use credentials::secrets::rotation;
+use credentials::{MasterKey, unsubscribe};
 use domain::{CategoryId, SendId};
 use serde_json::{Value, json};
-use service_kit::link::{Link, Purpose};
-use service_kit::secrets::rotation;
-use service_kit::{MasterKey, clock, unsubscribe};
+use service_kit::clock;
 
 use crate::client::Answer;
 use crate::service::{App, Behind, Service};
@@ -193,7 +194,12 @@ async fn emails_get_a_link_where_somebody_says_how_the_service_is_reached() {
     let shop = without.app("shop").await;
     let category = without.a_user_and_a_category(&shop, json!({"identifier": "news", "name": "News"})).await;
     let user = without.context.store.find_user(shop.id, "ada").await.unwrap().unwrap().number;
-    assert_eq!(unsubscribe::url(&without.context, shop.id, user, category).await.unwrap(), None);
+    assert_eq!(
+        unsubscribe::url(&without.context.links, without.context.public_url(), shop.id, user, category)
+            .await
+            .unwrap(),
+        None
+    );
 
     let url = "https://notify.example.com/";
     let service =
@@ -201,7 +207,11 @@ async fn emails_get_a_link_where_somebody_says_how_the_service_is_reached() {
     let shop = service.app("shop").await;
     let category = service.a_user_and_a_category(&shop, json!({"identifier": "news", "name": "News"})).await;
     let user = service.context.store.find_user(shop.id, "ada").await.unwrap().unwrap().number;
-    let link = unsubscribe::url(&service.context, shop.id, user, category).await.unwrap().unwrap();
+    let link =
+        unsubscribe::url(&service.context.links, service.context.public_url(), shop.id, user, category)
+            .await
+            .unwrap()
+            .unwrap();
     let token = link.strip_prefix("https://notify.example.com/v3/unsubscribe/").unwrap();
     text(service.one_click(token).await, 200);
     assert!(link.len() < 200, "it stands in one line of a header: {link}");

@@ -1,9 +1,9 @@
 //! `/v3/devices/{deviceId}/webPushSubscription`, and what connecting says of web push.
 
+use credentials::vapid;
 use domain::Channel;
 use serde_json::{Value, json};
-use service_kit::vapid;
-use store::provider::{NewProvider, SecretChange};
+use store::control::provider::{NewProvider, SecretChange};
 
 use crate::service::{App, Behind, Service};
 

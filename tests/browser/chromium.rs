@@ -42,7 +42,7 @@ pub(crate) struct Chromium {
 
 impl Chromium {
     pub(crate) async fn start() -> Chromium {
-        let program = testkit::chromium().unwrap_or_else(|missing| panic!("{missing:#}"));
+        let program = local_servers::installed::chromium().unwrap_or_else(|missing| panic!("{missing:#}"));
         let profile = tempfile::Builder::new().prefix("tidings-chromium-").tempdir().unwrap();
         let log = std::fs::File::create(profile.path().join("chromium.log")).unwrap();
         let mut child = Command::new("/bin/sh")

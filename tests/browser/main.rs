@@ -2,7 +2,7 @@
 //!
 //! A browser's own push service cannot be replaced by ours, so the message takes the last step by hand: what a browser at
 //! the push service stand-in has decrypted is handed to Chromium by its DevTools protocol, as if it had come by push.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod chromium;
 #[path = "../e2e/descendants.rs"]

@@ -7,8 +7,8 @@ use hyper::body::Bytes;
 use hyper::header::{CONTENT_TYPE, HeaderValue};
 use hyper::{Request, Response};
 use serde_json::{Value, json};
+use stand_ins::http::{Handler, HttpServer, HttpSettings, Reply, status};
 use testkit::eventually;
-use testkit::http::{Handler, HttpServer, HttpSettings, Reply, status};
 
 use crate::chromium::Chromium;
 

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use domain::StreamName;
 use sqlx::{PgExecutor, PgPool};
-use store::projection::INBOX;
-use store::webhook::WEBHOOKS;
+use store::inbox::projection::INBOX;
+use store::webhooks::WEBHOOKS;
 use tokio::task::JoinHandle;
 use tokio::time::MissedTickBehavior;
 

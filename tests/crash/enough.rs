@@ -5,7 +5,7 @@ use std::fmt;
 
 use sabotage::CrashPoint;
 use serde::Serialize;
-use testkit::faults::Fault;
+use stand_ins::faults::Fault;
 
 use crate::check;
 use crate::faults::others::Other;

@@ -1,6 +1,6 @@
 //! The promise, proved: every part is a process of its own, and whatever is done to it, nothing is lost and nothing is
 //! shown twice.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod api;
 mod check;

@@ -8,12 +8,13 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use event_log::EventLog;
+use local_servers::{NatsServer, Postgres, port};
 use reqwest::Client;
 use sabotage::Mutant;
 use service_kit::{Config, connections};
 use sqlx::PgPool;
-use testkit::webhook::WebhookReceiver;
-use testkit::{NatsServer, Postgres, Service, eventually, port};
+use stand_ins::webhook::WebhookReceiver;
+use testkit::{Service, eventually};
 
 use crate::scene::Scene;
 use files::Files;

@@ -1,7 +1,7 @@
 //! `tidings app`: credentials that are shown once and hold for as long as was said.
 
+use credentials::secrets::sha256;
 use domain::{TemplateProfile, TokenSubject};
-use service_kit::secrets::sha256;
 
 use crate::installation::Installation;
 

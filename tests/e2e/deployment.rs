@@ -3,11 +3,12 @@
 
 use std::time::Duration;
 
+use credentials::MasterKey;
+use local_servers::{NatsServer, port};
 use reqwest::{Client, Method};
 use serde_json::{Value, json};
-use service_kit::MasterKey;
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
-use testkit::{Database, NatsServer, Service, eventually, port};
+use testkit::{Database, Service, eventually};
 use url::Url;
 
 use crate::directory::{Answer, Directory};

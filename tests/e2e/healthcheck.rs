@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use service_kit::MasterKey;
-use testkit::{Database, NatsServer, Service, eventually, port};
+use credentials::MasterKey;
+use local_servers::{NatsServer, port};
+use testkit::{Database, Service, eventually};
 
 use crate::directory::Directory;
 

@@ -7,18 +7,20 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
+use credentials::MasterKey;
 use domain::content::InAppContent;
 use domain::event::{AllChanged, ItemStateSet, ItemsAdded, ItemsChanged, UserErased};
 use domain::id::partition;
 use domain::inbox::{AllChange, ItemChange};
 use domain::{AppId, CategoryId, Envelope, Event, ItemId, SendId, StreamName, Timestamp, UserNumber};
 use event_log::{EventLog, Message};
-use service_kit::{Config, MasterKey, connections, installation};
+use local_servers::{NatsServer, Postgres};
+use service_kit::{Config, connections, installation};
 use sqlx::migrate::Migrator;
 use sqlx::{AssertSqlSafe, PgPool};
 use store::Store;
-use store::projection::INBOX;
-use testkit::{Database, NatsServer, Postgres, Service, eventually};
+use store::inbox::projection::INBOX;
+use testkit::{Database, Service, eventually};
 use uuid::Uuid;
 
 use crate::directory::{Answer, Directory};

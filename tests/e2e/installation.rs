@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
+use credentials::MasterKey;
 use serde_json::Value;
-use service_kit::MasterKey;
 use store::{Settings, Store};
 use testkit::Database;
 

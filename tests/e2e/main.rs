@@ -1,5 +1,5 @@
 //! The `tidings` command as people and scripts use it: the real binary, real servers, the printed lines.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod app;
 mod audit;

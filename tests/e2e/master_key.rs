@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
+use credentials::MasterKey;
 use domain::{AppId, Channel};
 use secrecy::ExposeSecret;
 use serde_json::{Value, json};
-use service_kit::MasterKey;
 use sqlx::{Connection, PgConnection};
 use testkit::{Service, eventually};
 

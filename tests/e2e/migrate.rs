@@ -1,9 +1,10 @@
 //! `tidings migrate`: twice, by two processes at once, and never against what is installed.
 
-use service_kit::MasterKey;
-use store::app::{NewApp, NewSecret};
+use credentials::MasterKey;
+use local_servers::NatsServer;
+use store::control::app::{NewApp, NewSecret};
 use store::{Settings, Store};
-use testkit::{Database, NatsServer};
+use testkit::Database;
 
 use crate::directory::{Answer, Directory};
 

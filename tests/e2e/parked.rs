@@ -1,7 +1,7 @@
 //! `tidings parked`: what was set aside is told and put back.
 
 use domain::{Lane, SendId, StreamName};
-use store::failure::SetAside;
+use store::database::failure::SetAside;
 use uuid::Uuid;
 
 use crate::installation::Installation;

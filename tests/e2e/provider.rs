@@ -3,8 +3,8 @@
 use domain::Channel;
 use secrecy::ExposeSecret;
 use serde_json::{Value, json};
-use testkit::outbox::Outbox;
-use testkit::smtp::{Rule, SmtpSettings, SmtpStandIn, Stage};
+use stand_ins::outbox::Outbox;
+use stand_ins::smtp::{Rule, SmtpSettings, SmtpStandIn, Stage};
 
 use crate::installation::Installation;
 

@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader};
 
 use domain::{AppId, UserNumber};
 use serde_json::{Value, json};
-use store::inbox::{InboxFilter, PageStart};
+use store::inbox::list::{InboxFilter, PageStart};
 
 use crate::directory::Answer;
 use crate::inboxes::Inboxes;

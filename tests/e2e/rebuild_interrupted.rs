@@ -79,7 +79,7 @@ async fn one_that_is_killed_while_it_replays_goes_on_from_there() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_that_loses_the_database_says_so_and_goes_on_once_that_is_back() {
     let files = tempfile::tempdir().unwrap();
-    let mut cluster = testkit::Postgres::start_fast(&files.path().join("cluster")).await.unwrap();
+    let mut cluster = local_servers::Postgres::start_fast(&files.path().join("cluster")).await.unwrap();
     let inboxes = Inboxes::start_on(&cluster).await;
     let (child, lock) = rebuild_in_the_middle(&inboxes).await;
     cluster.stop_immediately().await.unwrap();

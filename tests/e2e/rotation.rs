@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use reqwest::Method;
 use serde_json::json;
+use stand_ins::outbox::Outbox;
+use stand_ins::smtp::{SmtpSettings, SmtpStandIn};
 use testkit::eventually;
-use testkit::outbox::Outbox;
-use testkit::smtp::{SmtpSettings, SmtpStandIn};
 
 use crate::directory::Directory;
 use crate::running::Running;

@@ -3,7 +3,7 @@
 use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey, Header, Validation, decode, encode};
 use secrecy::ExposeSecret;
 use serde_json::{Value, json};
-use store::signing_key::Verifier;
+use store::control::signing_key::Verifier;
 
 use crate::installation::Installation;
 

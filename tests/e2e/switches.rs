@@ -1,7 +1,7 @@
 //! `tidings app set`: all that is asked for, or nothing and every reason why not.
 
 use serde_json::{Value, json};
-use store::app::App;
+use store::control::app::App;
 
 use crate::installation::Installation;
 

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use reqwest::Method;
 use serde_json::{Value, json};
+use stand_ins::http::{Rule, status};
+use stand_ins::webhook::{Received, WebhookReceiver};
 use testkit::eventually;
-use testkit::http::{Rule, status};
-use testkit::webhook::{Received, WebhookReceiver};
 
 use crate::directory::{Answer, Directory};
 use crate::installation::Installation;

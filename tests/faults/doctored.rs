@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use domain::Timestamp;
-use testkit::faults::{Call, Fault};
+use stand_ins::faults::{Call, Fault};
 
 use crate::check;
 use crate::record::{Attempt, Codes, Delivery, Record, Request, Seen, Suppression, Taken, Told};

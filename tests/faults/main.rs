@@ -3,7 +3,7 @@
 //! looks at every delivery.
 //!
 //! `TIDINGS_TEST_FAULTS_SEED` repeats a run; `TIDINGS_TEST_FAULTS_DELIVERIES` makes it smaller or larger.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 #[path = "../crash/api.rs"]
 mod api;

@@ -2,7 +2,7 @@
 //! back to the delivery.
 
 use serde_json::{Value, json};
-use testkit::outbox::Capture;
+use stand_ins::outbox::Capture;
 
 const NAME: &str = "notice-";
 const DIGITS: usize = 7;

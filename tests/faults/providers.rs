@@ -13,10 +13,10 @@ use hyper::Response;
 use hyper::body::Bytes;
 use hyper::header::HeaderValue;
 use serde_json::{Value, json};
-use testkit::faults::{Faults, Shares};
-use testkit::http::Answers;
-use testkit::outbox::{Capture, Outbox};
-use testkit::push_service::PushServiceStandIn;
+use stand_ins::faults::{Faults, Shares};
+use stand_ins::http::Answers;
+use stand_ins::outbox::{Capture, Outbox};
+use stand_ins::push_service::PushServiceStandIn;
 
 use crate::notice;
 use crate::people::Person;
@@ -171,7 +171,7 @@ fn after_a_second(mut answer: Response<Bytes>) -> Response<Bytes> {
 
 /// The stand-in's word for anything else.
 fn answers(temporary: Response<Bytes>, busy: Response<Bytes>, gone: Response<Bytes>) -> Answers {
-    let [down, refused, pause] = [502, 400, 403].map(testkit::http::status);
+    let [down, refused, pause] = [502, 400, 403].map(stand_ins::http::status);
     Answers { temporary, busy: after_a_second(busy), gone, down, refused, pause }
 }
 

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use domain::Timestamp;
-use testkit::faults::{Call, Fault};
+use stand_ins::faults::{Call, Fault};
 
 /// All of a round.
 #[derive(Clone, Debug, Default)]

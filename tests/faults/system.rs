@@ -2,13 +2,15 @@
 
 use std::collections::BTreeMap;
 
+use credentials::MasterKey;
 use domain::StreamName;
 use event_log::{EventLog, Reader};
+use local_servers::{NatsServer, port};
 use serde_json::Value;
-use service_kit::{Config, MasterKey, connections};
+use service_kit::{Config, connections};
 use sqlx::PgPool;
 use tempfile::TempDir;
-use testkit::{Database, NatsServer, Service, port};
+use testkit::{Database, Service};
 
 use crate::api::Api;
 use crate::claims;

@@ -3,9 +3,10 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use local_servers::port;
 use serde::Serialize;
 use serde_json::json;
-use testkit::{Service, eventually, port};
+use testkit::{Service, eventually};
 
 use crate::bare_server;
 use crate::connections::{Request, drive};

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use chrono::{DateTime, Utc};
 use sqlx::{Connection, PgConnection};
-use store::projection::NewItem;
+use store::inbox::projection::NewItem;
 
 const ROWS: usize = 500;
 

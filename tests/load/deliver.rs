@@ -16,8 +16,8 @@ use domain::content::Content;
 use domain::{Channel, UserNumber};
 use serde::Serialize;
 use serde_json::Value;
+use stand_ins::outbox::{Capture, Outbox};
 use testkit::eventually;
-use testkit::outbox::{Capture, Outbox};
 
 use crate::cpu::Processes;
 use crate::installation::Installation;

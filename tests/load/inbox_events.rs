@@ -9,7 +9,7 @@ use domain::{AppId, Envelope, Event, ItemId, SendId, StreamName, UserNumber};
 use event_log::{EventLog, Message};
 use serde_json::json;
 use service_kit::clock;
-use store::projection::NewItem;
+use store::inbox::projection::NewItem;
 
 use crate::installation::PARTITIONS;
 

@@ -2,15 +2,17 @@
 
 use std::time::Duration;
 
+use credentials::{MasterKey, secrets};
 use domain::{AppId, Channel};
 use event_log::EventLog;
+use local_servers::{NatsServer, Postgres};
 use serde_json::Value;
-use service_kit::{Config, MasterKey, clock, connections, installation, secrets};
+use service_kit::{Config, clock, connections, installation};
 use store::Store;
-use store::app::{NewApp, NewSecret};
-use store::provider::{NewProvider, SecretChange};
+use store::control::app::{NewApp, NewSecret};
+use store::control::provider::{NewProvider, SecretChange};
 use tempfile::TempDir;
-use testkit::{Database, NatsServer, Postgres, Service};
+use testkit::{Database, Service};
 
 use crate::role::Role;
 

@@ -1,7 +1,7 @@
 //! How fast sends are accepted, inbox events projected and deliveries made, each beside the bare limit in the same run.
 //!
 //! Speeds of different runs cannot be compared, since machines drift; the ratios can.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod accept;
 mod bare_insert;

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use domain::StreamName;
 use serde::Serialize;
 use sqlx::{Connection, PgConnection};
-use store::projection::INBOX;
+use store::inbox::projection::INBOX;
 use testkit::eventually;
 
 use crate::bare_insert;

@@ -1,6 +1,6 @@
 //! What becomes of everybody when far more is asked than is taken, at length; and how long transactional sends take to
 //! the inbox while the bulk lane is saturated. Exit code 1 where that is longer than promised.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod attacks;
 #[path = "../upgrades/callers.rs"]

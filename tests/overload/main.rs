@@ -1,6 +1,6 @@
 //! What becomes of everybody when far more is asked than is taken, in short: `cargo xtask overload` does it at length and in
 //! a release build, with a bound on latency.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod attacks;
 #[path = "../upgrades/callers.rs"]

@@ -5,17 +5,19 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use credentials::MasterKey;
 use domain::Lane;
 use event_log::EventLog;
+use local_servers::{NatsServer, port};
 use reqwest::Client;
 use serde_json::{Value, json};
 use service_kit::metrics::DISPATCH_PAUSED;
-use service_kit::{Config, MasterKey, connections};
+use service_kit::{Config, connections};
 use sqlx::PgPool;
+use stand_ins::outbox::Outbox;
+use stand_ins::smtp::{SmtpSettings, SmtpStandIn};
 use tempfile::TempDir;
-use testkit::outbox::Outbox;
-use testkit::smtp::{SmtpSettings, SmtpStandIn};
-use testkit::{Database, NatsServer, Service, eventually, port};
+use testkit::{Database, Service, eventually};
 
 use crate::command::tidings;
 use crate::generator::Request;

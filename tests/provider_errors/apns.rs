@@ -6,9 +6,9 @@ use domain::content::{Content, PushContent};
 use domain::{AppId, Channel, Timestamp, UserNumber};
 use serde_json::json;
 use service_kit::clock;
-use testkit::apns::{ApnsSettings, ApnsStandIn, refusal};
-use testkit::http::Rule;
-use testkit::outbox::Outbox;
+use stand_ins::apns::{ApnsSettings, ApnsStandIn, refusal};
+use stand_ins::http::Rule;
+use stand_ins::outbox::Outbox;
 
 use crate::state::{State, holds};
 use crate::table::{Class, Note, Provider, row_of};

@@ -5,9 +5,9 @@ use domain::{Channel, UserNumber};
 use hyper::Response;
 use hyper::body::Bytes;
 use serde_json::json;
-use testkit::fcm::{FcmStandIn, refusal};
-use testkit::http::{Rule, json as answer_with};
-use testkit::outbox::Outbox;
+use stand_ins::fcm::{FcmStandIn, refusal};
+use stand_ins::http::{Rule, json as answer_with};
+use stand_ins::outbox::Outbox;
 
 use crate::state::{ASKED, holds};
 use crate::table::{Class, Note, Provider, row_of};

@@ -3,9 +3,9 @@
 use domain::content::{Content, EmailContent};
 use domain::{Channel, UserNumber};
 use serde_json::{Value, json};
-use testkit::outbox::Outbox;
-use testkit::smtp::{Rule, SmtpSettings, SmtpStandIn, SmtpTls, Stage};
-use testkit::tls::Authority;
+use stand_ins::outbox::Outbox;
+use stand_ins::smtp::{Rule, SmtpSettings, SmtpStandIn, SmtpTls, Stage};
+use stand_ins::tls::Authority;
 
 use crate::state::holds;
 use crate::table::{Class, Note, Provider, Row, row_of};

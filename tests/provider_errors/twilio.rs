@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use domain::content::{Content, SmsContent};
 use domain::{Answer, Channel, Outcome, UserNumber};
-use testkit::http::{Reaction, Rule, status};
-use testkit::outbox::Outbox;
-use testkit::twilio::{TwilioSettings, TwilioStandIn, refusal};
+use stand_ins::http::{Reaction, Rule, status};
+use stand_ins::outbox::Outbox;
+use stand_ins::twilio::{TwilioSettings, TwilioStandIn, refusal};
 
 use crate::state::holds;
 use crate::table::{Class, Provider, row_of};

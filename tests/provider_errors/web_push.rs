@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
+use credentials::vapid;
 use domain::content::{Content, PushContent};
 use domain::web_push::parse_subscription;
 use domain::{AppId, Channel, UserNumber};
 use serde_json::{Value, json};
-use service_kit::vapid;
-use testkit::http::{HttpSettings, Rule, status};
-use testkit::outbox::Outbox;
-use testkit::push_service::{Browser, PushServiceStandIn};
+use stand_ins::http::{HttpSettings, Rule, status};
+use stand_ins::outbox::Outbox;
+use stand_ins::push_service::{Browser, PushServiceStandIn};
 
 use crate::fcm::waiting;
 use crate::state::holds;

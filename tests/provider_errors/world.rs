@@ -2,19 +2,21 @@
 
 use std::time::Duration;
 
+use credentials::{MasterKey, link, vapid};
 use domain::content::Content;
 use domain::event::DeliveryJob;
 use domain::retry::RetryPolicy;
 use domain::sms::twilio::of_undelivered;
 use domain::{Answer, AppId, Channel, DeliveryId, Envelope, Event, Lane, SendId, StreamName, UserNumber};
 use event_log::Message;
+use local_servers::NatsServer;
 use serde_json::Value;
-use service_kit::{Config, Context, MasterKey, clock, connections, installation, link, vapid};
+use service_kit::{Config, Context, clock, connections, installation};
 use sqlx::{PgPool, Row as _};
-use store::app::{NewApp, NewSecret};
-use store::receipt::{About, Receipt};
+use store::control::app::{NewApp, NewSecret};
+use store::deliveries::receipt::{About, Receipt};
 use tempfile::TempDir;
-use testkit::{Database, NatsServer, eventually};
+use testkit::{Database, eventually};
 use uuid::Uuid;
 
 use crate::state::{Attempt, State};
@@ -185,7 +187,7 @@ impl World {
         };
         let policy = RetryPolicy { schedule: self.context.config.delivery.retry_schedule.clone() };
         let recorded = self.context.store.record_receipts(&[receipt], &policy).await.unwrap();
-        assert!(matches!(recorded[..], [store::receipt::Recorded::Settled(_)]), "{recorded:?}");
+        assert!(matches!(recorded[..], [store::deliveries::receipt::Recorded::Settled(_)]), "{recorded:?}");
     }
 
     /// What the ledger says.

@@ -3,10 +3,12 @@
 use std::path::PathBuf;
 use std::process::Command;
 
+use credentials::MasterKey;
 use event_log::EventLog;
-use service_kit::{Config, MasterKey, connections};
+use local_servers::NatsServer;
+use service_kit::{Config, connections};
 use tempfile::TempDir;
-use testkit::{Database, NatsServer};
+use testkit::Database;
 
 /// An empty installation, and the commands that operators have for it.
 pub(crate) struct Installation {

@@ -1,6 +1,6 @@
 //! The rehearsal of a loss: a dump that is taken under load, more load, the database gone; the dump restored, the log read
 //! again, and the services started. What was accepted is not lost, what was sent is not sent again.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 #[path = "../crash/api.rs"]
 mod api;

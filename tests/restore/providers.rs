@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use testkit::fcm::FcmStandIn;
-use testkit::http::{HttpSettings, Reaction, Rule};
-use testkit::outbox::{Capture, Outbox};
-use testkit::push_service::PushServiceStandIn;
-use testkit::sms_http::SmsHttpStandIn;
-use testkit::smtp::{SmtpSettings, SmtpStandIn, Stage};
-use testkit::{http, smtp};
+use stand_ins::fcm::FcmStandIn;
+use stand_ins::http::{HttpSettings, Reaction, Rule};
+use stand_ins::outbox::{Capture, Outbox};
+use stand_ins::push_service::PushServiceStandIn;
+use stand_ins::sms_http::SmsHttpStandIn;
+use stand_ins::smtp::{SmtpSettings, SmtpStandIn, Stage};
+use stand_ins::{http, smtp};
 
 /// Refused for now, three times a message.
 pub(crate) const SLOW_DOMAIN: &str = "slow.example";

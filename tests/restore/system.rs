@@ -4,12 +4,14 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use credentials::MasterKey;
 use event_log::EventLog;
+use local_servers::{NatsServer, port};
 use serde_json::Value;
-use service_kit::{Config, MasterKey, connections};
+use service_kit::{Config, connections};
 use sqlx::PgPool;
 use tempfile::TempDir;
-use testkit::{Database, NatsServer, SERVICES, Service, eventually, port};
+use testkit::{Database, SERVICES, Service, eventually};
 
 use crate::api::Api;
 use crate::command::tidings;

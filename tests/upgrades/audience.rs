@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use service_kit::clock;
-use testkit::push_service::Browser;
+use stand_ins::push_service::Browser;
 
 use crate::callers::{Call, Callers};
 use crate::notice;

@@ -1,6 +1,6 @@
 //! Upgrades: events of every release reach the rows that they always led to, services that are restarted one after the
 //! other fail nobody, and two releases side by side do not harm each other.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod audience;
 mod callers;

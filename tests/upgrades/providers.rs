@@ -4,14 +4,14 @@ use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use testkit::apns::{ApnsSettings, ApnsStandIn};
-use testkit::fcm::FcmStandIn;
-use testkit::http::HttpSettings;
-use testkit::outbox::Outbox;
-use testkit::push_service::PushServiceStandIn;
-use testkit::smtp::{SmtpSettings, SmtpStandIn};
-use testkit::twilio::{TwilioSettings, TwilioStandIn};
-use testkit::webhook::WebhookReceiver;
+use stand_ins::apns::{ApnsSettings, ApnsStandIn};
+use stand_ins::fcm::FcmStandIn;
+use stand_ins::http::HttpSettings;
+use stand_ins::outbox::Outbox;
+use stand_ins::push_service::PushServiceStandIn;
+use stand_ins::smtp::{SmtpSettings, SmtpStandIn};
+use stand_ins::twilio::{TwilioSettings, TwilioStandIn};
+use stand_ins::webhook::WebhookReceiver;
 
 /// More than all messages.
 const KEPT: usize = 500_000;

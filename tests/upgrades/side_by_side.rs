@@ -10,8 +10,8 @@ use domain::{Channel, DeliveryId, Envelope, Event, Lane, SendId, Status, StreamN
 use event_log::ConsumerSettings;
 use serde_json::json;
 use service_kit::clock;
-use store::projection::INBOX;
-use store::webhook::WEBHOOKS;
+use store::inbox::projection::INBOX;
+use store::webhooks::WEBHOOKS;
 use testkit::{Database, eventually};
 use uuid::Uuid;
 

@@ -4,12 +4,13 @@ use std::collections::BTreeSet;
 use std::process::ExitStatus;
 use std::time::Duration;
 
+use credentials::MasterKey;
+use local_servers::{NatsServer, port};
 use reqwest::Client;
 use serde_json::Value;
-use service_kit::MasterKey;
 use sqlx::PgPool;
 use tempfile::TempDir;
-use testkit::{Database, NatsServer, SERVICES, Service, eventually, port};
+use testkit::{Database, SERVICES, Service, eventually};
 use tokio::net::TcpStream;
 
 use crate::command::tidings;

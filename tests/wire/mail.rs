@@ -12,8 +12,8 @@ use domain::{AppId, CategoryId, Channel, DeliveryId, Lane, Outcome, SendId, Time
 use email::{EmailSender, PoolLimits, Sources};
 use futures_util::FutureExt;
 use serde_json::{Value, json};
-use testkit::outbox::Outbox;
-use testkit::smtp::{SmtpSettings, SmtpStandIn};
+use stand_ins::outbox::Outbox;
+use stand_ins::smtp::{SmtpSettings, SmtpStandIn};
 use uuid::Uuid;
 use worker::{Call, Outbound, Provider};
 

@@ -5,9 +5,9 @@ use domain::{AppId, Channel, DeliveryId, Lane, Outcome, Timestamp, UserNumber};
 use serde_json::{Value, json};
 use service_kit::Tasks;
 use sms::{Limits, Recorded, SmsSender};
+use stand_ins::outbox::Outbox;
+use stand_ins::smsc::{SmscSettings, SmscStandIn};
 use testkit::eventually;
-use testkit::outbox::Outbox;
-use testkit::smsc::{SmscSettings, SmscStandIn};
 use uuid::Uuid;
 use worker::{Call, Outbound, Provider};
 
@@ -71,7 +71,7 @@ async fn a_message_centre_of_another_library_reads_what_we_send() {
     let (cyrillic, long) = (format!("Привет 😀 {}", "ж".repeat(61)), "€ 0123456789 {ß}".repeat(12));
     let texts = ["Grüße, 5 € [~]", cyrillic.as_str(), long.as_str()];
     for payload in [false, true] {
-        let port = testkit::port::free().unwrap();
+        let port = local_servers::port::free().unwrap();
         let question = json!({"role": "centre", "port": port});
         let (seen, ()) = tokio::join!(ask("sms.py", &question), talk(port, &texts, payload));
         let bind = &of(&seen, "bind_transceiver")[0];

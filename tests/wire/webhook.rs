@@ -11,7 +11,7 @@ use hyper::body::Bytes;
 use secrecy::ExposeSecret;
 use serde_json::{Value, json};
 use service_kit::{clock, install_crypto_provider};
-use testkit::http::{Handler, HttpServer, HttpSettings, Reply, status};
+use stand_ins::http::{Handler, HttpServer, HttpSettings, Reply, status};
 use webhooks::call::Message;
 use webhooks::{Caller, Secret};
 use worker::Outbound;

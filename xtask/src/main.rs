@@ -4,7 +4,8 @@ mod bench;
 mod containers;
 mod crash;
 mod deploy;
-#[path = "../../libs/testkit/src/installed.rs"]
+#[path = "../../libs/local-servers/src/installed.rs"]
+#[expect(unreachable_pub, reason = "a module of local-servers")]
 mod installed;
 mod interrupt;
 mod overload;

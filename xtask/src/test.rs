@@ -114,7 +114,7 @@ fn programs(passed_on: &[String]) -> &'static [&'static str] {
     if runs_the_suite(passed_on) {
         &["--workspace", "--bins", "--tests"]
     } else {
-        &["--package", "testkit", "--bins"]
+        &["--package", "testkit", "--package", "stand-ins", "--bins"]
     }
 }
 

@@ -8,10 +8,11 @@ mod settings;
 
 use std::ffi::OsString;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::str::FromStr;
 use std::time::Duration;
 
+use credentials::Security;
 use domain::web_push::PushHost;
 
 use crate::{ServerUrl, log_filter};
@@ -107,17 +108,6 @@ pub struct Streams {
 pub struct Metrics {
     /// Address to listen on.
     pub listen: SocketAddr,
-}
-
-/// Keys.
-#[derive(Clone, Debug)]
-pub struct Security {
-    /// File with the master key; every service needs it.
-    pub master_key_file: Option<PathBuf>,
-    /// File with the key before it, while secrets are sealed anew.
-    pub previous_master_key_file: Option<PathBuf>,
-    /// Ids of master keys that are lost, whose records no longer stop a process from starting.
-    pub lost_master_keys: Vec<String>,
 }
 
 /// How deliveries are attempted.

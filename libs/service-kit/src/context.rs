@@ -3,19 +3,17 @@
 use std::sync::Arc;
 
 use anyhow::ensure;
+use credentials::link::Links;
+use credentials::secrets::foreign;
+use credentials::{MasterKey, Security};
 use domain::StreamName;
 use event_log::{Consumer, ConsumerSettings, DeclareError, EventLog};
 use store::Store;
 use tokio::time::{Instant, sleep, timeout_at};
 
-use crate::config::Security;
 use crate::connections::{self, CONNECTED_WITHIN, RETRY_INTERVAL};
-use crate::link::Links;
-use crate::secrets::foreign;
 use crate::shutdown::STOPPED_WITHIN;
-use crate::{
-    Config, MasterKey, Readiness, ShutdownError, Tasks, install_crypto_provider, installation, metrics,
-};
+use crate::{Config, Readiness, ShutdownError, Tasks, clock, install_crypto_provider, installation, metrics};
 
 /// Configuration, connections, keys and tasks of the process. Clones share all of it, so that several services can
 /// run in one process.
@@ -62,7 +60,7 @@ impl Context {
             !config.streams.partitions_are_set || partitions == wanted,
             "this installation has {partitions} inbox partitions, and streams.partitions is {wanted}: is it the right one?"
         );
-        let links = Links::new(store.clone(), master_key.clone());
+        let links = Links::new(store.clone(), master_key.clone(), clock::now);
         let tasks = Tasks::new();
         let readiness = Readiness::new(store.clone(), log.clone(), tasks.clone());
         Ok(Context { config: Arc::new(config), store, log, master_key, links, tasks, partitions, readiness })
@@ -107,6 +105,12 @@ impl Context {
             );
         }
         finished
+    }
+
+    /// URL of the API as clients reach it (`gateway.public_url`), if it is set.
+    #[must_use]
+    pub fn public_url(&self) -> Option<&str> {
+        self.config.gateway.public_url.as_ref().map(|url| url.expose())
     }
 
     /// Runs `task`, which may end by itself; see [`Tasks::spawn`].

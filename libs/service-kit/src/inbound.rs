@@ -6,7 +6,7 @@ use domain::{AppId, SendId, StreamName};
 use event_log::Delivered;
 use metrics::counter;
 use store::Store;
-use store::failure::{MAX_FAILURES, SetAside};
+use store::database::failure::{MAX_FAILURES, SetAside};
 
 use crate::clock;
 use crate::metrics::DEAD_EVENTS;

@@ -6,9 +6,9 @@ use anyhow::{Context as _, bail, ensure};
 use domain::{StreamName, Timestamp};
 use event_log::{EventLog, Resized, StreamIdentity, StreamSize};
 use store::Store;
-use store::installation::{KnownStream, Recorded};
-use store::projection::INBOX;
-use store::webhook::WEBHOOKS;
+use store::database::installation::{KnownStream, Recorded};
+use store::inbox::projection::INBOX;
+use store::webhooks::WEBHOOKS;
 
 use crate::config::Nats;
 

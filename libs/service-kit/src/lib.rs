@@ -1,11 +1,10 @@
 //! What every service of Tidings is built on: configuration, telemetry, the metrics and health server, connections,
-//! secrets, and an orderly start and stop.
+//! and an orderly start and stop.
 //!
 //! A service is a function `async fn run(context: Context) -> anyhow::Result<()>` that returns once
 //! [`Tasks::stopping`] does; `tidings run` hands it to [`service_main`].
 
 mod allocator;
-pub mod click;
 pub mod clock;
 pub mod config;
 pub mod connections;
@@ -14,29 +13,23 @@ pub mod fullness;
 mod health;
 pub mod inbound;
 pub mod installation;
-pub mod link;
 pub mod log_filter;
 pub mod metrics;
 mod panics;
 mod redact;
-pub mod secrets;
 pub mod server;
 mod server_url;
 mod service_main;
 mod shutdown;
-pub mod signing;
 pub mod telemetry;
 mod tls;
 pub mod trace;
-pub mod unsubscribe;
-pub mod vapid;
 
 pub use config::{Config, ConfigError, Network};
 pub use context::Context;
 pub use fullness::Fullness;
 pub use health::{NotReady, Readiness, Report};
 pub use redact::Redacted;
-pub use secrets::MasterKey;
 pub use server_url::{ServerUrl, ServerUrlError};
 pub use service_main::{Build, service_main};
 pub use shutdown::{ShutdownError, Tasks};

@@ -17,10 +17,10 @@ use chrono::{DateTime, Utc};
 use domain::{AppId, Digest, Timestamp, UserNumber};
 use sqlx::{PgConnection, Postgres, Row, Transaction};
 
-use crate::instant::instant;
-use crate::timer::{self, NewTimer};
-use crate::turn::Turn;
-use crate::{Error, Store, audit};
+use crate::database::instant::instant;
+use crate::deliveries::timer::{self, NewTimer};
+use crate::sends::turn::Turn;
+use crate::{Error, Store, database::audit};
 
 /// Rows that one statement changes at most.
 const STEP: i64 = 1_000;

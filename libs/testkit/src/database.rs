@@ -9,7 +9,7 @@ use sqlx::{AssertSqlSafe, Connection, PgConnection};
 use tempfile::TempDir;
 use tokio::sync::Mutex;
 
-use crate::postgres::Postgres;
+use local_servers::Postgres;
 
 /// Names a running PostgreSQL in which tests may create databases. `cargo xtask test` sets it; without it each test
 /// process starts a private cluster.

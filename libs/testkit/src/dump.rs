@@ -6,7 +6,7 @@ use std::process::Command;
 use anyhow::{Context, ensure};
 
 use crate::database::Database;
-use crate::installed;
+use local_servers::installed;
 
 impl Database {
     /// Writes what the database holds now to a file, while others go on writing.

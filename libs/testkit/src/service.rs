@@ -8,7 +8,7 @@ use anyhow::{Context, ensure};
 use rustix::process::Signal;
 use tempfile::TempDir;
 
-use crate::process::{Process, Start};
+use local_servers::process::{Process, Start};
 
 /// Names under which `tidings` is a service.
 pub const SERVICES: [&str; 8] = [

@@ -9,7 +9,7 @@ use metrics::histogram;
 use sabotage::CrashPoint;
 use service_kit::clock;
 use service_kit::metrics::{JOB_WAIT_SECONDS, PROVIDER_CALL_SECONDS};
-use store::ledger::CallMark;
+use store::deliveries::ledger::CallMark;
 use uuid::Uuid;
 
 use crate::gate::Entry;

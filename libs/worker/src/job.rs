@@ -14,9 +14,9 @@ use sabotage::{CrashPoint, Mutant};
 use service_kit::inbound::{Inbound, Owner};
 use service_kit::metrics::{NEWER_EVENTS, POSTPONED, UNKNOWN_EVENTS};
 use service_kit::{Context, clock, trace};
-use store::ledger::{Claim, ClaimRequest};
-use store::settlement::{Next, Settlement};
-use store::timer::NewTimer;
+use store::deliveries::ledger::{Claim, ClaimRequest};
+use store::deliveries::settlement::{Next, Settlement};
+use store::deliveries::timer::NewTimer;
 use tracing::Instrument as _;
 use uuid::Uuid;
 

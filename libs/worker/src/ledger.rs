@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use service_kit::Context;
-use store::batch::Batcher;
-use store::ledger::{CallMark, Claim, ClaimRequest};
-use store::settlement::Settlement;
-use store::timer::NewTimer;
+use store::database::batch::Batcher;
+use store::deliveries::ledger::{CallMark, Claim, ClaimRequest};
+use store::deliveries::settlement::Settlement;
+use store::deliveries::timer::NewTimer;
 use store::{Error, Store};
 
 /// Rows of one statement at most.

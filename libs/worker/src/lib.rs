@@ -40,7 +40,7 @@ pub trait Sender: Send + Sync + 'static {
     const CHANNEL: Channel;
 
     /// Whether providers of the channel say later what became of a message that they took (see
-    /// [`store::receipt`]). Its job is kept until then, so that it can be sent again.
+    /// [`store::deliveries::receipt`]). Its job is kept until then, so that it can be sent again.
     const RECEIPTS: bool = false;
 
     /// Makes one attempt. It may be dropped at any time and must then leave nothing half done behind that a later

@@ -4,14 +4,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use credentials::MasterKey;
+use credentials::secrets::provider_context;
 use domain::{AppId, Channel};
 use moka::future::Cache;
 use secrecy::ExposeSecret as _;
 use serde_json::{Map, Value};
-use service_kit::secrets::provider_context;
-use service_kit::{Context, MasterKey};
+use service_kit::Context;
 use store::Store;
-use store::provider::ProviderRow;
+use store::control::provider::ProviderRow;
 
 /// How long a change of a provider may go unnoticed.
 const FRESH: Duration = Duration::from_secs(2);

@@ -6,7 +6,7 @@ use domain::{Reason, Status};
 use metrics::counter;
 use sabotage::CrashPoint;
 use service_kit::metrics::DELIVERIES;
-use store::settlement::Settlement;
+use store::deliveries::settlement::Settlement;
 
 use crate::Sender;
 use crate::job::{Job, Worker};

@@ -6,8 +6,8 @@ use domain::{Envelope, Event, Reason, Status, StreamName};
 use event_log::{Message, PublishError, Refusal};
 use sabotage::CrashPoint;
 use service_kit::clock;
-use store::ledger::DeliveryState;
-use store::timer::NewTimer;
+use store::deliveries::ledger::DeliveryState;
+use store::deliveries::timer::NewTimer;
 
 use crate::Sender;
 use crate::job::{Job, Worker};

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use domain::content::InAppContent;
 use domain::event::ItemsAdded;
 use domain::{CategoryId, Timestamp, UserNumber};
-use rendering::{TemplateError, item_size};
+use planning::{TemplateError, item_size};
 
 /// Size that one event may have, so that it fits into the broker's 1 MiB with its envelope.
 const MAX_EVENT: usize = 768 * 1024;

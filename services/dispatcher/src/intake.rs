@@ -15,10 +15,10 @@ use metrics::counter;
 use service_kit::inbound::{Inbound, Owner};
 use service_kit::metrics::{NEWER_EVENTS, UNKNOWN_EVENTS};
 use service_kit::{Context, clock, trace};
-use store::send::KeptSend;
-use store::slots::Slots;
-use store::timer::NewTimer;
-use store::turn::Turn;
+use store::database::slots::Slots;
+use store::deliveries::timer::NewTimer;
+use store::sends::send::KeptSend;
+use store::sends::turn::Turn;
 use tracing::Instrument as _;
 
 use crate::intake::batch::{Batch, Ordered};

@@ -7,8 +7,8 @@ use std::time::Duration;
 use domain::{StreamName, Timestamp};
 use event_log::StreamState;
 use service_kit::{Context, clock};
-use store::projection::INBOX;
-use store::webhook::WEBHOOKS;
+use store::inbox::projection::INBOX;
+use store::webhooks::WEBHOOKS;
 
 use crate::intake::DURABLE;
 use crate::room::Room;

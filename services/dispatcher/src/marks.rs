@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use domain::StreamName;
 use service_kit::{Context, clock};
-use store::installation::LogMark;
+use store::database::installation::LogMark;
 
 use crate::janitor::read_up_to;
 

@@ -11,11 +11,11 @@ use domain::send::TURN_RECIPIENTS;
 use domain::{
     AppId, CategoryId, Channel, Envelope, Event, Reason, SendId, StreamName, Timestamp, UserNumber,
 };
-use rendering::{TemplateError, Writer};
-use store::facts::Facts;
-use store::ledger::DeliveryState;
-use store::plan::{Decisions, RenderFailure};
-use store::turn::Turn;
+use planning::{TemplateError, Writer};
+use store::deliveries::ledger::DeliveryState;
+use store::sends::facts::Facts;
+use store::sends::plan::{Decisions, RenderFailure};
+use store::sends::turn::Turn;
 use uuid::Uuid;
 
 use crate::inbox_events::InboxEvents;

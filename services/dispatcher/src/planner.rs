@@ -7,14 +7,14 @@ use domain::id::TemplateId;
 use domain::{AppId, DeliveryId, SendId};
 use event_log::{Message, PublishError, Refusal};
 use metrics::{counter, histogram};
-use rendering::{Template, Writer, decide};
+use planning::{Template, Writer, decide};
 use sabotage::{CrashPoint, Mutant};
 use service_kit::metrics::{ACCEPT_TO_PLAN_SECONDS, DISPATCHED};
 use service_kit::{Context, clock};
-use store::facts::Facts;
-use store::plan::Hold;
-use store::timer::NewTimer;
-use store::turn::Turn;
+use store::deliveries::timer::NewTimer;
+use store::sends::facts::Facts;
+use store::sends::plan::Hold;
+use store::sends::turn::Turn;
 
 use crate::orders::{Cause, FrozenTurn, Order, Orders, Progress};
 

@@ -6,7 +6,7 @@ use domain::{Envelope, Event};
 use event_log::Message;
 use sabotage::Mutant;
 use service_kit::Context;
-use store::timer::DueTimer;
+use store::deliveries::timer::DueTimer;
 
 use crate::room::Room;
 

@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use credentials::unsubscribe;
 use domain::content::Attachment;
 use domain::event::DeliveryJob;
 use domain::{Answer, AppId, CategoryId, Outcome, SendId, UserNumber};
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use moka::future::Cache;
-use service_kit::{Context, unsubscribe};
+use service_kit::Context;
 use worker::Call;
 
 use crate::letter::Enclosed;
@@ -64,7 +65,8 @@ impl Sources {
         let link: Box<Link> = Box::new(move |app, user, category| {
             let context = context.clone();
             async move {
-                unsubscribe::url(&context, app, user, category).await.map_err(|error| error.to_string())
+                let url = unsubscribe::url(&context.links, context.public_url(), app, user, category);
+                url.await.map_err(|error| error.to_string())
             }
             .boxed()
         });

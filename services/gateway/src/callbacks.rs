@@ -6,11 +6,12 @@ pub(crate) mod twilio;
 
 use std::time::Duration;
 
+use credentials::MasterKey;
 use domain::AppId;
 use domain::retry::RetryPolicy;
 use moka::future::Cache;
 use secrecy::SecretString;
-use service_kit::{Context, MasterKey};
+use service_kit::Context;
 
 /// How long a change to a provider may take to be noticed by its callbacks.
 const REMEMBERED_FOR: Duration = Duration::from_secs(2);

@@ -5,15 +5,15 @@ use std::time::Duration;
 
 use actix_web::{HttpRequest, web};
 use anyhow::Context as _;
+use credentials::link::Links;
 use domain::web_push::PushHost;
 use domain::{Envelope, Lane, StreamName};
 use event_log::{EventLog, Message};
 use sabotage::Mutant;
 use service_kit::fullness::GATEWAY_STOPS;
-use service_kit::link::Links;
 use service_kit::{Context, Fullness, Network, Readiness};
 use store::Store;
-use store::idempotency::Reservations;
+use store::sends::idempotency::Reservations;
 use tokio_util::sync::CancellationToken;
 
 use crate::access::apps::Apps;

@@ -2,7 +2,7 @@
 
 use domain::inbox::fold::{Change, Fold, ItemKey, Step, changed};
 use domain::{AppId, UserNumber};
-use store::projection::Batch;
+use store::inbox::projection::Batch;
 
 /// Which items the inbox may have already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

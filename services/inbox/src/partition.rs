@@ -13,8 +13,8 @@ use metrics::{counter, histogram};
 use service_kit::metrics::{ACCEPT_TO_INBOX_SECONDS, DEAD_EVENTS, NEWER_EVENTS, UNKNOWN_EVENTS};
 use service_kit::{Context, Tasks, clock};
 use store::Store;
-use store::failure::MAX_FAILURES;
-use store::projection::INBOX;
+use store::database::failure::MAX_FAILURES;
+use store::inbox::projection::INBOX;
 
 use crate::fold::{Repeats, apply, users};
 

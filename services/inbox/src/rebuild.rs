@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::{Context as _, bail, ensure};
 use domain::StreamName;
 use event_log::EventLog;
-use store::shadow::{Comparison, Origin, Purpose, Shadow, Switch, Switched};
+use store::recovery::shadow::{Comparison, Origin, Purpose, Shadow, Switch, Switched};
 use store::{Error, Settings, Store};
 use tokio::time::sleep;
 

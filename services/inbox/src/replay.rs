@@ -7,7 +7,7 @@ use domain::{AppId, StreamName, UserNumber};
 use event_log::{EventLog, Reader, Record};
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use store::Store;
-use store::shadow::Shadow;
+use store::recovery::shadow::Shadow;
 
 use crate::partition::{Partition, Projected};
 use crate::progress::{Phase, Step, Told};

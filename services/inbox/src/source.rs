@@ -6,9 +6,9 @@ use anyhow::{Context as _, ensure};
 use domain::StreamName;
 use event_log::EventLog;
 use store::Store;
-use store::projection::INBOX;
-use store::schema::known_schema_version;
-use store::shadow::{Origin, Shadow};
+use store::database::schema::known_schema_version;
+use store::inbox::projection::INBOX;
+use store::recovery::shadow::{Origin, Shadow};
 
 use crate::progress::{Phase, Step, Told};
 

@@ -2,7 +2,7 @@
 
 use anyhow::{Context as _, bail, ensure};
 use event_log::EventLog;
-use store::shadow::{Comparison, Purpose, Shadow};
+use store::recovery::shadow::{Comparison, Purpose, Shadow};
 use store::{Settings, Store};
 
 use crate::progress::{Phase, Step, Told};

@@ -6,7 +6,7 @@ use domain::retry::RetryPolicy;
 use domain::{Answer, AppId};
 use service_kit::{Context, clock};
 use store::Store;
-use store::receipt::About;
+use store::deliveries::receipt::About;
 use tokio::sync::{mpsc, oneshot};
 use worker::Provider;
 
@@ -104,8 +104,8 @@ pub(crate) async fn record(context: Context, mut receipts: mpsc::Receiver<Receip
     Ok(())
 }
 
-fn row(receipt: &Receipt) -> store::receipt::Receipt {
-    store::receipt::Receipt {
+fn row(receipt: &Receipt) -> store::deliveries::receipt::Receipt {
+    store::deliveries::receipt::Receipt {
         id: clock::new_id(),
         app: receipt.app,
         about: About::Message { provider: receipt.provider.to_string(), id: receipt.provider_id.clone() },
@@ -116,7 +116,11 @@ fn row(receipt: &Receipt) -> store::receipt::Receipt {
 }
 
 /// So that the one at fault stops no other; repeating that one would change nothing.
-async fn one_by_one(store: &Store, rows: &[store::receipt::Receipt], policy: &RetryPolicy) -> Vec<Recorded> {
+async fn one_by_one(
+    store: &Store,
+    rows: &[store::deliveries::receipt::Receipt],
+    policy: &RetryPolicy,
+) -> Vec<Recorded> {
     let mut recorded = Vec::with_capacity(rows.len());
     for row in rows {
         recorded.push(match store.record_receipts(std::slice::from_ref(row), policy).await {

@@ -8,14 +8,14 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use clap::Subcommand;
+use credentials::secrets::{app_secret_context, random_token, sha256};
+use credentials::{MasterKey, link, vapid};
 use domain::AppId;
 use domain::fields::check_identifier;
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::json;
-use service_kit::secrets::{app_secret_context, random_token, sha256};
-use service_kit::{MasterKey, link, vapid};
 use store::Store;
-use store::app::{App, NewApp, NewSecret};
+use store::control::app::{App, NewApp, NewSecret};
 
 use crate::control_plane::{Installation, actor};
 use crate::refused::Refused;

@@ -3,7 +3,7 @@
 use clap::Subcommand;
 use domain::Timestamp;
 use serde_json::{Value, json};
-use store::audit::AuditRow;
+use store::database::audit::AuditRow;
 
 use crate::control_plane::Installation;
 use crate::table;

@@ -4,12 +4,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context;
+use credentials::MasterKey;
+use credentials::Security;
+use credentials::secrets::foreign;
 use event_log::EventLog;
-use service_kit::config::Security;
-use service_kit::secrets::foreign;
-use service_kit::{Config, MasterKey, ServerUrl, connections, installation};
-use store::app::App;
-use store::shadow::Shadow;
+use service_kit::{Config, ServerUrl, connections, installation};
+use store::control::app::App;
+use store::recovery::shadow::Shadow;
 use store::{Settings, Store};
 use worker::Outbound;
 

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use anyhow::Context as _;
 use service_kit::{Config, Context, server, telemetry};
-use testkit::interface;
-use testkit::stand_ins::{StandInSettings, StandIns};
+use stand_ins::interface;
+use stand_ins::{StandInSettings, StandIns};
 
 use crate::command::print;
 use crate::up::greeting::Steps;

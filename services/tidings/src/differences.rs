@@ -5,7 +5,7 @@ use std::fmt::Write;
 use domain::ItemId;
 use domain::inbox::Counts;
 use serde_json::{Value, json};
-use store::shadow::{Changed, Comparison, Difference, Items};
+use store::recovery::shadow::{Changed, Comparison, Difference, Items};
 
 /// Differences as scripts get them.
 pub(crate) fn as_json(shown: &[Difference]) -> Value {

@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use anyhow::bail;
 use clap::Subcommand;
+use credentials::MasterKey;
+use credentials::secrets::rotation::{self, Resealed, UnderKey};
 use serde_json::{Value, json};
-use service_kit::MasterKey;
-use service_kit::secrets::rotation::{self, Resealed, UnderKey};
 
 use crate::control_plane::Installation;
 use crate::table;

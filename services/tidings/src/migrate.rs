@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use anyhow::{Context, bail};
+use credentials::secrets::{foreign, rotation};
+use credentials::{MasterKey, link, vapid};
 use event_log::Resized;
 use service_kit::connections::{self, CONNECTED_WITHIN};
-use service_kit::secrets::{foreign, rotation};
-use service_kit::{Config, MasterKey, installation, link, vapid};
+use service_kit::{Config, installation};
 use store::Store;
-use store::schema::known_schema_version;
+use store::database::schema::known_schema_version;
 
 use crate::control_plane::Installation;
 

@@ -8,8 +8,8 @@ use domain::target::masked;
 use domain::{AppId, Channel, DeliveryId};
 use serde_json::{Value, json};
 use service_kit::clock;
-use store::redrive::{Parked, ParkedFilter, position_after};
-use store::request::DeliveryFilter;
+use store::deliveries::redrive::{Parked, ParkedFilter, position_after};
+use store::sends::request::DeliveryFilter;
 use uuid::Uuid;
 
 use crate::control_plane::{ControlPlane, Installation, actor};
@@ -172,7 +172,7 @@ async fn attempts(control_plane: &ControlPlane, parked: &Parked) -> anyhow::Resu
     let listed = control_plane.store.list_deliveries(app, send_id, filter, None, PAGE).await?;
     let delivery = listed.into_iter().find(|delivery| delivery.id == parked.delivery);
     let attempts = delivery.map(|delivery| delivery.attempts).unwrap_or_default();
-    let present = |attempt: &store::request::Attempt| {
+    let present = |attempt: &store::sends::request::Attempt| {
         json!({
             "number": attempt.number, "startedAt": attempt.started_at, "provider": attempt.provider,
             "outcome": attempt.outcome, "providerCode": attempt.provider_code,
@@ -283,7 +283,7 @@ fn render(parked: &[Parked]) -> String {
                 parked.target.as_deref().map(masked).unwrap_or_default(),
                 parked.cause.chars().take(40).collect(),
                 parked.parked_at.to_string(),
-                parked.skip.map_or("yes", store::redrive::Skip::as_str).to_owned(),
+                parked.skip.map_or("yes", store::deliveries::redrive::Skip::as_str).to_owned(),
             ]
         })
         .collect();
@@ -303,6 +303,6 @@ fn as_json(parked: &Parked) -> Value {
         "target": parked.target.as_deref().map(masked),
         "cause": parked.cause,
         "parkedAt": parked.parked_at,
-        "skip": parked.skip.map(store::redrive::Skip::as_str),
+        "skip": parked.skip.map(store::deliveries::redrive::Skip::as_str),
     })
 }

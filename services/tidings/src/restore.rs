@@ -15,8 +15,8 @@ use event_log::EventLog;
 use service_kit::connections::{self, CONNECTED_WITHIN};
 use service_kit::installation;
 use store::Store;
-use store::installation::Recorded;
-use store::schema::known_schema_version;
+use store::database::installation::Recorded;
+use store::database::schema::known_schema_version;
 use tokio::time::{Instant, sleep};
 
 use crate::control_plane::Installation;
@@ -114,7 +114,7 @@ async fn refuse_sessions(store: &Store) -> anyhow::Result<()> {
     ensure!(
         sessions.is_empty(),
         "Tidings is connected to this database ({} sessions of it; processes of PostgreSQL: {named}): stop every \
-         service first, gateways and consoles too",
+         service first, gateways included",
         sessions.len()
     );
     Ok(())

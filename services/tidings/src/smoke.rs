@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use clap::Args;
+use credentials::secrets::random_token;
 use reqwest::{Client, Method, RequestBuilder, StatusCode, Url};
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Value, json};
-use service_kit::secrets::random_token;
 use tokio::time::{Instant, sleep};
 
 use crate::app::{Created, Openness, create_with_credentials, renew_secret};

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 use serde_json::json;
-use testkit::stand_ins::{StandInSettings, StandIns};
+use stand_ins::{StandInSettings, StandIns};
 
 use crate::command::print;
 use crate::up::Signals;

@@ -5,7 +5,7 @@ use clap::Subcommand;
 use domain::Channel;
 use domain::target::masked;
 use serde_json::{Value, json};
-use store::suppression::{Lifted, Restored, Suppression, SuppressionFilter};
+use store::deliveries::suppression::{Lifted, Restored, Suppression, SuppressionFilter};
 
 use crate::control_plane::{Installation, actor};
 use crate::table;

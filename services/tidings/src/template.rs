@@ -4,7 +4,7 @@ mod document;
 
 use clap::Subcommand;
 use serde_json::{Value, json};
-use store::template::{NewTemplate, TemplateSummary};
+use store::control::template::{NewTemplate, TemplateSummary};
 
 use crate::control_plane::{Installation, actor};
 use crate::document::DocumentSource;

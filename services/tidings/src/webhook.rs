@@ -9,7 +9,7 @@ mod set;
 use anyhow::Context as _;
 use clap::Subcommand;
 use domain::AppId;
-use store::webhook::Endpoint;
+use store::webhooks::Endpoint;
 
 use crate::control_plane::ControlPlane;
 

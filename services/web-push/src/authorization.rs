@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use credentials::MasterKey;
+use credentials::vapid::{self, VapidError};
 use domain::{AppId, Timestamp};
 use jsonwebtoken::errors::Error as JwtError;
 use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
@@ -10,8 +12,7 @@ use moka::future::Cache;
 use reqwest::header::{HeaderValue, InvalidHeaderValue};
 use secrecy::ExposeSecret as _;
 use serde::Serialize;
-use service_kit::vapid::{self, VapidError};
-use service_kit::{Context, MasterKey};
+use service_kit::Context;
 use store::Store;
 
 /// How long a token holds; push services refuse more than 24 h (RFC 8292, section 2).

@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
+use credentials::click;
 use domain::content::{Content, PushContent};
 use domain::web_push::{MAX_TTL, PushHost, Urgency, WebPushOptions, origin_of};
 use domain::{Answer, Channel, Lane, Outcome, Timestamp};
-use service_kit::{Context, click};
-use store::batch::Batcher;
-use store::web_push::{BrowserKeys, SubscriptionName};
+use service_kit::Context;
+use store::database::batch::Batcher;
+use store::directory::web_push::{BrowserKeys, SubscriptionName};
 use worker::{Call, Outbound, Sender};
 
 use crate::answers;
@@ -111,7 +112,14 @@ impl WebPushSender {
     ) -> Result<Vec<u8>, Answer> {
         let click_url = match call.send_id {
             Some(send_id) => {
-                let url = click::url(&self.context, call.app, call.job.user, send_id).await;
+                let url = click::url(
+                    &self.context.links,
+                    self.context.public_url(),
+                    call.app,
+                    call.job.user,
+                    send_id,
+                )
+                .await;
                 url.map_err(|error| {
                     ours(Outcome::RETRY, "click_link", &error.to_string()).sparing_provider()
                 })?

@@ -4,7 +4,7 @@ use aws_lc_rs::aead::{AES_128_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use aws_lc_rs::agreement::{ECDH_P256, PrivateKey, UnparsedPublicKey, agree};
 use aws_lc_rs::error::Unspecified;
 use aws_lc_rs::{hkdf, rand};
-use store::web_push::BrowserKeys;
+use store::directory::web_push::BrowserKeys;
 
 /// The most bytes of a body that every push service takes (RFC 8030, section 7.2).
 const MAX_BODY: usize = 4096;

@@ -2,10 +2,10 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use credentials::MasterKey;
 use domain::{Answer, Outcome, Timestamp};
 use jsonwebtoken::{Algorithm, DecodingKey, Validation, decode};
 use serde_json::Value;
-use service_kit::MasterKey;
 use store::Store;
 use worker::Provider;
 

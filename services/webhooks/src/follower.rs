@@ -15,9 +15,9 @@ use event_log::Record;
 use metrics::counter;
 use service_kit::Context;
 use service_kit::metrics::{DEAD_EVENTS, NEWER_EVENTS, UNKNOWN_EVENTS};
-use store::failure::MAX_FAILURES;
-use store::projection::INBOX;
-use store::webhook::{Listener, WEBHOOKS, WebhookBatch};
+use store::database::failure::MAX_FAILURES;
+use store::inbox::projection::INBOX;
+use store::webhooks::{Listener, WEBHOOKS, WebhookBatch};
 
 use crate::telling::Happening;
 

@@ -17,7 +17,7 @@ use std::time::Duration;
 use domain::StreamName;
 use service_kit::Context;
 use service_kit::config::Webhooks;
-use store::webhook::Pace;
+use store::webhooks::Pace;
 
 pub use call::{Answer, Caller};
 pub use signature::Secret;

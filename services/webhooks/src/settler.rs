@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use store::Store;
-use store::webhook::{Due, Settled, Settlement};
+use store::webhooks::{Due, Settled, Settlement};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep};
 

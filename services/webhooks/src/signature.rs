@@ -2,9 +2,9 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use credentials::secrets::{SecretsError, hmac_sha256, random_bytes};
 use secrecy::zeroize::Zeroizing;
 use secrecy::{ExposeSecret, SecretSlice, SecretString};
-use service_kit::secrets::{SecretsError, hmac_sha256, random_bytes};
 
 /// How a secret begins, so that it is known for one where it turns up.
 const PREFIX: &str = "whsec_";

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use credentials::secrets::webhook_secret_context;
 use domain::AppId;
 use metrics::{counter, histogram};
 use secrecy::ExposeSecret;
 use service_kit::metrics::{WEBHOOK_ATTEMPTS, WEBHOOK_CALL_SECONDS};
-use service_kit::secrets::webhook_secret_context;
 use service_kit::{Context, clock};
-use store::webhook::{Due, Settled};
+use store::webhooks::{Due, Settled};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 use worker::Outbound;

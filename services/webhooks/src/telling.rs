@@ -5,7 +5,7 @@ use domain::event::{DeliverySettled, TargetSuppressed};
 use domain::webhook::WebhookEvent;
 use domain::{AppId, Channel, Envelope, Event, Reason, SendId, Status, Timestamp, UserNumber};
 use serde_json::{Value, json};
-use store::webhook::{Listener, NewMessage, ReadItem};
+use store::webhooks::{Listener, NewMessage, ReadItem};
 use uuid::Uuid;
 
 /// Something that happened, before it is known whom it concerns and who listens.

@@ -5,8 +5,9 @@ use std::path::Path;
 use std::process::ExitStatus;
 use std::time::Duration;
 
+use local_servers::{NatsServer, Postgres, port};
 use testkit::proxy::Proxy;
-use testkit::{NatsServer, Postgres, Service, binary, port};
+use testkit::{Service, binary};
 
 /// What a process does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

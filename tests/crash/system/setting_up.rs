@@ -4,12 +4,13 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
+use credentials::MasterKey;
+use local_servers::{NatsServer, Postgres};
 use serde::Deserialize;
 use serde_json::Value;
-use service_kit::MasterKey;
-use testkit::faults::Shares;
-use testkit::webhook::WebhookReceiver;
-use testkit::{NatsServer, Postgres, Service, binary, eventually};
+use stand_ins::faults::Shares;
+use stand_ins::webhook::WebhookReceiver;
+use testkit::{Service, binary, eventually};
 
 use super::Settings;
 use super::files::Files;

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use domain::Timestamp;
-use testkit::faults::{Call, Fault};
+use stand_ins::faults::{Call, Fault};
 
 use crate::record::{Attempt, Codes, Record, Seen, Target};
 

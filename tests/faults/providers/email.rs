@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use serde_json::json;
-use testkit::faults::Faults;
-use testkit::http;
-use testkit::outbox::{Capture, Outbox};
-use testkit::postmark::{PostmarkSettings, PostmarkStandIn, refused};
-use testkit::smtp::{Rule, SmtpSettings, SmtpStandIn};
+use stand_ins::faults::Faults;
+use stand_ins::http;
+use stand_ins::outbox::{Capture, Outbox};
+use stand_ins::postmark::{PostmarkSettings, PostmarkStandIn, refused};
+use stand_ins::smtp::{Rule, SmtpSettings, SmtpStandIn};
 
 use super::{Kind, LOST, Peer, answers};
 use crate::record::Codes;

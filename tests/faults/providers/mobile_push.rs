@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use testkit::apns::{self, ApnsSettings, ApnsStandIn};
-use testkit::faults::Faults;
-use testkit::fcm::{self, FcmStandIn};
-use testkit::http::Rule;
-use testkit::outbox::Outbox;
+use stand_ins::apns::{self, ApnsSettings, ApnsStandIn};
+use stand_ins::faults::Faults;
+use stand_ins::fcm::{self, FcmStandIn};
+use stand_ins::http::Rule;
+use stand_ins::outbox::Outbox;
 
 use super::{Kind, LOST, Peer, answers, header};
 use crate::record::Codes;

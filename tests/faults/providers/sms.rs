@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use testkit::faults::Faults;
-use testkit::http::{self, Rule, status};
-use testkit::outbox::Outbox;
-use testkit::sms_http::SmsHttpStandIn;
-use testkit::smsc::{self, SmscSettings, SmscStandIn};
-use testkit::twilio::{TwilioSettings, TwilioStandIn, refusal};
+use stand_ins::faults::Faults;
+use stand_ins::http::{self, Rule, status};
+use stand_ins::outbox::Outbox;
+use stand_ins::sms_http::SmsHttpStandIn;
+use stand_ins::smsc::{self, SmscSettings, SmscStandIn};
+use stand_ins::twilio::{TwilioSettings, TwilioStandIn, refusal};
 
 use super::{Kind, LOST, Peer, answers};
 use crate::record::Codes;

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use serde_json::json;
-use testkit::faults::Faults;
-use testkit::http::{HttpSettings, Rule, status};
-use testkit::outbox::Outbox;
-use testkit::push_service::PushServiceStandIn;
+use stand_ins::faults::Faults;
+use stand_ins::http::{HttpSettings, Rule, status};
+use stand_ins::outbox::Outbox;
+use stand_ins::push_service::PushServiceStandIn;
 use uuid::Uuid;
 
 use super::{Kind, LOST, Peer, answers, header};

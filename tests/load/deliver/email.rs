@@ -11,8 +11,8 @@ use lettre::address::Envelope;
 use lettre::transport::smtp::client::AsyncSmtpConnection;
 use lettre::transport::smtp::extension::ClientId;
 use serde_json::json;
-use testkit::outbox::{Capture, Outbox};
-use testkit::smtp::{SmtpSettings, SmtpStandIn};
+use stand_ins::outbox::{Capture, Outbox};
+use stand_ins::smtp::{SmtpSettings, SmtpStandIn};
 use tokio::net::TcpStream;
 
 use super::{AT_ONCE, Bare, Subject, spread};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use reqwest::{Client, RequestBuilder};
-use testkit::outbox::Capture;
+use stand_ins::outbox::Capture;
 
 use super::{AT_ONCE, Bare, spread};
 

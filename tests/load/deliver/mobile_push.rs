@@ -6,9 +6,9 @@ use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
 use reqwest::Client;
 use serde_json::{Value, json};
 use service_kit::clock;
-use testkit::apns::{ApnsSettings, ApnsStandIn};
-use testkit::fcm::FcmStandIn;
-use testkit::outbox::{Capture, Outbox};
+use stand_ins::apns::{ApnsSettings, ApnsStandIn};
+use stand_ins::fcm::FcmStandIn;
+use stand_ins::outbox::{Capture, Outbox};
 
 use super::http::{Http, repeat};
 use super::{Subject, secret_apart};

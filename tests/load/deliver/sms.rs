@@ -15,9 +15,9 @@ use rusmpp::tokio_codec::CommandCodec;
 use rusmpp::types::{COctetString, OctetString};
 use rusmpp::values::{EsmClass, InterfaceVersion, Npi, Ton};
 use rusmpp::{Command, CommandStatus, Pdu};
-use testkit::outbox::{Capture, Outbox};
-use testkit::smsc::{SmscSettings, SmscStandIn};
-use testkit::twilio::{TwilioSettings, TwilioStandIn};
+use stand_ins::outbox::{Capture, Outbox};
+use stand_ins::smsc::{SmscSettings, SmscStandIn};
+use stand_ins::twilio::{TwilioSettings, TwilioStandIn};
 use tokio::net::TcpStream;
 use tokio_util::codec::Framed;
 

@@ -9,10 +9,10 @@ use domain::content::{Content, PushContent};
 use domain::web_push::Subscription;
 use reqwest::Client;
 use serde_json::{Value, json};
-use store::web_push::BrowserKeys;
-use testkit::http::HttpSettings;
-use testkit::outbox::{Capture, Outbox};
-use testkit::push_service::PushServiceStandIn;
+use stand_ins::http::HttpSettings;
+use stand_ins::outbox::{Capture, Outbox};
+use stand_ins::push_service::PushServiceStandIn;
+use store::directory::web_push::BrowserKeys;
 
 use super::Subject;
 use super::http::{Http, repeat};
@@ -27,7 +27,7 @@ pub(super) async fn subject(installation: &Installation) -> Subject {
     let outbox = Outbox::in_memory();
     let stand_in = PushServiceStandIn::start(HttpSettings::default(), outbox.clone()).await.unwrap();
     let settings = json!({"subject": "mailto:push@example.com"});
-    service_kit::vapid::create(&installation.store, &installation.master_key, installation.app)
+    credentials::vapid::create(&installation.store, &installation.master_key, installation.app)
         .await
         .unwrap();
     let (mut targets, mut keys) = (Vec::new(), HashMap::new());

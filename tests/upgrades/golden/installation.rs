@@ -4,18 +4,20 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use credentials::MasterKey;
 use domain::webhook::WebhookEvent;
 use domain::{Channel, Envelope, Event, Lane, StreamName};
 use event_log::Message;
+use local_servers::NatsServer;
 use serde_json::{Value, json};
-use service_kit::{Config, Context, MasterKey, connections, installation};
+use service_kit::{Config, Context, connections, installation};
 use sqlx::PgPool;
-use store::projection::INBOX;
-use store::webhook::WEBHOOKS;
+use stand_ins::outbox::Outbox;
+use stand_ins::smtp::{SmtpSettings, SmtpStandIn};
+use store::inbox::projection::INBOX;
+use store::webhooks::WEBHOOKS;
 use tempfile::TempDir;
-use testkit::outbox::Outbox;
-use testkit::smtp::{SmtpSettings, SmtpStandIn};
-use testkit::{Database, NatsServer, eventually};
+use testkit::{Database, eventually};
 
 const SOON: Duration = Duration::from_secs(60);
 /// Golden messages name items of the first eight events.

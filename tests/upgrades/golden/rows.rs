@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 use sqlx::PgPool;
-use testkit::outbox::Outbox;
+use stand_ins::outbox::Outbox;
 
 /// By name: what of which rows is compared, in their order.
 const TABLES: [(&str, &str); 14] = [

@@ -1,5 +1,5 @@
 //! What the rest of the system relies on.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod attachments;
 mod golden;

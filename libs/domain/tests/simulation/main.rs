@@ -21,7 +21,7 @@
 //!
 //! What is not played: receipts, redriving, full streams, the janitor. The statements that do these steps in
 //! PostgreSQL are held against [`domain::protocol`] by `libs/store/tests/store/protocol.rs`.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod call;
 mod check;

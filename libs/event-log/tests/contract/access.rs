@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use event_log::{Access, EventLog, Settings};
+use local_servers::NatsServer;
 use nkeys::KeyPair;
 use serde_json::{Value, json};
-use testkit::NatsServer;
-use testkit::tls::{Authority, CertificatePem};
+use stand_ins::tls::{Authority, CertificatePem};
 
 use crate::world::settings;
 

@@ -3,7 +3,8 @@
 use std::time::{Duration, Instant};
 
 use event_log::EventLog;
-use testkit::{NatsServer, eventually, port};
+use local_servers::{NatsServer, port};
+use testkit::eventually;
 
 use crate::world::{SOON, settings};
 

@@ -1,5 +1,5 @@
 use event_log::EventLog;
-use testkit::NatsServer;
+use local_servers::NatsServer;
 
 use crate::world::settings;
 

@@ -1,5 +1,5 @@
 //! The contract of the event log, on a real nats-server.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod access;
 mod cluster;

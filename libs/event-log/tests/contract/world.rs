@@ -5,7 +5,7 @@ use std::time::Duration;
 use async_nats::jetstream;
 use domain::{Lane, StreamName};
 use event_log::{Access, EventLog, Message, Settings};
-use testkit::NatsServer;
+use local_servers::NatsServer;
 
 pub(crate) const SENDS: StreamName = StreamName::Send(Lane::Transactional);
 pub(crate) const INBOX: StreamName = StreamName::Inbox(0);

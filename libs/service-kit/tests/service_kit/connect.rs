@@ -1,12 +1,14 @@
 use std::time::Duration;
 
+use credentials::{MasterKey, link};
 use domain::{Lane, StreamName};
 use event_log::{ConsumerSettings, Message};
-use service_kit::{Config, Context, MasterKey, connections, installation, link};
+use local_servers::{NatsServer, Postgres};
+use service_kit::{Config, Context, connections, installation};
 use sqlx::Connection;
 use sqlx::postgres::{PgConnectOptions, PgConnection};
-use store::app::{NewApp, NewSecret};
-use testkit::{Database, NatsServer, Postgres};
+use store::control::app::{NewApp, NewSecret};
+use testkit::Database;
 
 pub(crate) const LIMIT: Duration = Duration::from_secs(60);
 
@@ -60,7 +62,7 @@ async fn servers_may_come_up_later() {
 
 #[tokio::test]
 async fn an_unreachable_server_is_named_without_credentials() {
-    let port = testkit::port::free().unwrap();
+    let port = local_servers::port::free().unwrap();
     let mut config = Config::default();
     config.database.url = Some(format!("postgres://someone:hunter2@127.0.0.1:{port}/t").parse().unwrap());
     config.nats.url = Some(format!("nats://someone:hunter2@127.0.0.1:{port}").parse().unwrap());

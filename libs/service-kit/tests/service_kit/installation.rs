@@ -1,8 +1,9 @@
 use domain::StreamName;
+use local_servers::NatsServer;
 use service_kit::{Config, Context, connections, installation};
-use store::installation::Recorded;
-use store::projection::INBOX;
-use testkit::{Database, NatsServer};
+use store::database::installation::Recorded;
+use store::inbox::projection::INBOX;
+use testkit::Database;
 
 use crate::connect::{Installation, LIMIT};
 

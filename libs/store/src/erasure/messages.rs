@@ -10,7 +10,7 @@ use sqlx::{PgConnection, PgPool, Row};
 use uuid::Uuid;
 
 use crate::erasure::{ErasedRecipients, digest};
-use crate::{Error, attachment};
+use crate::{Error, deliveries::attachment};
 
 /// Messages looked at by one statement. One may be a megabyte.
 const PAGE: i64 = 20;
@@ -46,7 +46,7 @@ pub(super) async fn clear_kept_sends(pool: &PgPool, app: AppId) -> Result<(), Er
 }
 
 async fn clear_kept_send(pool: &PgPool, app: AppId, send_id: SendId) -> Result<(), Error> {
-    let mut transaction = crate::transaction::begin(pool).await?;
+    let mut transaction = crate::database::transaction::begin(pool).await?;
     let row = sqlx::query(
         "SELECT accepted_at, body FROM request
          WHERE app_id = $1 AND send_id = $2 AND body IS NOT NULL FOR UPDATE",

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use domain::AppId;
 use sqlx::Row;
-use store::app::{NewApp, NewSecret};
+use store::control::app::{NewApp, NewSecret};
 
 use crate::{Fixture, fixture};
 

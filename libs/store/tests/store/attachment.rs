@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use domain::content::Attachment;
 use domain::{AppId, Send, SendId};
-use store::attachment::Review;
+use store::deliveries::attachment::Review;
 
 use crate::erasure::{LATER, timer, turn, with_email};
 use crate::{Fixture, NOW, fixture, recipient, send_id, send_to};

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use store::Error;
-use store::batch::Batcher;
+use store::database::batch::Batcher;
 use testkit::eventually;
 use tokio::sync::Semaphore;
 

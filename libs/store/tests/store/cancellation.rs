@@ -11,11 +11,11 @@ use domain::{
     Answer, AppId, Channel, DeliveryId, Envelope, Event, Lane, Outcome, Reason, Status, StreamName,
     Timestamp, UserNumber,
 };
-use store::ledger::{Claim, ClaimRequest};
-use store::plan::{Decisions, Freeze};
-use store::settlement::{Next, Settlement};
-use store::timer::NewTimer;
-use store::turn::Turn;
+use store::deliveries::ledger::{Claim, ClaimRequest};
+use store::deliveries::settlement::{Next, Settlement};
+use store::deliveries::timer::NewTimer;
+use store::sends::plan::{Decisions, Freeze};
+use store::sends::turn::Turn;
 use uuid::Uuid;
 
 use crate::{Fixture, NOW, fixture, recipient, send_id, send_to};

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use domain::CategoryId;
-use store::category::NewCategory;
+use store::directory::category::NewCategory;
 
 use crate::fixture;
 

@@ -9,11 +9,11 @@ use domain::plan::{self, SendFacts};
 use domain::send::Recipient;
 use domain::{Answer, AppId, Channel, Lane, Outcome, Reason, Send, StreamName, Timestamp, UserNumber};
 use serde_json::json;
-use store::ledger::{Claim, ClaimRequest};
-use store::plan::Decisions;
-use store::settlement::{Next, Settlement};
-use store::timer::NewTimer;
-use store::turn::Turn;
+use store::deliveries::ledger::{Claim, ClaimRequest};
+use store::deliveries::settlement::{Next, Settlement};
+use store::deliveries::timer::NewTimer;
+use store::sends::plan::Decisions;
+use store::sends::turn::Turn;
 use uuid::Uuid;
 
 use crate::{Fixture, NOW, fixture, recipient, send_id, send_to};

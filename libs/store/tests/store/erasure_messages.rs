@@ -5,7 +5,7 @@ use domain::event::{DeliveryJob, ItemsAdded};
 use domain::send::Recipient;
 use domain::{AppId, Channel, DeliveryId, Envelope, Event, Send, UserNumber};
 use serde_json::{Value, json};
-use store::failure::SetAside;
+use store::database::failure::SetAside;
 use uuid::Uuid;
 
 use crate::erasure::{LATER, STREAM, timer, turn, with_email};

@@ -1,7 +1,7 @@
 //! Messages that fail by themselves.
 
 use domain::{Lane, StreamName};
-use store::failure::{MAX_FAILURES, SetAside};
+use store::database::failure::{MAX_FAILURES, SetAside};
 use uuid::Uuid;
 
 use crate::{fixture, send_id};

@@ -1,7 +1,7 @@
 //! Idempotency keys.
 
 use domain::{AppId, Lane, SendId};
-use store::idempotency::{Reservation, Reserved};
+use store::sends::idempotency::{Reservation, Reserved};
 use uuid::Uuid;
 
 use crate::fixture;

@@ -3,8 +3,8 @@
 use domain::content::Object;
 use domain::inbox::Counts;
 use domain::{AppId, ItemId, Timestamp, UserNumber};
-use store::category::NewCategory;
-use store::inbox::{InboxFilter, InboxItem, InboxPage, MAX_COUNTED, PageStart};
+use store::directory::category::NewCategory;
+use store::inbox::list::{InboxFilter, InboxItem, InboxPage, MAX_COUNTED, PageStart};
 
 use crate::{Fixture, fixture};
 

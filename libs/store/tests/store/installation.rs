@@ -2,7 +2,7 @@
 
 use domain::{StreamName, Timestamp};
 use sqlx::{AssertSqlSafe, PgPool};
-use store::installation::KnownStream;
+use store::database::installation::KnownStream;
 use testkit::eventually;
 
 use crate::{LIMIT, NOW, fixture};

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use domain::{AppId, Channel, DeliveryId, Reason, Status, UserNumber};
-use store::ledger::{Claim, ClaimRequest};
+use store::deliveries::ledger::{Claim, ClaimRequest};
 use testkit::eventually;
 use uuid::Uuid;
 

@@ -1,5 +1,5 @@
 //! The store's contract on a real PostgreSQL.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod app;
 mod attachment;
@@ -47,7 +47,7 @@ use domain::overrides::Overrides;
 use domain::send::Recipient;
 use domain::{AppId, DeliveryId, Lane, SendId, Timestamp};
 use sqlx::PgPool;
-use store::app::{NewApp, NewSecret};
+use store::control::app::{NewApp, NewSecret};
 use store::{Settings, Store};
 use testkit::{Database, eventually};
 use uuid::Uuid;

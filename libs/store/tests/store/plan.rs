@@ -8,10 +8,10 @@ use domain::send::{Recipient, TURN_RECIPIENTS, TemplateRef};
 use domain::{AppId, Channel, Reason, Send, Status};
 use serde_json::json;
 use store::Store;
-use store::facts::Facts;
-use store::plan::{Decisions, Freeze, RenderFailure};
-use store::template::NewTemplate;
-use store::turn::Turn;
+use store::control::template::NewTemplate;
+use store::sends::facts::Facts;
+use store::sends::plan::{Decisions, Freeze, RenderFailure};
+use store::sends::turn::Turn;
 
 use crate::{Fixture, NOW, Seeded, fixture, recipient, send_id, send_to};
 

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use local_servers::PgBouncer;
 use sqlx::PgPool;
 use store::{Error, Settings, Store};
-use testkit::{PgBouncer, eventually};
+use testkit::eventually;
 
 use crate::fixture;
 

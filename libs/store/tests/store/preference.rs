@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use domain::{AppId, CategoryId, Channel};
-use store::category::NewCategory;
+use store::directory::category::NewCategory;
 
 use crate::{Fixture, fixture};
 

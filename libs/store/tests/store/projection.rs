@@ -6,8 +6,8 @@ use std::sync::Arc;
 use domain::inbox::{AllChange, Counts, ItemChange, ItemState};
 use domain::{AppId, ItemId, StreamName, UserNumber};
 use sqlx::Row;
-use store::inbox::InboxFilter;
-use store::projection::{Batch, Changed, INBOX, ItemKey, NewItem, WholeInbox};
+use store::inbox::list::InboxFilter;
+use store::inbox::projection::{Batch, Changed, INBOX, ItemKey, NewItem, WholeInbox};
 use uuid::Uuid;
 
 use crate::{Fixture, NOW, Seeded, fixture, send_id};
@@ -126,7 +126,7 @@ async fn an_inbox_has_one_item_of_a_send() {
     fixture.add(&[item(app, 1, 20, 1, &two), item(app, 1, 21, 2, &two)]).await;
     let list = async |app, user| {
         let filter = InboxFilter::default();
-        let start = store::inbox::PageStart::Offset(0);
+        let start = store::inbox::list::PageStart::Offset(0);
         let items = fixture.store.list_inbox(app, UserNumber(user), filter, start, 10).await.unwrap().items;
         items.into_iter().map(|item| (item.id.0, item.content)).collect::<Vec<_>>()
     };

@@ -10,10 +10,10 @@ use domain::{
     Answer, AppId, Channel, DeliveryId, Envelope, Event, Lane, Outcome, Reason, SendId, Status, StreamName,
     UserNumber,
 };
-use store::ledger::{CallMark, Claim, ClaimRequest};
-use store::receipt::{About, Receipt, Recorded};
-use store::settlement::{Next, Settlement};
-use store::timer::NewTimer;
+use store::deliveries::ledger::{CallMark, Claim, ClaimRequest};
+use store::deliveries::receipt::{About, Receipt, Recorded};
+use store::deliveries::settlement::{Next, Settlement};
+use store::deliveries::timer::NewTimer;
 use uuid::Uuid;
 
 use crate::{Fixture, NOW, Seeded, fixture};

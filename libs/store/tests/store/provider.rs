@@ -2,8 +2,8 @@
 
 use domain::{AppId, Channel};
 use serde_json::{Value, json};
-use store::provider::NewProvider;
-use store::provider::SecretChange::{Keep, Remove, Replace};
+use store::control::provider::NewProvider;
+use store::control::provider::SecretChange::{Keep, Remove, Replace};
 
 use crate::{Fixture, fixture};
 

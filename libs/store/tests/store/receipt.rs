@@ -12,10 +12,10 @@ use domain::{
     Answer, AppId, Channel, DeliveryId, Envelope, Event, Lane, Outcome, Reason, Status, StreamName,
     UserNumber,
 };
-use store::ledger::{Claim, ClaimRequest};
-use store::receipt::{About, Receipt, Recorded};
-use store::request::DeliveryFilter;
-use store::settlement::{Next, Settlement};
+use store::deliveries::ledger::{Claim, ClaimRequest};
+use store::deliveries::receipt::{About, Receipt, Recorded};
+use store::deliveries::settlement::{Next, Settlement};
+use store::sends::request::DeliveryFilter;
 use uuid::Uuid;
 
 use crate::{Fixture, NOW, fixture, send_id};

@@ -5,8 +5,8 @@ use domain::event::DeliveryJob;
 use domain::{
     AppId, Channel, DeliveryId, Envelope, Event, Lane, Reason, Route, Status, StreamName, UserNumber,
 };
-use store::failure::SetAside;
-use store::redrive::{Parked, ParkedFilter, Skip, position_after};
+use store::database::failure::SetAside;
+use store::deliveries::redrive::{Parked, ParkedFilter, Skip, position_after};
 use uuid::Uuid;
 
 use crate::{Fixture, NOW, fixture, recipient, send_id, send_to};

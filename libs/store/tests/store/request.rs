@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use domain::{AppId, Channel, Reason, SendId, Status};
-use store::request::{DeliveryFilter, DeliveryState};
+use store::sends::request::{DeliveryFilter, DeliveryState};
 use uuid::Uuid;
 
 use crate::{Fixture, fixture};

@@ -14,10 +14,10 @@ use domain::{
     AppId, Channel, DeliveryId, Digest, Envelope, Event, Lane, SendId, Status, StreamName, Timestamp,
     UserNumber,
 };
-use store::idempotency::{Reservation, Reserved};
-use store::installation::{LogMark, Recorded};
-use store::restore::{FoundJob, FoundOutcome, FoundPlan, Numbers, Restore};
-use store::turn::Turn;
+use store::database::installation::{LogMark, Recorded};
+use store::recovery::restore::{FoundJob, FoundOutcome, FoundPlan, Numbers, Restore};
+use store::sends::idempotency::{Reservation, Reserved};
+use store::sends::turn::Turn;
 use store::{Settings, Store};
 use testkit::eventually;
 use uuid::Uuid;

@@ -1,6 +1,6 @@
 //! What is sealed under the master key: every column of it is known, and what changed meanwhile is left alone.
 
-use store::sealed::{SEALED, SealedRecord, SealedTable};
+use store::database::sealed::{SEALED, SealedRecord, SealedTable};
 
 use crate::{Fixture, fixture};
 

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::{AppId, StreamName, Timestamp};
-use store::plan::Decisions;
-use store::timer::NewTimer;
-use store::turn::Turn;
+use store::deliveries::timer::NewTimer;
+use store::sends::plan::Decisions;
+use store::sends::turn::Turn;
 use uuid::Uuid;
 
 use crate::{NOW, fixture, recipient, send_id, send_to};

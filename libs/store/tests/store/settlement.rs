@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use domain::{Answer, AppId, Channel, DeliveryId, Lane, Outcome, Reason, Status, StreamName, UserNumber};
 use sqlx::Row;
-use store::ledger::{Claim, ClaimRequest};
-use store::settlement::{Next, Settlement};
-use store::timer::NewTimer;
+use store::deliveries::ledger::{Claim, ClaimRequest};
+use store::deliveries::settlement::{Next, Settlement};
+use store::deliveries::timer::NewTimer;
 use uuid::Uuid;
 
 use crate::{Fixture, NOW, fixture, send_id};

@@ -4,7 +4,7 @@ use domain::content::InAppContent;
 use domain::event::ItemsAdded;
 use domain::{AppId, Envelope, Event, UserNumber};
 use sqlx::AssertSqlSafe;
-use store::shadow::{Origin, Purpose, Shadow, Switched};
+use store::recovery::shadow::{Origin, Purpose, Shadow, Switched};
 use store::{Error, Settings};
 use uuid::Uuid;
 

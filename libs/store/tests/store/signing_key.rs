@@ -2,7 +2,7 @@
 
 use domain::{AppId, SigningAlgorithm};
 use sqlx::Row;
-use store::signing_key::{MAX_SIGNING_KEYS, NewSigningKey, SigningKey, Verifier};
+use store::control::signing_key::{MAX_SIGNING_KEYS, NewSigningKey, SigningKey, Verifier};
 
 use crate::{Fixture, fixture};
 

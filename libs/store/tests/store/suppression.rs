@@ -12,9 +12,9 @@ use domain::{
     Answer, AppId, Channel, DeliveryId, Outcome, Reason, Status, StreamName, Timestamp, UserNumber,
 };
 use serde_json::{Value, json};
-use store::ledger::{Claim, ClaimRequest};
-use store::settlement::{Next, Settlement};
-use store::suppression::{Lifted, Restored, SuppressionFilter};
+use store::deliveries::ledger::{Claim, ClaimRequest};
+use store::deliveries::settlement::{Next, Settlement};
+use store::deliveries::suppression::{Lifted, Restored, SuppressionFilter};
 use uuid::Uuid;
 
 use crate::{Fixture, NOW, fixture, send_id};

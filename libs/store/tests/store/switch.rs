@@ -4,8 +4,8 @@ use std::num::NonZeroU32;
 
 use domain::{AppId, TemplateProfile, TokenSubject};
 use sqlx::Row;
-use store::app::{App, NewApp, NewSecret};
-use store::switch::Switch;
+use store::control::app::{App, NewApp, NewSecret};
+use store::control::switch::Switch;
 
 use crate::{Fixture, fixture};
 

@@ -4,7 +4,7 @@ use domain::AppId;
 use domain::id::TemplateId;
 use domain::send::TemplateRef;
 use serde_json::{Value, json};
-use store::template::NewTemplate;
+use store::control::template::NewTemplate;
 
 use crate::fixture;
 

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use domain::{AppId, Channel, Lane, StreamName, Timestamp};
-use store::timer::NewTimer;
+use store::deliveries::timer::NewTimer;
 use testkit::eventually;
 use uuid::Uuid;
 

@@ -4,8 +4,8 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use domain::{Lane, SendId};
-use store::app::NewApp;
-use store::idempotency::{Reservation, Reserved};
+use store::control::app::NewApp;
+use store::sends::idempotency::{Reservation, Reserved};
 use store::{Settings, Store};
 use uuid::Uuid;
 

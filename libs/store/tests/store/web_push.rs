@@ -3,9 +3,9 @@
 use domain::device::MAX_DEVICES;
 use domain::web_push::Subscription;
 use domain::{AppId, Channel, Timestamp};
-use store::plan::Decisions;
-use store::vapid_key::NewVapidKey;
-use store::web_push::SubscriptionName;
+use store::control::vapid_key::NewVapidKey;
+use store::directory::web_push::SubscriptionName;
+use store::sends::plan::Decisions;
 
 use crate::plan::{frozen, turn};
 use crate::{Fixture, fixture, recipient, send_to};

@@ -6,7 +6,7 @@ use std::time::Duration;
 use domain::AppId;
 use domain::webhook::WebhookEvent;
 use sqlx::PgPool;
-use store::webhook::{Pace, Settled, Settlement};
+use store::webhooks::{Pace, Settled, Settlement};
 use store::{Settings, Store};
 use testkit::{Database, eventually};
 

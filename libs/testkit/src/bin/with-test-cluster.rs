@@ -4,8 +4,8 @@
 use std::process::ExitCode;
 
 use anyhow::Context;
+use local_servers::Postgres;
 use rustix::process::{Pid, Signal, kill_process};
-use testkit::Postgres;
 use tokio::signal::unix::{SignalKind, signal};
 
 const SHARED: &str = "TIDINGS_TEST_DATABASE_URL";
@@ -21,7 +21,7 @@ async fn main() -> anyhow::Result<ExitCode> {
     }
     #[cfg(feature = "containers")]
     if std::env::var("TIDINGS_TEST_SERVERS").is_ok_and(|servers| servers == "docker") {
-        let postgres = testkit::PostgresContainer::start().await?;
+        let postgres = local_servers::PostgresContainer::start().await?;
         command.env(SHARED, postgres.url());
         return run(command).await;
     }

@@ -90,7 +90,7 @@ async fn what_is_withheld_was_heard_and_is_delivered_or_lost() {
 
 #[tokio::test]
 async fn a_server_that_is_away_is_nobodys_fault() {
-    let port = testkit::port::free().unwrap();
+    let port = local_servers::port::free().unwrap();
     let proxy = Proxy::start(port).await.unwrap();
     assert_eq!(answer(&mut connect(&proxy).await).await, None);
 }

@@ -3,8 +3,6 @@ use std::time::Duration;
 
 use testkit::{Service, eventually};
 
-use crate::processes;
-
 const SOON: Duration = Duration::from_secs(10);
 
 /// A program of this crate that starts another one and waits for it; `mark` makes both recognisable.
@@ -29,7 +27,7 @@ async fn runs_with_its_environment_and_its_log_survives_kill_and_restart() {
 
     service.kill();
     assert!(!service.is_running().unwrap());
-    processes::gone(mark.path()).await;
+    testkit::processes::gone(mark.path()).await;
 
     let first = service.id();
     service.restart().unwrap();
@@ -89,11 +87,11 @@ async fn one_dropped_takes_its_children_along() {
     let service = start(mark.path());
     started(&service, 1).await;
     assert!(
-        !processes::naming(mark.path()).is_empty(),
+        !testkit::processes::naming(mark.path()).is_empty(),
         "the test cannot see the processes that it looks for"
     );
     drop(service);
-    processes::gone(mark.path()).await;
+    testkit::processes::gone(mark.path()).await;
 }
 
 #[test]

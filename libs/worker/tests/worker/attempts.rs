@@ -5,7 +5,7 @@ use std::time::Duration;
 use domain::outcome::RetryLimit;
 use domain::{Envelope, Event, Gone, Outcome, Status, StreamName, Timestamp};
 use service_kit::clock;
-use store::redrive::ParkedFilter;
+use store::deliveries::redrive::ParkedFilter;
 use testkit::eventually;
 
 use crate::scripted::{Call, RETRY, Scripted, Step};

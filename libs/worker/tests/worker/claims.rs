@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use domain::{Answer, Outcome, Status};
 use service_kit::clock;
-use store::ledger::{Claim, ClaimRequest};
-use store::settlement::{Next, Settlement};
+use store::deliveries::ledger::{Claim, ClaimRequest};
+use store::deliveries::settlement::{Next, Settlement};
 use testkit::eventually;
 
 use crate::scripted::{RETRY, Scripted, Step};

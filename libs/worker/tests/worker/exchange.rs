@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use domain::outcome::Blame;
 use domain::{Outcome, Timestamp};
-use testkit::http::half_answer;
+use stand_ins::http::half_answer;
 use worker::Outbound;
 use worker::exchange::{Caller, Reply, Silence};
 

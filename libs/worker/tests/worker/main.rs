@@ -1,5 +1,5 @@
 //! Channel workers on real servers, with a channel that answers as it is told.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod attempts;
 mod claims;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use domain::retry::RetryPolicy;
 use domain::{Channel, Outcome, Status};
 use service_kit::clock;
-use store::receipt::{About, Receipt, Recorded};
+use store::deliveries::receipt::{About, Receipt, Recorded};
 use testkit::eventually;
 
 use crate::scripted::{RETRY, Scripted, Step};

@@ -2,15 +2,17 @@
 
 use std::time::Duration;
 
+use credentials::MasterKey;
 use domain::content::{Content, EmailContent, SmsContent};
 use domain::event::{DeliveryJob, DeliverySettled};
 use domain::{AppId, Channel, DeliveryId, Envelope, Event, Lane, SendId, Status, StreamName, UserNumber};
 use event_log::Message;
-use service_kit::{Config, Context, MasterKey, clock, connections, installation};
+use local_servers::{NatsServer, Postgres};
+use service_kit::{Config, Context, clock, connections, installation};
 use sqlx::PgPool;
-use store::app::{NewApp, NewSecret};
+use store::control::app::{NewApp, NewSecret};
 use tempfile::TempDir;
-use testkit::{NatsServer, Postgres, eventually};
+use testkit::eventually;
 use uuid::Uuid;
 
 use crate::scripted::{Scripted, ScriptedSms};

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use domain::AppId;
 use event_log::Delivered;
 use service_kit::inbound::{Inbound, Owner};
-use store::turn::Turn;
+use store::sends::turn::Turn;
 
 use crate::intake::Intake;
 use crate::orders::Cause;

@@ -8,8 +8,8 @@ use domain::send::{Recipient, Send};
 use domain::{Envelope, Event, Lane, StreamName, Timestamp};
 use event_log::{ConsumerSettings, Message};
 use service_kit::clock;
-use store::timer::NewTimer;
-use store::turn::Turn;
+use store::deliveries::timer::NewTimer;
+use store::sends::turn::Turn;
 use testkit::eventually;
 
 use crate::world::{PARTITIONS, SOON, World, person, send_to};

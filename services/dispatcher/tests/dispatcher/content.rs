@@ -6,7 +6,7 @@ use domain::content::{Content, EmailContent, PushContent, SmsContent};
 use domain::send::{Recipient, Send, TemplateRef};
 use domain::{Channel, Event, Lane, StreamName};
 use serde_json::json;
-use store::template::NewTemplate;
+use store::control::template::NewTemplate;
 use testkit::eventually;
 
 use crate::world::{SOON, World, person, send_to};

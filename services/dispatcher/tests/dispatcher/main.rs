@@ -1,5 +1,5 @@
 //! The dispatcher on real servers.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod batches;
 mod busy;

@@ -7,8 +7,8 @@ use domain::send::Send;
 use domain::{Channel, Envelope, Event, Lane, StreamName, UserNumber};
 use event_log::EventLog;
 use service_kit::{Fullness, clock};
-use store::timer::NewTimer;
-use store::turn::Turn;
+use store::deliveries::timer::NewTimer;
+use store::sends::turn::Turn;
 use testkit::eventually;
 
 use crate::world::{PARTITIONS, SOON, World, person, send_number, send_to};

@@ -4,7 +4,7 @@ use domain::event::{DeliverySettled, SendPlanned};
 use domain::send::Send;
 use domain::{Channel, Event, Lane, Reason, Status, StreamName};
 use serde_json::json;
-use store::plan::RenderFailure;
+use store::sends::plan::RenderFailure;
 
 use crate::world::{World, person, send_to};
 

@@ -3,20 +3,22 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use credentials::MasterKey;
 use domain::content::InAppContent;
 use domain::event::{DeliveryJob, ItemsAdded};
 use domain::overrides::Overrides;
 use domain::send::{Recipient, Send};
 use domain::{AppId, Channel, Envelope, Event, Lane, SendId, StreamName, UserNumber};
 use event_log::Message;
-use rendering::Template;
+use local_servers::NatsServer;
+use planning::Template;
 use serde_json::json;
-use service_kit::{Config, Context, MasterKey, clock, connections, installation};
+use service_kit::{Config, Context, clock, connections, installation};
 use sqlx::PgPool;
-use store::app::{NewApp, NewSecret};
-use store::turn::Turn;
+use store::control::app::{NewApp, NewSecret};
+use store::sends::turn::Turn;
 use tempfile::TempDir;
-use testkit::{Database, NatsServer, eventually};
+use testkit::{Database, eventually};
 use uuid::Uuid;
 
 pub(crate) const SOON: Duration = Duration::from_secs(30);
@@ -116,7 +118,7 @@ impl World {
         let mut freeze = self.context.store.freeze(&turns).await.unwrap();
         let facts = freeze.facts().await.unwrap();
         let template = facts.template(0).map(|version| Template::compile(&version.channels).unwrap());
-        let decisions = rendering::decide(&turns[0], &facts, 0, template.as_ref());
+        let decisions = planning::decide(&turns[0], &facts, 0, template.as_ref());
         freeze.commit(&facts, &[decisions]).await.unwrap();
     }
 

@@ -188,7 +188,7 @@ mod tests {
     use hyper::Request;
     use hyper::body::Bytes;
     use serde_json::json;
-    use testkit::http::{self, Handler, HttpServer, HttpSettings, Reply};
+    use stand_ins::http::{self, Handler, HttpServer, HttpSettings, Reply};
 
     use super::*;
 

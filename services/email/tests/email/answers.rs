@@ -6,7 +6,7 @@ use domain::outcome::{Blame, RetryLimit};
 use email::smtp::answers::{TABLE, Verdict, answer, is_alarming, row};
 use email::{Failure, Reply, Stage as At};
 use serde_json::json;
-use testkit::smtp::{Rule, SmtpSettings, Stage};
+use stand_ins::smtp::{Rule, SmtpSettings, Stage};
 
 use crate::fixture::{Mailer, TO, assert_sent, limits, limits_each, text};
 
@@ -166,7 +166,7 @@ async fn what_cannot_even_start_has_a_code_of_its_own() {
     assert_eq!(other.send(TO).await.code, "settings");
 
     let mut gone = Mailer::start().await;
-    gone.provider.settings["port"] = json!(testkit::port::free().unwrap());
+    gone.provider.settings["port"] = json!(local_servers::port::free().unwrap());
     let answer = gone.send(TO).await;
     assert_eq!((answer.outcome, answer.code.as_str()), (RETRY, "connect"));
 

@@ -6,7 +6,7 @@ use domain::content::{Attachment, EmailContent, EmailOptions};
 use email::{EmailSender, PoolLimits, Sources};
 use futures_util::FutureExt;
 use mail_parser::{MessageParser, MimeHeaders};
-use testkit::smtp::{Rule, SmtpSettings, Stage};
+use stand_ins::smtp::{Rule, SmtpSettings, Stage};
 use tokio::task::JoinSet;
 use worker::Outbound;
 

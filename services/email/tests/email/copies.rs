@@ -1,6 +1,6 @@
 use domain::Outcome;
 use domain::content::{EmailContent, EmailOptions};
-use testkit::smtp::{Rule, SmtpSettings, Stage};
+use stand_ins::smtp::{Rule, SmtpSettings, Stage};
 
 use crate::fixture::{Mailer, TO, assert_sent, limits, text};
 

@@ -6,8 +6,8 @@ use domain::{Answer, AppId, Channel, DeliveryId, Lane, Outcome, SendId, Timestam
 use email::{EmailSender, PoolLimits, Sources};
 use futures_util::FutureExt;
 use serde_json::{Value, json};
-use testkit::outbox::{Capture, Outbox};
-use testkit::smtp::{SmtpSettings, SmtpStandIn};
+use stand_ins::outbox::{Capture, Outbox};
+use stand_ins::smtp::{SmtpSettings, SmtpStandIn};
 use uuid::Uuid;
 use worker::{Call, Outbound, Provider};
 

@@ -12,7 +12,7 @@ use mail_parser::{HeaderName, Message, MessageParser};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use serde_json::{Value, json};
-use testkit::outbox::Capture;
+use stand_ins::outbox::Capture;
 use tokio::runtime::Runtime;
 use worker::Outbound;
 

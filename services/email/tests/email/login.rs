@@ -5,8 +5,8 @@ use domain::Outcome;
 use hyper::Request;
 use hyper::body::Bytes;
 use serde_json::{Value, json};
-use testkit::http::{self, Handler, HttpServer, HttpSettings, Reply};
-use testkit::smtp::{Rule, SmtpSettings, Stage};
+use stand_ins::http::{self, Handler, HttpServer, HttpSettings, Reply};
+use stand_ins::smtp::{Rule, SmtpSettings, Stage};
 use tokio::task::JoinSet;
 use worker::Outbound;
 

@@ -1,5 +1,5 @@
 //! The email channel against the SMTP stand-in.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod answers;
 mod attachments;

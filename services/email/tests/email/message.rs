@@ -1,7 +1,7 @@
 use domain::content::EmailContent;
 use domain::{Answer, Outcome};
 use mail_parser::{Message, MessageParser, PartType};
-use testkit::outbox::Capture;
+use stand_ins::outbox::Capture;
 
 use crate::fixture::{Mailer, TO, assert_sent, text};
 

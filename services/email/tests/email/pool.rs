@@ -3,8 +3,8 @@ use std::time::Duration;
 use domain::Outcome;
 use email::PoolLimits;
 use serde_json::json;
+use stand_ins::smtp::{Rule, SmtpSettings, Stage};
 use testkit::eventually;
-use testkit::smtp::{Rule, SmtpSettings, Stage};
 use tokio::task::JoinSet;
 
 use crate::fixture::{LIMIT, Mailer, TO, assert_sent, attempt, limits, limits_each, text};

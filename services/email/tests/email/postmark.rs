@@ -9,9 +9,9 @@ use email::postmark::answers::{Said, TABLE, row};
 use email::{EmailSender, PoolLimits, Sources};
 use futures_util::FutureExt;
 use serde_json::{Value, json};
-use testkit::http::{Reaction, Rule};
-use testkit::outbox::Outbox;
-use testkit::postmark::{PostmarkSettings, PostmarkStandIn, refused};
+use stand_ins::http::{Reaction, Rule};
+use stand_ins::outbox::Outbox;
+use stand_ins::postmark::{PostmarkSettings, PostmarkStandIn, refused};
 use worker::{Outbound, Provider, Verdict};
 
 use crate::fixture::{TO, assert_sent, attempt, attempt_job, job, limits, provider, sender, text};
@@ -109,7 +109,7 @@ async fn what_may_have_been_taken_is_unknown_and_what_certainly_was_not_is_tried
         assert_eq!(server.outbox().captures().len(), captured, "{reaction:?}");
     }
     let (_server, mut nowhere) = start().await;
-    nowhere.settings["baseUrl"] = json!(format!("http://127.0.0.1:{}", testkit::port::free().unwrap()));
+    nowhere.settings["baseUrl"] = json!(format!("http://127.0.0.1:{}", local_servers::port::free().unwrap()));
     let answer = attempt(&sender(limits), &nowhere, TO, text("hello")).await;
     assert_eq!((answer.outcome, answer.code.as_str()), (Outcome::RETRY, "connect"));
 }
@@ -118,7 +118,7 @@ async fn what_may_have_been_taken_is_unknown_and_what_certainly_was_not_is_tried
 #[tokio::test]
 async fn a_yes_is_only_one_for_the_recipient_itself() {
     let (server, provider) = start().await;
-    let says = |body: Value| Rule::answer(testkit::http::json(200, &body));
+    let says = |body: Value| Rule::answer(stand_ins::http::json(200, &body));
     let inactive = |who: &str| {
         json!({"ErrorCode": 0, "MessageID": "m", "Message":
             format!("Message OK, but will not deliver to these inactive addresses: {who}, x@example.org.")})
@@ -130,7 +130,7 @@ async fn a_yes_is_only_one_for_the_recipient_itself() {
     assert_eq!(answer.outcome, Outcome::GONE, "{answer:?}");
     assert_sent(&attempt(&sender, &provider, TO, text("hello")).await);
     for status in [200, 204] {
-        server.script(Rule::answer(testkit::http::status(status)));
+        server.script(Rule::answer(stand_ins::http::status(status)));
         let answer = attempt(&sender, &provider, TO, text("hello")).await;
         assert_eq!(answer.outcome, Outcome::Unknown, "{answer:?}");
     }

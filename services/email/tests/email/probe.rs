@@ -1,10 +1,10 @@
 use domain::Outcome;
 use email::probe;
 use serde_json::json;
-use testkit::http::{Reaction, Rule as HttpRule};
-use testkit::outbox::Outbox;
-use testkit::postmark::{PostmarkSettings, PostmarkStandIn};
-use testkit::smtp::{Rule, SmtpSettings, Stage};
+use stand_ins::http::{Reaction, Rule as HttpRule};
+use stand_ins::outbox::Outbox;
+use stand_ins::postmark::{PostmarkSettings, PostmarkStandIn};
+use stand_ins::smtp::{Rule, SmtpSettings, Stage};
 use worker::Outbound;
 
 use crate::fixture::{Mailer, limits, provider};

@@ -3,8 +3,8 @@ use std::sync::Arc;
 use domain::Outcome;
 use rustls::ServerConfig;
 use serde_json::json;
-use testkit::smtp::{Rule, SmtpSettings, SmtpTls, Stage};
-use testkit::tls::Authority;
+use stand_ins::smtp::{Rule, SmtpSettings, SmtpTls, Stage};
+use stand_ins::tls::Authority;
 
 use crate::fixture::{Mailer, TO, assert_sent, limits};
 

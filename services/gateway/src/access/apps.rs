@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use credentials::MasterKey;
 use moka::future::Cache;
-use service_kit::{Context, MasterKey};
+use service_kit::Context;
 use store::Store;
 use tokio::time::timeout;
 

@@ -7,7 +7,7 @@ use actix_web::dev::Payload;
 use actix_web::{FromRequest, HttpRequest};
 use domain::AppId;
 use domain::profile::Author;
-use store::app::App;
+use store::control::app::App;
 
 use crate::access::identity::{Demand, Identity, user_required};
 use crate::http::accept;

@@ -1,7 +1,7 @@
 //! Device secrets: proof of one device of a user, for callers that have no other.
 
 use actix_web::HttpRequest;
-use service_kit::secrets::{random_token, same, sha256};
+use credentials::secrets::{random_token, same, sha256};
 
 use crate::access::caller::UserCaller;
 use crate::gateway::{Gateway, database};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use actix_web::HttpRequest;
 use actix_web::http::StatusCode;
 use domain::fields::check_identifier;
-use store::app::App;
+use store::control::app::App;
 
 use crate::access::known_app::KnownApp;
 use crate::access::signature;

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
+use credentials::MasterKey;
+use credentials::secrets::{SecretsError, app_secret_context, hmac_sha256, same, sha256};
 use domain::Timestamp;
 use secrecy::{ExposeSecret, SecretSlice};
-use service_kit::secrets::{SecretsError, app_secret_context, hmac_sha256, same, sha256};
-use service_kit::{MasterKey, clock};
-use store::app::{App, AppSecret};
+use service_kit::clock;
+use store::control::app::{App, AppSecret};
 
 use crate::access::token_key::TokenKey;
 

@@ -1,13 +1,13 @@
 //! A key that bearer tokens are verified with.
 
+use credentials::MasterKey;
+use credentials::secrets::SecretsError;
+use credentials::signing::key_context;
 use domain::{AppId, SigningAlgorithm};
 use jsonwebtoken::crypto::verify;
 use jsonwebtoken::{Algorithm, DecodingKey};
 use secrecy::ExposeSecret;
-use service_kit::MasterKey;
-use service_kit::secrets::SecretsError;
-use service_kit::signing::key_context;
-use store::signing_key::{SigningKey, Verifier};
+use store::control::signing_key::{SigningKey, Verifier};
 
 /// A live signing key of an app, ready for use.
 pub(crate) struct TokenKey {

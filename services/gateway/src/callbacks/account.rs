@@ -1,13 +1,13 @@
 //! Whose callback it is, and whether it is.
 
 use actix_web::HttpRequest;
+use credentials::secrets::provider_context;
 use domain::fields::MAX_IDENTIFIER;
 use domain::{AppId, Channel};
 use percent_encoding::percent_decode_str;
 use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::{Map, Value};
-use service_kit::secrets::provider_context;
-use store::provider::StoredProvider;
+use store::control::provider::StoredProvider;
 
 use super::{Callbacks, signature};
 use crate::gateway::{Gateway, database};

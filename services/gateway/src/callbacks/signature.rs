@@ -2,7 +2,7 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use service_kit::secrets::{hmac_sha1, same};
+use credentials::secrets::{hmac_sha1, same};
 
 /// Bytes of HMAC-SHA1.
 const LENGTH: usize = 20;

@@ -6,7 +6,7 @@ use domain::sms::number::is_e164;
 use domain::sms::twilio::of_undelivered;
 use domain::{Answer, Channel, DeliveryId, Outcome};
 use service_kit::clock;
-use store::receipt::{About, Receipt};
+use store::deliveries::receipt::{About, Receipt};
 
 use super::account::{Account, Claim, subject};
 use crate::gateway::{Gateway, database};

@@ -10,7 +10,7 @@ use domain::fields::{Fields, check_plain_json};
 use domain::profile::{self, Refusal};
 use serde::Serialize;
 use serde_json::Value;
-use store::user::merge::Merged;
+use store::directory::user::merge::Merged;
 use utoipa::ToSchema;
 
 use crate::access::caller::AppCaller;

@@ -7,7 +7,7 @@ use actix_web::web::Data;
 use domain::fields::{Fields, MAX_IDENTIFIER, check_plain_json};
 use domain::{CategoryId, Problem, Timestamp};
 use serde::Serialize;
-use store::category::{Category, NewCategory};
+use store::directory::category::{Category, NewCategory};
 use utoipa::ToSchema;
 
 use crate::access::caller::{AppCaller, Caller};

@@ -4,6 +4,7 @@ use std::fmt::Display;
 
 use actix_web::web::Data;
 use actix_web::{HttpRequest, HttpResponse};
+use credentials::secrets::sha256;
 use domain::content::Object;
 use domain::fields::{Fields, check_identifier, check_plain_json};
 use domain::profile::{Author, push_targets};
@@ -11,10 +12,9 @@ use domain::request::MAX_REFERENCE;
 use domain::{CategoryId, Channel, DeviceType, Problem};
 use serde::Serialize;
 use serde_json::{Value, json};
-use service_kit::secrets::sha256;
-use store::category::Category;
-use store::device::unproven::Connecting;
-use store::inbox::InboxOwner;
+use store::directory::category::Category;
+use store::directory::device::unproven::Connecting;
+use store::inbox::list::InboxOwner;
 use utoipa::ToSchema;
 
 use crate::access::caller::UserCaller;

@@ -3,9 +3,9 @@
 use actix_web::http::StatusCode;
 use actix_web::web::Data;
 use actix_web::{HttpRequest, HttpResponse};
+use credentials::vapid;
 use domain::profile::{Author, Refusal};
 use domain::web_push::parse_subscription;
-use service_kit::vapid;
 
 use crate::access::caller::UserCaller;
 use crate::gateway::{Gateway, database};

@@ -7,7 +7,7 @@ use domain::event::UserErased;
 use domain::id::partition;
 use domain::{AppId, Envelope, Event, StreamName};
 use service_kit::{clock, trace};
-use store::timer::NewTimer;
+use store::deliveries::timer::NewTimer;
 
 use crate::access::actor;
 use crate::access::caller::AppCaller;

@@ -9,7 +9,7 @@ use domain::request::MAX_REFERENCE;
 use domain::{CategoryId, Channel, Problem};
 use serde::Serialize;
 use serde_json::Value;
-use store::preference::CategoryPreference;
+use store::directory::preference::CategoryPreference;
 use utoipa::ToSchema;
 
 use crate::access::caller::UserCaller;

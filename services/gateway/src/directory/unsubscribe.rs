@@ -3,9 +3,9 @@
 use actix_web::http::StatusCode;
 use actix_web::web::{Data, Path};
 use actix_web::{HttpRequest, HttpResponse};
+use credentials::link::{Link, Purpose};
 use domain::{AppId, CategoryId, Channel, UserNumber};
-use service_kit::link::{Link, Purpose};
-use store::preference::Subscription;
+use store::directory::preference::Subscription;
 
 use crate::directory::unsubscribe_page::{Said, page};
 use crate::gateway::{Gateway, database};

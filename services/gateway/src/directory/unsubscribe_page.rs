@@ -10,9 +10,9 @@ use actix_web::http::header::{
 use actix_web::{HttpRequest, HttpResponse};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use rendering::html::escaped;
-use service_kit::secrets;
-use store::preference::Subscription;
+use credentials::secrets;
+use planning::html::escaped;
+use store::directory::preference::Subscription;
 
 const STYLE: &str = "body{font:1.1rem/1.5 system-ui,sans-serif;max-width:32rem;margin:15vh auto;padding:0 1.5rem;\
     text-align:center;color:#222;background:#fff}button{font:inherit;padding:.6em 1.4em;border:0;border-radius:.4em;\

@@ -8,8 +8,8 @@ use domain::fields::{Fields, check_plain_json};
 use domain::{DeviceType, Timestamp, UserNumber, profile};
 use serde::Serialize;
 use serde_json::Value;
-use store::device::Device;
-use store::user::User;
+use store::directory::device::Device;
+use store::directory::user::User;
 use utoipa::ToSchema;
 
 use crate::access::caller::AppCaller;

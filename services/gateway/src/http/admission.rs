@@ -8,7 +8,7 @@ use actix_web::http::StatusCode;
 use actix_web::http::header::ORIGIN;
 use actix_web::{HttpMessage, HttpRequest};
 use domain::AppId;
-use store::app::App;
+use store::control::app::App;
 
 use crate::gateway::Gateway;
 use crate::http::failure::Failure;

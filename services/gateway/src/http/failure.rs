@@ -6,12 +6,12 @@ use std::fmt::{self, Display};
 use actix_web::http::StatusCode;
 use actix_web::http::header::{ALLOW, RETRY_AFTER, WWW_AUTHENTICATE};
 use actix_web::{HttpResponse, ResponseError};
+use credentials::link::LinkError;
 use domain::Problem;
 use domain::profile::{self, Inapplicable};
 use event_log::{PublishError, Refusal};
 use serde::Serialize;
 use service_kit::clock;
-use service_kit::link::LinkError;
 use uuid::Uuid;
 
 use crate::shares::room::Crowded;

@@ -2,10 +2,10 @@
 
 use actix_web::web::Data;
 use actix_web::{HttpRequest, HttpResponse};
+use credentials::link::{Link, Purpose};
 use domain::event::ItemsChanged;
 use domain::inbox::ItemChange;
 use domain::{Event, ItemId};
-use service_kit::link::{Link, Purpose};
 
 use crate::gateway::{Gateway, database};
 use crate::http::failure::Failure;

@@ -6,7 +6,7 @@ use actix_web::web::Data;
 use domain::event::ItemsChanged;
 use domain::inbox::ItemChange;
 use domain::{Event, ItemId};
-use store::inbox::InboxItem;
+use store::inbox::list::InboxItem;
 
 use crate::access::caller::Caller;
 use crate::gateway::{Gateway, database};

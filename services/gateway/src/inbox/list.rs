@@ -7,7 +7,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use domain::inbox::Counts;
 use domain::{ItemId, Problem, Timestamp, UserNumber};
 use serde::Serialize;
-use store::inbox::{InboxFilter, InboxItem, InboxPage, PageStart};
+use store::inbox::list::{InboxFilter, InboxItem, InboxPage, PageStart};
 use utoipa::ToSchema;
 
 use crate::access::caller::UserCaller;

@@ -3,7 +3,7 @@
 use domain::{CategoryId, ItemId, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
-use store::inbox::InboxItem;
+use store::inbox::list::InboxItem;
 use utoipa::ToSchema;
 
 use crate::http::failure::Failure;

@@ -8,7 +8,7 @@ use domain::id::{RECIPIENTS_PER_EVENT, partition};
 use domain::inbox::{AllChange, ItemChange};
 use domain::{Event, ItemId, Problem, StreamName};
 use serde::Serialize;
-use store::inbox::{InboxFilter, PageStart};
+use store::inbox::list::{InboxFilter, PageStart};
 use utoipa::ToSchema;
 
 use crate::access::caller::UserCaller;

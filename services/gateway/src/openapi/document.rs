@@ -7,8 +7,8 @@ use actix_web::web::{Bytes, Data};
 use actix_web::{HttpMessage, HttpRequest, HttpResponse};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use credentials::secrets;
 use serde_json::{Map, Value};
-use service_kit::secrets;
 use utoipa::OpenApi;
 
 use crate::gateway::Gateway;

@@ -10,7 +10,7 @@ use domain::send::{IdempotencyKey, TemplateRef};
 use domain::{AppId, Digest, Envelope, Event, Lane, Problem, Send, SendId, StreamName};
 use sabotage::CrashPoint;
 use service_kit::{clock, metrics, trace};
-use store::idempotency::{Reservation, Reserved};
+use store::sends::idempotency::{Reservation, Reserved};
 use tokio::time::timeout;
 
 use crate::gateway::{Gateway, Repeats, database};

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use domain::AppId;
 use moka::future::Cache;
-use store::quota::Quota;
+use store::control::quota::Quota;
 use tokio::time::timeout;
 
 use crate::gateway::Gateway;

@@ -10,11 +10,11 @@ use domain::plan::Decision;
 use domain::send::Recipient;
 use domain::target::masked;
 use domain::{AppId, Channel, Reason, Send, SendId, Status};
-use rendering::{Template, TemplateError, Writer, decide, item_size};
+use planning::{Template, TemplateError, Writer, decide, item_size};
 use serde::Serialize;
 use service_kit::clock;
-use store::facts::Facts;
-use store::turn::Turn;
+use store::sends::facts::Facts;
+use store::sends::turn::Turn;
 use tokio::time::timeout;
 use utoipa::ToSchema;
 

@@ -1,10 +1,10 @@
 //! `Idempotency-Key`, and what tells whether two bodies are equal.
 
 use actix_web::HttpRequest;
+use credentials::secrets;
 use domain::Problem;
 use domain::request::is_idempotency_key;
 use serde_json::{Number, Value};
-use service_kit::secrets;
 
 /// A caller's key with the digest of the body that came with it.
 #[derive(Clone, Debug, PartialEq, Eq)]

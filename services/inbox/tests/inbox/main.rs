@@ -1,5 +1,5 @@
 //! The projection on real servers: whatever the log holds, each inbox has each send once, and its counters agree.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod erasure;
 mod model;

@@ -5,7 +5,7 @@ use domain::event::{ItemsAdded, ItemsChanged};
 use domain::id::partition;
 use domain::inbox::ItemChange;
 use domain::{Event, ItemId, Timestamp, UserNumber};
-use store::projection::INBOX;
+use store::inbox::projection::INBOX;
 use testkit::eventually;
 
 use crate::world::{APP, SOON, STREAM, WRONG_COUNTERS, World, added, changed, envelope, stop};

@@ -2,17 +2,19 @@
 
 use std::time::Duration;
 
+use credentials::MasterKey;
 use domain::content::InAppContent;
 use domain::event::{AllChanged, ItemsAdded, ItemsChanged};
 use domain::inbox::{AllChange, ItemChange};
 use domain::{AppId, Envelope, Event, ItemId, SendId, StreamName, Timestamp, UserNumber};
 use event_log::Message;
-use service_kit::{Config, Context, MasterKey, connections, installation};
+use local_servers::NatsServer;
+use service_kit::{Config, Context, connections, installation};
 use sqlx::PgPool;
-use store::app::{NewApp, NewSecret};
-use store::projection::INBOX;
+use store::control::app::{NewApp, NewSecret};
+use store::inbox::projection::INBOX;
 use tempfile::TempDir;
-use testkit::{Database, NatsServer, eventually};
+use testkit::{Database, eventually};
 use uuid::Uuid;
 
 pub(crate) const SOON: Duration = Duration::from_secs(30);

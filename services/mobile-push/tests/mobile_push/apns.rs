@@ -6,9 +6,9 @@ use domain::{DeliveryId, Outcome};
 use futures_util::future::join_all;
 use mobile_push::probe;
 use serde_json::json;
-use testkit::apns::{ApnsSettings, refusal};
-use testkit::http::{Reaction, Rule};
-use testkit::tls::Authority;
+use stand_ins::apns::{ApnsSettings, refusal};
+use stand_ins::http::{Reaction, Rule};
+use stand_ins::tls::Authority;
 use uuid::Uuid;
 use worker::Outbound;
 
@@ -97,7 +97,7 @@ async fn a_cut_connection_is_unknown_and_the_next_push_goes_over_a_new_one() {
 #[tokio::test]
 async fn a_server_that_is_not_there_is_asked_again() {
     let mut pusher = Pusher::apns().await;
-    let free = testkit::port::free().unwrap();
+    let free = local_servers::port::free().unwrap();
     pusher.provider.settings["baseUrl"] = json!(format!("http://127.0.0.1:{free}"));
     let answer = pusher.send(PHONE).await;
     assert_eq!((answer.outcome, answer.code.as_str()), (RETRY, "connect"), "{}", answer.message);

@@ -7,8 +7,8 @@ use domain::{Outcome, Timestamp};
 use hyper::header::RETRY_AFTER;
 use mobile_push::answers::row;
 use mobile_push::apns::answers::TABLE;
-use testkit::apns::refusal;
-use testkit::http::{Rule, status};
+use stand_ins::apns::refusal;
+use stand_ins::http::{Rule, status};
 
 use crate::fixture::{NOW, PHONE, Pusher, RETRY, assert_sent};
 

@@ -7,7 +7,7 @@ use domain::Outcome;
 use futures_util::future::join_all;
 use mobile_push::probe;
 use serde_json::json;
-use testkit::http::{Reaction, Rule, status};
+use stand_ins::http::{Reaction, Rule, status};
 use worker::Outbound;
 
 use crate::fixture::{ANDROID, NOW, Pusher, RETRY, assert_sent, minutes, sender_within};

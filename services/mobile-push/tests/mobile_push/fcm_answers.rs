@@ -9,8 +9,8 @@ use hyper::header::RETRY_AFTER;
 use mobile_push::answers::row;
 use mobile_push::fcm::answers::{OAUTH_TABLE, TABLE};
 use serde_json::json;
-use testkit::fcm::{FcmStandIn, refusal};
-use testkit::http::{Reaction, Rule, json as json_answer, status};
+use stand_ins::fcm::{FcmStandIn, refusal};
+use stand_ins::http::{Reaction, Rule, json as json_answer, status};
 
 use crate::fixture::{ANDROID, NOW, Pusher, RETRY, assert_sent, content};
 

@@ -5,9 +5,9 @@ use domain::event::DeliveryJob;
 use domain::{Answer, AppId, Channel, DeliveryId, Lane, Outcome, Timestamp, UserNumber};
 use mobile_push::MobilePushSender;
 use serde_json::{Value, json};
-use testkit::apns::{ApnsSettings, ApnsStandIn};
-use testkit::fcm::FcmStandIn;
-use testkit::outbox::Outbox;
+use stand_ins::apns::{ApnsSettings, ApnsStandIn};
+use stand_ins::fcm::FcmStandIn;
+use stand_ins::outbox::Outbox;
 use uuid::Uuid;
 use worker::{Call, Outbound, Provider, Sender as _};
 

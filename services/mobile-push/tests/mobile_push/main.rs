@@ -1,5 +1,5 @@
 //! The mobile push channel against its stand-ins.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod apns;
 mod apns_answers;

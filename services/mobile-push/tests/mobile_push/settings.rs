@@ -5,7 +5,7 @@ use mobile_push::apns::APNS;
 use mobile_push::fcm::FCM;
 use mobile_push::{KINDS, MobilePushSender};
 use serde_json::{Value, json};
-use testkit::tls::Authority;
+use stand_ins::tls::Authority;
 use worker::Sender as _;
 
 use crate::fixture::{ANDROID, PHONE, Pusher};

@@ -7,10 +7,10 @@ use domain::{Answer, AppId, Channel, DeliveryId, Lane, Outcome, Timestamp, UserN
 use serde_json::{Value, json};
 use service_kit::Tasks;
 use sms::{Limits, Receipt, SmsSender};
-use testkit::outbox::{Capture, Outbox};
-use testkit::sms_http::{SmsHttpStandIn, TOKEN};
-use testkit::smsc::{SmscSettings, SmscStandIn};
-use testkit::twilio::{TwilioSettings, TwilioStandIn};
+use stand_ins::outbox::{Capture, Outbox};
+use stand_ins::sms_http::{SmsHttpStandIn, TOKEN};
+use stand_ins::smsc::{SmscSettings, SmscStandIn};
+use stand_ins::twilio::{TwilioSettings, TwilioStandIn};
 use tokio::sync::mpsc;
 use uuid::Uuid;
 use worker::{Call, Outbound, Provider};

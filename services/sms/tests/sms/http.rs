@@ -4,8 +4,8 @@ use domain::content::SmsContent;
 use domain::{Outcome, Route};
 use serde_json::json;
 use sms::SmsSender;
-use testkit::http::{Reaction, Rule, half_answer, json as answer_with, status};
-use testkit::sms_http::TOKEN;
+use stand_ins::http::{Reaction, Rule, half_answer, json as answer_with, status};
+use stand_ins::sms_http::TOKEN;
 use worker::Outbound;
 
 use crate::fixture::{
@@ -134,7 +134,7 @@ async fn what_may_have_been_taken_is_unknown_unless_calls_may_be_repeated() {
     }
     let (server, _) = http().await;
     let mut settings = http_settings(&server);
-    settings["url"] = json!(format!("http://127.0.0.1:{}/", testkit::port::free().unwrap()));
+    settings["url"] = json!(format!("http://127.0.0.1:{}/", local_servers::port::free().unwrap()));
     assert_answer(&Line::new("http", settings).send(TO, "Hello").await, &Outcome::RETRY, "connect");
 }
 

@@ -1,7 +1,7 @@
 use domain::Outcome;
 use serde_json::json;
 use sms::probe;
-use testkit::smsc::{Reaction, Rule, Stage};
+use stand_ins::smsc::{Reaction, Rule, Stage};
 use worker::Outbound;
 
 use crate::fixture::{assert_answer, captures, http, smsc, twilio};

@@ -4,7 +4,7 @@ use domain::Outcome;
 use domain::content::SmsContent;
 use domain::event::DeliveryJob;
 use serde_json::json;
-use testkit::smsc::{Reaction, Rule, SmscSettings, Stage};
+use stand_ins::smsc::{Reaction, Rule, SmscSettings, Stage};
 
 use crate::fixture::{
     Line, NOW, TO, assert_answer, assert_sent, captures, job, limits, only, short, smpp_settings, smsc,

@@ -2,14 +2,16 @@
 
 use std::time::Duration;
 
+use credentials::MasterKey;
 use domain::{AppId, Channel, Outcome};
+use local_servers::NatsServer;
 use serde_json::{Value, json};
-use service_kit::{Config, Context, MasterKey, connections, installation};
-use store::app::{NewApp, NewSecret};
-use store::provider::{NewProvider, SecretChange};
+use service_kit::{Config, Context, connections, installation};
+use stand_ins::smsc::{SmscSettings, SmscStandIn};
+use store::control::app::{NewApp, NewSecret};
+use store::control::provider::{NewProvider, SecretChange};
 use tempfile::TempDir;
-use testkit::smsc::{SmscSettings, SmscStandIn};
-use testkit::{Database, NatsServer, eventually};
+use testkit::{Database, eventually};
 
 use crate::fixture::{LIMIT, Line, TO, limits, smpp_settings, smsc_with};
 

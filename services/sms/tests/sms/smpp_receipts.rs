@@ -1,8 +1,8 @@
 use domain::{Answer, Outcome};
 use sms::smpp::receipt::{State, TABLE};
 use sms::{Receipt, Recorded};
+use stand_ins::smsc::{ReceiptForm, SmscSettings};
 use testkit::eventually;
-use testkit::smsc::{ReceiptForm, SmscSettings};
 use tokio::time::timeout;
 
 use crate::fixture::{LIMIT, Line, TO, assert_sent, limits, smsc_with};

@@ -4,10 +4,10 @@ use domain::Outcome;
 use serde_json::json;
 use service_kit::Tasks;
 use sms::{Limits, SmsSender, probe};
+use stand_ins::outbox::Outbox;
+use stand_ins::smsc::{Reaction, Rule, SmscSettings, SmscStandIn, Stage};
+use stand_ins::tls::Authority;
 use testkit::eventually;
-use testkit::outbox::Outbox;
-use testkit::smsc::{Reaction, Rule, SmscSettings, SmscStandIn, Stage};
-use testkit::tls::Authority;
 use tokio::task::JoinSet;
 use worker::Outbound;
 
@@ -79,7 +79,7 @@ async fn a_centre_that_is_away_is_asked_again() {
     assert_eq!(captures(server.outbox()).len(), 1);
 
     let mut settings = smpp_settings(&server);
-    settings["port"] = json!(testkit::port::free().unwrap());
+    settings["port"] = json!(local_servers::port::free().unwrap());
     assert_answer(&Line::new("smpp", settings).send(TO, "Hello").await, &Outcome::RETRY, "connect");
 }
 

@@ -1,7 +1,7 @@
 use domain::Outcome;
 use domain::content::SmsContent;
 use sms::smpp::status::{TABLE, is_about_sender, name, outcome_of_bind};
-use testkit::smsc::{Reaction, Rule, Stage};
+use stand_ins::smsc::{Reaction, Rule, Stage};
 
 use crate::fixture::{LIMIT, TO, assert_answer, assert_sent, captures, smsc};
 

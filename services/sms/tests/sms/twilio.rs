@@ -4,9 +4,9 @@ use domain::content::SmsContent;
 use domain::event::DeliveryJob;
 use domain::{Outcome, Timestamp};
 use serde_json::json;
+use stand_ins::http::{Reaction, Rule, status};
+use stand_ins::twilio::refusal;
 use testkit::eventually;
-use testkit::http::{Reaction, Rule, status};
-use testkit::twilio::refusal;
 
 use crate::fixture::{
     LIMIT, Line, NOW, TO, assert_answer, assert_sent, captures, job, only, short, twilio, twilio_settings,
@@ -137,7 +137,7 @@ async fn what_may_have_been_taken_is_unknown_and_what_was_not_is_tried_again() {
     assert_answer(&line.send(TO, "Hello").await, &Outcome::Unknown, "timeout");
 
     let mut settings = twilio_settings(&server);
-    settings["baseUrl"] = json!(format!("http://127.0.0.1:{}", testkit::port::free().unwrap()));
+    settings["baseUrl"] = json!(format!("http://127.0.0.1:{}", local_servers::port::free().unwrap()));
     let answer = Line::new("twilio", settings).send(TO, "Hello").await;
     assert_answer(&answer, &Outcome::RETRY, "connect");
 }

@@ -6,8 +6,8 @@ use domain::outcome::RetryLimit;
 use domain::sms::twilio::{TABLE, is_about_sender, of_undelivered};
 use serde_json::json;
 use sms::answers::{FAMILIES, family};
-use testkit::http::{Rule, json as answer_with, status};
-use testkit::twilio::refusal;
+use stand_ins::http::{Rule, json as answer_with, status};
+use stand_ins::twilio::refusal;
 
 use crate::fixture::{TO, assert_answer, assert_sent, captures, twilio};
 

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use anyhow::Context;
 use clap::Subcommand;
+use credentials::link;
 use serde_json::json;
-use service_kit::link;
 
 use crate::control_plane::{Installation, actor};
 

@@ -5,7 +5,7 @@ use std::num::NonZeroU32;
 
 use anyhow::{Context, ensure};
 use domain::Problem;
-use store::switch::Switch;
+use store::control::switch::Switch;
 use url::Url;
 
 use crate::app::as_json;

@@ -2,11 +2,11 @@
 
 use anyhow::{bail, ensure};
 use clap::Subcommand;
+use credentials::signing::{CreatedKey, create_key};
 use domain::SigningAlgorithm;
 use secrecy::ExposeSecret;
 use serde_json::{Value, json};
-use service_kit::signing::{CreatedKey, create_key};
-use store::signing_key::{MAX_SIGNING_KEYS, SigningKey};
+use store::control::signing_key::{MAX_SIGNING_KEYS, SigningKey};
 
 use crate::control_plane::{Installation, actor};
 use crate::table;

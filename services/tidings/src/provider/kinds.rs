@@ -1,7 +1,8 @@
 //! Every kind of provider that can be set.
 
+use credentials::MasterKey;
 use domain::{Answer, Channel, Outcome};
-use service_kit::{MasterKey, clock};
+use service_kit::clock;
 use worker::{Kind, Provider};
 
 use crate::control_plane::ControlPlane;

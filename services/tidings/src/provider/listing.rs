@@ -2,7 +2,7 @@
 
 use anyhow::Context as _;
 use serde_json::{Value, json};
-use store::provider::ProviderSummary;
+use store::control::provider::ProviderSummary;
 
 use super::{Named, unknown};
 use crate::control_plane::Installation;

@@ -6,7 +6,7 @@ use anyhow::{Context as _, bail};
 use domain::{Answer, Outcome};
 use serde_json::json;
 use service_kit::install_crypto_provider;
-use store::provider::StoredProvider;
+use store::control::provider::StoredProvider;
 use tokio::time::timeout;
 use worker::Provider;
 

@@ -1,10 +1,10 @@
 //! `tidings provider set`.
 
 use anyhow::Context as _;
+use credentials::secrets::provider_context;
 use domain::AppId;
 use serde_json::{Map, Value, json};
-use service_kit::secrets::provider_context;
-use store::provider::{NewProvider, SecretChange, StoredProvider};
+use store::control::provider::{NewProvider, SecretChange, StoredProvider};
 
 use super::document::{Draft, ProviderDocument};
 use super::kinds;

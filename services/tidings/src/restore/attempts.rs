@@ -5,8 +5,8 @@ use domain::event::DeliveryJob;
 use domain::{Envelope, Event};
 use event_log::EventLog;
 use service_kit::clock;
-use store::restore::{LastJob, Stranded, StrandedAs};
-use store::timer::NewTimer;
+use store::deliveries::timer::NewTimer;
+use store::recovery::restore::{LastJob, Stranded, StrandedAs};
 use uuid::Uuid;
 
 /// What becomes of a stranded delivery.

@@ -2,7 +2,7 @@
 
 use domain::send::TemplateRef;
 use domain::{CategoryId, Event, UserNumber};
-use store::restore::Numbers;
+use store::recovery::restore::Numbers;
 
 use super::walk::Found;
 

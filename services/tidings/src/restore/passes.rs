@@ -8,9 +8,9 @@ use domain::event::SendContinues;
 use domain::{AppId, Envelope, Event, SendId, StreamName, Timestamp};
 use event_log::EventLog;
 use service_kit::clock;
-use store::restore::{FoundJob, FoundOutcome, FoundPlan, Numbers, Restore, Stranded, Unfinished};
-use store::timer::NewTimer;
-use store::turn::Turn;
+use store::deliveries::timer::NewTimer;
+use store::recovery::restore::{FoundJob, FoundOutcome, FoundPlan, Numbers, Restore, Stranded, Unfinished};
+use store::sends::turn::Turn;
 use uuid::Uuid;
 
 use super::attempts;

@@ -6,8 +6,8 @@ use anyhow::ensure;
 use domain::{StreamName, Timestamp};
 use event_log::EventLog;
 use store::Store;
-use store::projection::INBOX;
-use store::webhook::WEBHOOKS;
+use store::inbox::projection::INBOX;
+use store::webhooks::WEBHOOKS;
 
 /// What is to be read of a stream.
 #[derive(Clone, Copy, Debug)]

@@ -35,7 +35,7 @@ impl TemplateDocument {
         let channels = Value::Object(sound(channels, &mut problems));
         if channels != Value::Object(Map::new())
             && let Err(found) =
-                rendering::check(&channels).and_then(|()| rendering::check_sample(&channels, sample.as_ref()))
+                planning::check(&channels).and_then(|()| planning::check_sample(&channels, sample.as_ref()))
         {
             problems.extend(found);
         }

@@ -3,7 +3,7 @@
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 
 use anyhow::Context;
-use testkit::port;
+use local_servers::port;
 
 use super::say;
 

@@ -5,7 +5,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
-use service_kit::MasterKey;
+use credentials::MasterKey;
 
 use crate::data_directory::master_key_file;
 use crate::dev_file::DevFile;

@@ -5,15 +5,15 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use credentials::secrets::{same, sha256};
 use domain::{AppId, Channel};
 use secrecy::ExposeSecret;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use service_kit::Context;
-use service_kit::secrets::{same, sha256};
-use store::provider::{NewProvider, SecretChange};
-use testkit::interface;
-use testkit::stand_ins::StandIns;
+use stand_ins::StandIns;
+use stand_ins::interface;
+use store::control::provider::{NewProvider, SecretChange};
 
 use crate::app::{Created, Openness, create_with_credentials, renew_secret};
 use crate::control_plane::actor;

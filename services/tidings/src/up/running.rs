@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use service_kit::{Config, Context, server};
-use testkit::stand_ins::{StandInSettings, StandIns};
+use stand_ins::{StandInSettings, StandIns};
 use tokio::net::TcpStream;
 use tokio::time::{interval, timeout};
 

@@ -4,8 +4,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::anyhow;
+use local_servers::{NatsServer, Postgres};
 use service_kit::Config;
-use testkit::{NatsServer, Postgres};
 
 use super::data_directory::DataDirectory;
 use super::say;

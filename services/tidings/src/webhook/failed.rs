@@ -1,7 +1,7 @@
 //! `tidings webhook failed` and `redeliver`: what was given up.
 
 use serde_json::{Value, json};
-use store::webhook::FailedMessage;
+use store::webhooks::FailedMessage;
 use uuid::Uuid;
 
 use crate::control_plane::Installation;

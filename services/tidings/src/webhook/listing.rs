@@ -2,7 +2,7 @@
 
 use anyhow::ensure;
 use serde_json::{Value, json};
-use store::webhook::Endpoint;
+use store::webhooks::Endpoint;
 
 use crate::control_plane::{Installation, actor};
 use crate::table;

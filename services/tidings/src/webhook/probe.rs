@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
+use credentials::secrets::webhook_secret_context;
 use secrecy::ExposeSecret;
 use serde_json::json;
-use service_kit::secrets::webhook_secret_context;
 use service_kit::{clock, install_crypto_provider};
 use webhooks::call::Message;
 use webhooks::{Caller, Secret};

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use anyhow::ensure;
 use clap::Subcommand;
+use credentials::secrets::webhook_secret_context;
 use secrecy::ExposeSecret;
 use serde_json::json;
-use service_kit::secrets::webhook_secret_context;
 use webhooks::Secret;
 
 use crate::control_plane::{Installation, actor};

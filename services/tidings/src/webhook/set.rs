@@ -1,11 +1,11 @@
 //! `tidings webhook set`.
 
 use anyhow::bail;
+use credentials::secrets::webhook_secret_context;
 use domain::webhook::WebhookEvent;
 use secrecy::ExposeSecret;
 use serde_json::json;
-use service_kit::secrets::webhook_secret_context;
-use store::webhook::MAX_ENDPOINTS;
+use store::webhooks::MAX_ENDPOINTS;
 use webhooks::Secret;
 use webhooks::call::parse_url;
 

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use domain::outcome::Blame;
 use domain::{Channel, Outcome};
-use testkit::http::{Reaction, Rule, json, status};
+use stand_ins::http::{Reaction, Rule, json, status};
 use web_push::answers::{Reply, TABLE, answer as means, row};
 use worker::Sender;
 
@@ -88,7 +88,7 @@ async fn a_redirection_is_not_followed() {
 #[tokio::test]
 async fn a_broken_connection_is_unknown_once_the_message_was_sent() {
     let world = World::with(|config| config.delivery.lease = Duration::from_secs(1)).await;
-    service_kit::vapid::create(&world.context.store, &world.context.master_key, world.app).await.unwrap();
+    credentials::vapid::create(&world.context.store, &world.context.master_key, world.app).await.unwrap();
     let browser = world.browser().await;
     for (reaction, code, taken) in [
         (Reaction::CutBefore, "connection_lost", 0),
@@ -107,7 +107,7 @@ async fn without_a_connection_the_message_went_nowhere() {
     let closed = push_service().await;
     let origin = closed.url();
     let world = World::with(|config| config.web_push.hosts.push(origin.parse().unwrap())).await;
-    service_kit::vapid::create(&world.context.store, &world.context.master_key, world.app).await.unwrap();
+    credentials::vapid::create(&world.context.store, &world.context.master_key, world.app).await.unwrap();
     let browser = closed.subscribe(None).unwrap();
     world
         .store(&world.push_service.subscribe(None).unwrap(), "ada", |subscription| {
@@ -124,7 +124,7 @@ async fn without_a_connection_the_message_went_nowhere() {
 async fn a_host_that_does_not_resolve_fails_for_good_within_an_hour() {
     let origin = "http://nx7.invalid:8080";
     let world = World::with(|config| config.web_push.hosts.push(origin.parse().unwrap())).await;
-    service_kit::vapid::create(&world.context.store, &world.context.master_key, world.app).await.unwrap();
+    credentials::vapid::create(&world.context.store, &world.context.master_key, world.app).await.unwrap();
     let endpoint = format!("{origin}/w/7");
     let model = world.push_service.subscribe(None).unwrap();
     world

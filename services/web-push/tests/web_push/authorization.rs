@@ -1,9 +1,10 @@
 use std::time::Duration;
 
+use credentials::vapid;
 use domain::Outcome;
 use domain::content::PushContent;
 use serde_json::json;
-use service_kit::{clock, vapid};
+use service_kit::clock;
 use worker::Call;
 
 use crate::fixture::{World, assert_sent, push_service};

@@ -1,6 +1,6 @@
 use domain::{Answer, Outcome};
-use testkit::http::{Rule, status};
-use testkit::push_service::Browser;
+use stand_ins::http::{Rule, status};
+use stand_ins::push_service::Browser;
 
 use crate::fixture::{World, assert_sent, push_service};
 
@@ -47,7 +47,7 @@ async fn each_push_service_is_judged_by_itself() {
     let other = push_service().await;
     let origin = other.url();
     let world = World::with(|config| config.web_push.hosts.push(origin.parse().unwrap())).await;
-    service_kit::vapid::create(&world.context.store, &world.context.master_key, world.app).await.unwrap();
+    credentials::vapid::create(&world.context.store, &world.context.master_key, world.app).await.unwrap();
     let foreign = other.subscribe(None).unwrap();
     let model = world.push_service.subscribe(None).unwrap();
     let endpoint = foreign.endpoint().to_owned();

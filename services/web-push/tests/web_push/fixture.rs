@@ -1,18 +1,20 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use credentials::{MasterKey, link, vapid};
 use domain::content::{Content, PushContent};
 use domain::event::DeliveryJob;
 use domain::web_push::{Subscription, parse_subscription};
 use domain::{Answer, AppId, Channel, DeliveryId, Lane, Outcome, SendId, UserNumber};
+use local_servers::NatsServer;
 use serde_json::{Value, json};
-use service_kit::{Config, Context, MasterKey, clock, connections, installation, link, vapid};
-use store::app::{NewApp, NewSecret};
+use service_kit::{Config, Context, clock, connections, installation};
+use stand_ins::http::HttpSettings;
+use stand_ins::outbox::Outbox;
+use stand_ins::push_service::{Browser, PushServiceStandIn};
+use store::control::app::{NewApp, NewSecret};
 use tempfile::TempDir;
-use testkit::http::HttpSettings;
-use testkit::outbox::Outbox;
-use testkit::push_service::{Browser, PushServiceStandIn};
-use testkit::{Database, NatsServer};
+use testkit::Database;
 use uuid::Uuid;
 use web_push::WebPushSender;
 use worker::{Call, Provider};

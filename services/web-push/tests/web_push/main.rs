@@ -1,5 +1,5 @@
 //! The web push channel against the push service stand-in.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod answers;
 mod authorization;

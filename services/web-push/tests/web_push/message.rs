@@ -1,11 +1,11 @@
 use std::time::Duration;
 
+use credentials::link::{Link, Purpose};
 use domain::content::PushContent;
 use domain::event::DeliveryJob;
 use domain::{Lane, Outcome};
 use serde_json::{Value, json};
 use service_kit::clock;
-use service_kit::link::{Link, Purpose};
 use web_push::MAX_PLAINTEXT;
 use worker::Call;
 
@@ -50,7 +50,7 @@ async fn the_browser_reads_what_the_send_says() {
 #[tokio::test]
 async fn what_has_no_value_is_left_out() {
     let world = World::with(|config| config.gateway.public_url = None).await;
-    service_kit::vapid::create(&world.context.store, &world.context.master_key, world.app).await.unwrap();
+    credentials::vapid::create(&world.context.store, &world.context.master_key, world.app).await.unwrap();
     let browser = world.browser().await;
     let job = world.job(browser.endpoint(), hello()).await;
     assert_sent(&world.attempt(&Call { send_id: None, ..world.call(&job) }).await);

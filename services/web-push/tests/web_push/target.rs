@@ -70,7 +70,7 @@ async fn an_endpoint_is_checked_again_before_it_is_called() {
 #[tokio::test]
 async fn a_private_address_is_called_only_where_that_is_allowed() {
     let world = World::with(|config| config.outbound.allow_private = false).await;
-    service_kit::vapid::create(&world.context.store, &world.context.master_key, world.app).await.unwrap();
+    credentials::vapid::create(&world.context.store, &world.context.master_key, world.app).await.unwrap();
     let browser = world.browser().await;
     let answer = world.send(&browser).await;
     assert_ends(&answer, &Outcome::Failed, "not_public");
@@ -85,7 +85,7 @@ async fn a_name_of_a_private_address_is_as_good_as_the_address() {
         config.web_push.hosts.push("localhost".parse().unwrap());
     })
     .await;
-    service_kit::vapid::create(&world.context.store, &world.context.master_key, world.app).await.unwrap();
+    credentials::vapid::create(&world.context.store, &world.context.master_key, world.app).await.unwrap();
     let browser = world.push_service.subscribe(None).unwrap();
     let named = "https://localhost/push/7";
     world.store(&browser, USER, |subscription| subscription.endpoint = named.to_owned()).await;

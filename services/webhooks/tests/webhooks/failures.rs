@@ -6,8 +6,8 @@ use domain::Status;
 use hyper::header::{HeaderValue, RETRY_AFTER};
 use service_kit::Config;
 use service_kit::config::Webhooks;
+use stand_ins::http::{Rule, status};
 use testkit::eventually;
-use testkit::http::{Rule, status};
 use webhooks::Settings;
 
 use crate::world::{SOON, World, settings};

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use domain::AppId;
 use domain::webhook::WebhookEvent;
-use store::app::{NewApp, NewSecret};
-use store::webhook::{Due, Pace, Settled, Settlement};
+use store::control::app::{NewApp, NewSecret};
+use store::webhooks::{Due, Pace, Settled, Settlement};
 
 use crate::world::{World, settings};
 

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use domain::Status;
+use stand_ins::http::{Reaction, Rule, status};
 use testkit::eventually;
-use testkit::http::{Reaction, Rule, status};
 
 use crate::world::{SOON, World, settings};
 

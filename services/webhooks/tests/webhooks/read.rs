@@ -6,7 +6,7 @@ use domain::webhook::WebhookEvent;
 use domain::{Event, ItemId, Status, StreamName, Timestamp, UserNumber};
 use service_kit::clock;
 use sqlx::types::chrono::{DateTime, Utc};
-use store::projection::INBOX;
+use store::inbox::projection::INBOX;
 use uuid::Uuid;
 
 use crate::world::{World, settings};

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use domain::Status;
 use service_kit::{Config, Context};
+use stand_ins::http::{Reaction, Rule};
 use testkit::eventually;
-use testkit::http::{Reaction, Rule};
 use tokio::runtime::Runtime;
 
 use crate::world::{SOON, World, settings};

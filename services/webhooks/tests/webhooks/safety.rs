@@ -5,8 +5,8 @@ use domain::webhook::WebhookEvent;
 use hyper::Response;
 use hyper::body::Bytes;
 use hyper::header::{HeaderValue, LOCATION};
+use stand_ins::http::{Rule, json, status};
 use testkit::eventually;
-use testkit::http::{Rule, json, status};
 
 use crate::world::{SOON, World, settings};
 
@@ -81,7 +81,7 @@ async fn nobody_is_told_of_a_person_who_was_erased() {
     assert_eq!(world.count("pending").await, 2);
     let now = service_kit::clock::now();
     let erasure = world.context.store.erase_user(world.app, "user-1", now).await.unwrap().unwrap();
-    let timer = store::timer::NewTimer {
+    let timer = store::deliveries::timer::NewTimer {
         id: service_kit::clock::new_id(),
         due_at: now,
         stream: domain::StreamName::Inbox(0),

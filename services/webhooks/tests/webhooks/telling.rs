@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use domain::webhook::WebhookEvent;
 use domain::{Status, StreamName};
 use serde_json::json;
-use store::webhook::WEBHOOKS;
+use store::webhooks::WEBHOOKS;
 use testkit::eventually;
 use uuid::Uuid;
 
@@ -110,7 +110,7 @@ async fn while_secrets_are_exchanged_either_of_them_verifies() {
     let mut world = World::start().await;
     let id = world.endpoint("/hooks").await;
     let secret = webhooks::Secret::generate().unwrap().text();
-    let context = service_kit::secrets::webhook_secret_context(world.app, id);
+    let context = credentials::secrets::webhook_secret_context(world.app, id);
     let sealed = world.context.master_key.seal(&context, secret.expose_secret().as_bytes()).unwrap();
     let hour = std::time::Duration::from_secs(3600);
     let store = &world.context.store;

@@ -2,19 +2,21 @@
 
 use std::time::Duration;
 
+use credentials::MasterKey;
+use credentials::secrets::webhook_secret_context;
 use domain::event::{DeliverySettled, TargetSuppressed};
 use domain::webhook::WebhookEvent;
 use domain::{AppId, Channel, DeliveryId, Envelope, Event, Reason, SendId, Status, StreamName, UserNumber};
 use event_log::Message;
+use local_servers::NatsServer;
 use secrecy::ExposeSecret;
-use service_kit::secrets::webhook_secret_context;
-use service_kit::{Config, Context, MasterKey, clock, connections, installation};
+use service_kit::{Config, Context, clock, connections, installation};
 use sqlx::PgPool;
-use store::app::{NewApp, NewSecret};
-use store::webhook::Pace;
+use stand_ins::webhook::WebhookReceiver;
+use store::control::app::{NewApp, NewSecret};
+use store::webhooks::Pace;
 use tempfile::TempDir;
-use testkit::webhook::WebhookReceiver;
-use testkit::{Database, NatsServer, eventually};
+use testkit::{Database, eventually};
 use uuid::Uuid;
 use webhooks::{Secret, Settings};
 
@@ -158,7 +160,7 @@ impl World {
     }
 
     /// Waits until the backend has taken as many messages.
-    pub(crate) async fn received(&self, count: usize) -> Vec<testkit::webhook::Received> {
+    pub(crate) async fn received(&self, count: usize) -> Vec<stand_ins::webhook::Received> {
         eventually(SOON, "the backend is told everything", async || {
             let received = self.backend.received();
             (received.len() >= count).then_some(received)
@@ -171,7 +173,8 @@ impl World {
         for stream in [StreamName::Outcome, StreamName::Inbox(0)] {
             let last = self.context.log.state(stream).await.unwrap().last_seq;
             eventually(SOON, "the log is followed", async || {
-                let position = self.context.store.checkpoint(store::webhook::WEBHOOKS, stream).await.unwrap();
+                let position =
+                    self.context.store.checkpoint(store::webhooks::WEBHOOKS, stream).await.unwrap();
                 (position >= last).then_some(())
             })
             .await;

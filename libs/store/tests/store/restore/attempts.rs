@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use domain::{Channel, Envelope, Event, Status, StreamName, UserNumber};
-use store::ledger::{Claim, ClaimRequest};
-use store::restore::{FoundJob, LastJob, Stranded, StrandedAs};
-use store::timer::NewTimer;
+use store::deliveries::ledger::{Claim, ClaimRequest};
+use store::deliveries::timer::NewTimer;
+use store::recovery::restore::{FoundJob, LastJob, Stranded, StrandedAs};
 use uuid::Uuid;
 
 use super::outcome;

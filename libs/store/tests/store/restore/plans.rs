@@ -4,8 +4,8 @@ use domain::content::Object;
 use domain::event::SendPlanned;
 use domain::{AppId, Channel, Reason, UserNumber};
 use serde_json::json;
-use store::restore::FoundPlan;
-use store::turn::Turn;
+use store::recovery::restore::FoundPlan;
+use store::sends::turn::Turn;
 
 use super::{accepted, people, plan};
 use crate::{NOW, fixture, recipient, send_id};

@@ -6,7 +6,7 @@ use domain::outcome::Gone;
 use domain::{Channel, Reason, Status};
 use serde_json::json;
 use store::Error;
-use store::ledger::{Claim, ClaimRequest};
+use store::deliveries::ledger::{Claim, ClaimRequest};
 
 use super::LEASE;
 use crate::{NOW, fixture};

@@ -1,0 +1,28 @@
+//! The link by which a browser tells that its user opened a notification. A service worker has no credentials, so the
+//! link says by itself whose notification it is.
+
+use domain::{AppId, SendId, UserNumber};
+
+use crate::link::{Link, LinkError, Links, Purpose};
+
+/// Path of the endpoint; the token follows.
+pub const PATH: &str = "/v3/push/click/";
+
+/// The link that marks what `send` has put into the user's inbox as read, by one POST. None if
+/// `public_url` (the setting `gateway.public_url`) is not set.
+///
+/// # Errors
+/// The app's key cannot be read.
+pub async fn url(
+    links: &Links,
+    public_url: Option<&str>,
+    app: AppId,
+    user: UserNumber,
+    send: SendId,
+) -> Result<Option<String>, LinkError> {
+    let Some(public_url) = public_url else {
+        return Ok(None);
+    };
+    let token = links.sign(&Link { app, user, purpose: Purpose::Click(send) }).await?;
+    Ok(Some(format!("{}{PATH}{token}", public_url.trim_end_matches('/'))))
+}

@@ -1,0 +1,10 @@
+//! Credentials: the master key and what it seals, signing keys of apps, VAPID keys, and the signed links in emails and push messages.
+
+pub mod click;
+pub mod link;
+pub mod secrets;
+pub mod signing;
+pub mod unsubscribe;
+pub mod vapid;
+
+pub use secrets::{MasterKey, Security};

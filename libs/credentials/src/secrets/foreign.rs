@@ -1,0 +1,40 @@
+//! Refuses a master key that is not the one of this database.
+//!
+//! With another key every sealed secret is unreadable, and what is sealed from then on is unreadable with the right one. So
+//! a process that has the wrong key ends before it does anything.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use anyhow::bail;
+use store::Store;
+
+use super::{MasterKey, Security, rotation};
+
+/// Checks that every sealed record of the database opens with `master_key`, by the ids of keys alone. Keys that
+/// `security.lost_master_keys` names do not count.
+///
+/// # Errors
+/// Records are sealed with other keys, which are named with the number of their records; or the database failed.
+pub async fn refuse(store: &Store, master_key: &MasterKey, security: &Security) -> anyhow::Result<()> {
+    let ours: BTreeSet<String> = std::iter::once(master_key.id()).chain(master_key.previous_id()).collect();
+    let mut foreign = BTreeMap::<String, u64>::new();
+    for found in rotation::status(store).await? {
+        let key = &found.key;
+        if key != rotation::DAMAGED && !ours.contains(key) && !security.lost_master_keys.contains(key) {
+            *foreign.entry(found.key).or_default() += found.records;
+        }
+    }
+    if foreign.is_empty() {
+        return Ok(());
+    }
+    let found: Vec<_> =
+        foreign.iter().map(|(key, records)| format!("{records} with master key {key}")).collect();
+    let ours: Vec<_> = ours.into_iter().collect();
+    bail!(
+        "the secrets of this database are sealed with another master key: {}; security.master_key_file holds {}. Use the \
+         key of this database (as previous_master_key_file during a rotation). If that key is lost for good, name it in \
+         security.lost_master_keys and set the secrets again",
+        found.join(", "),
+        ours.join(" and "),
+    )
+}

@@ -1,0 +1,27 @@
+//! The link by which the reader of an email turns its category off (RFC 8058).
+
+use domain::{AppId, CategoryId, UserNumber};
+
+use crate::link::{Link, LinkError, Links, Purpose};
+
+/// Path of the endpoint; the token follows.
+pub const PATH: &str = "/v3/unsubscribe/";
+
+/// The link that turns `category` off for the user's email, by one POST or by a page for people. None if
+/// `public_url` (the setting `gateway.public_url`) is not set.
+///
+/// # Errors
+/// The app's key cannot be read.
+pub async fn url(
+    links: &Links,
+    public_url: Option<&str>,
+    app: AppId,
+    user: UserNumber,
+    category: CategoryId,
+) -> Result<Option<String>, LinkError> {
+    let Some(public_url) = public_url else {
+        return Ok(None);
+    };
+    let token = links.sign(&Link { app, user, purpose: Purpose::Unsubscribe(category) }).await?;
+    Ok(Some(format!("{}{PATH}{token}", public_url.trim_end_matches('/'))))
+}

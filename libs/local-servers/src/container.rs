@@ -1,0 +1,160 @@
+//! A server in a container, in the version that docker-compose.yml names, where `TIDINGS_TEST_SERVERS=docker` asks for it.
+//!
+//! It has the network, the process ids and the account of this machine, so that tests reach, stop and kill it like a
+//! child process. That takes a Docker engine on Linux that runs on the same machine.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::Context;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fd::OwnedFd;
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, Signal, getgid, getuid, pidfd_open, pidfd_send_signal};
+use testcontainers::core::{IntoContainerPort, Mount, WaitFor};
+use testcontainers::runners::AsyncRunner;
+use testcontainers::{ContainerAsync, GenericImage, ImageExt};
+
+use crate::password;
+use crate::waiting::within;
+
+const NATS: &str = "nats:2.12-alpine";
+const POSTGRES: &str = "postgres:17-alpine";
+/// An image may have to be fetched first.
+const STARTED_WITHIN: Duration = Duration::from_secs(300);
+const PROCESS_WITHIN: Duration = Duration::from_secs(30);
+const GONE_WITHIN: Timespec = Timespec { tv_sec: 10, tv_nsec: 0 };
+/// Label that finds containers left behind by a killed test.
+const LABEL: (&str, &str) = ("com.tidings.tests", "server");
+
+/// Returns true if tests run their servers in containers.
+pub(crate) fn is_asked_for() -> bool {
+    std::env::var("TIDINGS_TEST_SERVERS").is_ok_and(|servers| servers == "docker")
+}
+
+fn image(named: &str) -> GenericImage {
+    let (name, tag) = named.split_once(':').unwrap_or((named, "latest"));
+    GenericImage::new(name, tag)
+}
+
+/// nats-server in a container. Dropping it removes the container; what it stored is in a directory of this machine.
+#[derive(Debug)]
+pub(crate) struct NatsContainer {
+    _container: ContainerAsync<GenericImage>,
+    program: OwnedFd,
+    log: PathBuf,
+}
+
+impl NatsContainer {
+    /// Starts it with these arguments, for files below `directory`.
+    pub(crate) async fn start(directory: &Path, arguments: &[String]) -> anyhow::Result<Self> {
+        let (log, pid) = (directory.join("nats-server.log"), directory.join("nats-server.pid"));
+        std::fs::remove_file(&pid).or_else(|error| match error.kind() {
+            std::io::ErrorKind::NotFound => Ok(()),
+            _ => Err(error),
+        })?;
+        let here = |path: &Path| {
+            let path = path.display().to_string();
+            Mount::bind_mount(path.clone(), path)
+        };
+        let own = [format!("--log={}", log.display()), format!("--pid={}", pid.display())];
+        let command = std::iter::once("nats-server".to_owned()).chain(arguments.iter().cloned()).chain(own);
+        let request = image(NATS)
+            .with_cmd(command)
+            .with_network("host")
+            .with_user(format!("{}:{}", getuid().as_raw(), getgid().as_raw()))
+            .with_label(LABEL.0, LABEL.1)
+            // Certificates that the configuration names.
+            .with_mount(here(&std::env::temp_dir()))
+            .with_mount(here(directory))
+            .with_host_config_modifier(|host| host.pid_mode = Some("host".to_owned()))
+            .with_startup_timeout(STARTED_WITHIN);
+        let container = request.start().await.context("cannot start nats-server in a container")?;
+        let told = within(PROCESS_WITHIN, async || {
+            std::fs::read_to_string(&pid).ok().and_then(|text| Pid::from_raw(text.trim().parse().ok()?))
+        });
+        let program = told.await.with_context(|| format!("no process within {PROCESS_WITHIN:?}"))?;
+        let program = pidfd_open(program, PidfdFlags::empty())?;
+        Ok(Self { _container: container, program, log })
+    }
+
+    pub(crate) fn has_ended(&self) -> bool {
+        self.ends_within(Timespec::default())
+    }
+
+    /// Sends a signal to the program, unless it has ended.
+    pub(crate) fn signal(&self, signal: Signal) -> anyhow::Result<()> {
+        match pidfd_send_signal(&self.program, signal) {
+            Err(Errno::SRCH) => Ok(()),
+            sent => Ok(sent?),
+        }
+    }
+
+    /// SIGKILL. Returns when the program is gone, or after 10 s.
+    pub(crate) fn kill(&self) {
+        // An error means that the program has ended already.
+        self.signal(Signal::KILL).ok();
+        self.ends_within(GONE_WITHIN);
+    }
+
+    fn ends_within(&self, limit: Timespec) -> bool {
+        poll(&mut [PollFd::new(&self.program, PollFlags::IN)], Some(&limit)).is_ok_and(|ended| ended == 1)
+    }
+
+    /// Asks it to end, and kills it if it has not within `limit`. True when it went by itself.
+    pub(crate) async fn stop(self, limit: Duration) -> anyhow::Result<bool> {
+        self.signal(Signal::TERM)?;
+        let gone = within(limit, async || self.has_ended().then_some(())).await.is_some();
+        if !gone {
+            self.kill();
+        }
+        Ok(gone)
+    }
+
+    pub(crate) fn log(&self) -> &Path {
+        &self.log
+    }
+}
+
+/// PostgreSQL in a container, for one whole run of tests. It does not wait for the disk.
+#[derive(Debug)]
+pub struct PostgresContainer {
+    _container: ContainerAsync<GenericImage>,
+    url: String,
+}
+
+impl PostgresContainer {
+    /// Starts it, and returns once it takes connections.
+    ///
+    /// # Errors
+    /// There is no engine, or the image cannot be had or does not start.
+    pub async fn start() -> anyhow::Result<Self> {
+        let password = password::new()?;
+        let settings =
+            ["max_connections=300", "fsync=off", "full_page_writes=off", "password_encryption=md5"];
+        let command = settings.into_iter().flat_map(|setting| ["-c", setting]);
+        // It says so twice: the first server only makes the database.
+        let ready = || WaitFor::message_on_stderr("database system is ready to accept connections");
+        let request = image(POSTGRES)
+            .with_exposed_port(5432.tcp())
+            .with_wait_for(ready())
+            .with_wait_for(ready())
+            .with_cmd(std::iter::once("postgres").chain(command))
+            .with_env_var("POSTGRES_USER", "tidings")
+            .with_env_var("POSTGRES_PASSWORD", &password)
+            .with_env_var("POSTGRES_HOST_AUTH_METHOD", "md5")
+            .with_shm_size(256 << 20)
+            .with_label(LABEL.0, LABEL.1)
+            .with_startup_timeout(STARTED_WITHIN);
+        let container = request.start().await.context("cannot start PostgreSQL in a container")?;
+        let (host, port) = (container.get_host().await?, container.get_host_port_ipv4(5432).await?);
+        let url = format!("postgres://tidings:{password}@{host}:{port}/tidings");
+        Ok(Self { _container: container, url })
+    }
+
+    /// `postgres://…` with the password.
+    #[must_use]
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+}

@@ -1,0 +1,7 @@
+//! The private servers, started for real.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+
+mod lifeline;
+mod nats;
+mod port;
+mod postgres;

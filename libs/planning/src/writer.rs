@@ -1,0 +1,207 @@
+//! What a send says to one recipient on one channel: rendered from its template, or from its own fields.
+
+use std::borrow::Cow;
+
+use domain::content::{Content, EmailContent, EmailOptions, InAppContent, Object, PushContent, SmsContent};
+use domain::overrides::{EmailOverride, PushOverride};
+use domain::send::Recipient;
+use domain::size::json_size;
+use domain::{Channel, Send, TemplateProfile, profile};
+use minijinja::context;
+use minijinja::value::{Serde, merge_maps};
+use serde_json::Value;
+use store::sends::facts::PlanCategory;
+
+use crate::html::escaped;
+use crate::template::{Template, TemplateError, one_line};
+
+/// Bytes that the content of an external delivery may have as JSON: with its job, it must stay far from the broker's
+/// 1 MiB.
+const MAX_CONTENT: usize = 500 * 1024;
+/// Bytes that an inbox item may have as JSON, so that one event can hold it.
+const MAX_ITEM: usize = 760 * 1024;
+
+/// Writes what a send says to its recipients.
+#[derive(Debug)]
+pub struct Writer<'a> {
+    send: &'a Send,
+    /// None without one, or when it cannot be compiled.
+    template: Option<&'a Template>,
+    /// The variables `app` and `category`.
+    facts: minijinja::Value,
+    /// The send's data, as variables.
+    data: minijinja::Value,
+    /// What `recipient` holds of a profile.
+    template_profile: TemplateProfile,
+}
+
+impl<'a> Writer<'a> {
+    /// A writer for the recipients of `send`. Without `template`, a send that names one has no content at all.
+    #[must_use]
+    pub fn new(
+        send: &'a Send,
+        template: Option<&'a Template>,
+        app_name: &str,
+        category: Option<&PlanCategory>,
+    ) -> Writer<'a> {
+        let category = category.map(|category| context! { identifier => category.identifier.as_str(), name => category.name.as_str() });
+        let facts = context! { app => context! { name => app_name }, category => category };
+        let data = template.map(|_| minijinja::Value::from(Serde(&send.content.data))).unwrap_or_default();
+        Writer { send, template, facts, data, template_profile: TemplateProfile::All }
+    }
+
+    /// The same writer with a template that sees this much of profiles.
+    #[must_use]
+    pub fn seeing(self, template_profile: TemplateProfile) -> Writer<'a> {
+        Writer { template_profile, ..self }
+    }
+
+    /// The inbox item for a recipient. Its size is for the caller to check, with [`item_size`].
+    ///
+    /// # Errors
+    /// The template failed.
+    pub fn in_app(
+        &self,
+        recipient: &Recipient,
+        profile: &Object,
+    ) -> Result<Cow<'a, InAppContent>, TemplateError> {
+        let template = self.template()?;
+        if template.is_none() && recipient.data.is_empty() {
+            return Ok(Cow::Borrowed(&self.send.content));
+        }
+        let plain = InAppContent { data: self.merged_data(recipient), ..self.send.content.clone() };
+        match template {
+            None => Ok(Cow::Owned(plain)),
+            Some(template) => template.in_app(&self.variables(recipient, profile), plain).map(Cow::Owned),
+        }
+    }
+
+    /// The content of an external delivery to a recipient.
+    ///
+    /// # Errors
+    /// The template failed, or the content comes out too large.
+    pub fn external(
+        &self,
+        channel: Channel,
+        recipient: &Recipient,
+        profile: &Object,
+    ) -> Result<Content, TemplateError> {
+        let variables = || self.variables(recipient, profile);
+        let content = match channel {
+            Channel::Email => Content::Email(self.email(variables)?),
+            Channel::Sms => Content::Sms(self.sms(variables)?),
+            _ => Content::Push(self.push(channel, variables, recipient)?),
+        };
+        fitting(json_size(&content), MAX_CONTENT)?;
+        Ok(content)
+    }
+
+    fn email(&self, variables: impl Fn() -> minijinja::Value) -> Result<EmailContent, TemplateError> {
+        let nothing = EmailOverride::default();
+        let own = self.send.overrides.email().unwrap_or(&nothing);
+        let rendered = self.template()?.map(|template| template.email(&variables(), own)).transpose()?;
+        let content = rendered.flatten().unwrap_or_else(|| {
+            let (heading, words) = self.plain_text();
+            let (text, html) = match own.has_body() {
+                true => (own.text.clone(), own.html.clone()),
+                false => (Some(words.to_owned()), Some(html(words))),
+            };
+            let subject = own.subject.clone().unwrap_or_else(|| heading.to_owned());
+            EmailContent { subject: one_line(&subject), text, html, ..EmailContent::default() }
+        });
+        let options = EmailOptions { attachments: self.send.attachments.clone(), ..own.options.clone() };
+        Ok(EmailContent { options, ..content })
+    }
+
+    fn sms(&self, variables: impl Fn() -> minijinja::Value) -> Result<SmsContent, TemplateError> {
+        let own = self.send.overrides.sms.clone().unwrap_or_default();
+        let text = match (own.text, self.template()?) {
+            (Some(text), _) => text,
+            (None, Some(template)) => match template.sms(&variables())? {
+                Some(rendered) => rendered.text,
+                None => self.plain_text().1.to_owned(),
+            },
+            (None, None) => self.plain_text().1.to_owned(),
+        };
+        Ok(SmsContent { text, from: own.from })
+    }
+
+    fn push(
+        &self,
+        channel: Channel,
+        variables: impl Fn() -> minijinja::Value,
+        recipient: &Recipient,
+    ) -> Result<PushContent, TemplateError> {
+        let nothing = PushOverride::default();
+        let own = self.send.overrides.push(channel).unwrap_or(&nothing);
+        let rendered =
+            self.template()?.map(|template| template.push(channel, &variables(), own)).transpose()?;
+        let content = rendered.flatten().unwrap_or_else(|| {
+            let InAppContent { title, message, icon, url, .. } = &self.send.content;
+            PushContent {
+                title: own.title.clone().or_else(|| title.clone()),
+                body: own.body.clone().or_else(|| message.clone()),
+                icon: own.icon.clone().or_else(|| icon.clone()),
+                url: own.url.clone().or_else(|| url.clone()),
+                ..PushContent::default()
+            }
+        });
+        let mut data = self.merged_data(recipient);
+        data.extend(own.data.clone());
+        Ok(PushContent { data, options: own.options.clone(), ..content })
+    }
+
+    /// The template, if the send has one.
+    fn template(&self) -> Result<Option<&'a Template>, TemplateError> {
+        if self.send.template.is_some() && self.template.is_none() {
+            return Err(TemplateError::Missing);
+        }
+        Ok(self.template)
+    }
+
+    fn variables(&self, recipient: &Recipient, profile: &Object) -> minijinja::Value {
+        let mut person = match self.template_profile {
+            TemplateProfile::All => profile.clone(),
+            TemplateProfile::App => profile
+                .get_key_value(profile::APP_KEY)
+                .map(|(key, app)| (key.clone(), app.clone()))
+                .into_iter()
+                .collect(),
+        };
+        person.insert("identifier".to_owned(), Value::String(recipient.identifier.clone()));
+        let own = minijinja::Value::from(Serde(&recipient.data));
+        let (facts, data) = (self.facts.clone(), self.data.clone());
+        let person = context! { recipient => minijinja::Value::from(Serde(&person)) };
+        // The last one wins.
+        merge_maps([data, own, facts, person])
+    }
+
+    fn merged_data(&self, recipient: &Recipient) -> Object {
+        let mut data = self.send.content.data.clone();
+        data.extend(recipient.data.clone());
+        data
+    }
+
+    /// Heading and words of a send that says them plainly.
+    fn plain_text(&self) -> (&'a str, &'a str) {
+        let heading = self.send.content.title.as_deref().unwrap_or_default();
+        (heading, self.send.content.message.as_deref().unwrap_or(heading))
+    }
+}
+
+/// Bytes of an inbox item as JSON.
+///
+/// # Errors
+/// No event can hold it.
+pub fn item_size(content: &InAppContent) -> Result<usize, TemplateError> {
+    fitting(json_size(content), MAX_ITEM)
+}
+
+fn fitting(size: usize, most: usize) -> Result<usize, TemplateError> {
+    if size > most { Err(TemplateError::TooLarge { size, most }) } else { Ok(size) }
+}
+
+/// A paragraph with the text's own line breaks.
+fn html(text: &str) -> String {
+    format!("<p>{}</p>", escaped(text).replace('\r', "").replace('\n', "<br>"))
+}

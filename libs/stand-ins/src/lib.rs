@@ -1,0 +1,20 @@
+//! Stand-ins for the providers that Tidings calls, speaking their real protocols, for `tidings up`, the demo and tests.
+
+mod all;
+pub mod apns;
+pub mod faults;
+pub mod faulty;
+pub mod fcm;
+pub mod http;
+pub mod interface;
+pub mod outbox;
+pub mod postmark;
+pub mod push_service;
+pub mod sms_http;
+pub mod smsc;
+pub mod smtp;
+pub mod tls;
+pub mod twilio;
+pub mod webhook;
+
+pub use all::{StandInSettings, StandIns};

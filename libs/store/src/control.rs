@@ -1,0 +1,10 @@
+//! The control plane: apps, their keys, providers and templates.
+
+pub mod app;
+pub mod link_key;
+pub mod provider;
+pub mod quota;
+pub mod signing_key;
+pub mod switch;
+pub mod template;
+pub mod vapid_key;

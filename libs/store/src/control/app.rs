@@ -1,0 +1,320 @@
+//! Apps (tenants) and the secrets that prove their callers.
+
+use std::num::NonZeroU32;
+use std::str::FromStr;
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use domain::problem::UnknownName;
+use domain::{AppId, TemplateProfile, Timestamp, TokenSubject};
+use sqlx::postgres::PgRow;
+use sqlx::{PgConnection, Postgres, Row, Transaction};
+
+use crate::control::signing_key::SigningKey;
+use crate::{Error, Store, control::signing_key, database::audit};
+
+/// Apps with their live secrets and signing keys, and `$rest` of the statement.
+macro_rules! select_apps {
+    ($rest:literal) => {
+        concat!(
+            "SELECT app.*, live.*, keys.*
+             FROM app, LATERAL (
+                 SELECT array_agg(digest ORDER BY id DESC) AS digests,
+                        array_agg(sealed ORDER BY id DESC) AS sealed_secrets,
+                        array_agg(expires_at ORDER BY id DESC) AS expiries
+                 FROM app_secret WHERE app_id = app.id AND (expires_at IS NULL OR expires_at > now())
+             ) AS live, LATERAL (
+                 SELECT array_agg(kid ORDER BY created_at, kid) AS kids,
+                        array_agg(algorithm ORDER BY created_at, kid) AS algorithms,
+                        array_agg(public_key ORDER BY created_at, kid) AS public_keys,
+                        array_agg(sealed ORDER BY created_at, kid) AS sealed_keys,
+                        array_agg(created_at ORDER BY created_at, kid) AS key_times
+                 FROM signing_key WHERE app_id = app.id
+             ) AS keys ",
+            $rest
+        )
+    };
+}
+
+/// An app to create.
+#[derive(Clone, Copy, Debug)]
+pub struct NewApp<'a> {
+    /// Unique in the installation, not empty.
+    pub name: &'a str,
+    /// The public half of its credentials.
+    pub api_key: &'a str,
+    /// Whether the relaxations for development apply.
+    pub development: bool,
+}
+
+/// A secret of an app, in the two forms in which it is kept.
+#[derive(Clone, Copy)]
+pub struct NewSecret<'a> {
+    /// Proves a caller.
+    pub digest: &'a [u8],
+    /// The secret itself under the master key, in the context `app-secret:{app}`. It is stored only while signatures of
+    /// the app are keyed by it (`hmac`).
+    pub sealed: &'a [u8],
+}
+
+/// A live secret of an app.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AppSecret {
+    /// Digest of the secret, to compare in constant time.
+    pub digest: Vec<u8>,
+    /// The secret itself under the master key; see [`NewSecret::sealed`]. Empty for one that was created while the app
+    /// had no use for it.
+    pub sealed: Vec<u8>,
+    /// When it stops to be accepted; None for the newest.
+    pub expires_at: Option<Timestamp>,
+}
+
+/// An app, its switches, its live secrets and its signing keys.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct App {
+    /// The internal number; every tenant row's key starts with it.
+    pub id: AppId,
+    /// Unique in the installation.
+    pub name: String,
+    /// The public half of its credentials.
+    pub api_key: String,
+    /// Whether its calls are refused.
+    pub disabled: bool,
+    /// Whether the relaxations for development apply.
+    pub development: bool,
+    /// Whether calls of users need a bearer token.
+    pub secure_mode: bool,
+    /// Whether calls of users without a token need a signature of the user's identifier.
+    pub hmac: bool,
+    /// Whether bearer tokens must expire.
+    pub require_exp: bool,
+    /// How the claim `sub` of bearer tokens names a user.
+    pub token_subject: TokenSubject,
+    /// What templates see of a profile.
+    pub template_profile: TemplateProfile,
+    /// Most users; None for [`Quota::default_limit`](crate::control::quota::Quota::default_limit).
+    pub max_users: Option<i64>,
+    /// Most categories; None likewise.
+    pub max_categories: Option<i64>,
+    /// Most devices of all users together; None likewise.
+    pub max_devices: Option<i64>,
+    /// What was decided about the addresses of profiles; see [`App::guards_addresses`].
+    pub guard_addresses: Option<bool>,
+    /// The web origins whose pages may make calls of users: None for all, empty for none.
+    pub cors_origins: Option<Vec<String>>,
+    /// Requests a second; None for the configured default.
+    pub rate_limit: Option<NonZeroU32>,
+    /// Sends a second in the transactional lane; None for the configured default.
+    pub transactional_rate: Option<NonZeroU32>,
+    /// When it was created.
+    pub created_at: Timestamp,
+    /// Secrets that had not expired when they were read, newest first; at most two.
+    pub secrets: Vec<AppSecret>,
+    /// Keys of bearer tokens, oldest first; at most [`MAX_SIGNING_KEYS`](signing_key::MAX_SIGNING_KEYS).
+    pub signing_keys: Vec<SigningKey>,
+}
+
+impl App {
+    /// Whether a public API key alone may not write the addresses of a profile. Where nothing was decided, apps in
+    /// development are open, and all others guarded.
+    #[must_use]
+    pub fn guards_addresses(&self) -> bool {
+        self.guard_addresses.unwrap_or(!self.development)
+    }
+}
+
+/// An app that exists once it is committed. Its id is known before, because its first secret is sealed for it.
+/// Dropped uncommitted, it never was.
+#[derive(Debug)]
+pub struct AppDraft {
+    transaction: Transaction<'static, Postgres>,
+    id: AppId,
+}
+
+impl AppDraft {
+    /// The id that the app will have.
+    #[must_use]
+    pub fn id(&self) -> AppId {
+        self.id
+    }
+
+    /// Makes the app safe by default: bearer tokens name their user by the prefix, and templates see what the backend
+    /// wrote of a person alone. If `closed`, calls of users also need a bearer token, and one that expires.
+    ///
+    /// # Errors
+    /// The database failed.
+    pub async fn distrust_users(&mut self, closed: bool) -> Result<(), Error> {
+        sqlx::query(
+            "UPDATE app SET token_subject = 'prefixed', template_profile = 'app', secure_mode = $2, require_exp = $2
+             WHERE id = $1",
+        )
+        .bind(self.id.0)
+        .bind(closed)
+        .execute(&mut *self.transaction)
+        .await?;
+        Ok(())
+    }
+
+    /// Stores the app's first secret and makes the app visible.
+    ///
+    /// # Errors
+    /// The database failed; there is no such app then.
+    pub async fn commit(mut self, secret: NewSecret<'_>) -> Result<AppId, Error> {
+        insert_secret(&mut self.transaction, self.id, secret).await?;
+        self.transaction.commit().await?;
+        Ok(self.id)
+    }
+}
+
+impl Store {
+    /// Begins an app; [`AppDraft::commit`] completes it. None: the name is taken.
+    ///
+    /// # Errors
+    /// The database failed, or refused the name or the key.
+    pub async fn create_app(&self, app: NewApp<'_>, actor: &str) -> Result<Option<AppDraft>, Error> {
+        let mut transaction = self.begin().await?;
+        let id: Option<i64> = sqlx::query_scalar(
+            "INSERT INTO app (name, api_key, development) VALUES ($1, $2, $3)
+             ON CONFLICT (name) DO NOTHING RETURNING id",
+        )
+        .bind(app.name)
+        .bind(app.api_key)
+        .bind(app.development)
+        .fetch_optional(&mut *transaction)
+        .await?;
+        let Some(id) = id.map(AppId) else { return Ok(None) };
+        audit::record(&mut transaction, id, actor, "app.create", app.name).await?;
+        Ok(Some(AppDraft { transaction, id }))
+    }
+
+    /// Gives the app a new secret. The previous one lives on for `grace`, older ones end now: at most two are live.
+    /// False: there is no such app.
+    ///
+    /// # Errors
+    /// The database failed; the secrets are as before.
+    pub async fn rotate_secret(
+        &self,
+        app: AppId,
+        secret: NewSecret<'_>,
+        grace: Duration,
+        actor: &str,
+    ) -> Result<bool, Error> {
+        let mut transaction = self.begin().await?;
+        // Rotations of one app wait for each other, so that no third secret stays live.
+        let name: Option<String> = sqlx::query_scalar("SELECT name FROM app WHERE id = $1 FOR UPDATE")
+            .bind(app.0)
+            .fetch_optional(&mut *transaction)
+            .await?;
+        let Some(name) = name else { return Ok(false) };
+        sqlx::query("DELETE FROM app_secret WHERE app_id = $1 AND expires_at IS NOT NULL")
+            .bind(app.0)
+            .execute(&mut *transaction)
+            .await?;
+        sqlx::query("UPDATE app_secret SET expires_at = now() + make_interval(secs => $2) WHERE app_id = $1")
+            .bind(app.0)
+            .bind(grace.as_secs_f64())
+            .execute(&mut *transaction)
+            .await?;
+        insert_secret(&mut transaction, app, secret).await?;
+        audit::record(&mut transaction, app, actor, "app.rotate-secret", &name).await?;
+        transaction.commit().await?;
+        Ok(true)
+    }
+
+    /// The app that a caller's API key names.
+    ///
+    /// # Errors
+    /// The database failed.
+    pub async fn app_by_key(&self, api_key: &str) -> Result<Option<App>, Error> {
+        let row =
+            sqlx::query(select_apps!("WHERE api_key = $1")).bind(api_key).fetch_optional(&self.pool).await?;
+        Ok(row.as_ref().map(read_app).transpose()?)
+    }
+
+    /// The app that an operator names: by its name, else by its id.
+    ///
+    /// # Errors
+    /// The database failed.
+    pub async fn app_by_name_or_id(&self, name_or_id: &str) -> Result<Option<App>, Error> {
+        let row =
+            sqlx::query(select_apps!("WHERE name = $1 OR id::text = $1 ORDER BY name = $1 DESC LIMIT 1"))
+                .bind(name_or_id)
+                .fetch_optional(&self.pool)
+                .await?;
+        Ok(row.as_ref().map(read_app).transpose()?)
+    }
+
+    /// Every app, in order of creation.
+    ///
+    /// # Errors
+    /// The database failed.
+    pub async fn list_apps(&self) -> Result<Vec<App>, Error> {
+        let rows = sqlx::query(select_apps!("ORDER BY id")).fetch_all(&self.pool).await?;
+        Ok(rows.iter().map(read_app).collect::<Result<_, _>>()?)
+    }
+}
+
+async fn insert_secret(
+    connection: &mut PgConnection,
+    app: AppId,
+    secret: NewSecret<'_>,
+) -> Result<(), Error> {
+    sqlx::query(
+        "INSERT INTO app_secret (app_id, digest, sealed)
+         SELECT id, $2, CASE WHEN hmac THEN $3::bytea ELSE ''::bytea END FROM app WHERE id = $1",
+    )
+    .bind(app.0)
+    .bind(secret.digest)
+    .bind(secret.sealed)
+    .execute(connection)
+    .await?;
+    Ok(())
+}
+
+fn read_app(row: &PgRow) -> Result<App, sqlx::Error> {
+    let rate = |column| {
+        let rate: Option<i32> = row.try_get(column)?;
+        Ok::<_, sqlx::Error>(rate.and_then(|rate| NonZeroU32::new(rate.unsigned_abs())))
+    };
+    Ok(App {
+        id: AppId(row.try_get("id")?),
+        name: row.try_get("name")?,
+        api_key: row.try_get("api_key")?,
+        disabled: row.try_get("disabled")?,
+        development: row.try_get("development")?,
+        secure_mode: row.try_get("secure_mode")?,
+        hmac: row.try_get("hmac")?,
+        require_exp: row.try_get("require_exp")?,
+        token_subject: read_name(row, "token_subject")?,
+        template_profile: read_name(row, "template_profile")?,
+        max_users: row.try_get("max_users")?,
+        max_categories: row.try_get("max_categories")?,
+        max_devices: row.try_get("max_devices")?,
+        guard_addresses: row.try_get("guard_addresses")?,
+        cors_origins: row.try_get("cors_origins")?,
+        rate_limit: rate("rate_limit")?,
+        transactional_rate: rate("transactional_rate")?,
+        created_at: row.try_get::<DateTime<Utc>, _>("created_at")?.into(),
+        secrets: read_secrets(row)?,
+        signing_keys: signing_key::read_all(row)?,
+    })
+}
+
+fn read_name<T: FromStr<Err = UnknownName>>(row: &PgRow, column: &str) -> Result<T, sqlx::Error> {
+    let name: &str = row.try_get(column)?;
+    name.parse().map_err(|error| sqlx::Error::Decode(Box::new(error)))
+}
+
+fn read_secrets(row: &PgRow) -> Result<Vec<AppSecret>, sqlx::Error> {
+    let digests: Option<Vec<Vec<u8>>> = row.try_get("digests")?;
+    let sealed: Option<Vec<Vec<u8>>> = row.try_get("sealed_secrets")?;
+    let expiries: Option<Vec<Option<DateTime<Utc>>>> = row.try_get("expiries")?;
+    let secrets = digests.unwrap_or_default().into_iter().zip(sealed.unwrap_or_default());
+    let secrets = secrets.zip(expiries.unwrap_or_default());
+    let secret = |((digest, sealed), expires_at): ((_, _), Option<DateTime<Utc>>)| AppSecret {
+        digest,
+        sealed,
+        expires_at: expires_at.map(Into::into),
+    };
+    Ok(secrets.map(secret).collect())
+}

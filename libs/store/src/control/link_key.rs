@@ -1,0 +1,146 @@
+//! The keys that links of apps are sealed with.
+
+use std::time::Duration;
+
+use domain::AppId;
+use uuid::Uuid;
+
+use crate::{Error, Store, database::audit};
+
+/// A key for the links of an app.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LinkKey {
+    /// The name by which links refer to it.
+    pub id: Uuid,
+    /// The app.
+    pub app: AppId,
+    /// The key, sealed in the context `link-key:{app}`.
+    pub sealed: Vec<u8>,
+    /// Whether links under it are sealed. Those under the keys of earlier releases are signed.
+    pub seals: bool,
+}
+
+impl Store {
+    /// Gives the app its first key, sealed in the context `link-key:{app}`. An app that has a key keeps it.
+    ///
+    /// # Errors
+    /// The database failed, or there is no such app.
+    pub async fn add_link_key(&self, app: AppId, sealed: &[u8]) -> Result<(), Error> {
+        sqlx::query(
+            "INSERT INTO app_link_key (app_id, sealed)
+             SELECT $1, $2 WHERE NOT EXISTS (SELECT FROM app_link_key WHERE app_id = $1)
+             ON CONFLICT (app_id, version) DO NOTHING",
+        )
+        .bind(app.0)
+        .bind(sealed)
+        .execute(&self.pool)
+        .await?;
+        Ok(())
+    }
+
+    /// Gives the app another key. Links under the keys before it are good for `grace`, unless they end sooner. Returns the
+    /// version of the new key; None: there is no such app.
+    ///
+    /// # Errors
+    /// The database failed; the keys are as they were.
+    pub async fn rotate_link_key(
+        &self,
+        app: AppId,
+        sealed: &[u8],
+        grace: Duration,
+        actor: &str,
+    ) -> Result<Option<i32>, Error> {
+        let mut transaction = self.begin().await?;
+        // Rotations of one app wait for each other.
+        let known: Option<i64> = sqlx::query_scalar("SELECT id FROM app WHERE id = $1 FOR NO KEY UPDATE")
+            .bind(app.0)
+            .fetch_optional(&mut *transaction)
+            .await?;
+        if known.is_none() {
+            return Ok(None);
+        }
+        sqlx::query(
+            "UPDATE app_link_key SET expires_at = least(expires_at, now() + make_interval(secs => $2))
+             WHERE app_id = $1",
+        )
+        .bind(app.0)
+        .bind(grace.as_secs_f64())
+        .execute(&mut *transaction)
+        .await?;
+        let version: i32 = sqlx::query_scalar(
+            "INSERT INTO app_link_key (app_id, sealed, version)
+             SELECT $1, $2, coalesce(max(version), 0) + 1 FROM app_link_key WHERE app_id = $1 RETURNING version",
+        )
+        .bind(app.0)
+        .bind(sealed)
+        .fetch_one(&mut *transaction)
+        .await?;
+        sqlx::query("DELETE FROM app_link_key WHERE app_id = $1 AND expires_at <= now()")
+            .bind(app.0)
+            .execute(&mut *transaction)
+            .await?;
+        audit::record(&mut transaction, app, actor, "app.link-key.rotate", &version.to_string()).await?;
+        transaction.commit().await?;
+        Ok(Some(version))
+    }
+
+    /// The key in use of an app; None for an app that has none yet.
+    ///
+    /// # Errors
+    /// The database failed.
+    pub async fn link_key(&self, app: AppId) -> Result<Option<LinkKey>, Error> {
+        self.one_link_key(
+            "SELECT id, app_id, sealed, seals FROM app_link_key WHERE app_id = $1 ORDER BY version DESC LIMIT 1",
+            app.0,
+        )
+        .await
+    }
+
+    /// The first key of an app, under which links name their app instead of a key; None if it is not good any more.
+    ///
+    /// # Errors
+    /// The database failed.
+    pub async fn first_link_key(&self, app: AppId) -> Result<Option<LinkKey>, Error> {
+        self.one_link_key(
+            "SELECT id, app_id, sealed, seals FROM app_link_key
+             WHERE app_id = $1 AND version = 1 AND (expires_at IS NULL OR expires_at > now())",
+            app.0,
+        )
+        .await
+    }
+
+    /// The key with this id; None if there is none, or it is not good any more.
+    ///
+    /// # Errors
+    /// The database failed.
+    pub async fn find_link_key(&self, id: Uuid) -> Result<Option<LinkKey>, Error> {
+        self.one_link_key(
+            "SELECT id, app_id, sealed, seals FROM app_link_key
+             WHERE id = $1 AND (expires_at IS NULL OR expires_at > now())",
+            id,
+        )
+        .await
+    }
+
+    async fn one_link_key<'q, T>(&self, query: &'static str, key: T) -> Result<Option<LinkKey>, Error>
+    where
+        T: sqlx::Encode<'q, sqlx::Postgres> + sqlx::Type<sqlx::Postgres> + Send + 'q,
+    {
+        let row: Option<(Uuid, i64, Vec<u8>, bool)> =
+            sqlx::query_as(query).bind(key).fetch_optional(&self.pool).await?;
+        Ok(row.map(|(id, app, sealed, seals)| LinkKey { id, app: AppId(app), sealed, seals }))
+    }
+
+    /// The apps that have no key yet.
+    ///
+    /// # Errors
+    /// The database failed.
+    pub async fn apps_without_link_key(&self) -> Result<Vec<AppId>, Error> {
+        let apps = sqlx::query_scalar(
+            "SELECT id FROM app WHERE NOT EXISTS (SELECT FROM app_link_key WHERE app_id = app.id) ORDER BY id",
+        )
+        .fetch_all(&self.pool)
+        .await?;
+        Ok(apps.into_iter().map(AppId).collect())
+    }
+}

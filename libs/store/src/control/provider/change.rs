@@ -1,0 +1,177 @@
+//! Changes of providers, each with its line in the audit log.
+
+use domain::AppId;
+use sqlx::{PgConnection, Postgres, Transaction};
+
+use super::{NewProvider, SecretChange, StoredProvider, read_stored};
+use crate::{Error, Store, database::audit};
+
+/// A provider that is about to be set, held as it is until then: nobody else changes it, its secrets included.
+#[derive(Debug)]
+pub struct ProviderEdit {
+    transaction: Transaction<'static, Postgres>,
+    app: AppId,
+}
+
+impl Store {
+    /// Creates or replaces a provider of the app by its identifier, and returns its version: 1, or one more than the last
+    /// that a provider of this identifier ever had.
+    ///
+    /// # Errors
+    /// The database failed, or refused a value; there is no such app.
+    pub async fn put_provider(
+        &self,
+        app: AppId,
+        provider: NewProvider<'_>,
+        actor: &str,
+    ) -> Result<i64, Error> {
+        let edit = ProviderEdit { transaction: self.begin().await?, app };
+        edit.put(provider, actor).await
+    }
+
+    /// Begins to set the provider of this identifier. What is there is returned beside; it stays so until the edit is
+    /// put or dropped.
+    ///
+    /// # Errors
+    /// The database failed, or the row is of a newer release.
+    pub async fn edit_provider(
+        &self,
+        app: AppId,
+        identifier: &str,
+    ) -> Result<(ProviderEdit, Option<StoredProvider>), Error> {
+        let mut transaction = self.begin().await?;
+        let row = sqlx::query(
+            "SELECT identifier, channel, kind, priority, settings, sealed, version, max_per_second
+             FROM provider WHERE app_id = $1 AND identifier = $2 FOR UPDATE",
+        )
+        .bind(app.0)
+        .bind(identifier)
+        .fetch_optional(&mut *transaction)
+        .await?;
+        let stored = row.as_ref().map(read_stored).transpose()?;
+        Ok((ProviderEdit { transaction, app }, stored))
+    }
+
+    /// Turns a provider on or off, and returns its version. None: there is no such provider.
+    ///
+    /// # Errors
+    /// The database failed; nothing was changed.
+    pub async fn enable_provider(
+        &self,
+        app: AppId,
+        identifier: &str,
+        enabled: bool,
+        actor: &str,
+    ) -> Result<Option<i64>, Error> {
+        let mut transaction = self.begin().await?;
+        let version = sqlx::query_scalar(
+            "UPDATE provider SET enabled = $3, version = version + 1, updated_at = now()
+             WHERE app_id = $1 AND identifier = $2 RETURNING version",
+        )
+        .bind(app.0)
+        .bind(identifier)
+        .bind(enabled)
+        .fetch_optional(&mut *transaction)
+        .await?;
+        if version.is_some() {
+            let action = if enabled { "provider.enable" } else { "provider.disable" };
+            audit::record(&mut transaction, app, actor, action, identifier).await?;
+            transaction.commit().await?;
+        }
+        Ok(version)
+    }
+
+    /// Takes a provider away, with its secrets; its last version is kept. False: there is no such provider.
+    ///
+    /// # Errors
+    /// The database failed; the provider is still there.
+    pub async fn remove_provider(&self, app: AppId, identifier: &str, actor: &str) -> Result<bool, Error> {
+        let mut transaction = self.begin().await?;
+        let removed = sqlx::query(
+            "WITH removed AS (
+               DELETE FROM provider WHERE app_id = $1 AND identifier = $2 RETURNING app_id, identifier, version
+             )
+             INSERT INTO removed_provider (app_id, identifier, version) SELECT * FROM removed
+             ON CONFLICT (app_id, identifier) DO UPDATE SET version = excluded.version",
+        )
+        .bind(app.0)
+        .bind(identifier)
+        .execute(&mut *transaction)
+        .await?;
+        if removed.rows_affected() == 0 {
+            return Ok(false);
+        }
+        audit::record(&mut transaction, app, actor, "provider.remove", identifier).await?;
+        transaction.commit().await?;
+        Ok(true)
+    }
+}
+
+impl ProviderEdit {
+    /// Creates or replaces the provider, and returns its version, as [`Store::put_provider`] does.
+    ///
+    /// # Errors
+    /// The database failed, or refused a value; there is no such app.
+    pub async fn put(mut self, provider: NewProvider<'_>, actor: &str) -> Result<i64, Error> {
+        let version = upsert(&mut self.transaction, self.app, &provider).await?;
+        let version = after_removed(&mut self.transaction, self.app, provider.identifier, version).await?;
+        audit::record(&mut self.transaction, self.app, actor, "provider.set", provider.identifier).await?;
+        self.transaction.commit().await?;
+        Ok(version)
+    }
+}
+
+async fn upsert(connection: &mut PgConnection, app: AppId, provider: &NewProvider<'_>) -> Result<i64, Error> {
+    let (keep, sealed) = match provider.secret {
+        SecretChange::Keep => (true, None),
+        SecretChange::Remove => (false, None),
+        SecretChange::Replace(sealed) => (false, Some(sealed)),
+    };
+    let version = sqlx::query_scalar(
+        "INSERT INTO provider (app_id, identifier, channel, kind, priority, enabled, settings, sealed,
+           max_per_second)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $10)
+         ON CONFLICT (app_id, identifier) DO UPDATE SET
+             channel = excluded.channel, kind = excluded.kind, priority = excluded.priority,
+             enabled = excluded.enabled, settings = excluded.settings,
+             max_per_second = excluded.max_per_second,
+             sealed = CASE WHEN $9 AND (provider.channel, provider.kind) = (excluded.channel, excluded.kind)
+                           THEN provider.sealed ELSE excluded.sealed END,
+             version = provider.version + 1, updated_at = now()
+         RETURNING version",
+    )
+    .bind(app.0)
+    .bind(provider.identifier)
+    .bind(provider.channel.as_str())
+    .bind(provider.kind)
+    .bind(provider.priority)
+    .bind(provider.enabled)
+    .bind(provider.settings)
+    .bind(sealed)
+    .bind(keep)
+    .bind(provider.max_per_second.map(|limit| i32::try_from(limit).unwrap_or(i32::MAX)))
+    .fetch_one(connection)
+    .await?;
+    Ok(version)
+}
+
+/// The version, raised above that of a provider which was removed before. A statement of its own: only now is the other
+/// one's removal seen, where the upsert waited for it.
+async fn after_removed(
+    connection: &mut PgConnection,
+    app: AppId,
+    identifier: &str,
+    version: i64,
+) -> Result<i64, Error> {
+    let raised: Option<i64> = sqlx::query_scalar(
+        "UPDATE provider p SET version = removed.version + 1 FROM removed_provider removed
+         WHERE p.app_id = $1 AND p.identifier = $2 AND removed.version >= p.version
+           AND (removed.app_id, removed.identifier) = (p.app_id, p.identifier)
+         RETURNING p.version",
+    )
+    .bind(app.0)
+    .bind(identifier)
+    .fetch_optional(connection)
+    .await?;
+    Ok(raised.unwrap_or(version))
+}

@@ -1,0 +1,128 @@
+//! The switches of an app, which operators set.
+
+use std::fmt;
+use std::num::NonZeroU32;
+
+use domain::{AppId, TemplateProfile, TokenSubject};
+use sqlx::PgConnection;
+
+use crate::{Error, Store, database::audit};
+
+/// A switch of an app, and what it is set to. It is displayed as operators write it: `secure-mode=on`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Switch {
+    /// Whether calls of users need a bearer token.
+    SecureMode(bool),
+    /// Whether calls of users without a token need a signature.
+    Hmac(bool),
+    /// Whether bearer tokens must expire.
+    RequireExp(bool),
+    /// How bearer tokens name their user.
+    TokenSubject(TokenSubject),
+    /// What templates see of a profile.
+    TemplateProfile(TemplateProfile),
+    /// Whether a public API key alone may neither see nor write where a user's messages go.
+    GuardAddresses(bool),
+    /// The web origins whose pages may make calls of users: None for all, empty for none.
+    CorsOrigins(Option<Vec<String>>),
+    /// Requests a second, at most `i32::MAX`; None for the configured default.
+    RateLimit(Option<NonZeroU32>),
+    /// Sends a second in the transactional lane, at most `i32::MAX`; None for the configured default.
+    TransactionalRate(Option<NonZeroU32>),
+    /// Most users; None for the default.
+    MaxUsers(Option<NonZeroU32>),
+    /// Most categories; None for the default.
+    MaxCategories(Option<NonZeroU32>),
+    /// Most devices of all users together; None for the default.
+    MaxDevices(Option<NonZeroU32>),
+    /// Whether all calls are refused.
+    Disabled(bool),
+}
+
+impl fmt::Display for Switch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let on = |set: &bool| if *set { "on" } else { "off" };
+        let number = |set: &Option<NonZeroU32>| set.map_or("default".to_owned(), |number| number.to_string());
+        match self {
+            Switch::SecureMode(set) => write!(f, "secure-mode={}", on(set)),
+            Switch::Hmac(set) => write!(f, "hmac={}", on(set)),
+            Switch::RequireExp(set) => write!(f, "require-exp={}", on(set)),
+            Switch::TokenSubject(form) => write!(f, "token-subject={form}"),
+            Switch::TemplateProfile(seen) => write!(f, "template-profile={seen}"),
+            Switch::MaxUsers(most) => write!(f, "max-users={}", number(most)),
+            Switch::MaxCategories(most) => write!(f, "max-categories={}", number(most)),
+            Switch::MaxDevices(most) => write!(f, "max-devices={}", number(most)),
+            Switch::GuardAddresses(true) => f.write_str("address-keys=guarded"),
+            Switch::GuardAddresses(false) => f.write_str("address-keys=open"),
+            Switch::CorsOrigins(None) => f.write_str("cors-origins=any"),
+            Switch::CorsOrigins(Some(origins)) if origins.is_empty() => f.write_str("cors-origins=none"),
+            Switch::CorsOrigins(Some(origins)) => write!(f, "cors-origins={}", origins.join(",")),
+            Switch::RateLimit(limit) => write!(f, "rate-limit={}", number(limit)),
+            Switch::TransactionalRate(rate) => write!(f, "transactional-rate={}", number(rate)),
+            Switch::Disabled(set) => write!(f, "disabled={}", on(set)),
+        }
+    }
+}
+
+impl Store {
+    /// Sets switches of an app, all of them or none. False: there is no such app.
+    ///
+    /// # Errors
+    /// The database failed, or refused a value; the switches are as before.
+    pub async fn set_switches(&self, app: AppId, switches: &[Switch], actor: &str) -> Result<bool, Error> {
+        let mut transaction = self.begin().await?;
+        for switch in switches {
+            if !set(&mut transaction, app, switch).await? {
+                return Ok(false);
+            }
+            if *switch == Switch::Hmac(false) {
+                forget_secrets(&mut transaction, app).await?;
+            }
+            audit::record(&mut transaction, app, actor, "app.set", &switch.to_string()).await?;
+        }
+        transaction.commit().await?;
+        Ok(true)
+    }
+}
+
+/// Removes the secrets themselves, which only signatures need. What proves callers by them stays.
+async fn forget_secrets(connection: &mut PgConnection, app: AppId) -> Result<(), Error> {
+    sqlx::query("UPDATE app_secret SET sealed = '' WHERE app_id = $1")
+        .bind(app.0)
+        .execute(connection)
+        .await?;
+    Ok(())
+}
+
+async fn set(connection: &mut PgConnection, app: AppId, switch: &Switch) -> Result<bool, Error> {
+    let of_app = |statement| sqlx::query(statement).bind(app.0);
+    let most = |number: &Option<NonZeroU32>| number.map(|number| i64::from(number.get()));
+    let query = match switch {
+        Switch::SecureMode(on) => of_app("UPDATE app SET secure_mode = $2 WHERE id = $1").bind(on),
+        Switch::Hmac(on) => of_app("UPDATE app SET hmac = $2 WHERE id = $1").bind(on),
+        Switch::RequireExp(on) => of_app("UPDATE app SET require_exp = $2 WHERE id = $1").bind(on),
+        Switch::TokenSubject(form) => {
+            of_app("UPDATE app SET token_subject = $2 WHERE id = $1").bind(form.as_str())
+        }
+        Switch::TemplateProfile(seen) => {
+            of_app("UPDATE app SET template_profile = $2 WHERE id = $1").bind(seen.as_str())
+        }
+        Switch::MaxUsers(number) => of_app("UPDATE app SET max_users = $2 WHERE id = $1").bind(most(number)),
+        Switch::MaxCategories(number) => {
+            of_app("UPDATE app SET max_categories = $2 WHERE id = $1").bind(most(number))
+        }
+        Switch::MaxDevices(number) => {
+            of_app("UPDATE app SET max_devices = $2 WHERE id = $1").bind(most(number))
+        }
+        Switch::GuardAddresses(on) => of_app("UPDATE app SET guard_addresses = $2 WHERE id = $1").bind(on),
+        Switch::CorsOrigins(origins) => {
+            of_app("UPDATE app SET cors_origins = $2 WHERE id = $1").bind(origins)
+        }
+        Switch::RateLimit(limit) => of_app("UPDATE app SET rate_limit = $2 WHERE id = $1").bind(most(limit)),
+        Switch::TransactionalRate(rate) => {
+            of_app("UPDATE app SET transactional_rate = $2 WHERE id = $1").bind(most(rate))
+        }
+        Switch::Disabled(on) => of_app("UPDATE app SET disabled = $2 WHERE id = $1").bind(on),
+    };
+    Ok(query.execute(connection).await?.rows_affected() > 0)
+}

@@ -1,0 +1,192 @@
+//! Templates: immutable versions of content under a stable identifier.
+
+use chrono::{DateTime, Utc};
+use domain::id::TemplateId;
+use domain::send::TemplateRef;
+use domain::{AppId, Timestamp};
+use serde_json::Value;
+use sqlx::Row;
+use sqlx::postgres::PgRow;
+use sqlx::types::Json;
+
+use crate::{Error, Store, database::audit};
+
+/// A version to add to a template.
+#[derive(Clone, Copy, Debug)]
+pub struct NewTemplate<'a> {
+    /// Unique in the app; stays the same over all versions.
+    pub identifier: &'a str,
+    /// For people.
+    pub name: &'a str,
+    /// Identifier of the category of its sends, unless they name one.
+    pub category: Option<&'a str>,
+    /// Content by channel.
+    pub channels: &'a Value,
+}
+
+/// One version of a template. It never changes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TemplateVersion {
+    /// The template, over all its versions.
+    pub id: TemplateId,
+    /// Unique in the app.
+    pub identifier: String,
+    /// From 1.
+    pub version: i32,
+    /// For people.
+    pub name: String,
+    /// Identifier of the category of its sends, unless they name one.
+    pub category: Option<String>,
+    /// Content by channel.
+    pub channels: Value,
+}
+
+/// A template's newest version, without its content.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TemplateSummary {
+    /// The template, over all its versions.
+    pub id: TemplateId,
+    /// Unique in the app.
+    pub identifier: String,
+    /// The newest version, from 1.
+    pub version: i32,
+    /// For people.
+    pub name: String,
+    /// Identifier of the category of its sends, unless they name one.
+    pub category: Option<String>,
+    /// The channels that it has content for, as it lists them.
+    pub channels: Vec<String>,
+    /// When this version was made.
+    pub created_at: Timestamp,
+}
+
+impl Store {
+    /// Adds a version to a template, which is made if missing. Returns the template and the new version, from 1.
+    ///
+    /// # Errors
+    /// The database failed, or refused a value; there is no such app.
+    pub async fn put_template(
+        &self,
+        app: AppId,
+        template: NewTemplate<'_>,
+        actor: &str,
+    ) -> Result<(TemplateId, i32), Error> {
+        let mut transaction = self.begin().await?;
+        // Two puts at once: the second waits here for the first, so that versions have no gaps and no twins.
+        let (id, version): (i64, i32) = sqlx::query_as(
+            "INSERT INTO template (app_id, identifier, version) VALUES ($1, $2, 1)
+             ON CONFLICT (app_id, identifier) DO UPDATE SET version = template.version + 1
+             RETURNING id, version",
+        )
+        .bind(app.0)
+        .bind(template.identifier)
+        .fetch_one(&mut *transaction)
+        .await?;
+        sqlx::query(
+            "INSERT INTO template_version (app_id, template_id, version, name, category, channels)
+             VALUES ($1, $2, $3, $4, $5, $6)",
+        )
+        .bind(app.0)
+        .bind(id)
+        .bind(version)
+        .bind(template.name)
+        .bind(template.category)
+        .bind(Json(template.channels))
+        .execute(&mut *transaction)
+        .await?;
+        audit::record(&mut transaction, app, actor, "template.put", template.identifier).await?;
+        transaction.commit().await?;
+        Ok((TemplateId(id), version))
+    }
+
+    /// Every template of the app in its newest version, by identifier.
+    ///
+    /// # Errors
+    /// The database failed.
+    pub async fn list_templates(&self, app: AppId) -> Result<Vec<TemplateSummary>, Error> {
+        let rows = sqlx::query(
+            "SELECT t.id, t.identifier, t.version, v.name, v.category, v.created_at,
+                    ARRAY(SELECT json_object_keys(v.channels)) AS channels
+             FROM template t
+             JOIN template_version v ON (v.app_id, v.template_id, v.version) = (t.app_id, t.id, t.version)
+             WHERE t.app_id = $1 ORDER BY t.identifier",
+        )
+        .bind(app.0)
+        .fetch_all(&self.pool)
+        .await?;
+        Ok(rows.iter().map(read_summary).collect::<Result<_, _>>()?)
+    }
+
+    /// The newest version of the template that a send names.
+    ///
+    /// # Errors
+    /// The database failed.
+    pub async fn find_template(
+        &self,
+        app: AppId,
+        template: &TemplateRef,
+    ) -> Result<Option<TemplateVersion>, Error> {
+        let (identifier, id) = match template {
+            TemplateRef::Identifier(identifier) => (Some(identifier), None),
+            TemplateRef::Id(id) => (None, Some(id.0)),
+        };
+        let row = sqlx::query(
+            "SELECT t.id, t.identifier, v.version, v.name, v.category, v.channels
+             FROM template t
+             JOIN template_version v ON (v.app_id, v.template_id, v.version) = (t.app_id, t.id, t.version)
+             WHERE t.app_id = $1 AND (t.identifier = $2 OR t.id = $3)",
+        )
+        .bind(app.0)
+        .bind(identifier)
+        .bind(id)
+        .fetch_optional(&self.pool)
+        .await?;
+        Ok(row.as_ref().map(read_version).transpose()?)
+    }
+
+    /// A given version of a template: the one that a send was planned with.
+    ///
+    /// # Errors
+    /// The database failed.
+    pub async fn template_version(
+        &self,
+        app: AppId,
+        id: TemplateId,
+        version: i32,
+    ) -> Result<Option<TemplateVersion>, Error> {
+        let row = sqlx::query(
+            "SELECT t.id, t.identifier, v.version, v.name, v.category, v.channels
+             FROM template t JOIN template_version v ON (v.app_id, v.template_id) = (t.app_id, t.id)
+             WHERE t.app_id = $1 AND t.id = $2 AND v.version = $3",
+        )
+        .bind(app.0)
+        .bind(id.0)
+        .bind(version)
+        .fetch_optional(&self.pool)
+        .await?;
+        Ok(row.as_ref().map(read_version).transpose()?)
+    }
+}
+
+fn read_summary(row: &PgRow) -> Result<TemplateSummary, sqlx::Error> {
+    Ok(TemplateSummary {
+        id: TemplateId(row.try_get("id")?),
+        identifier: row.try_get("identifier")?,
+        version: row.try_get("version")?,
+        name: row.try_get("name")?,
+        category: row.try_get("category")?,
+        channels: row.try_get("channels")?,
+        created_at: row.try_get::<DateTime<Utc>, _>("created_at")?.into(),
+    })
+}
+
+pub(crate) fn read_version(row: &PgRow) -> Result<TemplateVersion, sqlx::Error> {
+    Ok(TemplateVersion {
+        id: TemplateId(row.try_get("id")?),
+        identifier: row.try_get("identifier")?,
+        version: row.try_get("version")?,
+        name: row.try_get("name")?,
+        category: row.try_get("category")?,
+        channels: row.try_get::<Json<Value>, _>("channels")?.0,
+    })
+}

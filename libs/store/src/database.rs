@@ -1,0 +1,15 @@
+//! The database itself: sessions, transactions, errors, sealed columns, the audit log and dead events.
+
+pub mod audit;
+pub mod batch;
+pub(crate) mod connection;
+pub(crate) mod error;
+pub mod failure;
+pub(crate) mod grants;
+pub mod installation;
+pub(crate) mod instant;
+pub(crate) mod pooler;
+pub mod schema;
+pub mod sealed;
+pub mod slots;
+pub(crate) mod transaction;

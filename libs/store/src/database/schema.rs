@@ -1,0 +1,28 @@
+//! How far the schema is.
+
+use crate::database::connection::MIGRATIONS;
+use crate::{Error, Store};
+
+/// The schema's version that this release brings a database to.
+#[must_use]
+pub fn known_schema_version() -> i64 {
+    MIGRATIONS.iter().map(|migration| migration.version).max().unwrap_or_default()
+}
+
+impl Store {
+    /// The schema's version, which is that of its last migration; None for a database without one.
+    ///
+    /// # Errors
+    /// The database failed.
+    pub async fn schema_version(&self) -> Result<Option<i64>, Error> {
+        let migrated: bool = sqlx::query_scalar("SELECT to_regclass('_sqlx_migrations') IS NOT NULL")
+            .fetch_one(&self.pool)
+            .await?;
+        if !migrated {
+            return Ok(None);
+        }
+        Ok(sqlx::query_scalar("SELECT max(version) FROM _sqlx_migrations WHERE success")
+            .fetch_one(&self.pool)
+            .await?)
+    }
+}

@@ -1,0 +1,11 @@
+//! The ledger of deliveries: claims, settlements, receipts, timers, parked jobs, cancellation and suppression.
+
+pub mod attachment;
+pub mod cancellation;
+pub mod ledger;
+pub mod parked;
+pub mod receipt;
+pub mod redrive;
+pub mod settlement;
+pub mod suppression;
+pub mod timer;

@@ -1,0 +1,137 @@
+//! The files of sends: written before their send is accepted, read by whoever mails them.
+
+use std::time::Duration;
+
+use domain::{AppId, SendId, Status, Timestamp};
+use sqlx::PgConnection;
+
+use crate::database::instant::instant;
+use crate::{Error, Store};
+
+/// How long files stay beyond the retention of the log: the send is accepted a moment after they are written.
+const MARGIN: Duration = Duration::from_secs(3600);
+
+/// Result of one review of old files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Review {
+    /// Files reviewed.
+    pub looked_at: u64,
+    /// Reviewed files that were removed.
+    pub removed: u64,
+}
+
+impl Store {
+    /// Writes the files of a send, numbered from 0, unless they are there already. They are kept until `from` and for
+    /// `retention` after it, and for as long as a delivery of the send waits.
+    ///
+    /// # Errors
+    /// The database failed; then none is written.
+    pub async fn keep_attachments(
+        &self,
+        app: AppId,
+        send_id: SendId,
+        contents: &[Vec<u8>],
+        from: Timestamp,
+        retention: Duration,
+    ) -> Result<(), Error> {
+        if contents.is_empty() || self.has_attachments(app, send_id, contents.len()).await? {
+            return Ok(());
+        }
+        let numbers: Vec<i32> = (0..).take(contents.len()).collect();
+        sqlx::query(
+            "INSERT INTO attachment (app_id, send_id, number, content, keep_until)
+             SELECT $1, $2, number, content, $5 FROM unnest($3::int[], $4::bytea[]) AS new (number, content)
+             ON CONFLICT (app_id, send_id, number) DO NOTHING",
+        )
+        .bind(app.0)
+        .bind(send_id.0)
+        .bind(numbers)
+        .bind(contents)
+        .bind(instant(from + retention + MARGIN))
+        .execute(&self.pool)
+        .await?;
+        Ok(())
+    }
+
+    async fn has_attachments(&self, app: AppId, send_id: SendId, count: usize) -> Result<bool, Error> {
+        let found: i64 =
+            sqlx::query_scalar("SELECT count(*) FROM attachment WHERE app_id = $1 AND send_id = $2")
+                .bind(app.0)
+                .bind(send_id.0)
+                .fetch_one(&self.pool)
+                .await?;
+        Ok(usize::try_from(found).is_ok_and(|found| found >= count))
+    }
+
+    /// A file of a send; None once it has been removed.
+    ///
+    /// # Errors
+    /// The database failed.
+    pub async fn attachment(
+        &self,
+        app: AppId,
+        send_id: SendId,
+        number: u32,
+    ) -> Result<Option<Vec<u8>>, Error> {
+        let Ok(number) = i32::try_from(number) else { return Ok(None) };
+        let content = sqlx::query_scalar(
+            "SELECT content FROM attachment WHERE app_id = $1 AND send_id = $2 AND number = $3",
+        )
+        .bind(app.0)
+        .bind(send_id.0)
+        .bind(number)
+        .fetch_optional(&self.pool)
+        .await?;
+        Ok(content)
+    }
+
+    /// Reviews up to `most` files past their retention, including those of sends that were never accepted. Removes a file
+    /// unless a waiting delivery, a chunk still to be planned or a parked message needs it; a file that is needed is
+    /// reviewed again in an hour.
+    ///
+    /// The caller makes sure that the log holds no unread send older than the retention.
+    ///
+    /// # Errors
+    /// The database failed.
+    pub async fn review_old_attachments(&self, most: u32) -> Result<Review, Error> {
+        let waiting = [Status::Queued, Status::Sending, Status::Retrying, Status::Parked];
+        let (looked_at, removed): (i64, i64) = sqlx::query_as(
+            "WITH old AS MATERIALIZED (
+               SELECT app_id, send_id, number FROM attachment WHERE keep_until < now()
+               ORDER BY keep_until LIMIT $1 FOR UPDATE SKIP LOCKED
+             ), judged AS MATERIALIZED (
+               SELECT o.app_id, o.send_id, o.number,
+                 EXISTS (
+                   SELECT FROM request r WHERE r.app_id = o.app_id AND r.send_id = o.send_id AND r.body IS NOT NULL
+                 )
+                 OR EXISTS (SELECT FROM parked p WHERE p.app_id = o.app_id AND p.send_id = o.send_id)
+                 OR EXISTS (
+                   SELECT FROM delivery d WHERE d.app_id = o.app_id AND d.send_id = o.send_id AND d.status = ANY($2)
+                 ) AS is_needed
+               FROM old o
+             ), kept AS (
+               UPDATE attachment a SET keep_until = now() + interval '1 hour' FROM judged j
+               WHERE j.is_needed AND (a.app_id, a.send_id, a.number) = (j.app_id, j.send_id, j.number)
+             ), removed AS (
+               DELETE FROM attachment a USING judged j
+               WHERE NOT j.is_needed AND (a.app_id, a.send_id, a.number) = (j.app_id, j.send_id, j.number)
+             )
+             SELECT count(*), count(*) FILTER (WHERE NOT is_needed) FROM judged",
+        )
+        .bind(i64::from(most))
+        .bind(waiting.map(Status::as_str).as_slice())
+        .fetch_one(&self.pool)
+        .await?;
+        Ok(Review { looked_at: looked_at.unsigned_abs(), removed: removed.unsigned_abs() })
+    }
+}
+
+/// Removes the files of a send that is for nobody any more.
+pub(crate) async fn remove(connection: &mut PgConnection, app: AppId, send_id: SendId) -> Result<(), Error> {
+    sqlx::query("DELETE FROM attachment WHERE app_id = $1 AND send_id = $2")
+        .bind(app.0)
+        .bind(send_id.0)
+        .execute(connection)
+        .await?;
+    Ok(())
+}

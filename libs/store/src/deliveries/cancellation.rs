@@ -1,0 +1,244 @@
+//! Cancelling a request: nothing of it goes to a provider any more that has not gone there yet.
+//!
+//! Whoever plans a turn, or schedules a retry, holds the request row for sharing; whoever cancels has it alone. So
+//! each of them comes before the cancellation, which then finds what they wrote, or after it, and finds that.
+
+use std::collections::{BTreeSet, HashSet};
+
+use chrono::{DateTime, Utc};
+use domain::event::RequestCancelled;
+use domain::{AppId, Channel, Envelope, Event, Reason, SendId, Status, StreamName, Timestamp, plan};
+use sqlx::types::Json;
+use sqlx::{PgConnection, Row};
+use uuid::Uuid;
+
+use crate::database::instant::instant;
+use crate::deliveries::timer::{self, NewTimer};
+use crate::{Error, Store, database::audit, sends::send};
+
+/// A request that is being cancelled.
+struct Held {
+    app: AppId,
+    send_id: SendId,
+    recipients: i64,
+    /// The channels that it selects, while its body is kept.
+    selected: Option<Vec<Channel>>,
+}
+
+impl Store {
+    /// Cancels a request for `actor`: ends the deliveries that wait for an attempt, and has the turns to come planned now, as
+    /// cancelled. Returns how many (recipient, channel) pairs that stops: deliveries by target, of recipients that
+    /// are not planned yet every channel that the send could take. A request that has ended, or was cancelled
+    /// before, stays as it is, and so does what a worker holds: it is not tried again. A send that was set aside before
+    /// anything of it was kept is not put back any more.
+    ///
+    /// # Errors
+    /// The database failed; then nothing is cancelled.
+    pub async fn cancel_request(&self, app: AppId, send_id: SendId, actor: &str) -> Result<u64, Error> {
+        let mut transaction = self.begin().await?;
+        let Some(request) = hold(&mut transaction, app, send_id).await? else {
+            let stopped = stop_parked(&mut transaction, app, send_id).await?;
+            if stopped > 0 {
+                record(&mut transaction, app, send_id, actor).await?;
+            }
+            transaction.commit().await?;
+            return Ok(stopped);
+        };
+        let waiting = end_deliveries(&mut transaction, &request).await?;
+        let unplanned = count_unplanned(&mut transaction, &request).await?;
+        let stopped = waiting + unplanned;
+        if stopped == 0 && !is_any_left(&mut transaction, &request).await? {
+            return Ok(0);
+        }
+        hasten_timers(&mut transaction, &request).await?;
+        let cancelled_at: DateTime<Utc> = sqlx::query_scalar(
+            "UPDATE request SET cancelled_at = now() WHERE app_id = $1 AND send_id = $2 RETURNING cancelled_at",
+        )
+        .bind(app.0)
+        .bind(send_id.0)
+        .fetch_one(&mut *transaction)
+        .await?;
+        tell(&mut transaction, app, send_id, cancelled_at.into()).await?;
+        record(&mut transaction, app, send_id, actor).await?;
+        transaction.commit().await?;
+        Ok(stopped)
+    }
+}
+
+async fn record(
+    connection: &mut PgConnection,
+    app: AppId,
+    send_id: SendId,
+    actor: &str,
+) -> Result<(), Error> {
+    audit::record(connection, app, actor, "request.cancel", &format!("request {send_id}")).await
+}
+
+/// Has the log told, by a timer: a database that is restored from a backup learns of it there. A request is cancelled
+/// once, so that its id names the event.
+async fn tell(
+    connection: &mut PgConnection,
+    app: AppId,
+    send_id: SendId,
+    at: Timestamp,
+) -> Result<(), Error> {
+    let id = Uuid::new_v5(&send_id.0, b"cancelled");
+    let event = Event::RequestCancelled(RequestCancelled {});
+    let envelope = Envelope { id, app, at, send_id: Some(send_id), caused_by: None, trace: None, event };
+    let message = envelope.encode().map_err(|error| Error::Unreadable(error.to_string()))?;
+    let stream = StreamName::Outcome;
+    let timer = NewTimer { id, due_at: at, stream, message, app, send_id: Some(send_id), user: None };
+    timer::insert(connection, &[timer]).await
+}
+
+/// The request, from here on for this transaction alone; None where there is nothing to cancel.
+async fn hold(connection: &mut PgConnection, app: AppId, send_id: SendId) -> Result<Option<Held>, Error> {
+    let row = sqlx::query(
+        "SELECT recipients, body -> 'channels' AS selected FROM request
+         WHERE app_id = $1 AND send_id = $2 AND cancelled_at IS NULL FOR UPDATE",
+    )
+    .bind(app.0)
+    .bind(send_id.0)
+    .fetch_optional(connection)
+    .await?;
+    let Some(row) = row else { return Ok(None) };
+    let selected: Option<Json<Vec<Channel>>> = row.try_get("selected")?;
+    let recipients: i32 = row.try_get("recipients")?;
+    Ok(Some(Held {
+        app,
+        send_id,
+        recipients: recipients.into(),
+        selected: selected.map(|Json(channels)| channels),
+    }))
+}
+
+/// Cancels a send that was set aside: its request row says so from now on, whoever is just putting it back.
+pub(crate) async fn stop_parked(
+    connection: &mut PgConnection,
+    app: AppId,
+    send_id: SendId,
+) -> Result<u64, Error> {
+    let messages: Vec<Vec<u8>> = sqlx::query_scalar(
+        "DELETE FROM parked WHERE app_id = $1 AND send_id = $2 AND stream = ANY($3)
+           AND NOT EXISTS (SELECT FROM request WHERE app_id = $1 AND send_id = $2)
+         RETURNING message",
+    )
+    .bind(app.0)
+    .bind(send_id.0)
+    .bind(send::streams())
+    .fetch_all(&mut *connection)
+    .await?;
+    let envelopes = messages.iter().filter_map(|message| Envelope::decode(message).ok());
+    let mut accepted = envelopes.filter_map(|envelope| match envelope.event {
+        Event::SendAccepted(send) => Some((envelope.at, send)),
+        _ => None,
+    });
+    let Some((accepted_at, send)) = accepted.next_back() else { return Ok(0) };
+    let cancelled_at: DateTime<Utc> = sqlx::query_scalar(
+        "INSERT INTO request (app_id, send_id, accepted_at, send_at, expires_at, lane, recipients, cancelled_at)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, now()) RETURNING cancelled_at",
+    )
+    .bind(app.0)
+    .bind(send_id.0)
+    .bind(instant(accepted_at))
+    .bind(send.send_at.map(instant))
+    .bind(send.expires_at.map(instant))
+    .bind(send.lane.as_str())
+    .bind(i32::try_from(send.recipients.len()).unwrap_or(i32::MAX))
+    .fetch_one(&mut *connection)
+    .await?;
+    tell(connection, app, send_id, cancelled_at.into()).await?;
+    Ok((send.recipients.len() * plan::stoppable(send.channels.as_deref()).len()) as u64)
+}
+
+/// Ends what waits for an attempt, or whose attempt's lease has ended; that token still holds against the end.
+async fn end_deliveries(connection: &mut PgConnection, request: &Held) -> Result<u64, Error> {
+    let ended = sqlx::query(
+        "WITH held AS (
+           SELECT app_id, id FROM delivery
+           WHERE app_id = $1 AND send_id = $2
+             AND (status IN ('queued', 'retrying') OR status = 'sending' AND lease_until <= now() AND NOT calling)
+           ORDER BY app_id, id FOR UPDATE
+         )
+         UPDATE delivery d SET status = $3, reason = $4, lease_until = NULL, settled_at = now()
+         FROM held WHERE (d.app_id, d.id) = (held.app_id, held.id)",
+    )
+    .bind(request.app.0)
+    .bind(request.send_id.0)
+    .bind(Status::Cancelled.as_str())
+    .bind(Reason::RequestCancelled.as_str())
+    .execute(connection)
+    .await?;
+    Ok(ended.rows_affected())
+}
+
+async fn count_unplanned(connection: &mut PgConnection, request: &Held) -> Result<u64, Error> {
+    let planned: i64 =
+        sqlx::query_scalar("SELECT count(*) FROM planned_recipient WHERE app_id = $1 AND send_id = $2")
+            .bind(request.app.0)
+            .bind(request.send_id.0)
+            .fetch_one(connection)
+            .await?;
+    let unplanned = u64::try_from(request.recipients - planned).unwrap_or_default();
+    Ok(unplanned * plan::stoppable(request.selected.as_deref()).len() as u64)
+}
+
+/// Whether a worker holds a delivery, or a redrive could put one back.
+async fn is_any_left(connection: &mut PgConnection, request: &Held) -> Result<bool, Error> {
+    let is_left = sqlx::query_scalar(
+        "SELECT EXISTS (
+           SELECT FROM delivery WHERE app_id = $1 AND send_id = $2 AND status IN ('sending', 'parked')
+         )",
+    )
+    .bind(request.app.0)
+    .bind(request.send_id.0)
+    .fetch_one(connection)
+    .await?;
+    Ok(is_left)
+}
+
+/// Makes the timers due: those of turns, which are planned as cancelled, and those of attempts, whose worker finds the
+/// end that the delivery has got and tells it. What somebody is just publishing is left to them.
+async fn hasten_timers(connection: &mut PgConnection, request: &Held) -> Result<(), Error> {
+    let jobs = StreamName::all(0).into_iter().filter(|name| matches!(name, StreamName::Job(..)));
+    let streams: Vec<_> = jobs.map(|name| name.to_string()).chain(send::streams()).collect();
+    sqlx::query(
+        "UPDATE timer SET due_at = now() WHERE due_at > now() AND id IN (
+           SELECT id FROM timer WHERE app_id = $1 AND send_id = $2 AND stream = ANY($3) FOR UPDATE SKIP LOCKED
+         )",
+    )
+    .bind(request.app.0)
+    .bind(request.send_id.0)
+    .bind(streams)
+    .execute(connection)
+    .await?;
+    Ok(())
+}
+
+/// Which of the requests are cancelled. Until the transaction ends, none of the others can be.
+pub(crate) async fn cancelled_among(
+    connection: &mut PgConnection,
+    requests: &[(AppId, SendId)],
+) -> Result<HashSet<(AppId, SendId)>, Error> {
+    let requests: BTreeSet<_> = requests.iter().map(|(app, send_id)| (app.0, send_id.0)).collect();
+    if requests.is_empty() {
+        return Ok(HashSet::new());
+    }
+    let (apps, send_ids): (Vec<_>, Vec<_>) = requests.into_iter().unzip();
+    let rows = sqlx::query(
+        "SELECT r.app_id, r.send_id, r.cancelled_at IS NOT NULL AS cancelled FROM request r
+         JOIN unnest($1::bigint[], $2::uuid[]) AS named (app_id, send_id) USING (app_id, send_id)
+         ORDER BY r.app_id, r.send_id FOR SHARE OF r",
+    )
+    .bind(apps)
+    .bind(send_ids)
+    .fetch_all(connection)
+    .await?;
+    let mut cancelled = HashSet::new();
+    for row in rows {
+        if row.try_get("cancelled")? {
+            cancelled.insert((AppId(row.try_get("app_id")?), SendId(row.try_get("send_id")?)));
+        }
+    }
+    Ok(cancelled)
+}

@@ -1,0 +1,79 @@
+//! What was set aside: jobs after their last retry, and messages that fail by themselves.
+
+use domain::{AppId, DeliveryId, Envelope, Event, SendId, StreamName, Timestamp, UserNumber};
+use sqlx::PgConnection;
+
+use crate::{Error, Store, sends::send};
+
+/// A send that was set aside before any of it was planned or kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ParkedSend {
+    /// When it was accepted.
+    pub accepted_at: Timestamp,
+    /// Before which nothing goes out, where it was scheduled.
+    pub send_at: Option<Timestamp>,
+    /// How many recipients it names.
+    pub recipients: usize,
+}
+
+impl Store {
+    /// The send whose `SendAccepted` was set aside, while nobody has put it back.
+    ///
+    /// # Errors
+    /// The database failed, or the message cannot be read.
+    pub async fn find_parked_send(&self, app: AppId, send_id: SendId) -> Result<Option<ParkedSend>, Error> {
+        let message: Option<Vec<u8>> = sqlx::query_scalar(
+            "SELECT message FROM parked WHERE app_id = $1 AND send_id = $2 AND stream = ANY($3)
+             ORDER BY parked_at LIMIT 1",
+        )
+        .bind(app.0)
+        .bind(send_id.0)
+        .bind(send::streams())
+        .fetch_optional(&self.pool)
+        .await?;
+        let Some(message) = message else { return Ok(None) };
+        let envelope = Envelope::decode(&message).map_err(|error| Error::Unreadable(error.to_string()))?;
+        Ok(match envelope.event {
+            Event::SendAccepted(send) => Some(ParkedSend {
+                accepted_at: envelope.at,
+                send_at: send.send_at,
+                recipients: send.recipients.len(),
+            }),
+            _ => None,
+        })
+    }
+}
+
+/// A job that is set aside after its last retry.
+pub(crate) struct NewParked<'a> {
+    pub(crate) app: AppId,
+    pub(crate) send_id: Option<SendId>,
+    pub(crate) delivery: DeliveryId,
+    pub(crate) user: UserNumber,
+    pub(crate) stream: StreamName,
+    /// The job of the next attempt.
+    pub(crate) message: &'a [u8],
+    /// The last answer's code.
+    pub(crate) cause: &'a str,
+}
+
+pub(crate) async fn park(connection: &mut PgConnection, parked: &[NewParked<'_>]) -> Result<(), Error> {
+    if parked.is_empty() {
+        return Ok(());
+    }
+    sqlx::query(
+        "INSERT INTO parked (id, app_id, send_id, delivery_id, user_number, stream, message, cause)
+         SELECT gen_random_uuid(), * FROM unnest($1::bigint[], $2::uuid[], $3::uuid[], $4::bigint[], $5::text[],
+           $6::bytea[], $7::text[])",
+    )
+    .bind(parked.iter().map(|parked| parked.app.0).collect::<Vec<_>>())
+    .bind(parked.iter().map(|parked| parked.send_id.map(|id| id.0)).collect::<Vec<_>>())
+    .bind(parked.iter().map(|parked| parked.delivery.0).collect::<Vec<_>>())
+    .bind(parked.iter().map(|parked| parked.user.0).collect::<Vec<_>>())
+    .bind(parked.iter().map(|parked| parked.stream.to_string()).collect::<Vec<_>>())
+    .bind(parked.iter().map(|parked| parked.message).collect::<Vec<_>>())
+    .bind(parked.iter().map(|parked| parked.cause).collect::<Vec<_>>())
+    .execute(connection)
+    .await?;
+    Ok(())
+}

@@ -1,0 +1,157 @@
+//! What receipts are about: the deliveries that they name, and what the ledger says of those.
+
+use std::collections::HashMap;
+
+use chrono::{DateTime, Utc};
+use domain::problem::UnknownName;
+use domain::{AppId, Channel, DeliveryId, SendId, Status, StreamName, Timestamp, UserNumber};
+use sqlx::postgres::PgRow;
+use sqlx::{PgConnection, Row};
+use uuid::Uuid;
+
+use crate::Error;
+use crate::deliveries::receipt::{About, Receipt};
+
+/// An attempt that a receipt names.
+pub(super) struct Named {
+    pub(super) app: AppId,
+    pub(super) delivery: DeliveryId,
+    pub(super) send_id: SendId,
+    /// None: the last one.
+    pub(super) attempt: Option<u32>,
+}
+
+/// A delivery, from here on for this transaction alone.
+pub(super) struct State {
+    pub(super) user: UserNumber,
+    pub(super) channel: Channel,
+    pub(super) status: Status,
+    pub(super) attempt: u32,
+    pub(super) provider: Option<String>,
+    pub(super) expires_at: Option<Timestamp>,
+    pub(super) is_erased: bool,
+    /// The job of the attempt and its stream, while it is kept.
+    pub(super) kept: Option<(StreamName, Vec<u8>)>,
+}
+
+impl State {
+    fn is_meant(&self, named: &Named) -> bool {
+        named.attempt.is_none_or(|attempt| attempt == self.attempt)
+    }
+
+    /// Whether the answer of the attempt's call is not settled yet.
+    pub(super) fn is_under_way(&self, named: &Named) -> bool {
+        self.status == Status::Sending && self.is_meant(named)
+    }
+
+    /// Whether a receipt for the attempt can say something new.
+    pub(super) fn is_open(&self, named: &Named) -> bool {
+        matches!(self.status, Status::Sent | Status::Unknown) && self.is_meant(named)
+    }
+}
+
+/// The attempts that receipts name, in their order; None where no delivery is known by that name.
+pub(super) async fn find(
+    connection: &mut PgConnection,
+    receipts: &[Receipt],
+) -> Result<Vec<Option<Named>>, Error> {
+    let delivery = |receipt: &Receipt| match receipt.about {
+        About::Delivery(delivery, attempt) => (Some(delivery.0), attempt),
+        About::Message { .. } => (None, None),
+    };
+    fn message(receipt: &Receipt) -> Option<(&str, &str)> {
+        match &receipt.about {
+            About::Delivery(..) => None,
+            About::Message { provider, id } => Some((provider, id)),
+        }
+    }
+    let rows = sqlx::query(
+        "SELECT named.place, d.app_id, d.id, d.send_id, coalesce(named.attempt, made.number) AS attempt
+         FROM unnest($1::bigint[], $2::uuid[], $3::int[], $4::text[], $5::text[]) WITH ORDINALITY
+           AS named (app_id, delivery_id, attempt, provider, provider_id, place)
+         LEFT JOIN LATERAL (
+           SELECT a.delivery_id, a.number FROM attempt a
+           WHERE (a.app_id, a.provider, a.provider_id) = (named.app_id, named.provider, named.provider_id)
+             AND a.awaits_receipt ORDER BY a.ended_at DESC LIMIT 1
+         ) AS made ON named.delivery_id IS NULL
+         JOIN delivery d ON (d.app_id, d.id) = (named.app_id, coalesce(named.delivery_id, made.delivery_id))",
+    )
+    .bind(receipts.iter().map(|receipt| receipt.app.0).collect::<Vec<_>>())
+    .bind(receipts.iter().map(|receipt| delivery(receipt).0).collect::<Vec<_>>())
+    .bind(
+        receipts
+            .iter()
+            .map(|receipt| delivery(receipt).1.map(|number| i32::try_from(number).unwrap_or(i32::MAX)))
+            .collect::<Vec<_>>(),
+    )
+    .bind(receipts.iter().map(|receipt| message(receipt).map(|(provider, _)| provider)).collect::<Vec<_>>())
+    .bind(receipts.iter().map(|receipt| message(receipt).map(|(_, id)| id)).collect::<Vec<_>>())
+    .fetch_all(connection)
+    .await?;
+    let mut found: Vec<Option<Named>> = receipts.iter().map(|_| None).collect();
+    for row in rows {
+        let place = usize::try_from(row.try_get::<i64, _>("place")?).unwrap_or_default();
+        let attempt: Option<i32> = row.try_get("attempt")?;
+        if let Some(found) = place.checked_sub(1).and_then(|place| found.get_mut(place)) {
+            *found = Some(Named {
+                app: AppId(row.try_get("app_id")?),
+                delivery: DeliveryId(row.try_get("id")?),
+                send_id: SendId(row.try_get("send_id")?),
+                attempt: attempt.and_then(|number| u32::try_from(number).ok()),
+            });
+        }
+    }
+    Ok(found)
+}
+
+/// Locks the deliveries, and reads them after that: whoever held them may have changed all that is read.
+pub(super) async fn hold(
+    connection: &mut PgConnection,
+    named: &[Option<Named>],
+) -> Result<HashMap<(AppId, DeliveryId), State>, Error> {
+    let apps: Vec<i64> = named.iter().flatten().map(|named| named.app.0).collect();
+    let ids: Vec<Uuid> = named.iter().flatten().map(|named| named.delivery.0).collect();
+    if ids.is_empty() {
+        return Ok(HashMap::new());
+    }
+    sqlx::query(
+        "SELECT FROM delivery d WHERE (d.app_id, d.id) IN (SELECT * FROM unnest($1::bigint[], $2::uuid[]))
+         ORDER BY d.app_id, d.id FOR UPDATE",
+    )
+    .bind(&apps)
+    .bind(&ids)
+    .execute(&mut *connection)
+    .await?;
+    let rows = sqlx::query(
+        "SELECT d.*, e.user_number IS NOT NULL AS is_erased, kept.stream, kept.message
+         FROM (SELECT DISTINCT * FROM unnest($1::bigint[], $2::uuid[])) AS named (app_id, id)
+         JOIN delivery d USING (app_id, id)
+         LEFT JOIN erased e ON (e.app_id, e.user_number) = (d.app_id, d.user_number)
+         LEFT JOIN awaiting_receipt kept ON (kept.app_id, kept.delivery_id) = (d.app_id, d.id)",
+    )
+    .bind(apps)
+    .bind(ids)
+    .fetch_all(connection)
+    .await?;
+    rows.iter().map(read).collect()
+}
+
+fn read(row: &PgRow) -> Result<((AppId, DeliveryId), State), Error> {
+    let unreadable = |error: UnknownName| Error::Unreadable(error.to_string());
+    let (channel, status): (&str, &str) = (row.try_get("channel")?, row.try_get("status")?);
+    let kept = match row.try_get::<Option<&str>, _>("stream")? {
+        Some(stream) => Some((stream.parse().map_err(unreadable)?, row.try_get("message")?)),
+        None => None,
+    };
+    let state = State {
+        user: UserNumber(row.try_get("user_number")?),
+        channel: channel.parse().map_err(unreadable)?,
+        status: status.parse().map_err(unreadable)?,
+        attempt: u32::try_from(row.try_get::<i32, _>("attempt")?).unwrap_or_default(),
+        provider: row.try_get("provider")?,
+        expires_at: row.try_get::<Option<DateTime<Utc>>, _>("expires_at")?.map(Into::into),
+        is_erased: row.try_get("is_erased")?,
+        kept,
+    };
+    Ok(((AppId(row.try_get("app_id")?), DeliveryId(row.try_get("id")?)), state))
+}

@@ -1,0 +1,352 @@
+//! Putting back what was set aside, after telling how much that is, for whom, and what is left out and why.
+
+use std::collections::{HashMap, HashSet};
+
+use chrono::{DateTime, Utc};
+use domain::{
+    AppId, Channel, DeliveryId, Envelope, Event, Lane, SendId, Status, StreamName, Timestamp, UserNumber,
+};
+use sqlx::postgres::PgRow;
+use sqlx::{PgConnection, Row};
+use uuid::Uuid;
+
+use crate::deliveries::timer::{self, NewTimer};
+use crate::{Error, Store, deliveries::cancellation};
+
+/// Which parked messages are meant. `None` leaves a property out of account.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ParkedFilter {
+    /// Of this app.
+    pub app: Option<AppId>,
+    /// Jobs of this channel.
+    pub channel: Option<Channel>,
+    /// The job of this delivery.
+    pub delivery: Option<DeliveryId>,
+    /// This one.
+    pub id: Option<Uuid>,
+}
+
+/// A place in the order in which parked messages are listed: the earliest first.
+pub type ParkedPosition = (Timestamp, Uuid);
+
+/// A message that was set aside.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Parked {
+    /// Its identity while it is parked.
+    pub id: Uuid,
+    /// The app, where the message could be read that far.
+    pub app: Option<AppId>,
+    /// The app's name.
+    pub app_name: Option<String>,
+    /// The send.
+    pub send_id: Option<SendId>,
+    /// The delivery, of a job after its last retry.
+    pub delivery: Option<DeliveryId>,
+    /// Its user.
+    pub user: Option<UserNumber>,
+    /// Identifier of the recipient, where the delivery is known.
+    pub recipient: Option<String>,
+    /// The address, token or subscription.
+    pub target: Option<String>,
+    /// Where the message goes when it is put back; None for a stream that this release does not know.
+    pub stream: Option<StreamName>,
+    /// The last answer's code, or what went wrong.
+    pub cause: String,
+    /// When it was set aside.
+    pub parked_at: Timestamp,
+    /// The whole message.
+    pub message: Vec<u8>,
+    /// Why putting it back would be of no use; such a one stays where it is.
+    pub skip: Option<Skip>,
+    /// Whether the only provider that may be called is not enabled any more.
+    provider_is_gone: bool,
+}
+
+/// Why a parked message is not put back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Skip {
+    /// Its `expiresAt` has passed.
+    Expired,
+    /// The user was erased.
+    Erased,
+    /// The request was cancelled.
+    Cancelled,
+    /// The target is known to be dead.
+    Suppressed,
+    /// The person has read the notification in the inbox.
+    Read,
+    /// The same channel has reached the person at another target.
+    DeliveredOtherwise,
+    /// The delivery is not parked any more.
+    SettledOtherwise,
+    /// Of a message that must not be sent twice, the provider that may have taken it is not enabled any more.
+    ProviderGone,
+    /// This release cannot read it.
+    Unreadable,
+}
+
+impl Skip {
+    /// Its name in the command's output.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Skip::Expired => "expired",
+            Skip::Erased => "erased",
+            Skip::Cancelled => "cancelled",
+            Skip::Suppressed => "suppressed",
+            Skip::Read => "read",
+            Skip::DeliveredOtherwise => "delivered_otherwise",
+            Skip::SettledOtherwise => "settled_otherwise",
+            Skip::ProviderGone => "provider_gone",
+            Skip::Unreadable => "unreadable",
+        }
+    }
+
+    fn read(name: &str) -> Skip {
+        let all = [
+            Skip::Expired,
+            Skip::Erased,
+            Skip::Cancelled,
+            Skip::Suppressed,
+            Skip::Read,
+            Skip::DeliveredOtherwise,
+            Skip::SettledOtherwise,
+        ];
+        all.into_iter().find(|skip| skip.as_str() == name).unwrap_or(Skip::Unreadable)
+    }
+}
+
+impl Parked {
+    /// The channel of a job.
+    #[must_use]
+    pub fn channel(&self) -> Option<Channel> {
+        match self.stream {
+            Some(StreamName::Job(channel, _)) => Some(channel),
+            _ => None,
+        }
+    }
+
+    fn position(&self) -> ParkedPosition {
+        (self.parked_at, self.id)
+    }
+}
+
+const SELECT: &str = "
+    SELECT p.*, app.name AS app_name, d.target, r.identifier,
+      NOT EXISTS (
+        SELECT FROM provider WHERE provider.app_id = d.app_id AND provider.identifier = d.provider AND provider.enabled
+      ) AS provider_is_gone,
+      CASE
+        WHEN p.delivery_id IS NOT NULL AND d.status IS DISTINCT FROM 'parked' THEN 'settled_otherwise'
+        WHEN e.user_number IS NOT NULL THEN 'erased'
+        WHEN q.cancelled_at IS NOT NULL THEN 'cancelled'
+        WHEN d.expires_at <= now() THEN 'expired'
+        WHEN s.target IS NOT NULL THEN 'suppressed'
+        WHEN EXISTS (
+          SELECT FROM inbox_item i WHERE (i.app_id, i.send_id, i.user_number) = (d.app_id, d.send_id, d.user_number)
+            AND i.clicked_at IS NOT NULL
+        ) THEN 'read'
+        WHEN EXISTS (
+          SELECT FROM delivery o
+          WHERE (o.app_id, o.send_id, o.recipient_index, o.channel)
+              = (d.app_id, d.send_id, d.recipient_index, d.channel)
+            AND o.id <> d.id AND o.status IN ('sent', 'delivered')
+        ) THEN 'delivered_otherwise'
+      END AS skip
+    FROM parked p
+    LEFT JOIN app ON app.id = p.app_id
+    LEFT JOIN delivery d ON (d.app_id, d.id) = (p.app_id, p.delivery_id)
+    LEFT JOIN planned_recipient r ON (r.app_id, r.send_id, r.recipient_index) = (d.app_id, d.send_id, d.recipient_index)
+    LEFT JOIN erased e ON (e.app_id, e.user_number) = (p.app_id, p.user_number)
+    LEFT JOIN request q ON (q.app_id, q.send_id) = (p.app_id, p.send_id)
+    LEFT JOIN suppression s ON (s.app_id, s.channel, s.target) = (d.app_id, d.channel, d.target)
+    WHERE ($1::bigint IS NULL OR p.app_id = $1) AND ($2::text[] IS NULL OR p.stream = ANY($2))
+      AND ($3::uuid IS NULL OR p.delivery_id = $3) AND ($4::uuid IS NULL OR p.id = $4)
+      AND ($5::timestamptz IS NULL OR (date_trunc('milliseconds', p.parked_at), p.id) > ($5, $6))
+    ORDER BY date_trunc('milliseconds', p.parked_at), p.id LIMIT $7";
+
+impl Store {
+    /// At most `limit` parked messages, the earliest first, beginning after a position; with what would become of each
+    /// if it were put back now.
+    ///
+    /// # Errors
+    /// The database failed.
+    pub async fn list_parked(
+        &self,
+        filter: &ParkedFilter,
+        after: Option<ParkedPosition>,
+        limit: i64,
+    ) -> Result<Vec<Parked>, Error> {
+        let mut connection = self.pool.acquire().await?;
+        select(&mut connection, filter, after, limit).await
+    }
+
+    /// Puts back those of the next `limit` parked messages for which that is of use: a new timer, due at once, in the
+    /// transaction that takes the parked row away, sets the ledger to `retrying` and records who did it. What is to be
+    /// skipped stays. Returns all of them, as they were; none after the last one.
+    ///
+    /// A delivery has one attempt more, by the providers of now where the one that it was bound to is gone.
+    ///
+    /// # Errors
+    /// The database failed; then nothing is put back.
+    pub async fn redrive(
+        &self,
+        filter: &ParkedFilter,
+        after: Option<ParkedPosition>,
+        limit: i64,
+        now: Timestamp,
+        actor: &str,
+    ) -> Result<Vec<Parked>, Error> {
+        let mut transaction = self.begin().await?;
+        let found = select(&mut transaction, filter, after, limit).await?;
+        hold(&mut transaction, &found).await?;
+        // What was found is looked at again, now that nobody can change it any more.
+        let held: HashSet<Uuid> = found.iter().map(|parked| parked.id).collect();
+        let mut found = select(&mut transaction, filter, after, limit).await?;
+        found.retain(|parked| held.contains(&parked.id));
+        let mut timers = Vec::with_capacity(found.len());
+        let mut again: Vec<&Parked> = Vec::with_capacity(found.len());
+        let mut told = found.clone();
+        for (parked, told) in found.iter().zip(&mut told).filter(|(parked, _)| parked.skip.is_none()) {
+            match put_back(parked, now) {
+                Some(timer) => {
+                    timers.push(timer);
+                    again.push(parked);
+                }
+                None => told.skip = Some(Skip::Unreadable),
+            }
+        }
+        take_away(&mut transaction, &again, actor).await?;
+        timer::insert(&mut transaction, &timers).await?;
+        transaction.commit().await?;
+        Ok(told)
+    }
+}
+
+/// The position after the last of a page.
+#[must_use]
+pub fn position_after(page: &[Parked]) -> Option<ParkedPosition> {
+    page.last().map(Parked::position)
+}
+
+async fn select(
+    connection: &mut PgConnection,
+    filter: &ParkedFilter,
+    after: Option<ParkedPosition>,
+    limit: i64,
+) -> Result<Vec<Parked>, Error> {
+    let streams = |channel: Channel| -> Vec<String> {
+        Lane::ALL.iter().map(|&lane| StreamName::Job(channel, lane).to_string()).collect()
+    };
+    let rows = sqlx::query(SELECT)
+        .bind(filter.app.map(|app| app.0))
+        .bind(filter.channel.map(streams))
+        .bind(filter.delivery.map(|delivery| delivery.0))
+        .bind(filter.id)
+        .bind(after.map(|(at, _)| DateTime::<Utc>::from(at)))
+        .bind(after.map_or(Uuid::nil(), |(_, id)| id))
+        .bind(limit)
+        .fetch_all(connection)
+        .await?;
+    rows.iter().map(read).collect()
+}
+
+/// Locks what decides: requests first, then deliveries, then the messages, as everybody does.
+async fn hold(connection: &mut PgConnection, found: &[Parked]) -> Result<(), Error> {
+    let requests: Vec<_> = found.iter().filter_map(|parked| Some((parked.app?, parked.send_id?))).collect();
+    cancellation::cancelled_among(connection, &requests).await?;
+    let deliveries: HashMap<Uuid, i64> =
+        found.iter().filter_map(|parked| Some((parked.delivery?.0, parked.app?.0))).collect();
+    sqlx::query(
+        "SELECT FROM delivery WHERE (app_id, id) IN (SELECT * FROM unnest($1::bigint[], $2::uuid[]))
+         ORDER BY app_id, id FOR UPDATE",
+    )
+    .bind(deliveries.values().copied().collect::<Vec<_>>())
+    .bind(deliveries.keys().copied().collect::<Vec<_>>())
+    .execute(&mut *connection)
+    .await?;
+    sqlx::query("SELECT FROM parked WHERE id = ANY($1) ORDER BY id FOR UPDATE")
+        .bind(found.iter().map(|parked| parked.id).collect::<Vec<_>>())
+        .execute(connection)
+        .await?;
+    Ok(())
+}
+
+/// The timer that brings a message back; None for a message that this release cannot put anywhere.
+fn put_back(parked: &Parked, now: Timestamp) -> Option<NewTimer> {
+    // A message is parked once under an id, so that this is a new one too.
+    let id = Uuid::new_v5(&parked.id, b"redrive");
+    let mut message = parked.message.clone();
+    if let Ok(mut envelope) = Envelope::decode(&message)
+        && let Event::DeliveryJob(job) = &mut envelope.event
+    {
+        job.route.passed_over.clear();
+        if parked.provider_is_gone {
+            job.route.unbind();
+        }
+        envelope.caused_by = Some(envelope.id);
+        (envelope.id, envelope.at) = (id, now);
+        message = envelope.encode().ok()?;
+    }
+    let (app, send_id, user) = (parked.app?, parked.send_id, parked.user);
+    Some(NewTimer { id, due_at: now, stream: parked.stream?, message, app, send_id, user })
+}
+
+async fn take_away(connection: &mut PgConnection, again: &[&Parked], actor: &str) -> Result<(), Error> {
+    sqlx::query(
+        "WITH gone AS (
+           DELETE FROM parked WHERE id = ANY($1) RETURNING app_id, send_id, delivery_id
+         ), noted AS (
+           INSERT INTO audit (app_id, actor, action, subject)
+           SELECT app_id, $2, 'parked.redrive', coalesce(delivery_id, send_id)::text FROM gone
+           WHERE coalesce(delivery_id, send_id) IS NOT NULL
+         )
+         UPDATE delivery d SET status = $3, reason = NULL, settled_at = NULL FROM gone
+         WHERE (d.app_id, d.id) = (gone.app_id, gone.delivery_id) AND d.status = $4",
+    )
+    .bind(again.iter().map(|parked| parked.id).collect::<Vec<_>>())
+    .bind(actor)
+    .bind(Status::Retrying.as_str())
+    .bind(Status::Parked.as_str())
+    .execute(connection)
+    .await?;
+    Ok(())
+}
+
+/// Whether the message may have been taken by one provider, and another one would send it a second time.
+fn is_bound(message: &[u8]) -> bool {
+    Envelope::decode(message).is_ok_and(|envelope| match envelope.event {
+        Event::DeliveryJob(job) => !job.channel.is_repeatable() && job.route.only.is_some(),
+        _ => false,
+    })
+}
+
+fn read(row: &PgRow) -> Result<Parked, Error> {
+    let skip: Option<&str> = row.try_get("skip")?;
+    let message: Vec<u8> = row.try_get("message")?;
+    let provider_is_gone: bool = row.try_get("provider_is_gone")?;
+    let is_stranded = provider_is_gone && is_bound(&message);
+    let skip = skip.map(Skip::read).or(is_stranded.then_some(Skip::ProviderGone));
+    let stream = row.try_get::<&str, _>("stream")?.parse().ok();
+    let is_erased = skip == Some(Skip::Erased);
+    let shown = |text: Option<String>| text.filter(|text| !text.is_empty() && !is_erased);
+    Ok(Parked {
+        id: row.try_get("id")?,
+        app: row.try_get::<Option<i64>, _>("app_id")?.map(AppId),
+        app_name: row.try_get("app_name")?,
+        send_id: row.try_get::<Option<Uuid>, _>("send_id")?.map(SendId),
+        delivery: row.try_get::<Option<Uuid>, _>("delivery_id")?.map(DeliveryId),
+        user: row.try_get::<Option<i64>, _>("user_number")?.map(UserNumber),
+        recipient: shown(row.try_get("identifier")?),
+        target: shown(row.try_get("target")?),
+        stream,
+        cause: row.try_get("cause")?,
+        parked_at: row.try_get::<DateTime<Utc>, _>("parked_at")?.into(),
+        message,
+        skip: match stream {
+            Some(_) => skip,
+            None => Some(Skip::Unreadable),
+        },
+        provider_is_gone,
+    })
+}

@@ -1,0 +1,187 @@
+//! Lifting a suppression: the target may be used again, and what was taken away with it is put back.
+
+use std::collections::BTreeMap;
+
+use domain::content::Object;
+use domain::{AppId, Channel, DeliveryId, Timestamp, profile};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use sqlx::types::Json;
+use sqlx::{PgConnection, Row};
+
+use crate::database::instant::instant;
+use crate::{Error, Store, database::audit};
+
+/// A suppression that was lifted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lifted {
+    /// The target, in full.
+    pub target: String,
+    /// What was put back.
+    pub restored: Restored,
+}
+
+/// What was put back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Restored {
+    /// Nothing had been taken away: an address stays where it is.
+    Nothing,
+    /// A token, to the profiles of so many users.
+    Token(usize),
+    /// A browser's subscription, to its device.
+    Subscription,
+    /// The user or the device is gone, has been given the token otherwise, or has another one by now.
+    NotNeeded,
+}
+
+/// What was taken away, as it was written.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Pruned {
+    users: Vec<Holder>,
+    subscription: Option<Value>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Holder {
+    number: i64,
+    registered_at: Option<Timestamp>,
+}
+
+impl Store {
+    /// Lifts the suppression of a target, or the one that a delivery led to, and puts back what was taken away with it.
+    /// None: there is no such suppression.
+    ///
+    /// # Errors
+    /// The database failed; then nothing has changed.
+    pub async fn lift_suppression(
+        &self,
+        app: AppId,
+        channel: Channel,
+        target: &str,
+        actor: &str,
+    ) -> Result<Option<Lifted>, Error> {
+        let mut transaction = self.begin().await?;
+        let found = sqlx::query(
+            "SELECT target, delivery_id, pruned FROM suppression
+             WHERE app_id = $1 AND channel = $2 AND (target = $3 OR delivery_id = $4)",
+        )
+        .bind(app.0)
+        .bind(channel.as_str())
+        .bind(target)
+        .bind(target.parse::<DeliveryId>().ok().map(|id| id.0))
+        .fetch_optional(&mut *transaction)
+        .await?;
+        let Some(row) = found else { return Ok(None) };
+        let (target, delivery): (String, uuid::Uuid) = (row.try_get("target")?, row.try_get("delivery_id")?);
+        let pruned = row.try_get::<Option<Json<Pruned>>, _>("pruned")?.map(|Json(pruned)| pruned);
+        let mut profiles = lock_profiles(&mut transaction, app, pruned.as_ref()).await?;
+        let deleted =
+            sqlx::query("DELETE FROM suppression WHERE app_id = $1 AND channel = $2 AND target = $3")
+                .bind(app.0)
+                .bind(channel.as_str())
+                .bind(&target)
+                .execute(&mut *transaction)
+                .await?;
+        if deleted.rows_affected() == 0 {
+            return Ok(None);
+        }
+        let restored = match pruned {
+            None => Restored::Nothing,
+            Some(Pruned { subscription: Some(kept), .. }) => {
+                restore_subscription(&mut transaction, app, &target, &kept).await?
+            }
+            Some(Pruned { users, .. }) => {
+                restore_token(&mut transaction, app, &target, &users, &mut profiles).await?
+            }
+        };
+        // The log of changes names no addresses.
+        let subject = format!("{channel} of delivery {delivery}");
+        audit::record(&mut transaction, app, actor, "suppression.lift", &subject).await?;
+        transaction.commit().await?;
+        Ok(Some(Lifted { target, restored }))
+    }
+}
+
+/// Those from whose profiles the token was taken, as they are now.
+async fn lock_profiles(
+    connection: &mut PgConnection,
+    app: AppId,
+    pruned: Option<&Pruned>,
+) -> Result<BTreeMap<i64, Object>, Error> {
+    let numbers: Vec<i64> = pruned.iter().flat_map(|pruned| &pruned.users).map(|user| user.number).collect();
+    let rows = sqlx::query(
+        "SELECT number, profile FROM app_user WHERE app_id = $1 AND number = ANY($2) ORDER BY number FOR NO KEY UPDATE",
+    )
+    .bind(app.0)
+    .bind(numbers)
+    .fetch_all(connection)
+    .await?;
+    rows.iter()
+        .map(|row| {
+            let Json(profile): Json<Object> = row.try_get("profile")?;
+            Ok((row.try_get("number")?, profile))
+        })
+        .collect()
+}
+
+async fn restore_token(
+    connection: &mut PgConnection,
+    app: AppId,
+    target: &str,
+    holders: &[Holder],
+    profiles: &mut BTreeMap<i64, Object>,
+) -> Result<Restored, Error> {
+    let Some((service, token)) = target.split_once(':') else { return Ok(Restored::NotNeeded) };
+    let mut restored = 0;
+    for Holder { number, registered_at } in holders {
+        let Some(before) = profiles.remove(number) else { continue };
+        if profile::push_targets(&before).any(|held| held == target) {
+            continue;
+        }
+        let pairs = json!({service: {"token": token}});
+        let pairs = pairs.as_object().cloned().unwrap_or_default();
+        // No room on the profile: as if it had been given another.
+        let Ok(after) = profile::merged(&before, &pairs) else { continue };
+        // It is not registered again, so that its registration is as old as it was.
+        sqlx::query(
+            "WITH changed AS (
+               UPDATE app_user SET profile = $3, updated_at = now() WHERE app_id = $1 AND number = $2
+             )
+             INSERT INTO push_token (app_id, target, user_number, registered_at)
+             SELECT $1, $4, $2, $5 WHERE $5::timestamptz IS NOT NULL ON CONFLICT DO NOTHING",
+        )
+        .bind(app.0)
+        .bind(number)
+        .bind(Json(&after))
+        .bind(target)
+        .bind(registered_at.map(instant))
+        .execute(&mut *connection)
+        .await?;
+        restored += 1;
+    }
+    Ok(if restored == 0 { Restored::NotNeeded } else { Restored::Token(restored) })
+}
+
+async fn restore_subscription(
+    connection: &mut PgConnection,
+    app: AppId,
+    endpoint: &str,
+    kept: &Value,
+) -> Result<Restored, Error> {
+    let restored = sqlx::query(
+        "INSERT INTO web_push_subscription (app_id, user_number, device_id, endpoint, p256dh, auth, expires_at)
+         SELECT d.app_id, d.user_number, d.device_id, $2, decode(kept.p256dh, 'base64'), decode(kept.auth, 'base64'),
+           kept.\"expiresAt\"
+         FROM jsonb_to_record($3) AS kept (\"user\" bigint, device text, p256dh text, auth text, \"expiresAt\" timestamptz)
+         JOIN device d ON (d.app_id, d.user_number, d.device_id) = ($1, kept.\"user\", kept.device)
+         ON CONFLICT DO NOTHING",
+    )
+    .bind(app.0)
+    .bind(endpoint)
+    .bind(Json(kept))
+    .execute(connection)
+    .await?;
+    Ok(if restored.rows_affected() == 0 { Restored::NotNeeded } else { Restored::Subscription })
+}

@@ -1,0 +1,9 @@
+//! The directory: users, profiles, preferences, devices, push targets and categories.
+
+pub mod category;
+pub mod device;
+pub mod opt_out;
+pub mod preference;
+pub(crate) mod push_token;
+pub mod user;
+pub mod web_push;

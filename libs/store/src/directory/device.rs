@@ -1,0 +1,162 @@
+//! Devices that users signed in on.
+
+pub mod unproven;
+
+use std::collections::HashMap;
+
+use chrono::{DateTime, Utc};
+use domain::content::Object;
+use domain::device::MAX_DEVICES;
+use domain::problem::UnknownName;
+use domain::profile::{self, Author};
+use domain::{AppId, DeviceType, Timestamp, UserNumber};
+use sqlx::postgres::PgRow;
+use sqlx::{PgConnection, Row};
+
+use crate::control::quota::{self, Quota};
+use crate::directory::user::merge_locked;
+use crate::{Error, Store};
+
+/// A device of a user.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Device {
+    /// The client's own name of it.
+    pub device_id: String,
+    /// What it is; None where nobody said.
+    pub device_type: Option<DeviceType>,
+    /// When the user was last connected on it.
+    pub connected_at: Timestamp,
+    /// Whether web push reaches it.
+    pub web_push: bool,
+}
+
+impl Store {
+    /// Merges `pairs`, which hold a push token at most, onto the user's profile and records that the user is connected
+    /// on a device, whose secret ends. Both are created if missing; a device without a type keeps the one it has.
+    ///
+    /// # Errors
+    /// The database failed; then neither has changed.
+    pub async fn connect_device(
+        &self,
+        app: AppId,
+        identifier: &str,
+        pairs: &Object,
+        device_id: &str,
+        device_type: Option<DeviceType>,
+    ) -> Result<(), Error> {
+        let _turn = self.writers.turn(app, identifier).await;
+        let mut transaction = self.begin().await?;
+        let user = claim_user(&mut transaction, app, identifier, pairs).await?;
+        connect(&mut transaction, app, user, device_id, device_type).await?;
+        if let Some(target) = profile::push_targets(&profile::merged(&Object::new(), pairs)?).last() {
+            sqlx::query(
+                "UPDATE device SET push_target = $4 WHERE app_id = $1 AND user_number = $2 AND device_id = $3",
+            )
+            .bind(app.0)
+            .bind(user.0)
+            .bind(device_id)
+            .bind(target)
+            .execute(&mut *transaction)
+            .await?;
+        }
+        transaction.commit().await?;
+        Ok(())
+    }
+
+    /// The user's devices, the last connected first.
+    ///
+    /// # Errors
+    /// The database failed, or a row is of a newer release.
+    pub async fn list_devices(&self, app: AppId, user: UserNumber) -> Result<Vec<Device>, Error> {
+        Ok(self.list_devices_of(app, &[user]).await?.remove(&user).unwrap_or_default())
+    }
+
+    /// The devices of each of the users, the last connected first.
+    ///
+    /// # Errors
+    /// The database failed, or a row is of a newer release.
+    pub async fn list_devices_of(
+        &self,
+        app: AppId,
+        users: &[UserNumber],
+    ) -> Result<HashMap<UserNumber, Vec<Device>>, Error> {
+        let rows = sqlx::query(
+            "SELECT d.user_number, d.device_id, d.device_type, d.connected_at,
+               s.device_id IS NOT NULL AND NOT EXISTS (SELECT FROM suppression dead
+                 WHERE (dead.app_id, dead.channel, dead.target) = (s.app_id, 'webPush', s.endpoint)) AS web_push
+             FROM device d LEFT JOIN web_push_subscription s
+               ON (s.app_id, s.user_number, s.device_id) = (d.app_id, d.user_number, d.device_id)
+                 AND (s.expires_at IS NULL OR s.expires_at > now())
+             WHERE d.app_id = $1 AND d.user_number = ANY($2) ORDER BY d.connected_at DESC, d.device_id",
+        )
+        .bind(app.0)
+        .bind(users.iter().map(|user| user.0).collect::<Vec<_>>())
+        .fetch_all(&self.pool)
+        .await?;
+        let mut devices: HashMap<UserNumber, Vec<Device>> = HashMap::new();
+        for row in &rows {
+            devices.entry(UserNumber(row.try_get("user_number")?)).or_default().push(read_device(row)?);
+        }
+        Ok(devices)
+    }
+}
+
+/// The user, created if missing, with `pairs` on the profile. Others that write the user's devices wait until the
+/// transaction ends.
+pub(crate) async fn claim_user(
+    connection: &mut PgConnection,
+    app: AppId,
+    identifier: &str,
+    pairs: &Object,
+) -> Result<UserNumber, Error> {
+    merge_locked(connection, app, identifier, pairs, Author::User).await
+}
+
+/// Adds a device or refreshes it for a caller with a proof, ends its secret, and drops the devices beyond the limit:
+/// first those that callers without a proof added.
+pub(crate) async fn connect(
+    connection: &mut PgConnection,
+    app: AppId,
+    user: UserNumber,
+    device_id: &str,
+    device_type: Option<DeviceType>,
+) -> Result<(), Error> {
+    let created: bool = sqlx::query_scalar(
+        "INSERT INTO device (app_id, user_number, device_id, device_type) VALUES ($1, $2, $3, $4)
+         ON CONFLICT (app_id, user_number, device_id)
+         DO UPDATE SET device_type = coalesce(excluded.device_type, device.device_type), connected_at = now(),
+           proven = true, proof_digest = NULL
+         RETURNING xmax = 0",
+    )
+    .bind(app.0)
+    .bind(user.0)
+    .bind(device_id)
+    .bind(device_type.map(DeviceType::as_str))
+    .fetch_one(&mut *connection)
+    .await?;
+    if !created {
+        return Ok(());
+    }
+    sqlx::query(
+        "DELETE FROM device WHERE app_id = $1 AND user_number = $2 AND device_id IN (
+             SELECT device_id FROM device WHERE app_id = $1 AND user_number = $2 AND device_id <> $3
+             ORDER BY proven OR proof_digest IS NOT NULL DESC, connected_at DESC, device_id OFFSET $4)",
+    )
+    .bind(app.0)
+    .bind(user.0)
+    .bind(device_id)
+    .bind(MAX_DEVICES - 1)
+    .execute(&mut *connection)
+    .await?;
+    quota::check(connection, app, Quota::Devices).await
+}
+
+fn read_device(row: &PgRow) -> Result<Device, Error> {
+    let device_type = row.try_get::<Option<&str>, _>("device_type")?.map(str::parse).transpose();
+    Ok(Device {
+        device_id: row.try_get("device_id")?,
+        device_type: device_type.map_err(|error: UnknownName| Error::Unreadable(error.to_string()))?,
+        connected_at: row.try_get::<DateTime<Utc>, _>("connected_at")?.into(),
+        web_push: row.try_get("web_push")?,
+    })
+}

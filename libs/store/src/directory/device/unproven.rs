@@ -1,0 +1,323 @@
+//! Devices of callers without a proof, in apps that guard addresses. The call that creates such a user returns a secret
+//! to its device; a caller that sends it changes the push token and the subscription of that device, and nothing else.
+
+use domain::content::Object;
+use domain::device::MAX_DEVICES;
+use domain::profile::{self, Author, MAX_TOKENS, Refusal, TokenChange};
+use domain::web_push::Subscription;
+use domain::{AppId, DeviceType, UserNumber};
+use serde_json::json;
+use sqlx::types::Json;
+use sqlx::{PgConnection, Row};
+
+use crate::control::quota::{self, Quota};
+use crate::directory::push_token::{self, Naming};
+use crate::directory::user::{self, User};
+use crate::{Error, Store, directory::web_push};
+
+/// A device that connects without a proof.
+#[derive(Clone, Copy, Debug)]
+pub struct Connecting<'a> {
+    /// The client's own name of it.
+    pub device_id: &'a str,
+    /// What it is, if it says so.
+    pub device_type: Option<DeviceType>,
+    /// Push token to register, a target such as `fcm:{token}`.
+    pub push_target: Option<&'a str>,
+    /// Digest of its secret, if the caller has sent the right one.
+    pub secret: Option<&'a [u8]>,
+}
+
+impl Store {
+    /// Digest of a device's secret. None: the device is unknown or has no secret.
+    ///
+    /// # Errors
+    /// The database failed.
+    pub async fn device_secret(
+        &self,
+        app: AppId,
+        identifier: &str,
+        device_id: &str,
+    ) -> Result<Option<Vec<u8>>, Error> {
+        let digest: Option<Option<Vec<u8>>> = sqlx::query_scalar(
+            "SELECT d.proof_digest FROM device d JOIN app_user u
+               ON (u.app_id, u.number) = (d.app_id, d.user_number)
+             WHERE u.app_id = $1 AND u.identifier = $2 AND d.device_id = $3",
+        )
+        .bind(app.0)
+        .bind(identifier)
+        .bind(device_id)
+        .fetch_optional(&self.pool)
+        .await?;
+        Ok(digest.flatten())
+    }
+
+    /// Records that a user is connected on a device. A user that this call creates gets the device with `fresh` as the
+    /// digest of its secret, and the call returns true. For any other user, a push token is registered only in place of
+    /// the one that the device registered with its secret.
+    ///
+    /// # Errors
+    /// [`Refusal::AddressGuarded`], a quota is reached, or the database failed; then nothing has changed.
+    pub async fn connect_unproven(
+        &self,
+        app: AppId,
+        identifier: &str,
+        device: Connecting<'_>,
+        fresh: &[u8],
+    ) -> Result<bool, Error> {
+        let mut transaction = self.begin().await?;
+        let (user, created) =
+            user::lock_or_create(&mut transaction, app, identifier, Author::Unproven).await?;
+        if created {
+            add(&mut transaction, app, user.number, device, Some(fresh)).await?;
+        } else if let Some(secret) = device.secret {
+            refresh(&mut transaction, app, user.number, device, secret).await?;
+        } else if device.push_target.is_some() {
+            return Err(Refusal::AddressGuarded.into());
+        } else {
+            add(&mut transaction, app, user.number, device, None).await?;
+        }
+        if let Some(target) = device.push_target {
+            replace_token(&mut transaction, app, &user, device.device_id, target).await?;
+        }
+        transaction.commit().await?;
+        Ok(created)
+    }
+
+    /// Gives a device its subscription, in place of the one that it had. Its endpoint must not be another device's.
+    ///
+    /// # Errors
+    /// [`Refusal::AddressGuarded`], or the database failed; then nothing has changed.
+    pub async fn subscribe_unproven(
+        &self,
+        app: AppId,
+        identifier: &str,
+        (device_id, secret): (&str, &[u8]),
+        subscription: &Subscription,
+    ) -> Result<(), Error> {
+        let mut transaction = self.begin().await?;
+        let holder = lock_holder(&mut transaction, app, identifier, device_id, Some(secret)).await?;
+        let user = holder.ok_or(Refusal::AddressGuarded)?.0.number;
+        let owner = web_push::lock_endpoint(&mut transaction, app, &subscription.endpoint).await?;
+        if owner.is_some_and(|owner| owner != (user, device_id.to_owned())) {
+            return Err(Refusal::AddressGuarded.into());
+        }
+        web_push::put(&mut transaction, app, user, device_id, subscription).await?;
+        transaction.commit().await?;
+        Ok(())
+    }
+
+    /// Removes the subscription of a device. Returns false if it had none.
+    ///
+    /// # Errors
+    /// [`Refusal::AddressGuarded`], or the database failed; then nothing has changed.
+    pub async fn unsubscribe_unproven(
+        &self,
+        app: AppId,
+        identifier: &str,
+        (device_id, secret): (&str, &[u8]),
+    ) -> Result<bool, Error> {
+        let mut transaction = self.begin().await?;
+        let holder = lock_holder(&mut transaction, app, identifier, device_id, Some(secret)).await?;
+        let user = holder.ok_or(Refusal::AddressGuarded)?.0.number;
+        let deleted = sqlx::query(
+            "DELETE FROM web_push_subscription WHERE app_id = $1 AND user_number = $2 AND device_id = $3",
+        )
+        .bind(app.0)
+        .bind(user.0)
+        .bind(device_id)
+        .execute(&mut *transaction)
+        .await?;
+        transaction.commit().await?;
+        Ok(deleted.rows_affected() > 0)
+    }
+
+    /// Removes the push token that a device registered from the user's profile. With `secret`, which must be the
+    /// device's, the secret stays; without, the caller has a proof and the secret ends. Returns false if the device has
+    /// no token.
+    ///
+    /// # Errors
+    /// [`Refusal::AddressGuarded`], or the database failed; then nothing has changed.
+    pub async fn remove_push_token(
+        &self,
+        app: AppId,
+        identifier: &str,
+        device_id: &str,
+        secret: Option<&[u8]>,
+    ) -> Result<bool, Error> {
+        let mut transaction = self.begin().await?;
+        let Some((user, target)) = lock_holder(&mut transaction, app, identifier, device_id, secret).await?
+        else {
+            return if secret.is_some() { Err(Refusal::AddressGuarded.into()) } else { Ok(false) };
+        };
+        sqlx::query(
+            "UPDATE device SET push_target = NULL, proof_digest = $4, proven = proven OR $4::bytea IS NULL
+             WHERE app_id = $1 AND user_number = $2 AND device_id = $3",
+        )
+        .bind(app.0)
+        .bind(user.number.0)
+        .bind(device_id)
+        .bind(secret)
+        .execute(&mut *transaction)
+        .await?;
+        let mut after = user.profile.clone();
+        let removed = target.is_some_and(|target| profile::remove_token(&mut after, &target));
+        write_profile(&mut transaction, app, &user, after).await?;
+        transaction.commit().await?;
+        Ok(removed)
+    }
+}
+
+/// Adds a device. One that has a secret or was connected with a proof stays as it is; any other one is refreshed. Beyond
+/// the limit, only devices without secret and proof are dropped, the new one among them.
+async fn add(
+    connection: &mut PgConnection,
+    app: AppId,
+    user: UserNumber,
+    device: Connecting<'_>,
+    secret: Option<&[u8]>,
+) -> Result<(), Error> {
+    let created: Option<bool> = sqlx::query_scalar(
+        "INSERT INTO device (app_id, user_number, device_id, device_type, proven, proof_digest)
+         VALUES ($1, $2, $3, $4, false, $5)
+         ON CONFLICT (app_id, user_number, device_id)
+         DO UPDATE SET device_type = coalesce(excluded.device_type, device.device_type), connected_at = now()
+           WHERE NOT device.proven AND device.proof_digest IS NULL
+         RETURNING xmax = 0",
+    )
+    .bind(app.0)
+    .bind(user.0)
+    .bind(device.device_id)
+    .bind(device.device_type.map(DeviceType::as_str))
+    .bind(secret)
+    .fetch_optional(&mut *connection)
+    .await?;
+    if created != Some(true) {
+        return Ok(());
+    }
+    sqlx::query(
+        "DELETE FROM device WHERE app_id = $1 AND user_number = $2 AND NOT proven AND proof_digest IS NULL
+         AND device_id IN (SELECT device_id FROM device WHERE app_id = $1 AND user_number = $2
+           ORDER BY proven OR proof_digest IS NOT NULL DESC, connected_at DESC, device_id OFFSET $3)",
+    )
+    .bind(app.0)
+    .bind(user.0)
+    .bind(MAX_DEVICES)
+    .execute(&mut *connection)
+    .await?;
+    quota::check(connection, app, Quota::Devices).await
+}
+
+/// Refreshes the device that has this secret.
+async fn refresh(
+    connection: &mut PgConnection,
+    app: AppId,
+    user: UserNumber,
+    device: Connecting<'_>,
+    secret: &[u8],
+) -> Result<(), Error> {
+    let refreshed = sqlx::query(
+        "UPDATE device SET device_type = coalesce($5, device_type), connected_at = now()
+         WHERE app_id = $1 AND user_number = $2 AND device_id = $3 AND proof_digest = $4",
+    )
+    .bind(app.0)
+    .bind(user.0)
+    .bind(device.device_id)
+    .bind(secret)
+    .bind(device.device_type.map(DeviceType::as_str))
+    .execute(connection)
+    .await?;
+    if refreshed.rows_affected() == 0 { Err(Refusal::AddressGuarded.into()) } else { Ok(()) }
+}
+
+/// Locks the user of a device with this secret, or with any for None. Returns the user and the token that the device
+/// registered; None if there is no such device.
+async fn lock_holder(
+    connection: &mut PgConnection,
+    app: AppId,
+    identifier: &str,
+    device_id: &str,
+    secret: Option<&[u8]>,
+) -> Result<Option<(User, Option<String>)>, Error> {
+    let Some(user) = user::lock(connection, app, identifier).await? else { return Ok(None) };
+    let target: Option<Option<String>> = sqlx::query_scalar(
+        "SELECT push_target FROM device WHERE app_id = $1 AND user_number = $2 AND device_id = $3
+         AND ($4::bytea IS NULL OR proof_digest = $4)",
+    )
+    .bind(app.0)
+    .bind(user.number.0)
+    .bind(device_id)
+    .bind(secret)
+    .fetch_optional(connection)
+    .await?;
+    Ok(target.map(|target| (user, target)))
+}
+
+/// Puts a token on the profile in place of the one that the device registered. One that belongs to another user, or
+/// would evict another token, is refused; one that the profile has already stays as it was written.
+async fn replace_token(
+    connection: &mut PgConnection,
+    app: AppId,
+    user: &User,
+    device_id: &str,
+    target: &str,
+) -> Result<(), Error> {
+    let row = sqlx::query(
+        "SELECT push_target, EXISTS (SELECT FROM push_token t
+           WHERE t.app_id = $1 AND t.target = $4 AND t.user_number <> $2) AS taken
+         FROM device WHERE app_id = $1 AND user_number = $2 AND device_id = $3",
+    )
+    .bind(app.0)
+    .bind(user.number.0)
+    .bind(device_id)
+    .bind(target)
+    .fetch_one(&mut *connection)
+    .await?;
+    if row.try_get("taken")? {
+        return Err(Refusal::AddressGuarded.into());
+    }
+    if profile::push_targets(&user.profile).any(|held| held == target) {
+        return Ok(());
+    }
+    let mut after = user.profile.clone();
+    if let Some(own) = row.try_get::<Option<&str>, _>("push_target")? {
+        profile::remove_token(&mut after, own);
+    }
+    let (service, token) = target.split_once(':').ok_or(Refusal::AddressGuarded)?;
+    if profile::count_tokens(&after, service) >= MAX_TOKENS {
+        return Err(Refusal::AddressGuarded.into());
+    }
+    let pairs = json!({service: {"token": token}});
+    let after = profile::merged(&after, &pairs.as_object().cloned().unwrap_or_default())?;
+    write_profile(connection, app, user, after).await?;
+    sqlx::query(
+        "UPDATE device SET push_target = $4 WHERE app_id = $1 AND user_number = $2 AND device_id = $3",
+    )
+    .bind(app.0)
+    .bind(user.number.0)
+    .bind(device_id)
+    .bind(target)
+    .execute(connection)
+    .await?;
+    Ok(())
+}
+
+/// Writes the profile of a locked user, if it differs, and what became of its tokens.
+async fn write_profile(
+    connection: &mut PgConnection,
+    app: AppId,
+    user: &User,
+    after: Object,
+) -> Result<(), Error> {
+    if after == user.profile {
+        return Ok(());
+    }
+    sqlx::query("UPDATE app_user SET profile = $3, updated_at = now() WHERE app_id = $1 AND number = $2")
+        .bind(app.0)
+        .bind(user.number.0)
+        .bind(Json(&after))
+        .execute(&mut *connection)
+        .await?;
+    let change = TokenChange::patched(&user.profile, &after);
+    push_token::record(connection, &[(app, user.number, change)], Naming::Registers).await
+}

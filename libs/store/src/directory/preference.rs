@@ -1,0 +1,174 @@
+//! Which channels users want for which category.
+
+use std::collections::BTreeMap;
+
+use domain::content::Object;
+use domain::problem::UnknownName;
+use domain::{AppId, CategoryId, Channel, UserNumber};
+use sqlx::Row;
+
+use crate::directory::device::claim_user;
+use crate::{Error, Store};
+
+/// What a user chose for a category.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CategoryPreference {
+    /// The service's number of the category.
+    pub category: CategoryId,
+    /// The app's own identifier of the category.
+    pub identifier: String,
+    /// Display name of the category.
+    pub name: String,
+    /// The channels that the user turned on (true) or off.
+    pub channels: BTreeMap<Channel, bool>,
+}
+
+impl Store {
+    /// What the user chose, by category in order of creation. Empty for a user unknown so far.
+    ///
+    /// # Errors
+    /// The database failed, or a row is of a newer release.
+    pub async fn list_preferences(
+        &self,
+        app: AppId,
+        identifier: &str,
+    ) -> Result<Vec<CategoryPreference>, Error> {
+        let rows = sqlx::query(
+            "SELECT c.id, c.identifier, c.name, p.channel, p.enabled FROM app_user u
+             JOIN preference p ON p.app_id = u.app_id AND p.user_number = u.number
+             JOIN category c ON c.app_id = p.app_id AND c.id = p.category_id
+             WHERE u.app_id = $1 AND u.identifier = $2 ORDER BY c.id",
+        )
+        .bind(app.0)
+        .bind(identifier)
+        .fetch_all(&self.pool)
+        .await?;
+        let mut preferences: Vec<CategoryPreference> = Vec::new();
+        for row in rows {
+            let category = CategoryId(row.try_get("id")?);
+            let channel: &str = row.try_get("channel")?;
+            let channel =
+                channel.parse().map_err(|error: UnknownName| Error::Unreadable(error.to_string()))?;
+            let choice = (channel, row.try_get("enabled")?);
+            match preferences.last_mut().filter(|last| last.category == category) {
+                Some(last) => last.channels.extend([choice]),
+                None => preferences.push(CategoryPreference {
+                    category,
+                    identifier: row.try_get("identifier")?,
+                    name: row.try_get("name")?,
+                    channels: BTreeMap::from([choice]),
+                }),
+            }
+        }
+        Ok(preferences)
+    }
+
+    /// Sets what is named, and creates the user if missing. What names a category that the app does not have (any
+    /// more) is left out.
+    ///
+    /// # Errors
+    /// The database failed; then nothing has changed.
+    pub async fn set_preferences(
+        &self,
+        app: AppId,
+        identifier: &str,
+        choices: &BTreeMap<(CategoryId, Channel), bool>,
+    ) -> Result<(), Error> {
+        let _turn = self.writers.turn(app, identifier).await;
+        let mut transaction = self.begin().await?;
+        let user = claim_user(&mut transaction, app, identifier, &Object::new()).await?;
+        let wanted: Vec<i64> = choices.keys().map(|(category, _)| category.0).collect();
+        // Held, so that none is deleted before its preferences are written.
+        let held: Vec<i64> = sqlx::query_scalar(
+            "SELECT id FROM category WHERE app_id = $1 AND id = ANY($2) ORDER BY id FOR KEY SHARE",
+        )
+        .bind(app.0)
+        .bind(&wanted)
+        .fetch_all(&mut *transaction)
+        .await?;
+        let is_held = |category: CategoryId| held.binary_search(&category.0).is_ok();
+        let kept = || choices.iter().filter(|((category, _), _)| is_held(*category));
+        sqlx::query(
+            "INSERT INTO preference (app_id, user_number, category_id, channel, enabled)
+             SELECT $1, $2, category_id, channel, enabled
+             FROM unnest($3::bigint[], $4::text[], $5::boolean[]) AS new (category_id, channel, enabled)
+             ON CONFLICT (app_id, user_number, category_id, channel) DO UPDATE SET enabled = excluded.enabled",
+        )
+        .bind(app.0)
+        .bind(user.0)
+        .bind(kept().map(|((category, _), _)| category.0).collect::<Vec<_>>())
+        .bind(kept().map(|((_, channel), _)| channel.as_str()).collect::<Vec<_>>())
+        .bind(kept().map(|(_, enabled)| *enabled).collect::<Vec<_>>())
+        .execute(&mut *transaction)
+        .await?;
+        transaction.commit().await?;
+        Ok(())
+    }
+}
+
+/// What a user who is asked about a category is told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Subscription {
+    /// Name of the app.
+    pub app: String,
+    /// Display name of the category.
+    pub category: String,
+    /// Whether its notifications go out whatever users prefer.
+    pub critical: bool,
+}
+
+impl Store {
+    /// What a user gets by a category; None where the app has no such user or no such category (any more).
+    ///
+    /// # Errors
+    /// The database failed.
+    pub async fn subscription(
+        &self,
+        app: AppId,
+        user: UserNumber,
+        category: CategoryId,
+    ) -> Result<Option<Subscription>, Error> {
+        let row = sqlx::query(
+            "SELECT a.name AS app, c.name AS category, c.critical FROM app a
+             JOIN app_user u ON u.app_id = a.id AND u.number = $2
+             JOIN category c ON c.app_id = a.id AND c.id = $3 WHERE a.id = $1",
+        )
+        .bind(app.0)
+        .bind(user.0)
+        .bind(category.0)
+        .fetch_optional(&self.pool)
+        .await?;
+        row.map(|row| {
+            let (app, category) = (row.try_get("app")?, row.try_get("category")?);
+            Ok(Subscription { app, category, critical: row.try_get("critical")? })
+        })
+        .transpose()
+    }
+
+    /// Turns a channel off for a category. False where the app has no such user or category (any more), or where the
+    /// category is critical.
+    ///
+    /// # Errors
+    /// The database failed; then nothing has changed.
+    pub async fn turn_off(
+        &self,
+        app: AppId,
+        user: UserNumber,
+        category: CategoryId,
+        channel: Channel,
+    ) -> Result<bool, Error> {
+        let set = sqlx::query(
+            "INSERT INTO preference (app_id, user_number, category_id, channel, enabled)
+             SELECT u.app_id, u.number, c.id, $4, false FROM app_user u JOIN category c ON c.app_id = u.app_id
+             WHERE u.app_id = $1 AND u.number = $2 AND c.id = $3 AND NOT c.critical FOR KEY SHARE
+             ON CONFLICT (app_id, user_number, category_id, channel) DO UPDATE SET enabled = false",
+        )
+        .bind(app.0)
+        .bind(user.0)
+        .bind(category.0)
+        .bind(channel.as_str())
+        .execute(&self.pool)
+        .await?;
+        Ok(set.rows_affected() > 0)
+    }
+}

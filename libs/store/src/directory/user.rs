@@ -1,0 +1,360 @@
+//! Users and their profiles.
+
+pub mod merge;
+pub(crate) mod writers;
+
+use std::sync::Arc;
+
+use domain::content::Object;
+use domain::profile::{Author, Change, Refusal, TokenChange};
+use domain::{AppId, Timestamp, UserNumber};
+use sqlx::postgres::PgRow;
+use sqlx::types::Json;
+use sqlx::{PgConnection, Row};
+
+use crate::control::quota::{self, Quota};
+use crate::database::slots::Slot;
+use crate::directory::push_token::{self, Naming};
+use crate::{Error, Store};
+
+/// How often a change is computed outside the lock of the user's row. A writer that lost so many races computes under the
+/// lock, so that it surely ends.
+const RACES: usize = 4;
+
+/// A user of an app.
+#[derive(Clone, Debug, PartialEq)]
+pub struct User {
+    /// Internal number, never reused.
+    pub number: UserNumber,
+    /// The app's own identifier of the user.
+    pub identifier: String,
+    /// Key-value pairs.
+    pub profile: Object,
+    /// When the service first heard of the user.
+    pub created_at: Timestamp,
+}
+
+impl Store {
+    /// The user with this identifier.
+    ///
+    /// # Errors
+    /// The database failed.
+    pub async fn find_user(&self, app: AppId, identifier: &str) -> Result<Option<User>, Error> {
+        let row = sqlx::query(
+            "SELECT number, identifier, profile, created_at FROM app_user WHERE app_id = $1 AND identifier = $2",
+        )
+        .bind(app.0)
+        .bind(identifier)
+        .fetch_optional(&self.pool)
+        .await?;
+        row.as_ref().map(read_user).transpose()
+    }
+
+    /// Up to `limit` users of the app in order of creation, after the one with this number.
+    ///
+    /// # Errors
+    /// The database failed.
+    pub async fn list_users(
+        &self,
+        app: AppId,
+        after: Option<UserNumber>,
+        limit: i64,
+    ) -> Result<Vec<User>, Error> {
+        let rows = sqlx::query(
+            "SELECT number, identifier, profile, created_at FROM app_user
+             WHERE app_id = $1 AND number > $2 ORDER BY number LIMIT $3",
+        )
+        .bind(app.0)
+        .bind(after.map_or(0, |number| number.0))
+        .bind(limit)
+        .fetch_all(&self.pool)
+        .await?;
+        rows.iter().map(read_user).collect()
+    }
+
+    /// Which of the identifiers the app has users for.
+    ///
+    /// # Errors
+    /// The database failed.
+    pub async fn known_identifiers(&self, app: AppId, identifiers: &[&str]) -> Result<Vec<String>, Error> {
+        let known =
+            sqlx::query_scalar("SELECT identifier FROM app_user WHERE app_id = $1 AND identifier = ANY($2)")
+                .bind(app.0)
+                .bind(identifiers)
+                .fetch_all(&self.pool)
+                .await?;
+        Ok(known)
+    }
+
+    /// Creates a user; None when the identifier is taken.
+    ///
+    /// # Errors
+    /// The profile is refused, or the database failed.
+    pub async fn create_user(
+        &self,
+        app: AppId,
+        identifier: &str,
+        pairs: Object,
+    ) -> Result<Option<User>, Error> {
+        let Computed { after, tokens } = compute(&Change::Merge(pairs), &Object::new(), Author::App)?;
+        self.insert_user(app, identifier, &after, tokens, Author::App).await
+    }
+
+    /// Merges `pairs` onto the profile; creates the user if missing.
+    ///
+    /// # Errors
+    /// The profile is refused, or the database failed.
+    pub async fn merge_user(&self, app: AppId, identifier: &str, pairs: Object) -> Result<User, Error> {
+        self.change_profile(app, identifier, Change::Merge(pairs), Author::App).await
+    }
+
+    /// Changes the profile; creates the user if missing. No write is lost: the change is computed from a version of the
+    /// profile, and replaces that version alone. Writers of one profile in this process take turns; one that keeps losing
+    /// to those of other processes computes under the lock of the row.
+    ///
+    /// # Errors
+    /// The change is refused, and no user was created, or the database failed.
+    pub async fn change_profile(
+        &self,
+        app: AppId,
+        identifier: &str,
+        change: Change,
+        author: Author,
+    ) -> Result<User, Error> {
+        let _turn = self.writers.turn(app, identifier).await;
+        let change = Arc::new(change);
+        for _ in 0..RACES {
+            let before = self.find_version(app, identifier).await?;
+            let computed = self.computed(app, &change, before.as_ref(), author).await?;
+            if let Some(user) = self.replace_version(app, identifier, before, computed, author).await? {
+                return Ok(user);
+            }
+        }
+        let slot = self.writers.slot(app).await;
+        self.change_locked(app, identifier, &change, author, slot).await
+    }
+
+    async fn find_version(&self, app: AppId, identifier: &str) -> Result<Option<(User, i64)>, Error> {
+        let row = sqlx::query(
+            "SELECT number, identifier, profile, created_at, version FROM app_user
+             WHERE app_id = $1 AND identifier = $2",
+        )
+        .bind(app.0)
+        .bind(identifier)
+        .fetch_optional(&self.pool)
+        .await?;
+        row.map(|row| Ok((read_user(&row)?, row.try_get("version")?))).transpose()
+    }
+
+    /// Computes a change: a merge here, since it takes no longer than it took to read its pairs; a patch in a slot of the
+    /// app.
+    async fn computed(
+        &self,
+        app: AppId,
+        change: &Arc<Change>,
+        before: Option<&(User, i64)>,
+        author: Author,
+    ) -> Result<Computed, Error> {
+        let nothing = Object::new();
+        let profile = before.map_or(&nothing, |(user, _)| &user.profile);
+        if let Change::Merge(_) = **change {
+            return Ok(compute(change, profile, author)?);
+        }
+        let (change, profile) = (Arc::clone(change), profile.clone());
+        let slot = self.writers.slot(app).await;
+        let work = move || compute(&change, &profile, author);
+        let (computed, _) = self.writers.compute(slot, work).await?;
+        Ok(computed?)
+    }
+
+    /// Writes what was computed from a version, or from no user. None: that is not the version any more.
+    async fn replace_version(
+        &self,
+        app: AppId,
+        identifier: &str,
+        before: Option<(User, i64)>,
+        Computed { after, tokens }: Computed,
+        author: Author,
+    ) -> Result<Option<User>, Error> {
+        let Some((mut user, version)) = before else {
+            return self.insert_user(app, identifier, &after, tokens, author).await;
+        };
+        if after == user.profile && tokens.is_empty() {
+            return Ok(Some(user));
+        }
+        let mut transaction = self.begin().await?;
+        let replaced = sqlx::query(
+            "UPDATE app_user SET profile = $3, updated_at = now() WHERE app_id = $1 AND number = $2 AND version = $4",
+        )
+        .bind(app.0)
+        .bind(user.number.0)
+        .bind(Json(&after))
+        .bind(version)
+        .execute(&mut *transaction)
+        .await?;
+        if replaced.rows_affected() == 0 {
+            return Ok(None);
+        }
+        push_token::record(&mut transaction, &[(app, user.number, tokens)], Naming::Registers).await?;
+        transaction.commit().await?;
+        user.profile = after;
+        Ok(Some(user))
+    }
+
+    /// None: the identifier is taken.
+    async fn insert_user(
+        &self,
+        app: AppId,
+        identifier: &str,
+        profile: &Object,
+        tokens: TokenChange,
+        author: Author,
+    ) -> Result<Option<User>, Error> {
+        let mut transaction = self.begin().await?;
+        let row = sqlx::query(
+            "INSERT INTO app_user (app_id, identifier, profile) VALUES ($1, $2, $3)
+             ON CONFLICT (app_id, identifier) DO NOTHING RETURNING number, identifier, profile, created_at",
+        )
+        .bind(app.0)
+        .bind(identifier)
+        .bind(Json(profile))
+        .fetch_optional(&mut *transaction)
+        .await?;
+        let user = row.as_ref().map(read_user).transpose()?;
+        if let Some(user) = &user {
+            if author != Author::App {
+                quota::check(&mut transaction, app, Quota::Users).await?;
+            }
+            push_token::record(&mut transaction, &[(app, user.number, tokens)], Naming::Registers).await?;
+        }
+        transaction.commit().await?;
+        Ok(user)
+    }
+
+    /// Changes the profile under the lock of its row. The slot was taken before the lock.
+    async fn change_locked(
+        &self,
+        app: AppId,
+        identifier: &str,
+        change: &Arc<Change>,
+        author: Author,
+        slot: Slot,
+    ) -> Result<User, Error> {
+        let mut transaction = self.begin().await?;
+        let (mut user, _) = lock_or_create(&mut transaction, app, identifier, author).await?;
+        let (change, profile) = (Arc::clone(change), user.profile.clone());
+        let work = move || compute(&change, &profile, author);
+        let (computed, _slot) = self.writers.compute(slot, work).await?;
+        write_computed(&mut transaction, app, &mut user, computed?).await?;
+        transaction.commit().await?;
+        Ok(user)
+    }
+}
+
+/// A profile after a change, and what the change did to its push tokens.
+struct Computed {
+    after: Object,
+    tokens: TokenChange,
+}
+
+fn compute(change: &Change, before: &Object, author: Author) -> Result<Computed, Refusal> {
+    let after = change.apply(before, author)?;
+    let tokens = change.tokens(before, &after);
+    Ok(Computed { after, tokens })
+}
+
+/// Merges `pairs` onto the profile in a transaction that goes on to write more of the user; creates the user if missing.
+/// Its row is locked until the transaction ends.
+///
+/// # Errors
+/// The profile is refused, or the database failed; the transaction must then not be committed.
+pub(crate) async fn merge_locked(
+    connection: &mut PgConnection,
+    app: AppId,
+    identifier: &str,
+    pairs: &Object,
+    author: Author,
+) -> Result<UserNumber, Error> {
+    let (mut user, _) = lock_or_create(connection, app, identifier, author).await?;
+    if !pairs.is_empty() {
+        let computed = compute(&Change::Merge(pairs.clone()), &user.profile, author)?;
+        write_computed(connection, app, &mut user, computed).await?;
+    }
+    Ok(user.number)
+}
+
+/// Writes what was computed from a profile whose row is locked.
+async fn write_computed(
+    connection: &mut PgConnection,
+    app: AppId,
+    user: &mut User,
+    Computed { after, tokens }: Computed,
+) -> Result<(), Error> {
+    if after != user.profile {
+        sqlx::query("UPDATE app_user SET profile = $3, updated_at = now() WHERE app_id = $1 AND number = $2")
+            .bind(app.0)
+            .bind(user.number.0)
+            .bind(Json(&after))
+            .execute(&mut *connection)
+            .await?;
+        user.profile = after;
+    }
+    push_token::record(connection, &[(app, user.number, tokens)], Naming::Registers).await
+}
+
+/// The user, with the row locked against other writers until the transaction ends. References to the user, such as those
+/// of new devices, do not wait.
+pub(crate) async fn lock(
+    connection: &mut PgConnection,
+    app: AppId,
+    identifier: &str,
+) -> Result<Option<User>, Error> {
+    let row = sqlx::query(
+        "SELECT number, identifier, profile, created_at FROM app_user
+         WHERE app_id = $1 AND identifier = $2 FOR NO KEY UPDATE",
+    )
+    .bind(app.0)
+    .bind(identifier)
+    .fetch_optional(connection)
+    .await?;
+    row.as_ref().map(read_user).transpose()
+}
+
+/// The user, locked until the transaction ends, and whether this call created it. The quota of users holds for every
+/// author but the app's backend.
+pub(crate) async fn lock_or_create(
+    connection: &mut PgConnection,
+    app: AppId,
+    identifier: &str,
+    author: Author,
+) -> Result<(User, bool), Error> {
+    if let Some(user) = lock(connection, app, identifier).await? {
+        return Ok((user, false));
+    }
+    // If the user was created meanwhile, the update that changes nothing locks and reads that row.
+    let row = sqlx::query(
+        "INSERT INTO app_user (app_id, identifier) VALUES ($1, $2)
+         ON CONFLICT (app_id, identifier) DO UPDATE SET identifier = excluded.identifier
+         RETURNING number, identifier, profile, created_at, xmax = 0 AS created",
+    )
+    .bind(app.0)
+    .bind(identifier)
+    .fetch_one(&mut *connection)
+    .await?;
+    let created = row.try_get("created")?;
+    if created && author != Author::App {
+        quota::check(connection, app, Quota::Users).await?;
+    }
+    Ok((read_user(&row)?, created))
+}
+
+fn read_user(row: &PgRow) -> Result<User, Error> {
+    let Json(profile) = row.try_get("profile")?;
+    let created_at: chrono::DateTime<chrono::Utc> = row.try_get("created_at")?;
+    Ok(User {
+        number: UserNumber(row.try_get("number")?),
+        identifier: row.try_get("identifier")?,
+        profile,
+        created_at: created_at.into(),
+    })
+}

@@ -1,0 +1,326 @@
+//! Merging pairs onto the profiles of many users at a time.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::mem;
+use std::sync::Arc;
+
+use domain::content::Object;
+use domain::profile::{self, Refusal, TokenChange};
+use domain::{AppId, UserNumber};
+use sqlx::types::Json;
+use sqlx::{PgConnection, Row};
+
+use crate::directory::push_token::{self, Naming};
+use crate::directory::user::RACES;
+use crate::{Error, Store};
+
+/// Users whose profiles are in memory at a time.
+const BATCH: usize = 100;
+
+/// What is to be merged, in order, by whose profile.
+pub(crate) type Updates<'a> = BTreeMap<(AppId, &'a str), Vec<&'a Object>>;
+
+/// A user, and what is to be merged onto the profile, in order.
+type Pairs = (String, Vec<Object>);
+
+/// Apps, users and profiles, row by row.
+type Profiles = (Vec<i64>, Vec<i64>, Vec<Json<Object>>);
+
+/// What became of an update.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Merged {
+    /// The user was created with it.
+    Created,
+    /// It was merged onto what was there.
+    Updated,
+    /// It would have made the profile unsound; the profile is as before.
+    Refused(Refusal),
+}
+
+impl Store {
+    /// Merges pairs onto the profiles of the users named, creating who is missing, up to 100 users in one transaction; what
+    /// is refused leaves the others alone. Answers in the order given; several pairs for one user are merged in that order.
+    /// What comes of them is computed outside the locks of their rows, as a change of one profile is.
+    ///
+    /// # Errors
+    /// The database failed, or a user was erased meanwhile. The users before may have been merged: repeating merges them
+    /// again, which changes nothing.
+    pub async fn merge_many(&self, app: AppId, pairs: Vec<(String, Object)>) -> Result<Vec<Merged>, Error> {
+        let mut by_user: BTreeMap<String, Vec<(usize, Object)>> = BTreeMap::new();
+        for (index, (identifier, pairs)) in pairs.into_iter().enumerate() {
+            by_user.entry(identifier).or_default().push((index, pairs));
+        }
+        let mut answers: Vec<(usize, Merged)> = Vec::new();
+        let mut users = by_user.into_iter();
+        loop {
+            let batch: Vec<_> = users.by_ref().take(BATCH).collect();
+            if batch.is_empty() {
+                break;
+            }
+            let (named, indexes): (Vec<_>, Vec<_>) = batch
+                .into_iter()
+                .map(|(user, pairs)| {
+                    let (indexes, pairs): (Vec<_>, Vec<_>) = pairs.into_iter().unzip();
+                    ((user, pairs), indexes)
+                })
+                .unzip();
+            let merged = self.merge_batch(app, named).await?;
+            for (indexes, merged) in indexes.into_iter().zip(merged) {
+                answers.extend(indexes.into_iter().zip(merged));
+            }
+        }
+        answers.sort_unstable_by_key(|(index, _)| *index);
+        Ok(answers.into_iter().map(|(_, merged)| merged).collect())
+    }
+
+    /// Answers for each user in order.
+    async fn merge_batch(&self, app: AppId, named: Vec<Pairs>) -> Result<Vec<Vec<Merged>>, Error> {
+        let named = Arc::new(named);
+        let mut answers: Vec<Option<Vec<Merged>>> = vec![None; named.len()];
+        for _ in 0..RACES {
+            let open: Vec<usize> = (0..named.len()).filter(|&place| answers[place].is_none()).collect();
+            if open.is_empty() {
+                break;
+            }
+            let versions = self.read_versions(app, &named, open).await?;
+            let (slot, all) = (self.writers.slot(app).await, Arc::clone(&named));
+            let work =
+                move || versions.into_iter().map(|version| merge_version(version, &all)).collect::<Vec<_>>();
+            let (computed, _) = self.writers.compute(slot, work).await?;
+            for (place, merged) in self.replace_versions(app, &named, computed).await? {
+                answers[place] = Some(merged);
+            }
+        }
+        if answers.iter().any(Option::is_none) {
+            let open = named.iter().zip(&answers).filter(|(_, answer)| answer.is_none());
+            let updates =
+                open.map(|((user, pairs), _)| ((app, user.as_str()), pairs.iter().collect())).collect();
+            let mut transaction = self.begin().await?;
+            let mut merged = merge_users(&mut transaction, &updates, Naming::Registers).await?;
+            transaction.commit().await?;
+            for ((user, _), answer) in named.iter().zip(&mut answers).filter(|(_, answer)| answer.is_none()) {
+                *answer = merged.remove(&(app, user.as_str()));
+            }
+        }
+        answers.into_iter().map(|answer| answer.ok_or(Error::Unanswered("a user was erased"))).collect()
+    }
+
+    /// The profiles of the users at these places, as they are now.
+    async fn read_versions(
+        &self,
+        app: AppId,
+        named: &[Pairs],
+        places: Vec<usize>,
+    ) -> Result<Vec<Version>, Error> {
+        let identifiers: Vec<&str> = places.iter().map(|&place| named[place].0.as_str()).collect();
+        let rows = sqlx::query(
+            "SELECT identifier, number, version, profile FROM app_user WHERE app_id = $1 AND identifier = ANY($2)",
+        )
+        .bind(app.0)
+        .bind(&identifiers)
+        .fetch_all(&self.pool)
+        .await?;
+        let mut found: HashMap<String, (i64, i64, Object)> = HashMap::with_capacity(rows.len());
+        for row in rows {
+            let Json(profile) = row.try_get("profile")?;
+            found.insert(
+                row.try_get("identifier")?,
+                (row.try_get("number")?, row.try_get("version")?, profile),
+            );
+        }
+        let version = |place: usize| match found.remove(&named[place].0) {
+            Some((number, version, profile)) => Version { place, row: Some((number, version)), profile },
+            None => Version { place, row: None, profile: Object::new() },
+        };
+        Ok(places.into_iter().map(version).collect())
+    }
+
+    /// Writes what was computed, but for the users whose version is another by now, or who were created or erased
+    /// meanwhile. Returns what became of the others, by place.
+    async fn replace_versions(
+        &self,
+        app: AppId,
+        named: &[Pairs],
+        computed: Vec<MergedVersion>,
+    ) -> Result<Vec<(usize, Vec<Merged>)>, Error> {
+        let missing: Vec<&str> = computed
+            .iter()
+            .filter(|merged| merged.row.is_none())
+            .map(|merged| named[merged.place].0.as_str())
+            .collect();
+        let mut transaction = self.begin().await?;
+        let mut held = HashMap::with_capacity(computed.len());
+        if !missing.is_empty() {
+            let created: Vec<(String, i64)> = sqlx::query_as(
+                "INSERT INTO app_user (app_id, identifier) SELECT $1, identifier FROM unnest($2::text[]) AS new (identifier)
+                 ON CONFLICT (app_id, identifier) DO NOTHING RETURNING identifier, number",
+            )
+            .bind(app.0)
+            .bind(&missing)
+            .fetch_all(&mut *transaction)
+            .await?;
+            held.extend(created.into_iter().map(|(identifier, number)| (identifier, (number, None))));
+        }
+        let locked: Vec<(String, i64, i64)> = sqlx::query_as(
+            "SELECT identifier, number, version FROM app_user WHERE app_id = $1 AND number = ANY($2)
+             ORDER BY number FOR NO KEY UPDATE",
+        )
+        .bind(app.0)
+        .bind(computed.iter().filter_map(|merged| Some(merged.row?.0)).collect::<Vec<_>>())
+        .fetch_all(&mut *transaction)
+        .await?;
+        held.extend(
+            locked.into_iter().map(|(identifier, number, version)| (identifier, (number, Some(version)))),
+        );
+
+        let (mut changed, mut tokens, mut answers) = (Profiles::default(), Vec::new(), Vec::new());
+        for merged in computed {
+            let Some(&(number, version)) = held.get(&named[merged.place].0) else { continue };
+            if version != merged.row.map(|(_, version)| version) {
+                continue;
+            }
+            if !merged.tokens.is_empty() {
+                tokens.push((app, UserNumber(number), merged.tokens));
+            }
+            if let Some(after) = merged.after {
+                changed.0.push(app.0);
+                changed.1.push(number);
+                changed.2.push(Json(after));
+            }
+            answers.push((merged.place, merged.answers));
+        }
+        write(&mut transaction, &changed).await?;
+        push_token::record(&mut transaction, &tokens, Naming::Registers).await?;
+        transaction.commit().await?;
+        Ok(answers)
+    }
+}
+
+/// A profile to merge onto, by the place of its user among those named.
+struct Version {
+    place: usize,
+    /// Number of the user and version of the profile; None: there is no such user.
+    row: Option<(i64, i64)>,
+    profile: Object,
+}
+
+/// What came of merging onto a [`Version`].
+struct MergedVersion {
+    place: usize,
+    row: Option<(i64, i64)>,
+    /// The profile, if it is another now.
+    after: Option<Object>,
+    tokens: TokenChange,
+    answers: Vec<Merged>,
+}
+
+fn merge_version(Version { place, row, profile }: Version, named: &[Pairs]) -> MergedVersion {
+    let pairs: Vec<&Object> = named[place].1.iter().collect();
+    let (after, answers) = merge_in_turn(&profile, &pairs, row.is_none());
+    let tokens = TokenChange::merged(&profile, &after, &pairs);
+    MergedVersion { place, row, after: (after != profile).then_some(after), tokens, answers }
+}
+
+/// Creates what is missing of the named users, then merges onto each, in order, the pairs given for it. Locks rows
+/// in key order, and holds them until the transaction ends: for a batch of the dispatcher, whose merges must commit with
+/// its plans, and for what lost too many races. Answers for each user with what became of its pairs; a user erased
+/// meanwhile is not among them.
+///
+/// # Errors
+/// The database failed; the transaction is then void.
+pub(crate) async fn merge_users<'a>(
+    connection: &mut PgConnection,
+    updates: &Updates<'a>,
+    naming: Naming,
+) -> Result<BTreeMap<(AppId, &'a str), Vec<Merged>>, Error> {
+    if updates.is_empty() {
+        return Ok(BTreeMap::new());
+    }
+    let apps: Vec<i64> = updates.keys().map(|(app, _)| app.0).collect();
+    let identifiers: Vec<&str> = updates.keys().map(|(_, identifier)| *identifier).collect();
+    let created = create_missing(connection, &apps, &identifiers).await?;
+    let rows = sqlx::query(
+        "SELECT place, app_id, number, profile FROM app_user
+         JOIN unnest($1::bigint[], $2::text[]) WITH ORDINALITY AS named (app_id, identifier, place)
+           USING (app_id, identifier)
+         ORDER BY app_id, number FOR NO KEY UPDATE OF app_user",
+    )
+    .bind(&apps)
+    .bind(&identifiers)
+    .fetch_all(&mut *connection)
+    .await?;
+
+    let mut changed = Profiles::default();
+    let mut tokens = Vec::new();
+    let mut answers = BTreeMap::new();
+    let named: Vec<_> = updates.iter().collect();
+    for row in rows {
+        let (app, number): (i64, i64) = (row.try_get("app_id")?, row.try_get("number")?);
+        let place: i64 = row.try_get("place")?;
+        let Some(&(user, pairs)) = usize::try_from(place - 1).ok().and_then(|place| named.get(place)) else {
+            continue;
+        };
+        let Json(before): Json<Object> = row.try_get("profile")?;
+        let (after, merged) = merge_in_turn(&before, pairs, created.contains(&number));
+        let change = TokenChange::merged(&before, &after, pairs);
+        if !change.is_empty() {
+            tokens.push((AppId(app), UserNumber(number), change));
+        }
+        if after != before {
+            changed.0.push(app);
+            changed.1.push(number);
+            changed.2.push(Json(after));
+        }
+        answers.insert(*user, merged);
+    }
+    write(&mut *connection, &changed).await?;
+    push_token::record(connection, &tokens, naming).await?;
+    Ok(answers)
+}
+
+/// The numbers of the users created.
+async fn create_missing(
+    connection: &mut PgConnection,
+    apps: &[i64],
+    identifiers: &[&str],
+) -> Result<HashSet<i64>, Error> {
+    let numbers = sqlx::query_scalar(
+        "INSERT INTO app_user (app_id, identifier) SELECT * FROM unnest($1::bigint[], $2::text[])
+         ON CONFLICT (app_id, identifier) DO NOTHING RETURNING number",
+    )
+    .bind(apps)
+    .bind(identifiers)
+    .fetch_all(connection)
+    .await?;
+    Ok(numbers.into_iter().collect())
+}
+
+fn merge_in_turn(before: &Object, pairs: &[&Object], mut created: bool) -> (Object, Vec<Merged>) {
+    let mut profile = before.clone();
+    let merged = pairs.iter().map(|pairs| match profile::merged(&profile, pairs) {
+        Ok(after) => {
+            profile = after;
+            if mem::take(&mut created) { Merged::Created } else { Merged::Updated }
+        }
+        Err(refusal) => Merged::Refused(refusal),
+    });
+    let merged = merged.collect();
+    (profile, merged)
+}
+
+async fn write(connection: &mut PgConnection, changed: &Profiles) -> Result<(), Error> {
+    if changed.0.is_empty() {
+        return Ok(());
+    }
+    sqlx::query(
+        "UPDATE app_user SET profile = new.profile, updated_at = now()
+         FROM unnest($1::bigint[], $2::bigint[], $3::jsonb[]) AS new (app_id, number, profile)
+         WHERE app_user.app_id = new.app_id AND app_user.number = new.number",
+    )
+    .bind(&changed.0)
+    .bind(&changed.1)
+    .bind(&changed.2)
+    .execute(connection)
+    .await?;
+    Ok(())
+}

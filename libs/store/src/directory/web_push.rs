@@ -1,0 +1,152 @@
+//! Where browsers take web push: the subscriptions of devices.
+
+use std::collections::HashMap;
+
+use chrono::{DateTime, Utc};
+use domain::content::Object;
+use domain::web_push::Subscription;
+use domain::{AppId, UserNumber};
+use sqlx::{PgConnection, Row};
+
+use crate::directory::device::{claim_user, connect};
+use crate::{Error, Store, deliveries::suppression};
+
+/// Names a subscription: an endpoint that has passed to another user is not the one that was meant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SubscriptionName {
+    /// The app.
+    pub app: AppId,
+    /// The user whose device it is.
+    pub user: UserNumber,
+    /// Where its messages go.
+    pub endpoint: String,
+}
+
+/// What a message to a browser is encrypted with (RFC 8291).
+#[derive(Clone, PartialEq, Eq)]
+pub struct BrowserKeys {
+    /// The browser's public key, an uncompressed point of P-256.
+    pub p256dh: Vec<u8>,
+    /// The secret that the browser shares with whoever sends to it.
+    pub auth: Vec<u8>,
+}
+
+impl Store {
+    /// The keys of subscriptions; None for one that is gone, has expired, or is another user's now.
+    ///
+    /// # Errors
+    /// The database failed.
+    pub async fn browser_keys(&self, named: &[SubscriptionName]) -> Result<Vec<Option<BrowserKeys>>, Error> {
+        let rows = sqlx::query(
+            "SELECT named.place, s.p256dh, s.auth FROM web_push_subscription s
+             JOIN unnest($1::bigint[], $2::bigint[], $3::text[]) WITH ORDINALITY
+               AS named (app_id, user_number, endpoint, place) USING (app_id, user_number, endpoint)
+             WHERE s.expires_at IS NULL OR s.expires_at > now()",
+        )
+        .bind(named.iter().map(|name| name.app.0).collect::<Vec<_>>())
+        .bind(named.iter().map(|name| name.user.0).collect::<Vec<_>>())
+        .bind(named.iter().map(|name| name.endpoint.as_str()).collect::<Vec<_>>())
+        .fetch_all(&self.pool)
+        .await?;
+        let mut found = HashMap::with_capacity(rows.len());
+        for row in rows {
+            let keys = BrowserKeys { p256dh: row.try_get("p256dh")?, auth: row.try_get("auth")? };
+            found.insert(row.try_get::<i64, _>("place")?, keys);
+        }
+        Ok((1..).zip(named).map(|(place, _)| found.remove(&place)).collect())
+    }
+
+    /// Gives a device of the user its subscription, in place of the one that it had; user and device are created where
+    /// they are missing. Any other device that had this endpoint, whosever in the app it is, loses it. It is
+    /// suppressed no more.
+    ///
+    /// # Errors
+    /// The database failed; then nothing has changed.
+    pub async fn subscribe(
+        &self,
+        app: AppId,
+        identifier: &str,
+        device_id: &str,
+        subscription: &Subscription,
+    ) -> Result<(), Error> {
+        let _turn = self.writers.turn(app, identifier).await;
+        let mut transaction = self.begin().await?;
+        let user = claim_user(&mut transaction, app, identifier, &Object::new()).await?;
+        connect(&mut transaction, app, user, device_id, None).await?;
+        lock_endpoint(&mut transaction, app, &subscription.endpoint).await?;
+        put(&mut transaction, app, user, device_id, subscription).await?;
+        transaction.commit().await?;
+        Ok(())
+    }
+
+    /// Takes its subscription from a device of the user. False: it had none.
+    ///
+    /// # Errors
+    /// The database failed.
+    pub async fn unsubscribe(&self, app: AppId, identifier: &str, device_id: &str) -> Result<bool, Error> {
+        let deleted = sqlx::query(
+            "DELETE FROM web_push_subscription WHERE app_id = $1 AND device_id = $3
+             AND user_number = (SELECT number FROM app_user WHERE app_id = $1 AND identifier = $2)",
+        )
+        .bind(app.0)
+        .bind(identifier)
+        .bind(device_id)
+        .execute(&self.pool)
+        .await?;
+        Ok(deleted.rows_affected() > 0)
+    }
+}
+
+/// Makes every other caller that wants the endpoint wait until the transaction ends, and returns the device that has it.
+pub(crate) async fn lock_endpoint(
+    connection: &mut PgConnection,
+    app: AppId,
+    endpoint: &str,
+) -> Result<Option<(UserNumber, String)>, Error> {
+    sqlx::query("SELECT pg_advisory_xact_lock(hashtextextended($2, $1))")
+        .bind(app.0)
+        .bind(endpoint)
+        .execute(&mut *connection)
+        .await?;
+    let owner: Option<(i64, String)> = sqlx::query_as(
+        "SELECT user_number, device_id FROM web_push_subscription WHERE app_id = $1 AND endpoint = $2",
+    )
+    .bind(app.0)
+    .bind(endpoint)
+    .fetch_optional(connection)
+    .await?;
+    Ok(owner.map(|(user, device)| (UserNumber(user), device)))
+}
+
+/// Gives a device its subscription, whose endpoint is locked. Any other device loses the endpoint.
+pub(crate) async fn put(
+    connection: &mut PgConnection,
+    app: AppId,
+    user: UserNumber,
+    device_id: &str,
+    subscription: &Subscription,
+) -> Result<(), Error> {
+    sqlx::query("DELETE FROM web_push_subscription WHERE app_id = $1 AND endpoint = $2")
+        .bind(app.0)
+        .bind(&subscription.endpoint)
+        .execute(&mut *connection)
+        .await?;
+    suppression::lift_subscribed(connection, app, &subscription.endpoint).await?;
+    sqlx::query(
+        "INSERT INTO web_push_subscription (app_id, user_number, device_id, endpoint, p256dh, auth, expires_at)
+         VALUES ($1, $2, $3, $4, $5, $6, $7)
+         ON CONFLICT (app_id, user_number, device_id) DO UPDATE SET
+             endpoint = excluded.endpoint, p256dh = excluded.p256dh, auth = excluded.auth,
+             expires_at = excluded.expires_at, updated_at = now()",
+    )
+    .bind(app.0)
+    .bind(user.0)
+    .bind(device_id)
+    .bind(&subscription.endpoint)
+    .bind(&subscription.p256dh)
+    .bind(&subscription.auth)
+    .bind(subscription.expires_at.map(DateTime::<Utc>::from))
+    .execute(connection)
+    .await?;
+    Ok(())
+}

@@ -1,0 +1,55 @@
+//! Users that were erased after the backup.
+
+use domain::event::UserErased;
+use domain::{AppId, Timestamp};
+use sqlx::Connection as _;
+
+use crate::Error;
+use crate::database::instant::instant;
+use crate::erasure::digest;
+use crate::recovery::restore::Restore;
+
+impl Restore {
+    /// Erases a user again. What is left of them goes in the passes that follow every erasure. False where that is done.
+    ///
+    /// A user whom the backup does not know is known by the digest of the event: sends that were accepted before and are
+    /// planned now do not make them anew.
+    ///
+    /// # Errors
+    /// The database failed; then the user is not erased.
+    pub async fn add_erasure(
+        &mut self,
+        app: AppId,
+        erased: &UserErased,
+        at: Timestamp,
+    ) -> Result<bool, Error> {
+        let user = erased.user;
+        let identifier: Option<String> =
+            sqlx::query_scalar("SELECT identifier FROM app_user WHERE app_id = $1 AND number = $2")
+                .bind(app.0)
+                .bind(user.0)
+                .fetch_optional(&mut self.connection)
+                .await?;
+        if let Some(identifier) = &identifier {
+            self.store.blank_while_unknown(app, identifier).await?;
+        }
+        let mut transaction = self.connection.begin().await?;
+        let written = sqlx::query(concat!(
+            "WITH gone AS (
+               DELETE FROM app_user WHERE app_id = $1 AND number = $2 RETURNING app_id, identifier
+             )
+             INSERT INTO erased (app_id, user_number, digest, erased_at)
+             SELECT $1, $2, coalesce((SELECT ",
+            digest!("app_id", "identifier"),
+            " FROM gone), $4), $3 ON CONFLICT DO NOTHING"
+        ))
+        .bind(app.0)
+        .bind(user.0)
+        .bind(instant(at))
+        .bind(erased.digest.map(|digest| digest.0.to_vec()))
+        .execute(&mut *transaction)
+        .await?;
+        transaction.commit().await?;
+        Ok(written.rows_affected() > 0)
+    }
+}

@@ -1,0 +1,132 @@
+//! Sends of which a turn is still to be planned, or to be acted on.
+
+use std::sync::Arc;
+
+use chrono::{DateTime, Utc};
+use domain::send::TURN_RECIPIENTS;
+use domain::{AppId, SendId};
+use sqlx::postgres::PgRow;
+use sqlx::types::Json;
+use sqlx::{Connection as _, PgConnection, Row};
+
+use crate::Error;
+use crate::deliveries::timer::NewTimer;
+use crate::recovery::restore::{Restore, stranded};
+use crate::sends::turn::Turn;
+
+/// A send whose body is kept.
+#[derive(Clone, Debug)]
+pub struct Unfinished {
+    /// The send, with the turn to go on with.
+    pub send: Turn,
+    /// Whether that turn is to be ordered; if not, every turn has been acted on.
+    pub is_open: bool,
+}
+
+impl Restore {
+    /// Up to `limit` sends with a body, in the order of their keys, after one.
+    ///
+    /// # Errors
+    /// The database failed, or a body cannot be read.
+    pub async fn unfinished(
+        &mut self,
+        after: Option<(AppId, SendId)>,
+        limit: i64,
+    ) -> Result<Vec<Unfinished>, Error> {
+        let rows = sqlx::query(
+            "SELECT r.app_id, r.send_id, r.accepted_at, r.body,
+               ARRAY(SELECT turn FROM plan p WHERE (p.app_id, p.send_id) = (r.app_id, r.send_id)) AS frozen,
+               ARRAY(
+                 SELECT DISTINCT d.recipient_index / $4 FROM delivery d
+                 WHERE (d.app_id, d.send_id) = (r.app_id, r.send_id) AND d.status = 'queued' AND d.attempt = 1
+                   AND NOT EXISTS (SELECT FROM restored_job j WHERE (j.app_id, j.delivery_id) = (d.app_id, d.id))
+               ) AS waiting
+             FROM request r
+             WHERE r.body IS NOT NULL AND ($1::bigint IS NULL OR (r.app_id, r.send_id) > ($1, $2))
+             ORDER BY r.app_id, r.send_id LIMIT $3",
+        )
+        .bind(after.map(|(app, _)| app.0))
+        .bind(after.map(|(_, send_id)| send_id.0))
+        .bind(limit)
+        .bind(i32::try_from(TURN_RECIPIENTS).unwrap_or(i32::MAX))
+        .fetch_all(&mut self.connection)
+        .await?;
+        rows.iter().map(read).collect()
+    }
+
+    /// Orders turns by these timers, and drops the bodies that no turn to come needs. Before that, the users are made whose
+    /// jobs the log has and who are not known: by their numbers the turn decides as it did. Returns how many.
+    ///
+    /// # Errors
+    /// The database failed; then nothing is changed.
+    pub async fn go_on(&mut self, sends: &[Unfinished], timers: &[NewTimer]) -> Result<u64, Error> {
+        let mut transaction = self.connection.begin().await?;
+        let mut users = 0;
+        for unfinished in sends.iter().filter(|unfinished| unfinished.is_open) {
+            users += add_users(&mut transaction, &unfinished.send).await?;
+        }
+        stranded::insert(&mut transaction, timers).await?;
+        let done = sends.iter().filter(|unfinished| !unfinished.send.send.is_kept());
+        let (apps, send_ids): (Vec<i64>, Vec<_>) =
+            done.map(|done| (done.send.app.0, done.send.send_id.0)).unzip();
+        sqlx::query(
+            "UPDATE request r SET body = NULL FROM unnest($1::bigint[], $2::uuid[]) AS done (app_id, send_id)
+             WHERE (r.app_id, r.send_id) = (done.app_id, done.send_id)",
+        )
+        .bind(apps)
+        .bind(send_ids)
+        .execute(&mut *transaction)
+        .await?;
+        transaction.commit().await?;
+        Ok(users)
+    }
+}
+
+async fn add_users(connection: &mut PgConnection, send: &Turn) -> Result<u64, Error> {
+    let named: Vec<(i32, i64)> = sqlx::query_as(
+        "SELECT DISTINCT recipient_index, user_number FROM delivery d
+         WHERE app_id = $1 AND send_id = $2 AND recipient_index >= 0
+           AND NOT EXISTS (SELECT FROM app_user u WHERE (u.app_id, u.number) = (d.app_id, d.user_number))
+           AND NOT EXISTS (SELECT FROM erased e WHERE (e.app_id, e.user_number) = (d.app_id, d.user_number))",
+    )
+    .bind(send.app.0)
+    .bind(send.send_id.0)
+    .fetch_all(&mut *connection)
+    .await?;
+    let recipient = |index: i32| send.send.recipients.get(usize::try_from(index).ok()?);
+    let named = named.into_iter().filter_map(|(index, number)| Some((number, recipient(index)?)));
+    let (numbers, identifiers): (Vec<i64>, Vec<&str>) = named
+        .filter(|(_, recipient)| !recipient.is_erased())
+        .map(|(number, recipient)| (number, recipient.identifier.as_str()))
+        .unzip();
+    let written = sqlx::query(
+        "INSERT INTO app_user (app_id, number, identifier) OVERRIDING SYSTEM VALUE
+         SELECT $1, number, identifier FROM unnest($2::bigint[], $3::text[]) AS named (number, identifier)
+         ON CONFLICT DO NOTHING",
+    )
+    .bind(send.app.0)
+    .bind(numbers)
+    .bind(identifiers)
+    .execute(connection)
+    .await?;
+    Ok(written.rows_affected())
+}
+
+/// Turns follow each other: a turn that is ordered orders the next. Of a send with turns to come that are all frozen
+/// nobody knows whether the last one was acted on.
+fn read(row: &PgRow) -> Result<Unfinished, Error> {
+    let Json(send): Json<domain::Send> = row.try_get("body")?;
+    let accepted_at: DateTime<Utc> = row.try_get("accepted_at")?;
+    let (frozen, waiting): (Vec<i32>, Vec<i32>) = (row.try_get("frozen")?, row.try_get("waiting")?);
+    let turns = i32::try_from(send.turns()).unwrap_or(i32::MAX);
+    let open = (0..turns).find(|turn| !frozen.contains(turn) || waiting.contains(turn));
+    let next = open.or(send.is_kept().then_some(turns - 1));
+    let turn = Turn {
+        app: AppId(row.try_get("app_id")?),
+        send_id: SendId(row.try_get("send_id")?),
+        turn: next.and_then(|next| u32::try_from(next).ok()).unwrap_or_default(),
+        accepted_at: accepted_at.into(),
+        send: Arc::new(send),
+    };
+    Ok(Unfinished { send: turn, is_open: next.is_some() })
+}

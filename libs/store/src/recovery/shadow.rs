@@ -1,0 +1,121 @@
+//! Shadows of the inbox: tables of the same shape beside the live ones, which a replay of the log writes.
+//!
+//! A shadow is a schema that comes first on the search path of its connections. So whatever writes the inbox writes the
+//! shadow, by the same statements, with checkpoints of its own; what the shadow lacks, such as the directory, is live.
+
+mod compare;
+mod copy;
+mod difference;
+mod origin;
+mod shape;
+mod switch;
+mod tables;
+mod view;
+
+pub use compare::{Comparison, Inbox};
+pub use difference::{Changed, Difference, Items};
+pub use origin::Origin;
+pub use switch::{Switch, Switched};
+pub use view::View;
+
+use std::time::Duration;
+
+use sqlx::postgres::{PgPool, PgPoolOptions};
+use sqlx::{Connection, PgConnection};
+
+use crate::database::connection::{options, set};
+use crate::directory::user::writers::Writers;
+use crate::{Error, Settings, Store};
+
+/// Comparing a large inbox, or building its indexes, is one statement; so is a migration of a backup. A view of the live tables
+/// waits for the shadow to catch up, one side of a comparison for the other's statement.
+const SESSION: [(&str, &str); 3] =
+    [("statement_timeout", "2h"), ("lock_timeout", "10s"), ("idle_in_transaction_session_timeout", "2h")];
+const ACQUIRED_WITHIN: Duration = Duration::from_secs(30);
+/// Connections of a shadow, to the live tables, and to a backup.
+const CONNECTIONS: u32 = 6;
+const LIVE_CONNECTIONS: u32 = 2;
+const BACKUP_CONNECTIONS: u32 = 2;
+
+/// What a shadow is for, and so which schema it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// To be compared with the live tables and dropped. It does not outlive a crash of the server.
+    Comparison,
+    /// To take the place of the live tables.
+    Replacement,
+}
+
+impl Purpose {
+    fn schema(self) -> &'static str {
+        match self {
+            Purpose::Comparison => "inbox_verify",
+            Purpose::Replacement => "inbox_rebuild",
+        }
+    }
+}
+
+/// A shadow, and the live tables beside it. One process has it at a time.
+#[derive(Debug)]
+pub struct Shadow {
+    /// The shadow: its inbox is the shadow's, its directory the live one.
+    pub store: Store,
+    purpose: Purpose,
+    /// The schema of the live tables.
+    home: String,
+    live: PgPool,
+    /// Holds the lock that keeps others off, for as long as it is open.
+    guard: PgConnection,
+}
+
+impl Shadow {
+    /// Takes a shadow, whether its tables are there or not. None: another process has it.
+    ///
+    /// # Errors
+    /// The database failed, or its URL is malformed.
+    pub async fn take(settings: &Settings, purpose: Purpose) -> Result<Option<Shadow>, Error> {
+        let options = options(&settings.url)?;
+        let mut guard = PgConnection::connect_with(&options).await?;
+        set(&mut guard, &SESSION).await?;
+        let taken: bool = sqlx::query_scalar("SELECT pg_try_advisory_lock(hashtextextended($1, 0))")
+            .bind(purpose.schema())
+            .fetch_one(&mut guard)
+            .await?;
+        if !taken {
+            return Ok(None);
+        }
+        let home: String = sqlx::query_scalar("SELECT current_schema()").fetch_one(&mut guard).await?;
+        let path: String = sqlx::query_scalar("SELECT concat(quote_ident($1), ', ', quote_ident($2))")
+            .bind(purpose.schema())
+            .bind(&home)
+            .fetch_one(&mut guard)
+            .await?;
+        let live = pool(LIVE_CONNECTIONS).connect_with(options.clone()).await?;
+        let shadow = pool(CONNECTIONS).after_connect(move |connection, _| {
+            let path = path.clone();
+            Box::pin(async move {
+                set(connection, &SESSION).await?;
+                // What a crash of the server takes away here, its checkpoints go with.
+                let settings = "SELECT set_config('search_path', $1, false), set_config('synchronous_commit', 'off', false)";
+                sqlx::query(settings).bind(path).execute(connection).await?;
+                Ok(())
+            })
+        });
+        let store = Store { pool: shadow.connect_with(options).await?, writers: Writers::new() };
+        Ok(Some(Shadow { store, purpose, home, live, guard }))
+    }
+
+    /// Opens a database that was restored from a backup, to be copied from. As large as the live one, it has as much time.
+    ///
+    /// # Errors
+    /// The URL is malformed, or nobody answers there.
+    pub async fn open_backup(url: &str) -> Result<Store, Error> {
+        let pool = pool(BACKUP_CONNECTIONS).connect_with(options(url)?).await?;
+        Ok(Store { pool, writers: Writers::new() })
+    }
+}
+
+fn pool(connections: u32) -> PgPoolOptions {
+    let pool = PgPoolOptions::new().acquire_timeout(ACQUIRED_WITHIN).max_connections(connections);
+    pool.after_connect(|connection, _| Box::pin(async move { set(connection, &SESSION).await }))
+}

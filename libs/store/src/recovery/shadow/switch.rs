@@ -1,0 +1,188 @@
+//! Putting a shadow in the place of the live tables, in one transaction.
+
+use std::collections::{HashMap, HashSet};
+
+use domain::{AppId, UserNumber};
+use sqlx::postgres::PgPool;
+use sqlx::{Connection, Executor, Postgres, Transaction};
+
+use super::compare::{self, Comparison};
+use super::{Purpose, Shadow, shape, tables, view};
+use crate::Error;
+use crate::inbox::projection::INBOX;
+
+/// Whoever reads the live tables is let finish for so long. Lists that come meanwhile wait too, and are refused after two
+/// seconds. An automatic vacuum goes only after `deadlock_timeout`, which is a second.
+const READERS_GIVEN: &str = "SET LOCAL lock_timeout = '1500ms'";
+/// The projection stands still for as long as we do.
+const IDLE_LIMIT: &str = "SET LOCAL idle_in_transaction_session_timeout = '30s'";
+/// What there is of users. Either kind of item has an index of its own.
+const LEAVING: [&str; 3] = [
+    "DELETE FROM inbox_item WHERE deleted_at IS NULL
+       AND (app_id, user_number) IN (SELECT * FROM unnest($1::bigint[], $2::bigint[]))",
+    "DELETE FROM inbox_item WHERE deleted_at IS NOT NULL
+       AND (app_id, user_number) IN (SELECT * FROM unnest($1::bigint[], $2::bigint[]))",
+    "DELETE FROM inbox_counter WHERE (app_id, user_number) IN (SELECT * FROM unnest($1::bigint[], $2::bigint[]))",
+];
+/// `lock_not_available`, and `deadlock_detected` where a reader has one table and wants the other.
+const HELD_BY_OTHERS: [&str; 2] = ["55P03", "40P01"];
+
+/// A switch under way: the live projection stands still. Dropped without [`Switch::commit`], it leaves no trace.
+#[derive(Debug)]
+pub struct Switch<'s> {
+    transaction: Transaction<'s, Postgres>,
+    shadow: PgPool,
+    home: &'s str,
+    positions: HashMap<String, u64>,
+    leaving: HashSet<(AppId, UserNumber)>,
+}
+
+/// What became of a switch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Switched {
+    /// The new tables are live, and the old ones gone.
+    Yes,
+    /// Somebody has the tables for long. Nothing was switched.
+    Hindered,
+}
+
+impl Shadow {
+    /// Lets the live projection stand still at its checkpoints.
+    ///
+    /// # Errors
+    /// The database failed, or somebody else has the checkpoints for long.
+    pub async fn hold(&mut self, streams: &[String]) -> Result<Switch<'_>, Error> {
+        let mut transaction = self.guard.begin().await?;
+        transaction.execute(IDLE_LIMIT).await?;
+        // A projection that has not begun yet waits for its row, too.
+        sqlx::query(
+            "INSERT INTO checkpoint (projection, stream, seq)
+             SELECT $1, stream, 0 FROM unnest($2::text[]) AS named (stream) ORDER BY stream ON CONFLICT DO NOTHING",
+        )
+        .bind(INBOX)
+        .bind(streams)
+        .execute(&mut *transaction)
+        .await?;
+        sqlx::query("SELECT FROM checkpoint WHERE projection = $1 ORDER BY stream FOR UPDATE")
+            .bind(INBOX)
+            .execute(&mut *transaction)
+            .await?;
+        let positions = view::positions(&mut transaction).await?;
+        let leaving = view::leaving(&mut transaction).await?;
+        let shadow = self.store.pool.clone();
+        Ok(Switch { transaction, shadow, home: &self.home, positions, leaving })
+    }
+
+    /// Makes the shadow ready to be read: tells the planner what is in it, and which pages everybody may see.
+    ///
+    /// # Errors
+    /// The database failed.
+    pub async fn vacuum(&self) -> Result<(), Error> {
+        let mut connection = self.store.pool.acquire().await?;
+        connection.execute("VACUUM (ANALYZE) inbox_item").await?;
+        connection.execute("VACUUM (ANALYZE) inbox_counter").await?;
+        Ok(())
+    }
+}
+
+impl Switch<'_> {
+    /// The checkpoint of each partition, at which the live projection stands.
+    #[must_use]
+    pub fn positions(&self, partitions: u32) -> Vec<u64> {
+        view::in_order(&self.positions, partitions)
+    }
+
+    /// Compares these users' inboxes with the shadow's, which must be at the same positions.
+    ///
+    /// # Errors
+    /// The database failed.
+    pub async fn compare(&mut self, users: &[(AppId, UserNumber)], most: usize) -> Result<Comparison, Error> {
+        let mut beside = self.shadow.acquire().await?;
+        let leaving = |user: &_| self.leaving.contains(user);
+        compare::compare_some(&mut self.transaction, &mut beside, users, leaving, most).await
+    }
+
+    /// Drops the live tables and moves the shadow's to where they were; events that fail by themselves are those of the
+    /// replay from now on.
+    ///
+    /// # Errors
+    /// The database failed, or the live tables or the schema's version are not what they were when the shadow was made
+    /// ([`Error::Unlike`]). Where it is the commit that failed, it is not known whether all or nothing was switched.
+    pub async fn commit(mut self) -> Result<Switched, Error> {
+        self.drop_leaving().await?;
+        let Err(error) = self.put_in_place().await else {
+            self.transaction.commit().await?;
+            return Ok(Switched::Yes);
+        };
+        // At once: dropped, it would hold its locks until the connection is used again.
+        let rolled_back = self.transaction.rollback().await;
+        if is_held_by_others(&error) {
+            rolled_back?;
+            return Ok(Switched::Hindered);
+        }
+        Err(error)
+    }
+
+    async fn put_in_place(&mut self) -> Result<(), Error> {
+        self.transaction.execute(READERS_GIVEN).await?;
+        self.transaction.execute("LOCK TABLE inbox_item, inbox_counter IN ACCESS EXCLUSIVE MODE").await?;
+        // From here on nobody changes how they are made.
+        self.check_schema().await?;
+        shape::check(&mut self.transaction, self.home, Purpose::Replacement.schema()).await?;
+        self.transaction.execute("DROP TABLE inbox_item, inbox_counter").await?;
+        self.transaction
+            .execute(
+                "DO $$ BEGIN
+                   EXECUTE format('ALTER TABLE inbox_rebuild.inbox_item SET SCHEMA %I', current_schema());
+                   EXECUTE format('ALTER TABLE inbox_rebuild.inbox_counter SET SCHEMA %I', current_schema());
+                 END $$",
+            )
+            .await?;
+        self.transaction
+            .execute(
+                "DELETE FROM dead_event d USING inbox_rebuild.start s
+                 WHERE d.projection = 'inbox' AND d.stream = s.stream AND d.seq > s.seq AND NOT EXISTS (
+                   SELECT FROM inbox_rebuild.dead_event n
+                   WHERE (n.projection, n.stream, n.seq) = (d.projection, d.stream, d.seq))",
+            )
+            .await?;
+        self.transaction
+            .execute("INSERT INTO dead_event SELECT * FROM inbox_rebuild.dead_event ON CONFLICT DO NOTHING")
+            .await?;
+        tables::drop_schema(&mut self.transaction, Purpose::Replacement).await
+    }
+
+    /// A migration that came after the shadow was made may have changed what is in the tables, too.
+    async fn check_schema(&mut self) -> Result<(), Error> {
+        let (then, now): (i64, Option<i64>) = sqlx::query_as(
+            "SELECT schema, (SELECT max(version) FROM _sqlx_migrations WHERE success) FROM inbox_rebuild.origin",
+        )
+        .fetch_one(&mut *self.transaction)
+        .await?;
+        if now == Some(then) {
+            return Ok(());
+        }
+        let now = now.unwrap_or_default();
+        Err(Error::Unlike(vec![format!("the schema had version {then}, and has {now}")]))
+    }
+
+    /// Whoever is being erased has no rows in the shadow either, whether the log tells of it yet or not.
+    async fn drop_leaving(&self) -> Result<(), Error> {
+        if self.leaving.is_empty() {
+            return Ok(());
+        }
+        let (apps, users): (Vec<i64>, Vec<i64>) =
+            self.leaving.iter().map(|(app, user)| (app.0, user.0)).unzip();
+        let mut transaction = self.shadow.begin().await?;
+        for statement in LEAVING {
+            sqlx::query(statement).bind(&apps).bind(&users).execute(&mut *transaction).await?;
+        }
+        transaction.commit().await?;
+        Ok(())
+    }
+}
+
+fn is_held_by_others(error: &Error) -> bool {
+    matches!(error, Error::Database(sqlx::Error::Database(error))
+        if error.code().is_some_and(|code| HELD_BY_OTHERS.contains(&&*code)))
+}

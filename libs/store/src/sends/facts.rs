@@ -1,0 +1,207 @@
+//! What the decisions of a batch of turns rest on: read in the transaction that freezes them, or imagined for a send
+//! that is only tried.
+
+mod categories;
+mod erasures;
+mod people;
+mod templates;
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
+
+use domain::content::Object;
+use domain::plan::Suppressed;
+use domain::{AppId, CategoryId, Channel, SendId, TemplateProfile, UserNumber};
+use sqlx::{PgConnection, Row};
+
+use crate::control::template::TemplateVersion;
+use crate::erasure::ErasedRecipients;
+use crate::sends::turn::Turn;
+use crate::{Error, Store, deliveries::cancellation};
+
+/// A category as planning needs it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlanCategory {
+    /// Its number.
+    pub id: CategoryId,
+    /// The app's identifier of it.
+    pub identifier: String,
+    /// Its display name.
+    pub name: String,
+    /// Whether preferences do not apply to it.
+    pub critical: bool,
+}
+
+/// An app as planning needs it.
+#[derive(Debug)]
+struct PlanApp {
+    name: String,
+    template_profile: TemplateProfile,
+}
+
+/// The enabled providers of an app, as planning needs them.
+#[derive(Debug, Default)]
+struct Providers {
+    channels: Vec<Channel>,
+    push_kinds: Vec<String>,
+}
+
+/// The facts of a batch of turns; turns are named by their position in it.
+#[derive(Debug, Default)]
+pub struct Facts {
+    templates: Vec<Option<Arc<TemplateVersion>>>,
+    categories: Vec<Option<Arc<PlanCategory>>>,
+    apps: HashMap<AppId, PlanApp>,
+    providers: HashMap<AppId, Providers>,
+    users: HashMap<AppId, HashMap<String, (UserNumber, Object)>>,
+    turned_off: HashMap<(AppId, CategoryId, UserNumber), Vec<Channel>>,
+    endpoints: HashMap<(AppId, UserNumber), Vec<String>>,
+    suppressed: HashMap<AppId, Suppressed>,
+    erased: ErasedRecipients,
+    cancelled: HashSet<(AppId, SendId)>,
+}
+
+impl Facts {
+    /// The template version that the send is pinned to.
+    #[must_use]
+    pub fn template(&self, turn: usize) -> Option<&Arc<TemplateVersion>> {
+        self.templates.get(turn)?.as_ref()
+    }
+
+    /// The send's category.
+    #[must_use]
+    pub fn category(&self, turn: usize) -> Option<&Arc<PlanCategory>> {
+        self.categories.get(turn)?.as_ref()
+    }
+
+    /// The app's name.
+    #[must_use]
+    pub fn app_name(&self, app: AppId) -> &str {
+        self.apps.get(&app).map_or("", |app| &app.name)
+    }
+
+    /// What the app's templates see of a profile.
+    #[must_use]
+    pub fn template_profile(&self, app: AppId) -> TemplateProfile {
+        self.apps.get(&app).map_or(TemplateProfile::App, |app| app.template_profile)
+    }
+
+    /// External channels that the app has an enabled provider for.
+    #[must_use]
+    pub fn providers(&self, app: AppId) -> &[Channel] {
+        self.providers.get(&app).map_or(&[], |providers| &providers.channels)
+    }
+
+    /// Kinds of the app's enabled providers for mobile push.
+    #[must_use]
+    pub fn push_kinds(&self, app: AppId) -> &[String] {
+        self.providers.get(&app).map_or(&[], |providers| &providers.push_kinds)
+    }
+
+    /// The user behind a recipient.
+    #[must_use]
+    pub fn user(&self, app: AppId, identifier: &str) -> Option<(UserNumber, &Object)> {
+        self.users.get(&app)?.get(identifier).map(|(number, profile)| (*number, profile))
+    }
+
+    /// Channels that the user turned off for a category.
+    #[must_use]
+    pub fn turned_off(&self, app: AppId, category: CategoryId, user: UserNumber) -> &[Channel] {
+        self.turned_off.get(&(app, category, user)).map_or(&[], Vec::as_slice)
+    }
+
+    /// Where the user's browsers take web push, by device, where the app has a provider for it.
+    #[must_use]
+    pub fn endpoints(&self, app: AppId, user: UserNumber) -> &[String] {
+        self.endpoints.get(&(app, user)).map_or(&[], Vec::as_slice)
+    }
+
+    /// Whether the turn's request was cancelled before the turn was planned.
+    #[must_use]
+    pub fn is_cancelled(&self, turn: &Turn) -> bool {
+        self.cancelled.contains(&(turn.app, turn.send_id))
+    }
+
+    /// The app's dead targets among those of the batch.
+    #[must_use]
+    pub fn suppressed(&self, app: AppId) -> Option<&Suppressed> {
+        self.suppressed.get(&app)
+    }
+}
+
+impl Store {
+    /// What the decisions on turns would rest on if they were planned now. Nothing is written: the profiles that the
+    /// sends bring, and categories that they would make, are there in these facts alone. Users who are not there
+    /// yet have the number 0.
+    ///
+    /// # Errors
+    /// The database failed.
+    pub async fn imagine_facts(&self, turns: &[Turn]) -> Result<Facts, Error> {
+        let mut connection = self.pool.acquire().await?;
+        let mut facts = begin(&mut connection, turns).await?;
+        categories::imagine(&mut connection, turns, &mut facts).await?;
+        people::read(&mut connection, turns, &mut facts).await?;
+        people::imagine(turns, &mut facts);
+        finish(&mut connection, turns, facts).await
+    }
+}
+
+/// Applies what the new turns bring, unless they are cancelled, then reads the facts. The transaction keeps erasures off
+/// already; here it keeps cancellations off first.
+pub(crate) async fn gather(
+    connection: &mut PgConnection,
+    turns: &[Turn],
+    new: &[bool],
+) -> Result<Facts, Error> {
+    let erased = erasures::read(connection, turns, new).await?;
+    // A restored database knows sends, too, that are planned within one turn.
+    let named: Vec<_> = turns.iter().map(|turn| (turn.app, turn.send_id)).collect();
+    let cancelled = cancellation::cancelled_among(connection, &named).await?;
+    let mut facts = Facts { erased, cancelled, ..begin(connection, turns).await? };
+    let applied: Vec<_> =
+        turns.iter().zip(new).map(|(turn, new)| *new && !facts.is_cancelled(turn)).collect();
+    categories::read_or_make(connection, turns, &applied, &mut facts).await?;
+    people::merge_inline_profiles(connection, turns, &applied, &facts).await?;
+    people::read(connection, turns, &mut facts).await?;
+    finish(connection, turns, facts).await
+}
+
+async fn begin(connection: &mut PgConnection, turns: &[Turn]) -> Result<Facts, Error> {
+    let mut facts =
+        Facts { templates: vec![None; turns.len()], categories: vec![None; turns.len()], ..Facts::default() };
+    read_apps(connection, turns, &mut facts).await?;
+    templates::read(connection, turns, &mut facts).await?;
+    Ok(facts)
+}
+
+async fn finish(connection: &mut PgConnection, turns: &[Turn], mut facts: Facts) -> Result<Facts, Error> {
+    people::read_preferences(connection, turns, &mut facts).await?;
+    people::read_endpoints(connection, &mut facts).await?;
+    people::read_suppressions(connection, &mut facts).await?;
+    Ok(facts)
+}
+
+async fn read_apps(connection: &mut PgConnection, turns: &[Turn], facts: &mut Facts) -> Result<(), Error> {
+    let apps: BTreeSet<i64> = turns.iter().map(|turn| turn.app.0).collect();
+    let rows = sqlx::query(
+        "SELECT id, name, template_profile,
+           ARRAY(SELECT DISTINCT channel FROM provider WHERE app_id = app.id AND enabled) AS channels,
+           ARRAY(SELECT DISTINCT kind FROM provider WHERE app_id = app.id AND enabled AND channel = $2) AS push_kinds
+         FROM app WHERE id = ANY($1)",
+    )
+    .bind(apps.into_iter().collect::<Vec<_>>())
+    .bind(Channel::MobilePush.as_str())
+    .fetch_all(connection)
+    .await?;
+    for row in rows {
+        let app = AppId(row.try_get("id")?);
+        let channels: Vec<String> = row.try_get("channels")?;
+        let channels = channels.iter().filter_map(|channel| channel.parse().ok()).collect();
+        facts.providers.insert(app, Providers { channels, push_kinds: row.try_get("push_kinds")? });
+        // A value of a newer release: the narrower of those that this one knows.
+        let template_profile = row.try_get::<&str, _>("template_profile")?.parse();
+        let template_profile = template_profile.unwrap_or(TemplateProfile::App);
+        facts.apps.insert(app, PlanApp { name: row.try_get("name")?, template_profile });
+    }
+    Ok(())
+}

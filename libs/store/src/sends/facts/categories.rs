@@ -1,0 +1,130 @@
+//! The categories of sends.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+use domain::CategoryId;
+use sqlx::{PgConnection, Row};
+
+use crate::Error;
+use crate::control::quota;
+use crate::sends::facts::{Facts, PlanCategory};
+use crate::sends::turn::Turn;
+
+type CategoryKey = (i64, String);
+type Known = HashMap<CategoryKey, Arc<PlanCategory>>;
+
+/// Reads them. Those that new turns name and that are missing are created, as far as the quota of their app goes: a turn
+/// beyond it has no category.
+pub(super) async fn read_or_make(
+    connection: &mut PgConnection,
+    turns: &[Turn],
+    new: &[bool],
+    facts: &mut Facts,
+) -> Result<(), Error> {
+    let named = named(turns, facts);
+    let mut known = select(connection, &named).await?;
+    let missing: Vec<_> = named
+        .iter()
+        .zip(new)
+        .map(|(named, new)| named.clone().filter(|named| *new && !known.contains_key(named)))
+        .collect();
+    if missing.iter().any(Option::is_some) {
+        insert(connection, &missing).await?;
+        known.extend(select(connection, &missing).await?);
+    }
+    facts.categories = named.iter().map(|named| known.get(named.as_ref()?).cloned()).collect();
+    Ok(())
+}
+
+/// Reads them. Those that are missing are there as if they had just been made.
+pub(super) async fn imagine(
+    connection: &mut PgConnection,
+    turns: &[Turn],
+    facts: &mut Facts,
+) -> Result<(), Error> {
+    let named = named(turns, facts);
+    let known = select(connection, &named).await?;
+    let category = |key: CategoryKey| known.get(&key).cloned().unwrap_or_else(|| Arc::new(unmade(key.1)));
+    facts.categories = named.into_iter().map(|named| named.map(category)).collect();
+    Ok(())
+}
+
+fn unmade(identifier: String) -> PlanCategory {
+    PlanCategory { id: CategoryId(0), name: identifier.clone(), identifier, critical: false }
+}
+
+/// What each turn's send names, else its template.
+fn named(turns: &[Turn], facts: &Facts) -> Vec<Option<CategoryKey>> {
+    let named = turns.iter().enumerate().map(|(index, turn)| {
+        let own = turn.send.category.as_ref();
+        let identifier = own.or_else(|| facts.template(index)?.category.as_ref())?;
+        Some((turn.app.0, identifier.clone()))
+    });
+    named.collect()
+}
+
+async fn select(connection: &mut PgConnection, named: &[Option<CategoryKey>]) -> Result<Known, Error> {
+    let (apps, identifiers) = columns(named);
+    if apps.is_empty() {
+        return Ok(Known::new());
+    }
+    let rows = sqlx::query(
+        "SELECT app_id, id, identifier, name, critical FROM category
+         JOIN unnest($1::bigint[], $2::text[]) AS named (app_id, identifier) USING (app_id, identifier)",
+    )
+    .bind(apps)
+    .bind(identifiers)
+    .fetch_all(connection)
+    .await?;
+    rows.into_iter()
+        .map(|row| {
+            let category = PlanCategory {
+                id: CategoryId(row.try_get("id")?),
+                identifier: row.try_get("identifier")?,
+                name: row.try_get("name")?,
+                critical: row.try_get("critical")?,
+            };
+            Ok(((row.try_get("app_id")?, category.identifier.clone()), Arc::new(category)))
+        })
+        .collect()
+}
+
+async fn insert(connection: &mut PgConnection, missing: &[Option<CategoryKey>]) -> Result<(), Error> {
+    let (apps, identifiers) = within_quota(connection, columns(missing)).await?;
+    sqlx::query(
+        "INSERT INTO category (app_id, identifier, name)
+         SELECT app_id, identifier, identifier FROM unnest($1::bigint[], $2::text[]) AS new (app_id, identifier)
+         ON CONFLICT (app_id, identifier) DO NOTHING",
+    )
+    .bind(apps)
+    .bind(identifiers)
+    .execute(connection)
+    .await?;
+    Ok(())
+}
+
+/// As many of the new categories of each app as it has room for.
+async fn within_quota<'a>(
+    connection: &mut PgConnection,
+    (apps, identifiers): (Vec<i64>, Vec<&'a str>),
+) -> Result<(Vec<i64>, Vec<&'a str>), Error> {
+    let named: Vec<i64> = BTreeSet::from_iter(apps.iter().copied()).into_iter().collect();
+    let mut room: HashMap<i64, i64> = quota::category_room(connection, &named).await?.into_iter().collect();
+    let new = apps.into_iter().zip(identifiers);
+    let kept = new.filter(|(app, _)| {
+        let left = room.entry(*app).or_default();
+        *left -= 1;
+        if *left < 0 {
+            tracing::warn!(app, "the quota of categories is reached; planning a send without its category");
+        }
+        *left >= 0
+    });
+    Ok(kept.unzip())
+}
+
+/// Each key once, in key order, so that two transactions never lock rows crosswise.
+fn columns(keys: &[Option<CategoryKey>]) -> (Vec<i64>, Vec<&str>) {
+    let keys: BTreeSet<_> = keys.iter().flatten().collect();
+    keys.into_iter().map(|(app, identifier)| (*app, identifier.as_str())).unzip()
+}

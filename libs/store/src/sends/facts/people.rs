@@ -1,0 +1,186 @@
+//! The users behind recipients: their profiles, what they turned off, and their dead targets.
+
+use std::collections::{BTreeSet, HashSet};
+
+use domain::content::Object;
+use domain::{AppId, CategoryId, Channel, UserNumber, plan, profile};
+use sqlx::types::Json;
+use sqlx::{PgConnection, Row};
+
+use crate::Error;
+use crate::directory::push_token::Naming;
+use crate::directory::user::merge::{Merged, Updates, merge_users};
+use crate::sends::facts::Facts;
+use crate::sends::turn::Turn;
+
+/// Merges the profiles that new turns bring onto those of their users, who are made if missing. Who was erased since
+/// stays so. What would make a profile too long is left out, since it must not hold up the recipients beside it.
+pub(super) async fn merge_inline_profiles(
+    connection: &mut PgConnection,
+    turns: &[Turn],
+    new: &[bool],
+    facts: &Facts,
+) -> Result<(), Error> {
+    let mut updates = Updates::new();
+    for (turn, _) in turns.iter().zip(new).filter(|(_, new)| **new) {
+        for recipient in turn.send.turn(turn.turn) {
+            if let Some(profile) = &recipient.profile
+                && !facts.is_erased(turn, &recipient.identifier)
+            {
+                updates.entry((turn.app, &recipient.identifier)).or_default().push(profile);
+            }
+        }
+    }
+    let merged = merge_users(connection, &updates, Naming::Mentions).await?;
+    let refused = merged.values().flatten().filter(|merged| matches!(merged, Merged::Refused(_))).count();
+    if refused > 0 {
+        tracing::warn!(refused, "profiles sent along were not merged: their users' would be unsound");
+    }
+    Ok(())
+}
+
+/// Reads the users that the service knows.
+pub(super) async fn read(
+    connection: &mut PgConnection,
+    turns: &[Turn],
+    facts: &mut Facts,
+) -> Result<(), Error> {
+    let named: HashSet<(AppId, &str)> = turns
+        .iter()
+        .flat_map(|turn| {
+            turn.send.turn(turn.turn).iter().map(|recipient| (turn.app, recipient.identifier.as_str()))
+        })
+        .collect();
+    let (apps, identifiers): (Vec<i64>, Vec<&str>) =
+        named.into_iter().map(|(app, name)| (app.0, name)).unzip();
+    let rows = sqlx::query(
+        "SELECT app_id, number, identifier, profile FROM app_user
+         JOIN unnest($1::bigint[], $2::text[]) AS named (app_id, identifier) USING (app_id, identifier)",
+    )
+    .bind(apps)
+    .bind(identifiers)
+    .fetch_all(connection)
+    .await?;
+    for row in rows {
+        let Json(profile): Json<Object> = row.try_get("profile")?;
+        let of_app = facts.users.entry(AppId(row.try_get("app_id")?)).or_default();
+        of_app.insert(row.try_get("identifier")?, (UserNumber(row.try_get("number")?), profile));
+    }
+    Ok(())
+}
+
+/// Merges the profiles that the turns bring in these facts alone.
+pub(super) fn imagine(turns: &[Turn], facts: &mut Facts) {
+    for turn in turns {
+        let of_app = facts.users.entry(turn.app).or_default();
+        for recipient in turn.send.turn(turn.turn) {
+            if let Some(pairs) = &recipient.profile {
+                let unmade = || (UserNumber(0), Object::new());
+                let (_, known) = of_app.entry(recipient.identifier.clone()).or_insert_with(unmade);
+                if let Ok(merged) = profile::merged(known, pairs) {
+                    *known = merged;
+                }
+            }
+        }
+    }
+}
+
+/// Reads which channels users turned off.
+pub(super) async fn read_preferences(
+    connection: &mut PgConnection,
+    turns: &[Turn],
+    facts: &mut Facts,
+) -> Result<(), Error> {
+    let mut asked: BTreeSet<(i64, i64, i64)> = BTreeSet::new();
+    for (index, turn) in turns.iter().enumerate() {
+        let Some(category) = facts.category(index).filter(|category| !category.critical) else {
+            continue;
+        };
+        let recipients = turn.send.turn(turn.turn).iter();
+        let users = recipients.filter_map(|recipient| facts.user(turn.app, &recipient.identifier));
+        asked.extend(users.map(|(number, _)| (turn.app.0, number.0, category.id.0)));
+    }
+    if asked.is_empty() {
+        return Ok(());
+    }
+    let rows = sqlx::query(
+        "SELECT app_id, user_number, category_id, channel FROM preference
+         JOIN unnest($1::bigint[], $2::bigint[], $3::bigint[]) AS asked (app_id, user_number, category_id)
+           USING (app_id, user_number, category_id)
+         WHERE NOT enabled",
+    )
+    .bind(asked.iter().map(|(app, ..)| *app).collect::<Vec<_>>())
+    .bind(asked.iter().map(|(_, user, _)| *user).collect::<Vec<_>>())
+    .bind(asked.iter().map(|(.., category)| *category).collect::<Vec<_>>())
+    .fetch_all(connection)
+    .await?;
+    for row in rows {
+        let key = (AppId(row.try_get(0)?), CategoryId(row.try_get(2)?), UserNumber(row.try_get(1)?));
+        let channel: &str = row.try_get(3)?;
+        facts.turned_off.entry(key).or_default().extend(channel.parse::<Channel>());
+    }
+    Ok(())
+}
+
+/// Reads where the users' browsers take web push, in apps that have a provider for it.
+pub(super) async fn read_endpoints(connection: &mut PgConnection, facts: &mut Facts) -> Result<(), Error> {
+    let apps = facts.users.iter().filter(|(app, _)| facts.providers(**app).contains(&Channel::WebPush));
+    let (apps, users): (Vec<i64>, Vec<i64>) =
+        apps.flat_map(|(app, users)| users.values().map(|(number, _)| (app.0, number.0))).unzip();
+    if apps.is_empty() {
+        return Ok(());
+    }
+    let rows = sqlx::query(
+        "SELECT app_id, user_number, endpoint FROM web_push_subscription
+         JOIN unnest($1::bigint[], $2::bigint[]) AS asked (app_id, user_number) USING (app_id, user_number)
+         WHERE expires_at IS NULL OR expires_at > now()
+         ORDER BY app_id, user_number, device_id",
+    )
+    .bind(apps)
+    .bind(users)
+    .fetch_all(connection)
+    .await?;
+    for row in rows {
+        let key = (AppId(row.try_get(0)?), UserNumber(row.try_get(1)?));
+        facts.endpoints.entry(key).or_default().push(row.try_get(2)?);
+    }
+    Ok(())
+}
+
+/// Reads which of the users' targets are dead.
+pub(super) async fn read_suppressions(connection: &mut PgConnection, facts: &mut Facts) -> Result<(), Error> {
+    let mut asked: (Vec<i64>, Vec<&str>, Vec<String>) = Default::default();
+    for (app, users) in &facts.users {
+        for &channel in facts.providers(*app) {
+            for (identifier, (number, profile)) in users {
+                let endpoints = facts.endpoints(*app, *number);
+                for target in plan::targets(channel, identifier, profile, endpoints) {
+                    asked.0.push(app.0);
+                    asked.1.push(channel.as_str());
+                    asked.2.push(target);
+                }
+            }
+        }
+    }
+    if asked.0.is_empty() {
+        return Ok(());
+    }
+    let rows = sqlx::query(
+        "SELECT app_id, channel, target FROM suppression
+         JOIN unnest($1::bigint[], $2::text[], $3::text[]) AS asked (app_id, channel, target)
+           USING (app_id, channel, target)",
+    )
+    .bind(asked.0)
+    .bind(asked.1)
+    .bind(asked.2)
+    .fetch_all(connection)
+    .await?;
+    for row in rows {
+        let channel: &str = row.try_get(1)?;
+        let Ok(channel) = channel.parse::<Channel>() else {
+            continue;
+        };
+        facts.suppressed.entry(AppId(row.try_get(0)?)).or_default().insert((channel, row.try_get(2)?));
+    }
+    Ok(())
+}

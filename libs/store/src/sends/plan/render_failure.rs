@@ -1,0 +1,83 @@
+//! What was planned and cannot be rendered.
+
+use domain::{AppId, Channel, Reason, SendId, Status};
+
+use super::number;
+use crate::deliveries::ledger::{self, DeliveryState};
+use crate::{Error, Store};
+
+/// A (recipient, channel) whose template failed while its frozen turn was acted on.
+#[derive(Clone, Copy, Debug)]
+pub struct RenderFailure {
+    /// The app.
+    pub app: AppId,
+    /// The send.
+    pub send_id: SendId,
+    /// The recipient's position in the send.
+    pub recipient_index: u32,
+    /// The channel.
+    pub channel: Channel,
+}
+
+impl Store {
+    /// Records that nothing could be rendered for these: the inbox does not get it, deliveries end as failed. Returns the
+    /// deliveries that have ended so, now or before, or were cancelled: no worker hears of them, so that the caller has to
+    /// tell.
+    ///
+    /// # Errors
+    /// The database failed; repeating is safe, and returns the same.
+    pub async fn record_render_failures(
+        &self,
+        failures: &[RenderFailure],
+    ) -> Result<Vec<DeliveryState>, Error> {
+        if failures.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.end_unrendered(failures).await?;
+        // Another statement, so that it sees what the first has waited for.
+        let rows = sqlx::query(
+            "SELECT d.* FROM delivery d
+             WHERE (d.app_id, d.send_id, d.recipient_index, d.channel) IN (
+                 SELECT * FROM unnest($1::bigint[], $2::uuid[], $3::int[], $4::text[])
+               ) AND d.attempt = 1 AND (d.status = $5 OR d.status = $6 AND d.reason = $7)
+             ORDER BY d.app_id, d.id",
+        )
+        .bind(failures.iter().map(|failure| failure.app.0).collect::<Vec<_>>())
+        .bind(failures.iter().map(|failure| failure.send_id.0).collect::<Vec<_>>())
+        .bind(failures.iter().map(|failure| number(failure.recipient_index)).collect::<Vec<_>>())
+        .bind(failures.iter().map(|failure| failure.channel.as_str()).collect::<Vec<_>>())
+        .bind(Status::Cancelled.as_str())
+        .bind(Status::Failed.as_str())
+        .bind(Reason::TemplateError.as_str())
+        .fetch_all(&self.pool)
+        .await?;
+        rows.iter().map(ledger::read_state).collect()
+    }
+
+    async fn end_unrendered(&self, failures: &[RenderFailure]) -> Result<(), Error> {
+        sqlx::query(
+            "WITH failure AS (
+               SELECT * FROM unnest($1::bigint[], $2::uuid[], $3::int[], $4::text[])
+                 AS failure (app_id, send_id, recipient_index, channel)
+             ), inbox AS (
+               UPDATE planned_recipient r SET in_app = false, skips = r.skips || (failure.channel || ':' || $5)
+               FROM failure WHERE failure.channel = $6 AND r.in_app AND (r.app_id, r.send_id, r.recipient_index)
+                 = (failure.app_id, failure.send_id, failure.recipient_index)
+             )
+             UPDATE delivery d SET status = $7, reason = $5, settled_at = now()
+             FROM failure WHERE d.status = $8 AND (d.app_id, d.send_id, d.recipient_index, d.channel)
+               = (failure.app_id, failure.send_id, failure.recipient_index, failure.channel)",
+        )
+        .bind(failures.iter().map(|failure| failure.app.0).collect::<Vec<_>>())
+        .bind(failures.iter().map(|failure| failure.send_id.0).collect::<Vec<_>>())
+        .bind(failures.iter().map(|failure| number(failure.recipient_index)).collect::<Vec<_>>())
+        .bind(failures.iter().map(|failure| failure.channel.as_str()).collect::<Vec<_>>())
+        .bind(Reason::TemplateError.as_str())
+        .bind(Channel::InApp.as_str())
+        .bind(Status::Failed.as_str())
+        .bind(Status::Queued.as_str())
+        .execute(&self.pool)
+        .await?;
+        Ok(())
+    }
+}

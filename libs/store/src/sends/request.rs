@@ -1,0 +1,365 @@
+//! What became of a request: its (recipient, channel) pairs, decided, under way and done.
+
+use std::collections::{BTreeMap, HashMap};
+
+use chrono::{DateTime, Utc};
+use domain::{AppId, Channel, DeliveryId, Reason, SendId, Status, Timestamp};
+use sqlx::Row;
+use sqlx::postgres::PgRow;
+use sqlx::types::Json;
+use uuid::Uuid;
+
+use crate::deliveries::parked::ParkedSend;
+use crate::{Error, Store, sends::send};
+
+/// A request as a whole.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// When it was accepted.
+    pub accepted_at: Timestamp,
+    /// Before which nothing goes out, where it was scheduled.
+    pub send_at: Option<Timestamp>,
+    /// How many recipients it named.
+    pub recipients: i32,
+    /// How many of them are planned.
+    pub planned: i64,
+    /// Whether it was cancelled.
+    pub cancelled: bool,
+    /// Whether a message of it was set aside, because it fails by itself.
+    pub parked: bool,
+    /// How many (recipient, channel) pairs there are by channel and status.
+    pub counts: BTreeMap<Channel, BTreeMap<Status, i64>>,
+}
+
+/// Which pairs of a request to list. `None` leaves a property out of account.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DeliveryFilter<'a> {
+    /// Identifier of the recipient.
+    pub recipient: Option<&'a str>,
+    /// The channel.
+    pub channel: Option<Channel>,
+    /// The status.
+    pub status: Option<Status>,
+}
+
+/// A place in the order in which a request's pairs are listed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeliveryPosition {
+    /// Index of the recipient in the request.
+    pub recipient_index: i32,
+    /// The channel.
+    pub channel: Channel,
+    /// The delivery; nil where there is none.
+    pub id: Uuid,
+}
+
+/// A (recipient, channel) of a request: a delivery, an inbox item, or a skip.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeliveryState {
+    /// Its place in the list.
+    pub position: DeliveryPosition,
+    /// Identifier of the recipient; None for one that was erased.
+    pub recipient: Option<String>,
+    /// The delivery, where there is an external one.
+    pub id: Option<DeliveryId>,
+    /// The address, token or subscription of that.
+    pub target: Option<String>,
+    /// The provider that took or refused it last.
+    pub provider: Option<String>,
+    /// What became of it so far.
+    pub status: Status,
+    /// Why, where it did not go out.
+    pub reason: Option<Reason>,
+    /// When it was decided.
+    pub planned_at: Option<Timestamp>,
+    /// When it ended, where that is known; an inbox item does not tell.
+    pub settled_at: Option<Timestamp>,
+    /// Calls of a provider, from the first.
+    pub attempts: Vec<Attempt>,
+}
+
+/// A call of a provider.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Attempt {
+    /// From 1.
+    pub number: i32,
+    /// When the call began.
+    pub started_at: Timestamp,
+    /// When its outcome was known.
+    pub ended_at: Timestamp,
+    /// Who was called; None where nobody could be.
+    pub provider: Option<String>,
+    /// Class of the answer.
+    pub outcome: String,
+    /// The provider's code.
+    pub provider_code: String,
+    /// The provider's words.
+    pub provider_message: String,
+    /// The provider's id of the message, where it took it.
+    pub provider_id: Option<String>,
+    /// Parts that the message took, where the channel counts them.
+    pub segments: Option<i32>,
+    /// What the provider said of the message later.
+    pub receipt: Option<AttemptReceipt>,
+}
+
+/// What a provider said of a message after its answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AttemptReceipt {
+    /// `delivered`, or the class of what it said.
+    pub outcome: String,
+    /// The provider's code.
+    pub provider_code: String,
+    /// The provider's words.
+    pub provider_message: String,
+    /// When it came.
+    pub received_at: Timestamp,
+}
+
+impl From<ParkedSend> for Request {
+    fn from(parked: ParkedSend) -> Request {
+        Request {
+            accepted_at: parked.accepted_at,
+            send_at: parked.send_at,
+            recipients: i32::try_from(parked.recipients).unwrap_or(i32::MAX),
+            planned: 0,
+            cancelled: false,
+            parked: true,
+            counts: BTreeMap::new(),
+        }
+    }
+}
+
+impl Store {
+    /// A request, as soon as the first of it is planned, or it is scheduled or set aside.
+    ///
+    /// # Errors
+    /// The database failed.
+    pub async fn find_request(&self, app: AppId, send: SendId) -> Result<Option<Request>, Error> {
+        let row = sqlx::query(
+            "SELECT accepted_at, send_at, recipients, cancelled_at IS NOT NULL AS cancelled,
+                    (SELECT count(*) FROM planned_recipient WHERE app_id = $1 AND send_id = $2) AS planned,
+                    EXISTS (SELECT FROM parked WHERE app_id = $1 AND send_id = $2 AND stream = ANY($3)) AS parked
+             FROM request WHERE app_id = $1 AND send_id = $2",
+        )
+        .bind(app.0)
+        .bind(send.0)
+        .bind(send::streams())
+        .fetch_optional(&self.pool)
+        .await?;
+        let Some(row) = row else {
+            return Ok(self.find_parked_send(app, send).await?.map(Request::from));
+        };
+        Ok(Some(Request {
+            accepted_at: row.try_get::<DateTime<Utc>, _>("accepted_at")?.into(),
+            send_at: row.try_get::<Option<DateTime<Utc>>, _>("send_at")?.map(Into::into),
+            recipients: row.try_get("recipients")?,
+            planned: row.try_get("planned")?,
+            cancelled: row.try_get("cancelled")?,
+            parked: row.try_get("parked")?,
+            counts: self.count_deliveries(app, send).await?,
+        }))
+    }
+
+    async fn count_deliveries(
+        &self,
+        app: AppId,
+        send: SendId,
+    ) -> Result<BTreeMap<Channel, BTreeMap<Status, i64>>, Error> {
+        // Three scans of one send's rows: nothing is joined, so that no plan depends on what the statistics know of
+        // a send that has just come in.
+        let rows: Vec<(String, String, i64)> = sqlx::query_as(
+            "SELECT 'inApp', status, pairs FROM (
+               SELECT (SELECT count(*) FROM planned_recipient WHERE app_id = $1 AND send_id = $2 AND in_app) AS planned,
+                      (SELECT count(*) FROM inbox_item WHERE app_id = $1 AND send_id = $2) AS shown
+             ) AS inbox CROSS JOIN LATERAL (VALUES ('delivered', shown), ('queued', planned - shown)) AS v (status, pairs)
+             WHERE pairs > 0
+             UNION ALL
+             SELECT split_part(skip, ':', 1), coalesce($3::jsonb ->> split_part(skip, ':', 2), 'skipped'),
+                    count(*)
+             FROM planned_recipient CROSS JOIN unnest(skips) AS skip WHERE app_id = $1 AND send_id = $2 GROUP BY 1, 2
+             UNION ALL
+             SELECT channel, status, count(*) FROM delivery WHERE app_id = $1 AND send_id = $2 GROUP BY channel, status",
+        )
+        .bind(app.0)
+        .bind(send.0)
+        .bind(planned_statuses())
+        .fetch_all(&self.pool)
+        .await?;
+        let mut counts: BTreeMap<Channel, BTreeMap<Status, i64>> = BTreeMap::new();
+        for (channel, status, count) in rows {
+            *counts.entry(parse(&channel)?).or_default().entry(parse(&status)?).or_default() += count;
+        }
+        Ok(counts)
+    }
+
+    /// When the request was accepted that [`Store::find_request`] finds.
+    ///
+    /// # Errors
+    /// The database failed.
+    pub async fn find_acceptance(&self, app: AppId, send: SendId) -> Result<Option<Timestamp>, Error> {
+        let accepted_at: Option<DateTime<Utc>> =
+            sqlx::query_scalar("SELECT accepted_at FROM request WHERE app_id = $1 AND send_id = $2")
+                .bind(app.0)
+                .bind(send.0)
+                .fetch_optional(&self.pool)
+                .await?;
+        match accepted_at {
+            Some(accepted_at) => Ok(Some(accepted_at.into())),
+            None => Ok(self.find_parked_send(app, send).await?.map(|parked| parked.accepted_at)),
+        }
+    }
+
+    /// At most `limit` (recipient, channel) pairs of a request, by recipient and channel, beginning after a position.
+    /// Of recipients that were erased they tell nothing personal, even where it is not removed yet.
+    ///
+    /// # Errors
+    /// The database failed.
+    pub async fn list_deliveries(
+        &self,
+        app: AppId,
+        send: SendId,
+        filter: DeliveryFilter<'_>,
+        after: Option<DeliveryPosition>,
+        limit: i64,
+    ) -> Result<Vec<DeliveryState>, Error> {
+        // Recipient by recipient, each by its keys, so that a page costs the same however large the send is.
+        let rows = sqlx::query(
+            "SELECT p.recipient_index, CASE WHEN e.user_number IS NULL THEN nullif(p.identifier, '') END AS identifier, turn.planned_at, pair.*
+             FROM planned_recipient p
+             LEFT JOIN LATERAL (
+               SELECT planned_at FROM plan WHERE app_id = $1 AND send_id = $2 AND plan.turn = p.turn
+             ) AS turn ON true
+             LEFT JOIN erased e ON (e.app_id, e.user_number) = (p.app_id, p.user_number)
+             CROSS JOIN LATERAL (
+               SELECT 'inApp' AS channel, CASE WHEN EXISTS (
+                        SELECT FROM inbox_item i
+                        WHERE i.app_id = $1 AND i.send_id = $2 AND i.user_number = p.user_number
+                      ) THEN 'delivered' ELSE 'queued' END AS status,
+                      NULL AS reason, NULL::uuid AS id, NULL AS target, NULL AS provider,
+                      NULL::timestamptz AS settled_at
+               WHERE p.in_app
+               UNION ALL
+               SELECT split_part(skip, ':', 1), coalesce($3::jsonb ->> split_part(skip, ':', 2), 'skipped'),
+                      split_part(skip, ':', 2), NULL, NULL, NULL, turn.planned_at
+               FROM unnest(p.skips) AS skip
+               UNION ALL
+               SELECT d.channel, d.status, d.reason, d.id, CASE WHEN e.user_number IS NULL THEN nullif(d.target, '') END, d.provider,
+                      d.settled_at
+               FROM delivery d
+               WHERE d.app_id = $1 AND d.send_id = $2 AND d.recipient_index = p.recipient_index
+             ) AS pair
+             WHERE p.app_id = $1 AND p.send_id = $2 AND p.recipient_index >= $4
+               AND ($5::text IS NULL OR p.identifier = $5 AND e.user_number IS NULL)
+               AND ($6::text IS NULL OR channel = $6)
+               AND ($7::text IS NULL OR status = $7)
+               AND (p.recipient_index, channel, coalesce(id, '00000000-0000-0000-0000-000000000000')) > ($4, $8, $9)
+             ORDER BY p.recipient_index, channel, id NULLS FIRST LIMIT $10",
+        )
+        .bind(app.0)
+        .bind(send.0)
+        .bind(planned_statuses())
+        .bind(after.map_or(0, |after| after.recipient_index))
+        .bind(filter.recipient)
+        .bind(filter.channel.map(Channel::as_str))
+        .bind(filter.status.map(Status::as_str))
+        .bind(after.map_or("", |after| after.channel.as_str()))
+        .bind(after.map_or(Uuid::nil(), |after| after.id))
+        .bind(limit)
+        .fetch_all(&self.pool)
+        .await?;
+        let mut deliveries: Vec<_> = rows.iter().map(read_delivery).collect::<Result<_, _>>()?;
+        self.add_attempts(app, &mut deliveries).await?;
+        for delivery in deliveries.iter_mut().filter(|delivery| delivery.recipient.is_none()) {
+            for attempt in &mut delivery.attempts {
+                attempt.provider_message.clear();
+                attempt.provider_id = None;
+                if let Some(receipt) = &mut attempt.receipt {
+                    receipt.provider_message.clear();
+                }
+            }
+        }
+        Ok(deliveries)
+    }
+
+    async fn add_attempts(&self, app: AppId, deliveries: &mut [DeliveryState]) -> Result<(), Error> {
+        let mut by_id: HashMap<Uuid, &mut Vec<Attempt>> = deliveries
+            .iter_mut()
+            .filter_map(|delivery| Some((delivery.id?.0, &mut delivery.attempts)))
+            .collect();
+        if by_id.is_empty() {
+            return Ok(());
+        }
+        let ids: Vec<Uuid> = by_id.keys().copied().collect();
+        let rows = sqlx::query(
+            "SELECT delivery_id, number, started_at, ended_at, provider, outcome, provider_code, provider_message, provider_id,
+               segments, receipt, receipt_code, receipt_message, receipt_at
+             FROM attempt WHERE app_id = $1 AND delivery_id = ANY($2) ORDER BY delivery_id, number",
+        )
+        .bind(app.0)
+        .bind(ids)
+        .fetch_all(&self.pool)
+        .await?;
+        for row in rows {
+            if let Some(attempts) = by_id.get_mut(&row.try_get::<Uuid, _>("delivery_id")?) {
+                attempts.push(read_attempt(&row)?);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The status of what planning ended, by its reason, where that is not `skipped`.
+fn planned_statuses() -> Json<BTreeMap<Reason, Status>> {
+    let statuses = Reason::ALL.iter().map(|reason| (*reason, reason.planned_status()));
+    Json(statuses.filter(|(_, status)| *status != Status::Skipped).collect())
+}
+
+fn read_delivery(row: &PgRow) -> Result<DeliveryState, Error> {
+    let id: Option<Uuid> = row.try_get("id")?;
+    let reason: Option<&str> = row.try_get("reason")?;
+    Ok(DeliveryState {
+        position: DeliveryPosition {
+            recipient_index: row.try_get("recipient_index")?,
+            channel: parse(row.try_get("channel")?)?,
+            id: id.unwrap_or_default(),
+        },
+        recipient: row.try_get("identifier")?,
+        id: id.map(DeliveryId),
+        target: row.try_get("target")?,
+        provider: row.try_get("provider")?,
+        status: parse(row.try_get("status")?)?,
+        reason: reason.map(parse).transpose()?,
+        planned_at: row.try_get::<Option<DateTime<Utc>>, _>("planned_at")?.map(Into::into),
+        settled_at: row.try_get::<Option<DateTime<Utc>>, _>("settled_at")?.map(Into::into),
+        attempts: Vec::new(),
+    })
+}
+
+fn read_attempt(row: &PgRow) -> Result<Attempt, sqlx::Error> {
+    let receipt = match row.try_get::<Option<String>, _>("receipt")? {
+        Some(outcome) => Some(AttemptReceipt {
+            outcome,
+            provider_code: row.try_get("receipt_code")?,
+            provider_message: row.try_get("receipt_message")?,
+            received_at: row.try_get::<DateTime<Utc>, _>("receipt_at")?.into(),
+        }),
+        None => None,
+    };
+    Ok(Attempt {
+        number: row.try_get("number")?,
+        started_at: row.try_get::<DateTime<Utc>, _>("started_at")?.into(),
+        ended_at: row.try_get::<DateTime<Utc>, _>("ended_at")?.into(),
+        provider: row.try_get("provider")?,
+        outcome: row.try_get("outcome")?,
+        provider_code: row.try_get("provider_code")?,
+        provider_message: row.try_get("provider_message")?,
+        provider_id: row.try_get("provider_id")?,
+        segments: row.try_get("segments")?,
+        receipt,
+    })
+}
+
+fn parse<T: std::str::FromStr<Err: std::fmt::Display>>(text: &str) -> Result<T, Error> {
+    text.parse().map_err(|error| Error::Unreadable(format!("{error}")))
+}

@@ -1,0 +1,292 @@
+//! Endpoints of apps that want to be told what became of their deliveries.
+
+mod intake;
+mod message;
+mod outgoing;
+
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use domain::webhook::WebhookEvent;
+use domain::{AppId, Timestamp};
+use sqlx::postgres::PgRow;
+use sqlx::{PgConnection, Postgres, Row, Transaction};
+
+use crate::{Error, Store, database::audit};
+
+pub use intake::{Listener, NewMessage, ReadItem, WebhookBatch};
+pub use message::FailedMessage;
+pub use outgoing::{Due, Pace, Settled, Settlement, Target};
+
+/// Name of the projection in `checkpoint` that turns events into messages for endpoints.
+pub const WEBHOOKS: &str = "webhooks";
+/// Endpoints that an app may have.
+pub const MAX_ENDPOINTS: i64 = 20;
+
+/// An endpoint as operators see it: without its secrets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Endpoint {
+    /// Its number.
+    pub id: i64,
+    /// Where it is called; unique in the app.
+    pub url: String,
+    /// What it is told.
+    pub events: Vec<WebhookEvent>,
+    /// What happened before is not told.
+    pub since: Timestamp,
+    /// When the failures began that have not ended.
+    pub failing_since: Option<Timestamp>,
+    /// When it was turned off, and why.
+    pub disabled: Option<(Timestamp, String)>,
+    /// Secrets that its calls are signed with.
+    pub secrets: u32,
+    /// Messages to be told; counted up to 100,000.
+    pub pending: u64,
+    /// Messages given up; counted up to 100,000.
+    pub failed: u64,
+}
+
+/// An endpoint that is being set. Dropped without [`EndpointDraft::commit`], it leaves no trace.
+#[derive(Debug)]
+pub struct EndpointDraft {
+    transaction: Transaction<'static, Postgres>,
+    app: AppId,
+    id: i64,
+    url: String,
+    is_new: bool,
+}
+
+impl Store {
+    /// Begins to set an endpoint, by its URL. One that was turned off is on again. None: the app has [`MAX_ENDPOINTS`]
+    /// others.
+    ///
+    /// # Errors
+    /// The database failed, or there is no such app.
+    pub async fn put_endpoint(
+        &self,
+        app: AppId,
+        url: &str,
+        events: &[WebhookEvent],
+    ) -> Result<Option<EndpointDraft>, Error> {
+        let mut transaction = self.begin().await?;
+        // Two at once for one app wait for each other, so that none goes over the bound.
+        sqlx::query("SELECT id FROM app WHERE id = $1 FOR UPDATE")
+            .bind(app.0)
+            .execute(&mut *transaction)
+            .await?;
+        let others: i64 =
+            sqlx::query_scalar("SELECT count(*) FROM webhook_endpoint WHERE app_id = $1 AND url <> $2")
+                .bind(app.0)
+                .bind(url)
+                .fetch_one(&mut *transaction)
+                .await?;
+        if others >= MAX_ENDPOINTS {
+            return Ok(None);
+        }
+        let row = sqlx::query(
+            "INSERT INTO webhook_endpoint (app_id, url, events) VALUES ($1, $2, $3)
+             ON CONFLICT (app_id, url) DO UPDATE SET events = excluded.events, failures = 0, failing_since = NULL,
+                 paused_until = NULL, disabled_at = NULL, disabled_reason = NULL
+             RETURNING id, xmax = 0 AS is_new",
+        )
+        .bind(app.0)
+        .bind(url)
+        .bind(events.iter().map(|event| event.as_str()).collect::<Vec<_>>())
+        .fetch_one(&mut *transaction)
+        .await?;
+        let (id, is_new) = (row.try_get("id")?, row.try_get("is_new")?);
+        Ok(Some(EndpointDraft { transaction, app, id, url: url.to_owned(), is_new }))
+    }
+
+    /// The app's endpoints, oldest first.
+    ///
+    /// # Errors
+    /// The database failed, or a row is of a newer release.
+    pub async fn endpoints(&self, app: AppId) -> Result<Vec<Endpoint>, Error> {
+        sqlx::query(
+            "SELECT e.*, (
+                 SELECT count(*) FROM webhook_secret s
+                 WHERE (s.app_id, s.endpoint_id) = (e.app_id, e.id) AND (s.expires_at IS NULL OR s.expires_at > now())
+               ) AS secrets, (
+                 SELECT count(*) FROM (
+                   SELECT FROM webhook_message w
+                   WHERE w.app_id = e.app_id AND w.endpoint_id = e.id AND w.settled_at IS NULL LIMIT $2
+                 ) AS waiting
+               ) AS pending, (
+                 SELECT count(*) FROM (
+                   SELECT FROM webhook_message f
+                   WHERE f.app_id = e.app_id AND f.endpoint_id = e.id AND f.status = 'failed' LIMIT $2
+                 ) AS given_up
+               ) AS failed
+             FROM webhook_endpoint e WHERE e.app_id = $1 ORDER BY e.id",
+        )
+        .bind(app.0)
+        .bind(message::MAX_COUNTED)
+        .fetch_all(&self.pool)
+        .await?
+        .iter()
+        .map(read_endpoint)
+        .collect()
+    }
+
+    /// Removes an endpoint, with what was still to be told: it is turned off at once, its messages go a step at a time, and
+    /// the endpoint goes last. False: there is no such endpoint.
+    ///
+    /// # Errors
+    /// The database failed; the endpoint is turned off or unchanged, and removing it again goes on.
+    pub async fn remove_endpoint(&self, app: AppId, id: i64, actor: &str) -> Result<bool, Error> {
+        sqlx::query(
+            "UPDATE webhook_endpoint SET disabled_at = now(), disabled_reason = 'removed'
+             WHERE app_id = $1 AND id = $2 AND disabled_at IS NULL",
+        )
+        .bind(app.0)
+        .bind(id)
+        .execute(&self.pool)
+        .await?;
+        self.remove_messages(app, id).await?;
+        let mut transaction = self.begin().await?;
+        let url: Option<String> =
+            sqlx::query_scalar("DELETE FROM webhook_endpoint WHERE app_id = $1 AND id = $2 RETURNING url")
+                .bind(app.0)
+                .bind(id)
+                .fetch_optional(&mut *transaction)
+                .await?;
+        let Some(url) = url else { return Ok(false) };
+        audit::record(&mut transaction, app, actor, "webhook.remove", &audited(id, &url)).await?;
+        transaction.commit().await?;
+        Ok(true)
+    }
+
+    /// Gives an endpoint another secret, sealed in the context `webhook-secret:{app}:{endpoint}`. The newest of the
+    /// others lives on for `grace`, the rest end now. False: there is no such endpoint.
+    ///
+    /// # Errors
+    /// The database failed; nothing was changed.
+    pub async fn rotate_webhook_secret(
+        &self,
+        app: AppId,
+        endpoint: i64,
+        sealed: &[u8],
+        grace: Duration,
+        actor: &str,
+    ) -> Result<bool, Error> {
+        let mut transaction = self.begin().await?;
+        let url: Option<String> =
+            sqlx::query_scalar("SELECT url FROM webhook_endpoint WHERE app_id = $1 AND id = $2 FOR UPDATE")
+                .bind(app.0)
+                .bind(endpoint)
+                .fetch_optional(&mut *transaction)
+                .await?;
+        let Some(url) = url else { return Ok(false) };
+        sqlx::query(
+            "WITH newest AS (
+               SELECT max(id) AS id FROM webhook_secret WHERE app_id = $1 AND endpoint_id = $2
+             ), ended AS (
+               DELETE FROM webhook_secret s USING newest
+               WHERE s.app_id = $1 AND s.endpoint_id = $2 AND s.id <> newest.id
+             )
+             UPDATE webhook_secret s SET expires_at = now() + $3::float8 * interval '1 second' FROM newest
+             WHERE s.app_id = $1 AND s.endpoint_id = $2 AND s.id = newest.id",
+        )
+        .bind(app.0)
+        .bind(endpoint)
+        .bind(grace.as_secs_f64())
+        .execute(&mut *transaction)
+        .await?;
+        insert_secret(&mut transaction, app, endpoint, sealed).await?;
+        audit::record(&mut transaction, app, actor, "webhook.secret.rotate", &audited(endpoint, &url))
+            .await?;
+        transaction.commit().await?;
+        Ok(true)
+    }
+
+    /// The live secrets of an endpoint, newest first, as they are sealed.
+    ///
+    /// # Errors
+    /// The database failed.
+    pub async fn webhook_secrets(&self, app: AppId, endpoint: i64) -> Result<Vec<Vec<u8>>, Error> {
+        Ok(sqlx::query_scalar(
+            "SELECT sealed FROM webhook_secret
+             WHERE app_id = $1 AND endpoint_id = $2 AND (expires_at IS NULL OR expires_at > now()) ORDER BY id DESC",
+        )
+        .bind(app.0)
+        .bind(endpoint)
+        .fetch_all(&self.pool)
+        .await?)
+    }
+}
+
+impl EndpointDraft {
+    /// Its number.
+    #[must_use]
+    pub fn id(&self) -> i64 {
+        self.id
+    }
+
+    /// Whether there was none with this URL.
+    #[must_use]
+    pub fn is_new(&self) -> bool {
+        self.is_new
+    }
+
+    /// Sets the endpoint, with its first secret where it is new.
+    ///
+    /// # Errors
+    /// The database failed; nothing was changed.
+    pub async fn commit(mut self, sealed: Option<&[u8]>, actor: &str) -> Result<(), Error> {
+        if let Some(sealed) = sealed {
+            insert_secret(&mut self.transaction, self.app, self.id, sealed).await?;
+        }
+        audit::record(&mut self.transaction, self.app, actor, "webhook.set", &audited(self.id, &self.url))
+            .await?;
+        self.transaction.commit().await?;
+        Ok(())
+    }
+}
+
+/// An endpoint as the audit log names it: its number, and its URL up to the host. What follows may hold a token, as may
+/// what stands before the host.
+fn audited(id: i64, url: &str) -> String {
+    let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
+    let authority = rest.split(['/', '?', '#', '\\']).next().unwrap_or_default();
+    let host = authority.rsplit('@').next().unwrap_or_default();
+    format!("{id} {scheme}://{host}")
+}
+
+async fn insert_secret(
+    connection: &mut PgConnection,
+    app: AppId,
+    endpoint: i64,
+    sealed: &[u8],
+) -> Result<(), Error> {
+    sqlx::query("INSERT INTO webhook_secret (app_id, endpoint_id, sealed) VALUES ($1, $2, $3)")
+        .bind(app.0)
+        .bind(endpoint)
+        .bind(sealed)
+        .execute(connection)
+        .await?;
+    Ok(())
+}
+
+fn read_endpoint(row: &PgRow) -> Result<Endpoint, Error> {
+    let time = |name| row.try_get::<Option<DateTime<Utc>>, _>(name).map(|time| time.map(Timestamp::from));
+    let count = |name| row.try_get::<i64, _>(name).map(i64::unsigned_abs);
+    let reason: Option<String> = row.try_get("disabled_reason")?;
+    Ok(Endpoint {
+        id: row.try_get("id")?,
+        url: row.try_get("url")?,
+        events: read_events(row)?,
+        since: row.try_get::<DateTime<Utc>, _>("since")?.into(),
+        failing_since: time("failing_since")?,
+        disabled: time("disabled_at")?.map(|at| (at, reason.unwrap_or_default())),
+        secrets: u32::try_from(count("secrets")?).unwrap_or(u32::MAX),
+        pending: count("pending")?,
+        failed: count("failed")?,
+    })
+}
+
+fn read_events(row: &PgRow) -> Result<Vec<WebhookEvent>, Error> {
+    let names: Vec<String> = row.try_get("events")?;
+    let unreadable = |error: domain::problem::UnknownName| Error::Unreadable(error.to_string());
+    names.iter().map(|name| name.parse().map_err(unreadable)).collect()
+}

@@ -1,9 +1,0 @@
-use std::collections::HashSet;
-
-use testkit::port;
-
-#[test]
-fn a_port_is_given_once() {
-    let given: Vec<_> = (0..50).map(|_| port::free().unwrap()).collect();
-    assert_eq!(given.iter().collect::<HashSet<_>>().len(), given.len(), "{given:?}");
-}
