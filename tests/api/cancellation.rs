@@ -77,7 +77,7 @@ async fn a_scheduled_send_is_cancelled_whole() {
     assert_eq!(service.request(&shop, &id).await["status"], "scheduled");
 
     assert_eq!(service.cancel(&shop, &id).await, 1200);
-    let cancelled = eventually(SOON, "every turn is planned", async || {
+    let cancelled = eventually(SOON, "every chunk is planned", async || {
         let request = service.request(&shop, &id).await;
         assert_eq!(request["status"], "cancelled");
         (count(&request, "cancelled") == 1200).then_some(request)

@@ -123,7 +123,7 @@ fn sends() -> Vec<(&'static str, Value)> {
             "a template that comes out too large",
             with(named("large"), "data", json!({"filler": "\\".repeat(60_000)})),
         ),
-        ("more than one turn", to(json!(crowd))),
+        ("more than one chunk", to(json!(crowd))),
         ("later", with(to(json!(["ada"])), "expiresAt", json!("2100-01-01T00:00:00Z"))),
     ]
 }

@@ -62,7 +62,7 @@ fn text(answer: Answer, status: u16) -> String {
 }
 
 #[tokio::test]
-async fn one_click_turns_the_category_off_for_email_and_nothing_else() {
+async fn one_click_chunks_the_category_off_for_email_and_nothing_else() {
     let service = Service::start_with(Behind::Nothing).await;
     let shop = service.app("shop").await;
     let news = json!({"identifier": "news", "name": "News"});

@@ -42,7 +42,7 @@ pub(crate) const CHECKS: &[(&str, Check)] = &[
     ("tidings verify finds the inboxes equal", inboxes::tidings_verify_finds_them_equal),
     ("no list denies what was answered", changes::no_list_denies_what_was_answered),
     ("every change that was taken came true", changes::every_change_came_true),
-    ("a turn is planned once", plans::a_turn_is_planned_once),
+    ("a chunk is planned once", plans::a_chunk_is_planned_once),
     ("delivery ids follow from what is delivered", plans::delivery_ids_are_derived),
     ("every attempt was ordered", plans::every_attempt_was_ordered),
     ("only the last claim settles", plans::only_the_last_claim_settles),

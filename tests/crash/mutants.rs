@@ -98,7 +98,7 @@ const CASES: &[Case] = &[
     },
     Case {
         mutant: Mutant::PlanNotFrozen,
-        caught_by: "a turn is planned once",
+        caught_by: "a chunk is planned once",
         strikes: deaths_after_freezing,
         trace: Trace::Rows,
     },

@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::send::TURN_RECIPIENTS;
+use domain::send::CHUNK_RECIPIENTS;
 use domain::{Lane, StreamName};
 use event_log::EventLog;
 use reqwest::Client;
@@ -173,7 +173,7 @@ async fn feed(
 /// Small ones and turns of one among the large ones: how much is planned at a time cannot be told from the last one.
 fn recipients(send: usize, scale: &Scale) -> usize {
     match send % 4 {
-        1 => TURN_RECIPIENTS + 1,
+        1 => CHUNK_RECIPIENTS + 1,
         2 => 1,
         _ => scale.bulk_recipients,
     }

@@ -82,7 +82,7 @@ impl Aftermath<'_> {
             .await
             .unwrap();
         let now: HashMap<i64, String> = now.into_iter().collect();
-        // A turn that was frozen a moment before the loss, and told to nobody, is planned anew.
+        // A chunk that was frozen a moment before the loss, and told to nobody, is planned anew.
         let known = || self.before.users.iter().filter(|(number, _)| self.outcomes.planned.contains(number));
         for (number, identifier) in known() {
             assert_eq!(now.get(number), Some(identifier), "{number}");

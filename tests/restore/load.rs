@@ -114,7 +114,7 @@ impl Load {
 /// Who gets a send, and what it says.
 fn compose(number: usize) -> (Vec<String>, Value) {
     if number % 60 == 37 {
-        // Two turns.
+        // Two chunks.
         let recipients: Vec<_> = (0..LARGE).map(|person| format!("crowd-{number}-{person}")).collect();
         let named: Vec<_> =
             recipients.iter().map(|name| json!({"identifier": name, "profile": {"first": name}})).collect();

@@ -8,6 +8,7 @@ mod api;
 mod backend;
 mod backup;
 mod check;
+mod chunks;
 #[path = "../crash/command.rs"]
 mod command;
 mod installation;
@@ -20,7 +21,6 @@ mod providers;
 mod quiet;
 mod refusals;
 mod system;
-mod turns;
 
 use crate::check::Aftermath;
 use crate::load::Load;

@@ -24,7 +24,7 @@ use crate::{CategoryId, Channel, DeliveryId, Digest, ItemId, Reason, Send, Statu
 pub enum Event {
     /// A send was accepted.
     SendAccepted(Box<Send>),
-    /// The next turn of a send, or the first of a scheduled one, is due.
+    /// The next chunk of a send, or the first of a scheduled one, is due.
     SendContinues(SendContinues),
     /// Make an attempt.
     DeliveryJob(Box<DeliveryJob>),
@@ -38,7 +38,7 @@ pub enum Event {
     InboxItemStateSet(ItemStateSet),
     /// A user was erased: nothing of the user may be kept, or come back.
     UserErased(UserErased),
-    /// A turn of a send was planned.
+    /// A chunk of a send was planned.
     SendPlanned(SendPlanned),
     /// A delivery reached a terminal state, or was put off.
     DeliverySettled(DeliverySettled),
@@ -51,8 +51,9 @@ pub enum Event {
 /// Data of `SendContinues`; the send is the envelope's.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SendContinues {
-    /// The turn to plan, from 0.
-    pub turn: u32,
+    /// The chunk to plan, from 0.
+    #[serde(rename = "turn")]
+    pub chunk: u32,
 }
 
 /// Data of `DeliveryJob`.
@@ -181,9 +182,10 @@ pub struct UserErased {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SendPlanned {
-    /// The turn, from 0.
-    pub turn: u32,
-    /// Recipients of the turn.
+    /// The chunk, from 0.
+    #[serde(rename = "turn")]
+    pub chunk: u32,
+    /// Recipients of the chunk.
     pub recipients: u32,
     /// Inbox items ordered.
     pub in_app: u32,

@@ -1,4 +1,4 @@
-//! Deciding, for each recipient of a turn, which channels the notification takes and why it leaves the others.
+//! Deciding, for each recipient of a chunk, which channels the notification takes and why it leaves the others.
 
 use std::collections::HashSet;
 

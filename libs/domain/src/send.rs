@@ -21,8 +21,8 @@ text_enum! {
 /// Sends with more recipients than this go to the bulk lane.
 pub const TRANSACTIONAL_RECIPIENTS: usize = 100;
 
-/// Recipients that one turn of planning takes.
-pub const TURN_RECIPIENTS: usize = 500;
+/// Recipients that one chunk of planning takes.
+pub const CHUNK_RECIPIENTS: usize = 500;
 
 /// A validated send: what `SendAccepted` carries.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -147,22 +147,22 @@ impl Recipient {
 }
 
 impl Send {
-    /// Number of turns that planning takes.
+    /// Number of chunks that planning takes.
     #[must_use]
-    pub fn turns(&self) -> usize {
-        self.recipients.len().div_ceil(TURN_RECIPIENTS)
+    pub fn chunks(&self) -> usize {
+        self.recipients.len().div_ceil(CHUNK_RECIPIENTS)
     }
 
-    /// Whether its body is kept in the database, for turns that no message of the log carries.
+    /// Whether its body is kept in the database, for chunks that no message of the log carries.
     #[must_use]
     pub fn is_kept(&self) -> bool {
-        self.turns() > 1 || self.send_at.is_some()
+        self.chunks() > 1 || self.send_at.is_some()
     }
 
-    /// The recipients of a turn, from 0.
+    /// The recipients of a chunk, from 0.
     #[must_use]
-    pub fn turn(&self, turn: u32) -> &[Recipient] {
-        self.recipients.chunks(TURN_RECIPIENTS).nth(turn as usize).unwrap_or_default()
+    pub fn chunk(&self, chunk: u32) -> &[Recipient] {
+        self.recipients.chunks(CHUNK_RECIPIENTS).nth(chunk as usize).unwrap_or_default()
     }
 
     /// The send without what it says of the recipients whose identifiers `is_erased` knows; None when it names none

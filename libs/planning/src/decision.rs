@@ -1,44 +1,44 @@
-//! Deciding a turn from the facts.
+//! Deciding a chunk from the facts.
 
 use domain::plan::{self, Person, SendFacts, Suppressed};
-use domain::send::TURN_RECIPIENTS;
+use domain::send::CHUNK_RECIPIENTS;
 use domain::{Channel, Send};
+use store::sends::chunk::Chunk;
 use store::sends::facts::Facts;
 use store::sends::plan::Decisions;
-use store::sends::turn::Turn;
 
 use crate::Template;
 
-/// Decides for each recipient of the turn at `position` among the facts. A send whose template is missing, or cannot
+/// Decides for each recipient of the chunk at `position` among the facts. A send whose template is missing, or cannot
 /// be compiled, has content for no channel.
 #[must_use]
-pub fn decide(turn: &Turn, facts: &Facts, position: usize, template: Option<&Template>) -> Decisions {
-    let offered = offered(&turn.send, template);
+pub fn decide(chunk: &Chunk, facts: &Facts, position: usize, template: Option<&Template>) -> Decisions {
+    let offered = offered(&chunk.send, template);
     let send = SendFacts {
-        send_id: turn.send_id,
-        selected: turn.send.channels.as_deref(),
+        send_id: chunk.send_id,
+        selected: chunk.send.channels.as_deref(),
         content: &offered,
-        providers: facts.providers(turn.app),
-        push_kinds: facts.push_kinds(turn.app),
+        providers: facts.providers(chunk.app),
+        push_kinds: facts.push_kinds(chunk.app),
     };
     let nothing = Suppressed::new();
-    let suppressed = facts.suppressed(turn.app).unwrap_or(&nothing);
+    let suppressed = facts.suppressed(chunk.app).unwrap_or(&nothing);
     let category = facts.category(position).filter(|category| !category.critical);
-    let first = turn.turn as usize * TURN_RECIPIENTS;
-    let recipients = turn.send.turn(turn.turn).iter().enumerate();
+    let first = chunk.chunk as usize * CHUNK_RECIPIENTS;
+    let recipients = chunk.send.chunk(chunk.chunk).iter().enumerate();
     recipients
         .map(|(place, recipient)| {
             let index = u32::try_from(first + place).unwrap_or(u32::MAX);
-            if facts.is_erased(turn, &recipient.identifier) {
+            if facts.is_erased(chunk, &recipient.identifier) {
                 return (index, plan::decide_erased(&send));
             }
-            let person = facts.user(turn.app, &recipient.identifier).map(|(number, profile)| Person {
+            let person = facts.user(chunk.app, &recipient.identifier).map(|(number, profile)| Person {
                 number,
                 profile,
-                turned_off: category.map_or(&[], |category| facts.turned_off(turn.app, category.id, number)),
-                endpoints: facts.endpoints(turn.app, number),
+                turned_off: category.map_or(&[], |category| facts.turned_off(chunk.app, category.id, number)),
+                endpoints: facts.endpoints(chunk.app, number),
             });
-            let decision = match facts.is_cancelled(turn) {
+            let decision = match facts.is_cancelled(chunk) {
                 true => plan::decide_cancelled(&send, recipient, person),
                 false => plan::decide(&send, recipient, person, suppressed),
             };

@@ -1,7 +1,7 @@
 //! What a send comes to for each of its recipients: which channels it takes, and what it says there.
 //!
 //! Whoever sends and whoever only wants to know what a send would do go the same way: [`Template::compile`] what
-//! the send names, [`decide`] its turns, and have a [`Writer`] write the content of what was decided.
+//! the send names, [`decide`] its chunks, and have a [`Writer`] write the content of what was decided.
 
 mod channels;
 mod decision;

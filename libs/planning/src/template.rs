@@ -61,7 +61,7 @@ pub enum TemplateError {
     /// What came out must not be opened by clients.
     #[error("{0} came out as a link that must not be opened")]
     Link(&'static str),
-    /// The version that a turn was frozen with is gone, or cannot be compiled any more.
+    /// The version that a chunk was frozen with is gone, or cannot be compiled any more.
     #[error("its template cannot be compiled")]
     Missing,
     /// What came out does not fit into a message.

@@ -51,7 +51,7 @@ named! {
         RandomDeliveryIds = "random_delivery_ids",
         /// Whoever has an answer settles, whosever the claim is.
         UntokenedSettle = "untokened_settle",
-        /// A turn that comes again is decided again.
+        /// A chunk that comes again is decided again.
         PlanNotFrozen = "plan_not_frozen",
         /// A retry is published under the id of the first attempt.
         TimerUnderOldId = "timer_under_old_id",

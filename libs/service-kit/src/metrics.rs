@@ -12,7 +12,7 @@ use crate::{Build, Tasks};
 
 /// Counter, by `lane`: sends that the log confirmed.
 pub const ACCEPTED: &str = "tidings_accepted_total";
-/// Counter, by `lane`: sends of which every turn was planned.
+/// Counter, by `lane`: sends of which every chunk was planned.
 pub const DISPATCHED: &str = "tidings_dispatched_total";
 /// Gauge, by `lane`: 1 while sends wait in the log, because a stream that planning adds to is nearly full; else 0.
 pub const DISPATCH_PAUSED: &str = "tidings_dispatch_paused";
@@ -108,7 +108,7 @@ fn describe() {
     describe_gauge!(DATABASE_CONNECTIONS, "Connections of this process to PostgreSQL");
     describe_gauge!(DATABASE_CONNECTIONS_MAX, "Upper bound of the connections to PostgreSQL");
     describe_counter!(ACCEPTED, "Sends that the log confirmed");
-    describe_counter!(DISPATCHED, "Sends of which every turn was planned");
+    describe_counter!(DISPATCHED, "Sends of which every chunk was planned");
     describe_gauge!(DISPATCH_PAUSED, "1 while sends wait, because a stream is nearly full");
     describe_counter!(DELIVERIES, "Deliveries that reached a status");
     describe_gauge!(STREAM_MESSAGES, "Messages held by a stream");

@@ -19,7 +19,7 @@ use sqlx::{PgConnection, Postgres, Row, Transaction};
 
 use crate::database::instant::instant;
 use crate::deliveries::timer::{self, NewTimer};
-use crate::sends::turn::Turn;
+use crate::sends::chunk::Chunk;
 use crate::{Error, Store, database::audit};
 
 /// Rows that one statement changes at most.
@@ -256,12 +256,12 @@ impl ErasedRecipients {
 /// transaction ends.
 pub(crate) async fn without_erased(
     transaction: &mut PgConnection,
-    turn: &Turn,
-) -> Result<Option<Turn>, Error> {
-    hold_off(transaction, std::iter::once(turn.app)).await?;
+    chunk: &Chunk,
+) -> Result<Option<Chunk>, Error> {
+    hold_off(transaction, std::iter::once(chunk.app)).await?;
     let named: Vec<_> =
-        turn.send.recipients.iter().map(|recipient| (turn.app, recipient.identifier.as_str())).collect();
-    let erased = ErasedRecipients::read(transaction, turn.accepted_at, &named).await?;
-    let send = erased.without(turn.app, turn.accepted_at, &turn.send);
-    Ok(send.map(|send| Turn { send: send.into(), ..turn.clone() }))
+        chunk.send.recipients.iter().map(|recipient| (chunk.app, recipient.identifier.as_str())).collect();
+    let erased = ErasedRecipients::read(transaction, chunk.accepted_at, &named).await?;
+    let send = erased.without(chunk.app, chunk.accepted_at, &chunk.send);
+    Ok(send.map(|send| Chunk { send: send.into(), ..chunk.clone() }))
 }

@@ -1,8 +1,8 @@
 //! Sends and their plans: idempotency keys, the facts that planning reads, and frozen decisions.
 
+pub mod chunk;
 pub mod facts;
 pub mod idempotency;
 pub mod plan;
 pub mod request;
 pub mod send;
-pub mod turn;

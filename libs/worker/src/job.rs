@@ -192,7 +192,7 @@ impl<S: Sender> Worker<S> {
         }
     }
 
-    /// Turns the job into a timer at the same attempt: handed back to the log, it would take up room there while it
+    /// Chunks the job into a timer at the same attempt: handed back to the log, it would take up room there while it
     /// waits. What expires meanwhile comes then, to end.
     async fn postpone(&self, job: &Job<'_>, at: Timestamp, cause: &'static str) {
         let due_at = job.order.expires_at.map_or(at, |expires_at| at.min(expires_at));

@@ -13,7 +13,7 @@ const MAX_EVENT: usize = 768 * 1024;
 /// Room for one recipient in an event.
 const RECIPIENT_SIZE: usize = 32;
 
-/// The inbox items of one turn, by partition.
+/// The inbox items of one chunk, by partition.
 pub(crate) struct InboxEvents {
     created_at: Timestamp,
     category_id: Option<CategoryId>,

@@ -1,4 +1,4 @@
-//! Fetching accepted sends and reading them into turns.
+//! Fetching accepted sends and reading them into chunks.
 
 mod batch;
 
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use domain::event::{DecodeError, SendContinues};
-use domain::send::TURN_RECIPIENTS;
+use domain::send::CHUNK_RECIPIENTS;
 use domain::structure::json_memory;
 use domain::{AppId, Envelope, Event, Lane, SendId, StreamName};
 use event_log::{ConsumerSettings, Delivered};
@@ -17,8 +17,8 @@ use service_kit::metrics::{NEWER_EVENTS, UNKNOWN_EVENTS};
 use service_kit::{Context, clock, trace};
 use store::database::slots::Slots;
 use store::deliveries::timer::NewTimer;
+use store::sends::chunk::Chunk;
 use store::sends::send::KeptSend;
-use store::sends::turn::Turn;
 use tracing::Instrument as _;
 
 use crate::intake::batch::{Batch, Ordered};
@@ -30,14 +30,14 @@ use crate::room::Room;
 pub const DURABLE: &str = "dispatcher";
 /// Messages of one batch at most.
 const BATCH: usize = 200;
-/// Recipients of one batch, beyond which no further turn joins it. Of a bulk batch fewer: what comes over the other lane
+/// Recipients of one batch, beyond which no further chunk joins it. Of a bulk batch fewer: what comes over the other lane
 /// waits for its items.
 const BATCH_RECIPIENTS: usize = 2_000;
 const BULK_BATCH_RECIPIENTS: usize = 1_000;
 /// Bytes that the sends of one batch take in memory, likewise. A message may stand for a send that is a thousand times as large.
 const BATCH_BYTES: usize = 8 * 1024 * 1024;
 const WAIT: Duration = Duration::from_secs(1);
-/// Turns of a lane that wait for locks outside the batches, each with a connection to the database; and those of one app.
+/// Chunks of a lane that wait for locks outside the batches, each with a connection to the database; and those of one app.
 const ALONE: usize = 4;
 const ALONE_OF_APP: usize = 2;
 /// Items that an inbox partition may be behind before bulk sends wait for it: as many as it projects in a moment, since
@@ -52,10 +52,10 @@ const PAUSE: Duration = Duration::from_millis(10);
 
 /// What a message asks for.
 enum Reading {
-    /// Plan this turn, of a send that takes about so many bytes in memory.
-    Plan(Turn, usize),
+    /// Plan this chunk, of a send that takes about so many bytes in memory.
+    Plan(Chunk, usize),
     /// Keep this send for its time.
-    Schedule(Turn),
+    Schedule(Chunk),
     /// Nothing: it was done before, or is of an unknown type.
     Nothing,
     /// Nothing now: what it needs is not there.
@@ -68,10 +68,10 @@ struct Intake {
     inbound: Inbound,
     room: Room,
     planner: Planner,
-    /// Places for turns that wait for a lock by themselves.
+    /// Places for chunks that wait for a lock by themselves.
     alone: Slots,
-    /// Recipients of the largest turn of late: half as many with each batch that has none so large.
-    largest_turn: usize,
+    /// Recipients of the largest chunk of late: half as many with each batch that has none so large.
+    largest_chunk: usize,
 }
 
 /// Dispatches the sends of one lane until the process stops.
@@ -82,7 +82,7 @@ pub(crate) async fn run(context: Context, room: Room, lane: Lane) -> anyhow::Res
     let planner = Planner::new(context.clone());
     let inbound = Inbound::new(context.store.clone(), StreamName::Send(lane));
     let alone = Slots::new(ALONE, ALONE_OF_APP);
-    let mut intake = Intake { context, lane, inbound, room, planner, alone, largest_turn: TURN_RECIPIENTS };
+    let mut intake = Intake { context, lane, inbound, room, planner, alone, largest_chunk: CHUNK_RECIPIENTS };
     while token.run_until_cancelled(intake.may_go_on()).await.is_some() {
         // Not dropped on the way: what it brings could be given back to nobody.
         match consumer.fetch(intake.batch(), WAIT).await {
@@ -113,7 +113,7 @@ impl Intake {
     fn batch(&self) -> usize {
         match self.lane {
             Lane::Transactional => BATCH,
-            Lane::Bulk => (self.batch_recipients() / self.largest_turn.max(1)).clamp(1, BATCH),
+            Lane::Bulk => (self.batch_recipients() / self.largest_chunk.max(1)).clamp(1, BATCH),
         }
     }
 
@@ -134,7 +134,7 @@ impl Intake {
     /// Bulk never delays transactional: it waits while any inbox is behind.
     async fn is_inbox_behind(&self, waited: Duration) -> bool {
         let most = match waited < INBOX_PATIENCE {
-            true => inbox_backlog(self.largest_turn, self.context.partitions),
+            true => inbox_backlog(self.largest_chunk, self.context.partitions),
             false => INBOX_EVENTS,
         };
         match self.furthest_behind().await {
@@ -169,16 +169,16 @@ impl Intake {
             };
             batch.add(ordered);
             if batch.recipients >= self.batch_recipients() || batch.bytes >= BATCH_BYTES {
-                self.carry_out(std::mem::take(&mut batch).turns).await;
+                self.carry_out(std::mem::take(&mut batch).chunks).await;
                 if self.lane == Lane::Bulk || self.context.tasks.token().is_cancelled() {
                     return self.hand_back(messages.as_slice()).await;
                 }
             }
         }
-        self.carry_out(batch.turns).await;
+        self.carry_out(batch.chunks).await;
     }
 
-    /// The turn to plan now, if the message can be read and asks for one; else it has been dealt with.
+    /// The chunk to plan now, if the message can be read and asks for one; else it has been dealt with.
     async fn open(&self, delivered: Delivered) -> Option<Ordered> {
         match Envelope::decode(&delivered.payload) {
             Ok(envelope) => return self.take(delivered, envelope).await,
@@ -198,7 +198,7 @@ impl Intake {
         None
     }
 
-    /// The turn to plan now, if the message asks for one; else it has been dealt with.
+    /// The chunk to plan now, if the message asks for one; else it has been dealt with.
     async fn take(&self, delivered: Delivered, envelope: Envelope) -> Option<Ordered> {
         let (app, send_id, cause) =
             (envelope.app, envelope.send_id, Cause { id: envelope.id, trace: envelope.trace.clone() });
@@ -207,15 +207,15 @@ impl Intake {
         let accepted = json_memory(&delivered.payload);
         let reading = self.read(envelope, accepted).instrument(span).await;
         match reading {
-            Ok(Reading::Plan(turn, size)) => {
-                return Some(Ordered { delivered, turn, size, cause });
+            Ok(Reading::Plan(chunk, size)) => {
+                return Some(Ordered { delivered, chunk, size, cause });
             }
-            Ok(Reading::Schedule(turn)) => match self.schedule(&turn, &cause).await {
+            Ok(Reading::Schedule(chunk)) => match self.schedule(&chunk, &cause).await {
                 Ok(true) => self.inbound.done(&delivered).await,
                 // Its time has come meanwhile: another began with it, and may never come to act.
-                Ok(false) => return Some(Ordered { delivered, turn, size: accepted, cause }),
+                Ok(false) => return Some(Ordered { delivered, chunk, size: accepted, cause }),
                 Err(error) => {
-                    tracing::warn!(send_id = %turn.send_id, %error, "a send cannot be scheduled yet");
+                    tracing::warn!(send_id = %chunk.send_id, %error, "a send cannot be scheduled yet");
                     self.inbound.again(&delivered).await;
                 }
             },
@@ -233,23 +233,23 @@ impl Intake {
         let (app, accepted_at, kind) = (envelope.app, envelope.at, envelope.event.kind());
         match (envelope.event, envelope.send_id) {
             (Event::SendAccepted(send), Some(send_id)) => {
-                let turn = Turn { app, send_id, turn: 0, accepted_at, send: Arc::from(send) };
-                let is_ahead = turn.send.send_at.is_some_and(|at| at > clock::now());
-                Ok(if is_ahead { Reading::Schedule(turn) } else { Reading::Plan(turn, size) })
+                let chunk = Chunk { app, send_id, chunk: 0, accepted_at, send: Arc::from(send) };
+                let is_ahead = chunk.send.send_at.is_some_and(|at| at > clock::now());
+                Ok(if is_ahead { Reading::Schedule(chunk) } else { Reading::Plan(chunk, size) })
             }
             (Event::SendContinues(continues), Some(send_id)) => {
-                Ok(self.continued(app, send_id, continues.turn).await)
+                Ok(self.continued(app, send_id, continues.chunk).await)
             }
             _ => Err(format!("{kind} does not belong into a send stream, or names no send")),
         }
     }
 
-    async fn continued(&self, app: AppId, send_id: SendId, turn: u32) -> Reading {
+    async fn continued(&self, app: AppId, send_id: SendId, chunk: u32) -> Reading {
         match self.context.store.kept_send(app, send_id).await {
             Ok(Some(KeptSend { accepted_at, send: Some(send), size })) => {
-                Reading::Plan(Turn { app, send_id, turn, accepted_at, send: Arc::new(send) }, size)
+                Reading::Plan(Chunk { app, send_id, chunk, accepted_at, send: Arc::new(send) }, size)
             }
-            // Its last turn has been acted on.
+            // Its last chunk has been acted on.
             Ok(Some(KeptSend { send: None, .. })) => Reading::Nothing,
             Ok(None) => {
                 tracing::error!(%send_id, "the database does not know a send that continues: is it behind the log?");
@@ -263,34 +263,34 @@ impl Intake {
     }
 
     /// Whether the send waits for its timer.
-    async fn schedule(&self, turn: &Turn, cause: &Cause) -> Result<bool, PlanError> {
-        let Some(due_at) = turn.send.send_at else {
+    async fn schedule(&self, chunk: &Chunk, cause: &Cause) -> Result<bool, PlanError> {
+        let Some(due_at) = chunk.send.send_at else {
             return Ok(false);
         };
         let id = clock::new_id();
         let envelope = Envelope {
             id,
-            app: turn.app,
+            app: chunk.app,
             at: clock::now(),
-            send_id: Some(turn.send_id),
+            send_id: Some(chunk.send_id),
             caused_by: Some(cause.id),
             trace: cause.trace.clone(),
-            event: Event::SendContinues(SendContinues { turn: 0 }),
+            event: Event::SendContinues(SendContinues { chunk: 0 }),
         };
         let timer = NewTimer {
             id,
             due_at,
             stream: StreamName::Send(self.lane),
             message: envelope.encode()?,
-            app: turn.app,
-            send_id: Some(turn.send_id),
+            app: chunk.app,
+            send_id: Some(chunk.send_id),
             user: None,
         };
-        Ok(self.context.store.schedule(turn, &timer).await?)
+        Ok(self.context.store.schedule(chunk, &timer).await?)
     }
 }
 
-/// How many events of turns of this size an inbox partition may be behind. A turn is an event in every partition.
+/// How many events of chunks of this size an inbox partition may be behind. A chunk is an event in every partition.
 fn inbox_backlog(recipients: usize, partitions: u32) -> u64 {
     let items = recipients.div_ceil(partitions.max(1) as usize).max(1);
     (INBOX_BACKLOG / items).max(1) as u64

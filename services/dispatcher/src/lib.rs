@@ -1,6 +1,6 @@
-//! The dispatcher: takes accepted sends from the log, freezes what each of their turns does, and acts on it.
+//! The dispatcher: takes accepted sends from the log, freezes what each of their chunks does, and acts on it.
 //!
-//! A batch goes one way: [`intake`] fetches messages and reads them into turns, [`planner`] freezes the turns in one
+//! A batch goes one way: [`intake`] fetches messages and reads them into chunks, [`planner`] freezes the chunks in one
 //! transaction and has [`orders`] write the messages that act on them. [`timers`] publishes what has come due,
 //! [`room`] says which lanes wait for room in the log, [`janitor`] removes from the log what everybody has read, [`eraser`]
 //! what rows still say of erased users, [`receipts`] records what came before the answer that it belongs to, [`marks`] how

@@ -1,4 +1,4 @@
-//! The messages that a frozen turn comes down to: inbox events, jobs, and word of what was planned.
+//! The messages that a frozen chunk comes down to: inbox events, jobs, and word of what was planned.
 
 use std::collections::{HashMap, HashSet};
 
@@ -7,15 +7,15 @@ use domain::content::{Content, Object};
 use domain::event::{Decided, DeliveryJob, DeliverySettled, ItemsAdded, SendContinues, SendPlanned};
 use domain::id::partition;
 use domain::plan::{Decision, PlannedDelivery};
-use domain::send::TURN_RECIPIENTS;
+use domain::send::CHUNK_RECIPIENTS;
 use domain::{
     AppId, CategoryId, Channel, Envelope, Event, Reason, SendId, StreamName, Timestamp, UserNumber,
 };
 use planning::{TemplateError, Writer};
 use store::deliveries::ledger::DeliveryState;
+use store::sends::chunk::Chunk;
 use store::sends::facts::Facts;
 use store::sends::plan::{Decisions, RenderFailure};
-use store::sends::turn::Turn;
 use uuid::Uuid;
 
 use crate::inbox_events::InboxEvents;
@@ -33,7 +33,7 @@ pub(crate) struct Order {
     pub(crate) payload: Bytes,
 }
 
-/// What ordered a turn.
+/// What ordered a chunk.
 #[derive(Clone, Debug)]
 pub(crate) struct Cause {
     /// Id of the message.
@@ -42,12 +42,12 @@ pub(crate) struct Cause {
     pub(crate) trace: Option<String>,
 }
 
-/// Everything that acting on a turn needs.
-pub(crate) struct FrozenTurn<'a> {
-    pub(crate) turn: &'a Turn,
+/// Everything that acting on a chunk needs.
+pub(crate) struct FrozenChunk<'a> {
+    pub(crate) chunk: &'a Chunk,
     pub(crate) decisions: &'a Decisions,
     pub(crate) facts: &'a Facts,
-    /// Position of the turn among the facts.
+    /// Position of the chunk among the facts.
     pub(crate) position: usize,
     pub(crate) writer: Writer<'a>,
     pub(crate) partitions: u32,
@@ -55,7 +55,7 @@ pub(crate) struct FrozenTurn<'a> {
     pub(crate) cause: &'a Cause,
 }
 
-/// What acting on turns comes to, gathered until it is worth publishing and no longer.
+/// What acting on chunks comes to, gathered until it is worth publishing and no longer.
 #[derive(Default)]
 pub(crate) struct Orders {
     pub(crate) orders: Vec<Order>,
@@ -63,7 +63,7 @@ pub(crate) struct Orders {
     size: usize,
 }
 
-/// How far a turn is written.
+/// How far a chunk is written.
 #[derive(Default)]
 pub(crate) struct Progress {
     /// The decision to go on with.
@@ -79,7 +79,7 @@ impl Orders {
     }
 }
 
-impl FrozenTurn<'_> {
+impl FrozenChunk<'_> {
     /// Renders the decisions that are still to be written and writes their messages, until `orders` are to be published.
     /// Says whether any are left then. What cannot be rendered, or comes out too large, is reported instead.
     pub(crate) fn write(
@@ -87,7 +87,7 @@ impl FrozenTurn<'_> {
         progress: &mut Progress,
         orders: &mut Orders,
     ) -> Result<bool, serde_json::Error> {
-        let created_at = self.turn.send.send_at.unwrap_or(self.turn.accepted_at);
+        let created_at = self.chunk.send.send_at.unwrap_or(self.chunk.accepted_at);
         let mut inbox = InboxEvents::new(created_at, self.category());
         let from = progress.next;
         while let Some((index, decision)) = self.decisions.get(progress.next) {
@@ -123,17 +123,17 @@ impl FrozenTurn<'_> {
         inbox: &mut InboxEvents,
         orders: &mut Orders,
     ) -> Result<(), serde_json::Error> {
-        let first = self.turn.turn as usize * TURN_RECIPIENTS;
-        let recipients = self.turn.send.turn(self.turn.turn);
+        let first = self.chunk.chunk as usize * CHUNK_RECIPIENTS;
+        let recipients = self.chunk.send.chunk(self.chunk.chunk);
         let recipient = (index as usize).checked_sub(first).and_then(|place| recipients.get(place));
         let (Some(recipient), Some(user)) = (recipient, decision.user) else {
             return Ok(());
         };
         let nothing = Object::new();
         let profile =
-            self.facts.user(self.turn.app, &recipient.identifier).map_or(&nothing, |(_, profile)| profile);
+            self.facts.user(self.chunk.app, &recipient.identifier).map_or(&nothing, |(_, profile)| profile);
         if decision.in_app {
-            let partition = partition(self.turn.app, user, self.partitions);
+            let partition = partition(self.chunk.app, user, self.partitions);
             let content = self.writer.in_app(recipient, profile);
             if let Err(error) = content.and_then(|content| inbox.add(partition, user, content)) {
                 orders.failures.push(self.failure(index, Channel::InApp, &error));
@@ -155,16 +155,16 @@ impl FrozenTurn<'_> {
         delivery: &PlannedDelivery,
         content: Content,
     ) -> Result<Order, serde_json::Error> {
-        let expires_at = self.turn.send.expires_at;
+        let expires_at = self.chunk.send.expires_at;
         let category = self.facts.category(self.position).filter(|category| !category.critical);
         let job = DeliveryJob {
             expires_at,
             category: category.map(|category| category.id),
-            overrides: self.turn.send.overrides.providers.clone(),
+            overrides: self.chunk.send.overrides.providers.clone(),
             recipient: Some(recipient),
             ..DeliveryJob::first(delivery.id, delivery.channel, user, delivery.target.clone(), content)
         };
-        let stream = StreamName::Job(delivery.channel, self.turn.send.lane);
+        let stream = StreamName::Job(delivery.channel, self.chunk.send.lane);
         self.named(stream, format!("{}.1", delivery.id), Event::DeliveryJob(Box::new(job)))
     }
 
@@ -173,7 +173,7 @@ impl FrozenTurn<'_> {
         number: usize,
         (partition, added): (u32, ItemsAdded),
     ) -> Result<Order, serde_json::Error> {
-        let name = format!("inbox.{}.{number}", self.turn.turn);
+        let name = format!("inbox.{}.{number}", self.chunk.chunk);
         let order = self.named(StreamName::Inbox(partition), name, Event::InboxItemsAdded(added))?;
         Ok(Order { message_id: None, ..order })
     }
@@ -193,14 +193,14 @@ impl FrozenTurn<'_> {
         }
         let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
         let planned = SendPlanned {
-            turn: self.turn.turn,
+            chunk: self.chunk.chunk,
             recipients: count(self.decisions.len()),
             in_app: count(in_app),
             deliveries: count(deliveries),
             skipped: count(skipped),
             decided: Some(decided),
         };
-        let name = format!("{}.planned.{}", self.turn.send_id, self.turn.turn);
+        let name = format!("{}.planned.{}", self.chunk.send_id, self.chunk.chunk);
         self.named(StreamName::Outcome, name, Event::SendPlanned(planned))
     }
 
@@ -213,31 +213,31 @@ impl FrozenTurn<'_> {
         self.order(StreamName::Outcome, name, id, Event::DeliverySettled(settled))
     }
 
-    /// Whether a delivery is of this turn's send.
+    /// Whether a delivery is of this chunk's send.
     pub(crate) fn is_of_send(&self, delivery: &DeliveryState) -> bool {
-        (self.turn.app, self.turn.send_id) == (delivery.app, delivery.send_id)
+        (self.chunk.app, self.chunk.send_id) == (delivery.app, delivery.send_id)
     }
 
-    /// The order for the next turn, while turns are to come. Only when all else is in the log may it follow: once the
-    /// last turn has been acted on, the send's body is gone, and no earlier turn can be acted on again.
+    /// The order for the next chunk, while chunks are to come. Only when all else is in the log may it follow: once the
+    /// last chunk has been acted on, the send's body is gone, and no earlier chunk can be acted on again.
     pub(crate) fn next(&self) -> Result<Option<Order>, serde_json::Error> {
         if self.is_last() {
             return Ok(None);
         }
-        let turn = self.turn.turn + 1;
-        let name = format!("{}.{turn}", self.turn.send_id);
-        let stream = StreamName::Send(self.turn.send.lane);
-        self.named(stream, name, Event::SendContinues(SendContinues { turn })).map(Some)
+        let chunk = self.chunk.chunk + 1;
+        let name = format!("{}.{chunk}", self.chunk.send_id);
+        let stream = StreamName::Send(self.chunk.send.lane);
+        self.named(stream, name, Event::SendContinues(SendContinues { chunk })).map(Some)
     }
 
-    /// Whether no turn follows.
+    /// Whether no chunk follows.
     pub(crate) fn is_last(&self) -> bool {
-        self.turn.turn as usize + 1 >= self.turn.send.turns()
+        self.chunk.chunk as usize + 1 >= self.chunk.send.chunks()
     }
 
-    /// The same turn writes the same ids, however often it is acted on.
+    /// The same chunk writes the same ids, however often it is acted on.
     fn named(&self, stream: StreamName, name: String, event: Event) -> Result<Order, serde_json::Error> {
-        let id = Uuid::new_v5(&self.turn.send_id.0, name.as_bytes());
+        let id = Uuid::new_v5(&self.chunk.send_id.0, name.as_bytes());
         self.order(stream, name, id, event)
     }
 
@@ -248,7 +248,7 @@ impl FrozenTurn<'_> {
         id: Uuid,
         event: Event,
     ) -> Result<Order, serde_json::Error> {
-        let Turn { app, send_id, .. } = *self.turn;
+        let Chunk { app, send_id, .. } = *self.chunk;
         let envelope = Envelope {
             id,
             app,
@@ -262,7 +262,7 @@ impl FrozenTurn<'_> {
     }
 
     fn failure(&self, recipient_index: u32, channel: Channel, error: &TemplateError) -> RenderFailure {
-        let (app, send_id) = (self.turn.app, self.turn.send_id);
+        let (app, send_id) = (self.chunk.app, self.chunk.send_id);
         tracing::warn!(%send_id, recipient_index, %channel, %error, reason = %Reason::TemplateError, "not rendered");
         RenderFailure { app, send_id, recipient_index, channel }
     }

@@ -1,4 +1,4 @@
-//! Freezing a batch of turns and acting on what was decided.
+//! Freezing a batch of chunks and acting on what was decided.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,11 +12,11 @@ use sabotage::{CrashPoint, Mutant};
 use service_kit::metrics::{ACCEPT_TO_PLAN_SECONDS, DISPATCHED};
 use service_kit::{Context, clock};
 use store::deliveries::timer::NewTimer;
+use store::sends::chunk::Chunk;
 use store::sends::facts::Facts;
 use store::sends::plan::Hold;
-use store::sends::turn::Turn;
 
-use crate::orders::{Cause, FrozenTurn, Order, Orders, Progress};
+use crate::orders::{Cause, FrozenChunk, Order, Orders, Progress};
 
 /// Compiled templates to keep.
 const MAX_COMPILED: usize = 1_000;
@@ -75,7 +75,7 @@ pub(crate) struct Planner {
 /// Whether planning waits for users whose rows are locked elsewhere.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Busy {
-    /// Turns that need them are left out.
+    /// Chunks that need them are left out.
     LeftOut,
     /// It waits for a few seconds.
     AwaitedFor,
@@ -86,39 +86,39 @@ impl Planner {
         Planner { context, compiled: Arc::default() }
     }
 
-    /// Freezes the turns, then publishes what was decided. When it returns without error, every turn has been acted
+    /// Freezes the chunks, then publishes what was decided. When it returns without error, every chunk has been acted
     /// on, but for those whose positions it returns: they need what is locked elsewhere.
     pub(crate) async fn carry_out(
         &self,
-        turns: &[Turn],
+        chunks: &[Chunk],
         causes: &[Cause],
         busy: Busy,
     ) -> Result<Vec<usize>, PlanError> {
         let hold = match busy {
-            Busy::LeftOut => self.context.store.hold_free(turns).await?,
-            Busy::AwaitedFor => self.context.store.hold_all(turns).await?,
+            Busy::LeftOut => self.context.store.hold_free(chunks).await?,
+            Busy::AwaitedFor => self.context.store.hold_all(chunks).await?,
         };
-        let (left_out, free): (Vec<_>, Vec<_>) = (0..turns.len()).partition(|&index| hold.is_busy(index));
+        let (left_out, free): (Vec<_>, Vec<_>) = (0..chunks.len()).partition(|&index| hold.is_busy(index));
         if !free.is_empty() {
-            let turns: Vec<_> = free.iter().map(|&index| turns[index].clone()).collect();
+            let chunks: Vec<_> = free.iter().map(|&index| chunks[index].clone()).collect();
             let causes: Vec<_> = free.iter().map(|&index| causes[index].clone()).collect();
-            self.carry_out_held(hold, &turns, &causes).await?;
+            self.carry_out_held(hold, &chunks, &causes).await?;
         }
         Ok(left_out)
     }
 
-    async fn carry_out_held(&self, hold: Hold, turns: &[Turn], causes: &[Cause]) -> Result<(), PlanError> {
-        let mut freeze = hold.freeze(turns).await?;
+    async fn carry_out_held(&self, hold: Hold, chunks: &[Chunk], causes: &[Cause]) -> Result<(), PlanError> {
+        let mut freeze = hold.freeze(chunks).await?;
         let facts = freeze.facts().await?;
-        if let Some(turn) = without_template(turns, &facts) {
-            return Err(PlanError::NoTemplate { app: turn.app, send_id: turn.send_id });
+        if let Some(chunk) = without_template(chunks, &facts) {
+            return Err(PlanError::NoTemplate { app: chunk.app, send_id: chunk.send_id });
         }
         let templates: Vec<_> =
-            (0..turns.len()).map(|index| self.compile(turns[index].app, &facts, index)).collect();
-        let mut decisions = Vec::with_capacity(turns.len());
-        for (index, turn) in turns.iter().enumerate() {
+            (0..chunks.len()).map(|index| self.compile(chunks[index].app, &facts, index)).collect();
+        let mut decisions = Vec::with_capacity(chunks.len());
+        for (index, chunk) in chunks.iter().enumerate() {
             decisions.push(if freeze.is_new(index) || sabotage::is(Mutant::PlanNotFrozen) {
-                decide(turn, &facts, index, templates[index].as_deref())
+                decide(chunk, &facts, index, templates[index].as_deref())
             } else {
                 freeze.stored(index).await?
             });
@@ -130,19 +130,19 @@ impl Planner {
         freeze.commit(&facts, &decisions).await?;
         sabotage::reach(CrashPoint::AfterFreeze);
 
-        let frozen: Vec<_> = (0..turns.len())
-            .map(|index| FrozenTurn {
-                turn: &turns[index],
+        let frozen: Vec<_> = (0..chunks.len())
+            .map(|index| FrozenChunk {
+                chunk: &chunks[index],
                 decisions: &decisions[index],
                 facts: &facts,
                 position: index,
                 writer: Writer::new(
-                    &turns[index].send,
+                    &chunks[index].send,
                     templates[index].as_deref(),
-                    facts.app_name(turns[index].app),
+                    facts.app_name(chunks[index].app),
                     facts.category(index).map(Arc::as_ref),
                 )
-                .seeing(facts.template_profile(turns[index].app)),
+                .seeing(facts.template_profile(chunks[index].app)),
                 partitions: self.context.partitions,
                 now: clock::now(),
                 cause: &causes[index],
@@ -151,24 +151,24 @@ impl Planner {
         self.act(&frozen).await
     }
 
-    /// Publishes slice by slice; the order for a turn's successor once all else is kept.
-    async fn act(&self, frozen: &[FrozenTurn<'_>]) -> Result<(), PlanError> {
+    /// Publishes slice by slice; the order for a chunk's successor once all else is kept.
+    async fn act(&self, frozen: &[FrozenChunk<'_>]) -> Result<(), PlanError> {
         let mut orders = Orders::default();
-        for turn in frozen {
+        for chunk in frozen {
             let mut progress = Progress::default();
-            while turn.write(&mut progress, &mut orders)? {
+            while chunk.write(&mut progress, &mut orders)? {
                 self.give_out(frozen, std::mem::take(&mut orders)).await?;
             }
         }
         self.give_out(frozen, orders).await?;
-        let next = frozen.iter().filter_map(|turn| turn.next().transpose());
+        let next = frozen.iter().filter_map(|chunk| chunk.next().transpose());
         self.publish(next.collect::<Result<_, _>>()?).await?;
-        for FrozenTurn { turn, .. } in frozen.iter().filter(|frozen| frozen.is_last()) {
-            if turn.send.is_kept() {
-                self.context.store.drop_body(turn.app, turn.send_id).await?;
+        for FrozenChunk { chunk, .. } in frozen.iter().filter(|frozen| frozen.is_last()) {
+            if chunk.send.is_kept() {
+                self.context.store.drop_body(chunk.app, chunk.send_id).await?;
             }
-            let lane = turn.send.lane.as_str();
-            let due = turn.send.send_at.unwrap_or(turn.accepted_at);
+            let lane = chunk.send.lane.as_str();
+            let due = chunk.send.send_at.unwrap_or(chunk.accepted_at);
             counter!(DISPATCHED, "lane" => lane).increment(1);
             histogram!(ACCEPT_TO_PLAN_SECONDS, "lane" => lane).record(clock::now().since(due).as_secs_f64());
         }
@@ -176,10 +176,10 @@ impl Planner {
     }
 
     /// Publishes a slice, with word of what has ended because it could not be rendered.
-    async fn give_out(&self, frozen: &[FrozenTurn<'_>], mut slice: Orders) -> Result<(), PlanError> {
+    async fn give_out(&self, frozen: &[FrozenChunk<'_>], mut slice: Orders) -> Result<(), PlanError> {
         for ended in self.context.store.record_render_failures(&slice.failures).await? {
-            if let Some(turn) = frozen.iter().find(|turn| turn.is_of_send(&ended)) {
-                slice.push(turn.settled(ended)?);
+            if let Some(chunk) = frozen.iter().find(|chunk| chunk.is_of_send(&ended)) {
+                slice.push(chunk.settled(ended)?);
             }
         }
         self.publish(slice.orders).await
@@ -243,12 +243,12 @@ impl Planner {
     }
 }
 
-/// A turn whose template is not there. It was when the send was accepted: nothing is decided without it, nor called
+/// A chunk whose template is not there. It was when the send was accepted: nothing is decided without it, nor called
 /// unrenderable, whose jobs may be in the log.
-fn without_template<'t>(turns: &'t [Turn], facts: &Facts) -> Option<&'t Turn> {
-    let mut numbered = turns.iter().enumerate();
+fn without_template<'t>(chunks: &'t [Chunk], facts: &Facts) -> Option<&'t Chunk> {
+    let mut numbered = chunks.iter().enumerate();
     let is_missing =
-        |index: usize, turn: &Turn| turn.send.template.is_some() && facts.template(index).is_none();
-    let missing = numbered.find(|(index, turn)| is_missing(*index, turn) && !facts.is_cancelled(turn));
-    missing.map(|(_, turn)| turn)
+        |index: usize, chunk: &Chunk| chunk.send.template.is_some() && facts.template(index).is_none();
+    let missing = numbered.find(|(index, chunk)| is_missing(*index, chunk) && !facts.is_cancelled(chunk));
+    missing.map(|(_, chunk)| chunk)
 }

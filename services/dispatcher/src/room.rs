@@ -8,7 +8,7 @@ use service_kit::fullness::DISPATCHER_STOPS;
 use service_kit::metrics::DISPATCH_PAUSED;
 use service_kit::{Context, Fullness};
 
-/// The share of a stream from which on turns of accepted sends wait for more room, too.
+/// The share of a stream from which on chunks of accepted sends wait for more room, too.
 const CRAMMED: f64 = 0.99;
 
 /// How full the streams are. Clones share it.
@@ -41,7 +41,7 @@ impl Room {
         missing
     }
 
-    /// Streams into which no timer that belongs to a send is published now. Outcomes always are, and so are the turns of sends
+    /// Streams into which no timer that belongs to a send is published now. Outcomes always are, and so are the chunks of sends
     /// that were accepted before: the gateway goes on filling their streams, and would leave them no room. A stream with
     /// hardly any left takes none.
     pub(crate) fn closed_to_timers(&self) -> Vec<StreamName> {

@@ -7,7 +7,7 @@ use domain::{Channel, DeliveryId, SendId, UserNumber};
 use crate::record::Record;
 
 /// Everybody has at most one target of a kind, so that two of them come from two plans.
-pub(crate) fn a_turn_is_planned_once(record: &Record) -> Vec<String> {
+pub(crate) fn a_chunk_is_planned_once(record: &Record) -> Vec<String> {
     let mut targets: BTreeMap<_, Vec<&str>> = BTreeMap::new();
     for delivery in record.tables.deliveries.values() {
         let kind = match delivery.channel {

@@ -178,7 +178,7 @@ pub(super) const FALSIFIED: &[(&str, Falsify)] = &[
     ("every change that was taken came true", |record| item(record, 0).state = None),
     ("every change that was taken came true", |record| item(record, 1).deleted_at = None),
     ("every change that was taken came true", |record| drop(record.tables.items.remove(&ITEMS[1]))),
-    ("a turn is planned once", |record| {
+    ("a chunk is planned once", |record| {
         let other = Delivery { target: email(0, 1), ..of(record, repeated()).clone() };
         record.tables.deliveries.insert(Uuid::from_u128(9), other);
     }),

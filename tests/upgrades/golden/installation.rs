@@ -186,7 +186,7 @@ async fn seed(pool: &PgPool, smtp: &SmtpStandIn) {
     .unwrap();
 }
 
-/// A send of two turns, the first of which is planned, with a delivery; and two items, read or not.
+/// A send of two chunks, the first of which is planned, with a delivery; and two items, read or not.
 async fn seed_rows(pool: &PgPool, attempt: u32, read: bool) {
     let mut recipients = vec![Value::from("nobody"); 500];
     recipients.iter_mut().enumerate().for_each(|(number, name)| *name = format!("nobody-{number}").into());

@@ -1,6 +1,6 @@
-//! What was decided for the recipients of a turn, as `SendPlanned` tells it.
+//! What was decided for the recipients of a chunk, as `SendPlanned` tells it.
 //!
-//! With the jobs and the accepted send it brings back a plan that the database has lost. Most recipients of a turn are
+//! With the jobs and the accepted send it brings back a plan that the database has lost. Most recipients of a chunk are
 //! decided alike, so each distinct decision stands once.
 
 use std::collections::HashSet;
@@ -11,7 +11,7 @@ use crate::id::TemplateId;
 use crate::plan::Decision;
 use crate::{CategoryId, Channel, Reason, UserNumber};
 
-/// What a turn was decided on, and what was decided for each recipient beside its jobs.
+/// What a chunk was decided on, and what was decided for each recipient beside its jobs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Decided {
@@ -23,7 +23,7 @@ pub struct Decided {
     pub template: Option<(TemplateId, i32)>,
     /// Each distinct decision once.
     pub shapes: Vec<Shape>,
-    /// User, if there is one, and index into `shapes`, in the order of the turn's recipients.
+    /// User, if there is one, and index into `shapes`, in the order of the chunk's recipients.
     pub recipients: Vec<(Option<UserNumber>, u32)>,
 }
 
@@ -38,7 +38,7 @@ pub struct Shape {
 }
 
 impl Decided {
-    /// Adds the next recipient of the turn. Of the channels in `unwritten` nothing went out, as their content could not
+    /// Adds the next recipient of the chunk. Of the channels in `unwritten` nothing went out, as their content could not
     /// be rendered.
     pub fn push(&mut self, decision: &Decision, unwritten: &HashSet<Channel>) {
         let mut skips = decision.skips.clone();
@@ -55,7 +55,7 @@ impl Decided {
         self.recipients.push((decision.user, u32::try_from(place).unwrap_or(u32::MAX)));
     }
 
-    /// What was decided for each recipient of the turn, in order. A shape that is not there is None.
+    /// What was decided for each recipient of the chunk, in order. A shape that is not there is None.
     pub fn each(&self) -> impl Iterator<Item = (Option<UserNumber>, Option<&Shape>)> {
         self.recipients.iter().map(|(user, shape)| (*user, self.shapes.get(*shape as usize)))
     }

@@ -40,8 +40,8 @@ impl World {
 
     /// What of a recipient has no end.
     fn lost(&self, send_id: SendId, place: usize, selected: Option<&[Channel]>) -> Option<String> {
-        let turn = u32::try_from(place / TURN).unwrap();
-        let decision = self.store.plans.get(&(send_id, turn)).and_then(|turn| turn.get(place % TURN));
+        let chunk = u32::try_from(place / TURN).unwrap();
+        let decision = self.store.plans.get(&(send_id, chunk)).and_then(|chunk| chunk.get(place % TURN));
         let Some(decision) = decision else { return Some(format!("recipient {place} is not planned")) };
         let channels = Channel::DELIVERED.into_iter().chain(selected.into_iter().flatten().copied());
         for channel in channels {
@@ -80,8 +80,8 @@ impl World {
         let mut seen = std::collections::BTreeSet::new();
         let mut wrong = None;
         for (key, item) in &inbox.items {
-            let turns = self.store.plans.range((item.send_id, 0)..=(item.send_id, u32::MAX));
-            let planned = turns.flat_map(|(_, decisions)| decisions);
+            let chunks = self.store.plans.range((item.send_id, 0)..=(item.send_id, u32::MAX));
+            let planned = chunks.flat_map(|(_, decisions)| decisions);
             let is_meant = planned.clone().any(|decision| decision.user == Some(key.1) && decision.in_app);
             if !is_meant || !seen.insert((key.1, item.send_id)) {
                 wrong = Some(format!("user {} has {} twice, or in vain", key.1, short(item.send_id)));

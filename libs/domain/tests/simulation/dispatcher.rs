@@ -1,4 +1,4 @@
-//! A dispatcher: freezes turns, then publishes what was decided, then acknowledges.
+//! A dispatcher: freezes chunks, then publishes what was decided, then acknowledges.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::choice::Luck;
 use crate::dice::Dice;
 use crate::log::{AGAIN, APP, Message, Name, PARTITIONS, Queue, Seq};
 use crate::mutant::Mutant;
-use crate::store::{Timer, Turn, is_kept};
+use crate::store::{Chunk, Timer, is_kept};
 use crate::world::{World, short};
 
 /// How far a dispatcher is with a message.
@@ -22,15 +22,15 @@ pub(crate) enum Dispatcher {
     #[default]
     Idle,
     Reading(Seq),
-    Scheduling(Seq, Turn),
-    Freezing(Seq, Turn),
-    Acting(Seq, Turn, Orders),
-    Continuing(Seq, Turn),
-    Dropping(Seq, Turn),
+    Scheduling(Seq, Chunk),
+    Freezing(Seq, Chunk),
+    Acting(Seq, Chunk, Orders),
+    Continuing(Seq, Chunk),
+    Dropping(Seq, Chunk),
     Acknowledging(Seq),
 }
 
-/// What is to be published of a turn.
+/// What is to be published of a chunk.
 #[derive(Debug)]
 pub(crate) struct Orders {
     inbox: Vec<(u32, ItemsAdded)>,
@@ -46,14 +46,14 @@ impl World {
                 None => return false,
             },
             Dispatcher::Reading(seq) => self.read(seq, luck),
-            Dispatcher::Scheduling(seq, turn) => self.schedule(seq, turn, luck),
-            Dispatcher::Freezing(seq, turn) => self.freeze(seq, turn, luck),
-            Dispatcher::Acting(seq, turn, orders) => self.act(seq, turn, orders, luck),
-            Dispatcher::Continuing(seq, turn) => self.go_on(seq, &turn, luck),
-            Dispatcher::Dropping(seq, turn) => match luck {
+            Dispatcher::Scheduling(seq, chunk) => self.schedule(seq, chunk, luck),
+            Dispatcher::Freezing(seq, chunk) => self.freeze(seq, chunk, luck),
+            Dispatcher::Acting(seq, chunk, orders) => self.act(seq, chunk, orders, luck),
+            Dispatcher::Continuing(seq, chunk) => self.go_on(seq, &chunk, luck),
+            Dispatcher::Dropping(seq, chunk) => match luck {
                 Luck::Failed => self.put_off(seq),
                 _ => {
-                    self.store.requests.entry(turn.send_id).and_modify(|row| row.body = None);
+                    self.store.requests.entry(chunk.send_id).and_modify(|row| row.body = None);
                     if luck == Luck::Done { Dispatcher::Acknowledging(seq) } else { self.put_off(seq) }
                 }
             },
@@ -77,18 +77,18 @@ impl World {
         match self.log.message(seq).clone() {
             Message::Accepted { send_id, send, at } => {
                 let is_ahead = send.send_at.is_some_and(|due_at| due_at > self.now);
-                let turn = Turn { send_id, turn: 0, accepted_at: at, send };
+                let chunk = Chunk { send_id, chunk: 0, accepted_at: at, send };
                 match is_ahead {
-                    true => Dispatcher::Scheduling(seq, turn),
-                    false => Dispatcher::Freezing(seq, turn),
+                    true => Dispatcher::Scheduling(seq, chunk),
+                    false => Dispatcher::Freezing(seq, chunk),
                 }
             }
-            Message::Continues { send_id, turn } if luck == Luck::Done => {
+            Message::Continues { send_id, chunk } if luck == Luck::Done => {
                 match self.store.requests.get(&send_id).map(|row| (row.accepted_at, row.body.clone())) {
                     Some((accepted_at, Some(send))) => {
-                        Dispatcher::Freezing(seq, Turn { send_id, turn, accepted_at, send })
+                        Dispatcher::Freezing(seq, Chunk { send_id, chunk, accepted_at, send })
                     }
-                    // Its last turn has been acted on.
+                    // Its last chunk has been acted on.
                     Some((_, None)) => Dispatcher::Acknowledging(seq),
                     None => self.put_off(seq),
                 }
@@ -97,30 +97,30 @@ impl World {
         }
     }
 
-    fn schedule(&mut self, seq: Seq, turn: Turn, luck: Luck) -> Dispatcher {
+    fn schedule(&mut self, seq: Seq, chunk: Chunk, luck: Luck) -> Dispatcher {
         if luck == Luck::Failed {
             return self.put_off(seq);
         }
         let id = self.fresh();
-        let message = Message::Continues { send_id: turn.send_id, turn: 0 };
-        let due_at = turn.send.send_at.unwrap_or(self.now);
+        let message = Message::Continues { send_id: chunk.send_id, chunk: 0 };
+        let due_at = chunk.send.send_at.unwrap_or(self.now);
         let timer = Timer { due_at, queue: Queue::Sends, message, held_by: None };
-        let waits = self.store.schedule(&turn, id, timer);
+        let waits = self.store.schedule(&chunk, id, timer);
         match luck {
             Luck::Done if waits || self.is(Mutant::BegunSendAcknowledged) => Dispatcher::Acknowledging(seq),
             // Its time has come meanwhile: another began with it, and may not have come to its end.
-            Luck::Done => Dispatcher::Freezing(seq, turn),
+            Luck::Done => Dispatcher::Freezing(seq, chunk),
             _ => self.put_off(seq),
         }
     }
 
-    fn freeze(&mut self, seq: Seq, turn: Turn, luck: Luck) -> Dispatcher {
+    fn freeze(&mut self, seq: Seq, chunk: Chunk, luck: Luck) -> Dispatcher {
         if luck == Luck::Failed {
             return self.put_off(seq);
         }
-        let decisions = self.store.freeze(&turn, self.mutant);
+        let decisions = self.store.freeze(&chunk, self.mutant);
         self.note(|| {
-            format!("    {}.{} is planned: {}", short(turn.send_id), turn.turn, described(&decisions))
+            format!("    {}.{} is planned: {}", short(chunk.send_id), chunk.chunk, described(&decisions))
         });
         if luck == Luck::Unheard {
             return self.put_off(seq);
@@ -128,11 +128,11 @@ impl World {
         if self.is(Mutant::AckBeforeActing) {
             self.log.acknowledge(seq);
         }
-        let orders = self.orders(&turn, &decisions);
-        Dispatcher::Acting(seq, turn, orders)
+        let orders = self.orders(&chunk, &decisions);
+        Dispatcher::Acting(seq, chunk, orders)
     }
 
-    fn orders(&self, turn: &Turn, decisions: &[Decision]) -> Orders {
+    fn orders(&self, chunk: &Chunk, decisions: &[Decision]) -> Orders {
         let mut inboxes: BTreeMap<u32, Vec<(UserNumber, u32)>> = BTreeMap::new();
         let mut jobs = Vec::new();
         for decision in decisions {
@@ -147,10 +147,10 @@ impl World {
                 };
                 let target = delivery.target.clone();
                 let first = DeliveryJob::first(delivery.id, delivery.channel, user, target, content);
-                jobs.push(DeliveryJob { expires_at: turn.send.expires_at, ..first });
+                jobs.push(DeliveryJob { expires_at: chunk.send.expires_at, ..first });
             }
         }
-        let created_at = turn.send.send_at.unwrap_or(turn.accepted_at);
+        let created_at = chunk.send.send_at.unwrap_or(chunk.accepted_at);
         let added = |(partition, recipients)| {
             let contents = vec![InAppContent::default()];
             (partition, ItemsAdded { created_at, category_id: None, contents, recipients })
@@ -159,49 +159,49 @@ impl World {
     }
 
     /// Publishes one of the orders; what follows from their end.
-    fn act(&mut self, seq: Seq, turn: Turn, mut orders: Orders, luck: Luck) -> Dispatcher {
+    fn act(&mut self, seq: Seq, chunk: Chunk, mut orders: Orders, luck: Luck) -> Dispatcher {
         if let Some((partition, added)) = orders.inbox.pop() {
             if luck != Luck::Failed {
-                let event = self.inbox_event(&turn, added);
+                let event = self.inbox_event(&chunk, added);
                 self.log.append(partition, event);
             }
             orders.has_failed |= luck != Luck::Done;
         } else if let Some(job) = orders.jobs.pop() {
             if luck != Luck::Failed {
-                self.publish_first(&turn, Box::new(job));
+                self.publish_first(&chunk, Box::new(job));
             }
             orders.has_failed |= luck != Luck::Done;
         }
         match orders {
             Orders { inbox, jobs, .. } if !inbox.is_empty() || !jobs.is_empty() => {
-                Dispatcher::Acting(seq, turn, Orders { inbox, jobs, has_failed: orders.has_failed })
+                Dispatcher::Acting(seq, chunk, Orders { inbox, jobs, has_failed: orders.has_failed })
             }
             Orders { has_failed: true, .. } => self.put_off(seq),
-            _ if !turn.is_last() => Dispatcher::Continuing(seq, turn),
-            _ if is_kept(&turn.send) => Dispatcher::Dropping(seq, turn),
+            _ if !chunk.is_last() => Dispatcher::Continuing(seq, chunk),
+            _ if is_kept(&chunk.send) => Dispatcher::Dropping(seq, chunk),
             _ => Dispatcher::Acknowledging(seq),
         }
     }
 
-    fn inbox_event(&mut self, turn: &Turn, added: ItemsAdded) -> Envelope {
+    fn inbox_event(&mut self, chunk: &Chunk, added: ItemsAdded) -> Envelope {
         let id = Uuid::from_u128(self.fresh().into());
-        let (at, send_id) = (self.now, Some(turn.send_id));
+        let (at, send_id) = (self.now, Some(chunk.send_id));
         let event = Event::InboxItemsAdded(added);
         Envelope { id, app: APP, at, send_id, caused_by: None, trace: None, event }
     }
 
-    fn publish_first(&mut self, turn: &Turn, job: Box<DeliveryJob>) {
+    fn publish_first(&mut self, chunk: &Chunk, job: Box<DeliveryJob>) {
         let (queue, name) = (queue_of(job.channel), Name::FirstJob(job.delivery_id));
         let not_before = Timestamp::from_millis(0);
-        let message = Message::Job { send_id: turn.send_id, job, not_before };
+        let message = Message::Job { send_id: chunk.send_id, job, not_before };
         self.log.publish(queue, name, message, self.now);
     }
 
-    fn go_on(&mut self, seq: Seq, turn: &Turn, luck: Luck) -> Dispatcher {
+    fn go_on(&mut self, seq: Seq, chunk: &Chunk, luck: Luck) -> Dispatcher {
         if luck != Luck::Failed {
-            let next = turn.turn + 1;
-            let message = Message::Continues { send_id: turn.send_id, turn: next };
-            self.log.publish(Queue::Sends, Name::Turn(turn.send_id, next), message, self.now);
+            let next = chunk.chunk + 1;
+            let message = Message::Continues { send_id: chunk.send_id, chunk: next };
+            self.log.publish(Queue::Sends, Name::Chunk(chunk.send_id, next), message, self.now);
         }
         if luck == Luck::Done { Dispatcher::Acknowledging(seq) } else { self.put_off(seq) }
     }

@@ -32,7 +32,7 @@ pub(crate) enum Queue {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Name {
     Send(SendId),
-    Turn(SendId, u32),
+    Chunk(SendId, u32),
     FirstJob(DeliveryId),
     Timer(u64),
 }
@@ -42,8 +42,8 @@ pub(crate) enum Name {
 pub(crate) enum Message {
     /// A send was accepted.
     Accepted { send_id: SendId, send: Rc<Send>, at: Timestamp },
-    /// A turn is due.
-    Continues { send_id: SendId, turn: u32 },
+    /// A chunk is due.
+    Continues { send_id: SendId, chunk: u32 },
     /// An attempt is to be made, not before this time.
     Job { send_id: SendId, job: Box<DeliveryJob>, not_before: Timestamp },
     /// A user was erased: for the inbox.

@@ -7,7 +7,7 @@ pub(crate) enum Mutant {
     AnswerBeforeLog,
     /// A repeat is a new send.
     KeyForgotten,
-    /// A turn is decided anew whenever it is planned.
+    /// A chunk is decided anew whenever it is planned.
     PlanNotFrozen,
     /// A send that another has begun with is acknowledged by whoever was about to keep it for its time.
     BegunSendAcknowledged,

@@ -15,25 +15,25 @@ use crate::log::{Message, PARTITIONS, Queue};
 use crate::mutant::Mutant;
 use crate::read_model::ReadModel;
 
-/// Recipients of a turn.
+/// Recipients of a chunk.
 pub(crate) const TURN: usize = 2;
 
-/// A turn of a send.
+/// A chunk of a send.
 #[derive(Clone, Debug)]
-pub(crate) struct Turn {
+pub(crate) struct Chunk {
     pub(crate) send_id: SendId,
-    pub(crate) turn: u32,
+    pub(crate) chunk: u32,
     pub(crate) accepted_at: Timestamp,
     pub(crate) send: Rc<Send>,
 }
 
-impl Turn {
+impl Chunk {
     pub(crate) fn is_last(&self) -> bool {
-        (self.turn as usize + 1) * TURN >= self.send.recipients.len()
+        (self.chunk as usize + 1) * TURN >= self.send.recipients.len()
     }
 }
 
-/// Whether its body is kept for turns that no message carries.
+/// Whether its body is kept for chunks that no message carries.
 pub(crate) fn is_kept(send: &Send) -> bool {
     send.recipients.len() > TURN || send.send_at.is_some()
 }
@@ -44,7 +44,7 @@ pub(crate) struct RequestRow {
     /// When it was cancelled, counted in moves.
     pub(crate) cancelled_in: Option<u64>,
     pub(crate) accepted_at: Timestamp,
-    /// The send, while turns are to come.
+    /// The send, while chunks are to come.
     pub(crate) body: Option<Rc<Send>>,
 }
 
@@ -63,7 +63,7 @@ pub(crate) struct Timer {
 pub(crate) struct Store {
     pub(crate) keys: BTreeMap<usize, SendId>,
     pub(crate) requests: BTreeMap<SendId, RequestRow>,
-    /// What was decided for turns. Deliveries are rows of their own from then on.
+    /// What was decided for chunks. Deliveries are rows of their own from then on.
     pub(crate) plans: BTreeMap<(SendId, u32), Vec<Decision>>,
     pub(crate) deliveries: BTreeMap<DeliveryId, Row>,
     pub(crate) timers: BTreeMap<u64, Timer>,
@@ -103,43 +103,43 @@ impl Store {
         }
     }
 
-    /// Keeps a send for its time, unless that was done before. False where its first turn is frozen by now.
-    pub(crate) fn schedule(&mut self, turn: &Turn, id: u64, timer: Timer) -> bool {
-        if let Entry::Vacant(row) = self.requests.entry(turn.send_id) {
-            let body = Some(Rc::clone(&turn.send));
-            row.insert(RequestRow { cancelled_in: None, accepted_at: turn.accepted_at, body });
+    /// Keeps a send for its time, unless that was done before. False where its first chunk is frozen by now.
+    pub(crate) fn schedule(&mut self, chunk: &Chunk, id: u64, timer: Timer) -> bool {
+        if let Entry::Vacant(row) = self.requests.entry(chunk.send_id) {
+            let body = Some(Rc::clone(&chunk.send));
+            row.insert(RequestRow { cancelled_in: None, accepted_at: chunk.accepted_at, body });
             self.timers.insert(id, timer);
         }
-        !self.plans.contains_key(&(turn.send_id, 0))
+        !self.plans.contains_key(&(chunk.send_id, 0))
     }
 
-    /// Freezes a turn, or reads what was frozen: the decisions to act on.
-    pub(crate) fn freeze(&mut self, turn: &Turn, mutant: Option<Mutant>) -> Vec<Decision> {
-        let Turn { send_id, turn, accepted_at, ref send } = *turn;
-        let is_frozen = self.plans.contains_key(&(send_id, turn));
+    /// Freezes a chunk, or reads what was frozen: the decisions to act on.
+    pub(crate) fn freeze(&mut self, chunk: &Chunk, mutant: Option<Mutant>) -> Vec<Decision> {
+        let Chunk { send_id, chunk, accepted_at, ref send } = *chunk;
+        let is_frozen = self.plans.contains_key(&(send_id, chunk));
         if is_frozen && mutant != Some(Mutant::PlanNotFrozen) {
-            return self.frozen(send_id, turn, mutant);
+            return self.frozen(send_id, chunk, mutant);
         }
         let body = is_kept(send).then(|| Rc::clone(send));
         let row = RequestRow { cancelled_in: None, accepted_at, body };
         let row = self.requests.entry(send_id).or_insert(row);
         let is_cancelled = row.cancelled_in.is_some();
-        let decisions = self.decide(send_id, turn, accepted_at, send, is_cancelled);
+        let decisions = self.decide(send_id, chunk, accepted_at, send, is_cancelled);
         for (place, decision) in decisions.iter().enumerate() {
-            let recipient = turn * TURN as u32 + place as u32;
+            let recipient = chunk * TURN as u32 + place as u32;
             for delivery in &decision.deliveries {
                 let row = Row::new(send_id, recipient, decision.user, delivery, send.expires_at);
                 self.deliveries.entry(delivery.id).or_insert(row);
             }
         }
-        self.plans.entry((send_id, turn)).or_insert_with(|| decisions.clone());
+        self.plans.entry((send_id, chunk)).or_insert_with(|| decisions.clone());
         decisions
     }
 
     fn decide(
         &self,
         send_id: SendId,
-        turn: u32,
+        chunk: u32,
         accepted_at: Timestamp,
         send: &Send,
         is_cancelled: bool,
@@ -151,7 +151,7 @@ impl Store {
             providers: &[Channel::Email, Channel::Sms],
             push_kinds: &[],
         };
-        let recipients = send.recipients.chunks(TURN).nth(turn as usize).unwrap_or_default();
+        let recipients = send.recipients.chunks(TURN).nth(chunk as usize).unwrap_or_default();
         let decisions = recipients.iter().map(|recipient| {
             let person = self.directory.find(&recipient.identifier);
             let is_erased =
@@ -167,10 +167,10 @@ impl Store {
         decisions.collect()
     }
 
-    /// The decisions of a turn, without the deliveries that have gone on since. Of those that were cancelled somebody has
+    /// The decisions of a chunk, without the deliveries that have gone on since. Of those that were cancelled somebody has
     /// to tell.
-    fn frozen(&self, send_id: SendId, turn: u32, mutant: Option<Mutant>) -> Vec<Decision> {
-        let mut decisions = self.plans[&(send_id, turn)].clone();
+    fn frozen(&self, send_id: SendId, chunk: u32, mutant: Option<Mutant>) -> Vec<Decision> {
+        let mut decisions = self.plans[&(send_id, chunk)].clone();
         for decision in &mut decisions {
             decision.deliveries.retain(|delivery| {
                 let ledger = &self.deliveries[&delivery.id].ledger;

@@ -14,7 +14,7 @@ use crate::world::World;
 
 /// Timers of one round at most.
 const ROUND: usize = 3;
-/// How long a timer that could not be published waits for its next turn.
+/// How long a timer that could not be published waits for its next chunk.
 const PUT_OFF: Duration = Duration::from_secs(1);
 
 /// How far a round is.

@@ -265,7 +265,7 @@ impl World {
         }
     }
 
-    /// Turns the job into a timer at the same attempt.
+    /// Chunks the job into a timer at the same attempt.
     fn postpone(&mut self, held: Held, at: Timestamp, luck: Luck) -> Slot {
         if luck != Luck::Failed {
             let due_at = held.job.expires_at.map_or(at, |expires_at| at.min(expires_at));

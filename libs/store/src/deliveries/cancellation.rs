@@ -1,6 +1,6 @@
 //! Cancelling a request: nothing of it goes to a provider any more that has not gone there yet.
 //!
-//! Whoever plans a turn, or schedules a retry, holds the request row for sharing; whoever cancels has it alone. So
+//! Whoever plans a chunk, or schedules a retry, holds the request row for sharing; whoever cancels has it alone. So
 //! each of them comes before the cancellation, which then finds what they wrote, or after it, and finds that.
 
 use std::collections::{BTreeSet, HashSet};
@@ -26,7 +26,7 @@ struct Held {
 }
 
 impl Store {
-    /// Cancels a request for `actor`: ends the deliveries that wait for an attempt, and has the turns to come planned now, as
+    /// Cancels a request for `actor`: ends the deliveries that wait for an attempt, and has the chunks to come planned now, as
     /// cancelled. Returns how many (recipient, channel) pairs that stops: deliveries by target, of recipients that
     /// are not planned yet every channel that the send could take. A request that has ended, or was cancelled
     /// before, stays as it is, and so does what a worker holds: it is not tried again. A send that was set aside before
@@ -197,7 +197,7 @@ async fn is_any_left(connection: &mut PgConnection, request: &Held) -> Result<bo
     Ok(is_left)
 }
 
-/// Makes the timers due: those of turns, which are planned as cancelled, and those of attempts, whose worker finds the
+/// Makes the timers due: those of chunks, which are planned as cancelled, and those of attempts, whose worker finds the
 /// end that the delivery has got and tells it. What somebody is just publishing is left to them.
 async fn hasten_timers(connection: &mut PgConnection, request: &Held) -> Result<(), Error> {
     let jobs = StreamName::all(0).into_iter().filter(|name| matches!(name, StreamName::Job(..)));

@@ -1,4 +1,4 @@
-//! What whole messages in the database say of erased users: the bodies of sends with turns to come, parked messages,
+//! What whole messages in the database say of erased users: the bodies of sends with chunks to come, parked messages,
 //! events that were set aside.
 
 use chrono::{DateTime, Utc};

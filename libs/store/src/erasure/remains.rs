@@ -151,7 +151,7 @@ const RECIPIENTS: &str = "
     WHERE (r.app_id, r.send_id, r.recipient_index) = (named.app_id, named.send_id, named.recipient_index)";
 
 /// A title may be about the one that it was for: it goes with the last recipient of its send. While the body is kept,
-/// turns are to come.
+/// chunks are to come.
 const TITLES: &str = "
     UPDATE request q SET title = NULL
     FROM (

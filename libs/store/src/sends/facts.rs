@@ -1,4 +1,4 @@
-//! What the decisions of a batch of turns rest on: read in the transaction that freezes them, or imagined for a send
+//! What the decisions of a batch of chunks rest on: read in the transaction that freezes them, or imagined for a send
 //! that is only tried.
 
 mod categories;
@@ -16,7 +16,7 @@ use sqlx::{PgConnection, Row};
 
 use crate::control::template::TemplateVersion;
 use crate::erasure::ErasedRecipients;
-use crate::sends::turn::Turn;
+use crate::sends::chunk::Chunk;
 use crate::{Error, Store, deliveries::cancellation};
 
 /// A category as planning needs it.
@@ -46,7 +46,7 @@ struct Providers {
     push_kinds: Vec<String>,
 }
 
-/// The facts of a batch of turns; turns are named by their position in it.
+/// The facts of a batch of chunks; chunks are named by their position in it.
 #[derive(Debug, Default)]
 pub struct Facts {
     templates: Vec<Option<Arc<TemplateVersion>>>,
@@ -64,14 +64,14 @@ pub struct Facts {
 impl Facts {
     /// The template version that the send is pinned to.
     #[must_use]
-    pub fn template(&self, turn: usize) -> Option<&Arc<TemplateVersion>> {
-        self.templates.get(turn)?.as_ref()
+    pub fn template(&self, chunk: usize) -> Option<&Arc<TemplateVersion>> {
+        self.templates.get(chunk)?.as_ref()
     }
 
     /// The send's category.
     #[must_use]
-    pub fn category(&self, turn: usize) -> Option<&Arc<PlanCategory>> {
-        self.categories.get(turn)?.as_ref()
+    pub fn category(&self, chunk: usize) -> Option<&Arc<PlanCategory>> {
+        self.categories.get(chunk)?.as_ref()
     }
 
     /// The app's name.
@@ -116,10 +116,10 @@ impl Facts {
         self.endpoints.get(&(app, user)).map_or(&[], Vec::as_slice)
     }
 
-    /// Whether the turn's request was cancelled before the turn was planned.
+    /// Whether the chunk's request was cancelled before the chunk was planned.
     #[must_use]
-    pub fn is_cancelled(&self, turn: &Turn) -> bool {
-        self.cancelled.contains(&(turn.app, turn.send_id))
+    pub fn is_cancelled(&self, chunk: &Chunk) -> bool {
+        self.cancelled.contains(&(chunk.app, chunk.send_id))
     }
 
     /// The app's dead targets among those of the batch.
@@ -130,59 +130,62 @@ impl Facts {
 }
 
 impl Store {
-    /// What the decisions on turns would rest on if they were planned now. Nothing is written: the profiles that the
+    /// What the decisions on chunks would rest on if they were planned now. Nothing is written: the profiles that the
     /// sends bring, and categories that they would make, are there in these facts alone. Users who are not there
     /// yet have the number 0.
     ///
     /// # Errors
     /// The database failed.
-    pub async fn imagine_facts(&self, turns: &[Turn]) -> Result<Facts, Error> {
+    pub async fn imagine_facts(&self, chunks: &[Chunk]) -> Result<Facts, Error> {
         let mut connection = self.pool.acquire().await?;
-        let mut facts = begin(&mut connection, turns).await?;
-        categories::imagine(&mut connection, turns, &mut facts).await?;
-        people::read(&mut connection, turns, &mut facts).await?;
-        people::imagine(turns, &mut facts);
-        finish(&mut connection, turns, facts).await
+        let mut facts = begin(&mut connection, chunks).await?;
+        categories::imagine(&mut connection, chunks, &mut facts).await?;
+        people::read(&mut connection, chunks, &mut facts).await?;
+        people::imagine(chunks, &mut facts);
+        finish(&mut connection, chunks, facts).await
     }
 }
 
-/// Applies what the new turns bring, unless they are cancelled, then reads the facts. The transaction keeps erasures off
+/// Applies what the new chunks bring, unless they are cancelled, then reads the facts. The transaction keeps erasures off
 /// already; here it keeps cancellations off first.
 pub(crate) async fn gather(
     connection: &mut PgConnection,
-    turns: &[Turn],
+    chunks: &[Chunk],
     new: &[bool],
 ) -> Result<Facts, Error> {
-    let erased = erasures::read(connection, turns, new).await?;
-    // A restored database knows sends, too, that are planned within one turn.
-    let named: Vec<_> = turns.iter().map(|turn| (turn.app, turn.send_id)).collect();
+    let erased = erasures::read(connection, chunks, new).await?;
+    // A restored database knows sends, too, that are planned within one chunk.
+    let named: Vec<_> = chunks.iter().map(|chunk| (chunk.app, chunk.send_id)).collect();
     let cancelled = cancellation::cancelled_among(connection, &named).await?;
-    let mut facts = Facts { erased, cancelled, ..begin(connection, turns).await? };
+    let mut facts = Facts { erased, cancelled, ..begin(connection, chunks).await? };
     let applied: Vec<_> =
-        turns.iter().zip(new).map(|(turn, new)| *new && !facts.is_cancelled(turn)).collect();
-    categories::read_or_make(connection, turns, &applied, &mut facts).await?;
-    people::merge_inline_profiles(connection, turns, &applied, &facts).await?;
-    people::read(connection, turns, &mut facts).await?;
-    finish(connection, turns, facts).await
+        chunks.iter().zip(new).map(|(chunk, new)| *new && !facts.is_cancelled(chunk)).collect();
+    categories::read_or_make(connection, chunks, &applied, &mut facts).await?;
+    people::merge_inline_profiles(connection, chunks, &applied, &facts).await?;
+    people::read(connection, chunks, &mut facts).await?;
+    finish(connection, chunks, facts).await
 }
 
-async fn begin(connection: &mut PgConnection, turns: &[Turn]) -> Result<Facts, Error> {
-    let mut facts =
-        Facts { templates: vec![None; turns.len()], categories: vec![None; turns.len()], ..Facts::default() };
-    read_apps(connection, turns, &mut facts).await?;
-    templates::read(connection, turns, &mut facts).await?;
+async fn begin(connection: &mut PgConnection, chunks: &[Chunk]) -> Result<Facts, Error> {
+    let mut facts = Facts {
+        templates: vec![None; chunks.len()],
+        categories: vec![None; chunks.len()],
+        ..Facts::default()
+    };
+    read_apps(connection, chunks, &mut facts).await?;
+    templates::read(connection, chunks, &mut facts).await?;
     Ok(facts)
 }
 
-async fn finish(connection: &mut PgConnection, turns: &[Turn], mut facts: Facts) -> Result<Facts, Error> {
-    people::read_preferences(connection, turns, &mut facts).await?;
+async fn finish(connection: &mut PgConnection, chunks: &[Chunk], mut facts: Facts) -> Result<Facts, Error> {
+    people::read_preferences(connection, chunks, &mut facts).await?;
     people::read_endpoints(connection, &mut facts).await?;
     people::read_suppressions(connection, &mut facts).await?;
     Ok(facts)
 }
 
-async fn read_apps(connection: &mut PgConnection, turns: &[Turn], facts: &mut Facts) -> Result<(), Error> {
-    let apps: BTreeSet<i64> = turns.iter().map(|turn| turn.app.0).collect();
+async fn read_apps(connection: &mut PgConnection, chunks: &[Chunk], facts: &mut Facts) -> Result<(), Error> {
+    let apps: BTreeSet<i64> = chunks.iter().map(|chunk| chunk.app.0).collect();
     let rows = sqlx::query(
         "SELECT id, name, template_profile,
            ARRAY(SELECT DISTINCT channel FROM provider WHERE app_id = app.id AND enabled) AS channels,

@@ -1,4 +1,4 @@
-//! Freezing turns: one transaction decides for good what a turn of a send does.
+//! Freezing chunks: one transaction decides for good what a chunk of a send does.
 
 pub(crate) mod hold;
 mod render_failure;
@@ -11,39 +11,39 @@ use sabotage::Mutant;
 use sqlx::{Postgres, Row, Transaction};
 
 use crate::database::instant::instant;
+use crate::sends::chunk::Chunk;
 use crate::sends::facts::{self, Facts};
 use crate::sends::send::{self, NewRequest};
-use crate::sends::turn::Turn;
 use crate::{Error, Store, deliveries::attachment};
 
 pub use hold::Hold;
 pub use render_failure::RenderFailure;
 
-/// A transaction in which turns are being planned. Dropped without [`Freeze::commit`], it leaves no trace.
+/// A transaction in which chunks are being planned. Dropped without [`Freeze::commit`], it leaves no trace.
 #[derive(Debug)]
 pub struct Freeze<'a> {
     transaction: Transaction<'static, Postgres>,
-    turns: &'a [Turn],
+    chunks: &'a [Chunk],
     new: Vec<bool>,
 }
 
-/// What one recipient of a turn gets, with its position in the send.
+/// What one recipient of a chunk gets, with its position in the send.
 pub type Decisions = Vec<(u32, Decision)>;
 
 impl Store {
-    /// Begins to freeze turns, waiting for what they write: see [`Store::hold_all`] and [`Hold::freeze`].
+    /// Begins to freeze chunks, waiting for what they write: see [`Store::hold_all`] and [`Hold::freeze`].
     ///
     /// # Errors
     /// The database failed, or a lock was not free in time.
-    pub async fn freeze<'a>(&self, turns: &'a [Turn]) -> Result<Freeze<'a>, Error> {
-        self.hold_all(turns).await?.freeze(turns).await
+    pub async fn freeze<'a>(&self, chunks: &'a [Chunk]) -> Result<Freeze<'a>, Error> {
+        self.hold_all(chunks).await?.freeze(chunks).await
     }
 }
 
 impl<'a> Freeze<'a> {
     async fn begin(
         mut transaction: Transaction<'static, Postgres>,
-        turns: &'a [Turn],
+        chunks: &'a [Chunk],
     ) -> Result<Freeze<'a>, Error> {
         let rows = sqlx::query(
             "INSERT INTO plan (app_id, send_id, turn)
@@ -51,59 +51,61 @@ impl<'a> Freeze<'a> {
              ORDER BY app_id, send_id, turn
              ON CONFLICT DO NOTHING RETURNING app_id, send_id, turn",
         )
-        .bind(turns.iter().map(|turn| turn.app.0).collect::<Vec<_>>())
-        .bind(turns.iter().map(|turn| turn.send_id.0).collect::<Vec<_>>())
-        .bind(turns.iter().map(|turn| number(turn.turn)).collect::<Vec<_>>())
+        .bind(chunks.iter().map(|chunk| chunk.app.0).collect::<Vec<_>>())
+        .bind(chunks.iter().map(|chunk| chunk.send_id.0).collect::<Vec<_>>())
+        .bind(chunks.iter().map(|chunk| number(chunk.chunk)).collect::<Vec<_>>())
         .fetch_all(&mut *transaction)
         .await?;
         let mut inserted = std::collections::HashSet::with_capacity(rows.len());
         for row in rows {
             inserted.insert((AppId(row.try_get(0)?), SendId(row.try_get(1)?), row.try_get::<i32, _>(2)?));
         }
-        // Of two messages for the same turn in one batch, the first has the header.
-        let new =
-            turns.iter().map(|turn| inserted.remove(&(turn.app, turn.send_id, number(turn.turn)))).collect();
-        Ok(Freeze { transaction, turns, new })
+        // Of two messages for the same chunk in one batch, the first has the header.
+        let new = chunks
+            .iter()
+            .map(|chunk| inserted.remove(&(chunk.app, chunk.send_id, number(chunk.chunk))))
+            .collect();
+        Ok(Freeze { transaction, chunks, new })
     }
 }
 
 impl Freeze<'_> {
-    /// Whether this transaction wrote the header of the turn at `index`, and so decides it.
+    /// Whether this transaction wrote the header of the chunk at `index`, and so decides it.
     #[must_use]
     pub fn is_new(&self, index: usize) -> bool {
         self.new.get(index).copied().unwrap_or(false)
     }
 
-    /// Applies inline profiles and missing categories of the new turns that are not cancelled, then reads all that the
-    /// decisions and the rendering of every turn rest on. Until the transaction ends, none of their requests can be
+    /// Applies inline profiles and missing categories of the new chunks that are not cancelled, then reads all that the
+    /// decisions and the rendering of every chunk rest on. Until the transaction ends, none of their requests can be
     /// cancelled.
     ///
     /// # Errors
     /// The database failed.
     pub async fn facts(&mut self) -> Result<Facts, Error> {
-        facts::gather(&mut self.transaction, self.turns, &self.new).await
+        facts::gather(&mut self.transaction, self.chunks, &self.new).await
     }
 
-    /// The decisions of a turn that was frozen before, without the deliveries that have gone on since. Those that have ended
+    /// The decisions of a chunk that was frozen before, without the deliveries that have gone on since. Those that have ended
     /// without an order are among them, since it may be that nobody has told: what was cancelled, and what could not be
     /// rendered. Whoever takes a job of one, or cannot render it, tells how it ended.
     ///
     /// # Errors
     /// The database failed, or a row cannot be read.
     pub async fn stored(&mut self, index: usize) -> Result<Decisions, Error> {
-        let Some(turn) = self.turns.get(index) else {
+        let Some(chunk) = self.chunks.get(index) else {
             return Ok(Vec::new());
         };
         let rows = sqlx::query(
             "SELECT recipient_index, identifier, user_number, in_app, skips FROM planned_recipient
              WHERE app_id = $1 AND send_id = $2 AND turn = $3 ORDER BY recipient_index",
         )
-        .bind(turn.app.0)
-        .bind(turn.send_id.0)
-        .bind(number(turn.turn))
+        .bind(chunk.app.0)
+        .bind(chunk.send_id.0)
+        .bind(number(chunk.chunk))
         .fetch_all(&mut *self.transaction)
         .await?;
-        let mut waiting = self.waiting_deliveries(turn).await?;
+        let mut waiting = self.waiting_deliveries(chunk).await?;
         rows.iter()
             .map(|row| {
                 let index: i32 = row.try_get("recipient_index")?;
@@ -120,16 +122,19 @@ impl Freeze<'_> {
             .collect()
     }
 
-    async fn waiting_deliveries(&mut self, turn: &Turn) -> Result<HashMap<i32, Vec<PlannedDelivery>>, Error> {
+    async fn waiting_deliveries(
+        &mut self,
+        chunk: &Chunk,
+    ) -> Result<HashMap<i32, Vec<PlannedDelivery>>, Error> {
         let rows = sqlx::query(
             "SELECT d.recipient_index, d.id, d.channel, d.target FROM delivery d
              JOIN planned_recipient r USING (app_id, send_id, recipient_index)
              WHERE app_id = $1 AND send_id = $2 AND r.turn = $3 AND d.attempt = 1 AND d.target <> ''
                AND (d.status = ANY($4) OR d.status = $5 AND d.reason = $6)",
         )
-        .bind(turn.app.0)
-        .bind(turn.send_id.0)
-        .bind(number(turn.turn))
+        .bind(chunk.app.0)
+        .bind(chunk.send_id.0)
+        .bind(number(chunk.chunk))
         .bind([Status::Queued, Status::Cancelled].map(Status::as_str).to_vec())
         .bind(Status::Failed.as_str())
         .bind(Reason::TemplateError.as_str())
@@ -147,28 +152,28 @@ impl Freeze<'_> {
         Ok(deliveries)
     }
 
-    /// Writes the decisions of the new turns and commits. From here on they hold.
+    /// Writes the decisions of the new chunks and commits. From here on they hold.
     ///
     /// # Errors
-    /// The database failed; then nothing of any turn is written.
+    /// The database failed; then nothing of any chunk is written.
     pub async fn commit(mut self, facts: &Facts, decisions: &[Decisions]) -> Result<(), Error> {
-        let new: Vec<(usize, &Turn, &Decisions)> = self
-            .turns
+        let new: Vec<(usize, &Chunk, &Decisions)> = self
+            .chunks
             .iter()
             .zip(decisions)
             .enumerate()
             .filter(|(index, _)| self.is_new(*index))
-            .map(|(index, (turn, decisions))| (index, turn, decisions))
+            .map(|(index, (chunk, decisions))| (index, chunk, decisions))
             .collect();
         write_requests(&mut self.transaction, facts, &new).await?;
         write_recipients(&mut self.transaction, &new).await?;
         if sabotage::is(Mutant::PlanNotFrozen) {
             let all: Vec<_> = self
-                .turns
+                .chunks
                 .iter()
                 .zip(decisions)
                 .enumerate()
-                .map(|(index, (turn, all))| (index, turn, all))
+                .map(|(index, (chunk, all))| (index, chunk, all))
                 .collect();
             write_deliveries(&mut self.transaction, &all).await?;
         }
@@ -181,27 +186,27 @@ impl Freeze<'_> {
 async fn write_requests(
     transaction: &mut Transaction<'static, Postgres>,
     facts: &Facts,
-    new: &[(usize, &Turn, &Decisions)],
+    new: &[(usize, &Chunk, &Decisions)],
 ) -> Result<(), Error> {
     let first: Vec<_> = new
         .iter()
-        .filter(|(_, turn, _)| turn.turn == 0)
-        .map(|(index, turn, _)| (index, *turn, facts.without_erased(turn)))
+        .filter(|(_, chunk, _)| chunk.chunk == 0)
+        .map(|(index, chunk, _)| (index, *chunk, facts.without_erased(chunk)))
         .collect();
     let requests: Vec<_> = first
         .iter()
-        .map(|(index, turn, without_erased)| (index, without_erased.as_ref().unwrap_or(turn)))
-        .map(|(index, turn)| NewRequest {
-            turn,
+        .map(|(index, chunk, without_erased)| (index, without_erased.as_ref().unwrap_or(chunk)))
+        .map(|(index, chunk)| NewRequest {
+            chunk,
             category: facts.category(**index).map(|category| category.id),
             template: facts.template(**index).map(|template| (template.id, template.version)),
-            body: turn.send.is_kept().then(|| &*turn.send),
+            body: chunk.send.is_kept().then(|| &*chunk.send),
         })
         .collect();
     send::write_requests(transaction, &requests).await?;
-    for turn in first.iter().filter_map(|(_, _, without_erased)| without_erased.as_ref()) {
-        if turn.send.is_for_nobody() {
-            attachment::remove(transaction, turn.app, turn.send_id).await?;
+    for chunk in first.iter().filter_map(|(_, _, without_erased)| without_erased.as_ref()) {
+        if chunk.send.is_for_nobody() {
+            attachment::remove(transaction, chunk.app, chunk.send_id).await?;
         }
     }
     Ok(())
@@ -209,11 +214,11 @@ async fn write_requests(
 
 async fn write_recipients(
     transaction: &mut Transaction<'static, Postgres>,
-    new: &[(usize, &Turn, &Decisions)],
+    new: &[(usize, &Chunk, &Decisions)],
 ) -> Result<(), Error> {
     let rows = || {
-        new.iter().flat_map(|(_, turn, decisions)| {
-            decisions.iter().map(move |(index, decision)| (turn, *index, decision))
+        new.iter().flat_map(|(_, chunk, decisions)| {
+            decisions.iter().map(move |(index, decision)| (chunk, *index, decision))
         })
     };
     sqlx::query(
@@ -222,9 +227,9 @@ async fn write_recipients(
          FROM unnest($1::bigint[], $2::uuid[], $3::int[], $4::int[], $5::text[], $6::bigint[], $7::bool[], $8::text[])
            AS new (app_id, send_id, turn, recipient_index, identifier, user_number, in_app, skips)",
     )
-    .bind(rows().map(|(turn, _, _)| turn.app.0).collect::<Vec<_>>())
-    .bind(rows().map(|(turn, _, _)| turn.send_id.0).collect::<Vec<_>>())
-    .bind(rows().map(|(turn, _, _)| number(turn.turn)).collect::<Vec<_>>())
+    .bind(rows().map(|(chunk, _, _)| chunk.app.0).collect::<Vec<_>>())
+    .bind(rows().map(|(chunk, _, _)| chunk.send_id.0).collect::<Vec<_>>())
+    .bind(rows().map(|(chunk, _, _)| number(chunk.chunk)).collect::<Vec<_>>())
     .bind(rows().map(|(_, index, _)| number(index)).collect::<Vec<_>>())
     .bind(rows().map(|(_, _, decision)| decision.identifier.as_str()).collect::<Vec<_>>())
     .bind(rows().map(|(_, _, decision)| decision.user.map(|user| user.0)).collect::<Vec<_>>())
@@ -237,13 +242,13 @@ async fn write_recipients(
 
 async fn write_deliveries(
     transaction: &mut Transaction<'static, Postgres>,
-    new: &[(usize, &Turn, &Decisions)],
+    new: &[(usize, &Chunk, &Decisions)],
 ) -> Result<(), Error> {
     let rows: Vec<_> = new
         .iter()
-        .flat_map(|(_, turn, decisions)| {
+        .flat_map(|(_, chunk, decisions)| {
             decisions.iter().flat_map(move |(index, decision)| {
-                decision.deliveries.iter().map(move |delivery| (turn, *index, decision.user, delivery))
+                decision.deliveries.iter().map(move |delivery| (chunk, *index, decision.user, delivery))
             })
         })
         .collect();
@@ -256,14 +261,14 @@ async fn write_deliveries(
            $8::timestamptz[])
          ON CONFLICT DO NOTHING",
     )
-    .bind(rows.iter().map(|(turn, ..)| turn.app.0).collect::<Vec<_>>())
+    .bind(rows.iter().map(|(chunk, ..)| chunk.app.0).collect::<Vec<_>>())
     .bind(rows.iter().map(|(.., delivery)| delivery.id.0).collect::<Vec<_>>())
-    .bind(rows.iter().map(|(turn, ..)| turn.send_id.0).collect::<Vec<_>>())
+    .bind(rows.iter().map(|(chunk, ..)| chunk.send_id.0).collect::<Vec<_>>())
     .bind(rows.iter().map(|(_, index, ..)| number(*index)).collect::<Vec<_>>())
     .bind(rows.iter().map(|(_, _, user, _)| user.map(|user| user.0)).collect::<Vec<_>>())
     .bind(rows.iter().map(|(.., delivery)| delivery.channel.as_str()).collect::<Vec<_>>())
     .bind(rows.iter().map(|(.., delivery)| delivery.target.as_str()).collect::<Vec<_>>())
-    .bind(rows.iter().map(|(turn, ..)| turn.send.expires_at.map(instant)).collect::<Vec<_>>())
+    .bind(rows.iter().map(|(chunk, ..)| chunk.send.expires_at.map(instant)).collect::<Vec<_>>())
     .execute(&mut **transaction)
     .await?;
     if written.rows_affected() < rows.len() as u64 {
@@ -275,14 +280,14 @@ async fn write_deliveries(
 /// A delivery that was restored from a job which does not say whose it is learns of its place.
 async fn place_restored(
     transaction: &mut Transaction<'static, Postgres>,
-    rows: &[(&&Turn, u32, Option<UserNumber>, &PlannedDelivery)],
+    rows: &[(&&Chunk, u32, Option<UserNumber>, &PlannedDelivery)],
 ) -> Result<(), Error> {
     sqlx::query(
         "UPDATE delivery d SET recipient_index = new.recipient_index
          FROM unnest($1::bigint[], $2::uuid[], $3::int[]) AS new (app_id, id, recipient_index)
          WHERE (d.app_id, d.id) = (new.app_id, new.id) AND d.recipient_index < 0",
     )
-    .bind(rows.iter().map(|(turn, ..)| turn.app.0).collect::<Vec<_>>())
+    .bind(rows.iter().map(|(chunk, ..)| chunk.app.0).collect::<Vec<_>>())
     .bind(rows.iter().map(|(.., delivery)| delivery.id.0).collect::<Vec<_>>())
     .bind(rows.iter().map(|(_, index, ..)| number(*index)).collect::<Vec<_>>())
     .execute(&mut **transaction)

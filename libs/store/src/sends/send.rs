@@ -1,4 +1,4 @@
-//! Sends as the dispatcher keeps them: the request row, and the body while turns of it are still to come.
+//! Sends as the dispatcher keeps them: the request row, and the body while chunks of it are still to come.
 
 use chrono::{DateTime, Utc};
 use domain::id::TemplateId;
@@ -10,24 +10,24 @@ use sqlx::{PgConnection, Row};
 use crate::database::instant::instant;
 use crate::deliveries::timer::{self, NewTimer};
 use crate::erasure;
+use crate::sends::chunk::Chunk;
 use crate::sends::plan::hold::limit_waits_together;
-use crate::sends::turn::Turn;
 use crate::{Error, Store, deliveries::attachment};
 
 /// A request row to be written.
 pub(crate) struct NewRequest<'a> {
-    pub(crate) turn: &'a Turn,
+    pub(crate) chunk: &'a Chunk,
     pub(crate) category: Option<CategoryId>,
     pub(crate) template: Option<(TemplateId, i32)>,
     pub(crate) body: Option<&'a domain::Send>,
 }
 
-/// A send whose turns are read back from its request row.
+/// A send whose chunks are read back from its request row.
 #[derive(Clone, Debug)]
 pub struct KeptSend {
     /// When it was accepted.
     pub accepted_at: Timestamp,
-    /// Its body; None once its last turn has been acted on.
+    /// Its body; None once its last chunk has been acted on.
     pub send: Option<domain::Send>,
     /// About how many bytes the body takes in memory.
     pub size: usize,
@@ -37,25 +37,25 @@ impl Store {
     /// Keeps a send for later: its request row with the body, and the timer that continues it. Repeats do nothing.
     /// Recipients that were erased meanwhile are left out of the body.
     ///
-    /// Says whether the send waits for its timer: not where its first turn is frozen by now, whose message may be the one
-    /// in hand. Whoever acknowledges that acts on the turn first.
+    /// Says whether the send waits for its timer: not where its first chunk is frozen by now, whose message may be the one
+    /// in hand. Whoever acknowledges that acts on the chunk first.
     ///
     /// # Errors
     /// The database failed; then neither is written.
-    pub async fn schedule(&self, turn: &Turn, timer: &NewTimer) -> Result<bool, Error> {
+    pub async fn schedule(&self, chunk: &Chunk, timer: &NewTimer) -> Result<bool, Error> {
         let mut transaction = self.begin().await?;
         limit_waits_together(&mut transaction).await?;
-        let without_erased = erasure::without_erased(&mut transaction, turn).await?;
-        let turn = without_erased.as_ref().unwrap_or(turn);
-        let request = NewRequest { turn, category: None, template: None, body: Some(&turn.send) };
+        let without_erased = erasure::without_erased(&mut transaction, chunk).await?;
+        let chunk = without_erased.as_ref().unwrap_or(chunk);
+        let request = NewRequest { chunk, category: None, template: None, body: Some(&chunk.send) };
         let written = write_requests_if_new(&mut transaction, &request).await?;
         if written {
             timer::insert(&mut transaction, std::slice::from_ref(timer)).await?;
         }
-        if without_erased.as_ref().is_some_and(|turn| turn.send.is_for_nobody()) {
-            attachment::remove(&mut transaction, turn.app, turn.send_id).await?;
+        if without_erased.as_ref().is_some_and(|chunk| chunk.send.is_for_nobody()) {
+            attachment::remove(&mut transaction, chunk.app, chunk.send_id).await?;
         }
-        let waits = written || !is_begun(&mut transaction, turn).await?;
+        let waits = written || !is_begun(&mut transaction, chunk).await?;
         transaction.commit().await?;
         Ok(waits)
     }
@@ -83,7 +83,7 @@ impl Store {
         .transpose()
     }
 
-    /// Drops the body of a send whose last turn has been acted on.
+    /// Drops the body of a send whose last chunk has been acted on.
     ///
     /// # Errors
     /// The database failed.
@@ -97,13 +97,13 @@ impl Store {
     }
 }
 
-/// Whether the first turn of a send is frozen.
-async fn is_begun(connection: &mut PgConnection, turn: &Turn) -> Result<bool, Error> {
+/// Whether the first chunk of a send is frozen.
+async fn is_begun(connection: &mut PgConnection, chunk: &Chunk) -> Result<bool, Error> {
     let is_begun = sqlx::query_scalar(
         "SELECT EXISTS (SELECT FROM plan WHERE app_id = $1 AND send_id = $2 AND turn = 0)",
     )
-    .bind(turn.app.0)
-    .bind(turn.send_id.0)
+    .bind(chunk.app.0)
+    .bind(chunk.send_id.0)
     .fetch_one(connection)
     .await?;
     Ok(is_begun)
@@ -158,18 +158,18 @@ pub(crate) async fn insert(
     sql: &'static str,
     requests: &[NewRequest<'_>],
 ) -> Result<u64, Error> {
-    let turns = || requests.iter().map(|request| request.turn);
+    let chunks = || requests.iter().map(|request| request.chunk);
     let outcome = sqlx::query(sql)
-        .bind(turns().map(|turn| turn.app.0).collect::<Vec<_>>())
-        .bind(turns().map(|turn| turn.send_id.0).collect::<Vec<_>>())
-        .bind(turns().map(|turn| instant(turn.accepted_at)).collect::<Vec<_>>())
-        .bind(turns().map(|turn| turn.send.send_at.map(instant)).collect::<Vec<_>>())
-        .bind(turns().map(|turn| turn.send.expires_at.map(instant)).collect::<Vec<_>>())
-        .bind(turns().map(|turn| turn.send.lane.as_str()).collect::<Vec<_>>())
-        .bind(turns().map(|turn| turn.send.content.title.as_deref()).collect::<Vec<_>>())
+        .bind(chunks().map(|chunk| chunk.app.0).collect::<Vec<_>>())
+        .bind(chunks().map(|chunk| chunk.send_id.0).collect::<Vec<_>>())
+        .bind(chunks().map(|chunk| instant(chunk.accepted_at)).collect::<Vec<_>>())
+        .bind(chunks().map(|chunk| chunk.send.send_at.map(instant)).collect::<Vec<_>>())
+        .bind(chunks().map(|chunk| chunk.send.expires_at.map(instant)).collect::<Vec<_>>())
+        .bind(chunks().map(|chunk| chunk.send.lane.as_str()).collect::<Vec<_>>())
+        .bind(chunks().map(|chunk| chunk.send.content.title.as_deref()).collect::<Vec<_>>())
         .bind(
-            turns()
-                .map(|turn| i32::try_from(turn.send.recipients.len()).unwrap_or(i32::MAX))
+            chunks()
+                .map(|chunk| i32::try_from(chunk.send.recipients.len()).unwrap_or(i32::MAX))
                 .collect::<Vec<_>>(),
         )
         .bind(requests.iter().map(|request| request.category.map(|id| id.0)).collect::<Vec<_>>())

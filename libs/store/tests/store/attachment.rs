@@ -6,7 +6,7 @@ use domain::content::Attachment;
 use domain::{AppId, Send, SendId};
 use store::deliveries::attachment::Review;
 
-use crate::erasure::{LATER, timer, turn, with_email};
+use crate::erasure::{LATER, chunk, timer, with_email};
 use crate::{Fixture, NOW, fixture, recipient, send_id, send_to};
 
 /// Long enough for what was kept since [`NOW`] to be old.
@@ -68,11 +68,11 @@ async fn old_files_go_unless_something_waits_for_them() {
     for number in 1..=4 {
         fixture.keep(app, send_id(number), &[b"file"]).await;
     }
-    fixture.plan(&turn(app, 2, NOW, send())).await;
+    fixture.plan(&chunk(app, 2, NOW, send())).await;
     sqlx::query("UPDATE delivery SET status = 'sent'").execute(&fixture.pool).await.unwrap();
-    fixture.plan(&turn(app, 3, NOW, send())).await;
+    fixture.plan(&chunk(app, 3, NOW, send())).await;
     let scheduled = Send { send_at: Some(LATER), ..send() };
-    fixture.store.schedule(&turn(app, 4, NOW, scheduled), &timer(app, None)).await.unwrap();
+    fixture.store.schedule(&chunk(app, 4, NOW, scheduled), &timer(app, None)).await.unwrap();
     let contents = [b"file".to_vec()];
     fixture.store.keep_attachments(app, send_id(5), &contents, NOW, LONG).await.unwrap();
     // And one that was set aside before anything of it was kept.
@@ -121,10 +121,10 @@ async fn with_its_last_recipient_a_send_loses_its_files() {
     for number in 1..=4 {
         fixture.keep(app, send_id(number), &[b"file", b"file"]).await;
     }
-    fixture.plan(&turn(app, 1, NOW, for_ada())).await;
-    fixture.plan(&turn(app, 2, NOW, for_both())).await;
-    fixture.store.schedule(&turn(app, 3, NOW, later(for_ada())), &timer(app, None)).await.unwrap();
-    fixture.store.schedule(&turn(app, 4, NOW, later(for_both())), &timer(app, None)).await.unwrap();
+    fixture.plan(&chunk(app, 1, NOW, for_ada())).await;
+    fixture.plan(&chunk(app, 2, NOW, for_both())).await;
+    fixture.store.schedule(&chunk(app, 3, NOW, later(for_ada())), &timer(app, None)).await.unwrap();
+    fixture.store.schedule(&chunk(app, 4, NOW, later(for_both())), &timer(app, None)).await.unwrap();
     fixture.erase(app, "ada", LATER).await;
     fixture.pass().await;
     let has = async |number| fixture.store.attachment(app, send_id(number), 0).await.unwrap().is_some();
@@ -149,10 +149,10 @@ async fn a_send_that_is_for_nobody_once_it_is_planned_or_kept_loses_its_files() 
         fixture.keep(app, send_id(number), &[b"file"]).await;
     }
     let send = with_file(send_to(vec![with_email("ada")]));
-    fixture.plan(&turn(app, 1, NOW, send.clone())).await;
+    fixture.plan(&chunk(app, 1, NOW, send.clone())).await;
     assert_eq!(fixture.files().await, 1);
     let scheduled = Send { send_at: Some(LATER), ..send };
-    fixture.store.schedule(&turn(app, 2, NOW, scheduled), &timer(app, None)).await.unwrap();
+    fixture.store.schedule(&chunk(app, 2, NOW, scheduled), &timer(app, None)).await.unwrap();
     assert_eq!(fixture.files().await, 0);
 }
 
@@ -161,7 +161,7 @@ async fn what_was_for_somebody_unknown_goes_with_the_name() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     fixture.keep(app, send_id(1), &[b"file"]).await;
-    fixture.plan(&turn(app, 1, NOW, with_file(send_to(vec![recipient("ada")])))).await;
+    fixture.plan(&chunk(app, 1, NOW, with_file(send_to(vec![recipient("ada")])))).await;
     fixture.user(app, "ada").await;
     assert_eq!(fixture.files().await, 1);
     fixture.erase(app, "ada", LATER).await;

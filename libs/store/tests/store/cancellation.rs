@@ -14,8 +14,8 @@ use domain::{
 use store::deliveries::ledger::{Claim, ClaimRequest};
 use store::deliveries::settlement::{Next, Settlement};
 use store::deliveries::timer::NewTimer;
+use store::sends::chunk::Chunk;
 use store::sends::plan::{Decisions, Freeze};
-use store::sends::turn::Turn;
 use uuid::Uuid;
 
 use crate::{Fixture, NOW, fixture, recipient, send_id, send_to};
@@ -24,12 +24,12 @@ use crate::{Fixture, NOW, fixture, recipient, send_id, send_to};
 const LATER: Timestamp = Timestamp::from_millis(4_000_000_000_000);
 const LEASE: Duration = Duration::from_secs(60);
 
-fn turns(app: AppId, send: domain::Send) -> [Turn; 2] {
+fn chunks(app: AppId, send: domain::Send) -> [Chunk; 2] {
     let send = Arc::new(send);
-    [0, 1].map(|turn| Turn { app, send_id: send_id(1), turn, accepted_at: NOW, send: Arc::clone(&send) })
+    [0, 1].map(|chunk| Chunk { app, send_id: send_id(1), chunk, accepted_at: NOW, send: Arc::clone(&send) })
 }
 
-/// A send of two turns to people who come with a profile, over these channels.
+/// A send of two chunks to people who come with a profile, over these channels.
 fn to_600(channels: &[Channel]) -> domain::Send {
     let person = |number: i32| Recipient {
         profile: Some(Object::new()),
@@ -38,16 +38,16 @@ fn to_600(channels: &[Channel]) -> domain::Send {
     domain::Send { channels: Some(channels.to_vec()), ..send_to((0..600).map(person).collect()) }
 }
 
-/// An email to everybody whose turn is not cancelled.
-async fn finish(mut freeze: Freeze<'_>, turns: &[Turn]) -> Result<(), store::Error> {
+/// An email to everybody whose chunk is not cancelled.
+async fn finish(mut freeze: Freeze<'_>, chunks: &[Chunk]) -> Result<(), store::Error> {
     let all = freeze.facts().await?;
-    let decide = |turn: &Turn| -> Decisions {
-        let numbered = (turn.turn * 500..).zip(turn.send.turn(turn.turn));
+    let decide = |chunk: &Chunk| -> Decisions {
+        let numbered = (chunk.chunk * 500..).zip(chunk.send.chunk(chunk.chunk));
         let decided = numbered.map(|(position, recipient)| {
-            let person = all.user(turn.app, &recipient.identifier);
+            let person = all.user(chunk.app, &recipient.identifier);
             let facts = plan::SendFacts {
-                send_id: turn.send_id,
-                selected: turn.send.channels.as_deref(),
+                send_id: chunk.send_id,
+                selected: chunk.send.channels.as_deref(),
                 content: &Channel::DELIVERED,
                 providers: &[Channel::Email],
                 push_kinds: &[],
@@ -58,7 +58,7 @@ async fn finish(mut freeze: Freeze<'_>, turns: &[Turn]) -> Result<(), store::Err
                 turned_off: &[],
                 endpoints: &[],
             });
-            let decision = match all.is_cancelled(turn) {
+            let decision = match all.is_cancelled(chunk) {
                 true => plan::decide_cancelled(&facts, recipient, known),
                 false => plan::decide(&facts, recipient, known, &plan::Suppressed::new()),
             };
@@ -66,13 +66,13 @@ async fn finish(mut freeze: Freeze<'_>, turns: &[Turn]) -> Result<(), store::Err
         });
         decided.collect()
     };
-    let decisions: Vec<_> = turns.iter().map(decide).collect();
+    let decisions: Vec<_> = chunks.iter().map(decide).collect();
     freeze.commit(&all, &decisions).await
 }
 
 impl Fixture {
-    async fn freeze(&self, turns: &[Turn]) {
-        finish(self.store.freeze(turns).await.unwrap(), turns).await.unwrap();
+    async fn freeze(&self, chunks: &[Chunk]) {
+        finish(self.store.freeze(chunks).await.unwrap(), chunks).await.unwrap();
     }
 
     async fn cancel(&self, app: AppId) -> u64 {
@@ -146,7 +146,7 @@ fn timer(app: AppId, stream: StreamName, due_at: Timestamp) -> NewTimer {
 async fn cancelling_ends_what_waits_and_spares_what_is_under_way_or_over() {
     let fixture = fixture().await;
     let (app, other) = (fixture.app("shop").await, fixture.app("bank").await);
-    let [first, _] = turns(app, to_600(&[Channel::Email]));
+    let [first, _] = chunks(app, to_600(&[Channel::Email]));
     fixture.freeze(std::slice::from_ref(&first)).await;
     for statement in [
         "UPDATE delivery SET status = 'retrying', attempt = 2 WHERE recipient_index = 0",
@@ -184,11 +184,11 @@ async fn cancelling_ends_what_waits_and_spares_what_is_under_way_or_over() {
 }
 
 #[tokio::test]
-async fn turns_to_come_are_planned_cancelled_and_bring_nothing() {
+async fn chunks_to_come_are_planned_cancelled_and_bring_nothing() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     let channels = [Channel::Email, Channel::Sms, Channel::Slack];
-    let [first, second] = turns(app, to_600(&channels));
+    let [first, second] = chunks(app, to_600(&channels));
     fixture.freeze(&[first]).await;
     // Email was planned for 500; for 100 more, what the send selects and the service delivers.
     let stopped = fixture.cancel(app).await;
@@ -204,14 +204,14 @@ async fn a_scheduled_send_is_planned_at_once() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     let send = domain::Send { send_at: Some(LATER), ..send_to(vec![recipient("ada"), recipient("bob")]) };
-    let [turn, _] = turns(app, send);
+    let [chunk, _] = chunks(app, send);
     let timer = timer(app, StreamName::Send(Lane::Transactional), LATER);
-    fixture.store.schedule(&turn, &timer).await.unwrap();
+    fixture.store.schedule(&chunk, &timer).await.unwrap();
     assert_eq!(fixture.store.due_timers(10).await.unwrap().timers, []);
     let stopped = fixture.cancel(app).await;
     assert_eq!(stopped, 2 * 5);
     assert_eq!(fixture.store.due_timers(10).await.unwrap().timers.len(), 2);
-    fixture.freeze(&[turn]).await;
+    fixture.freeze(&[chunk]).await;
     assert_eq!(fixture.cancelled(app).await.cast_unsigned(), stopped);
 }
 
@@ -219,19 +219,19 @@ async fn a_scheduled_send_is_planned_at_once() {
 async fn what_has_ended_is_not_cancelled() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
-    let [turn, _] = turns(app, send_to(vec![recipient("ada@example.com")]));
+    let [chunk, _] = chunks(app, send_to(vec![recipient("ada@example.com")]));
     fixture.store.merge_user(app, "ada@example.com", Object::new()).await.unwrap();
-    fixture.freeze(&[turn]).await;
+    fixture.freeze(&[chunk]).await;
     fixture.run("UPDATE delivery SET status = 'sent'").await;
     assert_eq!(fixture.cancel(app).await, 0);
     assert!(!fixture.store.find_request(app, send_id(1)).await.unwrap().unwrap().cancelled);
 }
 
 #[tokio::test]
-async fn whoever_cancels_while_a_turn_is_planned_waits_for_it() {
+async fn whoever_cancels_while_a_chunk_is_planned_waits_for_it() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
-    let [first, second] = turns(app, to_600(&[Channel::Email]));
+    let [first, second] = chunks(app, to_600(&[Channel::Email]));
     fixture.freeze(&[first]).await;
     let planned = [second];
     let mut freeze = fixture.store.freeze(&planned).await.unwrap();
@@ -249,11 +249,11 @@ async fn whoever_cancels_while_a_turn_is_planned_waits_for_it() {
 async fn an_attempt_under_way_is_not_made_again() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
-    let [turn, _] = turns(app, send_to(vec![recipient("a@example.com"), recipient("b@example.com")]));
+    let [chunk, _] = chunks(app, send_to(vec![recipient("a@example.com"), recipient("b@example.com")]));
     for name in ["a@example.com", "b@example.com"] {
         fixture.store.merge_user(app, name, Object::new()).await.unwrap();
     }
-    fixture.freeze(&[turn]).await;
+    fixture.freeze(&[chunk]).await;
     let first = fixture.first_delivery().await;
     let Claim::Ours { token, .. } = fixture.claim_first(app, first).await else { panic!("not ours") };
     assert_eq!(fixture.cancel(app).await, 1);
@@ -270,9 +270,9 @@ async fn an_attempt_under_way_is_not_made_again() {
 async fn an_attempt_that_nobody_answers_for_ends_unless_its_answer_comes_late() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
-    let [turn, _] = turns(app, send_to(vec![recipient("ada@example.com")]));
+    let [chunk, _] = chunks(app, send_to(vec![recipient("ada@example.com")]));
     fixture.store.merge_user(app, "ada@example.com", Object::new()).await.unwrap();
-    fixture.freeze(&[turn]).await;
+    fixture.freeze(&[chunk]).await;
     let first = fixture.first_delivery().await;
     let Claim::Ours { token, .. } = fixture.claim_first(app, first).await else { panic!("not ours") };
     assert_eq!(fixture.cancel(app).await, 0);
@@ -291,9 +291,9 @@ async fn an_attempt_that_nobody_answers_for_ends_unless_its_answer_comes_late() 
 async fn a_retry_that_is_settled_first_is_found_by_the_cancellation() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
-    let [turn, _] = turns(app, send_to(vec![recipient("ada@example.com")]));
+    let [chunk, _] = chunks(app, send_to(vec![recipient("ada@example.com")]));
     fixture.store.merge_user(app, "ada@example.com", Object::new()).await.unwrap();
-    fixture.freeze(&[turn]).await;
+    fixture.freeze(&[chunk]).await;
     let first = fixture.first_delivery().await;
     let Claim::Ours { token, .. } = fixture.claim_first(app, first).await else { panic!("not ours") };
     // Somebody holds the timers, so that the settlement waits with the request in its hands.
@@ -327,11 +327,11 @@ async fn a_retry_that_is_settled_first_is_found_by_the_cancellation() {
 async fn what_would_be_set_aside_ends_instead_and_what_was_is_not_tried_again() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
-    let [turn, _] = turns(app, send_to(vec![recipient("a@example.com"), recipient("b@example.com")]));
+    let [chunk, _] = chunks(app, send_to(vec![recipient("a@example.com"), recipient("b@example.com")]));
     for name in ["a@example.com", "b@example.com"] {
         fixture.store.merge_user(app, name, Object::new()).await.unwrap();
     }
-    fixture.freeze(&[turn]).await;
+    fixture.freeze(&[chunk]).await;
     let first = fixture.first_delivery().await;
     let Claim::Ours { token, .. } = fixture.claim_first(app, first).await else { panic!("not ours") };
     fixture.run("UPDATE delivery SET status = 'parked', attempt = 2 WHERE recipient_index = 1").await;
@@ -348,9 +348,9 @@ async fn what_would_be_set_aside_ends_instead_and_what_was_is_not_tried_again() 
 async fn a_request_of_which_only_parked_deliveries_are_left_is_cancelled() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
-    let [turn, _] = turns(app, send_to(vec![recipient("ada@example.com")]));
+    let [chunk, _] = chunks(app, send_to(vec![recipient("ada@example.com")]));
     fixture.store.merge_user(app, "ada@example.com", Object::new()).await.unwrap();
-    fixture.freeze(&[turn]).await;
+    fixture.freeze(&[chunk]).await;
     fixture.run("UPDATE delivery SET status = 'parked'").await;
     assert_eq!(fixture.cancel(app).await, 0);
     assert!(fixture.store.find_request(app, send_id(1)).await.unwrap().unwrap().cancelled);

@@ -12,8 +12,8 @@ use serde_json::json;
 use store::deliveries::ledger::{Claim, ClaimRequest};
 use store::deliveries::settlement::{Next, Settlement};
 use store::deliveries::timer::NewTimer;
+use store::sends::chunk::Chunk;
 use store::sends::plan::Decisions;
-use store::sends::turn::Turn;
 use uuid::Uuid;
 
 use crate::{Fixture, NOW, fixture, recipient, send_id, send_to};
@@ -40,22 +40,22 @@ impl Fixture {
         self.store.end_pass(&pass, is_whole, Duration::ZERO).await.unwrap();
     }
 
-    /// Freezes the turn with decisions that a plain send comes to. Returns them.
-    pub(crate) async fn plan(&self, turn: &Turn) -> Decisions {
-        let turns = [turn.clone()];
-        let mut freeze = self.store.freeze(&turns).await.unwrap();
+    /// Freezes the chunk with decisions that a plain send comes to. Returns them.
+    pub(crate) async fn plan(&self, chunk: &Chunk) -> Decisions {
+        let chunks = [chunk.clone()];
+        let mut freeze = self.store.freeze(&chunks).await.unwrap();
         let facts = freeze.facts().await.unwrap();
         let send = SendFacts {
-            send_id: turn.send_id,
+            send_id: chunk.send_id,
             selected: None,
             content: &Channel::DELIVERED,
             providers: &[Channel::Email],
             push_kinds: &[],
         };
-        let decide = |recipient: &Recipient| match facts.is_erased(turn, &recipient.identifier) {
+        let decide = |recipient: &Recipient| match facts.is_erased(chunk, &recipient.identifier) {
             true => plan::decide_erased(&send),
             false => {
-                let user = facts.user(turn.app, &recipient.identifier);
+                let user = facts.user(chunk.app, &recipient.identifier);
                 let person = user.map(|(number, profile)| plan::Person {
                     number,
                     profile,
@@ -65,7 +65,7 @@ impl Fixture {
                 plan::decide(&send, recipient, person, &plan::Suppressed::new())
             }
         };
-        let decisions: Decisions = (0..).zip(turn.send.turn(turn.turn).iter().map(decide)).collect();
+        let decisions: Decisions = (0..).zip(chunk.send.chunk(chunk.chunk).iter().map(decide)).collect();
         freeze.commit(&facts, std::slice::from_ref(&decisions)).await.unwrap();
         decisions
     }
@@ -94,8 +94,8 @@ pub(crate) fn timer(app: AppId, user: Option<UserNumber>) -> NewTimer {
     }
 }
 
-pub(crate) fn turn(app: AppId, number: u128, accepted_at: Timestamp, send: Send) -> Turn {
-    Turn { app, send_id: send_id(number), turn: 0, accepted_at, send: Arc::new(send) }
+pub(crate) fn chunk(app: AppId, number: u128, accepted_at: Timestamp, send: Send) -> Chunk {
+    Chunk { app, send_id: send_id(number), chunk: 0, accepted_at, send: Arc::new(send) }
 }
 
 pub(crate) fn with_email(identifier: &str) -> Recipient {
@@ -142,9 +142,9 @@ async fn an_erased_user_is_gone_with_all_that_hangs_on_it_and_may_come_back_as_a
 async fn what_is_left_is_blanked_and_counts_stay() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
-    let ursula = turn(app, 1, NOW, send_to(vec![with_email("ursula")]));
-    let both = turn(app, 2, NOW, send_to(vec![recipient("ursula"), with_email("bob")]));
-    fixture.plan(&turn(app, 3, NOW, send_to(vec![recipient("ursula")]))).await;
+    let ursula = chunk(app, 1, NOW, send_to(vec![with_email("ursula")]));
+    let both = chunk(app, 2, NOW, send_to(vec![recipient("ursula"), with_email("bob")]));
+    fixture.plan(&chunk(app, 3, NOW, send_to(vec![recipient("ursula")]))).await;
     fixture.plan(&ursula).await;
     fixture.plan(&both).await;
     sqlx::raw_sql(
@@ -211,21 +211,21 @@ async fn a_send_of_before_the_erasure_does_not_bring_the_user_back() {
     fixture.erase(app, "ursula", NOW).await;
 
     let before =
-        fixture.plan(&turn(app, 1, NOW, send_to(vec![with_email("ursula"), with_email("bob")]))).await;
+        fixture.plan(&chunk(app, 1, NOW, send_to(vec![with_email("ursula"), with_email("bob")]))).await;
     assert!(before[0].1.skips.iter().all(|(_, reason)| *reason == Reason::RecipientErased));
     assert!(before[1].1.in_app);
     assert!(fixture.store.find_user(app, "ursula").await.unwrap().is_none());
-    fixture.plan(&turn(app, 2, NOW, send_to(vec![with_email("ursula")]))).await;
+    fixture.plan(&chunk(app, 2, NOW, send_to(vec![with_email("ursula")]))).await;
     let scheduled = Send { send_at: Some(LATER), ..send_to(vec![with_email("ursula"), with_email("bob")]) };
-    fixture.store.schedule(&turn(app, 3, NOW, scheduled.clone()), &timer(app, None)).await.unwrap();
-    fixture.plan(&turn(app, 4, NOW, scheduled)).await;
+    fixture.store.schedule(&chunk(app, 3, NOW, scheduled.clone()), &timer(app, None)).await.unwrap();
+    fixture.plan(&chunk(app, 4, NOW, scheduled)).await;
     for table in ["planned_recipient", "delivery", "request", "app_user"] {
         let text = fixture.text_of(table).await;
         assert!(!text.contains("ursula") && (text.contains("bob") || table == "request"), "{table}: {text}");
     }
     assert_eq!(fixture.count("SELECT count(*) FROM request WHERE title IS NULL").await, 1);
 
-    let after = fixture.plan(&turn(app, 5, LATER, send_to(vec![with_email("ursula")]))).await;
+    let after = fixture.plan(&chunk(app, 5, LATER, send_to(vec![with_email("ursula")]))).await;
     assert!(after[0].1.in_app && after[0].1.deliveries.len() == 1);
     assert!(fixture.store.find_user(app, "ursula").await.unwrap().is_some());
 }
@@ -235,10 +235,10 @@ async fn planning_and_erasing_take_turns() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     let ursula = fixture.user(app, "ursula").await;
-    let turns = [turn(app, 1, NOW, send_to(vec![with_email("ursula")]))];
-    let mut freeze = fixture.store.freeze(&turns).await.unwrap();
+    let chunks = [chunk(app, 1, NOW, send_to(vec![with_email("ursula")]))];
+    let mut freeze = fixture.store.freeze(&chunks).await.unwrap();
     let facts = freeze.facts().await.unwrap();
-    assert!(!facts.is_erased(&turns[0], "ursula"));
+    assert!(!facts.is_erased(&chunks[0], "ursula"));
     let store = fixture.store.clone();
     let erasing = tokio::spawn(async move {
         let erasure = store.erase_user(app, "ursula", LATER).await.unwrap().unwrap();
@@ -252,11 +252,11 @@ async fn planning_and_erasing_take_turns() {
     // And the other way round: planning waits, and finds the erasure.
     fixture.user(app, "bob").await;
     let erasure = fixture.store.erase_user(app, "bob", LATER).await.unwrap().unwrap();
-    let turns = [turn(app, 2, NOW, send_to(vec![with_email("bob")]))];
+    let chunks = [chunk(app, 2, NOW, send_to(vec![with_email("bob")]))];
     let store = fixture.store.clone();
     let planning = tokio::spawn(async move {
-        let mut freeze = store.freeze(&turns).await.unwrap();
-        freeze.facts().await.unwrap().is_erased(&turns[0], "bob")
+        let mut freeze = store.freeze(&chunks).await.unwrap();
+        freeze.facts().await.unwrap().is_erased(&chunks[0], "bob")
     });
     fixture.somebody_waits().await;
     erasure.commit(&timer(app, None), "test").await.unwrap();
@@ -268,7 +268,7 @@ async fn no_provider_is_called_for_an_erased_user_and_a_late_answer_says_nothing
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     let send = send_to(vec![with_email("ursula"), with_email("bob"), with_email("cid")]);
-    let decisions = fixture.plan(&turn(app, 1, NOW, send)).await;
+    let decisions = fixture.plan(&chunk(app, 1, NOW, send)).await;
     let delivery = |index: usize| decisions[index].1.deliveries[0].id;
     let user = |index: usize| decisions[index].1.user.unwrap();
     let claim = async |index: usize| {

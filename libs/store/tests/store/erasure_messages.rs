@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use store::database::failure::SetAside;
 use uuid::Uuid;
 
-use crate::erasure::{LATER, STREAM, timer, turn, with_email};
+use crate::erasure::{LATER, STREAM, chunk, timer, with_email};
 use crate::{Fixture, NOW, fixture, recipient, send_to};
 
 impl Fixture {
@@ -42,8 +42,8 @@ async fn kept_sends_lose_the_user_alone() {
         (3, vec![recipient("bob")]),
     ];
     for (number, recipients) in sends {
-        let turn = turn(app, number, NOW, Send { send_at: Some(LATER), ..send_to(recipients) });
-        fixture.store.schedule(&turn, &timer(app, None)).await.unwrap();
+        let chunk = chunk(app, number, NOW, Send { send_at: Some(LATER), ..send_to(recipients) });
+        fixture.store.schedule(&chunk, &timer(app, None)).await.unwrap();
     }
     fixture.erase(app, "ada", LATER).await;
     fixture.pass().await;

@@ -1,25 +1,25 @@
-//! Freezing turns.
+//! Freezing chunks.
 
 use std::sync::Arc;
 
 use domain::content::Object;
 use domain::plan::{self, Person, SendFacts, Suppressed};
-use domain::send::{Recipient, TURN_RECIPIENTS, TemplateRef};
+use domain::send::{CHUNK_RECIPIENTS, Recipient, TemplateRef};
 use domain::{AppId, Channel, Reason, Send, Status};
 use serde_json::json;
 use store::Store;
 use store::control::template::NewTemplate;
+use store::sends::chunk::Chunk;
 use store::sends::facts::Facts;
 use store::sends::plan::{Decisions, Freeze, RenderFailure};
-use store::sends::turn::Turn;
 
 use crate::{Fixture, NOW, Seeded, fixture, recipient, send_id, send_to};
 
 /// A transaction is ended for another a few times in a row at most.
 const MOST_TRIES: usize = 20;
 
-pub(crate) fn turn(app: AppId, number: u128, turn: u32, send: &Send) -> Turn {
-    Turn { app, send_id: send_id(number), turn, accepted_at: NOW, send: Arc::new(send.clone()) }
+pub(crate) fn chunk(app: AppId, number: u128, chunk: u32, send: &Send) -> Chunk {
+    Chunk { app, send_id: send_id(number), chunk, accepted_at: NOW, send: Arc::new(send.clone()) }
 }
 
 fn with_profile(identifier: &str, profile: &serde_json::Value) -> Recipient {
@@ -27,27 +27,27 @@ fn with_profile(identifier: &str, profile: &serde_json::Value) -> Recipient {
 }
 
 /// Decides as the dispatcher does, for sends that have content for every channel.
-fn decide(turn: &Turn, index: usize, facts: &Facts) -> Decisions {
+fn decide(chunk: &Chunk, index: usize, facts: &Facts) -> Decisions {
     let send = SendFacts {
-        send_id: turn.send_id,
+        send_id: chunk.send_id,
         selected: None,
         content: &Channel::DELIVERED,
-        providers: facts.providers(turn.app),
+        providers: facts.providers(chunk.app),
         push_kinds: &[],
     };
     let nothing = Suppressed::new();
-    let suppressed = facts.suppressed(turn.app).unwrap_or(&nothing);
-    let first = turn.turn * u32::try_from(TURN_RECIPIENTS).unwrap();
+    let suppressed = facts.suppressed(chunk.app).unwrap_or(&nothing);
+    let first = chunk.chunk * u32::try_from(CHUNK_RECIPIENTS).unwrap();
     (first..)
-        .zip(turn.send.turn(turn.turn))
+        .zip(chunk.send.chunk(chunk.chunk))
         .map(|(position, recipient)| {
-            let person = facts.user(turn.app, &recipient.identifier).map(|(number, profile)| Person {
+            let person = facts.user(chunk.app, &recipient.identifier).map(|(number, profile)| Person {
                 number,
                 profile,
                 turned_off: facts
                     .category(index)
-                    .map_or(&[], |category| facts.turned_off(turn.app, category.id, number)),
-                endpoints: facts.endpoints(turn.app, number),
+                    .map_or(&[], |category| facts.turned_off(chunk.app, category.id, number)),
+                endpoints: facts.endpoints(chunk.app, number),
             });
             (position, plan::decide(&send, recipient, person, suppressed))
         })
@@ -55,12 +55,12 @@ fn decide(turn: &Turn, index: usize, facts: &Facts) -> Decisions {
 }
 
 /// Decides what is new, reads back what is not, and commits.
-async fn finish(mut freeze: Freeze<'_>, turns: &[Turn]) -> Result<(Facts, Vec<Decisions>), store::Error> {
+async fn finish(mut freeze: Freeze<'_>, chunks: &[Chunk]) -> Result<(Facts, Vec<Decisions>), store::Error> {
     let facts = freeze.facts().await?;
     let mut decisions = Vec::new();
-    for (index, turn) in turns.iter().enumerate() {
+    for (index, chunk) in chunks.iter().enumerate() {
         decisions.push(if freeze.is_new(index) {
-            decide(turn, index, &facts)
+            decide(chunk, index, &facts)
         } else {
             freeze.stored(index).await?
         });
@@ -69,14 +69,14 @@ async fn finish(mut freeze: Freeze<'_>, turns: &[Turn]) -> Result<(Facts, Vec<De
     Ok((facts, decisions))
 }
 
-pub(crate) async fn frozen(store: &Store, turns: &[Turn]) -> (Facts, Vec<Decisions>) {
-    finish(store.freeze(turns).await.unwrap(), turns).await.unwrap()
+pub(crate) async fn frozen(store: &Store, chunks: &[Chunk]) -> (Facts, Vec<Decisions>) {
+    finish(store.freeze(chunks).await.unwrap(), chunks).await.unwrap()
 }
 
-/// Freezes turns as often as another transaction ends this one, which a dispatcher answers in the same way.
-async fn frozen_in_the_end(store: &Store, turns: &[Turn]) {
+/// Freezes chunks as often as another transaction ends this one, which a dispatcher answers in the same way.
+async fn frozen_in_the_end(store: &Store, chunks: &[Chunk]) {
     for _ in 0..MOST_TRIES {
-        let frozen = async { finish(store.freeze(turns).await?, turns).await };
+        let frozen = async { finish(store.freeze(chunks).await?, chunks).await };
         match frozen.await {
             Ok(_) => return,
             Err(error) => assert!(!error.is_refused_data(), "{error}"),
@@ -100,7 +100,7 @@ impl Fixture {
 }
 
 #[tokio::test]
-async fn a_turn_is_frozen_once_and_read_back_as_decided() {
+async fn a_chunk_is_frozen_once_and_read_back_as_decided() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     fixture.email_provider(app, true).await;
@@ -109,18 +109,18 @@ async fn a_turn_is_frozen_once_and_read_back_as_decided() {
         recipient("eve"),
         with_profile("bob", &json!({"fcm": {"token": "x"}})),
     ]);
-    let turns = [turn(app, 1, 0, &send)];
-    let freeze = fixture.store.freeze(&turns).await.unwrap();
+    let chunks = [chunk(app, 1, 0, &send)];
+    let freeze = fixture.store.freeze(&chunks).await.unwrap();
     assert!(freeze.is_new(0) && !freeze.is_new(1));
-    let (_, decided) = finish(freeze, &turns).await.unwrap();
+    let (_, decided) = finish(freeze, &chunks).await.unwrap();
     assert!(decided[0][0].1.in_app && decided[0][0].1.deliveries.len() == 1);
     assert_eq!(decided[0][1].1.user, None);
 
     // What has changed since does not matter any more.
     fixture.store.merge_user(app, "eve", Object::new()).await.unwrap();
-    let freeze = fixture.store.freeze(&turns).await.unwrap();
+    let freeze = fixture.store.freeze(&chunks).await.unwrap();
     assert!(!freeze.is_new(0));
-    let (_, stored) = finish(freeze, &turns).await.unwrap();
+    let (_, stored) = finish(freeze, &chunks).await.unwrap();
     assert_eq!(stored, decided);
     assert_eq!(fixture.count("SELECT count(*) FROM plan").await, 1);
     assert_eq!(fixture.count("SELECT count(*) FROM planned_recipient").await, 3);
@@ -133,29 +133,29 @@ async fn a_turn_is_frozen_once_and_read_back_as_decided() {
 async fn of_two_transactions_the_second_waits_and_reads_back() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
-    let turns = [turn(app, 1, 0, &send_to(vec![with_profile("ada", &json!({}))]))];
-    let first = fixture.store.freeze(&turns).await.unwrap();
-    let (store, same) = (fixture.store.clone(), turns.clone());
+    let chunks = [chunk(app, 1, 0, &send_to(vec![with_profile("ada", &json!({}))]))];
+    let first = fixture.store.freeze(&chunks).await.unwrap();
+    let (store, same) = (fixture.store.clone(), chunks.clone());
     let second = tokio::spawn(async move {
         let freeze = store.freeze(&same).await.unwrap();
         let is_new = freeze.is_new(0);
         (is_new, finish(freeze, &same).await.unwrap().1)
     });
     fixture.somebody_waits().await;
-    let (_, decided) = finish(first, &turns).await.unwrap();
+    let (_, decided) = finish(first, &chunks).await.unwrap();
     assert_eq!(second.await.unwrap(), (false, decided));
     assert_eq!(fixture.count("SELECT count(*) FROM plan").await, 1);
 }
 
 #[tokio::test]
-async fn of_a_turn_that_is_twice_in_a_batch_the_first_decides() {
+async fn of_a_chunk_that_is_twice_in_a_batch_the_first_decides() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
-    let one = turn(app, 1, 0, &send_to(vec![with_profile("ada", &json!({}))]));
-    let turns = [one.clone(), one];
-    let freeze = fixture.store.freeze(&turns).await.unwrap();
+    let one = chunk(app, 1, 0, &send_to(vec![with_profile("ada", &json!({}))]));
+    let chunks = [one.clone(), one];
+    let freeze = fixture.store.freeze(&chunks).await.unwrap();
     assert!(freeze.is_new(0) && !freeze.is_new(1));
-    let (_, decisions) = finish(freeze, &turns).await.unwrap();
+    let (_, decisions) = finish(freeze, &chunks).await.unwrap();
     assert!(decisions[0][0].1.in_app && decisions[1].is_empty());
     assert_eq!(fixture.count("SELECT count(*) FROM planned_recipient").await, 1);
 }
@@ -166,26 +166,26 @@ async fn nothing_is_written_before_the_commit() {
     let app = fixture.app("shop").await;
     let mut send = send_to(vec![with_profile("ada", &json!({}))]);
     send.category = Some("orders".to_owned());
-    let turns = [turn(app, 1, 0, &send)];
-    let mut freeze = fixture.store.freeze(&turns).await.unwrap();
+    let chunks = [chunk(app, 1, 0, &send)];
+    let mut freeze = fixture.store.freeze(&chunks).await.unwrap();
     freeze.facts().await.unwrap();
     drop(freeze);
     let everything = "SELECT (SELECT count(*) FROM plan) + (SELECT count(*) FROM app_user)
         + (SELECT count(*) FROM category) + (SELECT count(*) FROM request)";
     assert_eq!(fixture.count(everything).await, 0);
-    assert!(fixture.store.freeze(&turns).await.unwrap().is_new(0), "the turn is free again");
+    assert!(fixture.store.freeze(&chunks).await.unwrap().is_new(0), "the chunk is free again");
 }
 
 #[tokio::test]
 async fn inline_profiles_are_merged_by_the_inserter_alone() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
-    let turns =
-        [turn(app, 1, 0, &send_to(vec![with_profile("ada", &json!({"plan": "free", "city": "Rome"}))]))];
-    frozen(&fixture.store, &turns).await;
+    let chunks =
+        [chunk(app, 1, 0, &send_to(vec![with_profile("ada", &json!({"plan": "free", "city": "Rome"}))]))];
+    frozen(&fixture.store, &chunks).await;
     let later = json!({"plan": "paid"});
     fixture.store.merge_user(app, "ada", later.as_object().cloned().unwrap()).await.unwrap();
-    let (facts, _) = frozen(&fixture.store, &turns).await;
+    let (facts, _) = frozen(&fixture.store, &chunks).await;
     let (_, profile) = facts.user(app, "ada").unwrap();
     assert_eq!(json!(profile), json!({"plan": "paid", "city": "Rome"}));
 }
@@ -196,7 +196,7 @@ async fn a_missing_category_is_made_once() {
     let app = fixture.app("shop").await;
     let mut send = send_to(vec![recipient("ada")]);
     send.category = Some("orders".to_owned());
-    let (one, other) = ([turn(app, 1, 0, &send)], [turn(app, 2, 0, &send), turn(app, 3, 0, &send)]);
+    let (one, other) = ([chunk(app, 1, 0, &send)], [chunk(app, 2, 0, &send), chunk(app, 3, 0, &send)]);
     let mut first = fixture.store.freeze(&one).await.unwrap();
     let facts = first.facts().await.unwrap();
     let store = fixture.store.clone();
@@ -209,7 +209,7 @@ async fn a_missing_category_is_made_once() {
 }
 
 #[tokio::test]
-async fn every_turn_keeps_the_template_version_of_the_first() {
+async fn every_chunk_keeps_the_template_version_of_the_first() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     let put = async |title: &str| {
@@ -222,23 +222,23 @@ async fn every_turn_keeps_the_template_version_of_the_first() {
         };
         fixture.store.put_template(app, template, "test").await.unwrap()
     };
-    let version = async |turn: Turn| {
-        let (facts, _) = frozen(&fixture.store, &[turn]).await;
+    let version = async |chunk: Chunk| {
+        let (facts, _) = frozen(&fixture.store, &[chunk]).await;
         assert_eq!(facts.category(0).unwrap().identifier, "news");
         facts.template(0).unwrap().version
     };
     let (id, first) = put("one").await;
     let mut send = send_to((0..600).map(|number| recipient(&number.to_string())).collect());
     send.template = Some(TemplateRef::Identifier("welcome".to_owned()));
-    assert_eq!(version(turn(app, 1, 0, &send)).await, first);
+    assert_eq!(version(chunk(app, 1, 0, &send)).await, first);
     assert_eq!(fixture.count("SELECT count(*) FROM request WHERE body IS NOT NULL").await, 1);
     let (_, second) = put("two").await;
-    assert_eq!(version(turn(app, 1, 1, &send)).await, first);
-    assert_eq!(version(turn(app, 1, 0, &send)).await, first, "the same turn again");
+    assert_eq!(version(chunk(app, 1, 1, &send)).await, first);
+    assert_eq!(version(chunk(app, 1, 0, &send)).await, first, "the same chunk again");
     send.template = Some(TemplateRef::Id(id));
-    assert_eq!(version(turn(app, 2, 0, &send)).await, second, "another send");
+    assert_eq!(version(chunk(app, 2, 0, &send)).await, second, "another send");
     let other = fixture.app("bank").await;
-    let (facts, _) = frozen(&fixture.store, &[turn(other, 3, 0, &send)]).await;
+    let (facts, _) = frozen(&fixture.store, &[chunk(other, 3, 0, &send)]).await;
     assert!(facts.template(0).is_none(), "another app's template");
 }
 
@@ -255,7 +255,7 @@ async fn decisions_rest_on_preferences_suppressions_providers_and_users() {
         recipient("eve@example.com"),
     ]);
     send.category = Some("orders".to_owned());
-    frozen(&fixture.store, &[turn(app, 1, 0, &send)]).await;
+    frozen(&fixture.store, &[chunk(app, 1, 0, &send)]).await;
     for statement in [
         "INSERT INTO preference (app_id, user_number, category_id, channel, enabled)
          SELECT u.app_id, u.number, c.id, channel, channel = 'sms' FROM app_user u JOIN category c USING (app_id),
@@ -266,7 +266,7 @@ async fn decisions_rest_on_preferences_suppressions_providers_and_users() {
         sqlx::query(statement).execute(&fixture.pool).await.unwrap();
     }
     let (facts, decisions) =
-        frozen(&fixture.store, &[turn(app, 2, 0, &send), turn(other, 2, 0, &send)]).await;
+        frozen(&fixture.store, &[chunk(app, 2, 0, &send), chunk(other, 2, 0, &send)]).await;
     assert_eq!((facts.app_name(app), facts.app_name(other)), ("shop", "bank"));
     let emails: Vec<_> = decisions[0]
         .iter()
@@ -283,7 +283,7 @@ async fn decisions_rest_on_preferences_suppressions_providers_and_users() {
     }
 
     sqlx::query("UPDATE category SET critical = true").execute(&fixture.pool).await.unwrap();
-    let (_, decisions) = frozen(&fixture.store, &[turn(app, 3, 0, &send)]).await;
+    let (_, decisions) = frozen(&fixture.store, &[chunk(app, 3, 0, &send)]).await;
     assert!(decisions[0][0].1.in_app && decisions[0][0].1.deliveries.len() == 1, "critical");
 }
 
@@ -293,8 +293,8 @@ async fn what_cannot_be_rendered_is_recorded() {
     let app = fixture.app("shop").await;
     fixture.email_provider(app, true).await;
     let people = ["ada@example.com", "bob@example.com"].map(|name| with_profile(name, &json!({})));
-    let turns = [turn(app, 1, 0, &send_to(people.to_vec()))];
-    frozen(&fixture.store, &turns).await;
+    let chunks = [chunk(app, 1, 0, &send_to(people.to_vec()))];
+    frozen(&fixture.store, &chunks).await;
     let failure = |channel| RenderFailure { app, send_id: send_id(1), recipient_index: 1, channel };
     let failures = [failure(Channel::InApp), failure(Channel::Email)];
     for _ in 0..2 {
@@ -304,7 +304,7 @@ async fn what_cannot_be_rendered_is_recorded() {
         assert_eq!(how, (Status::Failed, Some(Reason::TemplateError), 1));
     }
     assert!(fixture.store.record_render_failures(&[]).await.unwrap().is_empty());
-    let (_, stored) = frozen(&fixture.store, &turns).await;
+    let (_, stored) = frozen(&fixture.store, &chunks).await;
     assert!(stored[0][0].1.in_app && stored[0][0].1.deliveries.len() == 1);
     let failed = &stored[0][1].1;
     assert!(!failed.in_app && failed.deliveries.len() == 1, "it may be that nobody has told");
@@ -322,7 +322,7 @@ async fn of_what_cannot_be_rendered_only_what_no_worker_hears_of_is_to_be_told()
     fixture.email_provider(app, true).await;
     let people = ["a@example.com", "b@example.com", "c@example.com", "d@example.com"]
         .map(|name| with_profile(name, &json!({})));
-    frozen(&fixture.store, &[turn(app, 1, 0, &send_to(people.to_vec()))]).await;
+    frozen(&fixture.store, &[chunk(app, 1, 0, &send_to(people.to_vec()))]).await;
     for statement in [
         "UPDATE delivery SET status = 'cancelled', reason = 'request_cancelled' WHERE recipient_index = 0",
         "UPDATE delivery SET status = 'sent' WHERE recipient_index = 1",
@@ -349,15 +349,15 @@ async fn deliveries_that_have_gone_on_are_not_ordered_again() {
     fixture.email_provider(app, true).await;
     let people =
         ["a@example.com", "b@example.com", "c@example.com"].map(|name| with_profile(name, &json!({})));
-    let turns = [turn(app, 1, 0, &send_to(people.to_vec()))];
-    frozen(&fixture.store, &turns).await;
+    let chunks = [chunk(app, 1, 0, &send_to(people.to_vec()))];
+    frozen(&fixture.store, &chunks).await;
     for statement in [
         "UPDATE delivery SET status = 'sending' WHERE recipient_index = 0",
         "UPDATE delivery SET status = 'retrying', attempt = 2 WHERE recipient_index = 1",
     ] {
         sqlx::query(statement).execute(&fixture.pool).await.unwrap();
     }
-    let (_, stored) = frozen(&fixture.store, &turns).await;
+    let (_, stored) = frozen(&fixture.store, &chunks).await;
     let waiting: Vec<_> = stored[0].iter().map(|(_, decision)| decision.deliveries.len()).collect();
     assert_eq!(waiting, [0, 0, 1]);
 }
@@ -369,25 +369,25 @@ async fn overlapping_batches_are_all_frozen_once() {
     let mut random = Seeded(7);
     for round in 0..6 {
         // Neighbours share a send; all share users and categories, of which each round brings new ones.
-        let batches: Vec<Vec<Turn>> = (0..8)
+        let batches: Vec<Vec<Chunk>> = (0..8)
             .map(|batch| {
                 let numbers = [batch, (batch + 1) % 8, 8 + batch, 16 + batch];
-                let turns = numbers.map(|number| {
+                let chunks = numbers.map(|number| {
                     let names = random.shuffled((round * 3..round * 3 + 8).collect());
                     let person = |name| with_profile(&format!("u{name}"), &json!({"round": round}));
                     let mut send = send_to(names.into_iter().map(person).collect());
                     send.category = Some(format!("c{}", round + random.below(4)));
                     let app = apps[usize::try_from(number % 2).unwrap()];
-                    turn(app, u128::from(round * 100 + number), 0, &send)
+                    chunk(app, u128::from(round * 100 + number), 0, &send)
                 });
-                random.shuffled(turns.to_vec())
+                random.shuffled(chunks.to_vec())
             })
             .collect();
         let freezing: Vec<_> = batches
             .into_iter()
-            .map(|turns| {
+            .map(|chunks| {
                 let store = fixture.store.clone();
-                tokio::spawn(async move { frozen_in_the_end(&store, &turns).await })
+                tokio::spawn(async move { frozen_in_the_end(&store, &chunks).await })
             })
             .collect();
         for frozen in freezing {

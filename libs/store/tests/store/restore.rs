@@ -16,8 +16,8 @@ use domain::{
 };
 use store::database::installation::{LogMark, Recorded};
 use store::recovery::restore::{FoundJob, FoundOutcome, FoundPlan, Numbers, Restore};
+use store::sends::chunk::Chunk;
 use store::sends::idempotency::{Reservation, Reserved};
-use store::sends::turn::Turn;
 use store::{Settings, Store};
 use testkit::eventually;
 use uuid::Uuid;
@@ -46,22 +46,22 @@ impl Fixture {
     }
 }
 
-fn accepted(app: AppId, recipients: Vec<Recipient>) -> Turn {
-    Turn { app, send_id: send_id(1), turn: 0, accepted_at: NOW, send: Arc::new(send_to(recipients)) }
+fn accepted(app: AppId, recipients: Vec<Recipient>) -> Chunk {
+    Chunk { app, send_id: send_id(1), chunk: 0, accepted_at: NOW, send: Arc::new(send_to(recipients)) }
 }
 
 fn people(count: usize) -> Vec<Recipient> {
     (0..count).map(|place| recipient(&format!("user-{place}"))).collect()
 }
 
-/// A plan by which the first `recipients` of a turn get the item and `deliveries` external ones.
-fn plan(app: AppId, turn: u32, recipients: u32, deliveries: u32) -> FoundPlan {
-    let first = 100 + i64::from(turn) * 500;
+/// A plan by which the first `recipients` of a chunk get the item and `deliveries` external ones.
+fn plan(app: AppId, chunk: u32, recipients: u32, deliveries: u32) -> FoundPlan {
+    let first = 100 + i64::from(chunk) * 500;
     let users = (first..).take(recipients as usize).map(|user| (Some(UserNumber(user)), 0)).collect();
     let shapes = vec![Shape { in_app: true, skips: vec![(Channel::WebPush, domain::Reason::NoAddress)] }];
     let decided = Decided { shapes, recipients: users, ..Decided::default() };
     let (in_app, skipped) = (recipients, recipients);
-    let planned = SendPlanned { turn, recipients, in_app, deliveries, skipped, decided: Some(decided) };
+    let planned = SendPlanned { chunk, recipients, in_app, deliveries, skipped, decided: Some(decided) };
     FoundPlan { app, send_id: send_id(1), at: NOW, planned }
 }
 
@@ -219,7 +219,7 @@ async fn a_callers_key_stands_for_its_send_again_while_it_is_in_force() {
         let mut send = send_to(people(1));
         let body_hash = Digest([u8::try_from(number).unwrap(); 32]);
         send.idempotency = Some(IdempotencyKey { key: key.to_owned(), body_hash });
-        Turn { app, send_id: send_id(number), turn: 0, accepted_at, send: Arc::new(send) }
+        Chunk { app, send_id: send_id(number), chunk: 0, accepted_at, send: Arc::new(send) }
     };
     let known = Reserved { send_id: send_id(9), body_hash: [9; 32], lane: Lane::Bulk };
     let reservation = Reservation { app, key: "known".to_owned(), send: known };
@@ -274,7 +274,7 @@ async fn erased_users_are_erased_again_and_nobody_is_made_in_their_place() {
     // Only the plan tells who the second was.
     restore.add_sends(&[accepted(app, people(2))]).await.unwrap();
     let restored = restore.add_plans(&[plan(app, 0, 2, 0)]).await.unwrap();
-    assert_eq!((restored.turns, restored.users), (1, 1));
+    assert_eq!((restored.chunks, restored.users), (1, 1));
     assert!(fixture.store.find_user(app, "user-0").await.unwrap().is_none());
     assert_eq!(fixture.count("SELECT count(*) FROM erased WHERE digest IS NOT NULL").await, 2);
 }
@@ -293,10 +293,10 @@ async fn an_erased_user_whom_the_backup_does_not_know_is_not_planned_anew() {
     let mut restore = fixture.restore().await;
     assert!(restore.add_erasure(app, &erased, at(60)).await.unwrap());
 
-    let turns = [accepted(app, people(2))];
-    let mut freeze = fixture.store.freeze(&turns).await.unwrap();
+    let chunks = [accepted(app, people(2))];
+    let mut freeze = fixture.store.freeze(&chunks).await.unwrap();
     let facts = freeze.facts().await.unwrap();
-    assert!(facts.is_erased(&turns[0], "user-0") && !facts.is_erased(&turns[0], "user-1"));
+    assert!(facts.is_erased(&chunks[0], "user-0") && !facts.is_erased(&chunks[0], "user-1"));
     freeze.commit(&facts, &[Vec::new()]).await.unwrap();
     assert!(fixture.store.find_user(app, "user-0").await.unwrap().is_none());
 }

@@ -1,20 +1,20 @@
-//! Sends that are kept for turns to come.
+//! Sends that are kept for chunks to come.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use domain::{AppId, StreamName, Timestamp};
 use store::deliveries::timer::NewTimer;
+use store::sends::chunk::Chunk;
 use store::sends::plan::Decisions;
-use store::sends::turn::Turn;
 use uuid::Uuid;
 
 use crate::{NOW, fixture, recipient, send_id, send_to};
 
-fn scheduled(app: AppId) -> Turn {
+fn scheduled(app: AppId) -> Chunk {
     let mut send = send_to(vec![recipient("ada")]);
     send.send_at = Some(NOW + Duration::from_secs(60));
-    Turn { app, send_id: send_id(1), turn: 0, accepted_at: NOW, send: Arc::new(send) }
+    Chunk { app, send_id: send_id(1), chunk: 0, accepted_at: NOW, send: Arc::new(send) }
 }
 
 fn timer(app: AppId, due_at: Timestamp, number: u128) -> NewTimer {
@@ -26,25 +26,25 @@ fn timer(app: AppId, due_at: Timestamp, number: u128) -> NewTimer {
 async fn a_send_is_scheduled_once() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
-    let turn = scheduled(app);
+    let chunk = scheduled(app);
     for number in [1, 2] {
-        assert!(fixture.store.schedule(&turn, &timer(app, NOW, number)).await.unwrap());
+        assert!(fixture.store.schedule(&chunk, &timer(app, NOW, number)).await.unwrap());
     }
     let due = fixture.store.due_timers(10).await.unwrap();
     assert_eq!(due.timers.iter().map(|timer| timer.id).collect::<Vec<_>>(), [Uuid::from_u128(1)]);
     let kept = fixture.store.kept_send(app, send_id(1)).await.unwrap().unwrap();
-    assert_eq!((kept.accepted_at, kept.send.as_ref()), (NOW, Some(&*turn.send)));
+    assert_eq!((kept.accepted_at, kept.send.as_ref()), (NOW, Some(&*chunk.send)));
 }
 
 #[tokio::test]
-async fn a_send_whose_first_turn_is_frozen_waits_for_no_timer() {
+async fn a_send_whose_first_chunk_is_frozen_waits_for_no_timer() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
-    let turns = [scheduled(app)];
-    let mut freeze = fixture.store.freeze(&turns).await.unwrap();
+    let chunks = [scheduled(app)];
+    let mut freeze = fixture.store.freeze(&chunks).await.unwrap();
     let facts = freeze.facts().await.unwrap();
     freeze.commit(&facts, &[Decisions::new()]).await.unwrap();
-    assert!(!fixture.store.schedule(&turns[0], &timer(app, NOW, 1)).await.unwrap());
+    assert!(!fixture.store.schedule(&chunks[0], &timer(app, NOW, 1)).await.unwrap());
     assert!(fixture.store.due_timers(10).await.unwrap().timers.is_empty());
 }
 
@@ -52,13 +52,13 @@ async fn a_send_whose_first_turn_is_frozen_waits_for_no_timer() {
 async fn planning_a_scheduled_send_keeps_its_body_until_it_is_dropped() {
     let fixture = fixture().await;
     let (app, other) = (fixture.app("shop").await, fixture.app("bank").await);
-    let turns = [scheduled(app)];
-    fixture.store.schedule(&turns[0], &timer(app, NOW, 1)).await.unwrap();
-    let mut freeze = fixture.store.freeze(&turns).await.unwrap();
+    let chunks = [scheduled(app)];
+    fixture.store.schedule(&chunks[0], &timer(app, NOW, 1)).await.unwrap();
+    let mut freeze = fixture.store.freeze(&chunks).await.unwrap();
     let facts = freeze.facts().await.unwrap();
     freeze.commit(&facts, &[Decisions::new()]).await.unwrap();
     let body = async || fixture.store.kept_send(app, send_id(1)).await.unwrap().unwrap().send;
-    assert_eq!(body().await.as_ref(), Some(&*turns[0].send));
+    assert_eq!(body().await.as_ref(), Some(&*chunks[0].send));
     fixture.store.drop_body(other, send_id(1)).await.unwrap();
     assert!(body().await.is_some(), "another app's");
     fixture.store.drop_body(app, send_id(1)).await.unwrap();

@@ -7,7 +7,7 @@ use store::control::vapid_key::NewVapidKey;
 use store::directory::web_push::SubscriptionName;
 use store::sends::plan::Decisions;
 
-use crate::plan::{frozen, turn};
+use crate::plan::{chunk, frozen};
 use crate::{Fixture, fixture, recipient, send_to};
 
 fn subscription(endpoint: &str) -> Subscription {
@@ -30,9 +30,9 @@ fn owner(user: &str, device: &str, endpoint: &str) -> (String, String, String) {
     (user.to_owned(), device.to_owned(), endpoint.to_owned())
 }
 
-/// The web push targets of the first recipient of each turn.
+/// The web push targets of the first recipient of each chunk.
 fn web_push_targets(decided: &[Decisions]) -> Vec<Vec<&str>> {
-    let first = decided.iter().map(|turn| &turn[0].1);
+    let first = decided.iter().map(|chunk| &chunk[0].1);
     first
         .map(|decision| {
             let deliveries = decision.deliveries.iter();
@@ -175,8 +175,9 @@ async fn a_users_browsers_are_targets_where_the_app_can_reach_them() {
     .await
     .unwrap();
     let to = |name: &str| send_to(vec![recipient(name)]);
-    let turns = [turn(shop, 1, 0, &to("ada")), turn(shop, 2, 0, &to("bob")), turn(bank, 3, 0, &to("ada"))];
-    let (facts, decided) = frozen(&fixture.store, &turns).await;
+    let chunks =
+        [chunk(shop, 1, 0, &to("ada")), chunk(shop, 2, 0, &to("bob")), chunk(bank, 3, 0, &to("ada"))];
+    let (facts, decided) = frozen(&fixture.store, &chunks).await;
     assert_eq!(web_push_targets(&decided), [[""; 0]; 3], "nobody has a provider");
     let ada = facts.user(shop, "ada").unwrap().0;
     assert!(facts.endpoints(shop, ada).is_empty(), "and so nothing is read");
@@ -189,14 +190,15 @@ async fn a_users_browsers_are_targets_where_the_app_can_reach_them() {
     .execute(&fixture.pool)
     .await
     .unwrap();
-    let turns = [turn(shop, 4, 0, &to("ada")), turn(shop, 5, 0, &to("bob")), turn(bank, 6, 0, &to("ada"))];
-    let (_, decided) = frozen(&fixture.store, &turns).await;
+    let chunks =
+        [chunk(shop, 4, 0, &to("ada")), chunk(shop, 5, 0, &to("bob")), chunk(bank, 6, 0, &to("ada"))];
+    let (_, decided) = frozen(&fixture.store, &chunks).await;
     assert_eq!(web_push_targets(&decided), [vec!["https://a/1", "https://a/2"], vec!["https://b/1"], vec![]]);
     let statement = "SELECT count(DISTINCT id) FROM delivery WHERE channel = 'webPush'";
     assert_eq!(fixture.count(statement).await, 3);
 
     // As a dry run reads them.
-    let imagined = fixture.store.imagine_facts(&turns).await.unwrap();
+    let imagined = fixture.store.imagine_facts(&chunks).await.unwrap();
     assert_eq!(imagined.endpoints(shop, ada).len(), 3, "suppressed ones are left out where it is decided");
     let devices = fixture.store.list_devices(shop, ada).await.unwrap();
     let mut reached: Vec<_> = devices.iter().map(|one| (one.device_id.as_str(), one.web_push)).collect();

@@ -1,44 +1,44 @@
-//! Planning a batch of turns, and what becomes of those that cannot be planned with it.
+//! Planning a batch of chunks, and what becomes of those that cannot be planned with it.
 
 use std::collections::BTreeMap;
 
 use domain::AppId;
 use event_log::Delivered;
 use service_kit::inbound::{Inbound, Owner};
-use store::sends::turn::Turn;
+use store::sends::chunk::Chunk;
 
 use crate::intake::Intake;
 use crate::orders::Cause;
 use crate::planner::{Busy, PlanError, Planner};
 
-/// A turn to plan, with the message that ordered it.
+/// A chunk to plan, with the message that ordered it.
 pub(super) struct Ordered {
     pub(super) delivered: Delivered,
-    pub(super) turn: Turn,
-    /// About how many bytes the turn's send takes in memory.
+    pub(super) chunk: Chunk,
+    /// About how many bytes the chunk's send takes in memory.
     pub(super) size: usize,
     pub(super) cause: Cause,
 }
 
-/// Turns that are planned together.
+/// Chunks that are planned together.
 #[derive(Default)]
 pub(super) struct Batch {
-    pub(super) turns: Vec<Ordered>,
+    pub(super) chunks: Vec<Ordered>,
     pub(super) recipients: usize,
     pub(super) bytes: usize,
 }
 
 impl Batch {
     pub(super) fn add(&mut self, ordered: Ordered) {
-        self.recipients += ordered.turn.send.turn(ordered.turn.turn).len();
+        self.recipients += ordered.chunk.send.chunk(ordered.chunk.chunk).len();
         self.bytes += ordered.size;
-        self.turns.push(ordered);
+        self.chunks.push(ordered);
     }
 }
 
 impl Intake {
-    /// Plans and acts on a batch. Turns whose users are busy leave it, to be planned alone. If another lock keeps the batch
-    /// waiting, the turns of each app are planned by themselves, so that those of one app alone wait.
+    /// Plans and acts on a batch. Chunks whose users are busy leave it, to be planned alone. If another lock keeps the batch
+    /// waiting, the chunks of each app are planned by themselves, so that those of one app alone wait.
     pub(super) async fn carry_out(&mut self, batch: Vec<Ordered>) {
         let Err((batch, error)) = self.attempt(batch).await else { return };
         if !error.is_lock_timeout() {
@@ -77,8 +77,8 @@ impl Intake {
         if batch.is_empty() {
             return Ok(());
         }
-        let sizes = batch.iter().map(|ordered| ordered.turn.send.turn(ordered.turn.turn).len());
-        self.largest_turn = sizes.max().unwrap_or_default().max(self.largest_turn / 2);
+        let sizes = batch.iter().map(|ordered| ordered.chunk.send.chunk(ordered.chunk.chunk).len());
+        self.largest_chunk = sizes.max().unwrap_or_default().max(self.largest_chunk / 2);
         match plan(&self.planner, &batch, Busy::LeftOut).await {
             Ok(busy) => {
                 for (index, ordered) in batch.into_iter().enumerate() {
@@ -94,11 +94,11 @@ impl Intake {
         }
     }
 
-    /// Plans a turn outside the batches, where it waits for what is locked. An app has a few places there: with none free,
-    /// its turn comes again in a moment.
+    /// Plans a chunk outside the batches, where it waits for what is locked. An app has a few places there: with none free,
+    /// its chunk comes again in a moment.
     async fn plan_alone(&self, ordered: Ordered) {
-        let Some(slot) = self.alone.try_take(ordered.turn.app) else {
-            tracing::debug!(send_id = %ordered.turn.send_id, "its users are busy; the send comes again");
+        let Some(slot) = self.alone.try_take(ordered.chunk.app) else {
+            tracing::debug!(send_id = %ordered.chunk.send_id, "its users are busy; the send comes again");
             return self.inbound.again(&ordered.delivered).await;
         };
         let (planner, inbound) = (self.planner.clone(), self.inbound.clone());
@@ -121,26 +121,26 @@ impl Intake {
     }
 }
 
-/// Returns the positions of the turns that were left out.
+/// Returns the positions of the chunks that were left out.
 async fn plan(planner: &Planner, batch: &[Ordered], busy: Busy) -> Result<Vec<usize>, PlanError> {
-    let turns: Vec<_> = batch.iter().map(|ordered| ordered.turn.clone()).collect();
+    let chunks: Vec<_> = batch.iter().map(|ordered| ordered.chunk.clone()).collect();
     let causes: Vec<_> = batch.iter().map(|ordered| ordered.cause.clone()).collect();
-    planner.carry_out(&turns, &causes, busy).await
+    planner.carry_out(&chunks, &causes, busy).await
 }
 
 async fn done(inbound: &Inbound, ordered: &Ordered) {
-    tracing::debug!(send_id = %ordered.turn.send_id, turn = ordered.turn.turn, "dispatched");
+    tracing::debug!(send_id = %ordered.chunk.send_id, chunk = ordered.chunk.chunk, "dispatched");
     inbound.done(&ordered.delivered).await;
 }
 
-/// Returns turns that failed by themselves, and counts the failure if it is their own.
+/// Returns chunks that failed by themselves, and counts the failure if it is their own.
 async fn fail_alone(inbound: &Inbound, failed: &[Ordered], error: &PlanError) {
-    for Ordered { delivered, turn, .. } in failed {
+    for Ordered { delivered, chunk, .. } in failed {
         if error.is_own_failure() {
-            let owner = Owner { app: Some(turn.app), send_id: Some(turn.send_id) };
+            let owner = Owner { app: Some(chunk.app), send_id: Some(chunk.send_id) };
             inbound.failed_by_itself(delivered, owner, &error.to_string()).await;
         } else {
-            tracing::warn!(send_id = %turn.send_id, %error, "a send cannot be planned yet; it comes again");
+            tracing::warn!(send_id = %chunk.send_id, %error, "a send cannot be planned yet; it comes again");
             inbound.again(delivered).await;
         }
     }
@@ -150,7 +150,7 @@ async fn fail_alone(inbound: &Inbound, failed: &[Ordered], error: &PlanError) {
 fn by_app(batch: Vec<Ordered>) -> impl Iterator<Item = Vec<Ordered>> {
     let mut parts: BTreeMap<AppId, Vec<Ordered>> = BTreeMap::new();
     for ordered in batch {
-        parts.entry(ordered.turn.app).or_default().push(ordered);
+        parts.entry(ordered.chunk.app).or_default().push(ordered);
     }
     parts.into_values()
 }

@@ -9,7 +9,7 @@ use domain::{Envelope, Event, Lane, StreamName, Timestamp};
 use event_log::{ConsumerSettings, Message};
 use service_kit::clock;
 use store::deliveries::timer::NewTimer;
-use store::sends::turn::Turn;
+use store::sends::chunk::Chunk;
 use testkit::eventually;
 
 use crate::world::{PARTITIONS, SOON, World, person, send_to};
@@ -31,9 +31,9 @@ impl World {
         }
     }
 
-    async fn planned_turns(&self, turns: i64) {
-        eventually(SOON, "turns are planned", async || {
-            (self.count("SELECT count(*) FROM plan").await == turns).then_some(())
+    async fn planned_chunks(&self, chunks: i64) {
+        eventually(SOON, "chunks are planned", async || {
+            (self.count("SELECT count(*) FROM plan").await == chunks).then_some(())
         })
         .await;
     }
@@ -58,15 +58,15 @@ impl World {
 async fn after_a_batch_of_bulk_sends_the_rest_waits_for_the_inboxes() {
     let world = World::with(|_| {}).await;
     world.leave_inboxes_behind().await;
-    // After turns as small as the first ones, more is fetched than may be planned of the others.
+    // After chunks as small as the first ones, more is fetched than may be planned of the others.
     for people in [0, 0, 500, 500, 500, 500] {
         let recipients = crowd().split_off(500 - people);
         world.accept(&Send { lane: Lane::Bulk, ..send_to(recipients) }).await;
     }
     world.serve();
-    world.planned_turns(4).await;
+    world.planned_chunks(4).await;
     world.given_back(Lane::Bulk, 2).await;
-    world.planned_turns(4).await;
+    world.planned_chunks(4).await;
 }
 
 #[tokio::test]
@@ -87,7 +87,7 @@ async fn a_dispatcher_that_stops_gives_back_what_it_has_not_begun_with() {
     world.context.tasks.stop();
     held.rollback().await.unwrap();
     world.given_back(Lane::Transactional, 2).await;
-    world.planned_turns(4).await;
+    world.planned_chunks(4).await;
 }
 
 #[tokio::test]
@@ -101,7 +101,7 @@ async fn large_sends_that_go_on_are_planned_a_few_at_a_time() {
     for _ in 0..16 {
         let (id, now) = (clock::new_id(), clock::now());
         let (app, send_id) = (world.app, domain::SendId(clock::new_id()));
-        let event = Event::SendContinues(SendContinues { turn: 0 });
+        let event = Event::SendContinues(SendContinues { chunk: 0 });
         let envelope =
             Envelope { id, app, at: now, send_id: Some(send_id), caused_by: None, trace: None, event };
         let message = envelope.encode().unwrap();
@@ -114,8 +114,8 @@ async fn large_sends_that_go_on_are_planned_a_few_at_a_time() {
             send_id: Some(send_id),
             user: None,
         };
-        let turn = Turn { app, send_id, turn: 0, accepted_at: now, send: Arc::clone(&send) };
-        assert!(world.context.store.schedule(&turn, &timer).await.unwrap());
+        let chunk = Chunk { app, send_id, chunk: 0, accepted_at: now, send: Arc::clone(&send) };
+        assert!(world.context.store.schedule(&chunk, &timer).await.unwrap());
         world.publish(stream, message).await;
     }
     world.serve();

@@ -1,4 +1,4 @@
-//! Locks that are held elsewhere keep back the turns that need them, and no others.
+//! Locks that are held elsewhere keep back the chunks that need them, and no others.
 
 use domain::content::Object;
 use domain::profile::{Author, Change};
@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 
 use crate::world::{SOON, World, person, send_to};
 
-/// More sends than a lane's places for turns that wait by themselves.
+/// More sends than a lane's places for chunks that wait by themselves.
 const MANY: i64 = 20;
 
 impl World {

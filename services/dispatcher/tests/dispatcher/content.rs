@@ -151,7 +151,7 @@ async fn a_template_whose_link_runs_a_script_for_one_goes_out_to_the_others() {
 }
 
 #[tokio::test]
-async fn what_comes_out_too_large_for_one_holds_up_nobody_else_and_no_later_turn() {
+async fn what_comes_out_too_large_for_one_holds_up_nobody_else_and_no_later_chunk() {
     let world = World::start().await;
     world.provider(Channel::Email).await;
     let large = "{{ own }}{{ own }}";
@@ -177,7 +177,7 @@ async fn what_comes_out_too_large_for_one_holds_up_nobody_else_and_no_later_turn
 }
 
 #[tokio::test]
-async fn a_turn_of_many_megabytes_goes_out_whole() {
+async fn a_chunk_of_many_megabytes_goes_out_whole() {
     let world = World::start().await;
     world.provider(Channel::Email).await;
     let text = "{{ recipient.identifier }}{{ filler }}{{ filler }}{{ filler }}{{ filler }}";
@@ -203,7 +203,7 @@ async fn a_turn_of_many_megabytes_goes_out_whole() {
 }
 
 #[tokio::test]
-async fn a_frozen_turn_whose_template_no_longer_compiles_sends_nothing_else_instead() {
+async fn a_frozen_chunk_whose_template_no_longer_compiles_sends_nothing_else_instead() {
     let world = World::start().await;
     world.provider(Channel::Email).await;
     let template = world.template(json!({"inApp": {"title": "x"}, "email": {"subject": "x"}})).await;

@@ -47,7 +47,7 @@ async fn unknown_types_are_skipped_and_foreign_events_parked() {
         trace: None,
         event,
     };
-    let homeless = envelope(Event::SendContinues(SendContinues { turn: 1 })).encode().unwrap();
+    let homeless = envelope(Event::SendContinues(SendContinues { chunk: 1 })).encode().unwrap();
     let unknown = String::from_utf8(homeless.clone()).unwrap().replace("SendContinues", "SendPainted");
     world.publish(SENDS, homeless).await;
     world.publish(SENDS, unknown.into_bytes()).await;
@@ -91,7 +91,7 @@ async fn a_newer_version_waits_for_a_newer_dispatcher_and_the_others_pass() {
 }
 
 #[tokio::test]
-async fn a_turn_whose_rows_cannot_be_read_waits_and_the_others_pass() {
+async fn a_chunk_whose_rows_cannot_be_read_waits_and_the_others_pass() {
     let world = World::with(|_| {}).await;
     world.accept(&send_to(vec![person("ada")])).await;
     let strange = world.accept(&send_to(vec![person("eve")])).await;

@@ -3,9 +3,9 @@
 
 mod batches;
 mod busy;
+mod chunks;
 mod content;
 mod faults;
 mod room;
 mod telling;
-mod turns;
 mod world;

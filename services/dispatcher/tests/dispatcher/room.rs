@@ -8,7 +8,7 @@ use domain::{Channel, Envelope, Event, Lane, StreamName, UserNumber};
 use event_log::EventLog;
 use service_kit::{Fullness, clock};
 use store::deliveries::timer::NewTimer;
-use store::sends::turn::Turn;
+use store::sends::chunk::Chunk;
 use testkit::eventually;
 
 use crate::world::{PARTITIONS, SOON, World, person, send_number, send_to};
@@ -26,7 +26,7 @@ impl World {
     /// Something that nobody reads here.
     fn filling(&self) -> Vec<u8> {
         let planned =
-            SendPlanned { turn: 0, recipients: 0, in_app: 0, deliveries: 0, skipped: 0, decided: None };
+            SendPlanned { chunk: 0, recipients: 0, in_app: 0, deliveries: 0, skipped: 0, decided: None };
         self.envelope(Event::SendPlanned(planned)).encode().unwrap()
     }
 
@@ -147,21 +147,21 @@ async fn a_scheduled_send_goes_into_a_stream_that_newer_ones_have_nearly_filled(
     }
     let now = clock::now();
     let send = Arc::new(Send { send_at: Some(now), ..send_to(vec![person("ada")]) });
-    let turn = Turn { app: world.app, send_id: send_number(1), turn: 0, accepted_at: now, send };
-    let continues = world.envelope(Event::SendContinues(SendContinues { turn: 0 }));
-    let envelope = Envelope { send_id: Some(turn.send_id), ..continues };
+    let chunk = Chunk { app: world.app, send_id: send_number(1), chunk: 0, accepted_at: now, send };
+    let continues = world.envelope(Event::SendContinues(SendContinues { chunk: 0 }));
+    let envelope = Envelope { send_id: Some(chunk.send_id), ..continues };
     let timer = NewTimer {
         id: envelope.id,
         due_at: now,
         stream: sends,
         message: envelope.encode().unwrap(),
         app: world.app,
-        send_id: Some(turn.send_id),
+        send_id: Some(chunk.send_id),
         user: None,
     };
-    assert!(world.context.store.schedule(&turn, &timer).await.unwrap());
+    assert!(world.context.store.schedule(&chunk, &timer).await.unwrap());
     world.serve();
-    eventually(SOON, "its turn has come", async || (world.last_seq(sends).await == 33).then_some(())).await;
+    eventually(SOON, "its chunk has come", async || (world.last_seq(sends).await == 33).then_some(())).await;
     assert_eq!(world.count("SELECT count(*) FROM plan").await, 0, "the lane waits");
 
     world.log().purge_below(JOBS, 20).await.unwrap();

@@ -60,7 +60,7 @@ async fn what_cannot_be_rendered_is_told_of() {
 }
 
 #[tokio::test]
-async fn a_failure_that_was_recorded_and_not_told_of_is_told_when_the_turn_comes_again() {
+async fn a_failure_that_was_recorded_and_not_told_of_is_told_when_the_chunk_comes_again() {
     let world = World::with(|_| {}).await;
     let send = world.unwritable().await;
     let send_id = world.accept(&send).await;

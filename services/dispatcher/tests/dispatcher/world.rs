@@ -16,7 +16,7 @@ use serde_json::json;
 use service_kit::{Config, Context, clock, connections, installation};
 use sqlx::PgPool;
 use store::control::app::{NewApp, NewSecret};
-use store::sends::turn::Turn;
+use store::sends::chunk::Chunk;
 use tempfile::TempDir;
 use testkit::{Database, eventually};
 use uuid::Uuid;
@@ -111,14 +111,14 @@ impl World {
         self.publish(StreamName::Send(send.lane), envelope.encode().unwrap()).await;
     }
 
-    /// Freezes the first turn of a send, as a dispatcher does that dies before it acts on it.
+    /// Freezes the first chunk of a send, as a dispatcher does that dies before it acts on it.
     pub(crate) async fn freeze(&self, send_id: SendId, send: &Send) {
         let (accepted_at, send) = (clock::now(), Arc::new(send.clone()));
-        let turns = [Turn { app: self.app, send_id, turn: 0, accepted_at, send }];
-        let mut freeze = self.context.store.freeze(&turns).await.unwrap();
+        let chunks = [Chunk { app: self.app, send_id, chunk: 0, accepted_at, send }];
+        let mut freeze = self.context.store.freeze(&chunks).await.unwrap();
         let facts = freeze.facts().await.unwrap();
         let template = facts.template(0).map(|version| Template::compile(&version.channels).unwrap());
-        let decisions = planning::decide(&turns[0], &facts, 0, template.as_ref());
+        let decisions = planning::decide(&chunks[0], &facts, 0, template.as_ref());
         freeze.commit(&facts, &[decisions]).await.unwrap();
     }
 

@@ -13,8 +13,8 @@ use domain::{AppId, Channel, Reason, Send, SendId, Status};
 use planning::{Template, TemplateError, Writer, decide, item_size};
 use serde::Serialize;
 use service_kit::clock;
+use store::sends::chunk::Chunk;
 use store::sends::facts::Facts;
-use store::sends::turn::Turn;
 use tokio::time::timeout;
 use utoipa::ToSchema;
 
@@ -95,14 +95,14 @@ impl Gateway {
         }
     }
 
-    /// Turn by turn, as it would be planned. Ends at `until`, also on the threads that render.
+    /// Chunk by chunk, as it would be planned. Ends at `until`, also on the threads that render.
     async fn imagine(&self, app: AppId, send: Send, until: Instant) -> Result<DryRun, Failure> {
         let (send, accepted_at, send_id) = (Arc::new(send), clock::now(), SendId(clock::new_id()));
         let mut outcome = DryRun { recipients: send.recipients.len(), ..DryRun::default() };
-        for number in (0..).take(send.turns()) {
-            let turn = Turn { app, send_id, turn: number, accepted_at, send: Arc::clone(&send) };
-            let facts = database(Box::pin(self.store.imagine_facts(std::slice::from_ref(&turn)))).await?;
-            let pairs = web::block(move || pairs(&turn, &facts, until)).await;
+        for number in (0..).take(send.chunks()) {
+            let chunk = Chunk { app, send_id, chunk: number, accepted_at, send: Arc::clone(&send) };
+            let facts = database(Box::pin(self.store.imagine_facts(std::slice::from_ref(&chunk)))).await?;
+            let pairs = web::block(move || pairs(&chunk, &facts, until)).await;
             for pair in pairs.map_err(|error| Failure::Defect(error.to_string()))? {
                 *outcome.counts.entry(pair.channel).or_default().entry(pair.status).or_default() += 1;
                 outcome.data.push(pair);
@@ -112,27 +112,27 @@ impl Gateway {
     }
 }
 
-fn pairs(turn: &Turn, facts: &Facts, until: Instant) -> Vec<Pair> {
+fn pairs(chunk: &Chunk, facts: &Facts, until: Instant) -> Vec<Pair> {
     let template = facts.template(0).and_then(|version| {
         let compiled = Template::compile(&version.channels);
         let tell =
-            |error| tracing::error!(app = %turn.app, template = version.identifier, %error, "not compiled");
+            |error| tracing::error!(app = %chunk.app, template = version.identifier, %error, "not compiled");
         compiled.map_err(tell).ok()
     });
     let template = template.as_ref();
     let category = facts.category(0).map(Arc::as_ref);
-    let writer = Writer::new(&turn.send, template, facts.app_name(turn.app), category)
-        .seeing(facts.template_profile(turn.app));
+    let writer = Writer::new(&chunk.send, template, facts.app_name(chunk.app), category)
+        .seeing(facts.template_profile(chunk.app));
     let nobody = Object::new();
     let mut pairs = Vec::new();
     for ((index, decision), recipient) in
-        decide(turn, facts, 0, template).into_iter().zip(turn.send.turn(turn.turn))
+        decide(chunk, facts, 0, template).into_iter().zip(chunk.send.chunk(chunk.chunk))
     {
         // The answer is a 503 by then.
         if Instant::now() >= until {
             break;
         }
-        let profile = facts.user(turn.app, &recipient.identifier).map_or(&nobody, |(_, profile)| profile);
+        let profile = facts.user(chunk.app, &recipient.identifier).map_or(&nobody, |(_, profile)| profile);
         let trial = Trial { writer: &writer, recipient, profile, shown: (index as usize) < SHOWN };
         pairs.extend(trial.pairs(decision));
     }

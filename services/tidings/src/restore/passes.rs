@@ -10,7 +10,7 @@ use event_log::EventLog;
 use service_kit::clock;
 use store::deliveries::timer::NewTimer;
 use store::recovery::restore::{FoundJob, FoundOutcome, FoundPlan, Numbers, Restore, Stranded, Unfinished};
-use store::sends::turn::Turn;
+use store::sends::chunk::Chunk;
 use uuid::Uuid;
 
 use super::attempts;
@@ -19,7 +19,7 @@ use super::reach::{Range, Reach};
 use super::report::Report;
 use super::walk::{Found, Walk, tell};
 
-/// Planned turns of one transaction: each needs its send, which may be a megabyte.
+/// Planned chunks of one transaction: each needs its send, which may be a megabyte.
 const PLANS: usize = 40;
 /// Unfinished sends of one transaction, likewise.
 const SENDS: i64 = 20;
@@ -62,7 +62,7 @@ impl<'a> Passes<'a> {
             let mut walk = Walk::new(self.log, range);
             while let Some(batch) = self.next(&mut walk).await? {
                 self.report.reopened_sends += self.restore.reopen_sends(&stored(&batch)).await?;
-                let accepted: Vec<Turn> = batch.into_iter().filter_map(accepted).collect();
+                let accepted: Vec<Chunk> = batch.into_iter().filter_map(accepted).collect();
                 let restored = self.restore.add_sends(&accepted).await?;
                 self.report.requests += restored.requests;
                 self.report.keys += restored.keys;
@@ -112,7 +112,7 @@ impl<'a> Passes<'a> {
         }
         for plans in plans.chunks(PLANS) {
             let restored = self.restore.add_plans(plans).await?;
-            self.report.turns += restored.turns;
+            self.report.chunks += restored.chunks;
             self.report.users += restored.users;
             self.report.categories += restored.categories;
         }
@@ -162,10 +162,10 @@ impl<'a> Passes<'a> {
 
     /// Sends whose plans are not told of are planned once more.
     ///
-    /// A timer of the backup that orders a turn may have been published before the loss: its message is taken for a repeat,
-    /// and whoever planned the turn may have lost what a full stream had refused. So each open turn is ordered anew.
+    /// A timer of the backup that orders a chunk may have been published before the loss: its message is taken for a repeat,
+    /// and whoever planned the chunk may have lost what a full stream had refused. So each open chunk is ordered anew.
     pub(super) async fn unfinished_sends(&mut self, reach: &Reach) -> anyhow::Result<()> {
-        tell("ordering the turns of sends that are still to be planned");
+        tell("ordering the chunks of sends that are still to be planned");
         let mut after = None;
         loop {
             let page = self.restore.unfinished(after, SENDS).await?;
@@ -212,11 +212,11 @@ fn stored(batch: &[Found]) -> Vec<(AppId, SendId, Timestamp)> {
     batch.iter().filter_map(send).collect()
 }
 
-fn accepted(found: Found) -> Option<Turn> {
+fn accepted(found: Found) -> Option<Chunk> {
     let Envelope { app, at, send_id, event, .. } = found.envelope;
     match (event, send_id) {
         (Event::SendAccepted(send), Some(send_id)) => {
-            Some(Turn { app, send_id, turn: 0, accepted_at: at, send: Arc::from(send) })
+            Some(Chunk { app, send_id, chunk: 0, accepted_at: at, send: Arc::from(send) })
         }
         _ => None,
     }
@@ -229,18 +229,18 @@ fn job(range: Range, found: Found) -> Option<FoundJob> {
     Some(FoundJob { app, send_id: send_id?, stream: range.stream, seq: found.seq, handed_out, job: *job })
 }
 
-/// The timer that orders a turn: the send itself where its body is not kept, else word that it goes on.
+/// The timer that orders a chunk: the send itself where its body is not kept, else word that it goes on.
 fn order(unfinished: &Unfinished, reach: &Reach) -> Result<NewTimer, serde_json::Error> {
-    let Turn { app, send_id, turn, accepted_at, ref send } = unfinished.send;
+    let Chunk { app, send_id, chunk, accepted_at, ref send } = unfinished.send;
     let (stream, now) = (StreamName::Send(send.lane), clock::now());
     // The same in every run of the command, and another one once the order stands in the log.
     let last = reach.of_streams(|named| named == stream).map(|range| range.to).max();
-    let name = format!("restored.{turn}.{}", last.unwrap_or_default());
+    let name = format!("restored.{chunk}.{}", last.unwrap_or_default());
     let id = Uuid::new_v5(&send_id.0, name.as_bytes());
     let (message_id, at, event, due_at) = match send.is_kept() {
         true => {
-            let due_at = send.send_at.filter(|at| turn == 0 && *at > now).unwrap_or(now);
-            (id, now, Event::SendContinues(SendContinues { turn }), due_at)
+            let due_at = send.send_at.filter(|at| chunk == 0 && *at > now).unwrap_or(now);
+            (id, now, Event::SendContinues(SendContinues { chunk }), due_at)
         }
         false => (send_id.0, accepted_at, Event::SendAccepted(Box::new(send.as_ref().clone())), now),
     };

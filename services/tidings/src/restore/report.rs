@@ -44,7 +44,7 @@ pub(super) struct Report {
     pub(super) requests: u64,
     pub(super) keys: u64,
     pub(super) deliveries: u64,
-    pub(super) turns: u64,
+    pub(super) chunks: u64,
     pub(super) users: u64,
     pub(super) categories: u64,
     pub(super) outcomes: u64,
@@ -86,7 +86,7 @@ impl Report {
         [
             (self.requests, "requests"),
             (self.keys, "idempotency keys"),
-            (self.turns, "planned turns of sends"),
+            (self.chunks, "planned chunks of sends"),
             (self.users, "users"),
             (self.categories, "categories"),
             (self.deliveries, "deliveries, or attempts of them that had begun"),

@@ -69,7 +69,7 @@ async fn write_jobs(connection: &mut PgConnection, jobs: &[FoundJob]) -> Result<
 }
 
 /// The job of an attempt shows that the one before has been settled, and asks for another, whatever the backup says of it. Jobs of a release that did not
-/// write the recipient's place go by what was planned for the user; else they have no place until the turn is planned.
+/// write the recipient's place go by what was planned for the user; else they have no place until the chunk is planned.
 async fn write_deliveries(connection: &mut PgConnection, jobs: &[FoundJob]) -> Result<u64, Error> {
     let mut latest: BTreeMap<_, &FoundJob> = BTreeMap::new();
     for found in jobs {

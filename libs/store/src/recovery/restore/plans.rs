@@ -1,9 +1,9 @@
-//! Plans: what was decided for turns, as the log tells it, with the users that it names.
+//! Plans: what was decided for chunks, as the log tells it, with the users that it names.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use domain::event::{SendPlanned, Shape};
-use domain::send::{Recipient, TURN_RECIPIENTS};
+use domain::send::{CHUNK_RECIPIENTS, Recipient};
 use domain::{AppId, CategoryId, SendId, Timestamp, UserNumber};
 use sqlx::types::Json;
 use sqlx::{Connection as _, PgConnection, Row};
@@ -16,7 +16,7 @@ use crate::erasure::digest;
 use crate::recovery::restore::{Restore, number};
 use crate::sends::plan::skips_text;
 
-/// A planned turn, as the log tells of it.
+/// A planned chunk, as the log tells of it.
 #[derive(Clone, Debug)]
 pub struct FoundPlan {
     /// The app.
@@ -32,23 +32,23 @@ pub struct FoundPlan {
 /// What plans brought back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RestoredPlans {
-    /// Turns of sends.
-    pub turns: u64,
+    /// Chunks of sends.
+    pub chunks: u64,
     /// Users that the database did not know.
     pub users: u64,
     /// Categories that it did not know.
     pub categories: u64,
 }
 
-/// A turn that can be restored.
+/// A chunk that can be restored.
 struct Known<'a> {
     found: &'a FoundPlan,
     send: domain::Send,
 }
 
-/// A recipient of such a turn.
+/// A recipient of such a chunk.
 struct Decided<'a> {
-    turn: &'a Known<'a>,
+    chunk: &'a Known<'a>,
     index: u32,
     recipient: &'a Recipient,
     user: Option<UserNumber>,
@@ -57,34 +57,34 @@ struct Decided<'a> {
 
 impl Decided<'_> {
     fn app(&self) -> AppId {
-        self.turn.found.app
+        self.chunk.found.app
     }
 }
 
 impl Restore {
-    /// Freezes turns again as they were. Left to be planned anew is a turn whose send is not known, whose decisions the
+    /// Freezes chunks again as they were. Left to be planned anew is a chunk whose send is not known, whose decisions the
     /// log does not hold, or of whose jobs one is missing.
     ///
     /// # Errors
     /// The database failed; then none is frozen.
     pub async fn add_plans(&mut self, plans: &[FoundPlan]) -> Result<RestoredPlans, Error> {
         let mut transaction = self.connection.begin().await?;
-        let turns = known(&mut transaction, plans).await?;
-        let decided: Vec<Decided<'_>> = turns.iter().flat_map(each).collect();
+        let chunks = known(&mut transaction, plans).await?;
+        let decided: Vec<Decided<'_>> = chunks.iter().flat_map(each).collect();
         let restored = RestoredPlans {
-            turns: turns.len() as u64,
+            chunks: chunks.len() as u64,
             users: write_users(&mut transaction, &decided).await?,
-            categories: write_categories(&mut transaction, &turns).await?,
+            categories: write_categories(&mut transaction, &chunks).await?,
         };
         merge_profiles(&mut transaction, &decided).await?;
-        write_turns(&mut transaction, &turns).await?;
+        write_chunks(&mut transaction, &chunks).await?;
         write_recipients(&mut transaction, &decided).await?;
         transaction.commit().await?;
         Ok(restored)
     }
 }
 
-/// The turns that are not frozen and can be, each once.
+/// The chunks that are not frozen and can be, each once.
 async fn known<'a>(connection: &mut PgConnection, plans: &'a [FoundPlan]) -> Result<Vec<Known<'a>>, Error> {
     let rows = sqlx::query(
         "SELECT place, r.body, (
@@ -100,11 +100,11 @@ async fn known<'a>(connection: &mut PgConnection, plans: &'a [FoundPlan]) -> Res
     )
     .bind(plans.iter().map(|found| found.app.0).collect::<Vec<_>>())
     .bind(plans.iter().map(|found| found.send_id.0).collect::<Vec<_>>())
-    .bind(plans.iter().map(|found| number(found.planned.turn)).collect::<Vec<_>>())
-    .bind(i32::try_from(TURN_RECIPIENTS).unwrap_or(i32::MAX))
+    .bind(plans.iter().map(|found| number(found.planned.chunk)).collect::<Vec<_>>())
+    .bind(i32::try_from(CHUNK_RECIPIENTS).unwrap_or(i32::MAX))
     .fetch_all(connection)
     .await?;
-    let (mut turns, mut seen) = (Vec::with_capacity(rows.len()), HashSet::new());
+    let (mut chunks, mut seen) = (Vec::with_capacity(rows.len()), HashSet::new());
     for row in rows {
         let (place, deliveries): (i64, i64) = (row.try_get("place")?, row.try_get("deliveries")?);
         let Some(found) = usize::try_from(place - 1).ok().and_then(|place| plans.get(place)) else {
@@ -114,22 +114,22 @@ async fn known<'a>(connection: &mut PgConnection, plans: &'a [FoundPlan]) -> Res
         let planned = &found.planned;
         let decided = planned.decided.as_ref().map_or(0, |decided| decided.recipients.len());
         let is_whole = decided > 0
-            && decided == send.turn(planned.turn).len()
+            && decided == send.chunk(planned.chunk).len()
             && deliveries >= i64::from(planned.deliveries);
-        if is_whole && seen.insert((found.app, found.send_id, planned.turn)) {
-            turns.push(Known { found, send });
+        if is_whole && seen.insert((found.app, found.send_id, planned.chunk)) {
+            chunks.push(Known { found, send });
         }
     }
-    Ok(turns)
+    Ok(chunks)
 }
 
-fn each<'a>(turn: &'a Known<'a>) -> impl Iterator<Item = Decided<'a>> {
-    let planned = &turn.found.planned;
-    let first = planned.turn.saturating_mul(number_of(TURN_RECIPIENTS));
+fn each<'a>(chunk: &'a Known<'a>) -> impl Iterator<Item = Decided<'a>> {
+    let planned = &chunk.found.planned;
+    let first = planned.chunk.saturating_mul(number_of(CHUNK_RECIPIENTS));
     let decided = planned.decided.iter().flat_map(|decided| decided.each());
-    let recipients = turn.send.turn(planned.turn).iter();
+    let recipients = chunk.send.chunk(planned.chunk).iter();
     (first..).zip(recipients).zip(decided).filter_map(move |((index, recipient), (user, shape))| {
-        Some(Decided { turn, index, recipient, user, shape: shape? })
+        Some(Decided { chunk, index, recipient, user, shape: shape? })
     })
 }
 
@@ -170,13 +170,13 @@ async fn write_users(connection: &mut PgConnection, decided: &[Decided<'_>]) -> 
     Ok(written.rows_affected())
 }
 
-/// A category that a turn went by, under the identifier that the send or its template names.
-async fn write_categories(connection: &mut PgConnection, turns: &[Known<'_>]) -> Result<u64, Error> {
-    let categories: BTreeMap<(i64, CategoryId), _> = turns
+/// A category that a chunk went by, under the identifier that the send or its template names.
+async fn write_categories(connection: &mut PgConnection, chunks: &[Known<'_>]) -> Result<u64, Error> {
+    let categories: BTreeMap<(i64, CategoryId), _> = chunks
         .iter()
-        .filter_map(|turn| {
-            let decided = turn.found.planned.decided.as_ref()?;
-            Some(((turn.found.app.0, decided.category?), (turn.send.category.as_deref(), decided.template)))
+        .filter_map(|chunk| {
+            let decided = chunk.found.planned.decided.as_ref()?;
+            Some(((chunk.found.app.0, decided.category?), (chunk.send.category.as_deref(), decided.template)))
         })
         .collect();
     let written = sqlx::query(
@@ -233,9 +233,9 @@ async fn merge_profiles(connection: &mut PgConnection, decided: &[Decided<'_>]) 
     Ok(())
 }
 
-async fn write_turns(connection: &mut PgConnection, turns: &[Known<'_>]) -> Result<(), Error> {
-    let category = |turn: &Known<'_>| turn.found.planned.decided.as_ref()?.category;
-    let template = |turn: &Known<'_>| turn.found.planned.decided.as_ref()?.template;
+async fn write_chunks(connection: &mut PgConnection, chunks: &[Known<'_>]) -> Result<(), Error> {
+    let category = |chunk: &Known<'_>| chunk.found.planned.decided.as_ref()?.category;
+    let template = |chunk: &Known<'_>| chunk.found.planned.decided.as_ref()?.template;
     sqlx::query(
         "WITH named AS (
            SELECT * FROM unnest($1::bigint[], $2::uuid[], $3::int[], $4::timestamptz[], $5::bigint[], $6::bigint[], $7::int[])
@@ -248,13 +248,13 @@ async fn write_turns(connection: &mut PgConnection, turns: &[Known<'_>]) -> Resu
          )
          INSERT INTO plan (app_id, send_id, turn, planned_at) SELECT app_id, send_id, turn, at FROM named",
     )
-    .bind(turns.iter().map(|turn| turn.found.app.0).collect::<Vec<_>>())
-    .bind(turns.iter().map(|turn| turn.found.send_id.0).collect::<Vec<_>>())
-    .bind(turns.iter().map(|turn| number(turn.found.planned.turn)).collect::<Vec<_>>())
-    .bind(turns.iter().map(|turn| instant(turn.found.at)).collect::<Vec<_>>())
-    .bind(turns.iter().map(|turn| category(turn).map(|id| id.0)).collect::<Vec<_>>())
-    .bind(turns.iter().map(|turn| template(turn).map(|(id, _)| id.0)).collect::<Vec<_>>())
-    .bind(turns.iter().map(|turn| template(turn).map(|(_, version)| version)).collect::<Vec<_>>())
+    .bind(chunks.iter().map(|chunk| chunk.found.app.0).collect::<Vec<_>>())
+    .bind(chunks.iter().map(|chunk| chunk.found.send_id.0).collect::<Vec<_>>())
+    .bind(chunks.iter().map(|chunk| number(chunk.found.planned.chunk)).collect::<Vec<_>>())
+    .bind(chunks.iter().map(|chunk| instant(chunk.found.at)).collect::<Vec<_>>())
+    .bind(chunks.iter().map(|chunk| category(chunk).map(|id| id.0)).collect::<Vec<_>>())
+    .bind(chunks.iter().map(|chunk| template(chunk).map(|(id, _)| id.0)).collect::<Vec<_>>())
+    .bind(chunks.iter().map(|chunk| template(chunk).map(|(_, version)| version)).collect::<Vec<_>>())
     .execute(connection)
     .await?;
     Ok(())
@@ -273,8 +273,8 @@ async fn write_recipients(connection: &mut PgConnection, decided: &[Decided<'_>]
          ON CONFLICT DO NOTHING",
     )
     .bind(decided.iter().map(|decided| decided.app().0).collect::<Vec<_>>())
-    .bind(decided.iter().map(|decided| decided.turn.found.send_id.0).collect::<Vec<_>>())
-    .bind(decided.iter().map(|decided| number(decided.turn.found.planned.turn)).collect::<Vec<_>>())
+    .bind(decided.iter().map(|decided| decided.chunk.found.send_id.0).collect::<Vec<_>>())
+    .bind(decided.iter().map(|decided| number(decided.chunk.found.planned.chunk)).collect::<Vec<_>>())
     .bind(decided.iter().map(|decided| number(decided.index)).collect::<Vec<_>>())
     .bind(decided.iter().map(identifier).collect::<Vec<_>>())
     .bind(decided.iter().map(|decided| decided.user.map(|user| user.0)).collect::<Vec<_>>())

@@ -8,8 +8,8 @@ use sqlx::{Connection as _, PgConnection};
 use crate::Error;
 use crate::database::instant::instant;
 use crate::recovery::restore::Restore;
+use crate::sends::chunk::Chunk;
 use crate::sends::send::{self, NewRequest};
-use crate::sends::turn::Turn;
 
 /// How many rows accepted sends brought back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -40,15 +40,15 @@ impl Restore {
         Ok(reopened.rows_affected())
     }
 
-    /// Adds accepted sends, each as its first turn: its request with its body, until [`Restore::unfinished`] has seen it,
+    /// Adds accepted sends, each as its first chunk: its request with its body, until [`Restore::unfinished`] has seen it,
     /// and the caller's key for as long as that is in force. A send that was set aside stays so.
     ///
     /// # Errors
     /// The database failed; then none is added.
-    pub async fn add_sends(&mut self, accepted: &[Turn]) -> Result<RestoredSends, Error> {
+    pub async fn add_sends(&mut self, accepted: &[Chunk]) -> Result<RestoredSends, Error> {
         let mut seen = HashSet::with_capacity(accepted.len());
-        let accepted: Vec<&Turn> =
-            accepted.iter().filter(|turn| seen.insert((turn.app, turn.send_id))).collect();
+        let accepted: Vec<&Chunk> =
+            accepted.iter().filter(|chunk| seen.insert((chunk.app, chunk.send_id))).collect();
         let mut transaction = self.connection.begin().await?;
         let requests = write_requests(&mut transaction, &accepted).await?;
         let keys = write_keys(&mut transaction, &accepted).await?;
@@ -58,11 +58,11 @@ impl Restore {
 }
 
 /// A request that is known has its body again only where a delivery of it may wait for a job that was never published:
-/// whoever acts on the turn once more needs it.
-async fn write_requests(connection: &mut PgConnection, accepted: &[&Turn]) -> Result<u64, Error> {
+/// whoever acts on the chunk once more needs it.
+async fn write_requests(connection: &mut PgConnection, accepted: &[&Chunk]) -> Result<u64, Error> {
     let requests: Vec<_> = accepted
         .iter()
-        .map(|turn| NewRequest { turn, category: None, template: None, body: Some(&turn.send) })
+        .map(|chunk| NewRequest { chunk, category: None, template: None, body: Some(&chunk.send) })
         .collect();
     if requests.is_empty() {
         return Ok(0);
@@ -88,11 +88,11 @@ async fn write_requests(connection: &mut PgConnection, accepted: &[&Turn]) -> Re
     .await
 }
 
-async fn write_keys(connection: &mut PgConnection, accepted: &[&Turn]) -> Result<u64, Error> {
+async fn write_keys(connection: &mut PgConnection, accepted: &[&Chunk]) -> Result<u64, Error> {
     let mut keys = BTreeMap::new();
-    for turn in accepted {
-        if let Some(named) = &turn.send.idempotency {
-            keys.entry((turn.app.0, named.key.as_str())).or_insert((named.body_hash.0, turn));
+    for chunk in accepted {
+        if let Some(named) = &chunk.send.idempotency {
+            keys.entry((chunk.app.0, named.key.as_str())).or_insert((named.body_hash.0, chunk));
         }
     }
     let written = sqlx::query(
@@ -106,10 +106,10 @@ async fn write_keys(connection: &mut PgConnection, accepted: &[&Turn]) -> Result
     )
     .bind(keys.keys().map(|(app, _)| *app).collect::<Vec<_>>())
     .bind(keys.keys().map(|(_, key)| *key).collect::<Vec<_>>())
-    .bind(keys.values().map(|(_, turn)| turn.send_id.0).collect::<Vec<_>>())
+    .bind(keys.values().map(|(_, chunk)| chunk.send_id.0).collect::<Vec<_>>())
     .bind(keys.values().map(|(hash, _)| hash.as_slice()).collect::<Vec<_>>())
-    .bind(keys.values().map(|(_, turn)| turn.send.lane.as_str()).collect::<Vec<_>>())
-    .bind(keys.values().map(|(_, turn)| instant(turn.accepted_at)).collect::<Vec<_>>())
+    .bind(keys.values().map(|(_, chunk)| chunk.send.lane.as_str()).collect::<Vec<_>>())
+    .bind(keys.values().map(|(_, chunk)| instant(chunk.accepted_at)).collect::<Vec<_>>())
     .execute(connection)
     .await?;
     Ok(written.rows_affected())

@@ -1,9 +1,9 @@
-//! Sends of which a turn is still to be planned, or to be acted on.
+//! Sends of which a chunk is still to be planned, or to be acted on.
 
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
-use domain::send::TURN_RECIPIENTS;
+use domain::send::CHUNK_RECIPIENTS;
 use domain::{AppId, SendId};
 use sqlx::postgres::PgRow;
 use sqlx::types::Json;
@@ -12,14 +12,14 @@ use sqlx::{Connection as _, PgConnection, Row};
 use crate::Error;
 use crate::deliveries::timer::NewTimer;
 use crate::recovery::restore::{Restore, stranded};
-use crate::sends::turn::Turn;
+use crate::sends::chunk::Chunk;
 
 /// A send whose body is kept.
 #[derive(Clone, Debug)]
 pub struct Unfinished {
-    /// The send, with the turn to go on with.
-    pub send: Turn,
-    /// Whether that turn is to be ordered; if not, every turn has been acted on.
+    /// The send, with the chunk to go on with.
+    pub send: Chunk,
+    /// Whether that chunk is to be ordered; if not, every chunk has been acted on.
     pub is_open: bool,
 }
 
@@ -48,14 +48,14 @@ impl Restore {
         .bind(after.map(|(app, _)| app.0))
         .bind(after.map(|(_, send_id)| send_id.0))
         .bind(limit)
-        .bind(i32::try_from(TURN_RECIPIENTS).unwrap_or(i32::MAX))
+        .bind(i32::try_from(CHUNK_RECIPIENTS).unwrap_or(i32::MAX))
         .fetch_all(&mut self.connection)
         .await?;
         rows.iter().map(read).collect()
     }
 
-    /// Orders turns by these timers, and drops the bodies that no turn to come needs. Before that, the users are made whose
-    /// jobs the log has and who are not known: by their numbers the turn decides as it did. Returns how many.
+    /// Orders chunks by these timers, and drops the bodies that no chunk to come needs. Before that, the users are made whose
+    /// jobs the log has and who are not known: by their numbers the chunk decides as it did. Returns how many.
     ///
     /// # Errors
     /// The database failed; then nothing is changed.
@@ -82,7 +82,7 @@ impl Restore {
     }
 }
 
-async fn add_users(connection: &mut PgConnection, send: &Turn) -> Result<u64, Error> {
+async fn add_users(connection: &mut PgConnection, send: &Chunk) -> Result<u64, Error> {
     let named: Vec<(i32, i64)> = sqlx::query_as(
         "SELECT DISTINCT recipient_index, user_number FROM delivery d
          WHERE app_id = $1 AND send_id = $2 AND recipient_index >= 0
@@ -112,21 +112,21 @@ async fn add_users(connection: &mut PgConnection, send: &Turn) -> Result<u64, Er
     Ok(written.rows_affected())
 }
 
-/// Turns follow each other: a turn that is ordered orders the next. Of a send with turns to come that are all frozen
+/// Chunks follow each other: a chunk that is ordered orders the next. Of a send with chunks to come that are all frozen
 /// nobody knows whether the last one was acted on.
 fn read(row: &PgRow) -> Result<Unfinished, Error> {
     let Json(send): Json<domain::Send> = row.try_get("body")?;
     let accepted_at: DateTime<Utc> = row.try_get("accepted_at")?;
     let (frozen, waiting): (Vec<i32>, Vec<i32>) = (row.try_get("frozen")?, row.try_get("waiting")?);
-    let turns = i32::try_from(send.turns()).unwrap_or(i32::MAX);
-    let open = (0..turns).find(|turn| !frozen.contains(turn) || waiting.contains(turn));
-    let next = open.or(send.is_kept().then_some(turns - 1));
-    let turn = Turn {
+    let chunks = i32::try_from(send.chunks()).unwrap_or(i32::MAX);
+    let open = (0..chunks).find(|chunk| !frozen.contains(chunk) || waiting.contains(chunk));
+    let next = open.or(send.is_kept().then_some(chunks - 1));
+    let chunk = Chunk {
         app: AppId(row.try_get("app_id")?),
         send_id: SendId(row.try_get("send_id")?),
-        turn: next.and_then(|next| u32::try_from(next).ok()).unwrap_or_default(),
+        chunk: next.and_then(|next| u32::try_from(next).ok()).unwrap_or_default(),
         accepted_at: accepted_at.into(),
         send: Arc::new(send),
     };
-    Ok(Unfinished { send: turn, is_open: next.is_some() })
+    Ok(Unfinished { send: chunk, is_open: next.is_some() })
 }

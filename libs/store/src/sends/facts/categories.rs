@@ -8,21 +8,21 @@ use sqlx::{PgConnection, Row};
 
 use crate::Error;
 use crate::control::quota;
+use crate::sends::chunk::Chunk;
 use crate::sends::facts::{Facts, PlanCategory};
-use crate::sends::turn::Turn;
 
 type CategoryKey = (i64, String);
 type Known = HashMap<CategoryKey, Arc<PlanCategory>>;
 
-/// Reads them. Those that new turns name and that are missing are created, as far as the quota of their app goes: a turn
+/// Reads them. Those that new chunks name and that are missing are created, as far as the quota of their app goes: a chunk
 /// beyond it has no category.
 pub(super) async fn read_or_make(
     connection: &mut PgConnection,
-    turns: &[Turn],
+    chunks: &[Chunk],
     new: &[bool],
     facts: &mut Facts,
 ) -> Result<(), Error> {
-    let named = named(turns, facts);
+    let named = named(chunks, facts);
     let mut known = select(connection, &named).await?;
     let missing: Vec<_> = named
         .iter()
@@ -40,10 +40,10 @@ pub(super) async fn read_or_make(
 /// Reads them. Those that are missing are there as if they had just been made.
 pub(super) async fn imagine(
     connection: &mut PgConnection,
-    turns: &[Turn],
+    chunks: &[Chunk],
     facts: &mut Facts,
 ) -> Result<(), Error> {
-    let named = named(turns, facts);
+    let named = named(chunks, facts);
     let known = select(connection, &named).await?;
     let category = |key: CategoryKey| known.get(&key).cloned().unwrap_or_else(|| Arc::new(unmade(key.1)));
     facts.categories = named.into_iter().map(|named| named.map(category)).collect();
@@ -54,12 +54,12 @@ fn unmade(identifier: String) -> PlanCategory {
     PlanCategory { id: CategoryId(0), name: identifier.clone(), identifier, critical: false }
 }
 
-/// What each turn's send names, else its template.
-fn named(turns: &[Turn], facts: &Facts) -> Vec<Option<CategoryKey>> {
-    let named = turns.iter().enumerate().map(|(index, turn)| {
-        let own = turn.send.category.as_ref();
+/// What each chunk's send names, else its template.
+fn named(chunks: &[Chunk], facts: &Facts) -> Vec<Option<CategoryKey>> {
+    let named = chunks.iter().enumerate().map(|(index, chunk)| {
+        let own = chunk.send.category.as_ref();
         let identifier = own.or_else(|| facts.template(index)?.category.as_ref())?;
-        Some((turn.app.0, identifier.clone()))
+        Some((chunk.app.0, identifier.clone()))
     });
     named.collect()
 }

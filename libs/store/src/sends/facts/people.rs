@@ -10,24 +10,24 @@ use sqlx::{PgConnection, Row};
 use crate::Error;
 use crate::directory::push_token::Naming;
 use crate::directory::user::merge::{Merged, Updates, merge_users};
+use crate::sends::chunk::Chunk;
 use crate::sends::facts::Facts;
-use crate::sends::turn::Turn;
 
-/// Merges the profiles that new turns bring onto those of their users, who are made if missing. Who was erased since
+/// Merges the profiles that new chunks bring onto those of their users, who are made if missing. Who was erased since
 /// stays so. What would make a profile too long is left out, since it must not hold up the recipients beside it.
 pub(super) async fn merge_inline_profiles(
     connection: &mut PgConnection,
-    turns: &[Turn],
+    chunks: &[Chunk],
     new: &[bool],
     facts: &Facts,
 ) -> Result<(), Error> {
     let mut updates = Updates::new();
-    for (turn, _) in turns.iter().zip(new).filter(|(_, new)| **new) {
-        for recipient in turn.send.turn(turn.turn) {
+    for (chunk, _) in chunks.iter().zip(new).filter(|(_, new)| **new) {
+        for recipient in chunk.send.chunk(chunk.chunk) {
             if let Some(profile) = &recipient.profile
-                && !facts.is_erased(turn, &recipient.identifier)
+                && !facts.is_erased(chunk, &recipient.identifier)
             {
-                updates.entry((turn.app, &recipient.identifier)).or_default().push(profile);
+                updates.entry((chunk.app, &recipient.identifier)).or_default().push(profile);
             }
         }
     }
@@ -42,13 +42,13 @@ pub(super) async fn merge_inline_profiles(
 /// Reads the users that the service knows.
 pub(super) async fn read(
     connection: &mut PgConnection,
-    turns: &[Turn],
+    chunks: &[Chunk],
     facts: &mut Facts,
 ) -> Result<(), Error> {
-    let named: HashSet<(AppId, &str)> = turns
+    let named: HashSet<(AppId, &str)> = chunks
         .iter()
-        .flat_map(|turn| {
-            turn.send.turn(turn.turn).iter().map(|recipient| (turn.app, recipient.identifier.as_str()))
+        .flat_map(|chunk| {
+            chunk.send.chunk(chunk.chunk).iter().map(|recipient| (chunk.app, recipient.identifier.as_str()))
         })
         .collect();
     let (apps, identifiers): (Vec<i64>, Vec<&str>) =
@@ -69,11 +69,11 @@ pub(super) async fn read(
     Ok(())
 }
 
-/// Merges the profiles that the turns bring in these facts alone.
-pub(super) fn imagine(turns: &[Turn], facts: &mut Facts) {
-    for turn in turns {
-        let of_app = facts.users.entry(turn.app).or_default();
-        for recipient in turn.send.turn(turn.turn) {
+/// Merges the profiles that the chunks bring in these facts alone.
+pub(super) fn imagine(chunks: &[Chunk], facts: &mut Facts) {
+    for chunk in chunks {
+        let of_app = facts.users.entry(chunk.app).or_default();
+        for recipient in chunk.send.chunk(chunk.chunk) {
             if let Some(pairs) = &recipient.profile {
                 let unmade = || (UserNumber(0), Object::new());
                 let (_, known) = of_app.entry(recipient.identifier.clone()).or_insert_with(unmade);
@@ -88,17 +88,17 @@ pub(super) fn imagine(turns: &[Turn], facts: &mut Facts) {
 /// Reads which channels users turned off.
 pub(super) async fn read_preferences(
     connection: &mut PgConnection,
-    turns: &[Turn],
+    chunks: &[Chunk],
     facts: &mut Facts,
 ) -> Result<(), Error> {
     let mut asked: BTreeSet<(i64, i64, i64)> = BTreeSet::new();
-    for (index, turn) in turns.iter().enumerate() {
+    for (index, chunk) in chunks.iter().enumerate() {
         let Some(category) = facts.category(index).filter(|category| !category.critical) else {
             continue;
         };
-        let recipients = turn.send.turn(turn.turn).iter();
-        let users = recipients.filter_map(|recipient| facts.user(turn.app, &recipient.identifier));
-        asked.extend(users.map(|(number, _)| (turn.app.0, number.0, category.id.0)));
+        let recipients = chunk.send.chunk(chunk.chunk).iter();
+        let users = recipients.filter_map(|recipient| facts.user(chunk.app, &recipient.identifier));
+        asked.extend(users.map(|(number, _)| (chunk.app.0, number.0, category.id.0)));
     }
     if asked.is_empty() {
         return Ok(());

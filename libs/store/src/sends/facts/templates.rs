@@ -8,19 +8,19 @@ use sqlx::{PgConnection, Row};
 
 use crate::Error;
 use crate::control::template;
+use crate::sends::chunk::Chunk;
 use crate::sends::facts::Facts;
-use crate::sends::turn::Turn;
 
 /// Reads them: the version that a send was planned with first, the newest for a new one.
 pub(super) async fn read(
     connection: &mut PgConnection,
-    turns: &[Turn],
+    chunks: &[Chunk],
     facts: &mut Facts,
 ) -> Result<(), Error> {
-    let named: Vec<_> = turns
+    let named: Vec<_> = chunks
         .iter()
         .enumerate()
-        .filter_map(|(index, turn)| turn.send.template.as_ref().map(|template| (index, turn, template)))
+        .filter_map(|(index, chunk)| chunk.send.template.as_ref().map(|template| (index, chunk, template)))
         .collect();
     if named.is_empty() {
         return Ok(());
@@ -35,8 +35,8 @@ pub(super) async fn read(
            = (t.app_id, t.id, coalesce(r.template_version, t.version))",
     )
     .bind(named.iter().map(|(index, ..)| i32::try_from(*index).unwrap_or(i32::MAX)).collect::<Vec<_>>())
-    .bind(named.iter().map(|(_, turn, _)| turn.app.0).collect::<Vec<_>>())
-    .bind(named.iter().map(|(_, turn, _)| turn.send_id.0).collect::<Vec<_>>())
+    .bind(named.iter().map(|(_, chunk, _)| chunk.app.0).collect::<Vec<_>>())
+    .bind(named.iter().map(|(_, chunk, _)| chunk.send_id.0).collect::<Vec<_>>())
     .bind(named.iter().map(|(.., template)| identifier_of(template)).collect::<Vec<_>>())
     .bind(named.iter().map(|(.., template)| number_of(template)).collect::<Vec<_>>())
     .fetch_all(connection)

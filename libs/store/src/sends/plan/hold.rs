@@ -1,21 +1,21 @@
-//! Holding what the planning of turns writes, before any of it is written: one user's row, or an erasure of one app, must
-//! not keep the turns of others waiting.
+//! Holding what the planning of chunks writes, before any of it is written: one user's row, or an erasure of one app, must
+//! not keep the chunks of others waiting.
 
 use std::collections::{BTreeSet, HashSet};
 use std::time::Duration;
 
 use sqlx::{PgConnection, Postgres, Row, Transaction};
 
+use crate::sends::chunk::Chunk;
 use crate::sends::plan::Freeze;
-use crate::sends::turn::Turn;
 use crate::{Error, Store, erasure};
 
-/// How long a statement waits for a lock that is not known to be busy beforehand, while turns of several apps wait with it.
+/// How long a statement waits for a lock that is not known to be busy beforehand, while chunks of several apps wait with it.
 const TOGETHER: Duration = Duration::from_millis(100);
-/// How long it waits if the turns are of one app alone.
+/// How long it waits if the chunks are of one app alone.
 const ALONE: Duration = Duration::from_secs(5);
 
-/// A transaction that holds the users whose profiles free turns write, and keeps erasures of their apps off.
+/// A transaction that holds the users whose profiles free chunks write, and keeps erasures of their apps off.
 #[derive(Debug)]
 pub struct Hold {
     transaction: Transaction<'static, Postgres>,
@@ -23,31 +23,31 @@ pub struct Hold {
 }
 
 impl Store {
-    /// Holds what the turns write, without waiting for any user's row or for an erasure: a turn that needs what is locked
+    /// Holds what the chunks write, without waiting for any user's row or for an erasure: a chunk that needs what is locked
     /// elsewhere is busy, and must be left out of what is frozen.
     ///
     /// # Errors
     /// The database failed.
-    pub async fn hold_free(&self, turns: &[Turn]) -> Result<Hold, Error> {
+    pub async fn hold_free(&self, chunks: &[Chunk]) -> Result<Hold, Error> {
         let mut transaction = self.begin().await?;
         limit_waits(&mut transaction, TOGETHER).await?;
-        let apps = erasure::try_hold_off(&mut transaction, turns.iter().map(|turn| turn.app)).await?;
-        let free = |turn: &Turn| !apps.contains(&turn.app);
-        let users = busy_users(&mut transaction, turns.iter().filter(|turn| free(turn))).await?;
-        let is_busy = |turn: &Turn| !free(turn) || written(turn).any(|user| users.contains(&user));
-        let busy = turns.iter().map(is_busy).collect();
+        let apps = erasure::try_hold_off(&mut transaction, chunks.iter().map(|chunk| chunk.app)).await?;
+        let free = |chunk: &Chunk| !apps.contains(&chunk.app);
+        let users = busy_users(&mut transaction, chunks.iter().filter(|chunk| free(chunk))).await?;
+        let is_busy = |chunk: &Chunk| !free(chunk) || written(chunk).any(|user| users.contains(&user));
+        let busy = chunks.iter().map(is_busy).collect();
         Ok(Hold { transaction, busy })
     }
 
-    /// Holds what the turns write, waiting up to 5 s for each lock.
+    /// Holds what the chunks write, waiting up to 5 s for each lock.
     ///
     /// # Errors
     /// The database failed, or a lock was not free in time ([`Error::is_lock_timeout`]).
-    pub async fn hold_all(&self, turns: &[Turn]) -> Result<Hold, Error> {
+    pub async fn hold_all(&self, chunks: &[Chunk]) -> Result<Hold, Error> {
         let mut transaction = self.begin().await?;
         limit_waits(&mut transaction, ALONE).await?;
-        erasure::hold_off(&mut transaction, turns.iter().map(|turn| turn.app)).await?;
-        let users: BTreeSet<_> = turns.iter().flat_map(written).collect();
+        erasure::hold_off(&mut transaction, chunks.iter().map(|chunk| chunk.app)).await?;
+        let users: BTreeSet<_> = chunks.iter().flat_map(written).collect();
         if !users.is_empty() {
             let (apps, identifiers): (Vec<_>, Vec<_>) = users.into_iter().unzip();
             sqlx::query(
@@ -60,39 +60,39 @@ impl Store {
             .execute(&mut *transaction)
             .await?;
         }
-        Ok(Hold { transaction, busy: vec![false; turns.len()] })
+        Ok(Hold { transaction, busy: vec![false; chunks.len()] })
     }
 }
 
 impl Hold {
-    /// Whether the turn at `index` needs what is locked elsewhere.
+    /// Whether the chunk at `index` needs what is locked elsewhere.
     #[must_use]
     pub fn is_busy(&self, index: usize) -> bool {
         self.busy.get(index).copied().unwrap_or(false)
     }
 
-    /// Begins to freeze turns, none of which is busy: writes their headers in key order. A header that exists already
+    /// Begins to freeze chunks, none of which is busy: writes their headers in key order. A header that exists already
     /// belongs to the transaction that wrote it, whose decisions then hold.
     ///
     /// # Errors
     /// The database failed.
-    pub async fn freeze(self, turns: &[Turn]) -> Result<Freeze<'_>, Error> {
-        Freeze::begin(self.transaction, turns).await
+    pub async fn freeze(self, chunks: &[Chunk]) -> Result<Freeze<'_>, Error> {
+        Freeze::begin(self.transaction, chunks).await
     }
 }
 
-/// Users that a turn writes.
-fn written(turn: &Turn) -> impl Iterator<Item = (i64, &str)> {
-    let recipients = turn.send.turn(turn.turn).iter().filter(|recipient| recipient.profile.is_some());
-    recipients.map(|recipient| (turn.app.0, recipient.identifier.as_str()))
+/// Users that a chunk writes.
+fn written(chunk: &Chunk) -> impl Iterator<Item = (i64, &str)> {
+    let recipients = chunk.send.chunk(chunk.chunk).iter().filter(|recipient| recipient.profile.is_some());
+    recipients.map(|recipient| (chunk.app.0, recipient.identifier.as_str()))
 }
 
-/// Locks the rows of the users that turns write, as far as they exist and are free; returns the others that exist.
+/// Locks the rows of the users that chunks write, as far as they exist and are free; returns the others that exist.
 async fn busy_users<'t>(
     connection: &mut PgConnection,
-    turns: impl Iterator<Item = &'t Turn>,
+    chunks: impl Iterator<Item = &'t Chunk>,
 ) -> Result<HashSet<(i64, &'t str)>, Error> {
-    let users: BTreeSet<_> = turns.flat_map(written).collect();
+    let users: BTreeSet<_> = chunks.flat_map(written).collect();
     if users.is_empty() {
         return Ok(HashSet::new());
     }

@@ -6,7 +6,7 @@ use super::number;
 use crate::deliveries::ledger::{self, DeliveryState};
 use crate::{Error, Store};
 
-/// A (recipient, channel) whose template failed while its frozen turn was acted on.
+/// A (recipient, channel) whose template failed while its frozen chunk was acted on.
 #[derive(Clone, Copy, Debug)]
 pub struct RenderFailure {
     /// The app.

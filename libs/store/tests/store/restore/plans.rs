@@ -5,13 +5,13 @@ use domain::event::SendPlanned;
 use domain::{AppId, Channel, Reason, UserNumber};
 use serde_json::json;
 use store::recovery::restore::FoundPlan;
-use store::sends::turn::Turn;
+use store::sends::chunk::Chunk;
 
 use super::{accepted, people, plan};
 use crate::{NOW, fixture, recipient, send_id};
 
 #[tokio::test]
-async fn a_turn_is_frozen_as_it_was_with_the_users_that_it_names() {
+async fn a_chunk_is_frozen_as_it_was_with_the_users_that_it_names() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     let mut brought = recipient("user-1");
@@ -21,77 +21,81 @@ async fn a_turn_is_frozen_as_it_was_with_the_users_that_it_names() {
     restore.add_jobs(&[fixture.job(app, 0, Channel::Email, 1)]).await.unwrap();
     let found = [plan(app, 0, 2, 1), plan(app, 0, 2, 1)];
     let restored = restore.add_plans(&found).await.unwrap();
-    assert_eq!((restored.turns, restored.users, restored.categories), (1, 2, 0));
+    assert_eq!((restored.chunks, restored.users, restored.categories), (1, 2, 0));
     let again = restore.add_plans(&found).await.unwrap();
-    assert_eq!((again.turns, again.users), (0, 0));
+    assert_eq!((again.chunks, again.users), (0, 0));
 
     let user = fixture.store.find_user(app, "user-1").await.unwrap().unwrap();
     assert_eq!((user.number, &user.profile["email"]), (UserNumber(101), &json!("ada@example.com")));
     let stored = "SELECT count(*) FROM planned_recipient WHERE in_app AND skips = '{webPush:no_address}'
                   AND user_number = 100 + recipient_index AND identifier = 'user-' || recipient_index";
     assert_eq!(fixture.count(stored).await, 2);
-    let turn = accepted(app, people(2));
-    assert!(!fixture.store.freeze(&[turn]).await.unwrap().is_new(0), "whoever plans it finds it frozen");
+    let chunk = accepted(app, people(2));
+    assert!(!fixture.store.freeze(&[chunk]).await.unwrap().is_new(0), "whoever plans it finds it frozen");
 }
 
 #[tokio::test]
-async fn a_turn_of_which_something_is_missing_is_left_to_be_planned() {
+async fn a_chunk_of_which_something_is_missing_is_left_to_be_planned() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     let mut restore = fixture.restore().await;
-    assert_eq!(restore.add_plans(&[plan(app, 0, 2, 0)]).await.unwrap().turns, 0, "no send");
+    assert_eq!(restore.add_plans(&[plan(app, 0, 2, 0)]).await.unwrap().chunks, 0, "no send");
     restore.add_sends(&[accepted(app, people(2))]).await.unwrap();
     let of_before = FoundPlan {
         planned: SendPlanned { decided: None, ..plan(app, 0, 2, 0).planned },
         ..plan(app, 0, 2, 0)
     };
-    assert_eq!(restore.add_plans(&[of_before]).await.unwrap().turns, 0, "no decisions");
-    assert_eq!(restore.add_plans(&[plan(app, 0, 1, 0)]).await.unwrap().turns, 0, "a recipient too few");
-    assert_eq!(restore.add_plans(&[plan(app, 0, 2, 1)]).await.unwrap().turns, 0, "no job");
+    assert_eq!(restore.add_plans(&[of_before]).await.unwrap().chunks, 0, "no decisions");
+    assert_eq!(restore.add_plans(&[plan(app, 0, 1, 0)]).await.unwrap().chunks, 0, "a recipient too few");
+    assert_eq!(restore.add_plans(&[plan(app, 0, 2, 1)]).await.unwrap().chunks, 0, "no job");
 
     let open = restore.unfinished(None, 10).await.unwrap();
     assert_eq!(open.len(), 1);
-    assert!(open[0].is_open && open[0].send.turn == 0);
+    assert!(open[0].is_open && open[0].send.chunk == 0);
 }
 
 #[tokio::test]
 async fn categories_come_back_under_their_numbers() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
-    let turn = accepted(app, people(1));
-    let mut send = (*turn.send).clone();
+    let chunk = accepted(app, people(1));
+    let mut send = (*chunk.send).clone();
     send.category = Some("orders".to_owned());
     let mut found = plan(app, 0, 1, 0);
     if let Some(decided) = &mut found.planned.decided {
         decided.category = Some(domain::CategoryId(40));
     }
     let mut restore = fixture.restore().await;
-    restore.add_sends(&[Turn { send: send.into(), ..turn }]).await.unwrap();
+    restore.add_sends(&[Chunk { send: send.into(), ..chunk }]).await.unwrap();
     assert_eq!(restore.add_plans(&[found]).await.unwrap().categories, 1);
     assert_eq!(fixture.count("SELECT id FROM category WHERE identifier = 'orders'").await, 40);
     assert_eq!(fixture.count("SELECT category_id FROM request").await, 40);
 }
 
 #[tokio::test]
-async fn a_send_goes_on_with_the_first_turn_that_is_not_planned() {
+async fn a_send_goes_on_with_the_first_chunk_that_is_not_planned() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     let mut restore = fixture.restore().await;
     restore.add_sends(&[accepted(app, people(1_200))]).await.unwrap();
     restore.add_plans(&[plan(app, 0, 500, 0)]).await.unwrap();
     let open = restore.unfinished(None, 10).await.unwrap();
-    assert_eq!((open[0].send.turn, open[0].is_open), (1, true));
+    assert_eq!((open[0].send.chunk, open[0].is_open), (1, true));
     restore.add_plans(&[plan(app, 1, 500, 0), plan(app, 2, 200, 0)]).await.unwrap();
     let open = restore.unfinished(None, 10).await.unwrap();
-    assert_eq!((open[0].send.turn, open[0].is_open), (2, true), "nobody knows whether the last was acted on");
+    assert_eq!(
+        (open[0].send.chunk, open[0].is_open),
+        (2, true),
+        "nobody knows whether the last was acted on"
+    );
     restore.go_on(&open, &[]).await.unwrap();
-    assert_eq!(restore.unfinished(None, 10).await.unwrap().len(), 1, "the turn needs the body");
+    assert_eq!(restore.unfinished(None, 10).await.unwrap().len(), 1, "the chunk needs the body");
     let after = Some((app, send_id(1)));
     assert_eq!(restore.unfinished(after, 10).await.unwrap().len(), 0);
 }
 
 #[tokio::test]
-async fn a_turn_that_is_planned_anew_finds_the_users_of_its_jobs() {
+async fn a_chunk_that_is_planned_anew_finds_the_users_of_its_jobs() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     let mut restore = fixture.restore().await;
@@ -108,13 +112,13 @@ async fn a_turn_that_is_planned_anew_finds_the_users_of_its_jobs() {
 async fn what_waits_for_a_job_that_was_never_published_is_acted_on_again() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
-    let turn = accepted(app, vec![recipient("ada@example.com")]);
+    let chunk = accepted(app, vec![recipient("ada@example.com")]);
     fixture.store.merge_user(app, "ada@example.com", Object::new()).await.unwrap();
-    freeze_with_email(&fixture.store, &turn).await;
+    freeze_with_email(&fixture.store, &chunk).await;
     let mut restore = fixture.restore().await;
-    restore.add_sends(std::slice::from_ref(&turn)).await.unwrap();
+    restore.add_sends(std::slice::from_ref(&chunk)).await.unwrap();
     let open = restore.unfinished(None, 10).await.unwrap();
-    assert!(open.len() == 1 && open[0].is_open && open[0].send.turn == 0);
+    assert!(open.len() == 1 && open[0].is_open && open[0].send.chunk == 0);
 
     let mut found = fixture.job(app, 0, Channel::Email, 1);
     found.job.delivery_id = delivery(app, &fixture).await;
@@ -127,12 +131,12 @@ async fn delivery(app: AppId, fixture: &crate::Fixture) -> domain::DeliveryId {
     domain::DeliveryId(id.fetch_one(&fixture.pool).await.unwrap())
 }
 
-async fn freeze_with_email(store: &store::Store, turn: &Turn) {
-    let mut freeze = store.freeze(std::slice::from_ref(turn)).await.unwrap();
+async fn freeze_with_email(store: &store::Store, chunk: &Chunk) {
+    let mut freeze = store.freeze(std::slice::from_ref(chunk)).await.unwrap();
     let facts = freeze.facts().await.unwrap();
-    let (user, _) = facts.user(turn.app, "ada@example.com").unwrap();
+    let (user, _) = facts.user(chunk.app, "ada@example.com").unwrap();
     let target = "ada@example.com".to_owned();
-    let id = domain::DeliveryId::derive(turn.send_id, user, Channel::Email, &target);
+    let id = domain::DeliveryId::derive(chunk.send_id, user, Channel::Email, &target);
     let decision = domain::plan::Decision {
         identifier: "ada@example.com".to_owned(),
         user: Some(user),
@@ -141,5 +145,5 @@ async fn freeze_with_email(store: &store::Store, turn: &Turn) {
         skips: vec![(Channel::InApp, Reason::NotSelected)],
     };
     freeze.commit(&facts, &[vec![(0, decision)]]).await.unwrap();
-    assert_eq!(NOW, turn.accepted_at);
+    assert_eq!(NOW, chunk.accepted_at);
 }

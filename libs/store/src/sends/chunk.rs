@@ -4,15 +4,15 @@ use std::sync::Arc;
 
 use domain::{AppId, SendId, Timestamp};
 
-/// One turn of a send.
+/// One chunk of a send.
 #[derive(Clone, Debug)]
-pub struct Turn {
+pub struct Chunk {
     /// The app.
     pub app: AppId,
     /// The send.
     pub send_id: SendId,
-    /// Number of the turn, from 0.
-    pub turn: u32,
+    /// Number of the chunk, from 0.
+    pub chunk: u32,
     /// When the send was accepted.
     pub accepted_at: Timestamp,
     /// The send itself.

@@ -1,4 +1,4 @@
-//! Turns that are open when the database is lost, and that the backup takes for waiting, or for set aside.
+//! Chunks that are open when the database is lost, and that the backup takes for waiting, or for set aside.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use serde_json::json;
 use sqlx::PgPool;
 use store::database::failure::SetAside;
 use store::deliveries::timer::NewTimer;
-use store::sends::turn::Turn;
+use store::sends::chunk::Chunk;
 use store::{Settings, Store};
 use testkit::Database;
 use uuid::Uuid;
@@ -26,7 +26,7 @@ fn message(app: AppId, send_id: SendId, event: Event) -> Vec<u8> {
     envelope.encode().unwrap()
 }
 
-/// Sends for which a turn is ordered by a timer that the backup does not have.
+/// Sends for which a chunk is ordered by a timer that the backup does not have.
 async fn ordered(database: &Database) -> Vec<Uuid> {
     let pool = PgPool::connect(database.url()).await.unwrap();
     let ordered = sqlx::query_scalar(
@@ -43,7 +43,7 @@ async fn ordered(database: &Database) -> Vec<Uuid> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn turns_that_a_timer_had_ordered_or_that_were_put_back_are_ordered_anew_and_once() {
+async fn chunks_that_a_timer_had_ordered_or_that_were_put_back_are_ordered_anew_and_once() {
     let installation = Installation::start().await;
     installation.accepts(&installation.database, &["app", "create", "shop"]);
     let pool = PgPool::connect(installation.database.url()).await.unwrap();
@@ -55,12 +55,13 @@ async fn turns_that_a_timer_had_ordered_or_that_were_put_back_are_ordered_anew_a
             json!({"content": content, "recipients": ["ada"], "lane": "transactional", "sendAt": send_at});
         serde_json::from_value::<domain::Send>(send).unwrap()
     };
-    let continues = message(app, scheduled, Event::SendContinues(SendContinues { turn: 0 }));
+    let continues = message(app, scheduled, Event::SendContinues(SendContinues { chunk: 0 }));
     let accepted = message(app, put_back, Event::SendAccepted(Box::new(send(None))));
 
     let settings = Settings { url: installation.database.url().to_owned(), max_connections: 2 };
     let store = Store::connect(&settings).await.unwrap();
-    let turn = Turn { app, send_id: scheduled, turn: 0, accepted_at: NOW, send: Arc::new(send(Some(NOW))) };
+    let chunk =
+        Chunk { app, send_id: scheduled, chunk: 0, accepted_at: NOW, send: Arc::new(send(Some(NOW))) };
     let timer = NewTimer {
         id: TIMER,
         due_at: NOW,
@@ -70,7 +71,7 @@ async fn turns_that_a_timer_had_ordered_or_that_were_put_back_are_ordered_anew_a
         send_id: Some(scheduled),
         user: None,
     };
-    assert!(store.schedule(&turn, &timer).await.unwrap());
+    assert!(store.schedule(&chunk, &timer).await.unwrap());
     let aside = SetAside {
         id: Uuid::from_u128(7),
         app: Some(app),

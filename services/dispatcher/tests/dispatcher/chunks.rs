@@ -1,4 +1,4 @@
-//! Turns, schedules and repeats.
+//! Chunks, schedules and repeats.
 
 use std::collections::HashSet;
 
@@ -10,7 +10,7 @@ use testkit::eventually;
 use crate::world::{SOON, World, person, send_to};
 
 #[tokio::test]
-async fn a_large_send_takes_several_turns_and_reaches_every_inbox_once() {
+async fn a_large_send_takes_several_chunks_and_reaches_every_inbox_once() {
     let world = World::start().await;
     let people = (0..1_200).map(|number| person(&format!("user-{number}"))).collect();
     let send_id = world.accept(&Send { lane: Lane::Bulk, ..send_to(people) }).await;
@@ -23,7 +23,7 @@ async fn a_large_send_takes_several_turns_and_reaches_every_inbox_once() {
     assert_eq!(users, numbers.into_iter().collect());
     assert!(items.iter().all(|(send, ..)| *send == send_id));
     let planned = world.held(StreamName::Outcome).await.into_iter().map(|envelope| match envelope.event {
-        Event::SendPlanned(planned) => (planned.turn, planned.recipients, planned.in_app),
+        Event::SendPlanned(planned) => (planned.chunk, planned.recipients, planned.in_app),
         other => panic!("{other:?}"),
     });
     assert_eq!(planned.collect::<Vec<_>>(), [(0, 500, 500), (1, 500, 500), (2, 200, 200)]);
@@ -115,7 +115,7 @@ async fn a_send_that_comes_again_adds_to_no_inbox_and_orders_nothing_new() {
 }
 
 #[tokio::test]
-async fn the_next_turn_is_ordered_once_everything_of_this_one_is_kept() {
+async fn the_next_chunk_is_ordered_once_everything_of_this_one_is_kept() {
     let world = World::with(|config| config.nats.max_messages = 40).await;
     world.provider(Channel::Email).await;
     let jobs = StreamName::Job(Channel::Email, Lane::Bulk);
@@ -136,7 +136,7 @@ async fn the_next_turn_is_ordered_once_everything_of_this_one_is_kept() {
     .await;
     assert_eq!(world.last_seq(StreamName::Send(Lane::Bulk)).await, 1);
     held.rollback().await.unwrap();
-    eventually(SOON, "the next turn is ordered", async || {
+    eventually(SOON, "the next chunk is ordered", async || {
         (world.last_seq(StreamName::Send(Lane::Bulk)).await == 2).then_some(())
     })
     .await;
