@@ -77,15 +77,15 @@ fn what_is_proven_elsewhere_is_proven_there() {
 type Found = Option<(Class, Note)>;
 
 fn of_smtp(answer: &str) -> Found {
-    use smtp::Verdict;
+    use smtp::SmtpVerdict;
     let (_, verdict) = smtp::TABLE.iter().find(|(pattern, _)| *pattern == answer)?;
     Some(match *verdict {
-        Verdict::Retry => (Class::Retry, Note::None),
-        Verdict::RetryAfter(wait) => (Class::Retry, Note::NotBefore(wait)),
-        Verdict::RetryWithin(limit) => (Class::Retry, Note::Limit(limit)),
-        Verdict::Failed | Verdict::Blocked => (Class::Failed, Note::None),
-        Verdict::TargetGone => (Class::Gone, Note::None),
-        Verdict::PauseProvider => (Class::Pause, Note::None),
+        SmtpVerdict::Retry => (Class::Retry, Note::None),
+        SmtpVerdict::RetryAfter(wait) => (Class::Retry, Note::NotBefore(wait)),
+        SmtpVerdict::RetryWithin(limit) => (Class::Retry, Note::Limit(limit)),
+        SmtpVerdict::Failed | SmtpVerdict::Blocked => (Class::Failed, Note::None),
+        SmtpVerdict::TargetGone => (Class::Gone, Note::None),
+        SmtpVerdict::PauseProvider => (Class::Pause, Note::None),
     })
 }
 
@@ -110,14 +110,14 @@ fn of_verdict(verdict: Verdict) -> (Class, Note) {
 }
 
 fn of_web_push(answer: &str) -> Found {
-    use web_push::answers::{TABLE, Verdict};
+    use web_push::answers::{PushVerdict, TABLE};
     let (_, verdict) = TABLE.iter().find(|(pattern, _)| *pattern == answer)?;
     let class = match verdict {
-        Verdict::Sent => Class::Sent,
-        Verdict::Retry => Class::Retry,
-        Verdict::Failed => Class::Failed,
-        Verdict::TargetGone => Class::Gone,
-        Verdict::PauseProvider => Class::Pause,
+        PushVerdict::Sent => Class::Sent,
+        PushVerdict::Retry => Class::Retry,
+        PushVerdict::Failed => Class::Failed,
+        PushVerdict::TargetGone => Class::Gone,
+        PushVerdict::PauseProvider => Class::Pause,
     };
     Some((class, Note::None))
 }

@@ -53,7 +53,7 @@ async fn chunks_that_a_timer_had_ordered_or_that_were_put_back_are_ordered_anew_
         let content = json!({"title": "Title"});
         let send =
             json!({"content": content, "recipients": ["ada"], "lane": "transactional", "sendAt": send_at});
-        serde_json::from_value::<domain::Send>(send).unwrap()
+        serde_json::from_value::<domain::SendRequest>(send).unwrap()
     };
     let continues = message(app, scheduled, Event::SendContinues(SendContinues { chunk: 0 }));
     let accepted = message(app, put_back, Event::SendAccepted(Box::new(send(None))));

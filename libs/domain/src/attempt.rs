@@ -1,13 +1,13 @@
 //! An attempt that has ended, and the job that follows it.
 
 use crate::event::DeliveryJob;
-use crate::retry::{Finished, RetryPolicy, Verdict};
-use crate::route::Onward;
+use crate::retry::{FinishedAttempt, RetryDecision, RetryPolicy};
+use crate::route::NextRoute;
 use crate::{Channel, Outcome, Reason, Route, Status, Timestamp};
 
 /// An attempt and its outcome.
 #[derive(Clone, Copy, Debug)]
-pub struct Ended<'a> {
+pub struct AttemptEnd<'a> {
     /// The channel whose worker made it.
     pub channel: Channel,
     /// Its job.
@@ -28,21 +28,21 @@ pub struct Ended<'a> {
 
 /// What follows an attempt.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Following {
+pub enum Next {
     /// Nothing.
     End(Status, Option<Reason>),
     /// This job, not before that time.
-    Again(Timestamp, Box<DeliveryJob>),
+    Retry(Timestamp, Box<DeliveryJob>),
     /// Nothing by itself; this job where somebody puts it back.
-    Aside(Box<DeliveryJob>),
+    Park(Box<DeliveryJob>),
 }
 
 impl RetryPolicy {
     /// Decides what follows an attempt, and by which route.
     #[must_use]
-    pub fn following(&self, ended: Ended<'_>) -> Following {
-        let Ended { job, outcome, .. } = ended;
-        let finished = Finished {
+    pub fn following(&self, ended: AttemptEnd<'_>) -> Next {
+        let AttemptEnd { job, outcome, .. } = ended;
+        let finished = FinishedAttempt {
             channel: ended.channel,
             attempt: job.attempt,
             outcome,
@@ -52,28 +52,30 @@ impl RetryPolicy {
             random: ended.random,
         };
         let (verdict, route) = match ended.onward() {
-            Onward::Usual(route) => (self.verdict(finished), route),
-            Onward::Failover(route) => (RetryPolicy::failover(finished), route),
+            NextRoute::Usual(route) => (self.verdict(finished), route),
+            NextRoute::Failover(route) => (RetryPolicy::failover(finished), route),
         };
         let limited_retries = job.limited_retries + u32::from(outcome.is_limited());
         let again = DeliveryJob { attempt: job.attempt + 1, route, limited_retries, ..job.clone() };
         match verdict {
-            Verdict::End(status, reason) => Following::End(status, reason),
-            Verdict::RetryAt(due_at) => Following::Again(due_at, Box::new(again)),
+            RetryDecision::End(status, reason) => Next::End(status, reason),
+            RetryDecision::RetryAt(due_at) => Next::Retry(due_at, Box::new(again)),
             // Whoever puts it back lets it begin anew.
-            Verdict::Park => Following::Aside(Box::new(DeliveryJob { limited_retries: 0, ..again })),
+            RetryDecision::Park => Next::Park(Box::new(DeliveryJob { limited_retries: 0, ..again })),
         }
     }
 }
 
-impl Ended<'_> {
-    fn onward(&self) -> Onward {
+impl AttemptEnd<'_> {
+    fn onward(&self) -> NextRoute {
         let route = &self.job.route;
         match (self.called, self.claimed) {
             (Some(called), _) => route.after(self.outcome, called, self.serving),
             // It may have been called before its lease ended.
-            (None, Some(claimed)) => Onward::Usual(Route { only: Some(claimed.to_owned()), ..route.clone() }),
-            (None, None) => Onward::Usual(route.clone()),
+            (None, Some(claimed)) => {
+                NextRoute::Usual(Route { only: Some(claimed.to_owned()), ..route.clone() })
+            }
+            (None, None) => NextRoute::Usual(route.clone()),
         }
     }
 }

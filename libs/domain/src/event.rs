@@ -17,13 +17,15 @@ use uuid::Uuid;
 use crate::content::{Content, InAppContent, Object};
 use crate::inbox::{AllChange, ItemChange};
 use crate::route::Route;
-use crate::{CategoryId, Channel, DeliveryId, Digest, ItemId, Reason, Send, Status, Timestamp, UserNumber};
+use crate::{
+    CategoryId, Channel, DeliveryId, Digest, ItemId, Reason, SendRequest, Status, Timestamp, UserNumber,
+};
 
 /// What happened, or for [`Event::DeliveryJob`], what is to be done.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event {
     /// A send was accepted.
-    SendAccepted(Box<Send>),
+    SendAccepted(Box<SendRequest>),
     /// The next chunk of a send, or the first of a scheduled one, is due.
     SendContinues(SendContinues),
     /// Make an attempt.

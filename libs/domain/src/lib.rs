@@ -49,7 +49,7 @@ pub use id::{AppId, CategoryId, DeliveryId, ItemId, SendId, UserNumber};
 pub use outcome::{Answer, Gone, Outcome};
 pub use problem::Problem;
 pub use route::Route;
-pub use send::{Lane, Send};
+pub use send::{Lane, SendRequest};
 pub use signing_algorithm::SigningAlgorithm;
 pub use stream::StreamName;
 pub use time::Timestamp;

@@ -1,4 +1,4 @@
-//! The body of a send request: read, checked, and turned into a [`Send`].
+//! The body of a send request: read, checked, and turned into a [`SendRequest`].
 
 mod attachments;
 mod overrides;
@@ -12,7 +12,7 @@ use crate::content::{InAppContent, Object};
 use crate::fields::{Fields, MAX_IDENTIFIER, check_identifier, check_plain_json};
 use crate::id::TemplateId;
 use crate::profile::MAX_PROFILE;
-use crate::send::{Lane, Recipient, Send, TRANSACTIONAL_RECIPIENTS, TemplateRef};
+use crate::send::{Lane, Recipient, SendRequest, TRANSACTIONAL_RECIPIENTS, TemplateRef};
 use crate::size::json_size;
 use crate::{Problem, Timestamp, profile};
 
@@ -49,7 +49,7 @@ pub struct SendRules {
 #[derive(Clone, Debug, PartialEq)]
 pub struct ParsedSend {
     /// What is to be sent.
-    pub send: Send,
+    pub send: SendRequest,
     /// The contents of its files.
     pub files: Files,
     /// `idempotencyKey` of the body.
@@ -112,7 +112,7 @@ fn read_body(mut body: Fields, rules: SendRules, problems: &mut Vec<Problem>) ->
         Some(Lane::Transactional) | None if recipients.len() > TRANSACTIONAL_RECIPIENTS => Lane::Bulk,
         lane => lane.unwrap_or(Lane::Transactional),
     };
-    let send = Send {
+    let send = SendRequest {
         content,
         template,
         category,

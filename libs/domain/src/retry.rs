@@ -13,7 +13,7 @@ pub struct RetryPolicy {
 
 /// What an attempt's outcome leads to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum RetryDecision {
     /// Nothing more happens.
     End(Status, Option<Reason>),
     /// Another attempt at this time.
@@ -24,7 +24,7 @@ pub enum Verdict {
 
 /// The facts that a verdict rests on.
 #[derive(Clone, Copy, Debug)]
-pub struct Finished<'a> {
+pub struct FinishedAttempt<'a> {
     /// The channel of the delivery.
     pub channel: Channel,
     /// Number of the attempt that has just ended, from 1.
@@ -47,19 +47,19 @@ impl RetryPolicy {
     /// An unknown outcome is repeated under the same id, except for SMS, where a second message would reach the person:
     /// there it is the end, unless the provider keeps the two apart.
     #[must_use]
-    pub fn verdict(&self, finished: Finished<'_>) -> Verdict {
+    pub fn verdict(&self, finished: FinishedAttempt<'_>) -> RetryDecision {
         match finished.outcome {
-            Outcome::Sent { .. } => Verdict::End(Status::Sent, None),
-            Outcome::Failed => Verdict::End(Status::Failed, Some(Reason::ProviderRefused)),
-            Outcome::TargetGone(_) => Verdict::End(Status::Failed, Some(Reason::TargetGone)),
+            Outcome::Sent { .. } => RetryDecision::End(Status::Sent, None),
+            Outcome::Failed => RetryDecision::End(Status::Failed, Some(Reason::ProviderRefused)),
+            Outcome::TargetGone(_) => RetryDecision::End(Status::Failed, Some(Reason::TargetGone)),
             Outcome::Unknown if !finished.channel.is_repeatable() => {
-                Verdict::End(Status::Unknown, Some(Reason::OutcomeUnknown))
+                RetryDecision::End(Status::Unknown, Some(Reason::OutcomeUnknown))
             }
             Outcome::Unknown | Outcome::PauseProvider => self.next(finished, None),
             Outcome::Retry { after, limit: None } | Outcome::Repeat { after } => self.next(finished, *after),
             Outcome::Retry { after, limit: Some(limit) } => {
                 if finished.limited_retries >= limit.retries {
-                    return Verdict::End(Status::Failed, Some(Reason::RetriesExhausted));
+                    return RetryDecision::End(Status::Failed, Some(Reason::RetriesExhausted));
                 }
                 let step = limit.over / limit.retries.max(1);
                 retry_or_expire(finished, step.max(after.unwrap_or_default()))
@@ -70,24 +70,24 @@ impl RetryPolicy {
     /// What follows where another provider is asked at once: beyond the end of the schedule too, as each of them is
     /// asked at most once before the schedule goes on.
     #[must_use]
-    pub fn failover(finished: Finished<'_>) -> Verdict {
+    pub fn failover(finished: FinishedAttempt<'_>) -> RetryDecision {
         retry_or_expire(finished, Duration::ZERO)
     }
 
     /// Decides what follows from a receipt: what a provider says of a message that it has taken before, or of one whose
     /// outcome is unknown. None where it says nothing new.
     #[must_use]
-    pub fn receipt_verdict(&self, receipt: Finished<'_>) -> Option<Verdict> {
+    pub fn receipt_verdict(&self, receipt: FinishedAttempt<'_>) -> Option<RetryDecision> {
         match receipt.outcome {
-            Outcome::Sent { .. } => Some(Verdict::End(Status::Delivered, None)),
+            Outcome::Sent { .. } => Some(RetryDecision::End(Status::Delivered, None)),
             Outcome::Unknown | Outcome::Repeat { .. } => None,
             _ => Some(self.verdict(receipt)),
         }
     }
 
-    fn next(&self, finished: Finished<'_>, after: Option<Duration>) -> Verdict {
+    fn next(&self, finished: FinishedAttempt<'_>, after: Option<Duration>) -> RetryDecision {
         match self.schedule.get(finished.attempt as usize) {
-            None => Verdict::Park,
+            None => RetryDecision::Park,
             Some(delay) => {
                 let spread = delay.mul_f64(0.8 + 0.4 * finished.random.clamp(0.0, 1.0));
                 retry_or_expire(finished, spread.max(after.unwrap_or_default()))
@@ -96,11 +96,11 @@ impl RetryPolicy {
     }
 }
 
-fn retry_or_expire(finished: Finished<'_>, delay: Duration) -> Verdict {
+fn retry_or_expire(finished: FinishedAttempt<'_>, delay: Duration) -> RetryDecision {
     let at = finished.now + delay;
     match finished.expires_at {
-        Some(expires_at) if at >= expires_at => Verdict::End(Status::Expired, None),
-        _ => Verdict::RetryAt(at),
+        Some(expires_at) if at >= expires_at => RetryDecision::End(Status::Expired, None),
+        _ => RetryDecision::RetryAt(at),
     }
 }
 
@@ -115,9 +115,9 @@ mod tests {
         RetryPolicy { schedule: [0, 5, 30].map(Duration::from_secs).to_vec() }
     }
 
-    fn finished(attempt: u32, outcome: &Outcome) -> Finished<'_> {
+    fn finished(attempt: u32, outcome: &Outcome) -> FinishedAttempt<'_> {
         let now = Timestamp::from_millis(1_000_000);
-        Finished {
+        FinishedAttempt {
             channel: Channel::Email,
             attempt,
             outcome,
@@ -128,9 +128,9 @@ mod tests {
         }
     }
 
-    fn delay_of(verdict: &Verdict) -> Duration {
+    fn delay_of(verdict: &RetryDecision) -> Duration {
         match verdict {
-            Verdict::RetryAt(at) => at.since(Timestamp::from_millis(1_000_000)),
+            RetryDecision::RetryAt(at) => at.since(Timestamp::from_millis(1_000_000)),
             other => panic!("no retry: {other:?}"),
         }
     }
@@ -139,13 +139,13 @@ mod tests {
     fn temporary_failures_walk_the_schedule_and_then_park() {
         assert_eq!(delay_of(&policy().verdict(finished(1, &RETRY))), Duration::from_secs(5));
         assert_eq!(delay_of(&policy().verdict(finished(2, &RETRY))), Duration::from_secs(30));
-        assert_eq!(policy().verdict(finished(3, &RETRY)), Verdict::Park);
+        assert_eq!(policy().verdict(finished(3, &RETRY)), RetryDecision::Park);
     }
 
     #[test]
     fn delays_spread_by_a_fifth_and_never_undercut_retry_after() {
-        let early = policy().verdict(Finished { random: 0.0, ..finished(1, &RETRY) });
-        let late = policy().verdict(Finished { random: 1.0, ..finished(1, &RETRY) });
+        let early = policy().verdict(FinishedAttempt { random: 0.0, ..finished(1, &RETRY) });
+        let late = policy().verdict(FinishedAttempt { random: 1.0, ..finished(1, &RETRY) });
         assert_eq!((delay_of(&early), delay_of(&late)), (Duration::from_secs(4), Duration::from_secs(6)));
 
         let asked = Outcome::Retry { after: Some(Duration::from_secs(300)), limit: None };
@@ -155,8 +155,8 @@ mod tests {
     #[test]
     fn a_retry_beyond_its_expiry_is_the_end() {
         let expires_at = Some(Timestamp::from_millis(1_004_999));
-        let verdict = policy().verdict(Finished { expires_at, ..finished(1, &RETRY) });
-        assert_eq!(verdict, Verdict::End(Status::Expired, None));
+        let verdict = policy().verdict(FinishedAttempt { expires_at, ..finished(1, &RETRY) });
+        assert_eq!(verdict, RetryDecision::End(Status::Expired, None));
     }
 
     #[test]
@@ -164,21 +164,25 @@ mod tests {
         let limit = Some(RetryLimit { retries: 3, over: Duration::from_secs(86_400) });
         let full = Outcome::Retry { after: None, limit };
         // Attempts that failed for another cause do not count.
-        let after = |limited_retries| Finished { limited_retries, ..finished(9, &full) };
+        let after = |limited_retries| FinishedAttempt { limited_retries, ..finished(9, &full) };
         assert_eq!(delay_of(&policy().verdict(after(2))), Duration::from_secs(28_800));
-        let end = Verdict::End(Status::Failed, Some(Reason::RetriesExhausted));
+        let end = RetryDecision::End(Status::Failed, Some(Reason::RetriesExhausted));
         assert_eq!(policy().verdict(after(3)), end);
     }
 
     /// The delays until the end, and the end, in virtual time.
-    fn lived(policy: &RetryPolicy, outcome: &Outcome, expires_at: Option<Timestamp>) -> (Vec<u64>, Verdict) {
+    fn lived(
+        policy: &RetryPolicy,
+        outcome: &Outcome,
+        expires_at: Option<Timestamp>,
+    ) -> (Vec<u64>, RetryDecision) {
         let mut now = Timestamp::from_millis(1_000_000);
         let mut delays = Vec::new();
         for attempt in 1.. {
             let limited_retries = if outcome.is_limited() { attempt - 1 } else { 0 };
-            let finished = Finished { now, expires_at, limited_retries, ..finished(attempt, outcome) };
+            let finished = FinishedAttempt { now, expires_at, limited_retries, ..finished(attempt, outcome) };
             match policy.verdict(finished) {
-                Verdict::RetryAt(at) => {
+                RetryDecision::RetryAt(at) => {
                     delays.push(at.since(now).as_secs());
                     now = at;
                 }
@@ -195,12 +199,12 @@ mod tests {
 
     #[test]
     fn short_schedules_are_lived_through_in_virtual_time() {
-        let exhausted = Verdict::End(Status::Failed, Some(Reason::RetriesExhausted));
+        let exhausted = RetryDecision::End(Status::Failed, Some(Reason::RetriesExhausted));
         let lives = |outcome| lived(&policy(), &outcome, None);
         assert_eq!(lives(limited(1, 0)), (vec![0], exhausted.clone()), "once");
         assert_eq!(lives(limited(2, 24)), (vec![43_200; 2], exhausted.clone()), "twice over a day");
         assert_eq!(lives(limited(3, 24)), (vec![28_800; 3], exhausted), "three times over a day");
-        assert_eq!(lives(RETRY), (vec![5, 30], Verdict::Park), "the usual one");
+        assert_eq!(lives(RETRY), (vec![5, 30], RetryDecision::Park), "the usual one");
     }
 
     #[test]
@@ -209,7 +213,7 @@ mod tests {
         let asked = Outcome::Retry { after: Some(Duration::from_secs(90)), limit };
         assert_eq!(lived(&policy(), &asked, None).0, [90]);
         let expires_at = Some(Timestamp::from_millis(1_000_000) + Duration::from_secs(50_000));
-        let expired = Verdict::End(Status::Expired, None);
+        let expired = RetryDecision::End(Status::Expired, None);
         assert_eq!(lived(&policy(), &limited(2, 24), expires_at), (vec![43_200], expired));
     }
 
@@ -218,19 +222,19 @@ mod tests {
         let pause = Outcome::PauseProvider;
         assert_eq!(delay_of(&RetryPolicy::failover(finished(99, &pause))), Duration::ZERO);
         let expires_at = Some(Timestamp::from_millis(1_000_000));
-        let verdict = RetryPolicy::failover(Finished { expires_at, ..finished(1, &pause) });
-        assert_eq!(verdict, Verdict::End(Status::Expired, None));
+        let verdict = RetryPolicy::failover(FinishedAttempt { expires_at, ..finished(1, &pause) });
+        assert_eq!(verdict, RetryDecision::End(Status::Expired, None));
     }
 
     #[test]
     fn a_receipt_delivers_ends_or_repeats_and_never_guesses() {
-        let sms = |outcome| Finished { channel: Channel::Sms, ..finished(1, outcome) };
+        let sms = |outcome| FinishedAttempt { channel: Channel::Sms, ..finished(1, outcome) };
         let sent = Outcome::Sent { provider_id: None };
-        let arrived = Some(Verdict::End(Status::Delivered, None));
+        let arrived = Some(RetryDecision::End(Status::Delivered, None));
         assert_eq!(policy().receipt_verdict(sms(&sent)), arrived);
-        let refused = Some(Verdict::End(Status::Failed, Some(Reason::ProviderRefused)));
+        let refused = Some(RetryDecision::End(Status::Failed, Some(Reason::ProviderRefused)));
         assert_eq!(policy().receipt_verdict(sms(&Outcome::Failed)), refused);
-        let dead = Some(Verdict::End(Status::Failed, Some(Reason::TargetGone)));
+        let dead = Some(RetryDecision::End(Status::Failed, Some(Reason::TargetGone)));
         assert_eq!(policy().receipt_verdict(sms(&Outcome::GONE)), dead);
         assert_eq!(policy().receipt_verdict(sms(&Outcome::Unknown)), None);
         let again = policy().receipt_verdict(sms(&RETRY)).unwrap();
@@ -240,8 +244,8 @@ mod tests {
     #[test]
     fn an_unknown_outcome_is_repeated_except_for_sms() {
         assert_eq!(delay_of(&policy().verdict(finished(1, &Outcome::Unknown))), Duration::from_secs(5));
-        let sms = Finished { channel: Channel::Sms, ..finished(1, &Outcome::Unknown) };
-        assert_eq!(policy().verdict(sms), Verdict::End(Status::Unknown, Some(Reason::OutcomeUnknown)));
+        let sms = FinishedAttempt { channel: Channel::Sms, ..finished(1, &Outcome::Unknown) };
+        assert_eq!(policy().verdict(sms), RetryDecision::End(Status::Unknown, Some(Reason::OutcomeUnknown)));
     }
 
     #[test]
@@ -249,7 +253,7 @@ mod tests {
     {
         let after = Some(Duration::from_secs(7));
         for (outcome, delay) in [(Outcome::REPEAT, 5), (Outcome::Repeat { after }, 7)] {
-            let sms = Finished { channel: Channel::Sms, ..finished(1, &outcome) };
+            let sms = FinishedAttempt { channel: Channel::Sms, ..finished(1, &outcome) };
             assert_eq!(delay_of(&policy().verdict(sms)), Duration::from_secs(delay));
             assert_eq!(policy().receipt_verdict(sms), None);
         }

@@ -44,7 +44,7 @@ pub enum Choice {
 
 /// What follows for the next attempt's route.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Onward {
+pub enum NextRoute {
     /// The verdict on the outcome decides; another attempt takes this route.
     Usual(Route),
     /// Another provider is asked, at once.
@@ -100,7 +100,7 @@ impl Route {
     ///   all over again, by the schedule.
     /// - Dead for it alone: the next one at once; after the last one, dead.
     #[must_use]
-    pub fn after(&self, outcome: &Outcome, called: &str, serving: &[&str]) -> Onward {
+    pub fn after(&self, outcome: &Outcome, called: &str, serving: &[&str]) -> NextRoute {
         let mut passed_over = self.passed_over.clone();
         if !self.passes_over(called) {
             passed_over.push(called.to_owned());
@@ -108,17 +108,17 @@ impl Route {
         let next = Route { only: None, keyed: false, passed_over };
         let is_another_left = serving.iter().any(|identifier| !next.passes_over(identifier));
         match outcome {
-            Outcome::Unknown => Onward::Usual(Route { only: Some(called.to_owned()), ..self.clone() }),
+            Outcome::Unknown => NextRoute::Usual(Route { only: Some(called.to_owned()), ..self.clone() }),
             Outcome::Repeat { .. } => {
-                Onward::Usual(Route { only: Some(called.to_owned()), keyed: true, ..self.clone() })
+                NextRoute::Usual(Route { only: Some(called.to_owned()), keyed: true, ..self.clone() })
             }
             Outcome::PauseProvider if self.only.is_none() => match is_another_left {
-                true => Onward::Failover(next),
-                false => Onward::Usual(Route::default()),
+                true => NextRoute::Failover(next),
+                false => NextRoute::Usual(Route::default()),
             },
             // It never had the message, so a call before this one was not taken either.
-            Outcome::TargetGone(gone) if gone.here_only && is_another_left => Onward::Failover(next),
-            _ => Onward::Usual(self.clone()),
+            Outcome::TargetGone(gone) if gone.here_only && is_another_left => NextRoute::Failover(next),
+            _ => NextRoute::Usual(self.clone()),
         }
     }
 }
@@ -173,11 +173,11 @@ mod tests {
         let pinned = route(Some("a"), &[]);
         let keyed = Route { keyed: true, ..pinned.clone() };
         for (open, pinned) in [(Outcome::Unknown, pinned), (Outcome::REPEAT, keyed)] {
-            assert_eq!(Route::default().after(&open, "a", &["a", "b"]), Onward::Usual(pinned.clone()));
+            assert_eq!(Route::default().after(&open, "a", &["a", "b"]), NextRoute::Usual(pinned.clone()));
             for certain in [Outcome::RETRY, Outcome::PauseProvider, Outcome::Unknown] {
-                assert_eq!(pinned.after(&certain, "a", &["a", "b"]), Onward::Usual(pinned.clone()));
+                assert_eq!(pinned.after(&certain, "a", &["a", "b"]), NextRoute::Usual(pinned.clone()));
             }
-            assert_eq!(pinned.after(&HERE, "a", &["a", "b"]), Onward::Failover(route(None, &["a"])));
+            assert_eq!(pinned.after(&HERE, "a", &["a", "b"]), NextRoute::Failover(route(None, &["a"])));
         }
     }
 
@@ -185,18 +185,18 @@ mod tests {
     fn a_certain_no_of_the_provider_itself_leads_to_the_next_and_then_to_the_first_again() {
         let pause = Outcome::PauseProvider;
         let second = Route::default().after(&pause, "a", &["a", "b"]);
-        assert_eq!(second, Onward::Failover(route(None, &["a"])));
-        assert_eq!(route(None, &["a"]).after(&pause, "b", &["a", "b"]), Onward::Usual(Route::default()));
-        assert_eq!(Route::default().after(&pause, "a", &["a"]), Onward::Usual(Route::default()));
+        assert_eq!(second, NextRoute::Failover(route(None, &["a"])));
+        assert_eq!(route(None, &["a"]).after(&pause, "b", &["a", "b"]), NextRoute::Usual(Route::default()));
+        assert_eq!(Route::default().after(&pause, "a", &["a"]), NextRoute::Usual(Route::default()));
     }
 
     #[test]
     fn dead_for_one_is_dead_only_after_the_last() {
         let gone = Outcome::GONE;
-        assert_eq!(Route::default().after(&gone, "a", &["a", "b"]), Onward::Usual(Route::default()));
+        assert_eq!(Route::default().after(&gone, "a", &["a", "b"]), NextRoute::Usual(Route::default()));
         let second = route(None, &["a"]);
-        assert_eq!(Route::default().after(&HERE, "a", &["a", "b"]), Onward::Failover(second.clone()));
-        assert_eq!(second.after(&HERE, "b", &["a", "b"]), Onward::Usual(second));
+        assert_eq!(Route::default().after(&HERE, "a", &["a", "b"]), NextRoute::Failover(second.clone()));
+        assert_eq!(second.after(&HERE, "b", &["a", "b"]), NextRoute::Usual(second));
     }
 
     #[test]
@@ -208,8 +208,8 @@ mod tests {
             let Choice::Call(place) = route.choose(&all) else { panic!("nobody") };
             called.push(serving[place]);
             match route.after(&Outcome::PauseProvider, serving[place], &serving) {
-                Onward::Failover(next) => route = next,
-                Onward::Usual(next) => break assert!(next.is_open()),
+                NextRoute::Failover(next) => route = next,
+                NextRoute::Usual(next) => break assert!(next.is_open()),
             }
         }
         assert_eq!(called, serving);

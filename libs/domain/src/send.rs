@@ -27,7 +27,7 @@ pub const CHUNK_RECIPIENTS: usize = 500;
 /// A validated send: what `SendAccepted` carries.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Send {
+pub struct SendRequest {
     /// Content given with the send itself; a template's fields win where it has them.
     pub content: InAppContent,
     /// The template, by identifier or number.
@@ -146,7 +146,7 @@ impl Recipient {
     }
 }
 
-impl Send {
+impl SendRequest {
     /// Number of chunks that planning takes.
     #[must_use]
     pub fn chunks(&self) -> usize {
@@ -169,7 +169,7 @@ impl Send {
     /// of them. The others keep their positions. Where nobody is left, the content goes too, with overrides and
     /// attachments: it may have been about the one that it was for.
     #[must_use]
-    pub fn without(&self, is_erased: impl Fn(&str) -> bool) -> Option<Send> {
+    pub fn without(&self, is_erased: impl Fn(&str) -> bool) -> Option<SendRequest> {
         let goes = |recipient: &Recipient| !recipient.is_erased() && is_erased(&recipient.identifier);
         if !self.recipients.iter().any(goes) {
             return None;
@@ -200,7 +200,7 @@ mod tests {
 
     use super::*;
 
-    fn send() -> Send {
+    fn send() -> SendRequest {
         let send = json!({
             "content": {"title": "Hello Ada", "data": {"age": 36}},
             "overrides": {"email": {"subject": "For Ada"}},
@@ -220,7 +220,7 @@ mod tests {
         assert_eq!(without_ada.content, send.content);
         assert_eq!((&without_ada.overrides, &without_ada.attachments), (&send.overrides, &send.attachments));
         let text = serde_json::to_string(&without_ada).unwrap();
-        assert!(!text.contains("ada@") && serde_json::from_str::<Send>(&text).unwrap() == without_ada);
+        assert!(!text.contains("ada@") && serde_json::from_str::<SendRequest>(&text).unwrap() == without_ada);
         assert_eq!(without_ada.without(|identifier| identifier == "ada"), None);
     }
 

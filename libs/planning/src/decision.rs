@@ -2,7 +2,7 @@
 
 use domain::plan::{self, Person, SendFacts, Suppressed};
 use domain::send::CHUNK_RECIPIENTS;
-use domain::{Channel, Send};
+use domain::{Channel, SendRequest};
 use store::sends::chunk::Chunk;
 use store::sends::facts::Facts;
 use store::sends::plan::Decisions;
@@ -49,7 +49,7 @@ pub fn decide(chunk: &Chunk, facts: &Facts, position: usize, template: Option<&T
 
 /// The channels that a send has content for: plainly all, else those of its template, and those that it says enough for
 /// by itself.
-fn offered(send: &Send, template: Option<&Template>) -> Vec<Channel> {
+fn offered(send: &SendRequest, template: Option<&Template>) -> Vec<Channel> {
     match (&send.template, template) {
         (None, _) => Channel::DELIVERED.to_vec(),
         (Some(_), None) => Vec::new(),

@@ -6,7 +6,7 @@ use domain::content::{Content, EmailContent, EmailOptions, InAppContent, Object,
 use domain::overrides::{EmailOverride, PushOverride};
 use domain::send::Recipient;
 use domain::size::json_size;
-use domain::{Channel, Send, TemplateProfile, profile};
+use domain::{Channel, SendRequest, TemplateProfile, profile};
 use minijinja::context;
 use minijinja::value::{Serde, merge_maps};
 use serde_json::Value;
@@ -24,7 +24,7 @@ const MAX_ITEM: usize = 760 * 1024;
 /// Writes what a send says to its recipients.
 #[derive(Debug)]
 pub struct Writer<'a> {
-    send: &'a Send,
+    send: &'a SendRequest,
     /// None without one, or when it cannot be compiled.
     template: Option<&'a Template>,
     /// The variables `app` and `category`.
@@ -39,7 +39,7 @@ impl<'a> Writer<'a> {
     /// A writer for the recipients of `send`. Without `template`, a send that names one has no content at all.
     #[must_use]
     pub fn new(
-        send: &'a Send,
+        send: &'a SendRequest,
         template: Option<&'a Template>,
         app_name: &str,
         category: Option<&PlanCategory>,

@@ -243,8 +243,8 @@ impl ErasedRecipients {
         &self,
         app: AppId,
         accepted_at: Timestamp,
-        send: &domain::Send,
-    ) -> Option<domain::Send> {
+        send: &domain::SendRequest,
+    ) -> Option<domain::SendRequest> {
         if self.0.is_empty() {
             return None;
         }

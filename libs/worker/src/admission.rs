@@ -13,7 +13,7 @@ use crate::gate::{Entry, Way};
 use crate::job::{Job, Worker};
 use crate::provider::Usable;
 use crate::shares::Share;
-use crate::{Provider, Sender};
+use crate::{ChannelSender, Provider};
 
 /// How long a job waits in its place for a provider that is busy; then it leaves the place to others.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -61,7 +61,7 @@ impl Admitted<'_> {
     }
 }
 
-impl<S: Sender> Worker<S> {
+impl<S: ChannelSender> Worker<S> {
     /// Chooses among the providers that serve the target, and waits a moment for the chosen one.
     pub(crate) async fn admit<'p>(&self, job: &Job<'_>, providers: &'p [Usable]) -> Admission<'p> {
         let serving = self.serving(job, providers);

@@ -14,7 +14,7 @@ use uuid::Uuid;
 
 use crate::gate::Entry;
 use crate::job::{Job, Worker};
-use crate::{Call, Provider, Sender};
+use crate::{Call, ChannelSender, Provider};
 
 /// How long calls may go on once the process stops; their answers have still to be settled then.
 const CALLS_AFTER_STOP: Duration = Duration::from_secs(10);
@@ -27,7 +27,7 @@ pub(crate) enum Called {
     ClaimLost,
 }
 
-impl<S: Sender> Worker<S> {
+impl<S: ChannelSender> Worker<S> {
     /// How long one call may take. Its lease outlasts it, with the time to settle.
     pub(crate) fn call_limit(&self) -> Duration {
         self.context.config.delivery.lease * 3 / 5

@@ -4,7 +4,7 @@ use std::pin::pin;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use domain::attempt::{Ended, Following};
+use domain::attempt::{AttemptEnd, Next};
 use domain::event::{DecodeError, DeliveryJob};
 use domain::retry::RetryPolicy;
 use domain::{Answer, Envelope, Event, Lane, Outcome, StreamName, Timestamp};
@@ -15,12 +15,12 @@ use service_kit::inbound::{Inbound, Owner};
 use service_kit::metrics::{NEWER_EVENTS, POSTPONED, UNKNOWN_EVENTS};
 use service_kit::{Context, clock, trace};
 use store::deliveries::ledger::{Claim, ClaimRequest};
-use store::deliveries::settlement::{Next, Settlement};
+use store::deliveries::settlement::{FollowUp, Settlement};
 use store::deliveries::timer::NewTimer;
 use tracing::Instrument as _;
 use uuid::Uuid;
 
-use crate::Sender;
+use crate::ChannelSender;
 use crate::admission::{Admission, Admitted, provider_gone};
 use crate::call::Called;
 use crate::gate::{Entry, Gates};
@@ -74,7 +74,7 @@ struct Means<'p> {
     admitted: Option<Admitted<'p>>,
 }
 
-impl<S: Sender> Worker<S> {
+impl<S: ChannelSender> Worker<S> {
     pub(crate) fn new(context: &Context, sender: S) -> Worker<S> {
         Worker {
             context: context.clone(),
@@ -275,8 +275,8 @@ impl<S: Sender> Worker<S> {
         called: Option<&str>,
         claimed: Option<&str>,
         serving: &[&str],
-    ) -> Result<Next, serde_json::Error> {
-        let ended = Ended {
+    ) -> Result<FollowUp, serde_json::Error> {
+        let ended = AttemptEnd {
             channel: S::CHANNEL,
             job: job.order,
             outcome: &answer.outcome,
@@ -287,11 +287,11 @@ impl<S: Sender> Worker<S> {
             random: clock::random(),
         };
         Ok(match self.policy.following(ended) {
-            Following::End(status, reason) => Next::End(status, reason),
-            Following::Again(due_at, again) => Next::Retry(self.timer(job, due_at, again)?),
-            Following::Aside(afresh) => {
+            Next::End(status, reason) => FollowUp::End(status, reason),
+            Next::Retry(due_at, again) => FollowUp::Retry(self.timer(job, due_at, again)?),
+            Next::Park(afresh) => {
                 let NewTimer { stream, message, .. } = self.timer(job, ended.now, afresh)?;
-                Next::Park(stream, message)
+                FollowUp::Park(stream, message)
             }
         })
     }

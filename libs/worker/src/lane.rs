@@ -9,7 +9,7 @@ use service_kit::Context;
 use service_kit::inbound::Inbound;
 use tokio::task::JoinSet;
 
-use crate::Sender;
+use crate::ChannelSender;
 use crate::job::Worker;
 
 /// How long to wait for a first job.
@@ -29,7 +29,7 @@ pub(crate) async fn open(
 
 /// Works through a lane until the process stops, then finishes what is under way. What was fetched by then and not
 /// begun with goes back at once.
-pub(crate) async fn run<S: Sender>(
+pub(crate) async fn run<S: ChannelSender>(
     context: Context,
     worker: Arc<Worker<S>>,
     consumer: Consumer,

@@ -1,6 +1,6 @@
 //! What all channel workers share: from a job of the log to a provider's call to a settled delivery.
 //!
-//! A worker is a [`Sender`]; everything else is here. [`run`] fetches jobs, each of which goes through [`job`]: it is
+//! A worker is a [`ChannelSender`]; everything else is here. [`run`] fetches jobs, each of which goes through [`job`]: it is
 //! admitted ([`admission`]: which provider, and may it be called now), claimed, called ([`call`]), settled ([`settle`]),
 //! told and acknowledged ([`tell`]). Statements of concurrent jobs are shared ([`ledger`]).
 
@@ -35,7 +35,7 @@ pub use refusals::Refusals;
 pub use verdict::Verdict;
 
 /// Makes the calls of one channel.
-pub trait Sender: Send + Sync + 'static {
+pub trait ChannelSender: Send + Sync + 'static {
     /// The channel.
     const CHANNEL: Channel;
 
@@ -80,7 +80,7 @@ pub struct Call<'a> {
 ///
 /// # Errors
 /// The log refuses the consumers that it needs.
-pub async fn run<S: Sender>(context: Context, sender: S) -> anyhow::Result<()> {
+pub async fn run<S: ChannelSender>(context: Context, sender: S) -> anyhow::Result<()> {
     let worker = Arc::new(job::Worker::new(&context, sender));
     for &lane in Lane::ALL {
         let consumer = lane::open(&context, S::CHANNEL, lane).await.context("the jobs cannot be consumed")?;

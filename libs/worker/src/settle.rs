@@ -8,7 +8,7 @@ use sabotage::CrashPoint;
 use service_kit::metrics::DELIVERIES;
 use store::deliveries::settlement::Settlement;
 
-use crate::Sender;
+use crate::ChannelSender;
 use crate::job::{Job, Worker};
 
 /// Between two tries to settle.
@@ -16,7 +16,7 @@ const SETTLE_PAUSE: Duration = Duration::from_millis(500);
 /// How long tries to settle go on once the process stops; its tasks may take 30 s.
 const SETTLE_AFTER_STOP: Duration = Duration::from_secs(25);
 
-impl<S: Sender> Worker<S> {
+impl<S: ChannelSender> Worker<S> {
     /// Settles, however long the database takes, and for a while yet when the process stops: the answer must not be
     /// lost while somebody is left who knows it.
     pub(crate) async fn settle(&self, job: &Job<'_>, settlement: Settlement) {

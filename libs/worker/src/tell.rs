@@ -9,10 +9,10 @@ use service_kit::clock;
 use store::deliveries::ledger::DeliveryState;
 use store::deliveries::timer::NewTimer;
 
-use crate::Sender;
+use crate::ChannelSender;
 use crate::job::{Job, Worker};
 
-impl<S: Sender> Worker<S> {
+impl<S: ChannelSender> Worker<S> {
     /// Publishes the stored outcome of the job's attempt again: whoever settled it may not have come so far.
     pub(crate) async fn conclude(&self, job: &Job<'_>, state: &DeliveryState) {
         let (status, reason) =

@@ -11,9 +11,9 @@ use reqwest::Client;
 use service_kit::metrics::PROVIDER_ALERTS;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
-use worker::{Call, Outbound, Provider, Sender};
+use worker::{Call, ChannelSender, Outbound, Provider};
 
-use crate::letter::{Enclosed, Letter, Unsendable};
+use crate::letter::{Enclosures, Letter, LetterError};
 use crate::message::OutgoingMail;
 use crate::postmark::settings::PostmarkSettings;
 use crate::postmark::{self, Postmark};
@@ -78,7 +78,7 @@ impl EmailSender {
         &self,
         call: &Call<'_>,
         files: &[Attachment],
-    ) -> Result<(Enclosed, Option<OwnedSemaphorePermit>), Answer> {
+    ) -> Result<(Enclosures, Option<OwnedSemaphorePermit>), Answer> {
         let size = files.iter().map(|file| file.size).fold(0, u64::saturating_add);
         let room = match size < LARGE {
             true => None,
@@ -88,7 +88,7 @@ impl EmailSender {
         Ok((self.sources.enclosed(call, files).await?, room))
     }
 
-    async fn send_with(&self, call: &Call<'_>, enclosed: Enclosed) -> Answer {
+    async fn send_with(&self, call: &Call<'_>, enclosed: Enclosures) -> Answer {
         let sent = match call.provider.kind.as_str() {
             smtp::settings::KIND => self.over_smtp(call, enclosed).await,
             postmark::settings::KIND => self.over_http(call, enclosed).await,
@@ -100,7 +100,7 @@ impl EmailSender {
         sent.unwrap_or_else(|unsendable| ours(Outcome::Failed, unsendable.code(), &unsendable.to_string()))
     }
 
-    async fn over_smtp(&self, call: &Call<'_>, enclosed: Enclosed) -> Result<Answer, Unsendable> {
+    async fn over_smtp(&self, call: &Call<'_>, enclosed: Enclosures) -> Result<Answer, LetterError> {
         let provider = call.provider;
         let version = ProviderVersion {
             app: provider.app,
@@ -130,7 +130,7 @@ impl EmailSender {
         Ok(answer)
     }
 
-    async fn over_http(&self, call: &Call<'_>, enclosed: Enclosed) -> Result<Answer, Unsendable> {
+    async fn over_http(&self, call: &Call<'_>, enclosed: Enclosures) -> Result<Answer, LetterError> {
         let settings = match PostmarkSettings::parse(&call.provider.settings) {
             Ok(settings) => settings,
             Err(problems) => return Ok(ours(Outcome::PauseProvider, "settings", &told(problems))),
@@ -145,7 +145,7 @@ impl EmailSender {
     }
 }
 
-impl Sender for EmailSender {
+impl ChannelSender for EmailSender {
     const CHANNEL: Channel = Channel::Email;
 
     async fn send(&self, call: &Call<'_>) -> Answer {
@@ -181,9 +181,9 @@ pub async fn probe(outbound: Outbound, provider: &Provider) -> Result<String, An
 fn letter<'a>(
     call: &Call<'a>,
     sender: &crate::identity::Identity,
-    enclosed: Enclosed,
-) -> Result<Letter<'a>, Unsendable> {
-    let Content::Email(content) = &call.job.content else { return Err(Unsendable::Empty) };
+    enclosed: Enclosures,
+) -> Result<Letter<'a>, LetterError> {
+    let Content::Email(content) = &call.job.content else { return Err(LetterError::Empty) };
     Letter::compose(call.job, content, sender, overrides(call), enclosed, call.now)
 }
 

@@ -7,7 +7,7 @@ use lettre::message::Mailbox;
 use serde_json::Value;
 
 use crate::address;
-use crate::letter::Unsendable;
+use crate::letter::LetterError;
 
 /// Sender and address for answers, as the provider has them unless a send says otherwise.
 #[derive(Clone, Debug)]
@@ -81,31 +81,31 @@ impl Identity {
         &self,
         options: &EmailOptions,
         config: Option<&Object>,
-    ) -> Result<Identity, Unsendable> {
+    ) -> Result<Identity, LetterError> {
         let told = |member: &str, of_channel: &'_ Option<String>| {
             let of_provider = config.and_then(|config| config.get(member)).filter(|value| !value.is_null());
             match of_provider {
                 Some(Value::String(text)) => Ok(Some(text.clone())),
-                Some(_) => Err(Unsendable::Sender),
+                Some(_) => Err(LetterError::Sender),
                 None => Ok(of_channel.clone()),
             }
         };
         let mut identity = self.clone();
         if let Some(from) = told("from", &options.from)? {
-            let from = address::parse(&from).ok_or(Unsendable::Sender)?;
+            let from = address::parse(&from).ok_or(LetterError::Sender)?;
             if !self.allowed.allows(&self.from.email, &from) {
-                return Err(Unsendable::SenderNotAllowed);
+                return Err(LetterError::SenderNotAllowed);
             }
             identity.from.email = from;
         }
         if let Some(name) = told("fromName", &options.from_name)? {
             if name.contains(['\r', '\n', '\0']) || name.chars().count() > MAX_SENDER {
-                return Err(Unsendable::Sender);
+                return Err(LetterError::Sender);
             }
             identity.from.name = Some(name);
         }
         if let Some(reply_to) = told("replyTo", &options.reply_to)? {
-            identity.reply_to = Some(address::parse(&reply_to).ok_or(Unsendable::Sender)?.into());
+            identity.reply_to = Some(address::parse(&reply_to).ok_or(LetterError::Sender)?.into());
         }
         Ok(identity)
     }

@@ -36,7 +36,7 @@ pub(crate) struct Letter<'a> {
 
 /// What an email needs beyond its job.
 #[derive(Default)]
-pub(crate) struct Enclosed {
+pub(crate) struct Enclosures {
     /// The attachments in base64, in the order of the content's.
     pub(crate) attachments: Vec<Arc<str>>,
     /// The link that turns the category off.
@@ -45,7 +45,7 @@ pub(crate) struct Enclosed {
 
 /// Why content cannot become an email.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Unsendable {
+pub enum LetterError {
     /// The target is no address.
     #[error("the target is not an email address")]
     Address,
@@ -78,14 +78,14 @@ pub enum Unsendable {
     Build,
 }
 
-impl Unsendable {
+impl LetterError {
     /// What is recorded as the attempt's code.
     #[must_use]
     pub fn code(self) -> &'static str {
         match self {
-            Unsendable::Address => "address",
-            Unsendable::Member => "override",
-            Unsendable::SenderNotAllowed => "sender_not_allowed",
+            LetterError::Address => "address",
+            LetterError::Member => "override",
+            LetterError::SenderNotAllowed => "sender_not_allowed",
             _ => "content",
         }
     }
@@ -95,37 +95,37 @@ impl<'a> Letter<'a> {
     /// Checks everything that comes from the send.
     ///
     /// # Errors
-    /// See [`Unsendable`]; all of them are for good.
+    /// See [`LetterError`]; all of them are for good.
     pub(crate) fn compose(
         job: &'a DeliveryJob,
         content: &'a EmailContent,
         sender: &Identity,
         overrides: Option<&Object>,
-        enclosed: Enclosed,
+        enclosed: Enclosures,
         date: Timestamp,
-    ) -> Result<Letter<'a>, Unsendable> {
+    ) -> Result<Letter<'a>, LetterError> {
         let options = &content.options;
         let config =
             overrides.and_then(|members| members.get("_config")).and_then(|config| config.as_object());
         let identity = sender.of_send(options, config)?;
-        let to = address::parse(&job.target).ok_or(Unsendable::Address)?;
+        let to = address::parse(&job.target).ok_or(LetterError::Address)?;
         if content.subject.contains(['\r', '\n', '\0']) {
-            return Err(Unsendable::Subject);
+            return Err(LetterError::Subject);
         }
         let text = match (&content.text, &content.html) {
             (Some(text), _) => Cow::Borrowed(text.as_str()),
             (None, Some(html)) => Cow::Owned(plain_text::of_html(html)),
-            (None, None) => return Err(Unsendable::Empty),
+            (None, None) => return Err(LetterError::Empty),
         };
         if !options.headers.iter().all(|(name, value)| may_be_added(name, value)) {
-            return Err(Unsendable::Header);
+            return Err(LetterError::Header);
         }
         let unsafe_name = |file: &Attachment| file.name.contains(['\r', '\n', '\0']);
         if options.attachments.iter().any(unsafe_name) {
-            return Err(Unsendable::AttachmentName);
+            return Err(LetterError::AttachmentName);
         }
         if options.attachments.len() != enclosed.attachments.len() || !enclosed.has_a_usable_link() {
-            return Err(Unsendable::Build);
+            return Err(LetterError::Build);
         }
         let message_id = format!("<{}@{}>", job.delivery_id, identity.from.email.domain());
         Ok(Letter {
@@ -163,7 +163,7 @@ impl<'a> Letter<'a> {
     }
 }
 
-impl Enclosed {
+impl Enclosures {
     fn has_a_usable_link(&self) -> bool {
         let plain = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'<' | b'>');
         self.unsubscribe.as_ref().is_none_or(|link| link.len() <= LINK_LENGTH && link.bytes().all(plain))
@@ -175,6 +175,6 @@ fn may_be_added(name: &str, value: &str) -> bool {
     mail_header::refusal(name).is_none() && !value.contains(['\r', '\n', '\0'])
 }
 
-fn addresses(texts: &[String]) -> Result<Vec<Address>, Unsendable> {
-    texts.iter().map(|text| address::parse(text).ok_or(Unsendable::Copy)).collect()
+fn addresses(texts: &[String]) -> Result<Vec<Address>, LetterError> {
+    texts.iter().map(|text| address::parse(text).ok_or(LetterError::Copy)).collect()
 }

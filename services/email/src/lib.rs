@@ -14,7 +14,7 @@ pub mod smtp;
 mod sources;
 
 pub use channel::{EmailSender, probe};
-pub use letter::Unsendable;
+pub use letter::LetterError;
 pub use smtp::{Failure, PoolLimits, Reply, Stage, settings};
 pub use sources::{Link, Load, Sources};
 

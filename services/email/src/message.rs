@@ -14,7 +14,7 @@ use lettre::message::{Body, Mailboxes};
 
 use crate::dkim::Signer;
 use crate::encoded_words;
-use crate::letter::{Letter, Unsendable};
+use crate::letter::{Letter, LetterError};
 
 /// Octets of a line, without its CRLF (RFC 5322 section 2.1.1).
 const LONGEST_LINE: usize = 998;
@@ -62,7 +62,7 @@ impl Display for Data {
 
 impl OutgoingMail {
     /// Puts an email together, and signs it where there is a signer.
-    pub(crate) fn build(letter: &Letter<'_>, signer: Option<&Signer>) -> Result<Self, Unsendable> {
+    pub(crate) fn build(letter: &Letter<'_>, signer: Option<&Signer>) -> Result<Self, LetterError> {
         let mut headers = headers_of(letter)?;
         let mut body =
             String::with_capacity(letter.text.len() * 2 + letter.html.map_or(0, str::len) * 2 + 512);
@@ -80,14 +80,14 @@ impl OutgoingMail {
         }
         let mut tail = if has_files { format!("--{mixed}--\r\n") } else { String::new() };
         if !(is_made_of_lines(&headers) && is_made_of_lines(&body)) {
-            return Err(Unsendable::Build);
+            return Err(LetterError::Build);
         }
         let mut signature = String::new();
         if let Some(signer) = signer {
             let in_files = files.iter().flat_map(|(head, content)| [head.as_str(), content]);
             let whole = std::iter::once(body.as_str()).chain(in_files).chain([tail.as_str()]);
             let at = u64::try_from(letter.date.millis()).unwrap_or_default() / 1_000;
-            signature = signer.sign(&headers, whole, at).ok_or(Unsendable::Build)?;
+            signature = signer.sign(&headers, whole, at).ok_or(LetterError::Build)?;
         }
         // Signed as the recipient reads it; on the wire each line that begins with a dot begins with two.
         let mut head = String::with_capacity(signature.len() + headers.len() + body.len() + 1024);
@@ -108,7 +108,7 @@ impl OutgoingMail {
 }
 
 /// Every header but those of the content.
-fn headers_of(letter: &Letter<'_>) -> Result<String, Unsendable> {
+fn headers_of(letter: &Letter<'_>) -> Result<String, LetterError> {
     let millis = u64::try_from(letter.date.millis()).unwrap_or_default();
     let mut headers = Headers::with_capacity(12);
     headers.set(Date::new(UNIX_EPOCH + Duration::from_millis(millis)));
@@ -137,8 +137,8 @@ fn mailboxes(addresses: &[Address]) -> Mailboxes {
     addresses.iter().cloned().map(lettre::message::Mailbox::from).collect()
 }
 
-fn insert(headers: &mut Headers, name: &str, value: &str) -> Result<(), Unsendable> {
-    let name = HeaderName::new_from_ascii(name.to_owned()).map_err(|_| Unsendable::Header)?;
+fn insert(headers: &mut Headers, name: &str, value: &str) -> Result<(), LetterError> {
+    let name = HeaderName::new_from_ascii(name.to_owned()).map_err(|_| LetterError::Header)?;
     let value = value.to_owned();
     headers.insert_raw(match encoded_words::needed(&value) {
         true => {
@@ -151,7 +151,7 @@ fn insert(headers: &mut Headers, name: &str, value: &str) -> Result<(), Unsendab
 }
 
 /// The text, and beside it the HTML where there is one. The headers of the outermost part go to `outer`.
-fn write_text(letter: &Letter<'_>, outer: Option<&mut String>, body: &mut String) -> Result<(), Unsendable> {
+fn write_text(letter: &Letter<'_>, outer: Option<&mut String>, body: &mut String) -> Result<(), LetterError> {
     let Some(html) = letter.html else {
         return write_part(ContentType::TEXT_PLAIN, &letter.text, outer, body);
     };
@@ -174,7 +174,7 @@ fn write_part(
     content: &str,
     outer: Option<&mut String>,
     body: &mut String,
-) -> Result<(), Unsendable> {
+) -> Result<(), LetterError> {
     let beyond_ascii = content.bytes().filter(|byte| !byte.is_ascii()).count();
     // Quoted-printable triples such octets; base64 makes four of any three.
     let encoding = if beyond_ascii * 6 > content.len() {
@@ -183,7 +183,7 @@ fn write_part(
         ContentTransferEncoding::QuotedPrintable
     };
     let encoded =
-        Body::new_with_encoding(with_crlf(content).into_bytes(), encoding).map_err(|_| Unsendable::Build)?;
+        Body::new_with_encoding(with_crlf(content).into_bytes(), encoding).map_err(|_| LetterError::Build)?;
     let mut head = Headers::with_capacity(2);
     head.set(kind);
     head.set(encoding);
@@ -192,7 +192,7 @@ fn write_part(
         Some(outer) => write!(outer, "{head}").map_err(build)?,
         None => write!(body, "{head}\r\n").map_err(build)?,
     }
-    body.push_str(str::from_utf8(encoded.as_ref()).map_err(|_| Unsendable::Build)?);
+    body.push_str(str::from_utf8(encoded.as_ref()).map_err(|_| LetterError::Build)?);
     // Before a boundary it belongs to that.
     if !(is_alone && body.ends_with("\r\n")) {
         body.push_str("\r\n");
@@ -202,7 +202,7 @@ fn write_part(
 
 /// What stands before the content of an attachment. Whatever contains messages must not be in base64 (RFC 2045 section
 /// 6.4), so it goes as bytes of no kind.
-fn file_head(boundary: &str, file: &Attachment) -> Result<String, Unsendable> {
+fn file_head(boundary: &str, file: &Attachment) -> Result<String, LetterError> {
     let contains_messages = ["multipart/", "message/"]
         .iter()
         .any(|family| file.content_type.to_ascii_lowercase().starts_with(family));
@@ -216,7 +216,7 @@ fn file_head(boundary: &str, file: &Attachment) -> Result<String, Unsendable> {
         "--{boundary}\r\nContent-Type: {kind}\r\nContent-Disposition: {disposition}\r\n\
          Content-Transfer-Encoding: base64\r\n\r\n"
     );
-    is_made_of_lines(&head).then_some(head).ok_or(Unsendable::Build)
+    is_made_of_lines(&head).then_some(head).ok_or(LetterError::Build)
 }
 
 fn value_of(header: &impl Header) -> String {
@@ -267,6 +267,6 @@ fn stuffed(text: &str) -> String {
     out
 }
 
-fn build(_: fmt::Error) -> Unsendable {
-    Unsendable::Build
+fn build(_: fmt::Error) -> LetterError {
+    LetterError::Build
 }

@@ -15,8 +15,8 @@ use worker::exchange::{Caller, Silence};
 use worker::verdict::presentable;
 use worker::{Call, Outbound};
 
-use crate::letter::{Letter, Unsendable};
-use answers::{Said, answer};
+use crate::letter::{Letter, LetterError};
+use answers::{PostmarkReply, answer};
 use settings::PostmarkSettings;
 
 const TOKEN: &str = "X-Postmark-Server-Token";
@@ -39,7 +39,7 @@ impl Postmark {
         settings: &PostmarkSettings,
         letter: &Letter<'_>,
         call: &Call<'_>,
-    ) -> Result<Answer, Unsendable> {
+    ) -> Result<Answer, LetterError> {
         let overrides = call.job.overrides.get(&call.provider.identifier);
         let body = request::of(settings, letter, overrides)?;
         let others = letter.cc.iter().chain(&letter.bcc).map(ToString::to_string);
@@ -84,13 +84,13 @@ impl Postmark {
         request: RequestBuilder,
         settings: &PostmarkSettings,
         now: Timestamp,
-    ) -> Result<Said, Answer> {
+    ) -> Result<PostmarkReply, Answer> {
         let mut token = HeaderValue::from_str(settings.token.expose_secret())
             .map_err(|_| Answer::new(Outcome::PauseProvider, "settings", "the token is no header value"))?;
         token.set_sensitive(true);
         let request = request.header(TOKEN, token).header(ACCEPT, "application/json");
         let reply = self.caller.call(request, now).await.map_err(Silence::answer)?;
-        Ok(Said::read(reply.status, reply.retry_after, &reply.body))
+        Ok(PostmarkReply::read(reply.status, reply.retry_after, &reply.body))
     }
 }
 

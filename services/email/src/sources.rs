@@ -14,7 +14,7 @@ use moka::future::Cache;
 use service_kit::Context;
 use worker::Call;
 
-use crate::letter::Enclosed;
+use crate::letter::Enclosures;
 
 /// Octets of encoded attachments that are kept for the next recipients of their sends.
 const KEPT: u64 = 64 << 20;
@@ -74,7 +74,7 @@ impl Sources {
     }
 
     /// Everything that goes along with a job's content.
-    pub(crate) async fn enclosed(&self, call: &Call<'_>, files: &[Attachment]) -> Result<Enclosed, Answer> {
+    pub(crate) async fn enclosed(&self, call: &Call<'_>, files: &[Attachment]) -> Result<Enclosures, Answer> {
         let mut attachments = Vec::with_capacity(files.len());
         for file in files {
             // Only sends have attachments.
@@ -85,7 +85,7 @@ impl Sources {
             };
             attachments.push(read.map_err(|missing| missing.answer(file.number))?);
         }
-        Ok(Enclosed { attachments, unsubscribe: self.unsubscribe(call.app, call.job).await? })
+        Ok(Enclosures { attachments, unsubscribe: self.unsubscribe(call.app, call.job).await? })
     }
 
     async fn attachment(&self, app: AppId, send: SendId, number: u32) -> Result<Arc<str>, Missing> {

@@ -28,7 +28,7 @@ use crate::positions::Positions;
 use crate::sending::category::KnownCategories;
 use crate::shares::connections::Connections;
 use crate::shares::room::{FOR_STRANGERS, PARTS, Room};
-use crate::waiting::{Unwaited, WaitingRoom, wait, wait_for_database};
+use crate::waiting::{WaitError, WaitingRoom, wait, wait_for_database};
 
 /// Room for all bodies in memory at a time, as they are sent and as they are parsed, in KiB.
 pub const BODY_ROOM: usize = 128 * 1024;
@@ -174,8 +174,8 @@ impl Gateway {
         }
         match wait(self.log.publish(message)).await {
             Ok(appended) => Ok(appended?.seq),
-            Err(Unwaited::Crowded) => Err(crowded()),
-            Err(Unwaited::Overdue) => Err(unconfirmed("no acknowledgement in time")),
+            Err(WaitError::Crowded) => Err(crowded()),
+            Err(WaitError::Overdue) => Err(unconfirmed("no acknowledgement in time")),
         }
     }
 }
@@ -184,7 +184,7 @@ impl Gateway {
 pub(crate) async fn database<T>(answer: impl Future<Output = Result<T, store::Error>>) -> Result<T, Failure> {
     match wait_for_database(answer).await {
         Ok(answer) => Ok(answer?),
-        Err(Unwaited::Crowded) => Err(crowded()),
-        Err(Unwaited::Overdue) => Err(Failure::unavailable(DATABASE_OVERDUE, "no answer in time")),
+        Err(WaitError::Crowded) => Err(crowded()),
+        Err(WaitError::Overdue) => Err(Failure::unavailable(DATABASE_OVERDUE, "no answer in time")),
     }
 }

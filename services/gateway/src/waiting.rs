@@ -42,7 +42,7 @@ struct Patience {
 
 /// Why an answer was not waited for to the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Unwaited {
+pub(crate) enum WaitError {
     /// Too many requests wait already.
     Crowded,
     /// There was no answer in time.
@@ -83,13 +83,13 @@ pub(crate) fn continue_as(holder: Holder) {
 }
 
 /// Waits for an answer of the log, or of what has its own bound, for as long as the request that is being served may.
-pub(crate) async fn wait<T>(answer: impl Future<Output = T>) -> Result<T, Unwaited> {
+pub(crate) async fn wait<T>(answer: impl Future<Output = T>) -> Result<T, WaitError> {
     let _place = place()?;
-    timeout(left(STEP), answer).await.map_err(|_| Unwaited::Overdue)
+    timeout(left(STEP), answer).await.map_err(|_| WaitError::Overdue)
 }
 
 /// Waits for an answer of the database: first for a turn, if the caller has not proven the secret.
-pub(crate) async fn wait_for_database<T>(answer: impl Future<Output = T>) -> Result<T, Unwaited> {
+pub(crate) async fn wait_for_database<T>(answer: impl Future<Output = T>) -> Result<T, WaitError> {
     let _place = place()?;
     let asked = PATIENCE.try_with(|patience| (patience.room.turns.clone(), patience.holder.get())).ok();
     let in_turn = async {
@@ -99,13 +99,13 @@ pub(crate) async fn wait_for_database<T>(answer: impl Future<Output = T>) -> Res
         };
         answer.await
     };
-    timeout(left(STEP), in_turn).await.map_err(|_| Unwaited::Overdue)
+    timeout(left(STEP), in_turn).await.map_err(|_| WaitError::Overdue)
 }
 
 /// A place for the request that is being served; None outside of a request.
-fn place() -> Result<Option<Place>, Unwaited> {
+fn place() -> Result<Option<Place>, WaitError> {
     let place = PATIENCE.try_with(|patience| patience.room.places.take(&patience.holder.get(), 1)).ok();
-    place.transpose().map_err(|_| Unwaited::Crowded)
+    place.transpose().map_err(|_| WaitError::Crowded)
 }
 
 /// What is left of `limit` for the request that is being served.
@@ -142,8 +142,8 @@ mod tests {
         let room = WaitingRoom::new(PLACES, 2);
         room.serve(Holder::backend(APP), async {
             let begin = Instant::now();
-            assert_eq!(wait(pending::<()>()).await, Err(Unwaited::Overdue));
-            assert_eq!(wait(pending::<()>()).await, Err(Unwaited::Overdue));
+            assert_eq!(wait(pending::<()>()).await, Err(WaitError::Overdue));
+            assert_eq!(wait(pending::<()>()).await, Err(WaitError::Overdue));
             assert_eq!(begin.elapsed().as_millis() / 10, 250);
             assert_eq!(wait(ready(7)).await, Ok(7), "what is there already needs no patience");
         })
@@ -167,7 +167,7 @@ mod tests {
         let other = room.serve(Holder::backend(AppId(2)), wait(ready(())));
         assert_eq!(other.await, Ok(()));
         room.serve(Holder::backend(APP), async {
-            assert_eq!(wait(ready(())).await, Err(Unwaited::Crowded));
+            assert_eq!(wait(ready(())).await, Err(WaitError::Crowded));
             drop(taken);
             assert_eq!(wait(ready(())).await, Ok(()));
         })
@@ -180,7 +180,7 @@ mod tests {
         let turns: Vec<_> = (0..2).map(|_| room.turns.users.try_acquire().unwrap()).collect();
         let user = Holder::user(APP, "ada");
         room.serve(user, async {
-            assert_eq!(wait_for_database(ready(())).await, Err(Unwaited::Overdue));
+            assert_eq!(wait_for_database(ready(())).await, Err(WaitError::Overdue));
             continue_as(Holder::backend(APP));
             assert_eq!(wait_for_database(ready(())).await, Ok(()));
         })

@@ -90,7 +90,7 @@ impl Rebuild<'_> {
         }
         let origin = source::choose(&shadow.store, self.log, self.backup, self.partitions).await?;
         match shadow.create(&origin).await {
-            Err(error @ Error::Unlike(_)) => Err(error).context(NOT_COPIED)?,
+            Err(error @ Error::Differs(_)) => Err(error).context(NOT_COPIED)?,
             created => created?,
         }
         Ok((origin, false))
@@ -190,7 +190,7 @@ const UNKNOWN: &str = "the switch failed; if it is not known whether it was comm
 
 async fn commit(switch: Switch<'_>) -> anyhow::Result<Switched> {
     match switch.commit().await {
-        Err(error @ Error::Unlike(_)) => Err(error).context(CHANGED),
+        Err(error @ Error::Differs(_)) => Err(error).context(CHANGED),
         committed => committed.context(UNKNOWN),
     }
 }

@@ -18,7 +18,7 @@ pub fn row(table: &'static [Row], status: u16, code: &str) -> Option<&'static Ro
 }
 
 /// What a service said.
-pub(crate) struct Said<'a> {
+pub(crate) struct ServiceReply<'a> {
     pub(crate) status: u16,
     /// Its own code, empty where it gave none.
     pub(crate) code: &'a str,
@@ -27,7 +27,7 @@ pub(crate) struct Said<'a> {
 }
 
 /// The answer of a table to what was said, without the token in it.
-pub(crate) fn judge(table: &'static [Row], said: Said<'_>, token: &str) -> Answer {
+pub(crate) fn judge(table: &'static [Row], said: ServiceReply<'_>, token: &str) -> Answer {
     let verdict = row(table, said.status, said.code).map_or(Verdict::Retry, |(_, _, verdict)| *verdict);
     let is_word = |byte: u8| byte.is_ascii_graphic() || byte == b' ';
     let code = match said.code.len() <= LONGEST_CODE && said.code.bytes().all(is_word) {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use domain::content::Content;
 use domain::{Answer, AppId, Channel, Outcome};
 use moka::future::Cache;
-use worker::{Call, Outbound, Provider, Sender};
+use worker::{Call, ChannelSender, Outbound, Provider};
 
 use crate::answers::ours;
 use crate::apns::ApnsClient;
@@ -58,7 +58,7 @@ impl MobilePushSender {
     }
 }
 
-impl Sender for MobilePushSender {
+impl ChannelSender for MobilePushSender {
     const CHANNEL: Channel = Channel::MobilePush;
 
     async fn send(&self, call: &Call<'_>) -> Answer {

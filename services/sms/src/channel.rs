@@ -11,7 +11,7 @@ use serde_json::Value;
 use service_kit::Tasks;
 use tokio::sync::mpsc;
 use worker::exchange::Caller;
-use worker::{Call, Outbound, Provider, Sender};
+use worker::{Call, ChannelSender, Outbound, Provider};
 
 use crate::answers::ours;
 use crate::http::settings::HttpSettings;
@@ -131,7 +131,7 @@ impl SmsSender {
     }
 }
 
-impl Sender for SmsSender {
+impl ChannelSender for SmsSender {
     const CHANNEL: Channel = Channel::Sms;
     const RECEIPTS: bool = true;
 

@@ -21,7 +21,7 @@ use worker::Call;
 use crate::answers::ours;
 use crate::limits::Limits;
 use link::Reply;
-pub(crate) use session::{Session, Untaken, check};
+pub(crate) use session::{NotSubmitted, Session, check};
 pub(crate) use sessions::Sessions;
 use settings::{Alphabets, SmppSettings};
 
@@ -76,7 +76,7 @@ async fn submit(session: &Session, limits: Limits, part: SubmitSm, end: Instant)
     let begun_by = end.min(Instant::now() + limits.connecting);
     let reply = match session.submit(part, begun_by).await {
         Ok(reply) => reply,
-        Err(Untaken(answer)) => return answer,
+        Err(NotSubmitted(answer)) => return answer,
     };
     let answered_by = end.min(Instant::now() + limits.response);
     match timeout_at(answered_by, reply).await {

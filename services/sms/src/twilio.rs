@@ -16,7 +16,7 @@ use worker::{Call, Provider};
 use crate::answers::{
     Private, below, by_evidence, by_status, of_silence, of_silent_probe, ours, said as presentable, waiting,
 };
-use settings::{Login, Sender, TwilioSettings};
+use settings::{Login, TwilioSender, TwilioSettings};
 
 const VERSION: &str = "2010-04-01";
 /// The longest that Twilio keeps a message which it could not hand on, in seconds.
@@ -95,8 +95,8 @@ fn form(
     let mut form = Serializer::new(String::new());
     form.append_pair("To", &call.job.target).append_pair("Body", &content.text);
     match (&content.from, &settings.sender) {
-        (Some(from), _) | (None, Sender::Number(from)) => form.append_pair("From", from),
-        (None, Sender::Service(service)) => form.append_pair("MessagingServiceSid", service),
+        (Some(from), _) | (None, TwilioSender::Number(from)) => form.append_pair("From", from),
+        (None, TwilioSender::Service(service)) => form.append_pair("MessagingServiceSid", service),
     };
     form.extend_pairs(extras);
     if let Some(callback) = callback {

@@ -63,7 +63,7 @@ pub(crate) enum Partitions {
 }
 
 /// What was there and what is now.
-pub(crate) struct Installed {
+pub(crate) struct MigrationReport {
     schema_before: Option<i64>,
     schema: Option<i64>,
     streams_before: usize,
@@ -84,7 +84,7 @@ struct NewKeys {
     links: usize,
 }
 
-impl std::fmt::Display for Installed {
+impl std::fmt::Display for MigrationReport {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let schema = self.schema.unwrap_or_default();
         match self.schema_before {
@@ -130,7 +130,7 @@ pub(crate) async fn install(
     wanted: Partitions,
     make_master_key: bool,
     limit: Duration,
-) -> anyhow::Result<Installed> {
+) -> anyhow::Result<MigrationReport> {
     let (store, log) =
         tokio::try_join!(connections::store(config, limit), connections::event_log(config, limit))?;
     let schema_before = store.schema_version().await?;
@@ -158,7 +158,7 @@ pub(crate) async fn install(
         }
         None => None,
     };
-    let installed = Installed {
+    let installed = MigrationReport {
         schema_before,
         schema: store.schema_version().await?,
         streams_before,

@@ -23,25 +23,25 @@ pub(crate) enum Command {
     #[command(after_help = "Examples:
   tidings provider show shop main > main.json
   tidings provider set shop main.json")]
-    Show(Named),
+    Show(ProviderArguments),
     Test(probe::Arguments),
     /// Let a provider deliver again.
     #[command(after_help = "Example:
   tidings provider enable shop main")]
-    Enable(Named),
+    Enable(ProviderArguments),
     /// Keep a provider and its secrets, and let it deliver nothing. Workers notice within two seconds.
     #[command(after_help = "Example:
   tidings provider disable shop main")]
-    Disable(Named),
+    Disable(ProviderArguments),
     /// Remove a provider and its secrets for good. Workers notice within two seconds.
     #[command(after_help = "Example:
   tidings provider remove shop main")]
-    Remove(Named),
+    Remove(ProviderArguments),
 }
 
 /// One provider of an app.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Named {
+pub(crate) struct ProviderArguments {
     /// Name or id of the app
     app: String,
     /// Identifier of the provider

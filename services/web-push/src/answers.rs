@@ -8,7 +8,7 @@ use worker::outbound::NotPublic;
 
 /// The class of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum PushVerdict {
     /// The push service took the message.
     Sent,
     /// Again, on the usual schedule, and not before the time that it asks for.
@@ -23,22 +23,22 @@ pub enum Verdict {
 
 /// Statuses and their classes; the first row that fits counts. `x` stands for any digit. Beyond RFC 8030 (sections 5 and
 /// 7.3) and RFC 8292 (section 4.2) they follow what the push services of today's browsers say.
-pub const TABLE: &[(&str, Verdict)] = &[
-    ("200", Verdict::Sent),
-    ("201", Verdict::Sent),
-    ("202", Verdict::Sent),
-    ("400", Verdict::Failed),
-    ("401", Verdict::PauseProvider),
-    ("403", Verdict::PauseProvider),
-    ("404", Verdict::TargetGone),
-    ("410", Verdict::TargetGone),
-    ("413", Verdict::Failed),
-    ("429", Verdict::Retry),
-    ("2xx", Verdict::Sent),
+pub const TABLE: &[(&str, PushVerdict)] = &[
+    ("200", PushVerdict::Sent),
+    ("201", PushVerdict::Sent),
+    ("202", PushVerdict::Sent),
+    ("400", PushVerdict::Failed),
+    ("401", PushVerdict::PauseProvider),
+    ("403", PushVerdict::PauseProvider),
+    ("404", PushVerdict::TargetGone),
+    ("410", PushVerdict::TargetGone),
+    ("413", PushVerdict::Failed),
+    ("429", PushVerdict::Retry),
+    ("2xx", PushVerdict::Sent),
     // Never followed: the subscription says where its messages go.
-    ("3xx", Verdict::Failed),
-    ("4xx", Verdict::Failed),
-    ("5xx", Verdict::Retry),
+    ("3xx", PushVerdict::Failed),
+    ("4xx", PushVerdict::Failed),
+    ("5xx", PushVerdict::Retry),
 ];
 
 /// A host that a subscription names may have no address for a while, or ever: its deliveries fail after half an hour.
@@ -104,7 +104,7 @@ pub fn answer(result: &Result<Reply, Failure>, endpoint: &str) -> Answer {
 
 /// The row that decides: the first of [`TABLE`] that fits.
 #[must_use]
-pub fn row(status: u16) -> Option<&'static (&'static str, Verdict)> {
+pub fn row(status: u16) -> Option<&'static (&'static str, PushVerdict)> {
     let status = status.to_string();
     let fits = |pattern: &str| {
         pattern.len() == status.len()
@@ -114,12 +114,12 @@ pub fn row(status: u16) -> Option<&'static (&'static str, Verdict)> {
 }
 
 fn outcome(reply: &Reply) -> Outcome {
-    match row(reply.status).map_or(Verdict::Retry, |(_, verdict)| *verdict) {
-        Verdict::Sent => Outcome::Sent { provider_id: reply.id.clone() },
-        Verdict::Retry => Outcome::Retry { after: reply.retry_after, limit: None },
-        Verdict::Failed => Outcome::Failed,
-        Verdict::TargetGone => Outcome::GONE,
-        Verdict::PauseProvider => Outcome::PauseProvider,
+    match row(reply.status).map_or(PushVerdict::Retry, |(_, verdict)| *verdict) {
+        PushVerdict::Sent => Outcome::Sent { provider_id: reply.id.clone() },
+        PushVerdict::Retry => Outcome::Retry { after: reply.retry_after, limit: None },
+        PushVerdict::Failed => Outcome::Failed,
+        PushVerdict::TargetGone => Outcome::GONE,
+        PushVerdict::PauseProvider => Outcome::PauseProvider,
     }
 }
 

@@ -9,7 +9,7 @@ use domain::{Answer, Channel, Lane, Outcome, Timestamp};
 use service_kit::Context;
 use store::database::batch::Batcher;
 use store::directory::web_push::{BrowserKeys, SubscriptionName};
-use worker::{Call, Outbound, Sender};
+use worker::{Call, ChannelSender, Outbound};
 
 use crate::answers;
 use crate::authorization::{Authorizations, Unauthorized};
@@ -140,7 +140,7 @@ impl WebPushSender {
     }
 }
 
-impl Sender for WebPushSender {
+impl ChannelSender for WebPushSender {
     const CHANNEL: Channel = Channel::WebPush;
 
     async fn send(&self, call: &Call<'_>) -> Answer {

@@ -20,13 +20,13 @@ const LOCKED_PAUSE: Duration = Duration::from_millis(20);
 /// The way to the task that settles.
 #[derive(Clone)]
 pub(crate) struct Settler {
-    ended: mpsc::Sender<Ended>,
+    ended: mpsc::Sender<EndedCall>,
     /// How long an attempt may take to be settled: the message is ours for no longer.
     limit: Duration,
 }
 
 /// An attempt that ended.
-struct Ended {
+struct EndedCall {
     due: Due,
     settled: Settled,
     code: String,
@@ -65,7 +65,7 @@ impl Settler {
     /// Returns when the attempt is settled, or is no longer this process's to settle.
     pub(crate) async fn settle(&self, due: Due, settled: Settled, code: String) {
         let (done, settling) = oneshot::channel();
-        let ended = Ended { due, settled, code, until: Instant::now() + self.limit, _done: done };
+        let ended = EndedCall { due, settled, code, until: Instant::now() + self.limit, _done: done };
         if self.ended.send(ended).await.is_err() {
             return tracing::warn!("settling has ended; the webhook is told again");
         }
@@ -75,7 +75,7 @@ impl Settler {
 }
 
 /// Settles a batch. What is left in it comes again, after the pause that is returned.
-async fn write(store: &Store, settings: &Settings, batch: &mut Vec<Ended>) -> Option<Duration> {
+async fn write(store: &Store, settings: &Settings, batch: &mut Vec<EndedCall>) -> Option<Duration> {
     let settlements: Vec<_> = batch
         .iter()
         .map(|ended| Settlement { due: &ended.due, settled: ended.settled, answer: &ended.code })

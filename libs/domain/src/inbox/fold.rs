@@ -83,21 +83,21 @@ impl Origin {
     }
 
     /// Two partitions must never write the rows of one user.
-    fn check(self, app: AppId, user: UserNumber) -> Result<(), Unfit> {
-        if self.owns(app, user) { Ok(()) } else { Err(Unfit::WrongPartition(user.0)) }
+    fn check(self, app: AppId, user: UserNumber) -> Result<(), FoldError> {
+        if self.owns(app, user) { Ok(()) } else { Err(FoldError::WrongPartition(user.0)) }
     }
 
     /// The highest id that an item of this user may have had before the event with sequence `seq`.
-    fn last_before(self, app: AppId, user: UserNumber, seq: u64) -> Result<ItemId, Unfit> {
+    fn last_before(self, app: AppId, user: UserNumber, seq: u64) -> Result<ItemId, FoldError> {
         self.check(app, user)?;
-        let first = ItemId::derive(seq, 0, self.partitions, 0).ok_or(Unfit::NoNumber)?;
+        let first = ItemId::derive(seq, 0, self.partitions, 0).ok_or(FoldError::NoNumber)?;
         Ok(ItemId(first.0 - 1))
     }
 }
 
 /// Why an event cannot be applied. It is the event's own fault, so repeating does not help.
 #[derive(Debug, thiserror::Error)]
-pub enum Unfit {
+pub enum FoldError {
     /// Its type is of another stream.
     #[error("{0} does not belong into an inbox stream")]
     Foreign(&'static str),
@@ -159,7 +159,7 @@ impl Fold {
         seq: u64,
         envelope: &Envelope,
         erased: &mut Erased,
-    ) -> Result<(), Unfit> {
+    ) -> Result<(), FoldError> {
         let (app, at) = (envelope.app, envelope.at);
         match &envelope.event {
             Event::InboxItemsAdded(added) => {
@@ -189,7 +189,7 @@ impl Fold {
                 self.weight += WEIGHT_OF_AN_INBOX;
                 self.steps.push(Step::Erasure(app, user));
             }
-            other => return Err(Unfit::Foreign(other.kind())),
+            other => return Err(FoldError::Foreign(other.kind())),
         }
         Ok(())
     }
@@ -249,22 +249,23 @@ fn new_items(
     seq: u64,
     envelope: &Envelope,
     added: &ItemsAdded,
-) -> Result<Vec<NewItem>, Unfit> {
-    let send_id = envelope.send_id.ok_or(Unfit::NoSend)?;
+) -> Result<Vec<NewItem>, FoldError> {
+    let send_id = envelope.send_id.ok_or(FoldError::NoSend)?;
     let contents: Vec<Arc<str>> = added
         .contents
         .iter()
         .map(|content| Ok(Arc::from(serde_json::to_string(content)?)))
-        .collect::<Result<_, Unfit>>()?;
+        .collect::<Result<_, FoldError>>()?;
     let numbered = (0..).zip(&added.recipients);
     numbered
         .map(|(index, &(user, content))| {
             origin.check(envelope.app, user)?;
-            let content = contents.get(content as usize).ok_or(Unfit::NoContent(content))?;
+            let content = contents.get(content as usize).ok_or(FoldError::NoContent(content))?;
             Ok(NewItem {
                 app: envelope.app,
                 user,
-                id: ItemId::derive(seq, origin.partition, origin.partitions, index).ok_or(Unfit::NoNumber)?,
+                id: ItemId::derive(seq, origin.partition, origin.partitions, index)
+                    .ok_or(FoldError::NoNumber)?,
                 send_id,
                 category: added.category_id,
                 created_at: added.created_at,

@@ -50,7 +50,7 @@ fn what_a_send_overrides_goes_along_with_it() {
     assert_eq!(json!(overrides.providers["main"]["tag"]), json!("orders"));
 
     let text = serde_json::to_string(&send).unwrap();
-    assert_eq!(serde_json::from_str::<domain::Send>(&text).unwrap(), send);
+    assert_eq!(serde_json::from_str::<domain::SendRequest>(&text).unwrap(), send);
     assert!(!serde_json::to_string(&parsed(body(json!({}))).send).unwrap().contains("overrides"));
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use domain::attempt::{Ended, Following};
+use domain::attempt::{AttemptEnd, Next};
 use domain::event::DeliveryJob;
 use domain::protocol::{After, Token};
 use domain::retry::RetryPolicy;
@@ -32,7 +32,7 @@ pub(crate) struct Settlement {
     token: Token,
     outcome: Outcome,
     ended_at: Timestamp,
-    following: Following,
+    following: Next,
 }
 
 impl World {
@@ -164,7 +164,7 @@ impl World {
     ) -> Slot {
         let serving: Vec<&str> = serving(&held).into_iter().map(|place| PROVIDERS[place].name).collect();
         let policy = RetryPolicy { schedule: SCHEDULE.map(Duration::from_secs).to_vec() };
-        let ended = Ended {
+        let ended = AttemptEnd {
             channel: held.job.channel,
             job: &held.job,
             outcome: &outcome,
@@ -175,10 +175,10 @@ impl World {
             random: dice.fraction(),
         };
         let following = match policy.following(ended) {
-            Following::Again(_, again) if self.is(Mutant::RetryAtOnce) => Following::Again(self.now, again),
-            Following::Again(at, again) if self.is(Mutant::RepeatedAnywhere) => {
+            Next::Retry(_, again) if self.is(Mutant::RetryAtOnce) => Next::Retry(self.now, again),
+            Next::Retry(at, again) if self.is(Mutant::RepeatedAnywhere) => {
                 let route = Route { only: None, ..again.route.clone() };
-                Following::Again(at, Box::new(DeliveryJob { route, ..*again }))
+                Next::Retry(at, Box::new(DeliveryJob { route, ..*again }))
             }
             following => following,
         };
@@ -207,9 +207,9 @@ impl World {
         let (now, moves, mutant) = (self.now, self.moves, self.mutant);
         let (id, attempt) = (held.job.delivery_id, held.job.attempt);
         let after = match &settlement.following {
-            Following::End(status, reason) => After::End(*status, *reason),
-            Following::Again(..) => After::Retry,
-            Following::Aside(_) => After::Park,
+            Next::End(status, reason) => After::End(*status, *reason),
+            Next::Retry(..) => After::Retry,
+            Next::Park(_) => After::Park,
         };
         let row = self.store.delivery(id, now, mutant)?;
         let had_ended = row.ledger.status.is_terminal();
@@ -221,10 +221,10 @@ impl World {
         self.note(|| format!("    it is {status}"));
         self.check_schedule(held, &settlement.outcome, settlement.ended_at, &settlement.following);
         match &settlement.following {
-            Following::Again(due_at, again) if status == Status::Retrying => {
+            Next::Retry(due_at, again) if status == Status::Retrying => {
                 self.set_timer(held, *due_at, *due_at, again.clone());
             }
-            Following::End(..) if matches!(settlement.outcome, Outcome::TargetGone(_)) => {
+            Next::End(..) if matches!(settlement.outcome, Outcome::TargetGone(_)) => {
                 self.store.suppress(id, moves);
             }
             _ => {}

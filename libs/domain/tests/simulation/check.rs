@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use domain::attempt::Following;
+use domain::attempt::Next;
 use domain::inbox::ItemChange;
 use domain::{Channel, DeliveryId, Event, Outcome, Timestamp, UserNumber};
 
@@ -56,20 +56,14 @@ impl World {
     }
 
     /// When an answer is written: what follows is what the schedule says.
-    pub(crate) fn check_schedule(
-        &mut self,
-        held: &Held,
-        outcome: &Outcome,
-        at: Timestamp,
-        following: &Following,
-    ) {
+    pub(crate) fn check_schedule(&mut self, held: &Held, outcome: &Outcome, at: Timestamp, following: &Next) {
         let attempt = held.job.attempt as usize;
         match following {
-            Following::End(..) => {}
-            Following::Aside(_) => self.require(attempt >= SCHEDULE.len(), Rule::ScheduleKept, || {
+            Next::End(..) => {}
+            Next::Park(_) => self.require(attempt >= SCHEDULE.len(), Rule::ScheduleKept, || {
                 format!("parked after attempt {attempt}")
             }),
-            Following::Again(due_at, _) => {
+            Next::Retry(due_at, _) => {
                 let (earliest, latest) = bounds(attempt, outcome);
                 let delay = due_at.since(at);
                 self.require(delay >= earliest && delay <= latest, Rule::ScheduleKept, || {

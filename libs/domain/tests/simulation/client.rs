@@ -7,7 +7,7 @@ use domain::content::InAppContent;
 use domain::inbox::{AllChange, ItemChange};
 use domain::overrides::Overrides;
 use domain::send::Recipient;
-use domain::{Channel, ItemId, Lane, Send, SendId, Timestamp, UserNumber};
+use domain::{Channel, ItemId, Lane, SendId, SendRequest, Timestamp, UserNumber};
 
 use crate::dice::Dice;
 use crate::directory::{PEOPLE, identifier};
@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(3);
 /// What a backend wants to be sent. Its place among all is its key.
 #[derive(Debug)]
 pub(crate) struct Order {
-    pub(crate) send: Rc<Send>,
+    pub(crate) send: Rc<SendRequest>,
     pub(crate) stage: Stage,
     /// The id that it was answered with.
     pub(crate) confirmed: Option<SendId>,
@@ -118,7 +118,7 @@ impl World {
 }
 
 /// A send to some people over some channels, sometimes for later, sometimes with an end.
-fn any_send(now: Timestamp, dice: &mut Dice) -> Send {
+fn any_send(now: Timestamp, dice: &mut Dice) -> SendRequest {
     let first = dice.below(PEOPLE + 1);
     let recipients = (0..1 + dice.below(4)).map(|next| (first + next) % (PEOPLE + 1));
     let channels = [
@@ -129,7 +129,7 @@ fn any_send(now: Timestamp, dice: &mut Dice) -> Send {
         Some(vec![Channel::Sms]),
     ];
     let later = |dice: &mut Dice| now + Duration::from_secs(1 + dice.below(600) as u64);
-    Send {
+    SendRequest {
         content: InAppContent::default(),
         template: None,
         category: None,
@@ -144,7 +144,7 @@ fn any_send(now: Timestamp, dice: &mut Dice) -> Send {
     }
 }
 
-fn described(send: &Send) -> String {
+fn described(send: &SendRequest) -> String {
     let to: Vec<&str> = send.recipients.iter().map(|recipient| recipient.identifier.as_str()).collect();
     let over: Vec<&str> = send.channels.iter().flatten().map(|channel| channel.as_str()).collect();
     let over = if over.is_empty() { "everything".to_owned() } else { over.join(", ") };

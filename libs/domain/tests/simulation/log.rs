@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use domain::event::DeliveryJob;
-use domain::{AppId, DeliveryId, Envelope, Send, SendId, Status, Timestamp, UserNumber};
+use domain::{AppId, DeliveryId, Envelope, SendId, SendRequest, Status, Timestamp, UserNumber};
 
 use crate::dice::Dice;
 
@@ -41,7 +41,7 @@ pub(crate) enum Name {
 #[derive(Clone, Debug)]
 pub(crate) enum Message {
     /// A send was accepted.
-    Accepted { send_id: SendId, send: Rc<Send>, at: Timestamp },
+    Accepted { send_id: SendId, send: Rc<SendRequest>, at: Timestamp },
     /// A chunk is due.
     Continues { send_id: SendId, chunk: u32 },
     /// An attempt is to be made, not before this time.

@@ -5,7 +5,7 @@ use std::collections::btree_map::Entry;
 use std::rc::Rc;
 
 use domain::plan::{self, Decision, SendFacts, Suppressed};
-use domain::{Channel, DeliveryId, Send, SendId, Status, Timestamp, UserNumber};
+use domain::{Channel, DeliveryId, SendId, SendRequest, Status, Timestamp, UserNumber};
 
 use crate::choice::Actor;
 use crate::dice::Dice;
@@ -24,7 +24,7 @@ pub(crate) struct Chunk {
     pub(crate) send_id: SendId,
     pub(crate) chunk: u32,
     pub(crate) accepted_at: Timestamp,
-    pub(crate) send: Rc<Send>,
+    pub(crate) send: Rc<SendRequest>,
 }
 
 impl Chunk {
@@ -34,7 +34,7 @@ impl Chunk {
 }
 
 /// Whether its body is kept for chunks that no message carries.
-pub(crate) fn is_kept(send: &Send) -> bool {
+pub(crate) fn is_kept(send: &SendRequest) -> bool {
     send.recipients.len() > TURN || send.send_at.is_some()
 }
 
@@ -45,7 +45,7 @@ pub(crate) struct RequestRow {
     pub(crate) cancelled_in: Option<u64>,
     pub(crate) accepted_at: Timestamp,
     /// The send, while chunks are to come.
-    pub(crate) body: Option<Rc<Send>>,
+    pub(crate) body: Option<Rc<SendRequest>>,
 }
 
 /// A message to publish at its time.
@@ -141,7 +141,7 @@ impl Store {
         send_id: SendId,
         chunk: u32,
         accepted_at: Timestamp,
-        send: &Send,
+        send: &SendRequest,
         is_cancelled: bool,
     ) -> Vec<Decision> {
         let facts = SendFacts {

@@ -24,7 +24,7 @@ pub enum Error {
     QuotaReached(crate::control::quota::Quota),
     /// Tables that are to take the place of others are not made as those are; nothing was changed.
     #[error("the new tables of the inbox are not made as the live ones are:\n  - {}", .0.join("\n  - "))]
-    Unlike(Vec<String>),
+    Differs(Vec<String>),
     /// The batch that this call was part of failed. All its callers share the cause, which may be another's data.
     #[error("the batch that this was part of failed: {0}")]
     Batch(Arc<Error>),
@@ -147,7 +147,7 @@ impl Error {
             | Error::Refused(_)
             | Error::QuotaReached(_)
             | Error::SharedSessions
-            | Error::Unlike(_) => false,
+            | Error::Differs(_) => false,
             // Connection, transaction and lock failures, too few resources, shutting down, read only.
             Error::Database(sqlx::Error::Database(error)) => error.code().is_some_and(|code| {
                 ["08", "25", "40", "53", "55", "57", "58"].iter().any(|class| code.starts_with(class))

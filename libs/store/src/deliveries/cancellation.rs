@@ -17,7 +17,7 @@ use crate::deliveries::timer::{self, NewTimer};
 use crate::{Error, Store, database::audit, sends::send};
 
 /// A request that is being cancelled.
-struct Held {
+struct CancelledRequest {
     app: AppId,
     send_id: SendId,
     recipients: i64,
@@ -92,7 +92,11 @@ async fn tell(
 }
 
 /// The request, from here on for this transaction alone; None where there is nothing to cancel.
-async fn hold(connection: &mut PgConnection, app: AppId, send_id: SendId) -> Result<Option<Held>, Error> {
+async fn hold(
+    connection: &mut PgConnection,
+    app: AppId,
+    send_id: SendId,
+) -> Result<Option<CancelledRequest>, Error> {
     let row = sqlx::query(
         "SELECT recipients, body -> 'channels' AS selected FROM request
          WHERE app_id = $1 AND send_id = $2 AND cancelled_at IS NULL FOR UPDATE",
@@ -104,7 +108,7 @@ async fn hold(connection: &mut PgConnection, app: AppId, send_id: SendId) -> Res
     let Some(row) = row else { return Ok(None) };
     let selected: Option<Json<Vec<Channel>>> = row.try_get("selected")?;
     let recipients: i32 = row.try_get("recipients")?;
-    Ok(Some(Held {
+    Ok(Some(CancelledRequest {
         app,
         send_id,
         recipients: recipients.into(),
@@ -152,7 +156,7 @@ pub(crate) async fn stop_parked(
 }
 
 /// Ends what waits for an attempt, or whose attempt's lease has ended; that token still holds against the end.
-async fn end_deliveries(connection: &mut PgConnection, request: &Held) -> Result<u64, Error> {
+async fn end_deliveries(connection: &mut PgConnection, request: &CancelledRequest) -> Result<u64, Error> {
     let ended = sqlx::query(
         "WITH held AS (
            SELECT app_id, id FROM delivery
@@ -172,7 +176,7 @@ async fn end_deliveries(connection: &mut PgConnection, request: &Held) -> Result
     Ok(ended.rows_affected())
 }
 
-async fn count_unplanned(connection: &mut PgConnection, request: &Held) -> Result<u64, Error> {
+async fn count_unplanned(connection: &mut PgConnection, request: &CancelledRequest) -> Result<u64, Error> {
     let planned: i64 =
         sqlx::query_scalar("SELECT count(*) FROM planned_recipient WHERE app_id = $1 AND send_id = $2")
             .bind(request.app.0)
@@ -184,7 +188,7 @@ async fn count_unplanned(connection: &mut PgConnection, request: &Held) -> Resul
 }
 
 /// Whether a worker holds a delivery, or a redrive could put one back.
-async fn is_any_left(connection: &mut PgConnection, request: &Held) -> Result<bool, Error> {
+async fn is_any_left(connection: &mut PgConnection, request: &CancelledRequest) -> Result<bool, Error> {
     let is_left = sqlx::query_scalar(
         "SELECT EXISTS (
            SELECT FROM delivery WHERE app_id = $1 AND send_id = $2 AND status IN ('sending', 'parked')
@@ -199,7 +203,7 @@ async fn is_any_left(connection: &mut PgConnection, request: &Held) -> Result<bo
 
 /// Makes the timers due: those of chunks, which are planned as cancelled, and those of attempts, whose worker finds the
 /// end that the delivery has got and tells it. What somebody is just publishing is left to them.
-async fn hasten_timers(connection: &mut PgConnection, request: &Held) -> Result<(), Error> {
+async fn hasten_timers(connection: &mut PgConnection, request: &CancelledRequest) -> Result<(), Error> {
     let jobs = StreamName::all(0).into_iter().filter(|name| matches!(name, StreamName::Job(..)));
     let streams: Vec<_> = jobs.map(|name| name.to_string()).chain(send::streams()).collect();
     sqlx::query(

@@ -38,7 +38,7 @@ pub struct Settlement {
     /// The classified answer.
     pub answer: Answer,
     /// What follows.
-    pub next: Next,
+    pub next: FollowUp,
     /// The job and its stream: it comes again where the answer corrects an end, and is kept for receipts.
     pub job: (StreamName, Bytes),
     /// Whether the provider may still say what became of a message that it took.
@@ -61,22 +61,24 @@ impl Settlement {
     #[must_use]
     pub fn bare(&self) -> Settlement {
         let next = match &self.next {
-            Next::End(status, reason) => Next::End(*status, *reason),
-            Next::Retry(_) | Next::Park(..) => Next::End(Status::Failed, Some(Reason::RetriesExhausted)),
+            FollowUp::End(status, reason) => FollowUp::End(*status, *reason),
+            FollowUp::Retry(_) | FollowUp::Park(..) => {
+                FollowUp::End(Status::Failed, Some(Reason::RetriesExhausted))
+            }
         };
         Settlement { next, ..self.reduced() }
     }
 
     /// Whether a receipt may follow: of a message that was taken, or may have been.
     fn awaits_receipt(&self) -> bool {
-        let is_open = matches!(self.next, Next::End(Status::Sent | Status::Unknown, _));
+        let is_open = matches!(self.next, FollowUp::End(Status::Sent | Status::Unknown, _));
         is_open && self.receipts
     }
 }
 
 /// What follows a settled attempt.
 #[derive(Clone, Debug)]
-pub enum Next {
+pub enum FollowUp {
     /// Nothing.
     End(Status, Option<Reason>),
     /// Another attempt, by this timer.
@@ -85,14 +87,14 @@ pub enum Next {
     Park(StreamName, Vec<u8>),
 }
 
-impl Next {
+impl FollowUp {
     /// The state that the delivery is in from then on, and why.
     #[must_use]
     pub fn status(&self) -> (Status, Option<Reason>) {
         match self {
-            Next::End(status, reason) => (*status, *reason),
-            Next::Retry(_) => (Status::Retrying, None),
-            Next::Park(..) => (Status::Parked, Some(Reason::RetriesExhausted)),
+            FollowUp::End(status, reason) => (*status, *reason),
+            FollowUp::Retry(_) => (Status::Retrying, None),
+            FollowUp::Park(..) => (Status::Parked, Some(Reason::RetriesExhausted)),
         }
     }
 }
@@ -118,9 +120,9 @@ impl Store {
         }
         let cancelled = cancelled_repeats(&mut transaction, settlements).await?;
         let held = update_deliveries(&mut transaction, settlements, &cancelled).await?;
-        let made: Vec<Made<'_>> = settlements
+        let made: Vec<SettledAttempt<'_>> = settlements
             .iter()
-            .filter_map(|settlement| Some(Made { settlement, held: *held.get(&settlement.token)? }))
+            .filter_map(|settlement| Some(SettledAttempt { settlement, held: *held.get(&settlement.token)? }))
             .collect();
         insert_attempts(&mut transaction, &made).await?;
         let ours: Vec<&Settlement> =
@@ -128,7 +130,7 @@ impl Store {
         let timers: Vec<NewTimer> = ours
             .iter()
             .filter_map(|settlement| match &settlement.next {
-                Next::Retry(timer) if !cancelled.contains(&settlement.token) => Some(timer.clone()),
+                FollowUp::Retry(timer) if !cancelled.contains(&settlement.token) => Some(timer.clone()),
                 _ => None,
             })
             .collect();
@@ -147,7 +149,7 @@ impl Store {
             None => false,
             Some(held) => {
                 let is_stopped = held.of_erased || cancelled.contains(&settlement.token);
-                !is_stopped || matches!(settlement.next, Next::End(..))
+                !is_stopped || matches!(settlement.next, FollowUp::End(..))
             }
         };
         Ok(settlements.iter().map(follows).collect())
@@ -164,7 +166,7 @@ impl Store {
         let mut transaction = self.begin().await?;
         let bare = [settlement.bare()];
         let held = update_deliveries(&mut transaction, &bare, &HashSet::new()).await?;
-        let made = held.values().map(|held| Made { settlement, held: *held });
+        let made = held.values().map(|held| SettledAttempt { settlement, held: *held });
         tell_again(&mut transaction, &made.collect::<Vec<_>>()).await?;
         transaction.commit().await?;
         Ok(!held.is_empty())
@@ -172,21 +174,21 @@ impl Store {
 }
 
 /// An attempt whose claim held.
-struct Made<'a> {
+struct SettledAttempt<'a> {
     settlement: &'a Settlement,
-    held: Held,
+    held: DeliveryRow,
 }
 
 /// What a delivery was found like.
 #[derive(Clone, Copy)]
-struct Held {
+struct DeliveryRow {
     /// Whether its user was erased meanwhile.
     of_erased: bool,
     /// Whether it had got an end without this answer.
     had_ended: bool,
 }
 
-impl Held {
+impl DeliveryRow {
     /// Whether what is written now may be told by nobody. Nothing is kept of an erased user, a job least of all.
     fn is_to_be_told(self) -> bool {
         self.had_ended && !self.of_erased
@@ -199,7 +201,7 @@ async fn cancelled_repeats(
     connection: &mut PgConnection,
     settlements: &[Settlement],
 ) -> Result<HashSet<Uuid>, Error> {
-    let repeats = settlements.iter().filter(|settlement| !matches!(settlement.next, Next::End(..)));
+    let repeats = settlements.iter().filter(|settlement| !matches!(settlement.next, FollowUp::End(..)));
     let repeats: Vec<_> = repeats
         .filter_map(|settlement| Some((settlement.token, (settlement.app, settlement.send_id?))))
         .collect();
@@ -238,7 +240,7 @@ async fn update_deliveries(
     transaction: &mut Transaction<'static, Postgres>,
     settlements: &[Settlement],
     cancelled: &HashSet<Uuid>,
-) -> Result<HashMap<Uuid, Held>, Error> {
+) -> Result<HashMap<Uuid, DeliveryRow>, Error> {
     let all = || settlements.iter();
     let state = |settlement: &Settlement| match cancelled.contains(&settlement.token) {
         true => (Status::Cancelled, Some(Reason::RequestCancelled)),
@@ -278,12 +280,14 @@ async fn update_deliveries(
     .fetch_all(&mut **transaction)
     .await?;
     rows.into_iter()
-        .map(|row| Ok((row.try_get(0)?, Held { of_erased: row.try_get(1)?, had_ended: row.try_get(2)? })))
+        .map(|row| {
+            Ok((row.try_get(0)?, DeliveryRow { of_erased: row.try_get(1)?, had_ended: row.try_get(2)? }))
+        })
         .collect()
 }
 
 /// Lets the jobs of answers that came after an end come again.
-async fn tell_again(connection: &mut PgConnection, made: &[Made<'_>]) -> Result<(), Error> {
+async fn tell_again(connection: &mut PgConnection, made: &[SettledAttempt<'_>]) -> Result<(), Error> {
     let late: Vec<&Settlement> =
         made.iter().filter(|made| made.held.is_to_be_told()).map(|made| made.settlement).collect();
     if late.is_empty() {
@@ -306,7 +310,7 @@ async fn tell_again(connection: &mut PgConnection, made: &[Made<'_>]) -> Result<
 
 async fn insert_attempts(
     transaction: &mut Transaction<'static, Postgres>,
-    made: &[Made<'_>],
+    made: &[SettledAttempt<'_>],
 ) -> Result<(), Error> {
     if made.is_empty() {
         return Ok(());
@@ -343,7 +347,7 @@ async fn insert_attempts(
 
 /// What is to be parked of a settlement.
 fn parking(settlement: &Settlement) -> Option<NewParked<'_>> {
-    let Next::Park(stream, message) = &settlement.next else { return None };
+    let FollowUp::Park(stream, message) = &settlement.next else { return None };
     Some(NewParked {
         app: settlement.app,
         send_id: settlement.send_id,
@@ -357,7 +361,8 @@ fn parking(settlement: &Settlement) -> Option<NewParked<'_>> {
 
 /// The target that a settlement ends as dead; another provider may yet reach one that is asked again.
 fn dead_target(settlement: &Settlement) -> Option<DeadTarget<'_>> {
-    let (Outcome::TargetGone(gone), Next::End(..)) = (&settlement.answer.outcome, &settlement.next) else {
+    let (Outcome::TargetGone(gone), FollowUp::End(..)) = (&settlement.answer.outcome, &settlement.next)
+    else {
         return None;
     };
     let code = &settlement.answer.code;

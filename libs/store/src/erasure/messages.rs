@@ -56,7 +56,7 @@ async fn clear_kept_send(pool: &PgPool, app: AppId, send_id: SendId) -> Result<(
     .fetch_optional(&mut *transaction)
     .await?;
     let Some(row) = row else { return Ok(()) };
-    let Json(send): Json<domain::Send> = row.try_get("body")?;
+    let Json(send): Json<domain::SendRequest> = row.try_get("body")?;
     let accepted_at: DateTime<Utc> = row.try_get("accepted_at")?;
     if let Some(send) = without_erased(&mut transaction, app, accepted_at.into(), &send).await? {
         sqlx::query("UPDATE request SET body = $3, title = $4 WHERE app_id = $1 AND send_id = $2")
@@ -78,8 +78,8 @@ async fn without_erased(
     connection: &mut PgConnection,
     app: AppId,
     accepted_at: Timestamp,
-    send: &domain::Send,
-) -> Result<Option<domain::Send>, Error> {
+    send: &domain::SendRequest,
+) -> Result<Option<domain::SendRequest>, Error> {
     let named: Vec<_> =
         send.recipients.iter().map(|recipient| (app, recipient.identifier.as_str())).collect();
     let erased = ErasedRecipients::read(connection, accepted_at, &named).await?;

@@ -16,5 +16,5 @@ pub struct Chunk {
     /// When the send was accepted.
     pub accepted_at: Timestamp,
     /// The send itself.
-    pub send: Arc<domain::Send>,
+    pub send: Arc<domain::SendRequest>,
 }

@@ -55,7 +55,7 @@ pub struct DeliveryPosition {
 
 /// A (recipient, channel) of a request: a delivery, an inbox item, or a skip.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DeliveryState {
+pub struct DeliveryEntry {
     /// Its place in the list.
     pub position: DeliveryPosition,
     /// Identifier of the recipient; None for one that was erased.
@@ -222,7 +222,7 @@ impl Store {
         filter: DeliveryFilter<'_>,
         after: Option<DeliveryPosition>,
         limit: i64,
-    ) -> Result<Vec<DeliveryState>, Error> {
+    ) -> Result<Vec<DeliveryEntry>, Error> {
         // Recipient by recipient, each by its keys, so that a page costs the same however large the send is.
         let rows = sqlx::query(
             "SELECT p.recipient_index, CASE WHEN e.user_number IS NULL THEN nullif(p.identifier, '') END AS identifier, turn.planned_at, pair.*
@@ -282,7 +282,7 @@ impl Store {
         Ok(deliveries)
     }
 
-    async fn add_attempts(&self, app: AppId, deliveries: &mut [DeliveryState]) -> Result<(), Error> {
+    async fn add_attempts(&self, app: AppId, deliveries: &mut [DeliveryEntry]) -> Result<(), Error> {
         let mut by_id: HashMap<Uuid, &mut Vec<Attempt>> = deliveries
             .iter_mut()
             .filter_map(|delivery| Some((delivery.id?.0, &mut delivery.attempts)))
@@ -315,10 +315,10 @@ fn planned_statuses() -> Json<BTreeMap<Reason, Status>> {
     Json(statuses.filter(|(_, status)| *status != Status::Skipped).collect())
 }
 
-fn read_delivery(row: &PgRow) -> Result<DeliveryState, Error> {
+fn read_delivery(row: &PgRow) -> Result<DeliveryEntry, Error> {
     let id: Option<Uuid> = row.try_get("id")?;
     let reason: Option<&str> = row.try_get("reason")?;
-    Ok(DeliveryState {
+    Ok(DeliveryEntry {
         position: DeliveryPosition {
             recipient_index: row.try_get("recipient_index")?,
             channel: parse(row.try_get("channel")?)?,

@@ -19,7 +19,7 @@ pub(crate) struct NewRequest<'a> {
     pub(crate) chunk: &'a Chunk,
     pub(crate) category: Option<CategoryId>,
     pub(crate) template: Option<(TemplateId, i32)>,
-    pub(crate) body: Option<&'a domain::Send>,
+    pub(crate) body: Option<&'a domain::SendRequest>,
 }
 
 /// A send whose chunks are read back from its request row.
@@ -28,7 +28,7 @@ pub struct KeptSend {
     /// When it was accepted.
     pub accepted_at: Timestamp,
     /// Its body; None once its last chunk has been acted on.
-    pub send: Option<domain::Send>,
+    pub send: Option<domain::SendRequest>,
     /// About how many bytes the body takes in memory.
     pub size: usize,
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use domain::content::Attachment;
-use domain::{AppId, Send, SendId};
+use domain::{AppId, SendId, SendRequest};
 use store::deliveries::attachment::Review;
 
 use crate::erasure::{LATER, chunk, timer, with_email};
@@ -35,9 +35,9 @@ impl Fixture {
     }
 }
 
-fn with_file(send: Send) -> Send {
+fn with_file(send: SendRequest) -> SendRequest {
     let file = Attachment { number: 0, name: "a.txt".into(), content_type: "text/plain".into(), size: 3 };
-    Send { attachments: vec![file], ..send }
+    SendRequest { attachments: vec![file], ..send }
 }
 
 #[tokio::test]
@@ -71,7 +71,7 @@ async fn old_files_go_unless_something_waits_for_them() {
     fixture.plan(&chunk(app, 2, NOW, send())).await;
     sqlx::query("UPDATE delivery SET status = 'sent'").execute(&fixture.pool).await.unwrap();
     fixture.plan(&chunk(app, 3, NOW, send())).await;
-    let scheduled = Send { send_at: Some(LATER), ..send() };
+    let scheduled = SendRequest { send_at: Some(LATER), ..send() };
     fixture.store.schedule(&chunk(app, 4, NOW, scheduled), &timer(app, None)).await.unwrap();
     let contents = [b"file".to_vec()];
     fixture.store.keep_attachments(app, send_id(5), &contents, NOW, LONG).await.unwrap();
@@ -117,7 +117,7 @@ async fn with_its_last_recipient_a_send_loses_its_files() {
     fixture.user(app, "ada").await;
     let for_ada = || with_file(send_to(vec![with_email("ada")]));
     let for_both = || with_file(send_to(vec![with_email("ada"), with_email("bob")]));
-    let later = |send: Send| Send { send_at: Some(LATER), ..send };
+    let later = |send: SendRequest| SendRequest { send_at: Some(LATER), ..send };
     for number in 1..=4 {
         fixture.keep(app, send_id(number), &[b"file", b"file"]).await;
     }
@@ -151,7 +151,7 @@ async fn a_send_that_is_for_nobody_once_it_is_planned_or_kept_loses_its_files() 
     let send = with_file(send_to(vec![with_email("ada")]));
     fixture.plan(&chunk(app, 1, NOW, send.clone())).await;
     assert_eq!(fixture.files().await, 1);
-    let scheduled = Send { send_at: Some(LATER), ..send };
+    let scheduled = SendRequest { send_at: Some(LATER), ..send };
     fixture.store.schedule(&chunk(app, 2, NOW, scheduled), &timer(app, None)).await.unwrap();
     assert_eq!(fixture.files().await, 0);
 }

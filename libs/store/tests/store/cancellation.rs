@@ -12,7 +12,7 @@ use domain::{
     Timestamp, UserNumber,
 };
 use store::deliveries::ledger::{Claim, ClaimRequest};
-use store::deliveries::settlement::{Next, Settlement};
+use store::deliveries::settlement::{FollowUp, Settlement};
 use store::deliveries::timer::NewTimer;
 use store::sends::chunk::Chunk;
 use store::sends::plan::{Decisions, Freeze};
@@ -24,18 +24,18 @@ use crate::{Fixture, NOW, fixture, recipient, send_id, send_to};
 const LATER: Timestamp = Timestamp::from_millis(4_000_000_000_000);
 const LEASE: Duration = Duration::from_secs(60);
 
-fn chunks(app: AppId, send: domain::Send) -> [Chunk; 2] {
+fn chunks(app: AppId, send: domain::SendRequest) -> [Chunk; 2] {
     let send = Arc::new(send);
     [0, 1].map(|chunk| Chunk { app, send_id: send_id(1), chunk, accepted_at: NOW, send: Arc::clone(&send) })
 }
 
 /// A send of two chunks to people who come with a profile, over these channels.
-fn to_600(channels: &[Channel]) -> domain::Send {
+fn to_600(channels: &[Channel]) -> domain::SendRequest {
     let person = |number: i32| Recipient {
         profile: Some(Object::new()),
         ..recipient(&format!("user-{number}@example.com"))
     };
-    domain::Send { channels: Some(channels.to_vec()), ..send_to((0..600).map(person).collect()) }
+    domain::SendRequest { channels: Some(channels.to_vec()), ..send_to((0..600).map(person).collect()) }
 }
 
 /// An email to everybody whose chunk is not cancelled.
@@ -97,8 +97,8 @@ impl Fixture {
 
     async fn settle_first(&self, app: AppId, delivery: DeliveryId, token: Uuid, sent: bool) -> bool {
         let next = match sent {
-            true => Next::End(Status::Sent, None),
-            false => Next::Retry(timer(app, StreamName::Job(Channel::Email, Lane::Bulk), NOW)),
+            true => FollowUp::End(Status::Sent, None),
+            false => FollowUp::Retry(timer(app, StreamName::Job(Channel::Email, Lane::Bulk), NOW)),
         };
         let outcome = match sent {
             true => Outcome::Sent { provider_id: None },
@@ -123,7 +123,7 @@ fn settlement(app: AppId, delivery: DeliveryId, token: Uuid) -> Settlement {
         started_at: NOW,
         ended_at: NOW,
         answer: Answer::new(Outcome::RETRY, "450", ""),
-        next: Next::End(Status::Failed, None),
+        next: FollowUp::End(Status::Failed, None),
         job: (StreamName::Job(Channel::Email, Lane::Transactional), Vec::new().into()),
         receipts: false,
     }
@@ -203,7 +203,8 @@ async fn chunks_to_come_are_planned_cancelled_and_bring_nothing() {
 async fn a_scheduled_send_is_planned_at_once() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
-    let send = domain::Send { send_at: Some(LATER), ..send_to(vec![recipient("ada"), recipient("bob")]) };
+    let send =
+        domain::SendRequest { send_at: Some(LATER), ..send_to(vec![recipient("ada"), recipient("bob")]) };
     let [chunk, _] = chunks(app, send);
     let timer = timer(app, StreamName::Send(Lane::Transactional), LATER);
     fixture.store.schedule(&chunk, &timer).await.unwrap();
@@ -336,7 +337,7 @@ async fn what_would_be_set_aside_ends_instead_and_what_was_is_not_tried_again() 
     let Claim::Ours { token, .. } = fixture.claim_first(app, first).await else { panic!("not ours") };
     fixture.run("UPDATE delivery SET status = 'parked', attempt = 2 WHERE recipient_index = 1").await;
     assert_eq!(fixture.cancel(app).await, 0);
-    let set_aside = Next::Park(StreamName::Job(Channel::Email, Lane::Bulk), b"later".to_vec());
+    let set_aside = FollowUp::Park(StreamName::Job(Channel::Email, Lane::Bulk), b"later".to_vec());
     let again = Settlement { next: set_aside, ..settlement(app, first, token) };
     assert_eq!(fixture.store.settle(&[again]).await.unwrap(), [false]);
     assert_eq!(fixture.count("SELECT count(*) FROM parked").await, 0);

@@ -7,10 +7,10 @@ use std::time::Duration;
 use domain::content::Object;
 use domain::plan::{self, SendFacts};
 use domain::send::Recipient;
-use domain::{Answer, AppId, Channel, Lane, Outcome, Reason, Send, StreamName, Timestamp, UserNumber};
+use domain::{Answer, AppId, Channel, Lane, Outcome, Reason, SendRequest, StreamName, Timestamp, UserNumber};
 use serde_json::json;
 use store::deliveries::ledger::{Claim, ClaimRequest};
-use store::deliveries::settlement::{Next, Settlement};
+use store::deliveries::settlement::{FollowUp, Settlement};
 use store::deliveries::timer::NewTimer;
 use store::sends::chunk::Chunk;
 use store::sends::plan::Decisions;
@@ -94,7 +94,7 @@ pub(crate) fn timer(app: AppId, user: Option<UserNumber>) -> NewTimer {
     }
 }
 
-pub(crate) fn chunk(app: AppId, number: u128, accepted_at: Timestamp, send: Send) -> Chunk {
+pub(crate) fn chunk(app: AppId, number: u128, accepted_at: Timestamp, send: SendRequest) -> Chunk {
     Chunk { app, send_id: send_id(number), chunk: 0, accepted_at, send: Arc::new(send) }
 }
 
@@ -216,7 +216,8 @@ async fn a_send_of_before_the_erasure_does_not_bring_the_user_back() {
     assert!(before[1].1.in_app);
     assert!(fixture.store.find_user(app, "ursula").await.unwrap().is_none());
     fixture.plan(&chunk(app, 2, NOW, send_to(vec![with_email("ursula")]))).await;
-    let scheduled = Send { send_at: Some(LATER), ..send_to(vec![with_email("ursula"), with_email("bob")]) };
+    let scheduled =
+        SendRequest { send_at: Some(LATER), ..send_to(vec![with_email("ursula"), with_email("bob")]) };
     fixture.store.schedule(&chunk(app, 3, NOW, scheduled.clone()), &timer(app, None)).await.unwrap();
     fixture.plan(&chunk(app, 4, NOW, scheduled)).await;
     for table in ["planned_recipient", "delivery", "request", "app_user"] {
@@ -275,7 +276,7 @@ async fn no_provider_is_called_for_an_erased_user_and_a_late_answer_says_nothing
         let request = ClaimRequest { app, delivery: delivery(index), attempt: 1, provider: None };
         fixture.store.claim(&[request], Duration::from_secs(60)).await.unwrap().remove(0)
     };
-    let settlement = |index: usize, token: Uuid, outcome: Outcome, next: Next| Settlement {
+    let settlement = |index: usize, token: Uuid, outcome: Outcome, next: FollowUp| Settlement {
         app,
         send_id: Some(send_id(1)),
         delivery: delivery(index),
@@ -302,8 +303,8 @@ async fn no_provider_is_called_for_an_erased_user_and_a_late_answer_says_nothing
     assert_eq!(state.reason, Some(Reason::RecipientErased));
 
     let sent = Outcome::Sent { provider_id: Some("ursula@provider".to_owned()) };
-    let end = Next::End(domain::Status::Sent, None);
-    let again = Next::Retry(timer(app, Some(user(1))));
+    let end = FollowUp::End(domain::Status::Sent, None);
+    let again = FollowUp::Retry(timer(app, Some(user(1))));
     let answers = [settlement(0, ursulas, sent, end), settlement(1, bobs, Outcome::GONE, again)];
     // What the second asks for does not follow: the ledger has ended it.
     assert_eq!(fixture.store.settle(&answers).await.unwrap(), [true, false]);

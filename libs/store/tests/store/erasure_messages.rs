@@ -3,7 +3,7 @@
 use domain::content::InAppContent;
 use domain::event::{DeliveryJob, ItemsAdded};
 use domain::send::Recipient;
-use domain::{AppId, Channel, DeliveryId, Envelope, Event, Send, UserNumber};
+use domain::{AppId, Channel, DeliveryId, Envelope, Event, SendRequest, UserNumber};
 use serde_json::{Value, json};
 use store::database::failure::SetAside;
 use uuid::Uuid;
@@ -42,7 +42,7 @@ async fn kept_sends_lose_the_user_alone() {
         (3, vec![recipient("bob")]),
     ];
     for (number, recipients) in sends {
-        let chunk = chunk(app, number, NOW, Send { send_at: Some(LATER), ..send_to(recipients) });
+        let chunk = chunk(app, number, NOW, SendRequest { send_at: Some(LATER), ..send_to(recipients) });
         fixture.store.schedule(&chunk, &timer(app, None)).await.unwrap();
     }
     fixture.erase(app, "ada", LATER).await;
@@ -53,7 +53,7 @@ async fn kept_sends_lose_the_user_alone() {
             .fetch_all(&fixture.pool)
             .await
             .unwrap();
-    let recipients = |index: usize| serde_json::from_str::<Send>(&kept[index].0).unwrap().recipients;
+    let recipients = |index: usize| serde_json::from_str::<SendRequest>(&kept[index].0).unwrap().recipients;
     assert_eq!(recipients(0), [Recipient::erased(), with_email("bob")]);
     assert_eq!(recipients(1), [Recipient::erased()]);
     assert_eq!(recipients(2), [recipient("bob")]);

@@ -125,9 +125,9 @@ pub(crate) fn send_id(number: u128) -> SendId {
 }
 
 /// A plain send, in the transactional lane.
-pub(crate) fn send_to(recipients: Vec<Recipient>) -> domain::Send {
+pub(crate) fn send_to(recipients: Vec<Recipient>) -> domain::SendRequest {
     let content = InAppContent { title: Some("Title".to_owned()), ..InAppContent::default() };
-    domain::Send {
+    domain::SendRequest {
         content,
         template: None,
         category: None,

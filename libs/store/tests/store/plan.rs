@@ -5,7 +5,7 @@ use std::sync::Arc;
 use domain::content::Object;
 use domain::plan::{self, Person, SendFacts, Suppressed};
 use domain::send::{CHUNK_RECIPIENTS, Recipient, TemplateRef};
-use domain::{AppId, Channel, Reason, Send, Status};
+use domain::{AppId, Channel, Reason, SendRequest, Status};
 use serde_json::json;
 use store::Store;
 use store::control::template::NewTemplate;
@@ -18,7 +18,7 @@ use crate::{Fixture, NOW, Seeded, fixture, recipient, send_id, send_to};
 /// A transaction is ended for another a few times in a row at most.
 const MOST_TRIES: usize = 20;
 
-pub(crate) fn chunk(app: AppId, number: u128, chunk: u32, send: &Send) -> Chunk {
+pub(crate) fn chunk(app: AppId, number: u128, chunk: u32, send: &SendRequest) -> Chunk {
     Chunk { app, send_id: send_id(number), chunk, accepted_at: NOW, send: Arc::new(send.clone()) }
 }
 

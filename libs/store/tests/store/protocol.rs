@@ -12,7 +12,7 @@ use domain::{
 };
 use store::deliveries::ledger::{CallMark, Claim, ClaimRequest};
 use store::deliveries::receipt::{About, Receipt, Recorded};
-use store::deliveries::settlement::{Next, Settlement};
+use store::deliveries::settlement::{FollowUp, Settlement};
 use store::deliveries::timer::NewTimer;
 use uuid::Uuid;
 
@@ -121,11 +121,11 @@ impl<'a> Twin<'a> {
         self.history.push(format!("settle {attempt} by {number} as {after:?}: {expected}"));
         let (outcome, next) = match after {
             After::End(Status::Sent, _) => {
-                (Outcome::Sent { provider_id: None }, Next::End(Status::Sent, None))
+                (Outcome::Sent { provider_id: None }, FollowUp::End(Status::Sent, None))
             }
-            After::End(status, reason) => (Outcome::Failed, Next::End(status, reason)),
-            After::Retry => (Outcome::RETRY, Next::Retry(self.timer(seeded))),
-            After::Park => (Outcome::RETRY, Next::Park(STREAM, b"later".to_vec())),
+            After::End(status, reason) => (Outcome::Failed, FollowUp::End(status, reason)),
+            After::Retry => (Outcome::RETRY, FollowUp::Retry(self.timer(seeded))),
+            After::Park => (Outcome::RETRY, FollowUp::Park(STREAM, b"later".to_vec())),
         };
         let settlement = Settlement {
             app: self.app,

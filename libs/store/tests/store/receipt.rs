@@ -14,7 +14,7 @@ use domain::{
 };
 use store::deliveries::ledger::{Claim, ClaimRequest};
 use store::deliveries::receipt::{About, Receipt, Recorded};
-use store::deliveries::settlement::{Next, Settlement};
+use store::deliveries::settlement::{FollowUp, Settlement};
 use store::sends::request::DeliveryFilter;
 use uuid::Uuid;
 
@@ -60,7 +60,7 @@ impl Fixture {
         sqlx::query("UPDATE delivery SET channel = 'sms'").execute(&self.pool).await.unwrap();
         for (place, delivery) in ids.iter().enumerate() {
             let sent = Outcome::Sent { provider_id: Some(format!("p-{}", place + 1)) };
-            self.settle_sms(app, *delivery, sent, Next::End(Status::Sent, None)).await;
+            self.settle_sms(app, *delivery, sent, FollowUp::End(Status::Sent, None)).await;
         }
         ids
     }
@@ -73,7 +73,7 @@ impl Fixture {
         }
     }
 
-    async fn settle_sms(&self, app: AppId, delivery: DeliveryId, outcome: Outcome, next: Next) {
+    async fn settle_sms(&self, app: AppId, delivery: DeliveryId, outcome: Outcome, next: FollowUp) {
         let token = self.claim_sms(app, delivery).await;
         let answer = Answer { segments: Some(2), ..Answer::new(outcome, "201", "queued") };
         let user = UserNumber(i64::try_from(delivery.0.as_u128()).unwrap());
@@ -279,7 +279,7 @@ async fn an_unknown_outcome_is_corrected_by_a_receipt_even_without_an_attempt() 
     let app = fixture.app("shop").await;
     let ids = fixture.deliveries(app, 2).await;
     sqlx::query("UPDATE delivery SET channel = 'sms'").execute(&fixture.pool).await.unwrap();
-    let unknown = Next::End(Status::Unknown, Some(Reason::OutcomeUnknown));
+    let unknown = FollowUp::End(Status::Unknown, Some(Reason::OutcomeUnknown));
     fixture.settle_sms(app, ids[0], Outcome::Unknown, unknown).await;
     sqlx::query("UPDATE delivery SET status = 'unknown', provider = 'main' WHERE user_number = 2")
         .execute(&fixture.pool)

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use domain::{AppId, Channel, Reason, SendId, Status};
-use store::sends::request::{DeliveryFilter, DeliveryState};
+use store::sends::request::{DeliveryEntry, DeliveryFilter};
 use uuid::Uuid;
 
 use crate::{Fixture, fixture};
@@ -58,8 +58,8 @@ impl Fixture {
         .await;
     }
 
-    async fn all_pages(&self, app: AppId, filter: DeliveryFilter<'_>, limit: i64) -> Vec<DeliveryState> {
-        let mut all: Vec<DeliveryState> = Vec::new();
+    async fn all_pages(&self, app: AppId, filter: DeliveryFilter<'_>, limit: i64) -> Vec<DeliveryEntry> {
+        let mut all: Vec<DeliveryEntry> = Vec::new();
         loop {
             let after = all.last().map(|last| last.position);
             let page = self.store.list_deliveries(app, SEND, filter, after, limit).await.unwrap();
@@ -72,8 +72,8 @@ impl Fixture {
     }
 }
 
-fn brief(deliveries: &[DeliveryState]) -> Vec<(&str, Channel, Status, Option<Reason>)> {
-    let brief = |one: &DeliveryState| (one.position.channel, one.status, one.reason);
+fn brief(deliveries: &[DeliveryEntry]) -> Vec<(&str, Channel, Status, Option<Reason>)> {
+    let brief = |one: &DeliveryEntry| (one.position.channel, one.status, one.reason);
     deliveries
         .iter()
         .map(|one| {

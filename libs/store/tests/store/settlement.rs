@@ -5,7 +5,7 @@ use std::time::Duration;
 use domain::{Answer, AppId, Channel, DeliveryId, Lane, Outcome, Reason, Status, StreamName, UserNumber};
 use sqlx::Row;
 use store::deliveries::ledger::{Claim, ClaimRequest};
-use store::deliveries::settlement::{Next, Settlement};
+use store::deliveries::settlement::{FollowUp, Settlement};
 use store::deliveries::timer::NewTimer;
 use uuid::Uuid;
 
@@ -24,9 +24,9 @@ impl Fixture {
             panic!("not ours")
         };
         let next = match outcome {
-            Outcome::Sent { .. } => Next::End(Status::Sent, None),
-            Outcome::TargetGone(_) => Next::End(Status::Failed, Some(Reason::TargetGone)),
-            _ => Next::Retry(timer(app, 1)),
+            Outcome::Sent { .. } => FollowUp::End(Status::Sent, None),
+            Outcome::TargetGone(_) => FollowUp::End(Status::Failed, Some(Reason::TargetGone)),
+            _ => FollowUp::Retry(timer(app, 1)),
         };
         Settlement {
             app,
@@ -114,8 +114,10 @@ async fn a_retry_sets_its_timer_and_a_later_one_parks() {
     assert_eq!((due.timers[0].stream, &due.timers[0].message[..]), (STREAM, &b"again"[..]));
     drop(due);
 
-    let parking =
-        Settlement { next: Next::Park(STREAM, b"last".to_vec()), ..fixture.attempt(app, id, 2, RETRY).await };
+    let parking = Settlement {
+        next: FollowUp::Park(STREAM, b"last".to_vec()),
+        ..fixture.attempt(app, id, 2, RETRY).await
+    };
     assert!(fixture.settle(&parking).await && !fixture.settle(&parking).await);
     assert_eq!(fixture.ledger(id).await, ("parked".to_owned(), 3, 2, 1, 1));
     let state = fixture.store.delivery_states(&[(app, id)]).await.unwrap().remove(0);
@@ -170,8 +172,10 @@ async fn a_late_answer_corrects_the_end_that_a_claim_gave() {
     let app = fixture.app("shop").await;
     let ids = fixture.deliveries(app, 2).await;
     let late = fixture.attempt(app, ids[0], 1, SENT).await;
-    let expired =
-        Settlement { next: Next::End(Status::Expired, None), ..fixture.attempt(app, ids[1], 1, RETRY).await };
+    let expired = Settlement {
+        next: FollowUp::End(Status::Expired, None),
+        ..fixture.attempt(app, ids[1], 1, RETRY).await
+    };
     sqlx::query("UPDATE delivery SET lease_until = now(), expires_at = now() WHERE user_number = 1")
         .execute(&fixture.pool)
         .await
@@ -195,7 +199,7 @@ async fn a_failing_batch_writes_nothing() {
     let ids = fixture.deliveries(app, 2).await;
     let good = fixture.attempt(app, ids[0], 1, RETRY).await;
     let mut bad = fixture.attempt(app, ids[1], 1, RETRY).await;
-    bad.next = Next::Retry(timer(app, 2));
+    bad.next = FollowUp::Retry(timer(app, 2));
     sqlx::query("ALTER TABLE timer ADD CHECK (id <> '00000000-0000-0000-0000-000000000002')")
         .execute(&fixture.pool)
         .await

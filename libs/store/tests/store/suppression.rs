@@ -13,7 +13,7 @@ use domain::{
 };
 use serde_json::{Value, json};
 use store::deliveries::ledger::{Claim, ClaimRequest};
-use store::deliveries::settlement::{Next, Settlement};
+use store::deliveries::settlement::{FollowUp, Settlement};
 use store::deliveries::suppression::{Lifted, Restored, SuppressionFilter};
 use uuid::Uuid;
 
@@ -72,7 +72,7 @@ impl Fixture {
             started_at: NOW,
             ended_at: NOW,
             answer: Answer::new(Outcome::TargetGone(gone), "410 Unregistered", "gone"),
-            next: Next::End(Status::Failed, Some(Reason::TargetGone)),
+            next: FollowUp::End(Status::Failed, Some(Reason::TargetGone)),
             job: (StreamName::Outcome, Vec::new().into()),
             receipts: false,
         }

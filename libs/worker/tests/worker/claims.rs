@@ -6,7 +6,7 @@ use std::time::Duration;
 use domain::{Answer, Outcome, Status};
 use service_kit::clock;
 use store::deliveries::ledger::{Claim, ClaimRequest};
-use store::deliveries::settlement::{Next, Settlement};
+use store::deliveries::settlement::{FollowUp, Settlement};
 use testkit::eventually;
 
 use crate::scripted::{RETRY, Scripted, Step};
@@ -69,7 +69,7 @@ async fn the_answer_of_whoever_lost_the_claim_is_not_written() {
     let answer = Answer::new(Outcome::Sent { provider_id: None }, "", "");
     let (user, send_id) = (order.user, None);
     let (started_at, ended_at) = (clock::now(), clock::now());
-    let next = Next::End(Status::Sent, None);
+    let next = FollowUp::End(Status::Sent, None);
     let settlement = Settlement {
         app,
         send_id,

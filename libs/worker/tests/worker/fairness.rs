@@ -6,7 +6,7 @@ use domain::event::DeliveryJob;
 use domain::{Answer, Channel, Outcome, Status, UserNumber};
 use testkit::eventually;
 use tokio::sync::Semaphore;
-use worker::Sender;
+use worker::ChannelSender;
 
 use crate::world::{SOON, World};
 
@@ -38,7 +38,7 @@ impl Provoked {
     }
 }
 
-impl Sender for Provoked {
+impl ChannelSender for Provoked {
     const CHANNEL: Channel = Channel::Email;
 
     async fn send(&self, call: &worker::Call<'_>) -> Answer {

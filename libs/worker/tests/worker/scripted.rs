@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use domain::{Answer, Channel, DeliveryId, Outcome};
 use tokio::sync::Semaphore;
-use worker::Sender;
+use worker::ChannelSender;
 
 pub(crate) const RETRY: Outcome = Outcome::Retry { after: None, limit: None };
 
@@ -77,7 +77,7 @@ impl Scripted {
     }
 }
 
-impl Sender for Scripted {
+impl ChannelSender for Scripted {
     const CHANNEL: Channel = Channel::Email;
 
     async fn send(&self, call: &worker::Call<'_>) -> Answer {
@@ -92,7 +92,7 @@ impl Sender for Scripted {
 /// The same as a channel whose messages must not be repeated, and whose provider sends receipts.
 pub(crate) struct ScriptedSms(pub(crate) Scripted);
 
-impl Sender for ScriptedSms {
+impl ChannelSender for ScriptedSms {
     const CHANNEL: Channel = Channel::Sms;
     const RECEIPTS: bool = true;
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::event::SendContinues;
-use domain::send::{Recipient, Send};
+use domain::send::{Recipient, SendRequest};
 use domain::{Envelope, Event, Lane, StreamName, Timestamp};
 use event_log::{ConsumerSettings, Message};
 use service_kit::clock;
@@ -61,7 +61,7 @@ async fn after_a_batch_of_bulk_sends_the_rest_waits_for_the_inboxes() {
     // After chunks as small as the first ones, more is fetched than may be planned of the others.
     for people in [0, 0, 500, 500, 500, 500] {
         let recipients = crowd().split_off(500 - people);
-        world.accept(&Send { lane: Lane::Bulk, ..send_to(recipients) }).await;
+        world.accept(&SendRequest { lane: Lane::Bulk, ..send_to(recipients) }).await;
     }
     world.serve();
     world.planned_chunks(4).await;
@@ -94,7 +94,7 @@ async fn a_dispatcher_that_stops_gives_back_what_it_has_not_begun_with() {
 async fn large_sends_that_go_on_are_planned_a_few_at_a_time() {
     let world = World::with(|_| {}).await;
     let later = Timestamp::from_millis(clock::now().millis() + 3_600_000);
-    let mut send = Send { send_at: Some(later), ..send_to(vec![person("ada")]) };
+    let mut send = SendRequest { send_at: Some(later), ..send_to(vec![person("ada")]) };
     send.content.message = Some("x".repeat(700_000));
     let send = Arc::new(send);
     let stream = StreamName::Send(Lane::Transactional);

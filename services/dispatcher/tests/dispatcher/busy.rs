@@ -2,7 +2,7 @@
 
 use domain::content::Object;
 use domain::profile::{Author, Change};
-use domain::send::Send;
+use domain::send::SendRequest;
 use domain::{AppId, Lane, SendId};
 use serde_json::json;
 use service_kit::clock;
@@ -26,7 +26,7 @@ impl World {
         transaction
     }
 
-    async fn accept_all(&self, app: AppId, send: &Send, sends: i64) {
+    async fn accept_all(&self, app: AppId, send: &SendRequest, sends: i64) {
         for _ in 0..sends {
             self.accept_of(app, SendId(clock::new_id()), send).await;
         }

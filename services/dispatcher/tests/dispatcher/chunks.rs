@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use domain::send::Send;
+use domain::send::SendRequest;
 use domain::{Channel, Event, Lane, StreamName, Timestamp};
 use service_kit::clock;
 use testkit::eventually;
@@ -13,7 +13,7 @@ use crate::world::{SOON, World, person, send_to};
 async fn a_large_send_takes_several_chunks_and_reaches_every_inbox_once() {
     let world = World::start().await;
     let people = (0..1_200).map(|number| person(&format!("user-{number}"))).collect();
-    let send_id = world.accept(&Send { lane: Lane::Bulk, ..send_to(people) }).await;
+    let send_id = world.accept(&SendRequest { lane: Lane::Bulk, ..send_to(people) }).await;
     world.dispatched(Lane::Bulk, 3).await;
     let items = world.inboxes().await;
     let users: HashSet<_> = items.iter().map(|(_, user, _)| user.0).collect();
@@ -35,7 +35,7 @@ async fn a_scheduled_send_is_kept_until_its_time() {
     let world = World::start().await;
     // Far enough that it is seen waiting; then the timer is moved, as if the time had come.
     let send_at = Timestamp::from_millis(clock::now().millis() + 3_600_000);
-    world.accept(&Send { send_at: Some(send_at), ..send_to(vec![person("ada")]) }).await;
+    world.accept(&SendRequest { send_at: Some(send_at), ..send_to(vec![person("ada")]) }).await;
     world.dispatched(Lane::Transactional, 1).await;
     assert_eq!(world.count("SELECT count(*) FROM plan").await, 0);
     assert_eq!(world.count("SELECT count(*) FROM request WHERE body IS NOT NULL").await, 1);
@@ -65,7 +65,7 @@ async fn a_send_that_another_began_with_is_acted_on_by_whoever_was_about_to_keep
     world.provider(Channel::Email).await;
     // By the clock of one that has frozen it since and died, its time had come.
     let send_at = Timestamp::from_millis(clock::now().millis() + 3_600_000);
-    let send = Send { send_at: Some(send_at), ..send_to(vec![person("ada@example.com")]) };
+    let send = SendRequest { send_at: Some(send_at), ..send_to(vec![person("ada@example.com")]) };
     let send_id = world.accept(&send).await;
     world.freeze(send_id, &send).await;
 
@@ -127,7 +127,7 @@ async fn the_next_chunk_is_ordered_once_everything_of_this_one_is_kept() {
     sqlx::query("LOCK TABLE timer IN EXCLUSIVE MODE").execute(&mut *held).await.unwrap();
     world.serve();
     let people = (0..501).map(|number| person(&format!("user-{number}@example.com"))).collect();
-    world.accept(&Send { lane: Lane::Bulk, ..send_to(people) }).await;
+    world.accept(&SendRequest { lane: Lane::Bulk, ..send_to(people) }).await;
     eventually(SOON, "the timers wait", async || {
         let waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'
                        AND datname = current_database() AND query LIKE 'INSERT INTO timer%'";

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use domain::content::{Content, EmailContent, PushContent, SmsContent};
-use domain::send::{Recipient, Send, TemplateRef};
+use domain::send::{Recipient, SendRequest, TemplateRef};
 use domain::{Channel, Event, Lane, StreamName};
 use serde_json::json;
 use store::control::template::NewTemplate;
@@ -85,7 +85,8 @@ async fn recipient_app_and_category_win_over_own_data_and_that_over_the_sends() 
     let template = world.template(json!({"inApp": {"title": title}})).await;
     let data = |value: serde_json::Value| value.as_object().cloned().unwrap();
     let own = data(json!({"who": "own", "recipient": {"name": "own"}, "app": "own"}));
-    let mut send = Send { template: Some(template), ..send_to(vec![Recipient { data: own, ..ada() }]) };
+    let mut send =
+        SendRequest { template: Some(template), ..send_to(vec![Recipient { data: own, ..ada() }]) };
     send.content.title = None;
     send.content.data = data(json!({"who": "send", "what": "send", "app": "send", "category": "send"}));
     world.accept(&send).await;
@@ -111,7 +112,7 @@ async fn what_a_template_cannot_render_ends_as_failed_and_the_rest_goes_out() {
         ..person("bob")
     };
     let template = Some(world.template(channels).await);
-    world.accept(&Send { template, ..send_to(vec![nameless, ada()]) }).await;
+    world.accept(&SendRequest { template, ..send_to(vec![nameless, ada()]) }).await;
     world.dispatched(Lane::Transactional, 1).await;
     assert_eq!(world.inboxes().await.len(), 1);
     let emails: Vec<_> = world.jobs(Channel::Email).await.into_iter().map(|job| job.target).collect();
@@ -137,7 +138,7 @@ async fn a_template_whose_link_runs_a_script_for_one_goes_out_to_the_others() {
         ..person(name)
     };
     let people = vec![with_link("bob", "\tjavascript:alert(1)"), with_link("cyd", "https://example.com")];
-    world.accept(&Send { template, ..send_to(people) }).await;
+    world.accept(&SendRequest { template, ..send_to(people) }).await;
     world.dispatched(Lane::Transactional, 1).await;
     assert_eq!(world.inboxes().await.len(), 1);
     let pushed: Vec<_> = world.jobs(Channel::MobilePush).await.into_iter().map(|job| job.target).collect();
@@ -164,7 +165,7 @@ async fn what_comes_out_too_large_for_one_holds_up_nobody_else_and_no_later_chun
     let mut people: Vec<_> = (0..501).map(|number| person(&format!("user-{number}@example.com"))).collect();
     people[1].data = own;
     let template = Some(world.template(channels).await);
-    world.accept(&Send { template, ..send_to(people) }).await;
+    world.accept(&SendRequest { template, ..send_to(people) }).await;
     world.dispatched(Lane::Transactional, 2).await;
     assert_eq!((world.inboxes().await.len(), world.jobs(Channel::Email).await.len()), (500, 500));
     let failed = "SELECT count(*) FROM delivery WHERE target = 'user-1@example.com' AND status = 'failed'
@@ -186,7 +187,7 @@ async fn a_chunk_of_many_megabytes_goes_out_whole() {
         "email": {"subject": "hello", "text": text},
     });
     let people = (0..60).map(|number| person(&format!("user-{number}@example.com"))).collect();
-    let mut send = Send { template: Some(world.template(channels).await), ..send_to(people) };
+    let mut send = SendRequest { template: Some(world.template(channels).await), ..send_to(people) };
     send.content.data = json!({"filler": "x".repeat(50_000)}).as_object().cloned().unwrap();
     world.accept(&send).await;
     world.dispatched(Lane::Transactional, 1).await;
@@ -207,7 +208,7 @@ async fn a_frozen_chunk_whose_template_no_longer_compiles_sends_nothing_else_ins
     let world = World::start().await;
     world.provider(Channel::Email).await;
     let template = world.template(json!({"inApp": {"title": "x"}, "email": {"subject": "x"}})).await;
-    let send = Send { template: Some(template), ..send_to(vec![ada()]) };
+    let send = SendRequest { template: Some(template), ..send_to(vec![ada()]) };
     let send_id = world.accept(&send).await;
     world.dispatched(Lane::Transactional, 1).await;
     sqlx::query("UPDATE template_version SET channels = '{\"pigeon\": 7}'")
@@ -215,7 +216,7 @@ async fn a_frozen_chunk_whose_template_no_longer_compiles_sends_nothing_else_ins
         .await
         .unwrap();
     // The other lane has compiled nothing yet.
-    world.accept_as(send_id, &Send { lane: Lane::Bulk, ..send }).await;
+    world.accept_as(send_id, &SendRequest { lane: Lane::Bulk, ..send }).await;
     world.dispatched(Lane::Bulk, 1).await;
     assert_eq!((world.inboxes().await.len(), world.jobs(Channel::Email).await.len()), (1, 1));
     assert_eq!(world.last_seq(StreamName::Job(Channel::Email, Lane::Bulk)).await, 0);
@@ -229,7 +230,7 @@ async fn a_send_waits_for_a_template_that_the_database_does_not_have() {
         let world = World::with(|_| {}).await;
         world.provider(Channel::Email).await;
         let template = world.template(json!({"email": {"subject": "Welcome", "text": "Hello"}})).await;
-        let send = Send { template: Some(template), ..send_to(vec![person("bob@example.com")]) };
+        let send = SendRequest { template: Some(template), ..send_to(vec![person("bob@example.com")]) };
         let waiting = world.accept(&send).await;
         if is_frozen {
             world.freeze(waiting, &send).await;

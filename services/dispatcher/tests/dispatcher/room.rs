@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use domain::event::{SendContinues, SendPlanned, UserErased};
-use domain::send::Send;
+use domain::send::SendRequest;
 use domain::{Channel, Envelope, Event, Lane, StreamName, UserNumber};
 use event_log::EventLog;
 use service_kit::{Fullness, clock};
@@ -146,7 +146,7 @@ async fn a_scheduled_send_goes_into_a_stream_that_newer_ones_have_nearly_filled(
         world.accept_for(Lane::Transactional, 0).await;
     }
     let now = clock::now();
-    let send = Arc::new(Send { send_at: Some(now), ..send_to(vec![person("ada")]) });
+    let send = Arc::new(SendRequest { send_at: Some(now), ..send_to(vec![person("ada")]) });
     let chunk = Chunk { app: world.app, send_id: send_number(1), chunk: 0, accepted_at: now, send };
     let continues = world.envelope(Event::SendContinues(SendContinues { chunk: 0 }));
     let envelope = Envelope { send_id: Some(chunk.send_id), ..continues };

@@ -1,7 +1,7 @@
 //! What ends without an order is told all the same: no worker hears of it.
 
 use domain::event::{DeliverySettled, SendPlanned};
-use domain::send::Send;
+use domain::send::SendRequest;
 use domain::{Channel, Event, Lane, Reason, Status, StreamName};
 use serde_json::json;
 use store::sends::plan::RenderFailure;
@@ -10,10 +10,10 @@ use crate::world::{World, person, send_to};
 
 impl World {
     /// An email to Bob that comes out without a subject.
-    async fn unwritable(&self) -> Send {
+    async fn unwritable(&self) -> SendRequest {
         self.provider(Channel::Email).await;
         let template = self.template(json!({"email": {"subject": "{{ recipient.name }}"}})).await;
-        Send { template: Some(template), ..send_to(vec![person("bob@example.com")]) }
+        SendRequest { template: Some(template), ..send_to(vec![person("bob@example.com")]) }
     }
 
     /// What is told of deliveries, each under the id that everybody tells it by.

@@ -7,7 +7,7 @@ use credentials::MasterKey;
 use domain::content::InAppContent;
 use domain::event::{DeliveryJob, ItemsAdded};
 use domain::overrides::Overrides;
-use domain::send::{Recipient, Send};
+use domain::send::{Recipient, SendRequest};
 use domain::{AppId, Channel, Envelope, Event, Lane, SendId, StreamName, UserNumber};
 use event_log::Message;
 use local_servers::NatsServer;
@@ -87,18 +87,18 @@ impl World {
     }
 
     /// Publishes what the gateway would, and returns the send's id.
-    pub(crate) async fn accept(&self, send: &Send) -> SendId {
+    pub(crate) async fn accept(&self, send: &SendRequest) -> SendId {
         let send_id = SendId(clock::new_id());
         self.accept_as(send_id, send).await;
         send_id
     }
 
-    pub(crate) async fn accept_as(&self, send_id: SendId, send: &Send) {
+    pub(crate) async fn accept_as(&self, send_id: SendId, send: &SendRequest) {
         self.accept_of(self.app, send_id, send).await;
     }
 
     /// Publishes a send of any app.
-    pub(crate) async fn accept_of(&self, app: AppId, send_id: SendId, send: &Send) {
+    pub(crate) async fn accept_of(&self, app: AppId, send_id: SendId, send: &SendRequest) {
         let envelope = Envelope {
             id: send_id.0,
             app,
@@ -112,7 +112,7 @@ impl World {
     }
 
     /// Freezes the first chunk of a send, as a dispatcher does that dies before it acts on it.
-    pub(crate) async fn freeze(&self, send_id: SendId, send: &Send) {
+    pub(crate) async fn freeze(&self, send_id: SendId, send: &SendRequest) {
         let (accepted_at, send) = (clock::now(), Arc::new(send.clone()));
         let chunks = [Chunk { app: self.app, send_id, chunk: 0, accepted_at, send }];
         let mut freeze = self.context.store.freeze(&chunks).await.unwrap();
@@ -190,13 +190,13 @@ impl Drop for World {
 }
 
 /// A plain transactional send.
-pub(crate) fn send_to(recipients: Vec<Recipient>) -> Send {
+pub(crate) fn send_to(recipients: Vec<Recipient>) -> SendRequest {
     let content = InAppContent {
         title: Some("Title".to_owned()),
         message: Some("Message".to_owned()),
         ..InAppContent::default()
     };
-    Send {
+    SendRequest {
         content,
         template: None,
         category: None,

@@ -52,7 +52,7 @@ pub const TABLE: &[(&str, Verdict)] = &[
 
 /// What the API answered.
 #[derive(Clone, Debug)]
-pub struct Said {
+pub struct PostmarkReply {
     status: u16,
     retry_after: Option<Duration>,
     /// None where it is not the API's.
@@ -69,11 +69,11 @@ struct Body {
     name: String,
 }
 
-impl Said {
+impl PostmarkReply {
     /// Reads an answer.
     #[must_use]
-    pub fn read(status: u16, retry_after: Option<Duration>, body: &[u8]) -> Said {
-        Said { status, retry_after, body: serde_json::from_slice(body).ok() }
+    pub fn read(status: u16, retry_after: Option<Duration>, body: &[u8]) -> PostmarkReply {
+        PostmarkReply { status, retry_after, body: serde_json::from_slice(body).ok() }
     }
 
     /// Status and code, such as `422 406`; the status alone where there is no code.
@@ -98,7 +98,7 @@ impl Said {
 
 /// The answer to an email for these recipients, the one of the delivery first; none of their addresses is recorded.
 #[must_use]
-pub fn answer(said: &Said, recipients: &[String]) -> Answer {
+pub fn answer(said: &PostmarkReply, recipients: &[String]) -> Answer {
     let Some((_, verdict)) = row(said) else {
         // It may have been taken.
         return Answer::new(Outcome::Unknown, said.codes(), "the answer is not the API's");
@@ -115,7 +115,7 @@ pub fn answer(said: &Said, recipients: &[String]) -> Answer {
 
 /// The row that decides: the first of [`TABLE`] that fits.
 #[must_use]
-pub fn row(said: &Said) -> Option<&'static (&'static str, Verdict)> {
+pub fn row(said: &PostmarkReply) -> Option<&'static (&'static str, Verdict)> {
     let codes = said.codes();
     let (status, code) = codes.split_once(' ').unwrap_or((&codes, ""));
     TABLE.iter().find(|(pattern, _)| match pattern.split_once(' ') {
@@ -126,7 +126,7 @@ pub fn row(said: &Said) -> Option<&'static (&'static str, Verdict)> {
 
 /// Whether the recipient of the delivery is among those that the API took the email for but will not send it to, as
 /// happens where it takes it for others in cc or bcc.
-fn is_inactive(said: &Said, recipients: &[String]) -> bool {
+fn is_inactive(said: &PostmarkReply, recipients: &[String]) -> bool {
     let lower = said.message().to_ascii_lowercase();
     let Some((_, named)) = lower.split_once("inactive addresses:") else { return false };
     let mut named = named.split([',', ' ', ';']).map(|word| word.trim_end_matches('.'));

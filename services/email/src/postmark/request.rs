@@ -5,7 +5,7 @@ use lettre::Address;
 use serde_json::{Map, Value, json};
 
 use super::settings::PostmarkSettings;
-use crate::letter::{Letter, Unsendable};
+use crate::letter::{Letter, LetterError};
 
 /// Members that say who sends what to whom, in lower case: a send has other ways to ask for those.
 const OWNED: &[&str] =
@@ -16,7 +16,7 @@ pub(super) fn of(
     settings: &PostmarkSettings,
     letter: &Letter<'_>,
     overrides: Option<&Object>,
-) -> Result<Value, Unsendable> {
+) -> Result<Value, LetterError> {
     let mut body = Map::new();
     let mut set = |name: &str, value: Value| drop(body.insert(name.to_owned(), value));
     set("From", letter.identity.from.to_string().into());
@@ -45,7 +45,7 @@ pub(super) fn of(
     let metadata = body.entry("Metadata").or_insert_with(|| json!({}));
     metadata
         .as_object_mut()
-        .ok_or(Unsendable::Member)?
+        .ok_or(LetterError::Member)?
         .insert("deliveryId".to_owned(), letter.delivery().into());
     Ok(Value::Object(body))
 }
@@ -69,10 +69,10 @@ fn attachments(letter: &Letter<'_>) -> Value {
     letter.attachments.iter().map(one).collect()
 }
 
-fn merge(body: &mut Map<String, Value>, overrides: Option<&Object>) -> Result<(), Unsendable> {
+fn merge(body: &mut Map<String, Value>, overrides: Option<&Object>) -> Result<(), LetterError> {
     for (name, value) in overrides.into_iter().flatten().filter(|(name, _)| *name != "_config") {
         if OWNED.contains(&name.to_ascii_lowercase().as_str()) {
-            return Err(Unsendable::Member);
+            return Err(LetterError::Member);
         }
         body.insert(name.clone(), value.clone());
     }

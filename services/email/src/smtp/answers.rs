@@ -10,7 +10,7 @@ use super::connection::{Failure, Reply, Stage};
 
 /// The class of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum SmtpVerdict {
     /// Again, on the usual schedule.
     Retry,
     /// Again, not before this time.
@@ -32,33 +32,33 @@ const GREYLISTED: Duration = Duration::from_secs(5 * 60);
 
 /// Answers and their classes; the first row that fits counts. `x` stands for any number of an enhanced code
 /// (RFC 3463), or any digit of a basic one (RFC 5321).
-pub const TABLE: &[(&str, Verdict)] = &[
+pub const TABLE: &[(&str, SmtpVerdict)] = &[
     // Authentication (RFC 4954 section 6), whatever the enhanced code beside it.
-    ("530", Verdict::PauseProvider),
-    ("534", Verdict::PauseProvider),
-    ("535", Verdict::PauseProvider),
+    ("530", SmtpVerdict::PauseProvider),
+    ("534", SmtpVerdict::PauseProvider),
+    ("535", SmtpVerdict::PauseProvider),
     // No such mailbox or domain, no longer there, disabled.
-    ("5.1.1", Verdict::TargetGone),
-    ("5.1.2", Verdict::TargetGone),
-    ("5.1.3", Verdict::TargetGone),
-    ("5.1.6", Verdict::TargetGone),
-    ("5.2.1", Verdict::TargetGone),
-    ("5.2.2", Verdict::RetryWithin(MAILBOX_FULL)),
+    ("5.1.1", SmtpVerdict::TargetGone),
+    ("5.1.2", SmtpVerdict::TargetGone),
+    ("5.1.3", SmtpVerdict::TargetGone),
+    ("5.1.6", SmtpVerdict::TargetGone),
+    ("5.2.1", SmtpVerdict::TargetGone),
+    ("5.2.2", SmtpVerdict::RetryWithin(MAILBOX_FULL)),
     // Too big; protocol; content.
-    ("5.3.4", Verdict::Failed),
-    ("5.5.x", Verdict::Failed),
-    ("5.6.x", Verdict::Failed),
+    ("5.3.4", SmtpVerdict::Failed),
+    ("5.5.x", SmtpVerdict::Failed),
+    ("5.6.x", SmtpVerdict::Failed),
     // Policy, SPF, DKIM, block lists: about the sender, never the address.
-    ("5.7.x", Verdict::Blocked),
-    ("4.7.x", Verdict::RetryAfter(GREYLISTED)),
-    ("4.x.x", Verdict::Retry),
-    ("421", Verdict::Retry),
-    ("450", Verdict::Retry),
-    ("451", Verdict::Retry),
-    ("452", Verdict::Retry),
-    ("552", Verdict::Failed),
-    ("4xx", Verdict::Retry),
-    ("5xx", Verdict::Failed),
+    ("5.7.x", SmtpVerdict::Blocked),
+    ("4.7.x", SmtpVerdict::RetryAfter(GREYLISTED)),
+    ("4.x.x", SmtpVerdict::Retry),
+    ("421", SmtpVerdict::Retry),
+    ("450", SmtpVerdict::Retry),
+    ("451", SmtpVerdict::Retry),
+    ("452", SmtpVerdict::Retry),
+    ("552", SmtpVerdict::Failed),
+    ("4xx", SmtpVerdict::Retry),
+    ("5xx", SmtpVerdict::Failed),
 ];
 
 /// The answer to a message, in whose words the server may repeat what is not to be recorded: addresses, the subject.
@@ -71,7 +71,7 @@ pub fn answer(result: &Result<Reply, Failure>, hidden: &[&str]) -> Answer {
             recorded(Outcome::Sent { provider_id: queue_id(&reply.text) }, &reply.codes(), &reply.text)
         }
         Err(Failure::Refused { stage, reply }) => {
-            let verdict = row(reply).map_or(Verdict::Retry, |(_, verdict)| *verdict);
+            let verdict = row(reply).map_or(SmtpVerdict::Retry, |(_, verdict)| *verdict);
             let answer = recorded(outcome(at(*stage, verdict)), &reply.codes(), &reply.text);
             match stage {
                 Stage::Connect | Stage::Login => answer.blaming_provider(),
@@ -82,7 +82,7 @@ pub fn answer(result: &Result<Reply, Failure>, hidden: &[&str]) -> Answer {
         }
         Err(Failure::Busy) => {
             let words = "every connection to the server was in use";
-            recorded(outcome(Verdict::Retry), "busy", words).sparing_provider()
+            recorded(outcome(SmtpVerdict::Retry), "busy", words).sparing_provider()
         }
         Err(Failure::Forbidden { cause }) => recorded(Outcome::PauseProvider, "not_public", cause),
         Err(Failure::NoToken { is_refused: true, cause }) => recorded(Outcome::PauseProvider, "oauth", cause),
@@ -96,7 +96,7 @@ pub fn answer(result: &Result<Reply, Failure>, hidden: &[&str]) -> Answer {
             recorded(Outcome::Failed, "unsupported", &format!("the server has no {what}"))
         }
         Err(Failure::Broken { stage: Stage::Connect | Stage::Login, cause }) => {
-            recorded(outcome(Verdict::Retry), "connect", cause).blaming_provider()
+            recorded(outcome(SmtpVerdict::Retry), "connect", cause).blaming_provider()
         }
         Err(Failure::Broken { stage, cause }) => recorded(undecided(*stage), "connection_lost", cause),
         Err(Failure::TimedOut { stage }) => {
@@ -110,7 +110,7 @@ pub fn answer(result: &Result<Reply, Failure>, hidden: &[&str]) -> Answer {
 #[must_use]
 pub fn is_alarming(result: &Result<Reply, Failure>) -> bool {
     let Err(Failure::Refused { stage, reply }) = result else { return false };
-    row(reply).is_some_and(|(_, verdict)| at(*stage, *verdict) == Verdict::Blocked)
+    row(reply).is_some_and(|(_, verdict)| at(*stage, *verdict) == SmtpVerdict::Blocked)
 }
 
 impl Reply {
@@ -139,7 +139,7 @@ impl Reply {
 
 /// The row that decides: the first of [`TABLE`] that fits.
 #[must_use]
-pub fn row(reply: &Reply) -> Option<&'static (&'static str, Verdict)> {
+pub fn row(reply: &Reply) -> Option<&'static (&'static str, SmtpVerdict)> {
     let basic = reply.code.to_string();
     let enhanced = reply.enhanced().unwrap_or_default();
     TABLE.iter().find(|(pattern, _)| match pattern.contains('.') {
@@ -163,30 +163,30 @@ fn part_by_part<'a>(
 }
 
 /// What the verdict means at a stage: before RCPT the server cannot have spoken of the recipient.
-fn at(stage: Stage, verdict: Verdict) -> Verdict {
+fn at(stage: Stage, verdict: SmtpVerdict) -> SmtpVerdict {
     match (stage, verdict) {
-        (_, Verdict::Retry | Verdict::RetryAfter(_)) => verdict,
-        (Stage::Connect, _) => Verdict::Retry,
-        (Stage::Login, _) => Verdict::PauseProvider,
-        (Stage::Mail, Verdict::TargetGone | Verdict::RetryWithin(_)) => Verdict::Failed,
+        (_, SmtpVerdict::Retry | SmtpVerdict::RetryAfter(_)) => verdict,
+        (Stage::Connect, _) => SmtpVerdict::Retry,
+        (Stage::Login, _) => SmtpVerdict::PauseProvider,
+        (Stage::Mail, SmtpVerdict::TargetGone | SmtpVerdict::RetryWithin(_)) => SmtpVerdict::Failed,
         _ => verdict,
     }
 }
 
-fn outcome(verdict: Verdict) -> Outcome {
+fn outcome(verdict: SmtpVerdict) -> Outcome {
     match verdict {
-        Verdict::Retry => Outcome::RETRY,
-        Verdict::RetryAfter(after) => Outcome::Retry { after: Some(after), limit: None },
-        Verdict::RetryWithin(limit) => Outcome::Retry { after: None, limit: Some(limit) },
-        Verdict::Failed | Verdict::Blocked => Outcome::Failed,
-        Verdict::TargetGone => Outcome::GONE,
-        Verdict::PauseProvider => Outcome::PauseProvider,
+        SmtpVerdict::Retry => Outcome::RETRY,
+        SmtpVerdict::RetryAfter(after) => Outcome::Retry { after: Some(after), limit: None },
+        SmtpVerdict::RetryWithin(limit) => Outcome::Retry { after: None, limit: Some(limit) },
+        SmtpVerdict::Failed | SmtpVerdict::Blocked => Outcome::Failed,
+        SmtpVerdict::TargetGone => Outcome::GONE,
+        SmtpVerdict::PauseProvider => Outcome::PauseProvider,
     }
 }
 
 /// Once content is on its way, silence says nothing: the server may have it.
 fn undecided(stage: Stage) -> Outcome {
-    if stage == Stage::Content { Outcome::Unknown } else { outcome(Verdict::Retry) }
+    if stage == Stage::Content { Outcome::Unknown } else { outcome(SmtpVerdict::Retry) }
 }
 
 /// The name that the server gave the message, as the usual servers write it: `queued as X`, `id=X`.

@@ -177,7 +177,7 @@ impl Connection {
             (Stage::Rcpt, format!("RCPT TO:<{}>\r\n", mail.to)),
             (Stage::Data, "DATA\r\n".to_owned()),
         ];
-        // Said at once, a DATA could send something to the others although the first was refused.
+        // PostmarkReply at once, a DATA could send something to the others although the first was refused.
         if self.pipelining && mail.others.is_empty() {
             self.at_once(&commands, stage).await
         } else {

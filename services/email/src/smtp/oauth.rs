@@ -34,33 +34,33 @@ pub(crate) struct Tokens {
     url: Url,
     client_id: String,
     client_secret: Option<SecretString>,
-    kept: Mutex<Kept>,
-    /// Held while a new token is asked for.
+    kept: Mutex<TokenState>,
+    /// AccessToken while a new token is asked for.
     refreshing: tokio::sync::Mutex<()>,
 }
 
-struct Kept {
-    token: Option<Held>,
+struct TokenState {
+    token: Option<AccessToken>,
     /// The newest: some servers give another with each token.
     refresh_token: SecretString,
 }
 
 #[derive(Clone)]
-struct Held {
+struct AccessToken {
     value: SecretString,
     refresh_at: Instant,
     ends_at: Instant,
 }
 
 #[derive(Deserialize)]
-struct Granted {
+struct TokenResponse {
     access_token: String,
     expires_in: Option<u64>,
     refresh_token: Option<String>,
 }
 
 #[derive(Deserialize)]
-struct Refused {
+struct TokenError {
     error: String,
 }
 
@@ -68,7 +68,7 @@ impl Tokens {
     /// None for a token that is given.
     pub(crate) fn of(token: &Token, outbound: Outbound, client: &Client) -> Option<Tokens> {
         let Token::Refreshed { url, client_id, client_secret, refresh_token } = token else { return None };
-        let kept = Kept { token: None, refresh_token: refresh_token.clone() };
+        let kept = TokenState { token: None, refresh_token: refresh_token.clone() };
         Some(Tokens {
             client: client.clone(),
             outbound,
@@ -107,9 +107,9 @@ impl Tokens {
         }
     }
 
-    fn held(&self, refused: Option<&SecretString>) -> Option<Held> {
+    fn held(&self, refused: Option<&SecretString>) -> Option<AccessToken> {
         let is_refused =
-            |held: &Held| refused.is_some_and(|old| old.expose_secret() == held.value.expose_secret());
+            |held: &AccessToken| refused.is_some_and(|old| old.expose_secret() == held.value.expose_secret());
         self.lock().token.clone().filter(|held| Instant::now() < held.ends_at && !is_refused(held))
     }
 
@@ -127,11 +127,11 @@ impl Tokens {
         let body = outbound::read_at_most(response, ANSWER).await;
         let body = body.map_err(|error| no_token(false, &cause(error)))?;
         if !status.is_success() {
-            let refused = serde_json::from_slice::<Refused>(&body);
+            let refused = serde_json::from_slice::<TokenError>(&body);
             let error = refused.map_or_else(|_| status.to_string(), |refused| refused.error);
             return Err(no_token(status.is_client_error() && status.as_u16() != 429, &error));
         }
-        let granted: Granted =
+        let granted: TokenResponse =
             serde_json::from_slice(&body).map_err(|_| no_token(false, "the answer holds no token"))?;
         Ok(self.keep(granted, asked_at))
     }
@@ -148,13 +148,13 @@ impl Tokens {
         form.finish()
     }
 
-    fn keep(&self, granted: Granted, asked_at: Instant) -> SecretString {
+    fn keep(&self, granted: TokenResponse, asked_at: Instant) -> SecretString {
         let lifetime = granted.expires_in.map_or(UNTOLD, Duration::from_secs).min(LONGEST);
         // Ahead by a tenth of its time, or five minutes where that is less.
         let ahead = (lifetime / 10).min(Duration::from_secs(300));
         let value = SecretString::from(granted.access_token);
         let mut kept = self.lock();
-        kept.token = Some(Held {
+        kept.token = Some(AccessToken {
             value: value.clone(),
             refresh_at: asked_at + lifetime.saturating_sub(MARGIN + ahead),
             ends_at: asked_at + lifetime.saturating_sub(MARGIN),
@@ -165,7 +165,7 @@ impl Tokens {
         value
     }
 
-    fn lock(&self) -> MutexGuard<'_, Kept> {
+    fn lock(&self) -> MutexGuard<'_, TokenState> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -218,7 +218,7 @@ mod tests {
         let outbound = Outbound::new(true);
         let tokens = Tokens::of(&token, outbound, &outbound.client().build().unwrap()).unwrap();
         let (now, hour) = (Instant::now(), Duration::from_secs(3600));
-        tokens.lock().token = Some(Held { value: "old".into(), refresh_at: now, ends_at: now + hour });
+        tokens.lock().token = Some(AccessToken { value: "old".into(), refresh_at: now, ends_at: now + hour });
         (tokens, server, endpoint)
     }
 

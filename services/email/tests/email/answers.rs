@@ -3,7 +3,7 @@ use std::time::Duration;
 use domain::Outcome;
 use domain::content::EmailContent;
 use domain::outcome::{Blame, RetryLimit};
-use email::smtp::answers::{TABLE, Verdict, answer, is_alarming, row};
+use email::smtp::answers::{SmtpVerdict, TABLE, answer, is_alarming, row};
 use email::{Failure, Reply, Stage as At};
 use serde_json::json;
 use stand_ins::smtp::{Rule, SmtpSettings, Stage};
@@ -202,7 +202,7 @@ async fn refusals_of_the_sender_are_counted_for_operators() {
             (enhanced.parse().unwrap(), "no".to_owned())
         };
         let refused = Err(Failure::Refused { stage: At::Content, reply: Reply { code, text } });
-        assert_eq!(is_alarming(&refused), *verdict == Verdict::Blocked, "{pattern}");
+        assert_eq!(is_alarming(&refused), *verdict == SmtpVerdict::Blocked, "{pattern}");
     }
 }
 

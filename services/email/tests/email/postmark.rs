@@ -5,7 +5,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use domain::content::{Attachment, Content, EmailContent, EmailOptions};
 use domain::{Answer, CategoryId, Outcome};
-use email::postmark::answers::{Said, TABLE, row};
+use email::postmark::answers::{PostmarkReply, TABLE, row};
 use email::{EmailSender, PoolLimits, Sources};
 use futures_util::FutureExt;
 use serde_json::{Value, json};
@@ -76,13 +76,13 @@ async fn every_row_of_the_table_means_what_it_says() {
         assert_eq!(&answer.outcome, outcome, "{status} {code}: {answer:?}");
         assert_eq!(answer.message, "no [recipient] here");
         let body = json!({"ErrorCode": code}).to_string();
-        let said = Said::read(*status, None, body.as_bytes());
+        let said = PostmarkReply::read(*status, None, body.as_bytes());
         assert_eq!(row(&said).unwrap().0, *pattern, "the row that decides {status} {code}");
         assert_eq!(answer.code, said.codes());
     }
     assert!(server.outbox().captures().is_empty());
     assert_sent(&attempt(&sender, &provider, TO, text("hello")).await);
-    assert_eq!(row(&Said::read(200, None, b"{}")).unwrap(), &("200 0", Verdict::Sent));
+    assert_eq!(row(&PostmarkReply::read(200, None, b"{}")).unwrap(), &("200 0", Verdict::Sent));
     for (pattern, verdict) in TABLE.iter().filter(|(_, verdict)| *verdict != Verdict::Sent) {
         assert!(CASES.iter().any(|case| case.0 == *pattern), "no case for {pattern} ({verdict:?})");
     }

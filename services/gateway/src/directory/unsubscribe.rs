@@ -7,12 +7,12 @@ use credentials::link::{Link, Purpose};
 use domain::{AppId, CategoryId, Channel, UserNumber};
 use store::directory::preference::Subscription;
 
-use crate::directory::unsubscribe_page::{Said, page};
+use crate::directory::unsubscribe_page::{PageContent, page};
 use crate::gateway::{Gateway, database};
 use crate::http::failure::{Failure, crowded};
 use crate::shares::holder::Holder;
 use crate::shares::peer::Peer;
-use crate::waiting::{Unwaited, wait};
+use crate::waiting::{WaitError, wait};
 
 const LATER: &str = "the database did not answer in time; repeat the request";
 
@@ -44,9 +44,13 @@ pub(crate) async fn ask(
     token: Path<String>,
 ) -> Result<HttpResponse, Failure> {
     let Some(Found { subscription, .. }) = gateway.subscription(&request, &token).await? else {
-        return Ok(page(&request, StatusCode::NOT_FOUND, &Said::Unknown));
+        return Ok(page(&request, StatusCode::NOT_FOUND, &PageContent::Unknown));
     };
-    let said = if subscription.critical { Said::Critical(&subscription) } else { Said::Asked(&subscription) };
+    let said = if subscription.critical {
+        PageContent::Critical(&subscription)
+    } else {
+        PageContent::Asked(&subscription)
+    };
     Ok(page(&request, StatusCode::OK, &said))
 }
 
@@ -84,15 +88,15 @@ pub(crate) async fn unsubscribe(
 ) -> Result<HttpResponse, Failure> {
     let Some(Found { app, user, category, subscription }) = gateway.subscription(&request, &token).await?
     else {
-        return Ok(page(&request, StatusCode::NOT_FOUND, &Said::Unknown));
+        return Ok(page(&request, StatusCode::NOT_FOUND, &PageContent::Unknown));
     };
     if subscription.critical {
-        return Ok(page(&request, StatusCode::CONFLICT, &Said::Critical(&subscription)));
+        return Ok(page(&request, StatusCode::CONFLICT, &PageContent::Critical(&subscription)));
     }
     match database(gateway.store.turn_off(app, user, category, Channel::Email)).await? {
-        true => Ok(page(&request, StatusCode::OK, &Said::Done(&subscription))),
+        true => Ok(page(&request, StatusCode::OK, &PageContent::Done(&subscription))),
         // Gone, or made critical, since it was asked about.
-        false => Ok(page(&request, StatusCode::NOT_FOUND, &Said::Unknown)),
+        false => Ok(page(&request, StatusCode::NOT_FOUND, &PageContent::Unknown)),
     }
 }
 
@@ -110,8 +114,8 @@ impl Gateway {
         self.admit_stranger(request, Holder::stranger(Peer::of_request(request))).await?;
         let link = match wait(self.links.verify(token)).await {
             Ok(link) => link?,
-            Err(Unwaited::Crowded) => return Err(crowded()),
-            Err(Unwaited::Overdue) => return Err(Failure::unavailable(LATER, "no key in time")),
+            Err(WaitError::Crowded) => return Err(crowded()),
+            Err(WaitError::Overdue) => return Err(Failure::unavailable(LATER, "no key in time")),
         };
         let Some(Link { app, user, purpose: Purpose::Unsubscribe(category) }) = link else {
             return Ok(None);

@@ -28,7 +28,7 @@ static POLICY: LazyLock<String> = LazyLock::new(|| {
 });
 
 /// What the page says.
-pub(crate) enum Said<'a> {
+pub(crate) enum PageContent<'a> {
     /// Whether emails of a category are to stop.
     Asked(&'a Subscription),
     /// That they have stopped.
@@ -91,7 +91,7 @@ const WORDS: &[Words] = &[
 ];
 
 /// The answer with this page.
-pub(crate) fn page(request: &HttpRequest, status: StatusCode, said: &Said<'_>) -> HttpResponse {
+pub(crate) fn page(request: &HttpRequest, status: StatusCode, said: &PageContent<'_>) -> HttpResponse {
     let accepted = request.headers().get_all(ACCEPT_LANGUAGE).filter_map(|value| value.to_str().ok());
     let words = words(accepted.flat_map(|value| value.split(',')));
     HttpResponse::build(status)
@@ -121,13 +121,13 @@ fn words<'a>(accepted: impl Iterator<Item = &'a str>) -> &'static Words {
     best.1
 }
 
-fn html(words: &Words, said: &Said<'_>) -> String {
+fn html(words: &Words, said: &PageContent<'_>) -> String {
     let Words { language, heading, asked, button, done, critical, unknown } = words;
     let (text, subscription) = match said {
-        Said::Asked(subscription) => (asked, Some(subscription)),
-        Said::Done(subscription) => (done, Some(subscription)),
-        Said::Critical(subscription) => (critical, Some(subscription)),
-        Said::Unknown => (unknown, None),
+        PageContent::Asked(subscription) => (asked, Some(subscription)),
+        PageContent::Done(subscription) => (done, Some(subscription)),
+        PageContent::Critical(subscription) => (critical, Some(subscription)),
+        PageContent::Unknown => (unknown, None),
     };
     let text = subscription.map_or_else(
         || (*text).to_owned(),
@@ -140,7 +140,7 @@ fn html(words: &Words, said: &Said<'_>) -> String {
     );
     // The form goes to the page's own address.
     let form = match said {
-        Said::Asked(_) => format!(
+        PageContent::Asked(_) => format!(
             "<form method=\"post\"><input type=\"hidden\" name=\"List-Unsubscribe\" value=\"One-Click\">\
              <button>{button}</button></form>\n"
         ),

@@ -61,7 +61,7 @@ pub(crate) struct Body {
 }
 
 /// Room that is taken until the request is answered.
-struct Taken {
+struct ReservedRoom {
     usual: Place,
     /// Room of a body beyond the usual size.
     files: Place,
@@ -191,7 +191,7 @@ impl Body {
         if !holder.has_secret() {
             self.limit = self.limit.min(MAX_USER_BODY);
         }
-        let mut taken = Taken {
+        let mut taken = ReservedRoom {
             usual: (self.room)(&gateway).take(&holder, 0)?,
             files: gateway.file_room.take(&holder, 0)?,
         };
@@ -236,7 +236,7 @@ impl Body {
     }
 }
 
-impl Taken {
+impl ReservedRoom {
     /// Extends the room to this many bytes.
     fn grow(&mut self, bytes: usize) -> Result<(), Failure> {
         grow(&mut self.usual, bytes.min(MAX_BODY))?;
@@ -314,7 +314,7 @@ fn parse(request: &HttpRequest, bytes: &[u8]) -> Result<Value, Failure> {
 
 fn take_room(request: &HttpRequest, structure: Structure) -> Result<(), Failure> {
     let mut extensions = request.extensions_mut();
-    extensions.get_mut::<Taken>().map_or(Ok(()), |taken| taken.extend(structure.memory()))
+    extensions.get_mut::<ReservedRoom>().map_or(Ok(()), |taken| taken.extend(structure.memory()))
 }
 
 /// Off the threads that serve connections.

@@ -17,7 +17,7 @@ const VISIBLE_WITHIN: Duration = Duration::from_millis(1500);
 
 /// Whether the inbox shows a change.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Shown {
+pub(crate) enum Visibility {
     /// Every list shows it from now on.
     Yes,
     /// It is durable, and the inbox will show it.
@@ -31,7 +31,7 @@ impl Gateway {
         app: AppId,
         user: UserNumber,
         event: Event,
-    ) -> Result<Shown, Failure> {
+    ) -> Result<Visibility, Failure> {
         let partition = partition(app, user, self.partitions);
         let event = Envelope {
             id: clock::new_id(),
@@ -44,7 +44,7 @@ impl Gateway {
         };
         let seq = self.append(StreamName::Inbox(partition), &event, Repeats::Impossible).await?;
         let reached = self.positions.reach(partition, seq, VISIBLE_WITHIN).await;
-        Ok(if reached { Shown::Yes } else { Shown::NotYet })
+        Ok(if reached { Visibility::Yes } else { Visibility::NotYet })
     }
 }
 

@@ -12,7 +12,7 @@ use crate::http::failure::Failure;
 use crate::http::path_id::PathId;
 use crate::shares::holder::Holder;
 use crate::shares::peer::Peer;
-use crate::waiting::{Unwaited, wait};
+use crate::waiting::{WaitError, wait};
 
 /// Reports that a notification of web push was opened.
 ///
@@ -45,8 +45,8 @@ pub(crate) async fn report(
         Ok(Err(error)) => {
             return Err(Failure::unavailable("the link cannot be checked now; repeat it", error));
         }
-        Err(Unwaited::Crowded) => return Err(crate::http::failure::crowded()),
-        Err(Unwaited::Overdue) => {
+        Err(WaitError::Crowded) => return Err(crate::http::failure::crowded()),
+        Err(WaitError::Overdue) => {
             return Err(Failure::unavailable(
                 "the link cannot be checked now; repeat it",
                 "no answer in time",

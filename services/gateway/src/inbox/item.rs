@@ -15,7 +15,7 @@ use crate::http::handling::Handling;
 use crate::http::path_id::PathId;
 use crate::http::query::Query;
 use crate::http::status_body::{StatusBody, status_body};
-use crate::inbox::change::{Shown, not_shown_yet};
+use crate::inbox::change::{Visibility, not_shown_yet};
 use crate::inbox::notification::Notification;
 use crate::openapi::vocabulary::Id;
 
@@ -157,8 +157,8 @@ pub(crate) async fn delete(
 ) -> Result<HttpResponse, Failure> {
     let item = gateway.find_item(&caller, id.item()?).await?;
     match gateway.change_inbox(caller.app, item.user, marked(&item, ItemChange::Deleted)).await? {
-        Shown::Yes => Ok(status_body(StatusCode::OK, "the notification was deleted")),
-        Shown::NotYet => Ok(not_shown_yet()),
+        Visibility::Yes => Ok(status_body(StatusCode::OK, "the notification was deleted")),
+        Visibility::NotYet => Ok(not_shown_yet()),
     }
 }
 
@@ -175,7 +175,7 @@ impl Gateway {
         item: &InboxItem,
         event: Event,
     ) -> Result<HttpResponse, Failure> {
-        if self.change_inbox(caller.app, item.user, event).await? == Shown::NotYet {
+        if self.change_inbox(caller.app, item.user, event).await? == Visibility::NotYet {
             return Ok(not_shown_yet());
         }
         let item = self.find_item(caller, item.id).await?;
@@ -187,8 +187,8 @@ impl Gateway {
     async fn mark_seen(&self, caller: &Caller, item: &InboxItem) -> Option<InboxItem> {
         let seen = async {
             match self.change_inbox(caller.app, item.user, marked(item, ItemChange::Seen)).await? {
-                Shown::Yes => self.find_item(caller, item.id).await.map(Some),
-                Shown::NotYet => Ok(None),
+                Visibility::Yes => self.find_item(caller, item.id).await.map(Some),
+                Visibility::NotYet => Ok(None),
             }
         };
         seen.await.unwrap_or_else(|failure| {

@@ -17,7 +17,7 @@ use crate::http::deprecation;
 use crate::http::failure::{Failure, sound};
 use crate::http::query::Query;
 use crate::http::status_body::StatusBody;
-use crate::inbox::change::{Shown, not_shown_yet};
+use crate::inbox::change::{Visibility, not_shown_yet};
 use crate::inbox::list::{DEFAULT_LIMIT, LAST_PAGE, MAX_LIMIT};
 use crate::openapi::vocabulary::Count;
 
@@ -76,8 +76,8 @@ pub(crate) async fn seen(
     let changed = ItemsChanged { user: owner.user, items };
     let event = Event::InboxItemsChanged(ItemChange::Seen, changed);
     match gateway.change_inbox(app, owner.user, event).await? {
-        Shown::Yes => Ok(updated(DONE, count)),
-        Shown::NotYet => Ok(not_shown_yet()),
+        Visibility::Yes => Ok(updated(DONE, count)),
+        Visibility::NotYet => Ok(not_shown_yet()),
     }
 }
 
@@ -159,8 +159,8 @@ impl Gateway {
             .ok_or_else(|| Failure::Defect(format!("INBOX_{number} is beyond 53 bits")))?;
         let event = Event::InboxAllChanged(change, AllChanged { user: owner.user, up_to });
         match self.change_inbox(app, owner.user, event).await? {
-            Shown::Yes => Ok(updated(done, count)),
-            Shown::NotYet => Ok(not_shown_yet()),
+            Visibility::Yes => Ok(updated(done, count)),
+            Visibility::NotYet => Ok(not_shown_yet()),
         }
     }
 }

@@ -12,7 +12,7 @@ pub(crate) struct NewCategory {
     /// Unique within the app.
     #[schema(value_type = Identifier)]
     identifier: String,
-    /// Shown to users.
+    /// Visibility to users.
     #[schema(min_length = 1, max_length = 255)]
     name: String,
     /// That what users prefer does not apply to it.

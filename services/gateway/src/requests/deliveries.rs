@@ -7,7 +7,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use domain::target::masked;
 use domain::{Channel, DeliveryId, Problem, Reason, Status, Timestamp};
 use serde::Serialize;
-use store::sends::request::{Attempt, AttemptReceipt, DeliveryFilter, DeliveryPosition, DeliveryState};
+use store::sends::request::{Attempt, AttemptReceipt, DeliveryEntry, DeliveryFilter, DeliveryPosition};
 use utoipa::ToSchema;
 
 use crate::access::caller::AppCaller;
@@ -164,7 +164,7 @@ pub(crate) async fn list(
     Ok(answer(accepted_at, &deliveries, is_last))
 }
 
-fn answer(accepted_at: Timestamp, deliveries: &[DeliveryState], is_last: bool) -> HttpResponse {
+fn answer(accepted_at: Timestamp, deliveries: &[DeliveryEntry], is_last: bool) -> HttpResponse {
     HttpResponse::Ok().json(Listing {
         accepted_at,
         data: deliveries.iter().map(present).collect(),
@@ -172,7 +172,7 @@ fn answer(accepted_at: Timestamp, deliveries: &[DeliveryState], is_last: bool) -
     })
 }
 
-fn present(delivery: &DeliveryState) -> DeliveryBody<'_> {
+fn present(delivery: &DeliveryEntry) -> DeliveryBody<'_> {
     DeliveryBody {
         id: delivery.id,
         recipient: delivery.recipient.as_deref(),

@@ -7,7 +7,7 @@ use std::time::Duration;
 use actix_web::http::StatusCode;
 use domain::request::Files;
 use domain::send::{IdempotencyKey, TemplateRef};
-use domain::{AppId, Digest, Envelope, Event, Lane, Problem, Send, SendId, StreamName};
+use domain::{AppId, Digest, Envelope, Event, Lane, Problem, SendId, SendRequest, StreamName};
 use sabotage::CrashPoint;
 use service_kit::{clock, metrics, trace};
 use store::sends::idempotency::{Reservation, Reserved};
@@ -25,7 +25,7 @@ const FILES_WITHIN: Duration = Duration::from_secs(1);
 /// A send that is sound in itself, but for its times.
 pub(crate) struct Submission {
     pub(crate) app: AppId,
-    pub(crate) send: Send,
+    pub(crate) send: SendRequest,
     /// The contents of its files.
     pub(crate) files: Files,
     /// Sends a second in the transactional lane, where the app has a rate of its own.
@@ -95,7 +95,7 @@ impl Gateway {
         &self,
         app: AppId,
         send_id: SendId,
-        send: &Send,
+        send: &SendRequest,
         files: Files,
     ) -> Result<(), Failure> {
         if files.contents.is_empty() {
@@ -147,7 +147,7 @@ impl Gateway {
     }
 
     /// Recipients given with a profile are created, so they are never unknown.
-    async fn unknown_recipients(&self, app: AppId, send: &Send) -> Result<Vec<Problem>, Failure> {
+    async fn unknown_recipients(&self, app: AppId, send: &SendRequest) -> Result<Vec<Problem>, Failure> {
         let plain = send.recipients.iter().filter(|recipient| recipient.profile.is_none());
         let named: Vec<&str> = plain.map(|recipient| recipient.identifier.as_str()).collect();
         let known: HashSet<String> =
@@ -157,7 +157,7 @@ impl Gateway {
     }
 
     /// What `override` says to nobody.
-    async fn unknown_providers(&self, app: AppId, send: &Send) -> Result<Vec<Problem>, Failure> {
+    async fn unknown_providers(&self, app: AppId, send: &SendRequest) -> Result<Vec<Problem>, Failure> {
         let known = database(self.store.list_providers(app)).await?;
         let named = send.overrides.providers.keys();
         let unknown = named.filter(|named| known.iter().all(|provider| provider.identifier != **named));

@@ -9,7 +9,7 @@ use domain::content::Object;
 use domain::plan::Decision;
 use domain::send::Recipient;
 use domain::target::masked;
-use domain::{AppId, Channel, Reason, Send, SendId, Status};
+use domain::{AppId, Channel, Reason, SendId, SendRequest, Status};
 use planning::{Template, TemplateError, Writer, decide, item_size};
 use serde::Serialize;
 use service_kit::clock;
@@ -96,7 +96,7 @@ impl Gateway {
     }
 
     /// Chunk by chunk, as it would be planned. Ends at `until`, also on the threads that render.
-    async fn imagine(&self, app: AppId, send: Send, until: Instant) -> Result<DryRun, Failure> {
+    async fn imagine(&self, app: AppId, send: SendRequest, until: Instant) -> Result<DryRun, Failure> {
         let (send, accepted_at, send_id) = (Arc::new(send), clock::now(), SendId(clock::new_id()));
         let mut outcome = DryRun { recipients: send.recipients.len(), ..DryRun::default() };
         for number in (0..).take(send.chunks()) {

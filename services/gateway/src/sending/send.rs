@@ -27,7 +27,7 @@ use crate::waiting::at_callers_pace;
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(example = json!({"requestId": "018f3c6e-7d1a-7cc2-b3a4-9a1f0f6f2b11"}))]
-struct Receipt {
+struct Accepted {
     #[schema(value_type = Uuid)]
     request_id: domain::SendId,
 }
@@ -52,7 +52,7 @@ struct Receipt {
     request_body = SendRequest,
     responses(
         (status = 200, description = "With `dryRun=true`: what the send would do.", body = DryRun),
-        (status = 202, description = "The send is accepted.", body = Receipt),
+        (status = 202, description = "The send is accepted.", body = Accepted),
         (status = 409, description = "The Idempotency-Key was used with another body."),
     ),
 )]
@@ -117,5 +117,5 @@ pub(crate) async fn send(
         return Ok(HttpResponse::Ok().json(Box::pin(gateway.try_out(submission)).await?));
     }
     let request_id = gateway.accept(submission).await?;
-    Ok(HttpResponse::Accepted().json(Receipt { request_id }))
+    Ok(HttpResponse::Accepted().json(Accepted { request_id }))
 }

@@ -11,7 +11,7 @@ use worker::Verdict;
 use worker::exchange::Reply;
 use worker::verdict::Hints;
 
-use crate::answers::{Row, Said, judge};
+use crate::answers::{Row, ServiceReply, judge};
 
 /// The code of an answer to a provider token that is too old.
 pub(super) const EXPIRED: &str = "403 ExpiredProviderToken";
@@ -74,7 +74,7 @@ pub(super) fn answer(reply: &Reply, token: &str) -> Answer {
     let refusal: Refusal = serde_json::from_slice(&reply.body).unwrap_or_default();
     let gone_since = refusal.timestamp.map(Timestamp::from_millis);
     let hints = Hints { provider_id: None, retry_after: reply.retry_after, gone_since };
-    let said = Said { status: reply.status, code: &refusal.reason, words: &refusal.reason, hints };
+    let said = ServiceReply { status: reply.status, code: &refusal.reason, words: &refusal.reason, hints };
     let answer = judge(TABLE, said, token);
     // Apple counts by device: another one may be reached now.
     if refusal.reason == TOO_MANY { answer.sparing_provider() } else { answer }

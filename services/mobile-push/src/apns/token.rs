@@ -20,10 +20,10 @@ pub struct ProviderToken {
     team_id: String,
     key_id: String,
     key: EncodingKey,
-    last: Mutex<Option<Made>>,
+    last: Mutex<Option<SignedToken>>,
 }
 
-struct Made {
+struct SignedToken {
     at: Timestamp,
     token: Arc<str>,
 }
@@ -48,7 +48,7 @@ impl ProviderToken {
     pub fn current(&self, now: Timestamp) -> Result<Arc<str>, Error> {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         match &*last {
-            // Made in the future, it was made by a clock that has been set since.
+            // SignedToken in the future, it was made by a clock that has been set since.
             Some(made) if now.since(made.at) < RENEWED_AT && made.at.since(now) < LEAST_AGE => {
                 Ok(made.token.clone())
             }
@@ -69,9 +69,9 @@ impl ProviderToken {
         }
     }
 
-    fn renew(&self, last: &mut Option<Made>, now: Timestamp) -> Result<Arc<str>, Error> {
+    fn renew(&self, last: &mut Option<SignedToken>, now: Timestamp) -> Result<Arc<str>, Error> {
         let token: Arc<str> = self.sign(now)?.into();
-        *last = Some(Made { at: now, token: token.clone() });
+        *last = Some(SignedToken { at: now, token: token.clone() });
         Ok(token)
     }
 

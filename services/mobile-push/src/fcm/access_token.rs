@@ -44,7 +44,7 @@ struct Failed {
 }
 
 #[derive(Deserialize)]
-struct Granted {
+struct TokenResponse {
     access_token: String,
     #[serde(default)]
     expires_in: u64,
@@ -128,7 +128,7 @@ impl AccessTokens {
         if reply.status != 200 {
             return Err(of_oauth(&reply));
         }
-        let granted: Granted = serde_json::from_slice(&reply.body)
+        let granted: TokenResponse = serde_json::from_slice(&reply.body)
             .map_err(|_| ours(Outcome::RETRY, "oauth", "the OAuth server's answer holds no access token"))?;
         let text: Arc<str> = granted.access_token.into();
         let token = AccessToken { text: text.clone(), ends: now + Duration::from_secs(granted.expires_in) };

@@ -11,7 +11,7 @@ use worker::Verdict;
 use worker::exchange::Reply;
 use worker::verdict::Hints;
 
-use crate::answers::{Row, Said, judge};
+use crate::answers::{Row, ServiceReply, judge};
 
 /// The code of a token that is of another sender.
 pub(super) const MISMATCH: &str = "403 SENDER_ID_MISMATCH";
@@ -56,13 +56,13 @@ pub const OAUTH_TABLE: &[Row] = &[
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Taken {
+struct SuccessBody {
     name: Option<String>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Refused {
+struct ErrorBody {
     error: Refusal,
 }
 
@@ -103,13 +103,14 @@ impl Refusal {
 
 pub(super) fn answer(reply: &Reply, token: &str) -> Answer {
     if reply.status == 200 {
-        let taken: Taken = serde_json::from_slice(&reply.body).unwrap_or_default();
+        let taken: SuccessBody = serde_json::from_slice(&reply.body).unwrap_or_default();
         let provider_id = taken.name.map(|name| name.chars().take(200).collect());
         return Answer::new(Outcome::Sent { provider_id }, "200", "");
     }
     // Something between us and Google may answer in its own way: then the status decides.
-    let Refused { error } = serde_json::from_slice(&reply.body).unwrap_or_default();
-    let said = Said { status: reply.status, code: error.code(), words: &error.message, hints: hints(reply) };
+    let ErrorBody { error } = serde_json::from_slice(&reply.body).unwrap_or_default();
+    let said =
+        ServiceReply { status: reply.status, code: error.code(), words: &error.message, hints: hints(reply) };
     let answer = judge(TABLE, said, token);
     match (reply.status, answer.code.as_str()) {
         // The token is of a browser or an iPhone, for which the project has no key: others may be reached.
@@ -130,7 +131,7 @@ pub(super) fn of_oauth(reply: &Reply) -> Answer {
     let refusal: Value = serde_json::from_slice(&reply.body).unwrap_or_default();
     let text = |name: &str| refusal.get(name).and_then(Value::as_str).unwrap_or_default();
     let (code, words) = (text("error"), text("error_description"));
-    let said = Said { status: reply.status, code, words, hints: hints(reply) };
+    let said = ServiceReply { status: reply.status, code, words, hints: hints(reply) };
     let answer = judge(OAUTH_TABLE, said, "");
     Answer { code: format!("oauth {}", answer.code), ..answer }.blaming_provider()
 }

@@ -9,7 +9,7 @@ use stand_ins::apns::{ApnsSettings, ApnsStandIn};
 use stand_ins::fcm::FcmStandIn;
 use stand_ins::outbox::Outbox;
 use uuid::Uuid;
-use worker::{Call, Outbound, Provider, Sender as _};
+use worker::{Call, ChannelSender as _, Outbound, Provider};
 
 /// 2026-01-02T03:04:05Z
 pub(crate) const NOW: Timestamp = Timestamp::from_millis(1_767_323_045_000);

@@ -6,7 +6,7 @@ use mobile_push::fcm::FCM;
 use mobile_push::{KINDS, MobilePushSender};
 use serde_json::{Value, json};
 use stand_ins::tls::Authority;
-use worker::Sender as _;
+use worker::ChannelSender as _;
 
 use crate::fixture::{ANDROID, PHONE, Pusher};
 

@@ -22,7 +22,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 const STEADY: Duration = Duration::from_secs(5);
 
 /// A submission that was certainly not taken, and why.
-pub(crate) struct Untaken(pub(crate) Answer);
+pub(crate) struct NotSubmitted(pub(crate) Answer);
 
 /// A session. Dropping the last one that knows it lets what is under way finish, and then unbinds.
 pub(crate) struct Session {
@@ -60,11 +60,11 @@ impl Session {
         &self,
         submission: rusmpp::pdus::SubmitSm,
         begun_by: Instant,
-    ) -> Result<oneshot::Receiver<Reply>, Untaken> {
+    ) -> Result<oneshot::Receiver<Reply>, NotSubmitted> {
         self.keep();
         let ((taken, mut is_taken), (reply, answer)) = (oneshot::channel(), oneshot::channel());
         let busy =
-            || Untaken(ours(Outcome::RETRY, "busy", "the session had no room for the message in time"));
+            || NotSubmitted(ours(Outcome::RETRY, "busy", "the session had no room for the message in time"));
         let queued = timeout_at(begun_by, self.orders.send(Order { submission, taken, reply })).await;
         queued.map_err(|_| busy())?.map_err(|_| gone())?;
         let told = match timeout_at(begun_by, &mut is_taken).await {
@@ -75,7 +75,7 @@ impl Session {
                 is_taken.try_recv().map_err(|_| busy())?
             }
         };
-        told.map_err(Untaken)?;
+        told.map_err(NotSubmitted)?;
         Ok(answer)
     }
 
@@ -90,8 +90,8 @@ impl Session {
     }
 }
 
-fn gone() -> Untaken {
-    Untaken(ours(Outcome::RETRY, "connection_lost", "the connection ended before the message was begun"))
+fn gone() -> NotSubmitted {
+    NotSubmitted(ours(Outcome::RETRY, "connection_lost", "the connection ended before the message was begun"))
 }
 
 /// What a session's task works with.

@@ -36,7 +36,7 @@ pub struct TwilioSettings {
     /// What Twilio signs status callbacks with.
     pub auth_token: Option<SecretString>,
     /// Who sends.
-    pub sender: Sender,
+    pub sender: TwilioSender,
     /// Where the API is.
     pub base_url: Url,
 }
@@ -52,7 +52,7 @@ pub enum Login {
 
 /// Who sends.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Sender {
+pub enum TwilioSender {
     /// A number, short code or name.
     Number(String),
     /// A messaging service, which picks one.
@@ -101,7 +101,7 @@ fn login(reader: &mut Reader, auth_token: Option<SecretString>) -> Option<Login>
     }
 }
 
-fn sender(reader: &mut Reader) -> Option<Sender> {
+fn sender(reader: &mut Reader) -> Option<TwilioSender> {
     match (reader.text("from"), reader.text("messagingServiceSid")) {
         (Some(_), Some(_)) => {
             reader.problem("from", "invalid", "cannot stand beside messagingServiceSid");
@@ -111,8 +111,8 @@ fn sender(reader: &mut Reader) -> Option<Sender> {
             reader.problem("from", "required", "is required, or messagingServiceSid");
             None
         }
-        (None, service) => as_sid(reader, "messagingServiceSid", "MG", service).map(Sender::Service),
-        (from, None) => number(reader, "from", from).map(Sender::Number),
+        (None, service) => as_sid(reader, "messagingServiceSid", "MG", service).map(TwilioSender::Service),
+        (from, None) => number(reader, "from", from).map(TwilioSender::Number),
     }
 }
 

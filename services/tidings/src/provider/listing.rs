@@ -4,7 +4,7 @@ use anyhow::Context as _;
 use serde_json::{Value, json};
 use store::control::provider::ProviderSummary;
 
-use super::{Named, unknown};
+use super::{ProviderArguments, unknown};
 use crate::control_plane::Installation;
 use crate::table;
 
@@ -44,7 +44,7 @@ pub(super) async fn list(arguments: &ListArguments) -> anyhow::Result<String> {
     Ok(table::render(header, &rows))
 }
 
-pub(super) async fn show(arguments: &Named) -> anyhow::Result<String> {
+pub(super) async fn show(arguments: &ProviderArguments) -> anyhow::Result<String> {
     let control_plane = arguments.installation.open().await?;
     let app = control_plane.app(&arguments.app).await?;
     let providers = control_plane.store.list_providers(app.id).await?;

@@ -3,10 +3,10 @@
 use anyhow::{Context as _, ensure};
 use serde_json::json;
 
-use super::{Named, unknown};
+use super::{ProviderArguments, unknown};
 use crate::control_plane::actor;
 
-pub(super) async fn enable(arguments: &Named, enabled: bool) -> anyhow::Result<String> {
+pub(super) async fn enable(arguments: &ProviderArguments, enabled: bool) -> anyhow::Result<String> {
     let control_plane = arguments.installation.open().await?;
     let app = control_plane.app(&arguments.app).await?;
     let identifier = &arguments.identifier;
@@ -20,7 +20,7 @@ pub(super) async fn enable(arguments: &Named, enabled: bool) -> anyhow::Result<S
     })
 }
 
-pub(super) async fn remove(arguments: &Named) -> anyhow::Result<String> {
+pub(super) async fn remove(arguments: &ProviderArguments) -> anyhow::Result<String> {
     let control_plane = arguments.installation.open().await?;
     let app = control_plane.app(&arguments.app).await?;
     let identifier = &arguments.identifier;

@@ -4,7 +4,7 @@ use domain::outcome::Blame;
 use domain::{Channel, Outcome};
 use stand_ins::http::{Reaction, Rule, json, status};
 use web_push::answers::{Reply, TABLE, answer as means, row};
-use worker::Sender;
+use worker::ChannelSender;
 
 use crate::fixture::{World, assert_sent, push_service};
 

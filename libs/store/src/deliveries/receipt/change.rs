@@ -1,7 +1,7 @@
 //! What a receipt changes, decided and written.
 
 use domain::event::{DeliverySettled, TargetSuppressed};
-use domain::retry::{Finished, RetryPolicy, Verdict};
+use domain::retry::{FinishedAttempt, RetryDecision, RetryPolicy};
 use domain::{Envelope, Event, Outcome, Reason, Status, StreamName};
 use sqlx::PgConnection;
 use uuid::Uuid;
@@ -10,13 +10,13 @@ use crate::Error;
 use crate::database::instant::instant;
 use crate::deliveries::parked::{self, NewParked};
 use crate::deliveries::receipt::Receipt;
-use crate::deliveries::receipt::subject::{Named, State};
+use crate::deliveries::receipt::subject::{NamedAttempt, State};
 use crate::deliveries::suppression::{self, DeadTarget};
 use crate::deliveries::timer::{self, NewTimer};
 
 pub(super) struct Change<'a> {
     receipt: &'a Receipt,
-    named: &'a Named,
+    named: &'a NamedAttempt,
     state: State,
     pub(super) status: Status,
     reason: Option<Reason>,
@@ -27,7 +27,7 @@ pub(super) struct Change<'a> {
 /// What follows from a receipt; None where it says nothing new.
 pub(super) fn decide<'a>(
     receipt: &'a Receipt,
-    named: &'a Named,
+    named: &'a NamedAttempt,
     state: State,
     policy: &RetryPolicy,
     is_cancelled: bool,
@@ -35,7 +35,7 @@ pub(super) fn decide<'a>(
     if !state.is_open(named) {
         return Ok(None);
     }
-    let finished = Finished {
+    let finished = FinishedAttempt {
         channel: state.channel,
         attempt: state.attempt,
         outcome: &receipt.answer.outcome,
@@ -48,7 +48,7 @@ pub(super) fn decide<'a>(
         return Ok(None);
     };
     let change = |status, reason, next, state| Some(Change { receipt, named, state, status, reason, next });
-    if let Verdict::End(status, reason) = verdict {
+    if let RetryDecision::End(status, reason) = verdict {
         return Ok(change(status, reason, None, state));
     }
     if state.is_erased {
@@ -62,7 +62,7 @@ pub(super) fn decide<'a>(
         return Ok(change(Status::Failed, Some(Reason::RetriesExhausted), None, state));
     };
     Ok(match verdict {
-        Verdict::RetryAt(at) => change(Status::Retrying, None, Some((stream, job, Some(at))), state),
+        RetryDecision::RetryAt(at) => change(Status::Retrying, None, Some((stream, job, Some(at))), state),
         _ => change(Status::Parked, Some(Reason::RetriesExhausted), Some((stream, job, None)), state),
     })
 }
@@ -86,7 +86,7 @@ fn unreadable(error: &dyn std::fmt::Display) -> Error {
 fn next_job(
     receipt: &Receipt,
     state: &State,
-    verdict: &Verdict,
+    verdict: &RetryDecision,
 ) -> Result<Option<(StreamName, Vec<u8>)>, Error> {
     let Some((stream, message)) = &state.kept else { return Ok(None) };
     let mut envelope = Envelope::decode(message).map_err(|error| unreadable(&error))?;
@@ -94,7 +94,7 @@ fn next_job(
     job.attempt = state.attempt + 1;
     job.limited_retries = match verdict {
         // Whoever puts it back lets it begin anew.
-        Verdict::Park => 0,
+        RetryDecision::Park => 0,
         _ => job.limited_retries + u32::from(receipt.answer.outcome.is_limited()),
     };
     // The message was not delivered, for certain: any provider may be asked again, but first another one than that

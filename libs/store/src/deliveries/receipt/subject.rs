@@ -13,7 +13,7 @@ use crate::Error;
 use crate::deliveries::receipt::{About, Receipt};
 
 /// An attempt that a receipt names.
-pub(super) struct Named {
+pub(super) struct NamedAttempt {
     pub(super) app: AppId,
     pub(super) delivery: DeliveryId,
     pub(super) send_id: SendId,
@@ -35,17 +35,17 @@ pub(super) struct State {
 }
 
 impl State {
-    fn is_meant(&self, named: &Named) -> bool {
+    fn is_meant(&self, named: &NamedAttempt) -> bool {
         named.attempt.is_none_or(|attempt| attempt == self.attempt)
     }
 
     /// Whether the answer of the attempt's call is not settled yet.
-    pub(super) fn is_under_way(&self, named: &Named) -> bool {
+    pub(super) fn is_under_way(&self, named: &NamedAttempt) -> bool {
         self.status == Status::Sending && self.is_meant(named)
     }
 
     /// Whether a receipt for the attempt can say something new.
-    pub(super) fn is_open(&self, named: &Named) -> bool {
+    pub(super) fn is_open(&self, named: &NamedAttempt) -> bool {
         matches!(self.status, Status::Sent | Status::Unknown) && self.is_meant(named)
     }
 }
@@ -54,7 +54,7 @@ impl State {
 pub(super) async fn find(
     connection: &mut PgConnection,
     receipts: &[Receipt],
-) -> Result<Vec<Option<Named>>, Error> {
+) -> Result<Vec<Option<NamedAttempt>>, Error> {
     let delivery = |receipt: &Receipt| match receipt.about {
         About::Delivery(delivery, attempt) => (Some(delivery.0), attempt),
         About::Message { .. } => (None, None),
@@ -88,12 +88,12 @@ pub(super) async fn find(
     .bind(receipts.iter().map(|receipt| message(receipt).map(|(_, id)| id)).collect::<Vec<_>>())
     .fetch_all(connection)
     .await?;
-    let mut found: Vec<Option<Named>> = receipts.iter().map(|_| None).collect();
+    let mut found: Vec<Option<NamedAttempt>> = receipts.iter().map(|_| None).collect();
     for row in rows {
         let place = usize::try_from(row.try_get::<i64, _>("place")?).unwrap_or_default();
         let attempt: Option<i32> = row.try_get("attempt")?;
         if let Some(found) = place.checked_sub(1).and_then(|place| found.get_mut(place)) {
-            *found = Some(Named {
+            *found = Some(NamedAttempt {
                 app: AppId(row.try_get("app_id")?),
                 delivery: DeliveryId(row.try_get("id")?),
                 send_id: SendId(row.try_get("send_id")?),
@@ -107,7 +107,7 @@ pub(super) async fn find(
 /// Locks the deliveries, and reads them after that: whoever held them may have changed all that is read.
 pub(super) async fn hold(
     connection: &mut PgConnection,
-    named: &[Option<Named>],
+    named: &[Option<NamedAttempt>],
 ) -> Result<HashMap<(AppId, DeliveryId), State>, Error> {
     let apps: Vec<i64> = named.iter().flatten().map(|named| named.app.0).collect();
     let ids: Vec<Uuid> = named.iter().flatten().map(|named| named.delivery.0).collect();

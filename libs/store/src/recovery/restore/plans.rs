@@ -43,7 +43,7 @@ pub struct RestoredPlans {
 /// A chunk that can be restored.
 struct Known<'a> {
     found: &'a FoundPlan,
-    send: domain::Send,
+    send: domain::SendRequest,
 }
 
 /// A recipient of such a chunk.
@@ -110,7 +110,7 @@ async fn known<'a>(connection: &mut PgConnection, plans: &'a [FoundPlan]) -> Res
         let Some(found) = usize::try_from(place - 1).ok().and_then(|place| plans.get(place)) else {
             continue;
         };
-        let Json(send): Json<domain::Send> = row.try_get("body")?;
+        let Json(send): Json<domain::SendRequest> = row.try_get("body")?;
         let planned = &found.planned;
         let decided = planned.decided.as_ref().map_or(0, |decided| decided.recipients.len());
         let is_whole = decided > 0

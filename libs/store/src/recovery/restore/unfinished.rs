@@ -115,7 +115,7 @@ async fn add_users(connection: &mut PgConnection, send: &Chunk) -> Result<u64, E
 /// Chunks follow each other: a chunk that is ordered orders the next. Of a send with chunks to come that are all frozen
 /// nobody knows whether the last one was acted on.
 fn read(row: &PgRow) -> Result<Unfinished, Error> {
-    let Json(send): Json<domain::Send> = row.try_get("body")?;
+    let Json(send): Json<domain::SendRequest> = row.try_get("body")?;
     let accepted_at: DateTime<Utc> = row.try_get("accepted_at")?;
     let (frozen, waiting): (Vec<i32>, Vec<i32>) = (row.try_get("frozen")?, row.try_get("waiting")?);
     let chunks = i32::try_from(send.chunks()).unwrap_or(i32::MAX);

@@ -57,5 +57,5 @@ const DIFFERENCES: &str = "
 pub(super) async fn check(connection: &mut PgConnection, live: &str, new: &str) -> Result<(), Error> {
     let differences: Vec<String> =
         sqlx::query_scalar(DIFFERENCES).bind(live).bind(new).fetch_all(connection).await?;
-    if differences.is_empty() { Ok(()) } else { Err(Error::Unlike(differences)) }
+    if differences.is_empty() { Ok(()) } else { Err(Error::Differs(differences)) }
 }

@@ -107,7 +107,7 @@ impl Switch<'_> {
     ///
     /// # Errors
     /// The database failed, or the live tables or the schema's version are not what they were when the shadow was made
-    /// ([`Error::Unlike`]). Where it is the commit that failed, it is not known whether all or nothing was switched.
+    /// ([`Error::Differs`]). Where it is the commit that failed, it is not known whether all or nothing was switched.
     pub async fn commit(mut self) -> Result<Switched, Error> {
         self.drop_leaving().await?;
         let Err(error) = self.put_in_place().await else {
@@ -163,7 +163,7 @@ impl Switch<'_> {
             return Ok(());
         }
         let now = now.unwrap_or_default();
-        Err(Error::Unlike(vec![format!("the schema had version {then}, and has {now}")]))
+        Err(Error::Differs(vec![format!("the schema had version {then}, and has {now}")]))
     }
 
     /// Whoever is being erased has no rows in the shadow either, whether the log tells of it yet or not.

@@ -58,7 +58,7 @@ impl Shadow {
     ///
     /// # Errors
     /// The database failed, or the role may not make a schema, or the live tables have what those that are to take their
-    /// place cannot be given ([`Error::Unlike`]).
+    /// place cannot be given ([`Error::Differs`]).
     pub async fn create(&self, origin: &Origin) -> Result<(), Error> {
         let mut transaction = self.store.begin().await?;
         drop_schema(&mut transaction, self.purpose).await?;
@@ -93,7 +93,7 @@ impl Shadow {
     pub async fn is_like_live(&self) -> Result<bool, Error> {
         let mut connection = self.live.acquire().await?;
         match shape::check(&mut connection, &self.home, self.purpose.schema()).await {
-            Err(Error::Unlike(_)) => Ok(false),
+            Err(Error::Differs(_)) => Ok(false),
             checked => checked.map(|()| true),
         }
     }

@@ -31,13 +31,13 @@ async fn a_receipt_before_the_answer_is_settled_is_recorded_after_it() {
         started_at: NOW,
         ended_at: NOW,
         answer: Answer::new(arrived(), "201", ""),
-        next: Next::End(Status::Sent, None),
+        next: FollowUp::End(Status::Sent, None),
         job: (STREAM, job(ids[0]).into()),
         receipts: true,
     };
     assert_eq!(fixture.store.settle(&[settlement]).await.unwrap(), [true]);
     let sent = Outcome::Sent { provider_id: Some("p-2".to_owned()) };
-    fixture.settle_sms(app, ids[1], sent, Next::End(Status::Sent, None)).await;
+    fixture.settle_sms(app, ids[1], sent, FollowUp::End(Status::Sent, None)).await;
     assert_eq!(look().await, 2);
     assert_eq!(fixture.state(app, ids[0]).await, (Status::Delivered, None, 1));
     assert_eq!(fixture.state(app, ids[1]).await.0, Status::Failed);
@@ -67,7 +67,7 @@ async fn of_an_erased_user_a_receipt_that_came_early_keeps_no_words() {
     let recorded = fixture.store.record_receipts(&receipts, &policy()).await.unwrap();
     assert_eq!(recorded, [Recorded::Early; 3]);
     let sent = Outcome::Sent { provider_id: Some("p-2".to_owned()) };
-    fixture.settle_sms(app, ids[1], sent, Next::End(Status::Sent, None)).await;
+    fixture.settle_sms(app, ids[1], sent, FollowUp::End(Status::Sent, None)).await;
 
     fixture.erase(app, "ada", crate::erasure::LATER).await;
     fixture.pass().await;
