@@ -197,7 +197,11 @@ async fn what_only_a_newer_gateway_reads_is_to_be_asked_again() {
     let request = "/v3/requests/aaaaaaaa-0000-7000-8000-000000000000";
     for (alter, part) in [
         ("UPDATE delivery SET status = 'failed', reason = 'of_the_future'", "/deliveries"),
-        ("UPDATE delivery SET status = 'of_the_future', reason = NULL", ""),
+        (
+            "ALTER TABLE delivery DROP CONSTRAINT delivery_status;
+             UPDATE delivery SET status = 'of_the_future', reason = NULL",
+            "",
+        ),
         ("UPDATE delivery SET status = 'queued', channel = 'ofTheFuture'", "/deliveries"),
         ("DELETE FROM delivery; UPDATE planned_recipient SET skips = '{email:of_the_future}'", "/deliveries"),
     ] {

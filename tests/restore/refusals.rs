@@ -18,7 +18,10 @@ const OF_BEFORE: &str =
     DROP TRIGGER audit_is_append_only ON audit;
     DROP FUNCTION refuse_audit_change;
     DROP INDEX audit_by_app;
-    DELETE FROM _sqlx_migrations WHERE version IN (21, 24, 36)";
+    ALTER TABLE delivery DROP CONSTRAINT delivery_status;
+    ALTER TABLE attempt DROP CONSTRAINT attempt_outcome;
+    ALTER TABLE webhook_message DROP CONSTRAINT webhook_message_status;
+    DELETE FROM _sqlx_migrations WHERE version IN (21, 24, 36, 37, 38)";
 
 async fn execute(database: &Database, statements: &'static str) {
     let pool = PgPool::connect(database.url()).await.unwrap();
@@ -77,7 +80,7 @@ async fn a_dump_is_seen_wherever_it_is_restored_and_taken_as_it_is_only_when_who
 
     moved.restore_in_place(&dump).unwrap();
     let said = installation.accepts(&moved, &["restore", "--nothing-lost"]);
-    assert!(said.contains("Taken as it is"), "{said}");
+    assert!(said.contains("Accepted as it is"), "{said}");
     installation.accepts(&moved, &["migrate"]);
 }
 
@@ -89,7 +92,7 @@ async fn a_dump_of_an_earlier_release_is_restored_or_stays_refused() {
     let restored = Database::restored(&dump).await.unwrap();
     installation.refuses(&restored, &["restore", "--dry-run"], "of an earlier release");
     let said = installation.accepts(&restored, &["restore"]);
-    assert!(said.contains("Restored.") && said.contains("Cannot come back:"), "{said}");
+    assert!(said.contains("Restored.") && said.contains("Cannot be recovered:"), "{said}");
     installation.accepts(&restored, &["migrate"]);
 
     // The dump has no marks, so that it needs the log from its beginning.

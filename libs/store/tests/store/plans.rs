@@ -1,8 +1,8 @@
-//! No statement of a service reads a backlog: each is run on empty and on large tables, with and without statistics, with a
-//! plan for its values and with one for any, made before the table grew or after.
+//! No statement of a service scans a backlog: each runs on empty and on large tables, with and without statistics, with a
+//! custom and with a generic plan, made before or after the table grew.
 //!
-//! Statements are read from the source and tables are filled by their columns, so that a new statement and a new table
-//! are held without being registered. Each value is 1, now or the id of row 500, by the type of its parameter.
+//! Statements are read from the source and tables are filled by their columns, so that new statements and new tables are
+//! covered without registration. Each value is 1, now or the id of row 500, by the type of its parameter.
 
 mod fill;
 mod source;
@@ -17,7 +17,7 @@ use testkit::Database;
 
 use source::Statement;
 
-/// Tables of what operators set up, and of one row for each stream. All others grow.
+/// Tables of operators' settings, and tables with one row per stream. All others grow.
 const SMALL: [&str; 22] = [
     "_sqlx_migrations",
     "app",
@@ -46,19 +46,18 @@ const SMALL: [&str; 22] = [
 const LARGE: [&str; 3] = ["webhook_message", "delivery", "inbox_item"];
 const MANY: i64 = 1_000_000;
 
-/// Files, or statements by a part of them, of operators' commands, which may take their time.
-const OPERATORS: [&str; 6] = [
-    "restore",
-    "shadow",
-    "sealed.rs",
-    "redrive.rs",
-    "suppression/list.rs",
-    // Delivering again what was given up.
+/// Statements of operators' commands, which may be slow: names of files, or parts of statements.
+const OPERATORS: [&str; 5] = [
+    "recovery",
+    "database/sealed.rs",
+    "deliveries/redrive.rs",
+    "deliveries/suppression/list.rs",
+    // Redelivery of webhooks that were given up.
     "UPDATE webhook_message m\n",
 ];
-/// Rows of growing tables that a statement may read beside 20 for each row that it returns or changes.
+/// Rows of growing tables that a statement may read, in addition to 20 for each row that it returns or changes.
 const ROWS: f64 = 200.0;
-/// Blocks likewise, beside 60 for each.
+/// Blocks that a statement may read, in addition to 60 for each such row.
 const BLOCKS: f64 = 600.0;
 
 struct Bench {
@@ -73,7 +72,7 @@ async fn no_statement_on_a_growing_table_reads_what_it_does_not_return() {
     let database = Database::create().await;
     let settings = Settings { url: database.url().to_owned(), max_connections: 1 };
     Store::connect(&settings).await.unwrap().migrate().await.unwrap();
-    // As a session of a service, but for the time limits; foreign keys and triggers are not what is looked at.
+    // Like a session of a service, but with longer time limits, and without foreign keys and triggers.
     let options = PgConnectOptions::from_str(database.url())
         .unwrap()
         .options(store::SESSION)
@@ -166,7 +165,7 @@ impl Bench {
         }
     }
 
-    /// Runs a statement and takes it back. None: it cannot be run, which is noted.
+    /// Runs a statement, rolls it back, and returns its plan. A statement that fails is recorded and returns None.
     async fn plan(&mut self, number: usize, state: &str) -> Option<Value> {
         let types = sqlx::raw_sql(AssertSqlSafe(format!(
             "SELECT parameter_types::text[] AS types FROM pg_prepared_statements WHERE name = 's{number}'"
@@ -180,7 +179,7 @@ impl Bench {
         let arguments = if values.is_empty() { String::new() } else { format!("({})", values.join(", ")) };
         let explain =
             format!("EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, FORMAT JSON) EXECUTE s{number}{arguments}");
-        let is_own_plan = statement.file.starts_with("webhook/outgoing");
+        let is_own_plan = statement.file.starts_with("webhooks/outgoing");
         self.execute("BEGIN").await;
         if is_own_plan {
             self.execute(
@@ -193,7 +192,7 @@ impl Bench {
         self.execute("ROLLBACK").await;
         match explained {
             Ok(row) => Some(row.get::<Value, _>(0)[0].clone()),
-            // A row that is there already was found by its key.
+            // An existing row was found by its key.
             Err(error) if error.as_database_error().is_some_and(|error| error.is_unique_violation()) => None,
             Err(error) => {
                 let statement = &self.statements[number];
@@ -205,7 +204,7 @@ impl Bench {
     }
 }
 
-/// What a plan read of growing tables.
+/// Rows of growing tables that a plan read and changed.
 #[derive(Default)]
 struct Cost {
     read: f64,
@@ -241,7 +240,7 @@ fn count(node: &Value, name: &str) -> f64 {
     node[name].as_f64().unwrap_or_default()
 }
 
-/// A value of a type, as SQL.
+/// SQL of a value of the type.
 fn default(kind: &str) -> String {
     let one = match kind.trim_end_matches("[]") {
         "bigint" | "integer" | "double precision" | "numeric" => "1",

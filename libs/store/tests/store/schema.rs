@@ -1,7 +1,10 @@
-//! The schema's version, and migrations that run again or at once.
+//! The schema version, and repeated and concurrent migrations.
 
+use domain::Status;
 use store::{Settings, Store};
 use testkit::Database;
+
+use crate::fixture;
 
 #[tokio::test]
 async fn the_version_is_that_of_the_last_migration() {
@@ -17,4 +20,30 @@ async fn the_version_is_that_of_the_last_migration() {
     assert!(version >= Some(4), "{version:?}");
     first.migrate().await.unwrap();
     assert_eq!(second.schema_version().await.unwrap(), version);
+}
+
+#[tokio::test]
+async fn the_database_accepts_exactly_the_statuses_of_the_domain() {
+    let fixture = fixture().await;
+    let outcomes =
+        ["sent", "retry", "failed", "target_gone", "pause_provider", "unknown"].map(str::to_owned).to_vec();
+    let cases = [
+        ("delivery_status", Status::ALL.iter().map(ToString::to_string).collect()),
+        ("attempt_outcome", outcomes),
+        ("webhook_message_status", ["pending", "delivered", "failed"].map(str::to_owned).to_vec()),
+    ];
+    for (constraint, mut expected) in cases {
+        let (definition, validated): (String, bool) = sqlx::query_as(
+            "SELECT pg_get_constraintdef(oid), convalidated FROM pg_constraint WHERE conname = $1",
+        )
+        .bind(constraint)
+        .fetch_one(&fixture.pool)
+        .await
+        .unwrap();
+        assert!(validated, "{definition}");
+        let mut found: Vec<String> = definition.split('\'').skip(1).step_by(2).map(str::to_owned).collect();
+        found.sort();
+        expected.sort();
+        assert_eq!(found, expected, "{constraint}");
+    }
 }

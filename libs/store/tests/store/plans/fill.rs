@@ -1,8 +1,8 @@
-//! Rows for every table, from its columns alone: a new table is filled without being registered.
+//! Rows for every table, derived from its columns: new tables are filled without registration.
 
 use sqlx::{AssertSqlSafe, PgConnection, Row};
 
-/// Columns that are empty in rows that wait, which is what most rows of a backlog do.
+/// Columns that are empty in waiting rows, as in most rows of a backlog.
 const EMPTY: [&str; 12] = [
     "token",
     "settled_at",
@@ -18,8 +18,8 @@ const EMPTY: [&str; 12] = [
     "seen_at",
 ];
 
-/// Adds `rows` rows to a table. Row n has n as each id and number, a user of which 10 rows are each other's neighbours, and
-/// times that grow with n; all of app 1.
+/// Adds `rows` rows of app 1 to a table. Row n has n as each id and number, a user shared by 10 consecutive rows, and times
+/// that grow with n.
 pub(super) async fn fill(connection: &mut PgConnection, table: &str, rows: i64) {
     let columns = sqlx::query(
         "SELECT column_name::text AS name, udt_name::text AS type, is_nullable = 'YES' AS nullable,
@@ -49,6 +49,7 @@ pub(super) async fn fill(connection: &mut PgConnection, table: &str, rows: i64) 
                 "lpad(to_hex(n / 5), 32, '0')::uuid"
             }
             ("channel", _) => "'email'",
+            ("outcome", _) => "'sent'",
             (_, "int8" | "int4") => "n",
             (_, "uuid") => "lpad(to_hex(n), 32, '0')::uuid",
             (_, "text" | "varchar") => "n::text",

@@ -1,18 +1,18 @@
-//! The statements of this crate, read from its source: a new one is among them without being registered.
+//! The statements of this crate, read from its source: new ones are included without registration.
 
 use std::collections::HashMap;
 use std::path::Path;
 
-/// A statement and the file that it stands in.
+/// A statement and its file.
 pub(super) struct Statement {
     pub(super) file: String,
     pub(super) sql: String,
 }
 
-/// `macro_rules!` whose body is text: names of its parameters, and the body.
+/// `macro_rules!` macros whose body is text, by name: names of the parameters, and the body.
 type Macros = HashMap<String, (Vec<String>, String)>;
 
-/// Every statement of `libs/store/src`, with the macros that it is made of expanded.
+/// All statements of `libs/store/src`, with their macros expanded.
 pub(super) fn statements() -> Vec<Statement> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let mut files = Vec::new();
@@ -40,7 +40,7 @@ pub(super) fn statements() -> Vec<Statement> {
                 let is_sql = ["SELECT", "INSERT", "UPDATE", "DELETE", "WITH"]
                     .iter()
                     .any(|verb| sql.trim_start().starts_with(&format!("{verb} ")));
-                // What has a parameter of a macro left in it is a template, found whole where it is used.
+                // A text with an unexpanded macro parameter is a template; it is collected where the macro is used.
                 if is_sql && !sql.contains('\u{0}') {
                     found.push(Statement { file: file.clone(), sql });
                 }
@@ -78,12 +78,12 @@ fn read_macros(text: &str, macros: &mut Macros) {
     }
 }
 
-/// The length of `name!(`, if the text begins so.
+/// Length of `name!(`, if the text begins with it.
 fn starts_call(text: &str, name: &str) -> Option<usize> {
     text.strip_prefix(name)?.starts_with("!(").then_some(name.len() + 2)
 }
 
-/// Reads a literal, a `concat!` or a macro's use. Returns its text and its length in the source.
+/// Reads a literal, a `concat!` or a macro call. Returns its text and its length in the source.
 fn expression(text: &str, macros: &Macros, values: &HashMap<String, String>) -> (String, usize) {
     if text.starts_with('"') {
         return literal(text);
@@ -107,7 +107,7 @@ fn expression(text: &str, macros: &Macros, values: &HashMap<String, String>) -> 
     ("\u{0}".to_owned(), text.chars().next().map_or(1, char::len_utf8))
 }
 
-/// Reads arguments up to and with the closing parenthesis.
+/// Reads arguments up to and including the closing parenthesis.
 fn arguments(text: &str, macros: &Macros, values: &HashMap<String, String>) -> (Vec<String>, usize) {
     let (mut parts, mut at) = (Vec::new(), 0);
     loop {
