@@ -41,7 +41,7 @@ fn of_a_system_that_goes_on_only_that_is_said() {
     record.tables.suppressions.values_mut().for_each(|suppression| suppression.is_told = false);
     record.told.values_mut().for_each(|told| told.deliveries.clear());
     let failures = check::failures(&record);
-    assert_eq!(failures.into_keys().collect::<Vec<_>>(), ["nothing went on while it was checked"]);
+    assert_eq!(failures.into_keys().collect::<Vec<_>>(), ["the system was idle while it was checked"]);
 }
 
 #[test]

@@ -13,7 +13,6 @@ mod enough;
 mod faults;
 mod handed_out_again;
 mod journal;
-mod mutants;
 mod quiet;
 mod record;
 mod report;

@@ -42,22 +42,6 @@ pub(crate) async fn wait_until(system: &mut System) -> Duration {
 /// # Panics
 /// A part has ended.
 pub(crate) async fn within(system: &mut System, limit: Duration) -> Result<Duration, String> {
-    until(system, limit, |look| look.left.is_empty()).await
-}
-
-/// As [`within`], also where deliveries have not ended: nothing is left that would end them.
-///
-/// # Panics
-/// A part has ended.
-pub(crate) async fn at_rest(system: &mut System, limit: Duration) -> Result<Duration, String> {
-    until(system, limit, |look| look.left.iter().all(|what| what.ends_with(OPEN))).await
-}
-
-async fn until(
-    system: &mut System,
-    limit: Duration,
-    is_quiet: impl Fn(&Look) -> bool,
-) -> Result<Duration, String> {
     let began = Instant::now();
     let mut last: Option<Look> = None;
     let mut next_told = TELL_EVERY;
@@ -65,7 +49,7 @@ async fn until(
         system.assert_running();
         let look = look(system).await?;
         // What went from one place to another between two looks was written meanwhile.
-        let is_quiet = is_quiet(&look) && last.as_ref() == Some(&look);
+        let is_quiet = look.left.is_empty() && last.as_ref() == Some(&look);
         if began.elapsed() >= next_told {
             println!("{:>6.1} s: left are {}", began.elapsed().as_secs_f64(), look.left.join("; "));
             next_told += TELL_EVERY;

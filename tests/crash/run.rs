@@ -78,7 +78,7 @@ async fn nothing_is_lost_or_shown_twice() {
     let schedule = Schedule::new(run.seed, &size);
     println!("{run}\n{schedule}");
 
-    let mut system = System::start(Settings { seed: run.seed, mutant: None, apps: APPS, stalls: None }).await;
+    let mut system = System::start(Settings { seed: run.seed, apps: APPS }).await;
     let of_work = workload::Size::of(run.notifications, schedule.length() + AFTERWARDS);
     let workload = Arc::new(Workload::prepare(&system.scene, of_work).await);
     let ready = Instant::now();

@@ -10,7 +10,6 @@ use std::time::Duration;
 use event_log::EventLog;
 use local_servers::{NatsServer, Postgres, port};
 use reqwest::Client;
-use sabotage::Mutant;
 use service_kit::{Config, connections};
 use sqlx::PgPool;
 use stand_ins::webhook::WebhookReceiver;
@@ -30,11 +29,7 @@ const INSTANCES: usize = 2;
 pub(crate) struct Settings {
     /// Everything random in the run comes from it.
     pub(crate) seed: u64,
-    /// The rule that every process breaks.
-    pub(crate) mutant: Option<Mutant>,
     pub(crate) apps: usize,
-    /// Of all calls, those that providers leave without an answer; None for a few.
-    pub(crate) stalls: Option<f64>,
 }
 
 /// The system, running.
@@ -61,8 +56,7 @@ impl System {
         let (stand_ins, providers) = setting_up::providers(settings, &files).await;
         let gateways = addresses(INSTANCES);
         let origin = |address: &String| format!("http://{address}");
-        let environment =
-            setting_up::environment(settings, &files, servers, &providers, &origin(&gateways[0]));
+        let environment = setting_up::environment(&files, servers, &providers, &origin(&gateways[0]));
         let backends = setting_up::backends(settings.seed, &files).await;
         let apps = setting_up::apps(settings.apps, &environment, &providers, &backends);
         let mut parts = Vec::new();

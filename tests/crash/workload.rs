@@ -82,21 +82,6 @@ impl Size {
             movers: 200,
         }
     }
-
-    /// A run of seconds, over few people.
-    pub(crate) fn short(lasting: Duration) -> Size {
-        Size {
-            users: 200,
-            notices: 600,
-            clients: 24,
-            lasting,
-            ahead: Duration::from_secs(3),
-            burst_every: Duration::from_millis(500),
-            rounds: 4,
-            moves: 400,
-            movers: 200,
-        }
-    }
 }
 
 /// Ready to run.

@@ -64,7 +64,7 @@ impl Backend {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_sent_is_in_the_list_of_the_providers_once_it_is_quiet() {
-    let mut system = System::start(Settings { seed: 1, mutant: None, apps: 1, stalls: None }).await;
+    let mut system = System::start(Settings { seed: 1, apps: 1 }).await;
     assert!(Backend::of(&system).await.send().await);
     let took = quiet::wait_until(&mut system).await;
     println!("quiet after {took:?}");
@@ -86,7 +86,7 @@ async fn what_is_sent_is_in_the_list_of_the_providers_once_it_is_quiet() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn whoever_is_struck_comes_back_and_what_was_begun_is_brought_to_an_end() {
-    let mut system = System::start(Settings { seed: 2, mutant: None, apps: 1, stalls: None }).await;
+    let mut system = System::start(Settings { seed: 2, apps: 1 }).await;
     let backend = Backend::of(&system).await;
     let schedule = everything_once();
     let over = CancellationToken::new();

@@ -23,7 +23,6 @@ pub mod pace;
 pub mod plan;
 pub mod problem;
 pub mod profile;
-pub mod protocol;
 pub mod request;
 pub mod retry;
 pub mod route;

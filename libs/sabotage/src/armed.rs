@@ -1,4 +1,4 @@
-//! What the environment asks for.
+//! The crash point that the environment names.
 
 use std::fs::OpenOptions;
 use std::io::Write as _;
@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::process::{Signal, getpid, kill_process};
 
-use crate::{CRASH_AT, CRASHES, CrashPoint, MUTANT, Mutant};
+use crate::{CRASH_AT, CRASHES, CrashPoint};
 
-/// Where to die.
+/// Crash point at which the process kills itself.
 struct CrashAt {
     point: CrashPoint,
     passage: u64,
@@ -31,16 +31,12 @@ pub(crate) fn is_due(point: CrashPoint) -> bool {
     at.passed.fetch_add(1, Ordering::Relaxed) + 1 == at.passage
 }
 
-pub(crate) fn is(mutant: Mutant) -> bool {
-    static ARMED: OnceLock<Option<Mutant>> = OnceLock::new();
-    *ARMED.get_or_init(|| Mutant::named(&std::env::var(MUTANT).ok()?)) == Some(mutant)
-}
-
 pub(crate) fn die(point: CrashPoint) {
     if let Some(path) = std::env::var_os(CRASHES)
         && let Ok(mut crashes) = OpenOptions::new().append(true).create(true).open(path)
     {
-        // One write, which no other process cuts in two. Dying comes first: without its line the crash does not count.
+        // A single write, so that lines of processes do not mix. If it fails, the process dies all the same, and the crash is
+        // not counted.
         crashes.write_all(format!("{} {}\n", point.as_str(), getpid()).as_bytes()).ok();
     }
     while kill_process(getpid(), Signal::KILL).is_err() {}

@@ -1,4 +1,4 @@
-/// Declares an enum whose variants have a name each.
+/// Declares an enum with a text name for each variant.
 macro_rules! named {
     ($(#[$meta:meta])* $name:ident { $($(#[$variant_meta:meta])* $variant:ident = $text:literal),+ $(,)? }) => {
         $(#[$meta])*
@@ -6,16 +6,16 @@ macro_rules! named {
         pub enum $name { $($(#[$variant_meta])* $variant),+ }
 
         impl $name {
-            /// All of them.
+            /// All variants.
             pub const ALL: &'static [$name] = &[$($name::$variant),+];
 
-            /// Its name.
+            /// Name of the variant.
             #[must_use]
             pub const fn as_str(self) -> &'static str {
                 match self { $($name::$variant => $text),+ }
             }
 
-            /// The one of that name.
+            /// Finds the variant with this name.
             #[must_use]
             pub fn named(name: &str) -> Option<$name> {
                 $name::ALL.iter().copied().find(|one| one.as_str() == name)

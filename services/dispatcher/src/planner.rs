@@ -1,14 +1,14 @@
-//! Freezing a batch of chunks and acting on what was decided.
+//! Freezing a batch of chunks and acting on the decisions.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use domain::id::TemplateId;
-use domain::{AppId, DeliveryId, SendId};
+use domain::{AppId, SendId};
 use event_log::{Message, PublishError, Refusal};
 use metrics::{counter, histogram};
 use planning::{Template, Writer, decide};
-use sabotage::{CrashPoint, Mutant};
+use sabotage::CrashPoint;
 use service_kit::metrics::{ACCEPT_TO_PLAN_SECONDS, DISPATCHED};
 use service_kit::{Context, clock};
 use store::deliveries::timer::NewTimer;
@@ -18,27 +18,27 @@ use store::sends::plan::Hold;
 
 use crate::orders::{Cause, FrozenChunk, Order, Orders, Progress};
 
-/// Compiled templates to keep.
+/// Most compiled templates to cache.
 const MAX_COMPILED: usize = 1_000;
 
-/// Why a batch could not be finished. Whatever was frozen stays so, and repeating finishes it.
+/// Failure of a batch. Frozen decisions stay frozen, and a retry completes them.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PlanError {
     #[error(transparent)]
     Store(#[from] store::Error),
     #[error(transparent)]
     Publish(#[from] PublishError),
-    #[error("a message cannot be written: {0}")]
+    #[error("cannot encode a message: {0}")]
     Encode(#[from] serde_json::Error),
-    /// Accepted with a template that a backup did not have.
+    /// The send was accepted with a template that the restored backup lacks.
     #[error(
-        "send {send_id} of app {app} waits for its template, or the version that it was planned with: put it again"
+        "send {send_id} of app {app} waits for its template, or for the version it was planned with: PUT it again"
     )]
     NoTemplate { app: AppId, send_id: SendId },
 }
 
 impl PlanError {
-    /// Whether the database or the log cannot do it now, for whichever messages.
+    /// True if the database or the log is unavailable, whatever the messages.
     pub(crate) fn is_outage(&self) -> bool {
         match self {
             PlanError::Store(error) => error.is_unavailable(),
@@ -47,12 +47,12 @@ impl PlanError {
         }
     }
 
-    /// Whether a lock that another transaction holds was not free in time.
+    /// True if a lock held by another transaction timed out.
     pub(crate) fn is_lock_timeout(&self) -> bool {
         matches!(self, PlanError::Store(error) if error.is_lock_timeout())
     }
 
-    /// Whether the messages themselves are at fault, so that repeating cannot help.
+    /// True if the messages themselves are at fault, so that a retry cannot help.
     pub(crate) fn is_own_failure(&self) -> bool {
         match self {
             PlanError::Store(error) => error.is_refused_data(),
@@ -65,20 +65,20 @@ impl PlanError {
 
 type Compiled = HashMap<(AppId, TemplateId, i32), Arc<Template>>;
 
-/// Plans and acts, batch by batch. Clones share the compiled templates.
+/// Planner of batches. Clones share the compiled templates.
 #[derive(Clone)]
 pub(crate) struct Planner {
     context: Context,
     compiled: Arc<Mutex<Compiled>>,
 }
 
-/// Whether planning waits for users whose rows are locked elsewhere.
+/// Handling of chunks whose users are locked by another transaction.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Busy {
-    /// Chunks that need them are left out.
-    LeftOut,
-    /// It waits for a few seconds.
-    AwaitedFor,
+    /// Skip these chunks.
+    Skip,
+    /// Wait for the locks for a few seconds.
+    Wait,
 }
 
 impl Planner {
@@ -86,28 +86,28 @@ impl Planner {
         Planner { context, compiled: Arc::default() }
     }
 
-    /// Freezes the chunks, then publishes what was decided. When it returns without error, every chunk has been acted
-    /// on, but for those whose positions it returns: they need what is locked elsewhere.
-    pub(crate) async fn carry_out(
+    /// Freezes the chunks, then publishes their messages. On success every chunk has been acted on, except those whose
+    /// positions it returns: their users are locked by another transaction.
+    pub(crate) async fn plan_and_act(
         &self,
         chunks: &[Chunk],
         causes: &[Cause],
         busy: Busy,
     ) -> Result<Vec<usize>, PlanError> {
         let hold = match busy {
-            Busy::LeftOut => self.context.store.hold_free(chunks).await?,
-            Busy::AwaitedFor => self.context.store.hold_all(chunks).await?,
+            Busy::Skip => self.context.store.hold_free(chunks).await?,
+            Busy::Wait => self.context.store.hold_all(chunks).await?,
         };
-        let (left_out, free): (Vec<_>, Vec<_>) = (0..chunks.len()).partition(|&index| hold.is_busy(index));
+        let (skipped, free): (Vec<_>, Vec<_>) = (0..chunks.len()).partition(|&index| hold.is_busy(index));
         if !free.is_empty() {
             let chunks: Vec<_> = free.iter().map(|&index| chunks[index].clone()).collect();
             let causes: Vec<_> = free.iter().map(|&index| causes[index].clone()).collect();
-            self.carry_out_held(hold, &chunks, &causes).await?;
+            self.freeze_and_act(hold, &chunks, &causes).await?;
         }
-        Ok(left_out)
+        Ok(skipped)
     }
 
-    async fn carry_out_held(&self, hold: Hold, chunks: &[Chunk], causes: &[Cause]) -> Result<(), PlanError> {
+    async fn freeze_and_act(&self, hold: Hold, chunks: &[Chunk], causes: &[Cause]) -> Result<(), PlanError> {
         let mut freeze = hold.freeze(chunks).await?;
         let facts = freeze.facts().await?;
         if let Some(chunk) = without_template(chunks, &facts) {
@@ -117,15 +117,11 @@ impl Planner {
             (0..chunks.len()).map(|index| self.compile(chunks[index].app, &facts, index)).collect();
         let mut decisions = Vec::with_capacity(chunks.len());
         for (index, chunk) in chunks.iter().enumerate() {
-            decisions.push(if freeze.is_new(index) || sabotage::is(Mutant::PlanNotFrozen) {
+            decisions.push(if freeze.is_new(index) {
                 decide(chunk, &facts, index, templates[index].as_deref())
             } else {
                 freeze.stored(index).await?
             });
-        }
-        if sabotage::is(Mutant::RandomDeliveryIds) {
-            let decided = decisions.iter_mut().flatten().flat_map(|(_, decision)| &mut decision.deliveries);
-            decided.for_each(|delivery| delivery.id = DeliveryId(clock::new_id()));
         }
         freeze.commit(&facts, &decisions).await?;
         sabotage::reach(CrashPoint::AfterFreeze);
@@ -151,16 +147,16 @@ impl Planner {
         self.act(&frozen).await
     }
 
-    /// Publishes slice by slice; the order for a chunk's successor once all else is kept.
+    /// Publishes slice by slice. Orders for next chunks come last, once all other messages are in the log.
     async fn act(&self, frozen: &[FrozenChunk<'_>]) -> Result<(), PlanError> {
         let mut orders = Orders::default();
         for chunk in frozen {
             let mut progress = Progress::default();
             while chunk.write(&mut progress, &mut orders)? {
-                self.give_out(frozen, std::mem::take(&mut orders)).await?;
+                self.publish_slice(frozen, std::mem::take(&mut orders)).await?;
             }
         }
-        self.give_out(frozen, orders).await?;
+        self.publish_slice(frozen, orders).await?;
         let next = frozen.iter().filter_map(|chunk| chunk.next().transpose());
         self.publish(next.collect::<Result<_, _>>()?).await?;
         for FrozenChunk { chunk, .. } in frozen.iter().filter(|frozen| frozen.is_last()) {
@@ -175,8 +171,8 @@ impl Planner {
         Ok(())
     }
 
-    /// Publishes a slice, with word of what has ended because it could not be rendered.
-    async fn give_out(&self, frozen: &[FrozenChunk<'_>], mut slice: Orders) -> Result<(), PlanError> {
+    /// Publishes a slice, with the outcomes of deliveries that ended because they could not be rendered.
+    async fn publish_slice(&self, frozen: &[FrozenChunk<'_>], mut slice: Orders) -> Result<(), PlanError> {
         for ended in self.context.store.record_render_failures(&slice.failures).await? {
             if let Some(chunk) = frozen.iter().find(|chunk| chunk.is_of_send(&ended)) {
                 slice.push(chunk.settled(ended)?);
@@ -185,7 +181,7 @@ impl Planner {
         self.publish(slice.orders).await
     }
 
-    /// Publishes every order; what a full stream refuses becomes a timer.
+    /// Publishes every order. If a stream is full, the order becomes a timer.
     async fn publish(&self, orders: Vec<Order>) -> Result<(), PlanError> {
         let messages = orders
             .iter()
@@ -236,15 +232,21 @@ impl Planner {
                 Some(template)
             }
             Err(error) => {
-                tracing::error!(%app, template = version.identifier, version = version.version, %error, "not compiled");
+                tracing::error!(
+                    %app,
+                    template = version.identifier,
+                    version = version.version,
+                    %error,
+                    "cannot compile a template"
+                );
                 None
             }
         }
     }
 }
 
-/// A chunk whose template is not there. It was when the send was accepted: nothing is decided without it, nor called
-/// unrenderable, whose jobs may be in the log.
+/// The first chunk whose template is missing. The template existed when the send was accepted, so the chunk must wait for
+/// it: its deliveries cannot be failed as unrenderable, because their jobs may already be in the log.
 fn without_template<'t>(chunks: &'t [Chunk], facts: &Facts) -> Option<&'t Chunk> {
     let mut numbered = chunks.iter().enumerate();
     let is_missing =

@@ -1,18 +1,16 @@
-//! Publishing what has come due.
+//! Publishing due timers.
 
 use std::time::Duration;
 
-use domain::{Envelope, Event};
 use event_log::Message;
-use sabotage::Mutant;
 use service_kit::Context;
 use store::deliveries::timer::DueTimer;
 
 use crate::room::Room;
 
-/// Timers of one round at most.
+/// Most timers of one round.
 const ROUND: u32 = 500;
-/// Longest pause between rounds; a timer set meanwhile waits no longer than this.
+/// Longest pause between rounds, and so the longest delay of a timer set in between.
 const PAUSE: Duration = Duration::from_millis(250);
 
 /// Publishes due timers until the process stops. Several instances share the work.
@@ -23,7 +21,7 @@ pub(crate) async fn run(context: Context, room: Room) -> anyhow::Result<()> {
             None => return Ok(()),
             Some(Ok(published)) => published > 0,
             Some(Err(error)) => {
-                tracing::warn!(%error, "timers cannot be read");
+                tracing::warn!(%error, "cannot read timers; trying again");
                 false
             }
         };
@@ -33,15 +31,14 @@ pub(crate) async fn run(context: Context, room: Room) -> anyhow::Result<()> {
     }
 }
 
-/// Publishes what is due and has room, each under its timer's id, and removes what the log has confirmed.
+/// Publishes due timers whose streams have room, each under its timer's id, and removes those that the log confirmed.
+/// Returns the number published.
 async fn round(context: &Context, room: &Room) -> Result<usize, store::Error> {
     let mut due = context.store.due_timers_but(ROUND, &room.closed_to_timers()).await?;
     let (ids, messages): (Vec<_>, Vec<_>) = std::mem::take(&mut due.timers)
         .into_iter()
         .map(|DueTimer { id, stream, message }| {
-            let old = sabotage::is(Mutant::TimerUnderOldId).then(|| first_attempt(&message)).flatten();
-            let name = old.unwrap_or_else(|| id.to_string());
-            (id, Message { stream, id: Some(name), payload: message.into() })
+            (id, Message { stream, id: Some(id.to_string()), payload: message.into() })
         })
         .unzip();
     let results = context.log.publish_all(messages).await;
@@ -49,17 +46,9 @@ async fn round(context: &Context, room: &Room) -> Result<usize, store::Error> {
     for (id, result) in ids.into_iter().zip(results) {
         match result {
             Ok(_) => published.push(id),
-            Err(error) => tracing::warn!(timer = %id, %error, "a timer stays due"),
+            Err(error) => tracing::warn!(timer = %id, %error, "cannot publish a timer; it stays due"),
         }
     }
     due.done(&published).await?;
     Ok(published.len())
-}
-
-/// The id under which the first attempt of a job was published.
-fn first_attempt(message: &[u8]) -> Option<String> {
-    match Envelope::decode(message).ok()?.event {
-        Event::DeliveryJob(job) => Some(format!("{}.1", job.delivery_id)),
-        _ => None,
-    }
 }

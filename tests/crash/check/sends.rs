@@ -108,7 +108,7 @@ pub(crate) fn a_repeat_is_the_same(record: &Record) -> Vec<String> {
 }
 
 /// What cannot be done now is a 503, a 408 or a connection that breaks; a 500 is nobody's fault but ours.
-pub(crate) fn no_client_was_told_of_a_defect(record: &Record) -> Vec<String> {
+pub(crate) fn no_client_got_an_unexpected_status(record: &Record) -> Vec<String> {
     let is_fine = |line: &&Line| match line {
         Line::Tried { status, .. } | Line::NotListed { status, .. } | Line::Moved { status, .. } => {
             status.is_none_or(|status| matches!(status, 200..300 | 408 | 503))

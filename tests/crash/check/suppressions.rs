@@ -3,7 +3,7 @@
 use crate::record::Record;
 
 /// Whoever looks once a suppression is committed is not given the right to call its target.
-pub(crate) fn nobody_claims_the_suppressed(record: &Record) -> Vec<String> {
+pub(crate) fn no_suppressed_target_is_claimed(record: &Record) -> Vec<String> {
     let mut wrong = Vec::new();
     for (id, delivery) in &record.tables.deliveries {
         let late = delivery.claims.iter().filter(|claim| claim.is_late);

@@ -39,6 +39,6 @@ fn retries_after_end(told: &Outcome, delivery: &Delivery) -> bool {
 }
 
 /// No message was at fault by itself.
-pub(crate) fn nothing_was_set_aside(record: &Record) -> Vec<String> {
+pub(crate) fn no_message_was_dead_lettered(record: &Record) -> Vec<String> {
     record.tables.set_aside.clone()
 }

@@ -294,7 +294,7 @@ fn gave_up(words: &str) -> bool {
     let last = words.trim_end().lines().next_back().unwrap_or_default();
     let line: Value = serde_json::from_str(last).unwrap_or_default();
     line["level"] == "ERROR"
-        && line["message"] == "stopped by a failure"
+        && line["message"] == "a failure stopped the service"
         && line["error"].as_str().is_some_and(|error| error.starts_with("no connection to "))
 }
 
@@ -305,8 +305,8 @@ mod tests {
     use super::gave_up;
 
     fn failed(error: &str) -> String {
-        let waits = json!({"level": "INFO", "message": "not reachable yet; trying again"});
-        let failed = json!({"level": "ERROR", "message": "stopped by a failure", "error": error});
+        let waits = json!({"level": "INFO", "message": "cannot reach a server yet; retrying"});
+        let failed = json!({"level": "ERROR", "message": "a failure stopped the service", "error": error});
         format!("{waits}\n{failed}\n")
     }
 
@@ -316,7 +316,7 @@ mod tests {
         assert!(gave_up(&gone));
         let (waits, _) = gone.split_once('\n').unwrap();
         assert!(!gave_up(waits) && !gave_up(""));
-        assert!(!gave_up(&failed("the service ended by itself")));
+        assert!(!gave_up(&failed("the service ended before the process was stopped")));
         assert!(!gave_up(&(gone + "thread 'main' panicked at src/main.rs:1:1\n")));
     }
 }

@@ -62,9 +62,8 @@ pub(super) struct Providers {
 pub(super) async fn providers(settings: Settings, files: &Files) -> (Service, Providers) {
     let ready = files.path("providers.json");
     let accepted = files.path("accepted.jsonl");
-    let (seed, stalls) = (settings.seed.to_string(), settings.stalls.map(|share| share.to_string()));
-    let mut arguments = vec![seed.as_str(), accepted.to_str().unwrap(), ready.to_str().unwrap()];
-    arguments.extend(stalls.as_deref());
+    let seed = settings.seed.to_string();
+    let arguments = [seed.as_str(), accepted.to_str().unwrap(), ready.to_str().unwrap()];
     let program = binary("faulty-providers");
     let service = Service::start_logged(&program, &arguments, &[], &files.log("providers")).unwrap();
     let text = eventually(SOON, "the providers listen", async || std::fs::read_to_string(&ready).ok());
@@ -80,7 +79,6 @@ pub(super) async fn backends(seed: u64, files: &Files) -> WebhookReceiver {
 
 /// What every service and `tidings` are told, with the servers themselves as addresses.
 pub(super) fn environment(
-    settings: Settings,
     files: &Files,
     servers: (&Postgres, &NatsServer),
     providers: &Providers,
@@ -105,7 +103,6 @@ pub(super) fn environment(
         (sabotage::CRASHES, path(&files.path("crashes"))),
     ];
     environment.extend(IMPATIENT.map(|(name, value)| (name, value.to_owned())));
-    environment.extend(settings.mutant.map(|mutant| (sabotage::MUTANT, mutant.as_str().to_owned())));
     environment.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 

@@ -3,6 +3,7 @@
 
 mod attachments;
 mod golden;
+mod ledger_model;
 mod link;
 mod overrides;
 mod patch;

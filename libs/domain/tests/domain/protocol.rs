@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
-use domain::protocol::{After, Claimed, Lease, Ledger, Token};
+use crate::ledger_model::{After, Claimed, Lease, Ledger, Token};
 use domain::{Reason, Status};
 
 /// Attempts that the schedule allows.
@@ -150,7 +150,9 @@ impl World {
                         world.tokens += 1;
                         Phase::Claimed { attempt, token }
                     }
-                    Claimed::Done => Phase::ToTell { attempt, status: world.ledger.told_of(attempt) },
+                    Claimed::Done => {
+                        Phase::ToTell { attempt, status: world.ledger.published_status(attempt) }
+                    }
                     Claimed::Leased | Claimed::Missing => Phase::Idle,
                 };
                 next.push(world);
@@ -233,7 +235,7 @@ impl World {
     fn after_losing(&self, attempt: u32) -> Phase {
         match self.ledger.status {
             Status::Sending => Phase::Idle,
-            _ => Phase::ToTell { attempt, status: self.ledger.told_of(attempt) },
+            _ => Phase::ToTell { attempt, status: self.ledger.published_status(attempt) },
         }
     }
 

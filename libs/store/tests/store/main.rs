@@ -15,6 +15,8 @@ mod idempotency;
 mod inbox;
 mod installation;
 mod ledger;
+#[path = "../../../domain/tests/domain/ledger_model.rs"]
+mod ledger_model;
 mod plan;
 mod plans;
 mod pooler;

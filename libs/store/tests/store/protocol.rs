@@ -1,10 +1,10 @@
-//! The ledger's statements beside the protocol's state machine: the same steps, in any order, have the same effect.
+//! Comparing the ledger's statements with the protocol's state machine: the same steps in any order have the same effect.
 
 use std::time::Duration;
 
+use crate::ledger_model::{After, Claimed, Ledger, Token};
 use domain::content::{Content, SmsContent};
 use domain::event::DeliveryJob;
-use domain::protocol::{After, Claimed, Ledger, Token};
 use domain::retry::RetryPolicy;
 use domain::{
     Answer, AppId, Channel, DeliveryId, Envelope, Event, Lane, Outcome, Reason, SendId, Status, StreamName,
@@ -31,13 +31,14 @@ struct Twin<'a> {
     delivery: DeliveryId,
     model: Ledger,
     tokens: Vec<Uuid>,
-    /// Every step so far, to be told when one differs.
+    /// Every step so far, printed when one differs.
     history: Vec<String>,
 }
 
 impl<'a> Twin<'a> {
     async fn new(fixture: &'a Fixture, app: AppId, number: u128) -> Twin<'a> {
-        let (send_id, delivery) = (SendId(Uuid::from_u128(number)), DeliveryId(Uuid::from_u128(number)));
+        let send_id = SendId(Uuid::from_u128(number));
+        let delivery = DeliveryId(Uuid::from_u128(number));
         for statement in [
             "INSERT INTO request (app_id, send_id, accepted_at, lane, recipients)
              VALUES ($1, $2, now(), 'transactional', 1)",
@@ -48,8 +49,8 @@ impl<'a> Twin<'a> {
         ] {
             sqlx::query(statement).bind(app.0).bind(send_id.0).execute(&fixture.pool).await.unwrap();
         }
-        let (model, tokens, history) = (Ledger::default(), Vec::new(), Vec::new());
-        Twin { fixture, app, send_id, delivery, model, tokens, history }
+        let model = Ledger::default();
+        Twin { fixture, app, send_id, delivery, model, tokens: Vec::new(), history: Vec::new() }
     }
 
     async fn step(&mut self, seeded: &mut Seeded) {
@@ -91,7 +92,7 @@ impl<'a> Twin<'a> {
         assert_eq!(found, expected, "{:#?}", self.history);
     }
 
-    /// A claim that was made, the latest more often than the others.
+    /// Chooses an earlier claim, the latest more often than the others.
     fn token(&self, seeded: &mut Seeded) -> Option<(Token, Uuid)> {
         let back = seeded.below(4).saturating_sub(1);
         let place = self.tokens.len().checked_sub(1 + usize::try_from(back).unwrap())?;
@@ -114,7 +115,7 @@ impl<'a> Twin<'a> {
         let all = [After::End(Status::Sent, None), failed, unknown, After::Retry, After::Retry, After::Park];
         let after = all[usize::try_from(seeded.below(6)).unwrap()];
         let is_written = self.model.settle(number, attempt, after);
-        // A retry that a cancellation stops is written, and does not follow.
+        // A retry stopped by a cancellation is recorded without its next attempt.
         let is_stopped =
             matches!(after, After::Retry | After::Park) && self.model.status == Status::Cancelled;
         let expected = is_written && !is_stopped;
@@ -165,7 +166,7 @@ impl<'a> Twin<'a> {
         let failed = After::End(Status::Failed, Some(Reason::ProviderRefused));
         let (after, outcome) = match seeded.below(3) {
             0 => (After::End(Status::Delivered, None), Outcome::Sent { provider_id: None }),
-            // Another attempt needs the message, which is kept with an answer alone.
+            // A further attempt needs the message, which is kept only with an answer.
             1 if self.model.made => (After::Retry, Outcome::RETRY),
             _ => (failed, Outcome::Failed),
         };
@@ -203,7 +204,7 @@ impl<'a> Twin<'a> {
 }
 
 #[tokio::test]
-async fn the_statements_do_what_the_state_machine_says() {
+async fn the_statements_agree_with_the_state_machine() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     let mut ends = std::collections::BTreeSet::new();
