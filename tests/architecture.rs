@@ -2,6 +2,8 @@
 //! what exists. Every rule is a row in a table, and every message says what to do.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod language;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,7 +12,9 @@ use serde_json::Value;
 use service_kit::log_filter;
 
 const LONGEST_FILE: usize = 400;
-
+/// Files and lines of the path of a send.
+const MOST_FILES_OF_A_SEND: usize = 40;
+const MOST_LINES_OF_A_SEND: usize = 8_700;
 /// What each library and tool may use of the workspace.
 const EDGES: [(&str, &[&str]); 12] = [
     ("domain", &[]),
@@ -277,6 +281,18 @@ fn every_test_that_the_security_page_names_exists() {
     report(&problems.collect::<Vec<_>>());
 }
 
+/// A newcomer follows a send through these files, so neither their number nor their lines may grow.
+#[test]
+fn the_path_of_a_send_gets_no_longer() {
+    let page = read(&root().join("ARCHITECTURE.md"));
+    let section = page.split("\n## The path of a send\n").nth(1).unwrap().split("\n## ").next().unwrap();
+    let files: Vec<_> =
+        section.split('`').skip(1).step_by(2).filter(|quoted| quoted.ends_with(".rs")).collect();
+    let lines: usize = files.iter().map(|file| read(&root().join(file)).lines().count()).sum();
+    assert!(files.len() <= MOST_FILES_OF_A_SEND, "{} files, of {MOST_FILES_OF_A_SEND}", files.len());
+    assert!(lines <= MOST_LINES_OF_A_SEND, "{lines} lines, of {MOST_LINES_OF_A_SEND}");
+}
+
 /// The targets of `[text](target)` that are files, without their `#part`.
 fn links(text: &str) -> impl Iterator<Item = &str> {
     text.split("](").skip(1).filter_map(|rest| {
@@ -352,8 +368,8 @@ fn sources() -> Vec<PathBuf> {
 }
 
 fn pages() -> Vec<PathBuf> {
-    let at_root =
-        ["README.md", "ARCHITECTURE.md", "CHANGELOG.md", "SECURITY.md"].map(|name| root().join(name));
+    let at_root = ["README.md", "ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"]
+        .map(|name| root().join(name));
     at_root.into_iter().chain(files(&root().join("docs"), "md")).collect()
 }
 

@@ -190,5 +190,5 @@ async fn the_previous_key_is_said_to_be_needed_while_anything_is_under_it() {
 
     let again = installation.run_configured(&["master-key", "rotate"], &NEW_KEY, "");
     assert_eq!((again.code, left(&installation)), (0, 0), "{}", again.errors);
-    assert!(again.output.contains("1 records were sealed anew") && again.output.contains("not needed"));
+    assert!(again.output.contains("1 records were resealed") && again.output.contains("no longer needed"));
 }

@@ -81,7 +81,12 @@ async fn streams_get_the_limit_that_is_set_and_keep_it_where_none_is() {
 async fn apps_of_before_get_their_key_pair_once_there_is_a_master_key() {
     let servers = Servers::start().await;
     let without = servers.migrate_with(&[]);
-    assert!(without.output.contains("none made, as no master key"), "{} {}", without.output, without.errors);
+    assert!(
+        without.output.contains("none created, because no master key"),
+        "{} {}",
+        without.output,
+        without.errors
+    );
     let settings = Settings { url: servers.database.url().to_owned(), max_connections: 2 };
     let store = Store::connect(&settings).await.unwrap();
     let draft = store.create_app(NewApp { name: "shop", api_key: "key", development: false }, "test").await;

@@ -34,12 +34,12 @@ async fn what_is_parked_is_listed_shown_and_put_back_once() {
     );
 
     let dry = installation.run(&["parked", "redrive", "--app", "shop", "--dry-run"]);
-    assert!(dry.output.starts_with("Would put back 1 of 1.\n"), "{}", dry.output);
+    assert!(dry.output.starts_with("Would redrive 1 of 1.\n"), "{}", dry.output);
     let done = installation.run(&["parked", "redrive", "--app", "shop", "--json"]).json();
     assert_eq!((&done["redriven"], &done["dryRun"]), (&1.into(), &false.into()));
     assert_eq!(installation.store.due_timers(10).await.unwrap().timers.len(), 1);
     let again = installation.run(&["parked", "redrive", "--all"]);
-    assert_eq!((again.code, again.output.as_str()), (0, "Put back 0 of 0.\n"));
+    assert_eq!((again.code, again.output.as_str()), (0, "Redrove 0 of 0.\n"));
 }
 
 #[tokio::test]

@@ -162,7 +162,7 @@ async fn a_test_proves_the_credentials_with_a_real_call_and_tells_the_answer() {
 
     let passed = installation.run_configured(&test, &private, "").json();
     assert_eq!((&passed["passed"], &passed["identifier"]), (&json!(true), &json!("main")));
-    assert!(passed["proved"].as_str().unwrap().contains("took the password of shop"), "{passed}");
+    assert!(passed["proved"].as_str().unwrap().contains("accepted the password of shop"), "{passed}");
     assert!(server.outbox().captures().is_empty(), "nobody gets mail by a test");
 
     server.script(Rule::stall(Stage::Connect));

@@ -149,17 +149,25 @@ const FALSIFIED: &[(&str, Falsify)] = &[
     ("no claim after a suppression", |record| {
         record.suppressions.values_mut().next().unwrap().committed_by = None;
     }),
-    ("who is called dead is suppressed, and nobody else", |record| record.suppressions.clear()),
-    ("who is called dead is suppressed, and nobody else", |record| {
+    ("dead targets are suppressed, and no others", |record| record.suppressions.clear()),
+    ("dead targets are suppressed, and no others", |record| {
         let ada = ("email".to_owned(), "ada".to_owned());
         record.suppressions.insert(ada, Suppression { committed_by: Some(at(99)) });
     }),
-    ("nothing is taken twice without a fault", |record| seen(record, "smtp").taken.push(taken("ada", "a"))),
-    ("nothing is taken twice without a fault", |record| seen(record, "smtp").taken.push(taken("bob", "b"))),
-    ("no short message is taken twice", |record| seen(record, "twilio").taken.push(taken("+1", "d"))),
-    ("what is sent was taken", |record| seen(record, "twilio").taken.clear()),
-    ("what is sent was taken", |record| seen(record, "smtp").taken.push(taken("eve", "e"))),
-    ("what is sent was taken", |record| seen(record, "smtp").taken[0].delivery = Some("x".to_owned())),
+    ("nothing is accepted twice without a fault", |record| {
+        seen(record, "smtp").taken.push(taken("ada", "a"));
+    }),
+    ("nothing is accepted twice without a fault", |record| {
+        seen(record, "smtp").taken.push(taken("bob", "b"));
+    }),
+    ("no SMS is accepted twice", |record| seen(record, "twilio").taken.push(taken("+1", "d"))),
+    ("the ledger agrees with what providers accepted", |record| seen(record, "twilio").taken.clear()),
+    ("the ledger agrees with what providers accepted", |record| {
+        seen(record, "smtp").taken.push(taken("eve", "e"));
+    }),
+    ("the ledger agrees with what providers accepted", |record| {
+        seen(record, "smtp").taken[0].delivery = Some("x".to_owned());
+    }),
     ("another provider only after a certain no", |record| {
         of(record, "b").attempts[1].provider = Some("other".to_owned());
     }),

@@ -4,6 +4,7 @@ mod bench;
 mod containers;
 mod crash;
 mod deploy;
+mod figures;
 #[path = "../../libs/local-servers/src/installed.rs"]
 #[expect(unreachable_pub, reason = "a module of local-servers")]
 mod installed;
@@ -32,7 +33,8 @@ use clap::{Parser, Subcommand};
   cargo xtask bench               measure, in a release build
   cargo xtask crash               kill everything, and see that nothing is lost
   cargo xtask overload            offer ten times as much as is taken
-  cargo xtask deploy-test         try what operators deploy"
+  cargo xtask deploy-test         try what operators deploy
+  cargo xtask figures             print how large and how plain the project is"
 )]
 struct Arguments {
     #[command(subcommand)]
@@ -47,6 +49,7 @@ enum Command {
     Crash(crash::Arguments),
     Overload(overload::Arguments),
     DeployTest(deploy::Arguments),
+    Figures(figures::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -57,6 +60,7 @@ fn main() -> ExitCode {
         Command::Crash(arguments) => crash::run(&arguments),
         Command::Overload(arguments) => overload::run(&arguments),
         Command::DeployTest(arguments) => deploy::run(&arguments),
+        Command::Figures(arguments) => figures::run(&arguments),
     };
     done.unwrap_or_else(|error| {
         eprintln!("error: {error:#}");

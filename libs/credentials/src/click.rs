@@ -1,5 +1,5 @@
-//! The link by which a browser tells that its user opened a notification. A service worker has no credentials, so the
-//! link says by itself whose notification it is.
+//! The link by which a browser reports that its user opened a notification. A service worker has no credentials, so the link
+//! itself identifies the user and the send.
 
 use domain::{AppId, SendId, UserNumber};
 
@@ -8,8 +8,8 @@ use crate::link::{Link, LinkError, Links, Purpose};
 /// Path of the endpoint; the token follows.
 pub const PATH: &str = "/v3/push/click/";
 
-/// The link that marks what `send` has put into the user's inbox as read, by one POST. None if
-/// `public_url` (the setting `gateway.public_url`) is not set.
+/// Builds the link that marks the item of `send` in the user's inbox as read, by one POST. None if `public_url` (the setting
+/// `gateway.public_url`) is not set.
 ///
 /// # Errors
 /// The app's key cannot be read.

@@ -1,4 +1,5 @@
-//! Credentials: the master key and what it seals, signing keys of apps, VAPID keys, and the signed links in emails and push messages.
+//! Credentials: the master key and the secrets that it seals, signing keys of apps, VAPID keys, and the signed links in emails
+//! and push messages.
 
 pub mod click;
 pub mod link;

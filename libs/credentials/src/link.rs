@@ -1,5 +1,5 @@
-//! Links to the service that say by themselves whom they are for, sealed with a key of their app. A token tells nothing to
-//! those who have no key: it names its key by a random id, and the rest is encrypted.
+//! Links to the service that identify their user and purpose, sealed with a key of their app. A token reveals nothing without
+//! the key: it names the key by a random id, and the rest is encrypted.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,60 +23,58 @@ use crate::secrets::SecretsError;
 const KEY_LENGTH: usize = 32;
 const NONCE_LENGTH: usize = 12;
 const TAG_LENGTH: usize = 32;
-/// Longest token that is read.
+/// Maximum length of a token.
 const LONGEST: usize = 128;
-/// Keys that are remembered.
+/// Maximum number of cached keys.
 const CAPACITY: u64 = 10_000;
-/// How long a key is remembered, or that there is none: a rotation holds everywhere after that time, and tokens with
-/// made-up keys do not cost a query each.
+/// Time for which a key, or its absence, is cached. A rotation takes effect everywhere within this time, and tokens with
+/// invented key ids do not cost one query each.
 const REMEMBERED_FOR: Duration = Duration::from_secs(5);
-/// How long the reader of an email can unsubscribe by its link. CAN-SPAM demands 30 days; archives are read for longer.
+/// Lifetime of the unsubscribe link of an email. CAN-SPAM requires 30 days; recipients open archived emails later.
 pub const UNSUBSCRIBE_FOR: Duration = Duration::from_secs(400 * 24 * 3600);
-/// How long a browser can report that its user opened a notification.
+/// Lifetime of the link by which a browser reports that its user opened a notification.
 pub const CLICK_FOR: Duration = Duration::from_secs(90 * 24 * 3600);
-/// The first byte of a token is its layout. Keys of earlier releases sign tokens in the open, one layout per purpose.
+/// Layout of a token, its first byte. Keys of earlier releases sign unencrypted tokens, with one layout per purpose.
 const SIGNED_UNSUBSCRIBE: u8 = 1;
 const SIGNED_CLICK: u8 = 2;
 const SEALED: u8 = 3;
-/// The first byte of what a token seals.
+/// Purpose of a link, the first byte of the sealed text.
 const UNSUBSCRIBE: u8 = 1;
 const CLICK: u8 = 2;
 
-/// Who a link is for, and what following it does.
+/// User and purpose of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Link {
-    /// The app.
     pub app: AppId,
-    /// The user that it was sent to.
+    /// The user that the link was sent to.
     pub user: UserNumber,
-    /// What it does.
     pub purpose: Purpose,
 }
 
-/// What following a link does. A token for one purpose is none for another.
+/// Effect of following a link. A token for one purpose is invalid for another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
     /// Turns a category off for the user's email (RFC 8058).
     Unsubscribe(CategoryId),
-    /// Tells that the user opened the notification that this send is for them.
+    /// Reports that the user opened their notification of this send.
     Click(SendId),
 }
 
-/// Why a link cannot be made or read.
+/// Failure to create or read a link.
 #[derive(Debug, thiserror::Error)]
 pub enum LinkError {
-    /// The database has no answer.
+    /// The database failed.
     #[error(transparent)]
     Store(#[from] store::Error),
-    /// The key cannot be made, sealed or opened.
+    /// The key cannot be created, sealed or opened.
     #[error(transparent)]
     Secrets(#[from] SecretsError),
-    /// The app was created by a release that knew no such keys.
-    #[error("app {0} has no key for links; `tidings migrate` makes one")]
+    /// The app was created by a release without keys for links.
+    #[error("app {0} has no key for links; `tidings migrate` creates one")]
     NoKey(AppId),
 }
 
-/// The context in which an app's key is sealed.
+/// Returns the context in which an app's key is sealed.
 #[must_use]
 pub fn key_context(app: AppId) -> String {
     format!("link-key:{app}")
@@ -91,8 +89,8 @@ pub async fn create(store: &Store, master_key: &MasterKey, app: AppId) -> Result
     Ok(())
 }
 
-/// Gives an app another key, which seals its links from now on. Links under the keys before it are good for `grace`.
-/// Returns the version of the key; None: there is no such app.
+/// Creates a new key for an app, which seals its links from now on. Links under earlier keys stay valid for `grace`.
+/// Returns the version of the key; None if the app does not exist.
 ///
 /// # Errors
 /// There are no random numbers, or the database failed.
@@ -112,10 +110,10 @@ fn new_key(master_key: &MasterKey, app: AppId) -> Result<Vec<u8>, SecretsError> 
     master_key.seal(&key_context(app), &*key)
 }
 
-/// Makes a key for every app that has none, and says for how many.
+/// Creates a key for every app that has none, and returns the number of these apps.
 ///
 /// # Errors
-/// As for [`create`]; the apps before have theirs.
+/// As for [`create`]; keys created before the error stay.
 pub async fn create_missing(store: &Store, master_key: &MasterKey) -> Result<usize, LinkError> {
     let apps = store.apps_without_link_key().await?;
     for &app in &apps {
@@ -124,7 +122,7 @@ pub async fn create_missing(store: &Store, master_key: &MasterKey) -> Result<usi
     Ok(apps.len())
 }
 
-/// Seals and opens links with the keys of their apps, which are remembered for a moment. Clones share them.
+/// Seals and opens links with the keys of their apps, which it caches for a moment. Clones share the cache.
 #[derive(Clone)]
 pub struct Links {
     store: Store,
@@ -132,9 +130,9 @@ pub struct Links {
     clock: fn() -> Timestamp,
     /// The keys in use, by app.
     in_use: Cache<AppId, Arc<Key>>,
-    /// By id; None for a key that is not good, or was never made.
+    /// Keys by id; None if the key is no longer valid or never existed.
     by_id: Cache<Uuid, Option<Arc<Key>>>,
-    /// What the tokens of earlier releases are signed with; None if that is not good any more.
+    /// Keys that signed tokens of earlier releases; None if the key is no longer valid.
     signing: Cache<AppId, Option<Arc<hmac::Key>>>,
 }
 
@@ -142,25 +140,18 @@ struct Key {
     id: Uuid,
     app: AppId,
     key: RandomizedNonceKey,
-    /// Signs the tokens of an app whose key is older than sealed ones.
+    /// Signs tokens, for a key that was created before tokens were sealed.
     signing: Option<hmac::Key>,
 }
 
 impl Links {
-    /// Remembers no key yet. `clock` returns the present time.
+    /// Creates an empty cache. `clock` returns the current time.
     #[must_use]
     pub fn new(store: Store, master_key: MasterKey, clock: fn() -> Timestamp) -> Links {
-        Links {
-            store,
-            master_key,
-            clock,
-            in_use: remembering(),
-            by_id: remembering(),
-            signing: remembering(),
-        }
+        Links { store, master_key, clock, in_use: cache(), by_id: cache(), signing: cache() }
     }
 
-    /// The token of a link: at most 100 characters of the URL-safe base64 alphabet.
+    /// Creates the token of a link: at most 100 characters of the URL-safe base64 alphabet.
     ///
     /// # Errors
     /// The app's key cannot be read.
@@ -168,10 +159,10 @@ impl Links {
         self.sign_at(link, (self.clock)()).await
     }
 
-    /// As [`Links::sign`], for a link that was made at another time.
+    /// Creates a token as [`Links::sign`] does, for a link created at another time.
     ///
     /// # Errors
-    /// As there.
+    /// As for [`Links::sign`].
     pub async fn sign_at(&self, link: &Link, at: Timestamp) -> Result<String, LinkError> {
         let key = self.key_in_use(link.app).await?;
         if let Some(signing) = &key.signing {
@@ -190,11 +181,11 @@ impl Links {
         Ok(URL_SAFE_NO_PAD.encode(token))
     }
 
-    /// The link that a token stands for; None if the service never made it, its key is not good any more, or its time is
-    /// over.
+    /// Returns the link in a token; None if the service did not create the token, its key is no longer valid, or it has
+    /// expired.
     ///
     /// # Errors
-    /// The key cannot be read, though there may be one.
+    /// The key cannot be read, although it may exist.
     pub async fn verify(&self, token: &str) -> Result<Option<Link>, LinkError> {
         if token.len() > LONGEST {
             return Ok(None);
@@ -225,7 +216,7 @@ impl Links {
         Ok(opened.ok().and_then(|text| read(key.app, text, (self.clock)())))
     }
 
-    /// The link of a token that an earlier release signed. The signature is compared in constant time.
+    /// Verifies a token that an earlier release signed. Compares the signature in constant time.
     async fn verify_signed(&self, token: Vec<u8>) -> Result<Option<Link>, LinkError> {
         let Some((text, tag, link)) = parsed_signed(token) else {
             return Ok(None);
@@ -269,7 +260,8 @@ impl Links {
         Ok(key)
     }
 
-    /// The key for tokens of today, which is derived from the secret: the secret itself signed those of earlier releases.
+    /// Opens a key. The key for sealed tokens is derived from the secret, because the secret itself signed tokens of earlier
+    /// releases.
     fn opened(&self, &LinkKey { id, app, ref sealed, seals }: &LinkKey) -> Result<Key, SecretsError> {
         let secret = self.master_key.open(&key_context(app), sealed)?;
         let secret = hmac::Key::new(hmac::HMAC_SHA256, secret.expose_secret());
@@ -280,7 +272,7 @@ impl Links {
     }
 }
 
-fn remembering<K, V>() -> Cache<K, V>
+fn cache<K, V>() -> Cache<K, V>
 where
     K: std::hash::Hash + Eq + Send + Sync + 'static,
     V: Clone + Send + Sync + 'static,
@@ -288,7 +280,7 @@ where
     Cache::builder().max_capacity(CAPACITY).time_to_live(REMEMBERED_FOR).build()
 }
 
-/// What is sealed: purpose, user, the minute in which the link was made, and what the purpose names.
+/// Writes the plaintext of a sealed token: purpose, user, minute of creation, and the category or send of the purpose.
 fn written(link: &Link, at: Timestamp) -> Vec<u8> {
     let (purpose, subject) = match link.purpose {
         Purpose::Unsubscribe(category) => (UNSUBSCRIBE, category.0.to_be_bytes().to_vec()),
@@ -298,7 +290,7 @@ fn written(link: &Link, at: Timestamp) -> Vec<u8> {
     [&[purpose], link.user.0.to_be_bytes().as_slice(), &minute.to_be_bytes(), &subject].concat()
 }
 
-/// The link that was sealed, while its time is not over.
+/// Reads a link from the plaintext of a sealed token. Returns None if it has expired.
 fn read(app: AppId, text: &[u8], now: Timestamp) -> Option<Link> {
     let (purpose, rest) = text.split_first()?;
     let (user, rest) = rest.split_first_chunk()?;
@@ -314,7 +306,7 @@ fn read(app: AppId, text: &[u8], now: Timestamp) -> Option<Link> {
     (now <= made + good_for).then_some(Link { app, user: UserNumber(i64::from_be_bytes(*user)), purpose })
 }
 
-/// What is signed under a key of an earlier release: layout, app, user, and what the purpose names.
+/// Writes the signed part of a token of an earlier release: layout, app, user, and the category or send of the purpose.
 fn written_signed(link: &Link) -> Vec<u8> {
     let (layout, subject) = match link.purpose {
         Purpose::Unsubscribe(category) => (SIGNED_UNSUBSCRIBE, category.0.to_be_bytes().to_vec()),
@@ -323,7 +315,7 @@ fn written_signed(link: &Link) -> Vec<u8> {
     [&[layout], link.app.0.to_be_bytes().as_slice(), &link.user.0.to_be_bytes(), &subject].concat()
 }
 
-/// The signed text of a token of an earlier release, its tag, and the link that it claims to be.
+/// Splits a token of an earlier release into its signed text, its tag and its unverified link.
 fn parsed_signed(mut text: Vec<u8>) -> Option<(Vec<u8>, [u8; TAG_LENGTH], Link)> {
     let tag = text.split_off(text.len().checked_sub(TAG_LENGTH)?).try_into().ok()?;
     let (purpose, rest) = text.split_first()?;
@@ -334,6 +326,7 @@ fn parsed_signed(mut text: Vec<u8>) -> Option<(Vec<u8>, [u8; TAG_LENGTH], Link)>
         SIGNED_CLICK => Purpose::Click(SendId(Uuid::from_bytes(subject.try_into().ok()?))),
         _ => return None,
     };
-    let (app, user) = (AppId(i64::from_be_bytes(*app)), UserNumber(i64::from_be_bytes(*user)));
+    let app = AppId(i64::from_be_bytes(*app));
+    let user = UserNumber(i64::from_be_bytes(*user));
     Some((text, tag, Link { app, user, purpose }))
 }

@@ -1,4 +1,4 @@
-//! Secrets at rest, random tokens and comparisons that tell nothing by their duration.
+//! Secrets at rest, random tokens and constant-time comparison.
 
 pub mod foreign;
 pub mod rotation;
@@ -23,26 +23,26 @@ const KEY_LENGTH: usize = 32;
 const NONCE_LENGTH: usize = 12;
 const TAG_LENGTH: usize = 16;
 const ID_LENGTH: usize = 8;
-/// Layout of what [`MasterKey::seal`] makes: version, id of the master key, nonce and record key sealed with the
+/// Version of the layout that [`MasterKey::seal`] writes: version, id of the master key, nonce and record key sealed with the
 /// master key, nonce and plaintext sealed with the record key.
 const VERSION: u8 = 1;
 const HEADER_LENGTH: usize = 1 + ID_LENGTH;
 const WRAPPED_LENGTH: usize = NONCE_LENGTH + KEY_LENGTH + TAG_LENGTH;
-/// A key file is 44 characters and a line break; what is longer is another file.
+/// Maximum size of a key file, which has 44 characters and a line break.
 const LONGEST_KEY_FILE: u64 = 128;
 
-/// Key files, as the configuration names them.
+/// Key files from the configuration.
 #[derive(Clone, Debug)]
 pub struct Security {
     /// File with the master key; every service needs it.
     pub master_key_file: Option<PathBuf>,
     /// File with the previous key, during a rotation.
     pub previous_master_key_file: Option<PathBuf>,
-    /// Ids of lost master keys, whose records no longer stop a process from starting.
+    /// Ids of lost master keys: their records do not prevent a process from starting.
     pub lost_master_keys: Vec<String>,
 }
 
-/// What can go wrong with a secret. No message contains any part of it.
+/// Errors about secrets. No message contains any part of a secret.
 #[derive(Debug, thiserror::Error)]
 pub enum SecretsError {
     /// The key file cannot be read or written.
@@ -50,13 +50,13 @@ pub enum SecretsError {
     File {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// Cause.
         source: io::Error,
     },
     /// Other accounts may use the key file.
     #[error(
-        "master key file {}: its mode is {mode:03o}, which lets others use it; run chmod 600 on it, or let root own it \
-         with mode 640 and a group of this process",
+        "master key file {}: its mode is {mode:03o}, so other accounts can use it; run chmod 600 on it, or let root own \
+         it with mode 640 and a group of this process",
         path.display()
     )]
     Exposed {
@@ -66,7 +66,7 @@ pub enum SecretsError {
         mode: u32,
     },
     /// The key file holds something else.
-    #[error("master key file {}: is not 32 bytes in base64", path.display())]
+    #[error("master key file {}: its content is not 32 bytes in base64", path.display())]
     NotAKey {
         /// The file.
         path: PathBuf,
@@ -76,7 +76,7 @@ pub enum SecretsError {
     NotConfigured,
     /// The secret was sealed with another master key.
     #[error(
-        "the secret of {context} was sealed with master key {sealed_with}, and this is master key {ours}"
+        "the secret of {context} was sealed with master key {sealed_with}, but the configured one is {ours}"
     )]
     OtherKey {
         /// The record.
@@ -86,22 +86,22 @@ pub enum SecretsError {
         /// Id of this master key.
         ours: String,
     },
-    /// The secret was changed, cut, moved from another record, or sealed by a later release.
+    /// The secret was changed, truncated, moved from another record, or sealed by a later release.
     #[error("the secret of {context} cannot be opened: it is damaged, or belongs to another record")]
     Damaged {
         /// The record.
         context: String,
     },
     /// The operating system gave no random numbers.
-    #[error("no random numbers")]
+    #[error("the operating system gave no random numbers")]
     Random,
 }
 
-/// The key that every stored secret is sealed with, and while it is being exchanged the one before. Clones share them.
+/// The key that seals every stored secret, and during a rotation the previous key. Clones share them.
 #[derive(Clone)]
 pub struct MasterKey {
     primary: Key,
-    /// Opens what is not sealed anew yet.
+    /// Opens records that are not resealed yet.
     previous: Option<Key>,
 }
 
@@ -121,7 +121,7 @@ impl MasterKey {
     /// Reads a file that holds 32 bytes in base64.
     ///
     /// # Errors
-    /// It cannot be read, other accounts may use it, or it holds something else.
+    /// The file cannot be read, other accounts may use it, or it does not hold a key.
     pub fn load(path: &Path) -> Result<MasterKey, SecretsError> {
         let failed = |source| SecretsError::File { path: path.to_owned(), source };
         let file = File::open(path).map_err(failed)?;
@@ -137,7 +137,7 @@ impl MasterKey {
         key.ok_or_else(|| SecretsError::NotAKey { path: path.to_owned() })
     }
 
-    /// Reads the key that the configuration names, and the previous one where it names that too.
+    /// Reads the key that the configuration names, and the previous one if it names that too.
     ///
     /// # Errors
     /// No key is named, or as for [`load`](Self::load).
@@ -153,7 +153,7 @@ impl MasterKey {
     /// Writes a new key to `path`, which must not exist yet, with mode 0600, and loads it.
     ///
     /// # Errors
-    /// There is such a file, or it cannot be written.
+    /// The file exists or cannot be written.
     pub fn generate_file(path: &Path) -> Result<MasterKey, SecretsError> {
         let failed = |source| SecretsError::File { path: path.to_owned(), source };
         let text =
@@ -171,25 +171,25 @@ impl MasterKey {
         Ok(MasterKey { primary: Key { key, id }, previous: None })
     }
 
-    /// Names the key without telling it: the beginning of its SHA-256, in hex.
+    /// Public id of the key: the beginning of its SHA-256, in hex.
     #[must_use]
     pub fn id(&self) -> String {
         hex(&self.primary.id)
     }
 
-    /// Names the previous key, while there is one.
+    /// Public id of the previous key, during a rotation.
     #[must_use]
     pub fn previous_id(&self) -> Option<String> {
         self.previous.as_ref().map(|previous| hex(&previous.id))
     }
 
-    /// How what this key seals begins: all else was sealed with another.
+    /// Prefix of everything that this key seals; any other prefix belongs to another key.
     #[must_use]
     pub fn header(&self) -> Vec<u8> {
         [&[VERSION][..], &self.primary.id].concat()
     }
 
-    /// Opens with whichever key fits, and seals anew with this one.
+    /// Opens a secret with the current or the previous key, and seals it with the current one.
     ///
     /// # Errors
     /// As for [`open`](Self::open), or there are no random numbers.
@@ -197,8 +197,8 @@ impl MasterKey {
         self.seal(context, self.open(context, sealed)?.expose_secret())
     }
 
-    /// Seals `plaintext` for the record that `context` names (such as `provider:1:main`), with AES-256-GCM under a
-    /// fresh key that is itself sealed with the master key. Only the same context opens it.
+    /// Seals `plaintext` for the record that `context` names (such as `provider:1:main`), with AES-256-GCM under a new key
+    /// that is itself sealed with the master key. Only the same context opens it.
     ///
     /// # Errors
     /// There are no random numbers.
@@ -219,10 +219,10 @@ impl MasterKey {
         Ok(sealed)
     }
 
-    /// Opens what [`seal`](Self::seal) made for the same context, with this key or the previous one.
+    /// Opens a secret that [`seal`](Self::seal) sealed for the same context, with this key or the previous one.
     ///
     /// # Errors
-    /// It was sealed with another master key or for another record, or is damaged.
+    /// The secret was sealed with another master key or for another record, or is damaged.
     pub fn open(&self, context: &str, sealed: &[u8]) -> Result<SecretSlice<u8>, SecretsError> {
         let damaged = || SecretsError::Damaged { context: context.to_owned() };
         let (header, rest) = sealed.split_at_checked(HEADER_LENGTH).ok_or_else(damaged)?;
@@ -247,8 +247,8 @@ impl MasterKey {
     }
 }
 
-/// PostgreSQL's rule for the key of its certificate: a file of ours is for us alone; one of root may be readable by one of our
-/// groups. Kubernetes hands out a Secret like that, with mode 0440 for root and the pod's `fsGroup`.
+/// Applies PostgreSQL's rule for the key of its certificate: a file of our account must be private; a file of root may be
+/// readable by one of our groups. Kubernetes mounts a Secret like that, with mode 0440 for root and the pod's `fsGroup`.
 fn may_hold_a_key(owner: u32, group: u32, mode: u32, our_groups: &[u32]) -> bool {
     let readable_by_group = owner == 0 && our_groups.contains(&group);
     let others = if readable_by_group { 0o037 } else { 0o077 };
@@ -260,7 +260,7 @@ fn our_groups() -> Vec<u32> {
     others.iter().chain([&rustix::process::getegid()]).map(|group| group.as_raw()).collect()
 }
 
-/// What both layers authenticate beside their contents.
+/// Builds the associated data that both layers authenticate.
 fn bound_to(header: &[u8], context: &str) -> Vec<u8> {
     [header, context.as_bytes()].concat()
 }
@@ -299,7 +299,7 @@ fn random_key() -> Result<Zeroizing<[u8; KEY_LENGTH]>, Unspecified> {
     Ok(key)
 }
 
-/// `prefix` and `bytes` random bytes in URL-safe base64 without padding. 16 bytes make an id, 32 a secret.
+/// Returns `prefix` and `bytes` random bytes in URL-safe base64 without padding. Use 16 bytes for an id, 32 for a secret.
 ///
 /// # Errors
 /// There are no random numbers.
@@ -309,7 +309,7 @@ pub fn random_token(prefix: &str, bytes: usize) -> Result<String, SecretsError> 
     Ok(prefix.to_owned() + &URL_SAFE_NO_PAD.encode(&*random))
 }
 
-/// As many random bytes.
+/// Returns `length` random bytes.
 ///
 /// # Errors
 /// There are no random numbers.
@@ -319,25 +319,25 @@ pub fn random_bytes(length: usize) -> Result<SecretSlice<u8>, SecretsError> {
     Ok(SecretSlice::from(random))
 }
 
-/// The context in which an app's API secrets are sealed.
+/// Returns the context in which an app's API secrets are sealed.
 #[must_use]
 pub fn app_secret_context(app: AppId) -> String {
     format!("app-secret:{app}")
 }
 
-/// The context in which a provider's secrets are sealed.
+/// Returns the context in which a provider's secrets are sealed.
 #[must_use]
 pub fn provider_context(app: AppId, identifier: &str) -> String {
     format!("provider:{app}:{identifier}")
 }
 
-/// The context in which the secrets of a webhook's endpoint are sealed.
+/// Returns the context in which the secrets of a webhook endpoint are sealed.
 #[must_use]
 pub fn webhook_secret_context(app: AppId, endpoint: i64) -> String {
     format!("webhook-secret:{app}:{endpoint}")
 }
 
-/// HMAC-SHA256 of `message` (RFC 2104).
+/// Computes the HMAC-SHA256 of `message` (RFC 2104).
 #[must_use]
 pub fn hmac_sha256(key: &[u8], message: &[u8]) -> [u8; 32] {
     let mut tag = [0; 32];
@@ -345,7 +345,7 @@ pub fn hmac_sha256(key: &[u8], message: &[u8]) -> [u8; 32] {
     tag
 }
 
-/// HMAC-SHA1 of `message` (RFC 2104), for peers that sign with nothing better. SHA-1's collisions do not weaken it.
+/// Computes the HMAC-SHA1 of `message` (RFC 2104), for peers that support nothing better. SHA-1's collisions do not weaken it.
 #[must_use]
 pub fn hmac_sha1(key: &[u8], message: &[u8]) -> [u8; 20] {
     let mut tag = [0; 20];
@@ -354,7 +354,7 @@ pub fn hmac_sha1(key: &[u8], message: &[u8]) -> [u8; 20] {
     tag
 }
 
-/// SHA-256 of `data`.
+/// Computes the SHA-256 of `data`.
 #[must_use]
 pub fn sha256(data: &[u8]) -> [u8; 32] {
     let mut hash = [0; 32];
@@ -362,7 +362,7 @@ pub fn sha256(data: &[u8]) -> [u8; 32] {
     hash
 }
 
-/// Whether `a` and `b` are the same, in a time that depends on their lengths alone.
+/// Returns true if `a` and `b` are equal, in a time that depends only on their lengths.
 #[must_use]
 pub fn same(a: &[u8], b: &[u8]) -> bool {
     constant_time::verify_slices_are_equal(a, b).is_ok()
@@ -377,7 +377,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_file_is_private_or_of_root_and_readable_by_our_group() {
+    fn a_key_file_is_private_or_owned_by_root_and_readable_by_our_group() {
         const OURS: u32 = 10_001;
         for (owner, group, mode, allowed) in [
             (OURS, OURS, 0o600, true),

@@ -1,4 +1,4 @@
-//! Keys that an app's backend signs bearer tokens with, for its users.
+//! Keys with which an app's backend signs bearer tokens for its users.
 
 use aws_lc_rs::encoding::{AsDer, Pkcs8V1Der, PublicKeyX509Der};
 use aws_lc_rs::error::Unspecified;
@@ -20,30 +20,29 @@ const KID_LENGTH: usize = 9;
 /// Characters in a line of PEM (RFC 7468, section 2).
 const PEM_LINE: usize = 64;
 
-/// Why there is no new key.
+/// Failure to create a signing key.
 #[derive(Debug, thiserror::Error)]
 pub enum SigningKeyError {
-    /// None could be made, or not sealed.
+    /// The key could not be generated or sealed.
     #[error(transparent)]
     Secrets(#[from] SecretsError),
-    /// It could not be stored.
+    /// The key could not be stored.
     #[error(transparent)]
     Store(#[from] store::Error),
 }
 
-/// A key that was just created, with the one copy of what signs.
+/// A new signing key, with the only copy of its private half or secret.
 pub struct CreatedKey {
-    /// Names the key in the header of a token.
+    /// Id of the key in the header of a token.
     pub kid: String,
-    /// What signs: the private key as PKCS#8 (RFC 5958) in PEM; for HS256 a text whose bytes, as they stand, are the
-    /// secret.
+    /// Signing key: the private key as PKCS#8 (RFC 5958) in PEM; for HS256 a text whose bytes are the secret.
     pub secret: SecretString,
-    /// What verifies: the public key in PEM. None for HS256.
+    /// Verification key: the public key in PEM. None for HS256.
     pub public_key: Option<String>,
 }
 
-/// Makes a signing key for an app, and stores what its tokens are verified with. None: the app has as many as it may
-/// have.
+/// Creates a signing key for an app, and stores its verification key. Returns None if the app already has the maximum number
+/// of keys.
 ///
 /// # Errors
 /// There are no random numbers, or the database failed.
@@ -75,7 +74,7 @@ pub async fn create_key(
     Ok(Some(CreatedKey { kid, secret, public_key }))
 }
 
-/// The context in which an app's shared signing secret is sealed.
+/// Returns the context in which an app's shared signing secret is sealed.
 #[must_use]
 pub fn key_context(app: AppId, kid: &str) -> String {
     format!("signing-key:{app}:{kid}")
@@ -101,7 +100,7 @@ fn in_pem(private: &[u8], public: &[u8]) -> (SecretString, Verifier) {
     (SecretString::from(private.as_str()), Verifier::PublicKey(public))
 }
 
-/// RFC 7468.
+/// Encodes `der` as PEM (RFC 7468).
 fn pem(label: &str, der: &[u8]) -> String {
     let text = Zeroizing::new(STANDARD.encode(der));
     let mut pem = format!("-----BEGIN {label}-----\n");

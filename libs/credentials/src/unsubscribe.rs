@@ -1,4 +1,4 @@
-//! The link by which the reader of an email turns its category off (RFC 8058).
+//! The link by which the recipient of an email turns its category off (RFC 8058).
 
 use domain::{AppId, CategoryId, UserNumber};
 
@@ -7,8 +7,8 @@ use crate::link::{Link, LinkError, Links, Purpose};
 /// Path of the endpoint; the token follows.
 pub const PATH: &str = "/v3/unsubscribe/";
 
-/// The link that turns `category` off for the user's email, by one POST or by a page for people. None if
-/// `public_url` (the setting `gateway.public_url`) is not set.
+/// Builds the link that turns `category` off for the user's email, by one POST or on a web page. None if `public_url` (the
+/// setting `gateway.public_url`) is not set.
 ///
 /// # Errors
 /// The app's key cannot be read.

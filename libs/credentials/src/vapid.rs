@@ -1,4 +1,4 @@
-//! The key pairs by which push services know an app (VAPID, RFC 8292), and the keys of browsers.
+//! The key pairs that identify apps to push services (VAPID, RFC 8292), and the keys of browsers.
 
 use aws_lc_rs::error::Unspecified;
 use aws_lc_rs::signature::{
@@ -14,13 +14,13 @@ use store::control::vapid_key::NewVapidKey;
 use crate::MasterKey;
 use crate::secrets::SecretsError;
 
-/// Why an app has no key pair.
+/// Failure to create or load a key pair.
 #[derive(Debug, thiserror::Error)]
 pub enum VapidError {
-    /// It could not be stored.
+    /// The database failed.
     #[error(transparent)]
     Store(#[from] store::Error),
-    /// It could not be made or sealed.
+    /// The pair could not be generated, sealed or opened.
     #[error(transparent)]
     Secrets(#[from] SecretsError),
 }
@@ -31,7 +31,7 @@ impl From<Unspecified> for VapidError {
     }
 }
 
-/// Makes a key pair for the app. It keeps the one that it has.
+/// Creates a key pair for the app, unless it already has one.
 ///
 /// # Errors
 /// There are no random numbers, or the database failed.
@@ -46,13 +46,13 @@ pub async fn create(store: &Store, master_key: &MasterKey, app: AppId) -> Result
 /// An app's key pair.
 #[derive(Clone)]
 pub struct VapidKeyPair {
-    /// The public key, an uncompressed point of P-256 in base64url: what browsers subscribe with.
+    /// The public key, with which browsers subscribe: an uncompressed point of P-256 in base64url.
     pub public_key: String,
     /// The whole pair as PKCS #8.
     pub pkcs8: SecretSlice<u8>,
 }
 
-/// The app's key pair; None for an app that has none yet.
+/// Loads the app's key pair; None if it has none yet.
 ///
 /// # Errors
 /// The database failed, or the pair cannot be opened.
@@ -72,10 +72,10 @@ fn context(app: AppId) -> String {
     format!("vapid-key:{app}")
 }
 
-/// Makes a key pair for every app that has none, and says for how many.
+/// Creates a key pair for every app that has none, and returns the number of these apps.
 ///
 /// # Errors
-/// As for [`create`]; the apps before have theirs.
+/// As for [`create`]; key pairs created before the error stay.
 pub async fn create_missing(store: &Store, master_key: &MasterKey) -> Result<usize, VapidError> {
     let apps = store.apps_without_vapid_key().await?;
     for &app in &apps {
@@ -84,7 +84,7 @@ pub async fn create_missing(store: &Store, master_key: &MasterKey) -> Result<usi
     Ok(apps.len())
 }
 
-/// Whether an uncompressed point lies on P-256, as the key of a browser must.
+/// Returns true if an uncompressed point lies on P-256, as the key of a browser must.
 #[must_use]
 pub fn is_on_curve(point: &[u8]) -> bool {
     ParsedPublicKey::new(&ECDSA_P256_SHA256_ASN1, point).is_ok()

@@ -1,44 +1,40 @@
-//! An attempt that has ended, and the job that follows it.
+//! A finished attempt and the job that follows it.
 
 use crate::event::DeliveryJob;
 use crate::retry::{FinishedAttempt, RetryDecision, RetryPolicy};
 use crate::route::NextRoute;
 use crate::{Channel, Outcome, Reason, Route, Status, Timestamp};
 
-/// An attempt and its outcome.
+/// A finished attempt and its outcome.
 #[derive(Clone, Copy, Debug)]
 pub struct AttemptEnd<'a> {
-    /// The channel whose worker made it.
     pub channel: Channel,
-    /// Its job.
     pub job: &'a DeliveryJob,
-    /// What came of it.
     pub outcome: &'a Outcome,
-    /// The provider that was called; None where none could be.
+    /// The provider that was called, or None if no call was possible.
     pub called: Option<&'a str>,
-    /// The provider that the ledger names: it may have been called before an earlier lease ended.
+    /// The provider that the ledger records: a worker may have called it under an earlier lease.
     pub claimed: Option<&'a str>,
     /// Identifiers of the providers that serve the target.
     pub serving: &'a [&'a str],
-    /// When it ended.
     pub now: Timestamp,
-    /// A random number in 0..1; spreads retries.
+    /// Random number in 0..1 for the jitter of retries.
     pub random: f64,
 }
 
-/// What follows an attempt.
+/// The step after an attempt.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Next {
-    /// Nothing.
+    /// The delivery is finished.
     End(Status, Option<Reason>),
-    /// This job, not before that time.
+    /// Retry with this job, not before this time.
     Retry(Timestamp, Box<DeliveryJob>),
-    /// Nothing by itself; this job where somebody puts it back.
+    /// Parked: retries are exhausted. Holds the job that a redrive would publish.
     Park(Box<DeliveryJob>),
 }
 
 impl RetryPolicy {
-    /// Decides what follows an attempt, and by which route.
+    /// Decides the step after an attempt and the route of its job.
     #[must_use]
     pub fn following(&self, ended: AttemptEnd<'_>) -> Next {
         let AttemptEnd { job, outcome, .. } = ended;
@@ -60,7 +56,7 @@ impl RetryPolicy {
         match verdict {
             RetryDecision::End(status, reason) => Next::End(status, reason),
             RetryDecision::RetryAt(due_at) => Next::Retry(due_at, Box::new(again)),
-            // Whoever puts it back lets it begin anew.
+            // A redrive starts a new schedule.
             RetryDecision::Park => Next::Park(Box::new(DeliveryJob { limited_retries: 0, ..again })),
         }
     }
@@ -71,7 +67,7 @@ impl AttemptEnd<'_> {
         let route = &self.job.route;
         match (self.called, self.claimed) {
             (Some(called), _) => route.after(self.outcome, called, self.serving),
-            // It may have been called before its lease ended.
+            // An earlier lease may have expired during a call to this provider.
             (None, Some(claimed)) => {
                 NextRoute::Usual(Route { only: Some(claimed.to_owned()), ..route.clone() })
             }

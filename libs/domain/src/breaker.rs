@@ -1,38 +1,38 @@
-//! Circuit breaker: leaves a provider alone that keeps failing, and tries it again with one call at a time.
+//! Circuit breaker: stops calls to a provider that keeps failing, then tries it again with one call at a time.
 
 use std::time::Duration;
 
 use crate::{Outcome, Timestamp};
 
-/// Failures in a row after which the provider is left alone.
+/// Consecutive failures that open the breaker.
 pub const RUN: u32 = 10;
-/// How long it is left alone the first time.
+/// Length of the first rest, during which no call is made.
 pub const FIRST_REST: Duration = Duration::from_secs(5);
-/// The rest doubles with each trial that fails, up to this.
+/// Longest rest; each failed trial doubles the rest up to this.
 pub const LONGEST_REST: Duration = Duration::from_secs(300);
-/// A trial whose answer does not come is given up after this, and another one made.
+/// A trial without an answer is abandoned after this time, and the next trial may start.
 const TRIAL: Duration = Duration::from_secs(120);
 
-/// A provider's health as one worker sees it.
+/// State of one worker's breaker for a provider.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Breaker {
-    /// Every call is made; so many failed in a row.
+    /// All calls pass.
     Closed {
-        /// Failures since the last answer that showed it alive.
+        /// Failures since the last answer that showed the provider alive.
         failures: u32,
     },
-    /// No call is made until then.
+    /// No call passes until `until`.
     Open {
-        /// When one call may be tried.
+        /// Earliest time of a trial.
         until: Timestamp,
-        /// How often it was left alone in a row.
+        /// Consecutive rests so far.
         rests: u32,
     },
-    /// One call is under way, whose answer decides.
+    /// One trial call is in flight; its answer decides.
     HalfOpen {
-        /// When another is tried all the same.
+        /// Earliest time of another trial if this one gets no answer.
         until: Timestamp,
-        /// How often it was left alone in a row.
+        /// Consecutive rests so far.
         rests: u32,
     },
 }
@@ -44,18 +44,18 @@ impl Default for Breaker {
 }
 
 impl Breaker {
-    /// Until when no call is let through; None where one is now.
+    /// Returns the time until which no call passes, or None if a call passes now.
     #[must_use]
     pub fn closed_until(&self, now: Timestamp) -> Option<Timestamp> {
         match *self {
             Breaker::Closed { .. } => None,
             Breaker::Open { until, .. } => (until > now).then_some(until),
-            // Its answer may be there any moment.
+            // The trial's answer may arrive at any moment.
             Breaker::HalfOpen { until, .. } => (until > now).then(|| until.min(now + FIRST_REST)),
         }
     }
 
-    /// Lets a call through, where it does. The first after a rest is the trial.
+    /// Returns true if a call may be made now. The first call after a rest is the trial.
     pub fn enter(&mut self, now: Timestamp) -> bool {
         if self.closed_until(now).is_some() {
             return false;
@@ -66,17 +66,17 @@ impl Breaker {
         true
     }
 
-    /// A call that was let through is not made after all: the next one may be the trial.
+    /// Records that an admitted call was not made: the next call may be the trial.
     pub fn leave(&mut self, now: Timestamp) {
         if let Breaker::HalfOpen { rests, .. } = *self {
             *self = Breaker::Open { until: now, rests };
         }
     }
 
-    /// Takes note of an answer.
+    /// Records an answer.
     ///
-    /// A refusal of the message or the target is a sign of life, and so is a temporary failure of one target (which has
-    /// a schedule of its own).
+    /// A refusal of the message or the target is a sign of life. So is a temporary failure of one target, which has its
+    /// own retry schedule.
     pub fn report(&mut self, outcome: &Outcome, now: Timestamp) {
         match outcome {
             Outcome::Sent { .. }
@@ -89,7 +89,7 @@ impl Breaker {
         }
     }
 
-    /// An answer from before a rest does not end it.
+    /// Closes the breaker, unless it is open: an answer to an earlier call does not end a rest.
     fn alive(&mut self) {
         if !matches!(self, Breaker::Open { .. }) {
             *self = Breaker::default();
@@ -107,14 +107,14 @@ impl Breaker {
         };
     }
 
-    /// Ends a trial that proved little: the next one may be made after `pause`, and later rests grow no longer for it.
+    /// Ends an inconclusive trial: the next one may start after `pause`, and later rests do not get longer.
     pub fn rest_for(&mut self, pause: Duration, now: Timestamp) {
         if let Breaker::HalfOpen { rests, .. } = *self {
             *self = Breaker::Open { until: now + pause, rests };
         }
     }
 
-    /// The state's number in metrics: 0 closed, 1 half open, 2 open.
+    /// The state as a number for metrics: 0 closed, 1 half open, 2 open.
     #[must_use]
     pub fn level(&self) -> u8 {
         match self {
@@ -127,7 +127,7 @@ impl Breaker {
 
 fn rest(rests: u32, after: Option<Duration>, now: Timestamp) -> Breaker {
     let doubled = FIRST_REST.saturating_mul(2_u32.saturating_pow(rests)).min(LONGEST_REST);
-    // A provider may ask for more patience than we have by ourselves, within the same bound.
+    // A provider may ask for a longer rest, up to the same limit.
     let rest = doubled.max(after.unwrap_or_default().min(LONGEST_REST));
     Breaker::Open { until: now + rest, rests: rests.saturating_add(1) }
 }
@@ -170,34 +170,34 @@ mod tests {
     }
 
     #[test]
-    fn trouble_with_the_account_opens_it_at_once() {
+    fn an_account_failure_opens_the_breaker_at_once() {
         assert_eq!(tripped().closed_until(at(4)), Some(at(5)));
         assert_eq!(tripped().closed_until(at(5)), None);
     }
 
     #[test]
-    fn after_the_rest_one_call_is_let_through() {
+    fn one_trial_call_passes_after_the_rest() {
         let mut breaker = tripped();
         assert!(!breaker.enter(at(4)));
         assert!(breaker.enter(at(5)));
-        assert!(!breaker.enter(at(5)), "a second");
+        assert!(!breaker.enter(at(5)), "admitted a second trial");
         breaker.report(&SENT, at(6));
         assert!(breaker.enter(at(6)) && breaker.enter(at(6)));
         assert_eq!(breaker, Breaker::default());
     }
 
     #[test]
-    fn a_trial_that_is_not_made_leaves_its_place_to_another() {
+    fn a_trial_that_was_not_made_allows_another() {
         let mut breaker = tripped();
         assert!(breaker.enter(at(5)));
         breaker.leave(at(6));
         assert!(breaker.enter(at(6)));
-        assert!(!breaker.enter(at(100)), "it is under way");
-        assert!(breaker.enter(at(126)), "its answer never came");
+        assert!(!breaker.enter(at(100)), "admitted a call while a trial is in flight");
+        assert!(breaker.enter(at(126)), "the unanswered trial still blocks");
     }
 
     #[test]
-    fn rests_double_up_to_a_bound() {
+    fn rests_double_up_to_the_limit() {
         let mut breaker = tripped();
         let mut now = at(0);
         let mut rests = Vec::new();
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_provider_that_asks_for_patience_gets_it() {
+    fn a_provider_may_ask_for_a_longer_rest() {
         let mut breaker = Breaker::default();
         let busy = Outcome::Retry { after: Some(Duration::from_secs(60)), limit: None };
         for _ in 0..RUN {
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_to_calls_from_before_the_rest_change_nothing() {
+    fn answers_to_calls_made_before_the_rest_change_nothing() {
         let mut breaker = tripped();
         for late in [SENT, Outcome::Unknown, Outcome::PauseProvider] {
             breaker.report(&late, at(3));

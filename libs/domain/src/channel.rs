@@ -1,9 +1,9 @@
-//! The ways by which a notification reaches a person.
+//! The channels by which a notification reaches a person.
 
 use crate::text_enum::text_enum;
 
 text_enum! {
-    /// A channel by its identifier in the interface.
+    /// A channel, by its identifier in the API.
     Channel {
         /// The in-app inbox.
         InApp = "inApp",
@@ -15,38 +15,33 @@ text_enum! {
         MobilePush = "mobilePush",
         /// Short messages.
         Sms = "sms",
-        /// Known to the interface, not delivered by this service.
         Whatsapp = "whatsapp",
-        /// Known to the interface, not delivered by this service.
         Slack = "slack",
-        /// Known to the interface, not delivered by this service.
         Webhook = "webhook",
-        /// Known to the interface, not delivered by this service.
         Discord = "discord",
-        /// Known to the interface, not delivered by this service.
         Chat = "chat",
     }
 }
 
 impl Channel {
-    /// The channels that the service delivers over, in the order in which answers list them.
+    /// The channels that Tidings delivers, in the order in which responses list them.
     pub const DELIVERED: [Channel; 5] =
         [Channel::InApp, Channel::Email, Channel::WebPush, Channel::MobilePush, Channel::Sms];
 
     /// The delivered channels that need a provider.
     pub const EXTERNAL: [Channel; 4] = [Channel::Email, Channel::WebPush, Channel::MobilePush, Channel::Sms];
 
-    /// The channels on which a message that may have been taken is never sent again: nothing would tell the person that
-    /// the two are one, and each costs.
+    /// The channels on which a message with an unknown outcome is never sent again: the recipient could not recognise the
+    /// second message as a duplicate, and each message costs money.
     pub const ONCE: [Channel; 1] = [Channel::Sms];
 
-    /// Whether a message of this channel may be sent again when nobody knows what became of it.
+    /// Returns true if a message of this channel may be sent again when its outcome is unknown.
     #[must_use]
     pub fn is_repeatable(self) -> bool {
         !Channel::ONCE.contains(&self)
     }
 
-    /// Whether the service delivers over this channel.
+    /// Returns true if Tidings delivers this channel.
     #[must_use]
     pub fn is_delivered(self) -> bool {
         Channel::DELIVERED.contains(&self)

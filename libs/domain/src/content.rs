@@ -1,11 +1,10 @@
-//! What a notification says, per channel.
+//! Content of a notification, per channel.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// A JSON object.
 pub type Object = Map<String, Value>;
 
 /// Content of an inbox item.
@@ -20,10 +19,10 @@ pub struct InAppContent {
     pub icon: Option<String>,
     /// Link reference.
     pub url: Option<String>,
-    /// The app's free payload.
+    /// Arbitrary payload of the app.
     #[serde(default)]
     pub data: Object,
-    /// Content blocks, as the app gave them.
+    /// Content blocks, as the app sent them.
     #[serde(default)]
     pub blocks: Vec<Value>,
 }
@@ -39,12 +38,12 @@ pub struct EmailContent {
     /// HTML part.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub html: Option<String>,
-    /// What the send asks for beyond its template.
+    /// Options of the send in addition to its template.
     #[serde(default, skip_serializing_if = "EmailOptions::is_empty")]
     pub options: EmailOptions,
 }
 
-/// What `override.channel.email` and `data.attachments` ask for beside the content. Checked where the send is accepted.
+/// Options from `override.channel.email` and `data.attachments`, validated when the send is accepted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct EmailOptions {
@@ -57,39 +56,39 @@ pub struct EmailOptions {
     /// Address in place of the provider's `replyTo`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reply_to: Option<String>,
-    /// Further recipients that everybody sees.
+    /// Further recipients, visible to all.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub cc: Vec<String>,
-    /// Further recipients that nobody sees.
+    /// Further recipients, hidden from the others.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub bcc: Vec<String>,
     /// Further headers, by name.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub headers: BTreeMap<String, String>,
-    /// Files that are kept in the database, in the order of their numbers.
+    /// Files, ordered by number; the database keeps their bytes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub attachments: Vec<Attachment>,
 }
 
 impl EmailOptions {
-    /// Whether nothing is asked for.
+    /// Returns true if no option is set.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == EmailOptions::default()
     }
 }
 
-/// A file of a send; its bytes stay out of the log.
+/// An attached file of a send; its bytes are not in the log.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Attachment {
-    /// Its number in the send, from 0.
+    /// Number in the send, from 0.
     pub number: u32,
     /// File name.
     pub name: String,
     /// Media type.
     pub content_type: String,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
 }
 
@@ -104,7 +103,7 @@ pub struct PushContent {
     pub icon: Option<String>,
     /// Link that a tap opens.
     pub url: Option<String>,
-    /// The app's free payload.
+    /// Arbitrary payload of the app.
     #[serde(default)]
     pub data: Object,
     /// `override.channel.webPush` or `.mobilePush` of the send, as the channel reads it.
@@ -112,10 +111,9 @@ pub struct PushContent {
     pub options: Object,
 }
 
-/// Content of a short message.
+/// Content of an SMS.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SmsContent {
-    /// The whole text.
     pub text: String,
     /// Sender in place of the provider's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -126,10 +124,8 @@ pub struct SmsContent {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Content {
-    /// For the `email` channel.
     Email(EmailContent),
     /// For the `webPush` and `mobilePush` channels.
     Push(PushContent),
-    /// For the `sms` channel.
     Sms(SmsContent),
 }

@@ -1,4 +1,4 @@
-//! The states of a delivery, and why one was not made.
+//! The states of a delivery, and the reasons why one was not made.
 
 use crate::text_enum::text_enum;
 
@@ -11,27 +11,27 @@ text_enum! {
         Sending = "sending",
         /// An attempt failed for now; a timer holds the next one.
         Retrying = "retrying",
-        /// The provider took it.
+        /// The provider accepted it.
         Sent = "sent",
         /// A receipt says that it arrived; for the inbox: a list shows it.
         Delivered = "delivered",
-        /// The provider refused it for good.
+        /// The provider refused it permanently.
         Failed = "failed",
-        /// Nobody can say (SMS only); never tried again.
+        /// The outcome cannot be known (SMS only); never sent again.
         Unknown = "unknown",
         /// Decided against when the send was planned.
         Skipped = "skipped",
-        /// Set aside after the last retry, with its message, until redriven.
+        /// Retries are exhausted; kept with its message until redriven.
         Parked = "parked",
         /// Cancelled before it was handed to a provider.
         Cancelled = "cancelled",
-        /// Its `expiresAt` passed first.
+        /// Its `expiresAt` passed before it was sent.
         Expired = "expired",
     }
 }
 
 impl Status {
-    /// Whether nothing more happens by itself.
+    /// Returns true if no worker or timer acts on the delivery any more.
     #[must_use]
     pub fn is_terminal(self) -> bool {
         !matches!(self, Status::Queued | Status::Sending | Status::Retrying)
@@ -39,7 +39,7 @@ impl Status {
 }
 
 text_enum! {
-    /// Why a (recipient, channel) ended without an attempt, or what ended it.
+    /// The reason for the status of a (recipient, channel).
     Reason {
         /// No user of the app has this identifier.
         RecipientUnknown = "recipient_unknown",
@@ -59,7 +59,7 @@ text_enum! {
         NotSelected = "not_selected",
         /// The target is known to be dead.
         Suppressed = "suppressed",
-        /// The channel is known to the interface but not delivered by this service.
+        /// The API knows the channel, but Tidings does not deliver it.
         ChannelUnavailable = "channel_unavailable",
         /// The provider refused the message; its code and message are with the attempt.
         ProviderRefused = "provider_refused",

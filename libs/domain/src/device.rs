@@ -1,16 +1,15 @@
-//! What users are signed in on.
+//! The devices of users.
 
 use crate::text_enum::text_enum;
 
-/// Most devices of a user. The one that was connected longest ago gives way to a new one.
+/// Maximum number of devices per user. A new one replaces the one with the oldest connection.
 pub const MAX_DEVICES: i64 = 50;
 
 text_enum! {
-    /// What a device is.
+    /// Type of a device.
     DeviceType {
-        /// A browser.
         Browser = "browser",
-        /// A phone or tablet with Android.
+        /// A phone or tablet running Android.
         Android = "android",
         /// An iPhone or iPad.
         Ios = "ios",

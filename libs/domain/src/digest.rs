@@ -1,10 +1,10 @@
-//! Digests of what a message must not hold itself.
+//! Digests of values that a message must not contain.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::{Deserialize, Serialize};
 
-/// SHA-256, written as base64.
+/// A SHA-256 digest, serialized as unpadded URL-safe base64.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Digest(pub [u8; 32]);
@@ -13,7 +13,7 @@ impl TryFrom<String> for Digest {
     type Error = &'static str;
 
     fn try_from(text: String) -> Result<Self, Self::Error> {
-        let bytes = URL_SAFE_NO_PAD.decode(text).map_err(|_| "no base64")?;
+        let bytes = URL_SAFE_NO_PAD.decode(text).map_err(|_| "not base64")?;
         bytes.try_into().map(Digest).map_err(|_| "not 32 bytes")
     }
 }

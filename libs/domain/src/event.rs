@@ -1,7 +1,7 @@
-//! Past-tense facts and jobs, and the envelope in which they stand in the log.
+//! Past-tense facts and jobs, and their envelope in the log.
 //!
-//! Golden files in `libs/domain/golden` hold one message per type and version, for ever: what was once written
-//! stays readable.
+//! Golden files in `libs/domain/golden` hold one message per type and version and are never removed: every message
+//! ever written stays readable.
 
 mod decided;
 mod envelope;
@@ -21,36 +21,36 @@ use crate::{
     CategoryId, Channel, DeliveryId, Digest, ItemId, Reason, SendRequest, Status, Timestamp, UserNumber,
 };
 
-/// What happened, or for [`Event::DeliveryJob`], what is to be done.
+/// A fact, or with [`Event::DeliveryJob`] an order.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event {
     /// A send was accepted.
     SendAccepted(Box<SendRequest>),
     /// The next chunk of a send, or the first of a scheduled one, is due.
     SendContinues(SendContinues),
-    /// Make an attempt.
+    /// An order to make an attempt.
     DeliveryJob(Box<DeliveryJob>),
     /// A send reached the inboxes of some users.
     InboxItemsAdded(ItemsAdded),
     /// `InboxItemSeen`, `…Unseen`, `…Read`, `…Unread` or `…Deleted`: some items of a user changed.
     InboxItemsChanged(ItemChange, ItemsChanged),
-    /// `InboxAllSeen`, `…Read` or `…Deleted`: every item of a user changed, up to one.
+    /// `InboxAllSeen`, `…Read` or `…Deleted`: every item of a user up to a given id changed.
     InboxAllChanged(AllChange, AllChanged),
-    /// The app gave an item a state of its own, or took it away.
+    /// The app set or removed its own state of an item.
     InboxItemStateSet(ItemStateSet),
-    /// A user was erased: nothing of the user may be kept, or come back.
+    /// A user was erased: no data of the user may be kept or return.
     UserErased(UserErased),
     /// A chunk of a send was planned.
     SendPlanned(SendPlanned),
-    /// A delivery reached a terminal state, or was put off.
+    /// A delivery reached a terminal state, or was postponed.
     DeliverySettled(DeliverySettled),
-    /// A target was found dead.
+    /// A provider reported a target dead.
     TargetSuppressed(TargetSuppressed),
     /// A request was cancelled.
     RequestCancelled(RequestCancelled),
 }
 
-/// Data of `SendContinues`; the send is the envelope's.
+/// Data of `SendContinues`; the envelope names the send.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SendContinues {
     /// The chunk to plan, from 0.
@@ -62,30 +62,28 @@ pub struct SendContinues {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DeliveryJob {
-    /// The delivery to attempt.
     pub delivery_id: DeliveryId,
     /// Number of the attempt, from 1.
     pub attempt: u32,
-    /// The channel, which the stream implies.
+    /// The channel, also implied by the stream.
     pub channel: Channel,
     /// The user addressed.
     pub user: UserNumber,
     /// The address, token or subscription.
     pub target: String,
-    /// Not after this time.
+    /// The attempt must not be made after this time.
     pub expires_at: Option<Timestamp>,
-    /// What to say.
     pub content: Content,
     /// The send's category, which the recipient can turn off.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub category: Option<CategoryId>,
-    /// Which providers may make the attempt.
+    /// The providers that may make the attempt.
     #[serde(default, skip_serializing_if = "Route::is_open")]
     pub route: Route,
-    /// What the send says to single providers, by their identifiers: `_config` and the provider's own members.
+    /// Overrides of the send for single providers, by provider identifier: `_config` and the provider's own members.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub overrides: BTreeMap<String, Object>,
-    /// Attempts on a short schedule that were made so far, since it was last put back.
+    /// Attempts made on a short schedule since the job was first published or last redriven.
     #[serde(default, skip_serializing_if = "is_none_made")]
     pub limited_retries: u32,
     /// The recipient's position in the send.
@@ -93,13 +91,13 @@ pub struct DeliveryJob {
     pub recipient: Option<u32>,
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 fn is_none_made(retries: &u32) -> bool {
     *retries == 0
 }
 
 impl DeliveryJob {
-    /// The first attempt of a delivery, which any provider may make.
+    /// Creates the job of a delivery's first attempt, which any provider may make.
     #[must_use]
     pub fn first(
         delivery_id: DeliveryId,
@@ -129,22 +127,18 @@ impl DeliveryJob {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ItemsAdded {
-    /// Creation time of the items.
     pub created_at: Timestamp,
-    /// Their category.
     pub category_id: Option<CategoryId>,
     /// Each distinct content once.
     pub contents: Vec<InAppContent>,
-    /// User and index into `contents`, at most 512.
+    /// User and index into `contents`; at most 512 entries.
     pub recipients: Vec<(UserNumber, u32)>,
 }
 
 /// Data of the events that change some items. The change names the event's type.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ItemsChanged {
-    /// The owner of the items.
     pub user: UserNumber,
-    /// The items.
     pub items: Vec<ItemId>,
 }
 
@@ -152,20 +146,17 @@ pub struct ItemsChanged {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AllChanged {
-    /// The owner of the items.
     pub user: UserNumber,
-    /// The highest id that is meant; items added later stay as they are.
+    /// The highest id that changes; items added later do not change.
     pub up_to: ItemId,
 }
 
 /// Data of `InboxItemStateSet`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ItemStateSet {
-    /// The owner of the item.
     pub user: UserNumber,
-    /// The item.
     pub item: ItemId,
-    /// The app's own state of it; None takes it away.
+    /// The app's own state of the item; None removes it.
     pub state: Option<String>,
 }
 
@@ -174,8 +165,8 @@ pub struct ItemStateSet {
 pub struct UserErased {
     /// The user, whose number is never used again.
     pub user: UserNumber,
-    /// SHA-256 over the app, a line feed and the identifier: by it a database that never knew the user tells who it was. None
-    /// in events of a release that did not write it.
+    /// SHA-256 over the app, a line feed and the identifier: it identifies the user to a database that never knew the user.
+    /// None in events of releases that did not write it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<Digest>,
 }
@@ -189,13 +180,13 @@ pub struct SendPlanned {
     pub chunk: u32,
     /// Recipients of the chunk.
     pub recipients: u32,
-    /// Inbox items ordered.
+    /// Inbox items published.
     pub in_app: u32,
-    /// External deliveries ordered.
+    /// Jobs published for external deliveries.
     pub deliveries: u32,
-    /// (recipient, channel) pairs decided against.
+    /// Skipped (recipient, channel) pairs.
     pub skipped: u32,
-    /// What was decided for whom.
+    /// The decision for each recipient.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decided: Option<Decided>,
 }
@@ -204,25 +195,22 @@ pub struct SendPlanned {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DeliverySettled {
-    /// The delivery.
     pub delivery_id: DeliveryId,
-    /// Its channel.
     pub channel: Channel,
-    /// Its user.
     pub user: UserNumber,
-    /// The attempt after which it settled so.
+    /// The attempt that led to this state.
     pub attempt: u32,
-    /// The state it reached.
     pub status: Status,
-    /// Why, where it did not go out.
+    /// The reason, if it was not sent.
     pub reason: Option<Reason>,
     /// The provider that answered.
     pub provider: Option<String>,
 }
 
 impl DeliverySettled {
-    /// The ids of the message and of the event that tell of this (`settled`), or of what came with it: the same whoever
-    /// tells, and however often. An attempt can end twice, without its answer and then with it, so the state is part of them.
+    /// Returns the ids of the message and the event that publish this outcome (`settled`) or a related fact. They are the
+    /// same for every process and every repeat. They contain the status, because an attempt can end twice: first without
+    /// its answer and then with it.
     #[must_use]
     pub fn ids(&self, what: &str) -> (String, Uuid) {
         let DeliverySettled { delivery_id, attempt, status, .. } = self;
@@ -236,19 +224,17 @@ impl DeliverySettled {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TargetSuppressed {
-    /// The delivery whose answer showed it.
+    /// The delivery whose answer reported it.
     pub delivery_id: DeliveryId,
-    /// Its channel.
     pub channel: Channel,
-    /// Its user.
     pub user: UserNumber,
 }
 
-/// Data of `RequestCancelled`; the send is the envelope's.
+/// Data of `RequestCancelled`; the envelope names the send.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RequestCancelled {}
 
-/// States once which type on the wire is which event, for its name, for reading and for writing.
+/// Maps each wire type to its event, for naming, reading and writing.
 macro_rules! types {
     ($($kind:literal = $event:ident $(($change:path))?),+ $(,)?) => {
         impl Event {
@@ -298,5 +284,5 @@ types! {
     "RequestCancelled" = RequestCancelled,
 }
 
-/// What an event says, without its type.
+/// The data of an event, without its type.
 struct Data<'a>(&'a Event);

@@ -41,24 +41,24 @@ impl Fields {
         }
     }
 
-    /// The full path of member `key`.
+    /// Returns the full path of member `key`.
     #[must_use]
     pub fn path(&self, key: &str) -> String {
         if self.path.is_empty() { key.to_owned() } else { format!("{}.{key}", self.path) }
     }
 
-    /// Whether a member is there.
+    /// Returns true if the member is present.
     #[must_use]
     pub fn has(&self, key: &str) -> bool {
         self.members.get(key).is_some_and(|value| !value.is_null())
     }
 
-    /// Takes a member out, whatever it is.
+    /// Removes a member and returns it, whatever its type.
     pub fn take(&mut self, key: &str) -> Option<Value> {
         self.members.remove(key).filter(|value| !value.is_null())
     }
 
-    /// Takes a string of at most `max` bytes.
+    /// Reads a string of at most `max` bytes.
     pub fn string(&mut self, key: &str, max: usize, problems: &mut Vec<Problem>) -> Option<String> {
         let value = self.take(key)?;
         let path = self.path(key);
@@ -77,7 +77,7 @@ impl Fields {
         }
     }
 
-    /// Takes a string of 1 to `max` bytes that fits on one line: without control characters.
+    /// Reads a single-line string of 1 to `max` bytes: no control characters.
     pub fn line(&mut self, key: &str, max: usize, problems: &mut Vec<Problem>) -> Option<String> {
         let text = self.string(key, max, problems)?;
         let path = self.path(key);
@@ -93,14 +93,14 @@ impl Fields {
         None
     }
 
-    /// Takes a link of at most `max` bytes.
+    /// Reads a link of at most `max` bytes.
     pub fn link(&mut self, key: &str, max: usize, problems: &mut Vec<Problem>) -> Option<String> {
         let text = self.string(key, max, problems)?;
         let demand = "must be a relative link, or one of http, https, mailto or a scheme of your app";
         self.demand(key, text, is_link, demand, problems)
     }
 
-    /// Takes an icon of at most `max` bytes.
+    /// Reads an icon of at most `max` bytes.
     pub fn icon(&mut self, key: &str, max: usize, problems: &mut Vec<Problem>) -> Option<String> {
         let text = self.string(key, max, problems)?;
         let demand = "must be a name, a link to an image (http, https or relative) or data:image/…";
@@ -124,7 +124,7 @@ impl Fields {
         None
     }
 
-    /// Takes an identifier: 1 to 255 bytes without control characters.
+    /// Reads an identifier: 1 to 255 bytes without control characters.
     pub fn identifier(&mut self, key: &str, problems: &mut Vec<Problem>) -> Option<String> {
         let path = self.path(key);
         match self.take(key)? {
@@ -136,13 +136,13 @@ impl Fields {
         }
     }
 
-    /// Takes an identifier that must be there.
+    /// Reads a required identifier.
     pub fn required_identifier(&mut self, key: &str, problems: &mut Vec<Problem>) -> Option<String> {
         self.require(key, problems);
         self.identifier(key, problems)
     }
 
-    /// A problem where a member is missing.
+    /// Adds a problem if the member is missing.
     pub fn require(&self, key: &str, problems: &mut Vec<Problem>) {
         if !self.has(key) {
             let path = self.path(key);
@@ -150,18 +150,18 @@ impl Fields {
         }
     }
 
-    /// Takes an object and opens it.
+    /// Reads an object and opens it.
     pub fn object(&mut self, key: &str, problems: &mut Vec<Problem>) -> Option<Fields> {
         let value = self.take(key)?;
         Fields::open(&self.path(key), value, problems)
     }
 
-    /// Takes an object of any members, as it stands.
+    /// Reads an object with arbitrary members, unchanged.
     pub fn free_object(&mut self, key: &str, problems: &mut Vec<Problem>) -> Option<Object> {
         self.object(key, problems).map(|fields| fields.members)
     }
 
-    /// Takes an array.
+    /// Reads an array.
     pub fn array(&mut self, key: &str, problems: &mut Vec<Problem>) -> Option<Vec<Value>> {
         match self.take(key)? {
             Value::Array(items) => Some(items),
@@ -173,7 +173,7 @@ impl Fields {
         }
     }
 
-    /// Takes `true` or `false`.
+    /// Reads `true` or `false`.
     pub fn flag(&mut self, key: &str, problems: &mut Vec<Problem>) -> Option<bool> {
         let value = self.take(key)?;
         let flag = value.as_bool();
@@ -184,7 +184,7 @@ impl Fields {
         flag
     }
 
-    /// Takes a whole number; `7.0` is one.
+    /// Reads a whole number; `7.0` is one.
     pub fn whole_number(&mut self, key: &str, problems: &mut Vec<Problem>) -> Option<i64> {
         let value = self.take(key)?;
         let number = value.as_i64().or_else(|| whole(value.as_f64()?));
@@ -195,7 +195,7 @@ impl Fields {
         number
     }
 
-    /// Takes an RFC 3339 date-time.
+    /// Reads an RFC 3339 date-time.
     pub fn time(&mut self, key: &str, problems: &mut Vec<Problem>) -> Option<Timestamp> {
         let value = self.take(key)?;
         let time = value.as_str().and_then(Timestamp::parse);
@@ -207,13 +207,13 @@ impl Fields {
         time
     }
 
-    /// The names of the members that are left.
+    /// Returns the names of the remaining members.
     #[must_use]
     pub fn keys(&self) -> Vec<String> {
         self.members.keys().cloned().collect()
     }
 
-    /// What is left: members that no reader asked for.
+    /// Returns the remaining members, which no reader asked for.
     #[must_use]
     pub fn rest(self) -> Object {
         self.members
@@ -234,7 +234,7 @@ impl Fields {
     }
 }
 
-// Beyond ±(2^53 − 1), what was sent may have been another number.
+// Beyond ±(2^53 − 1) the number may differ from the one that was sent.
 fn whole(number: f64) -> Option<i64> {
     let exact = number.fract() == 0.0 && number.abs() <= MAX_SAFE_NUMBER;
     exact.then_some(number as i64)
@@ -256,8 +256,8 @@ pub fn check_identifier(path: &str, text: String, problems: &mut Vec<Problem>) -
     None
 }
 
-/// Checks what no part of a request may contain: U+0000, numbers outside ±(2^53 − 1), nesting over 32 levels. Stops at
-/// 1,000 problems: nobody is told of more, and a request of a few KiB must not make them by the million.
+/// Checks for content that no part of a request may contain: U+0000, numbers outside ±(2^53 − 1), nesting over 32 levels.
+/// Stops at 1,000 problems: responses list no more, and a request of a few KiB must not produce them by the million.
 pub fn check_plain_json(path: &str, value: &Value, problems: &mut Vec<Problem>) {
     walk(path, value, 1, problems);
 }
@@ -304,7 +304,7 @@ fn walk(path: &str, value: &Value, depth: usize, problems: &mut Vec<Problem>) {
     }
 }
 
-// Building a path costs an allocation, so it is spent only where a problem can be.
+// Building a path costs an allocation, so build it only for values that can have a problem.
 fn needs_walk(value: &Value) -> bool {
     match value {
         Value::Null | Value::Bool(_) => false,

@@ -1,5 +1,5 @@
-//! The health of whatever takes deliveries: a provider, or a host that a target names. A breaker whose failures are
-//! counted by user, so that the targets of one user never stop the deliveries of another.
+//! Health of a provider, or of a host that a target names: a breaker that counts failures by user, so that the targets
+//! of one user never stop the deliveries of another.
 
 use std::time::Duration;
 
@@ -7,21 +7,21 @@ use crate::breaker::{Breaker, FIRST_REST};
 use crate::outcome::Blame;
 use crate::{Answer, Outcome, Timestamp, UserNumber};
 
-/// Users whose trials failed that are remembered during one outage.
+/// Maximum number of users with failed trials that are remembered during one outage.
 const MOST_SUSPECTS: usize = 64;
-/// A user whose trial failed waits this much longer for the next one, at most.
+/// Longest additional wait of a user whose trial failed.
 const LONGEST_SUSPICION: Duration = Duration::from_secs(300);
 /// A failed trial that the target may have provoked postpones the next user's trial by this at most.
 const LONGEST_DOUBT: Duration = Duration::from_secs(30);
 /// After this a user need not wait for another user's trial.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// How long a success counts as proof that deliveries are answered.
+/// Time for which a good answer proves that the provider is alive.
 const PROOF: Duration = Duration::from_secs(600);
 
-/// What a worker knows of the health of a provider, or of a host that targets name.
+/// A worker's view of the health of a provider, or of a host that targets name.
 ///
-/// Failures that a target may have provoked count once per user until the next sign of life: it takes [`RUN`](crate::breaker::RUN) users to
-/// open the breaker by them. During an outage, a user whose trial failed lets every other user try first.
+/// Failures that a target may have provoked count once per user until the next sign of life: they open the breaker only
+/// after [`RUN`](crate::breaker::RUN) users. During an outage, a user whose trial failed lets every other user try first.
 #[derive(Clone, Debug, Default)]
 pub struct Health {
     breaker: Breaker,
@@ -52,7 +52,7 @@ impl Health {
         &self.breaker
     }
 
-    /// Returns until when no call for this user is let through, or None if one is now.
+    /// Returns the time until which no call for this user passes, or None if a call passes now.
     #[must_use]
     pub fn closed_until(&self, now: Timestamp, user: UserNumber) -> Option<Timestamp> {
         if matches!(self.breaker, Breaker::Closed { .. }) {
@@ -63,7 +63,7 @@ impl Health {
         common.max(own).filter(|until| *until > now)
     }
 
-    /// Lets a call through if the user's is not to wait. During an outage it is a trial.
+    /// Returns true if a call for this user may be made now. During an outage the call is a trial.
     pub fn enter(&mut self, now: Timestamp, user: UserNumber) -> bool {
         if self.closed_until(now, user).is_some() {
             return false;
@@ -75,7 +75,7 @@ impl Health {
         true
     }
 
-    /// Notes that a call that was let through is not made, or that its answer says nothing.
+    /// Records that an admitted call was not made, or that its answer does not show the provider's health.
     pub fn leave(&mut self, now: Timestamp, user: UserNumber) {
         if self.is_trial_of(user) {
             self.trial = None;
@@ -83,9 +83,9 @@ impl Health {
         }
     }
 
-    /// Takes note of an answer to a delivery for this user.
+    /// Records the answer to a delivery for this user.
     pub fn report(&mut self, answer: &Answer, now: Timestamp, user: UserNumber) {
-        if answer.blame == Blame::Nobody {
+        if answer.blame == Blame::None {
             return self.leave(now, user);
         }
         let outcome = &answer.outcome;
@@ -102,19 +102,19 @@ impl Health {
         let is_certain = match answer.blame {
             Blame::Provider => true,
             Blame::Usual => *outcome == Outcome::PauseProvider,
-            Blame::User | Blame::Nobody => false,
+            Blame::User | Blame::None => false,
         };
         match self.breaker {
             Breaker::Closed { .. } => self.count(outcome, is_certain, now, user),
             Breaker::HalfOpen { .. } if self.is_trial_of(user) => {
                 self.fail_trial(outcome, is_certain, now, user);
             }
-            // From before the rest, or of a trial that another one has overtaken.
+            // The call started before the rest, or a later trial has replaced its trial.
             Breaker::Open { .. } | Breaker::HalfOpen { .. } => {}
         }
     }
 
-    /// Whether a delivery was answered well lately.
+    /// Returns true if a delivery got a good answer within the last ten minutes.
     #[must_use]
     pub fn is_proven(&self, now: Timestamp) -> bool {
         self.answered_at.is_some_and(|at| now < at + PROOF)
@@ -164,7 +164,7 @@ impl Health {
         self.suspects.push(Suspect { user, failures, until: from + pause });
     }
 
-    /// Whether the call need not wait for the trial under way.
+    /// Returns true if the call need not wait for the trial in flight.
     fn may_try_beside(&self, now: Timestamp, user: UserNumber) -> bool {
         matches!(self.breaker, Breaker::HalfOpen { .. })
             && self.trial.is_none_or(|trial| {
@@ -194,7 +194,7 @@ fn is_sign_of_life(outcome: &Outcome) -> bool {
     }
 }
 
-/// A failure of one user's, with the weight of one.
+/// Reduces a user's failure to the weight of one failure.
 fn counted_once(outcome: &Outcome) -> Outcome {
     match outcome {
         Outcome::PauseProvider => Outcome::RETRY,
@@ -224,7 +224,7 @@ mod tests {
         answer(Outcome::Sent { provider_id: None }, Blame::Usual)
     }
 
-    /// An outage that users other than these two met with.
+    /// An outage caused by failures of other users than these two.
     fn in_an_outage() -> Health {
         let mut health = Health::default();
         for number in 0..RUN {
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_of_many_users_or_of_the_provider_itself_do() {
+    fn failures_of_many_users_or_of_the_provider_itself_stop_all_users() {
         assert_eq!(in_an_outage().closed_until(at(0), BOB), Some(at(5)));
         let mut health = Health::default();
         for _ in 0..RUN {
@@ -257,10 +257,10 @@ mod tests {
     }
 
     #[test]
-    fn what_says_nothing_of_the_provider_counts_for_nothing() {
+    fn failures_unrelated_to_the_provider_are_not_counted() {
         let mut health = Health::default();
         for number in 0..100 {
-            health.report(&answer(Outcome::PauseProvider, Blame::Nobody), at(0), UserNumber(number));
+            health.report(&answer(Outcome::PauseProvider, Blame::None), at(0), UserNumber(number));
         }
         assert_eq!(health.closed_until(at(0), BOB), None);
     }
@@ -278,26 +278,26 @@ mod tests {
     }
 
     #[test]
-    fn a_trial_of_a_user_who_failed_before_stands_in_nobodys_way() {
+    fn a_trial_of_a_user_who_failed_before_does_not_block_others() {
         let mut health = in_an_outage();
         assert!(health.enter(at(5), MALLORY));
         health.report(&answer(Outcome::Unknown, Blame::Usual), at(6), MALLORY);
         let next = health.closed_until(at(6), MALLORY).unwrap();
         assert!(health.enter(next, MALLORY));
-        assert!(health.enter(next, BOB), "beside a trial that says little");
+        assert!(health.enter(next, BOB), "the trial of a suspect blocks another user");
         health.report(&answer(Outcome::Unknown, Blame::Usual), next, MALLORY);
         health.report(&sent(), next, BOB);
         assert_eq!(health.closed_until(next, MALLORY), None);
     }
 
     #[test]
-    fn a_trial_that_hangs_is_not_waited_for_long() {
+    fn a_trial_that_hangs_blocks_others_for_20_seconds_at_most() {
         let mut health = in_an_outage();
         assert!(health.enter(at(5), MALLORY));
         assert!(!health.enter(at(20), BOB));
         assert!(health.enter(at(25), BOB));
         health.leave(at(26), MALLORY);
-        assert!(!health.enter(at(26), UserNumber(7)), "it is Bob's trial that is under way");
+        assert!(!health.enter(at(26), UserNumber(7)), "Bob's trial is in flight");
     }
 
     #[test]
@@ -314,7 +314,7 @@ mod tests {
         }
     }
 
-    /// Whatever a target can have its host, or the provider, answer.
+    /// Any answer that a target can provoke from its host or the provider.
     fn provoked() -> impl Strategy<Value = Answer> {
         let after = prop::option::of((0..100_000_u64).prop_map(Duration::from_secs));
         let limit = Just(Some(RetryLimit { retries: 3, over: Duration::from_secs(60) }));
@@ -328,15 +328,15 @@ mod tests {
             after.prop_map(|after| Outcome::Repeat { after }),
         ];
         prop_oneof![
-            4 => (outcomes, prop::sample::select(vec![Blame::Usual, Blame::User, Blame::Nobody]))
+            4 => (outcomes, prop::sample::select(vec![Blame::Usual, Blame::User, Blame::None]))
                 .prop_map(|(outcome, blame)| answer(outcome, blame)),
-            1 => prop::sample::select(vec![Blame::User, Blame::Nobody])
+            1 => prop::sample::select(vec![Blame::User, Blame::None])
                 .prop_map(|blame| answer(Outcome::PauseProvider, blame)),
         ]
     }
 
     proptest! {
-        /// Mallory's deliveries come at any time and are answered after any time, or never; Bob has one at the end.
+        /// Mallory's deliveries come at any time and get an answer after any time, or never; Bob has one at the end.
         #[test]
         fn whatever_one_user_stores_anothers_delivery_is_tried_within_a_minute(
             was_in_an_outage in any::<bool>(),

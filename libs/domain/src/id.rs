@@ -1,4 +1,4 @@
-//! Identifiers, and the arithmetic that makes them.
+//! Identifiers and their derivation.
 
 use std::fmt;
 use std::str::FromStr;
@@ -56,9 +56,9 @@ macro_rules! uuid_id {
 }
 
 number_id! {
-    /// An app (tenant). It comes from the credential alone, never from a request's body or path.
+    /// An app (tenant). It comes only from the credential, never from a request's body or path.
     AppId,
-    /// The internal number of a user: never reused, carries nothing personal, so it may stand in events.
+    /// The internal number of a user: never reused and not personal data, so events may contain it.
     UserNumber,
     /// A notification category of an app.
     CategoryId,
@@ -69,28 +69,28 @@ number_id! {
 }
 
 uuid_id! {
-    /// A send: one accepted request (UUIDv7). Callers know it as `requestId`.
+    /// A send: one accepted notification request (UUIDv7). Callers know it as `requestId`.
     SendId,
-    /// A delivery: notification × channel × target. Providers get it as their idempotency key.
+    /// A delivery: notification × channel × target. It is the idempotency key for providers.
     DeliveryId,
 }
 
 impl DeliveryId {
-    /// UUIDv5 in the send's namespace: planning the same send twice yields the same deliveries.
+    /// Derives a UUIDv5 in the send's namespace: planning the same send twice yields the same deliveries.
     #[must_use]
     pub fn derive(send: SendId, user: UserNumber, channel: Channel, target: &str) -> Self {
         DeliveryId(Uuid::new_v5(&send.0, format!("{user}\n{channel}\n{target}").as_bytes()))
     }
 }
 
-/// How many recipients one inbox event may name; the room for their indexes in [`ItemId`].
+/// Maximum number of recipients of one inbox event; [`ItemId`] reserves as many indexes per event.
 pub const RECIPIENTS_PER_EVENT: u64 = 512;
 
 impl ItemId {
-    /// The id of the item at `index` of the event with sequence `seq` in `partition` of `partitions`.
+    /// Derives the id of the item at `index` of the event with sequence `seq` in `partition` of `partitions`.
     ///
-    /// The same event yields the same ids at every replay. None when it would leave the 53 bits that JSON
-    /// numbers keep exactly, or the room of its event.
+    /// The same event yields the same ids at every replay. Returns None if the id would exceed the 53 bits that JSON numbers
+    /// keep exactly, or if the index is out of range.
     #[must_use]
     pub fn derive(seq: u64, partition: u32, partitions: u32, index: u32) -> Option<Self> {
         if u64::from(index) >= RECIPIENTS_PER_EVENT {
@@ -102,7 +102,7 @@ impl ItemId {
     }
 }
 
-/// The inbox partition of a user: xxh3-64(`{app}\n{user number}`) modulo the number of partitions.
+/// Returns the inbox partition of a user: xxh3-64(`{app}\n{user number}`) modulo the number of partitions.
 #[must_use]
 pub fn partition(app: AppId, user: UserNumber, partitions: u32) -> u32 {
     let hash = xxh3_64(format!("{app}\n{user}").as_bytes());

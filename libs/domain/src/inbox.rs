@@ -1,30 +1,30 @@
-//! An inbox item's states and what changes them.
+//! The state of inbox items and its changes.
 
 pub mod fold;
 
 use crate::Timestamp;
 
-/// What an inbox knows of one item beside its content.
+/// State of an inbox item, without its content.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ItemState {
-    /// When the person first saw it, unless made unseen since.
+    /// Time when the user first saw it, unless marked unseen since.
     pub seen_at: Option<Timestamp>,
-    /// When the person read it, unless made unread since.
+    /// Time when the user read it, unless marked unread since.
     pub clicked_at: Option<Timestamp>,
-    /// When it was removed from the inbox; a deleted item never comes back.
+    /// Time when it was removed from the inbox; a deleted item never returns.
     pub deleted_at: Option<Timestamp>,
-    /// The app's own state of it; a deleted item has none.
+    /// The app's own state of the item; a deleted item has none.
     pub app_state: Option<String>,
 }
 
 /// A change to one item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ItemChange {
-    /// Seen, keeping an earlier time.
+    /// Seen; an earlier time is kept.
     Seen,
-    /// Not seen, and so not read.
+    /// Not seen, and therefore not read.
     Unseen,
-    /// Read, and so seen.
+    /// Read, and therefore seen.
     Read,
     /// Not read.
     Unread,
@@ -35,9 +35,9 @@ pub enum ItemChange {
 /// A change to every item of a user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AllChange {
-    /// Seen, keeping earlier times.
+    /// Seen; earlier times are kept.
     Seen,
-    /// Read, and so seen.
+    /// Read, and therefore seen.
     Read,
     /// Removed from the inbox.
     Deleted,
@@ -48,9 +48,9 @@ pub enum AllChange {
 pub struct Counts {
     /// Items in the inbox.
     pub total: i64,
-    /// Those without `clickedAt`.
+    /// Items without `clickedAt`.
     pub unread: i64,
-    /// Those without `seenAt`.
+    /// Items without `seenAt`.
     pub unseen: i64,
 }
 
@@ -72,14 +72,14 @@ impl ItemState {
         }
     }
 
-    /// Gives it the app's own state, or takes that away.
+    /// Sets the app's own state, or removes it.
     pub fn set_app_state(&mut self, app_state: Option<String>) {
         if self.deleted_at.is_none() {
             self.app_state = app_state;
         }
     }
 
-    /// What the item adds to its user's counters.
+    /// Returns the item's share of its user's counters.
     #[must_use]
     pub fn counts(&self) -> Counts {
         if self.deleted_at.is_some() {
@@ -94,20 +94,20 @@ impl ItemState {
 }
 
 impl AllChange {
-    /// How the counters move when it changes items that had these.
+    /// Returns the change of the counters when this applies to items that had the counts `changed`.
     #[must_use]
     pub fn difference(self, changed: Counts) -> Counts {
-        let gone = match self {
+        let removed = match self {
             AllChange::Seen => Counts { unseen: changed.unseen, ..Counts::default() },
             AllChange::Read => Counts { total: 0, ..changed },
             AllChange::Deleted => changed,
         };
-        Counts::default() - gone
+        Counts::default() - removed
     }
 }
 
 impl Counts {
-    /// How many of the items a change to all of them makes a difference to.
+    /// Returns how many of the items a change to all of them affects.
     #[must_use]
     pub fn changed_by(self, change: AllChange) -> i64 {
         match change {

@@ -32,9 +32,9 @@ const OWNED: [&str; 26] = [
     "x-envelope-to",
     "x-original-to",
 ];
-/// Beginnings of such headers.
+/// Prefixes of such headers.
 const OWNED_PREFIXES: [&str; 2] = ["content-", "resent-"];
-/// Beginnings of headers by which an email tells a relay what to do with it, such as to send it to others or later.
+/// Prefixes of headers that control a relay, for example to add recipients or to delay the email.
 const RELAY_PREFIXES: [&str; 16] = [
     "x-amz-",
     "x-elasticemail-",
@@ -54,21 +54,21 @@ const RELAY_PREFIXES: [&str; 16] = [
     "x-smtpapi",
 ];
 
-/// Why a send must not add a header.
+/// Reason why a send must not add a header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// The name is not made of letters, digits and hyphens, or is too long.
     NoName,
     /// The service or a mail server writes the header.
     Owned,
-    /// The header gives orders to a relay.
+    /// The header controls a relay.
     Relay,
 }
 
-/// Returns why a send must not add a header of this name, or None if it may.
+/// Returns the reason why a send must not add a header of this name, or None if it may.
 ///
-/// Names are narrower than RFC 5322 section 3.6.8 has them: a name that begins with a dot, say, loses it on its way to
-/// the server (RFC 5321 section 4.5.2) unless it was doubled, and is then another header.
+/// This accepts fewer names than RFC 5322, section 3.6.8. For example, a server strips an undoubled dot at the start of
+/// a line (RFC 5321, section 4.5.2), so a name that starts with a dot would become another header.
 #[must_use]
 pub fn refusal(name: &str) -> Option<Refusal> {
     let is_name = (1..=MAX_HEADER_NAME).contains(&name.len())
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_of_the_service_and_orders_to_relays_are_refused_in_any_case() {
+    fn headers_of_the_service_and_of_relays_are_refused_in_any_case() {
         for name in ["From", "bCC", "SENDER", "Content-Type", "resent-to", "Apparently-To"] {
             assert_eq!(refusal(name), Some(Refusal::Owned), "{name}");
         }

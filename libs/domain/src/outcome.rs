@@ -1,4 +1,4 @@
-//! What a provider's answer means.
+//! Classified answers of providers.
 
 use std::time::Duration;
 
@@ -6,53 +6,52 @@ use serde::{Deserialize, Serialize};
 
 use crate::Timestamp;
 
-/// Bytes of a provider's code that are kept.
+/// Longest provider code that is kept, in bytes.
 const MAX_CODE: usize = 100;
-/// Bytes of a provider's words that are kept.
+/// Longest provider message that is kept, in bytes.
 const MAX_MESSAGE: usize = 1_000;
-/// Bytes of a provider's own id that are kept.
+/// Longest provider message id that is kept, in bytes.
 const MAX_PROVIDER_ID: usize = 500;
 
 /// The class of a provider's answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum Outcome {
-    /// The provider took the message.
+    /// The provider accepted the message.
     Sent {
-        /// The provider's own id of it, where it gave one.
+        /// The provider's own id of the message, if it gave one.
         provider_id: Option<String>,
     },
-    /// Not now: try again.
+    /// Temporary failure: try again.
     Retry {
         /// Not before this much time has passed, as the provider asked.
         after: Option<Duration>,
-        /// A schedule shorter than the usual one, as how many retries over which time.
+        /// A schedule shorter than the usual one.
         limit: Option<RetryLimit>,
     },
-    /// Refused for good.
+    /// Permanently refused.
     Failed,
-    /// Refused for good, and the target is dead: suppress it.
+    /// Permanently refused because the target is dead: suppress it.
     TargetGone(Gone),
-    /// Trouble with the credential or the account: fall over to the next provider.
+    /// Problem with the credential or the account: fail over to the next provider.
     PauseProvider,
-    /// The message may or may not have been taken.
+    /// The provider may or may not have accepted the message.
     Unknown,
-    /// The same, of a provider that takes a second call under the same id for the same message: it is called again, and
-    /// no other.
+    /// Outcome unknown, but the provider de-duplicates by idempotency key: call it again, and no other provider.
     Repeat {
         /// Not before this much time has passed, as the provider asked.
         after: Option<Duration>,
     },
 }
 
-/// What a provider says of a dead target.
+/// Details about a dead target.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Gone {
-    /// Dead since this moment: a target that was registered later is not meant.
+    /// Dead since this time; a target registered later is not affected.
     pub since: Option<Timestamp>,
-    /// Dead for this provider alone (another environment, topic or sender may still reach it): another provider that
-    /// serves the target is asked first.
+    /// Dead for this provider only (another environment, topic or sender may still reach it): fail over to another provider
+    /// that serves the target first.
     pub here_only: bool,
 }
 
@@ -61,67 +60,66 @@ pub struct Gone {
 pub struct RetryLimit {
     /// Attempts after the first.
     pub retries: u32,
-    /// The time over which they are spread.
+    /// Time over which they are spread.
     pub over: Duration,
 }
 
-/// A classified answer of a provider, with what is recorded of it.
+/// A classified answer of a provider, with its recorded details.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Answer {
-    /// What it means.
+    /// Class of the answer.
     pub outcome: Outcome,
-    /// The provider's code, such as `550 5.1.1`, or ours for a failure on the way (`connect`, `timeout`).
+    /// The provider's code, such as `550 5.1.1`, or our own code for a transport failure (`connect`, `timeout`).
     pub code: String,
-    /// The provider's words, bounded in length, without the message's content.
+    /// The provider's text, bounded in length, without the message's content.
     pub message: String,
-    /// Parts that the message took, where the channel counts them (SMS segments).
+    /// Number of parts of the message, if the channel counts them (SMS segments).
     pub segments: Option<u32>,
-    /// What a failure says of the provider's health.
+    /// Effect of a failure on the provider's health.
     #[serde(default)]
     pub blame: Blame,
 }
 
-/// What a failure says of the provider's health.
+/// Effect of a failure on the provider's health.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Blame {
-    /// Trouble with the account counts in full. Any other failure counts once per user: the target may have provoked it.
+    /// A problem with the account counts fully. Any other failure counts once per user: the target may have provoked it.
     #[default]
     Usual,
-    /// It counts in full: it happened before the target was named.
+    /// The failure counts fully: it happened before the provider received the target.
     Provider,
-    /// It counts once per user, trouble with the account too: the target may be of another account.
+    /// The failure counts once per user, even a problem with the account: the target may belong to another account.
     User,
-    /// It says nothing: it is about this target alone, or about us.
-    Nobody,
+    /// The failure does not count: it concerns only this target, or Tidings itself.
+    None,
 }
 
 impl Answer {
-    /// An answer that counts no segments.
+    /// Creates an answer without segments.
     pub fn new(outcome: Outcome, code: impl Into<String>, message: impl Into<String>) -> Answer {
         Answer { outcome, code: code.into(), message: message.into(), segments: None, blame: Blame::Usual }
     }
 
-    /// The same, with nothing in it that speaks against the provider.
+    /// Marks the failure as not counting against the provider.
     #[must_use]
     pub fn sparing_provider(self) -> Answer {
-        Answer { blame: Blame::Nobody, ..self }
+        Answer { blame: Blame::None, ..self }
     }
 
-    /// The same as a failure before the target was named, which no target can provoke.
+    /// Marks the failure as one that no target can provoke: the provider had not received the target yet.
     #[must_use]
     pub fn blaming_provider(self) -> Answer {
         Answer { blame: Blame::Provider, ..self }
     }
 
-    /// The same as a failure that a target of another account provokes, too.
+    /// Marks the failure as one that a target of another account may provoke.
     #[must_use]
     pub fn blaming_user(self) -> Answer {
         Answer { blame: Blame::User, ..self }
     }
 
-    /// The answer as rows can hold it: without U+0000, and no longer than rows are meant to be. A provider may say
-    /// anything.
+    /// Removes U+0000 and truncates long texts, so that any answer of a provider can be stored in a row.
     #[must_use]
     pub fn storable(mut self) -> Answer {
         clean(&mut self.code, MAX_CODE);
@@ -142,19 +140,19 @@ impl Outcome {
     /// A temporary failure that follows the usual schedule.
     pub const RETRY: Outcome = Outcome::Retry { after: None, limit: None };
 
-    /// An open outcome at a provider that may be called again, by the usual schedule.
+    /// Outcome unknown, but the provider de-duplicates by idempotency key: retry on the normal schedule.
     pub const REPEAT: Outcome = Outcome::Repeat { after: None };
 
-    /// A target that is dead for everybody, whenever it was registered.
+    /// A target that is dead for every provider, regardless of when it was registered.
     pub const GONE: Outcome = Outcome::TargetGone(Gone { since: None, here_only: false });
 
-    /// Whether it is to be tried again on a short schedule of its own.
+    /// Returns true if the retry follows its own short schedule.
     #[must_use]
     pub fn is_limited(&self) -> bool {
         matches!(self, Outcome::Retry { limit: Some(_), .. })
     }
 
-    /// The name recorded with an attempt, which says what is known of it and not what follows.
+    /// The name recorded with an attempt: it states the result, not the next step.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {

@@ -1,4 +1,4 @@
-//! What a send says and does otherwise than its template and the settings of its app.
+//! Overrides of a send: content and settings that replace those of its template and its app.
 
 use std::collections::BTreeMap;
 
@@ -7,28 +7,24 @@ use serde::{Deserialize, Serialize};
 use crate::Channel;
 use crate::content::{EmailOptions, Object};
 
-/// `override.channel` and the members of `override` that name providers. Checked where the send is accepted.
+/// `override.channel` and the members of `override` that name providers, validated when the send is accepted.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Overrides {
-    /// For the `email` channel.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub email: Option<Box<EmailOverride>>,
-    /// For the `sms` channel.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sms: Option<SmsOverride>,
-    /// For the `mobilePush` channel.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mobile_push: Option<PushOverride>,
-    /// For the `webPush` channel.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub web_push: Option<PushOverride>,
-    /// For single providers, by identifier: `_config` and the provider's own members.
+    /// Overrides for single providers, by identifier: `_config` and the provider's own members.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub providers: BTreeMap<String, Object>,
 }
 
-/// Texts of an email, used as they stand, and what it asks for beside them.
+/// Texts of an email, used literally, and its options.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct EmailOverride {
@@ -41,16 +37,15 @@ pub struct EmailOverride {
     /// HTML part.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub html: Option<String>,
-    /// Sender, further recipients, headers; never attachments, which a send names elsewhere.
+    /// Sender, further recipients and headers; never attachments, which come from `data.attachments`.
     #[serde(skip_serializing_if = "EmailOptions::is_empty")]
     pub options: EmailOptions,
 }
 
-/// Text of a short message, used as it stands, and its sender.
+/// Text of an SMS, used literally, and its sender.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SmsOverride {
-    /// The whole text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
     /// Sender in place of the provider's.
@@ -58,7 +53,7 @@ pub struct SmsOverride {
     pub from: Option<String>,
 }
 
-/// Texts of a push message, used as they stand, and what the channel's own members say.
+/// Texts of a push message, used literally, and the channel's own members.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PushOverride {
@@ -74,7 +69,7 @@ pub struct PushOverride {
     /// Link that a tap opens.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
-    /// Wins per key over the send's data.
+    /// Overrides the send's data, key by key.
     #[serde(skip_serializing_if = "Object::is_empty")]
     pub data: Object,
     /// All other members.
@@ -83,19 +78,19 @@ pub struct PushOverride {
 }
 
 impl Overrides {
-    /// Whether nothing is overridden.
+    /// Returns true if nothing is overridden.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Overrides::default()
     }
 
-    /// What is overridden for the email channel.
+    /// Returns the overrides for the email channel.
     #[must_use]
     pub fn email(&self) -> Option<&EmailOverride> {
         self.email.as_deref()
     }
 
-    /// What is overridden for a push channel.
+    /// Returns the overrides for a push channel.
     #[must_use]
     pub fn push(&self, channel: Channel) -> Option<&PushOverride> {
         match channel {
@@ -105,23 +100,24 @@ impl Overrides {
         }
     }
 
-    /// Whether there is enough to say on a channel that the template has no content for. `title` is the send's own.
+    /// Returns true if the overrides suffice as content of a channel without content in the template. `title` is the send's
+    /// own title.
     #[must_use]
     pub fn offers(&self, channel: Channel, title: Option<&str>) -> bool {
-        let said = |text: &Option<String>| text.as_deref().is_some_and(|text| !text.trim().is_empty());
+        let is_filled = |text: &Option<String>| text.as_deref().is_some_and(|text| !text.trim().is_empty());
         match channel {
             Channel::Email => self.email().is_some_and(|email| {
-                let titled = title.is_some_and(|title| !title.trim().is_empty());
-                email.has_body() && (said(&email.subject) || titled)
+                let has_title = title.is_some_and(|title| !title.trim().is_empty());
+                email.has_body() && (is_filled(&email.subject) || has_title)
             }),
-            Channel::Sms => self.sms.as_ref().is_some_and(|sms| said(&sms.text)),
-            _ => self.push(channel).is_some_and(|push| said(&push.title) || said(&push.body)),
+            Channel::Sms => self.sms.as_ref().is_some_and(|sms| is_filled(&sms.text)),
+            _ => self.push(channel).is_some_and(|push| is_filled(&push.title) || is_filled(&push.body)),
         }
     }
 }
 
 impl EmailOverride {
-    /// Whether it says what the email says: then neither part comes from the template, or the two would differ.
+    /// Returns true if it sets a body. Then neither part comes from the template, because the two parts would differ.
     #[must_use]
     pub fn has_body(&self) -> bool {
         self.text.is_some() || self.html.is_some()

@@ -1,36 +1,36 @@
-//! A limit of calls a second, by the generic cell rate algorithm: a second's worth may come at once.
+//! Rate limit in calls per second, by the generic cell rate algorithm; the burst size is one second's worth.
 
 use std::time::Duration;
 
 use crate::Timestamp;
 
-/// The farthest ahead that a call is put off.
+/// Longest time by which a call is postponed.
 const FARTHEST: Duration = Duration::from_secs(3_600);
-/// The least by which a call is put off.
+/// Shortest time by which a call is postponed.
 const NEAREST: Duration = Duration::from_secs(1);
 
-/// How far a provider's limit is used up.
+/// State of a provider's rate limit.
 #[derive(Clone, Debug)]
 pub struct Pace {
-    /// Microseconds that a call takes up.
+    /// Microseconds per call.
     interval: u64,
-    /// When the calls so far will have been paid for, in microseconds since the epoch.
+    /// Theoretical arrival time of the next call, in microseconds since the epoch.
     paid_at: u64,
-    /// When the last call that was put off comes again, likewise.
+    /// Time of the last postponed call, in microseconds since the epoch.
     promised_at: u64,
 }
 
 impl Pace {
-    /// So many calls a second.
+    /// Creates a limit of `per_second` calls per second.
     #[must_use]
     pub fn new(per_second: u32) -> Pace {
         Pace { interval: 1_000_000 / u64::from(per_second.max(1)), paid_at: 0, promised_at: 0 }
     }
 
-    /// Takes up a call.
+    /// Consumes one token of the rate limit.
     ///
     /// # Errors
-    /// Not yet; how long it would have to wait.
+    /// The time until the next token, if none is left.
     pub fn take(&mut self, now: Timestamp) -> Result<(), Duration> {
         let now = micros(now);
         let start = self.paid_at.max(now);
@@ -42,7 +42,7 @@ impl Pace {
         Ok(())
     }
 
-    /// When a call that is put off should come again: each after the one before, so that they do not all come at once.
+    /// Returns the time to which a call is postponed. Postponed calls are spaced out, so that they do not return all at once.
     pub fn promise(&mut self, now: Timestamp) -> Timestamp {
         let earliest = micros(now + NEAREST);
         let farthest = micros(now + FARTHEST);
@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_than_the_limit_goes_through_in_any_second() {
+    fn no_more_than_the_limit_passes_in_any_second() {
         for limit in [1, 3, 50, 1_000] {
             let mut pace = Pace::new(limit);
             let taken: Vec<i64> = (0..10_000).filter(|ms| pace.take(at(*ms)).is_ok()).collect();
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_worth_goes_at_once_and_the_next_one_is_told_how_long_it_waits() {
+    fn a_seconds_worth_passes_at_once_and_the_next_call_gets_its_waiting_time() {
         let mut pace = Pace::new(4);
         assert!((0..4).all(|_| pace.take(at(0)).is_ok()));
         assert_eq!(pace.take(at(0)), Err(Duration::from_millis(250)));
@@ -89,11 +89,11 @@ mod tests {
     }
 
     #[test]
-    fn what_is_put_off_comes_back_one_by_one_and_not_beyond_an_hour() {
+    fn postponed_calls_return_one_by_one_within_an_hour() {
         let mut pace = Pace::new(2);
         let promised: Vec<_> = (0..3).map(|_| pace.promise(at(0))).collect();
         assert_eq!(promised, [at(1_500), at(2_000), at(2_500)]);
-        assert_eq!(pace.promise(at(10_000)), at(11_500), "the others have come by now");
+        assert_eq!(pace.promise(at(10_000)), at(11_500), "earlier promises still delay new calls");
         let last = (0..10_000).map(|_| pace.promise(at(0))).last().unwrap();
         assert_eq!(last, at(3_600_000));
     }

@@ -1,4 +1,4 @@
-//! Deciding, for each recipient of a chunk, which channels the notification takes and why it leaves the others.
+//! Decides for each recipient of a chunk which channels to use, and why the others are skipped.
 
 use std::collections::HashSet;
 
@@ -6,82 +6,77 @@ use crate::content::Object;
 use crate::send::Recipient;
 use crate::{Channel, DeliveryId, Reason, SendId, UserNumber, profile};
 
-/// Longest address, token or subscription that is used, in bytes.
+/// Longest address, token or subscription that is used as a target, in bytes.
 pub const MAX_TARGET: usize = 2048;
 
-/// What holds for every recipient of a send.
+/// Facts that are common to all recipients of a send.
 #[derive(Clone, Debug)]
 pub struct SendFacts<'a> {
-    /// The send.
     pub send_id: SendId,
-    /// The only channels to use, where the send names them.
+    /// The only channels to use, if the send selects channels.
     pub selected: Option<&'a [Channel]>,
-    /// Channels that the template, or the plain send, has content for.
+    /// Channels for which the template or the plain send has content.
     pub content: &'a [Channel],
-    /// External channels that the app has an enabled provider for.
+    /// External channels for which the app has an enabled provider.
     pub providers: &'a [Channel],
-    /// Kinds of those providers for mobile push: each serves the tokens of its own service.
+    /// Kinds of the enabled mobile push providers: each serves the tokens of its own service.
     pub push_kinds: &'a [String],
 }
 
-/// A recipient that the service knows.
+/// A recipient that is a user of the app.
 #[derive(Clone, Copy, Debug)]
 pub struct Person<'a> {
-    /// The user's number.
     pub number: UserNumber,
-    /// The user's profile.
     pub profile: &'a Object,
-    /// Channels that the user turned off for the send's category, where preferences apply to it.
+    /// Channels that the user turned off for the send's category, if preferences apply to it.
     pub turned_off: &'a [Channel],
-    /// Endpoints of the web push subscriptions of the user's devices, without those that have expired.
+    /// Endpoints of the unexpired web push subscriptions of the user's devices.
     pub endpoints: &'a [String],
 }
 
 impl SendFacts<'_> {
-    /// Whether any provider can take the target. Tokens of phones begin with the kind that serves them.
+    /// Returns true if any provider serves the target. Push tokens start with the kind of provider that serves them.
     fn is_served(&self, channel: Channel, target: &str) -> bool {
         let service = target.split(':').next().unwrap_or_default();
         channel != Channel::MobilePush || self.push_kinds.iter().any(|kind| kind == service)
     }
 
-    /// The channels to decide on: every delivered one, and every one that the send names.
+    /// Returns the channels to decide on: all delivered ones and all that the send names.
     fn channels(&self) -> impl Iterator<Item = Channel> {
         let named = |channel| self.selected.is_some_and(|selected| selected.contains(&channel));
         Channel::ALL.iter().copied().filter(move |&channel| channel.is_delivered() || named(channel))
     }
 }
 
-/// What was decided for one recipient.
+/// The decision for one recipient.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decision {
-    /// The recipient's identifier as the send gave it; empty for one that was erased.
+    /// The recipient's identifier in the send; empty for an erased user.
     pub identifier: String,
-    /// The user, if the service knows one.
+    /// The user, if known.
     pub user: Option<UserNumber>,
-    /// Whether the inbox gets it.
+    /// True if the inbox gets an item.
     pub in_app: bool,
-    /// The external deliveries to make.
     pub deliveries: Vec<PlannedDelivery>,
-    /// The channels decided against, in the order of [`Channel::ALL`].
+    /// The skipped channels and their reasons, in the order of [`Channel::ALL`].
     pub skips: Vec<(Channel, Reason)>,
 }
 
-/// An external delivery to make.
+/// A planned external delivery.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlannedDelivery {
-    /// Its id, the same however often it is planned.
+    /// Derived id: planning the send again yields the same one.
     pub id: DeliveryId,
-    /// Its channel.
     pub channel: Channel,
     /// The address, token or subscription.
     pub target: String,
 }
 
-/// Targets that a provider called dead.
+/// Targets that a provider reported dead.
 pub type Suppressed = HashSet<(Channel, String)>;
 
-/// Decides for one recipient. Every delivered channel, and every channel that the send names, ends up among the
-/// deliveries, in the inbox or among the skips.
+/// Decides for one recipient. Every delivered channel and every channel that the send names ends up in the deliveries,
+/// in the inbox or in the skips.
 #[must_use]
 pub fn decide(
     facts: &SendFacts<'_>,
@@ -113,8 +108,8 @@ pub fn decide(
     decision
 }
 
-/// Decides for a recipient that was erased after the send was accepted: nothing goes anywhere, and the decision does
-/// not tell whom it was about.
+/// Decides for a recipient that was erased after the send was accepted: all channels are skipped, and the decision does
+/// not identify the user.
 #[must_use]
 pub fn decide_erased(facts: &SendFacts<'_>) -> Decision {
     Decision {
@@ -126,15 +121,15 @@ pub fn decide_erased(facts: &SendFacts<'_>) -> Decision {
     }
 }
 
-/// The channels of a send that cancelling it stops, for each recipient that is not decided yet: those that the send
-/// selects, else all, as far as this service delivers them.
+/// Returns the channels that cancelling a send stops for each recipient without a decision: the delivered ones among
+/// those that the send selects, or all delivered ones.
 #[must_use]
 pub fn stoppable(selected: Option<&[Channel]>) -> Vec<Channel> {
     let channels = Channel::DELIVERED.into_iter();
     channels.filter(|channel| selected.is_none_or(|selected| selected.contains(channel))).collect()
 }
 
-/// Decides for a recipient that was not decided yet when the request was cancelled.
+/// Decides for a recipient without a decision when the request was cancelled.
 #[must_use]
 pub fn decide_cancelled(
     facts: &SendFacts<'_>,
@@ -142,10 +137,14 @@ pub fn decide_cancelled(
     person: Option<Person<'_>>,
 ) -> Decision {
     let stopped = stoppable(facts.selected);
-    let reason = |channel: Channel| match channel.is_delivered() {
-        true if stopped.contains(&channel) => Reason::RequestCancelled,
-        true => Reason::NotSelected,
-        false => Reason::ChannelUnavailable,
+    let reason = |channel: Channel| {
+        if !channel.is_delivered() {
+            Reason::ChannelUnavailable
+        } else if stopped.contains(&channel) {
+            Reason::RequestCancelled
+        } else {
+            Reason::NotSelected
+        }
     };
     Decision {
         identifier: recipient.identifier.clone(),
@@ -156,7 +155,7 @@ pub fn decide_cancelled(
     }
 }
 
-/// The targets of a person on a channel (none for the inbox), or why there is nothing to reach.
+/// Returns a person's targets on a channel (none for the inbox), or the reason to skip the channel.
 fn reach<'a>(
     facts: &SendFacts<'_>,
     channel: Channel,
@@ -195,7 +194,7 @@ fn reach<'a>(
     if targets.is_empty() { Err(Reason::Suppressed) } else { Ok((person, targets)) }
 }
 
-/// Where a user can be reached over an external channel. What is too long to be a key of the ledger is no address.
+/// Returns the user's targets on an external channel, without those that are too long for a key of the ledger.
 #[must_use]
 pub fn targets(channel: Channel, identifier: &str, profile: &Object, endpoints: &[String]) -> Vec<String> {
     let mut targets: Vec<String> = match channel {
@@ -247,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plain_send_takes_every_channel_with_a_provider_and_an_address() {
+    fn a_plain_send_uses_every_channel_with_a_provider_and_an_address() {
         let decision = plan(
             &facts(None, &[Channel::Email, Channel::MobilePush, Channel::WebPush]),
             &[],
@@ -297,14 +296,14 @@ mod tests {
     }
 
     #[test]
-    fn a_token_without_end_is_no_target() {
+    fn an_overlong_token_is_no_target() {
         let profile = json!({"fcm": {"tokens": ["a", "b".repeat(MAX_TARGET)]}});
         let targets = targets(Channel::MobilePush, "ada", profile.as_object().unwrap(), &[]);
         assert_eq!(targets, ["fcm:a"]);
     }
 
     #[test]
-    fn each_browser_gets_a_delivery_of_its_own_but_for_the_dead_ones() {
+    fn each_browser_gets_its_own_delivery_except_dead_ones() {
         let profile = profile();
         let endpoints = ["https://a", "https://b", "https://c"].map(str::to_owned);
         let providers = [Channel::WebPush];
@@ -325,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn of_an_erased_recipient_nothing_is_said_but_that() {
+    fn an_erased_recipient_is_skipped_on_every_channel_and_not_identified() {
         let selected = [Channel::Email, Channel::Slack];
         let decision = decide_erased(&facts(Some(&selected), &[Channel::Email]));
         assert_eq!((decision.identifier.as_str(), decision.user, decision.in_app), ("", None, false));
@@ -336,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn preferences_selection_and_suppression_each_leave_their_reason() {
+    fn preferences_selection_and_suppression_each_record_their_reason() {
         let selected = [Channel::Email, Channel::Slack, Channel::Sms];
         let dead = Suppressed::from([(Channel::Sms, "+4915112345678".to_owned())]);
         let decision =

@@ -1,4 +1,4 @@
-//! What is wrong with a request, told so that the caller can mend it.
+//! Validation problems of requests, phrased so that the caller can fix them.
 
 use serde::Serialize;
 
@@ -19,8 +19,8 @@ pub struct Problem {
 }
 
 impl Problem {
-    /// A problem with `field`; `message` should read well on its own. Both are cut where they quote more than a reader
-    /// needs.
+    /// Creates a problem with `field`; `message` must be understandable without it. Overlong fields and messages are
+    /// truncated.
     pub fn new(field: impl Into<String>, code: &'static str, message: impl Into<String>) -> Self {
         Problem {
             field: excerpt(field.into(), MAX_FIELD),
@@ -30,7 +30,7 @@ impl Problem {
     }
 }
 
-/// The beginning of a text that is longer than `most` bytes, with an ellipsis.
+/// Truncates a text that is longer than `most` bytes and appends an ellipsis.
 #[must_use]
 pub fn excerpt(mut text: String, most: usize) -> String {
     const ELLIPSIS: &str = "…";
@@ -41,12 +41,12 @@ pub fn excerpt(mut text: String, most: usize) -> String {
     text
 }
 
-/// A text that names no value of an enumeration.
+/// A text that is not the name of any value of an enum.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{text:?} is no {kind}")]
+#[error("{text:?} is not a {kind}")]
 pub struct UnknownName {
-    /// The enumeration asked for.
+    /// Name of the enum.
     pub kind: &'static str,
-    /// The text that was given.
+    /// The rejected text.
     pub text: String,
 }

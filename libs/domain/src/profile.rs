@@ -1,4 +1,4 @@
-//! A user's profile: how writes change it, and which addresses it holds.
+//! A user's profile: its changes and its addresses.
 
 mod address;
 mod change;

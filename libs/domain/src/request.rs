@@ -1,4 +1,4 @@
-//! The body of a send request: read, checked, and turned into a [`SendRequest`].
+//! Reads and validates the body of a send request and turns it into a [`SendRequest`].
 
 mod attachments;
 mod overrides;
@@ -21,7 +21,7 @@ pub use overrides::{
     MAX_COPIES, MAX_EMAIL_PART, MAX_HEADER_VALUE, MAX_HEADERS, MAX_PROVIDER_OVERRIDES, MAX_SENDER,
 };
 
-/// Most recipients of one send.
+/// Maximum number of recipients of one send.
 pub const MAX_RECIPIENTS: usize = 10_000;
 /// Longest title, in bytes.
 pub const MAX_TITLE: usize = 1024;
@@ -31,51 +31,49 @@ pub const MAX_MESSAGE: usize = 64 * 1024;
 pub const MAX_REFERENCE: usize = 2048;
 /// Largest `data`, as JSON text, in bytes.
 pub const MAX_DATA: usize = 256 * 1024;
-/// Most that recipients × content of one send may come to, in bytes.
+/// Maximum of recipients × content of one send, in bytes.
 pub const MAX_FAN_OUT: usize = 64 * 1024 * 1024;
-/// How far ahead a send may be scheduled.
+/// Longest time ahead for which a send may be scheduled.
 pub const MAX_AHEAD: Duration = Duration::from_secs(90 * 86_400);
 
-/// What reading a body depends on beside the body.
+/// Conditions for reading a body.
 #[derive(Clone, Copy, Debug)]
 pub struct SendRules {
     /// The time of the request.
     pub now: Timestamp,
-    /// Whether unknown members are problems (`Prefer: handling=strict`).
+    /// True if unknown members are problems (`Prefer: handling=strict`).
     pub strict: bool,
 }
 
-/// A send request that is sound in itself, but for its times.
+/// A valid send request, except that its times may be invalid.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ParsedSend {
-    /// What is to be sent.
     pub send: SendRequest,
     /// The contents of its files.
     pub files: Files,
     /// `idempotencyKey` of the body.
     pub idempotency_key: Option<String>,
-    /// Whether recipients were named by the deprecated top-level member.
+    /// True if recipients were given in the deprecated top-level member.
     pub deprecated: bool,
-    /// Whether an unknown recipient refuses the whole send.
+    /// True if an unknown recipient causes the whole send to be refused.
     pub reject_unknown: bool,
-    /// What is wrong with its times now, and was not necessarily so when it was sent first. Refuses a send unless it
-    /// repeats an accepted one.
+    /// Problems with its times relative to now. They cause the send to be refused unless it repeats an accepted one, whose
+    /// times were valid at first.
     pub untimely: Vec<Problem>,
 }
 
-/// A send request that is not sound.
+/// An invalid send request.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Unsound {
     /// Every problem of the body, in the order of its members.
     pub problems: Vec<Problem>,
-    /// The template that it names, for whoever can tell whether that is a further problem.
+    /// The template that it names, so that the caller can check it for further problems.
     pub template: Option<TemplateRef>,
 }
 
-/// Reads the body of `POST /notifications`.
 ///
 /// # Errors
-/// The body has a problem; see [`Unsound`].
+/// Reads the body of `POST /notifications`.
 pub fn parse_send(body: Value, rules: SendRules) -> Result<ParsedSend, Unsound> {
     let mut problems = Vec::new();
     check_plain_json("", &body, &mut problems);
@@ -106,8 +104,8 @@ fn read_body(mut body: Fields, rules: SendRules, problems: &mut Vec<Problem>) ->
     let idempotency_key = read_key(&mut body, problems);
     body.finish(rules.strict, problems);
     let attachments = files.list.clone();
-    let beside = json_size(&overrides) + json_size(&attachments);
-    check_fan_out(&content, beside, recipients.len(), problems);
+    let additional = json_size(&overrides) + json_size(&attachments);
+    check_fan_out(&content, additional, recipients.len(), problems);
     let lane = match lane {
         Some(Lane::Transactional) | None if recipients.len() > TRANSACTIONAL_RECIPIENTS => Lane::Bulk,
         lane => lane.unwrap_or(Lane::Transactional),
@@ -239,7 +237,8 @@ fn read_recipient(path: impl Fn() -> String, item: Value, problems: &mut Vec<Pro
             let data = read_object(&mut fields, "data", problems);
             if data.contains_key("attachments") {
                 let path = format!("{path}.data.attachments");
-                let message = format!("{path} is not for a single recipient; name files in data.attachments");
+                let message =
+                    format!("{path} is not allowed for a single recipient; put files into data.attachments");
                 problems.push(Problem::new(path, "not_allowed", message));
             }
             let pairs = fields.rest();
@@ -259,7 +258,7 @@ fn read_recipient(path: impl Fn() -> String, item: Value, problems: &mut Vec<Pro
     }
 }
 
-// Spares the path's allocation for the common recipient.
+// Avoids allocating the path for the common kind of recipient.
 fn is_plain_identifier(text: &str) -> bool {
     (1..=MAX_IDENTIFIER).contains(&text.len()) && !text.chars().any(char::is_control)
 }
@@ -323,17 +322,18 @@ fn read_key(body: &mut Fields, problems: &mut Vec<Problem>) -> Option<String> {
     Some(key)
 }
 
-/// Whether `key` may serve as an Idempotency-Key: 1 to 255 visible ASCII characters.
+/// Returns true if `key` is a valid Idempotency-Key: 1 to 255 visible ASCII characters.
 #[must_use]
 pub fn is_idempotency_key(key: &str) -> bool {
     (1..=MAX_IDENTIFIER).contains(&key.len()) && key.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
-/// `beside` are the bytes of what every recipient gets beside the content.
-fn check_fan_out(content: &InAppContent, beside: usize, recipients: usize, problems: &mut Vec<Problem>) {
+/// Checks the total size of the content for all recipients. `additional` is the number of bytes that every recipient gets
+/// in addition to the content.
+fn check_fan_out(content: &InAppContent, additional: usize, recipients: usize, problems: &mut Vec<Problem>) {
     let texts = [&content.title, &content.message, &content.icon, &content.url];
     let text: usize = texts.iter().filter_map(|text| text.as_ref().map(String::len)).sum();
-    let size = text + json_size(&content.data) + json_size(&content.blocks) + beside;
+    let size = text + json_size(&content.data) + json_size(&content.blocks) + additional;
     if size.saturating_mul(recipients) > MAX_FAN_OUT {
         let message = format!(
             "{recipients} recipients × {size} bytes of content exceed {MAX_FAN_OUT} bytes; split the send"

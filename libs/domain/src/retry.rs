@@ -1,4 +1,4 @@
-//! What follows an attempt: the end, another attempt, or parking.
+//! The step after an attempt: the end, another attempt, or parking.
 
 use std::time::Duration;
 
@@ -11,41 +11,38 @@ pub struct RetryPolicy {
     pub schedule: Vec<Duration>,
 }
 
-/// What an attempt's outcome leads to.
+/// Result of an attempt's outcome.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RetryDecision {
-    /// Nothing more happens.
+    /// The delivery ends.
     End(Status, Option<Reason>),
     /// Another attempt at this time.
     RetryAt(Timestamp),
-    /// Set aside with the last answer.
+    /// The delivery is parked with the last answer.
     Park,
 }
 
-/// The facts that a verdict rests on.
+/// The facts on which a decision is based.
 #[derive(Clone, Copy, Debug)]
 pub struct FinishedAttempt<'a> {
-    /// The channel of the delivery.
     pub channel: Channel,
-    /// Number of the attempt that has just ended, from 1.
+    /// Number of the attempt that just ended, from 1.
     pub attempt: u32,
-    /// Its outcome.
     pub outcome: &'a Outcome,
-    /// Retries on a short schedule among the attempts so far.
+    /// Number of retries on a short schedule so far.
     pub limited_retries: u32,
-    /// When it ended.
     pub now: Timestamp,
-    /// When the notification loses its worth.
+    /// Time after which the notification must not be sent.
     pub expires_at: Option<Timestamp>,
-    /// A random number in 0..1; spreads retries by ±20 %.
+    /// Random number in 0..1; spreads retries by ±20 %.
     pub random: f64,
 }
 
 impl RetryPolicy {
-    /// Decides what follows the finished attempt.
+    /// Decides the step after the finished attempt.
     ///
-    /// An unknown outcome is repeated under the same id, except for SMS, where a second message would reach the person:
-    /// there it is the end, unless the provider keeps the two apart.
+    /// A call with an unknown outcome is repeated under the same id. The exception is SMS, because a second message would
+    /// reach the person: there the delivery ends, unless the provider de-duplicates by idempotency key.
     #[must_use]
     pub fn verdict(&self, finished: FinishedAttempt<'_>) -> RetryDecision {
         match finished.outcome {
@@ -67,15 +64,15 @@ impl RetryPolicy {
         }
     }
 
-    /// What follows where another provider is asked at once: beyond the end of the schedule too, as each of them is
-    /// asked at most once before the schedule goes on.
+    /// Decides the step after an attempt that fails over to another provider: an immediate retry, even beyond the end of the
+    /// schedule, since each provider is called at most once before the schedule continues.
     #[must_use]
     pub fn failover(finished: FinishedAttempt<'_>) -> RetryDecision {
         retry_or_expire(finished, Duration::ZERO)
     }
 
-    /// Decides what follows from a receipt: what a provider says of a message that it has taken before, or of one whose
-    /// outcome is unknown. None where it says nothing new.
+    /// Decides the step after a receipt, in which a provider reports on a message that it accepted before or whose outcome is
+    /// unknown. Returns None if the receipt adds nothing.
     #[must_use]
     pub fn receipt_verdict(&self, receipt: FinishedAttempt<'_>) -> Option<RetryDecision> {
         match receipt.outcome {
@@ -153,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_retry_beyond_its_expiry_is_the_end() {
+    fn a_retry_beyond_its_expiry_ends_the_delivery() {
         let expires_at = Some(Timestamp::from_millis(1_004_999));
         let verdict = policy().verdict(FinishedAttempt { expires_at, ..finished(1, &RETRY) });
         assert_eq!(verdict, RetryDecision::End(Status::Expired, None));
@@ -163,15 +160,15 @@ mod tests {
     fn a_limited_retry_ends_as_failed() {
         let limit = Some(RetryLimit { retries: 3, over: Duration::from_secs(86_400) });
         let full = Outcome::Retry { after: None, limit };
-        // Attempts that failed for another cause do not count.
+        // Attempts that failed for other reasons do not count.
         let after = |limited_retries| FinishedAttempt { limited_retries, ..finished(9, &full) };
         assert_eq!(delay_of(&policy().verdict(after(2))), Duration::from_secs(28_800));
         let end = RetryDecision::End(Status::Failed, Some(Reason::RetriesExhausted));
         assert_eq!(policy().verdict(after(3)), end);
     }
 
-    /// The delays until the end, and the end, in virtual time.
-    fn lived(
+    /// Runs a delivery in virtual time; returns the delays until the end, and the end.
+    fn run_to_end(
         policy: &RetryPolicy,
         outcome: &Outcome,
         expires_at: Option<Timestamp>,
@@ -198,23 +195,23 @@ mod tests {
     }
 
     #[test]
-    fn short_schedules_are_lived_through_in_virtual_time() {
+    fn short_schedules_run_to_their_end_in_virtual_time() {
         let exhausted = RetryDecision::End(Status::Failed, Some(Reason::RetriesExhausted));
-        let lives = |outcome| lived(&policy(), &outcome, None);
-        assert_eq!(lives(limited(1, 0)), (vec![0], exhausted.clone()), "once");
-        assert_eq!(lives(limited(2, 24)), (vec![43_200; 2], exhausted.clone()), "twice over a day");
-        assert_eq!(lives(limited(3, 24)), (vec![28_800; 3], exhausted), "three times over a day");
-        assert_eq!(lives(RETRY), (vec![5, 30], RetryDecision::Park), "the usual one");
+        let outcome_of = |outcome| run_to_end(&policy(), &outcome, None);
+        assert_eq!(outcome_of(limited(1, 0)), (vec![0], exhausted.clone()), "once");
+        assert_eq!(outcome_of(limited(2, 24)), (vec![43_200; 2], exhausted.clone()), "twice over a day");
+        assert_eq!(outcome_of(limited(3, 24)), (vec![28_800; 3], exhausted), "three times over a day");
+        assert_eq!(outcome_of(RETRY), (vec![5, 30], RetryDecision::Park), "the normal schedule");
     }
 
     #[test]
     fn a_short_schedule_honours_retry_after_and_expiry() {
         let limit = Some(RetryLimit { retries: 1, over: Duration::ZERO });
         let asked = Outcome::Retry { after: Some(Duration::from_secs(90)), limit };
-        assert_eq!(lived(&policy(), &asked, None).0, [90]);
+        assert_eq!(run_to_end(&policy(), &asked, None).0, [90]);
         let expires_at = Some(Timestamp::from_millis(1_000_000) + Duration::from_secs(50_000));
         let expired = RetryDecision::End(Status::Expired, None);
-        assert_eq!(lived(&policy(), &limited(2, 24), expires_at), (vec![43_200], expired));
+        assert_eq!(run_to_end(&policy(), &limited(2, 24), expires_at), (vec![43_200], expired));
     }
 
     #[test]
@@ -249,8 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn an_open_outcome_is_repeated_on_every_channel_where_the_provider_takes_the_repeat_for_the_same_message()
-    {
+    fn an_unknown_outcome_is_retried_on_every_channel_if_the_provider_deduplicates() {
         let after = Some(Duration::from_secs(7));
         for (outcome, delay) in [(Outcome::REPEAT, 5), (Outcome::Repeat { after }, 7)] {
             let sms = FinishedAttempt { channel: Channel::Sms, ..finished(1, &outcome) };

@@ -1,70 +1,69 @@
-//! Which of an app's providers makes an attempt.
+//! The choice among an app's providers for an attempt.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{Outcome, Timestamp};
 
-/// What earlier attempts leave of the choice. Another provider is asked only after a certain no.
+/// Restrictions on the choice by earlier attempts. Another provider is called only after a definite refusal.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Route {
-    /// The only provider that may be called: an earlier call of it may have been taken.
+    /// The only provider that may be called: it may have accepted an earlier call.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub only: Option<String>,
-    /// That call may be repeated for no other reason than that this provider takes calls under one id for one message. Once
-    /// it does not any more, it must not be called either.
+    /// True if that call may be repeated only because this provider de-duplicates by idempotency key. Once it no longer does,
+    /// it must not be called either.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub keyed: bool,
-    /// Providers that said no for reasons of their own, and are passed over while another is left.
+    /// Providers that refused for reasons on their side; they are passed over while another provider is left.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub passed_over: Vec<String>,
 }
 
-/// A provider that serves the target, in the order in which they are tried.
+/// A provider that serves the target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Candidate<'a> {
-    /// Its identifier.
     pub identifier: &'a str,
-    /// When its breaker lets a call through; None: now.
+    /// Time at which its breaker admits a call; None if it does now.
     pub closed_until: Option<Timestamp>,
 }
 
-/// Who makes the attempt.
+/// Provider chosen for the attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice {
-    /// The candidate at this place.
+    /// Call the candidate with this index.
     Call(usize),
-    /// All that may be asked are to be left alone until then.
+    /// The breakers of all eligible providers are open until this time.
     Wait(Timestamp),
-    /// There is nobody.
-    Nobody,
-    /// The only one that may be asked is not there.
+    /// No provider serves the target.
+    NoProvider,
+    /// The only eligible provider no longer serves the target.
     Gone,
 }
 
-/// What follows for the next attempt's route.
+/// Route of the next attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NextRoute {
-    /// The verdict on the outcome decides; another attempt takes this route.
+    /// The retry policy decides on the outcome; another attempt uses this route.
     Usual(Route),
-    /// Another provider is asked, at once.
+    /// Fail over to another provider at once.
     Failover(Route),
 }
 
 impl Route {
-    /// Whether every provider may be called.
+    /// Returns true if every provider may be called.
     #[must_use]
     pub fn is_open(&self) -> bool {
         *self == Route::default()
     }
 
-    /// Lets every provider be called again that was not passed over: no earlier call was taken, for certain.
+    /// Allows all providers that are not passed over: it is certain that none accepted an earlier call.
     pub fn unbind(&mut self) {
         (self.only, self.keyed) = (None, false);
     }
 
-    /// Chooses among those that serve the target. Where all of them are passed over, which a change of providers can
-    /// bring about, the choice begins anew.
+    /// Chooses among the providers that serve the target. If all of them are passed over, which can happen after a change of
+    /// providers, all become eligible again.
     #[must_use]
     pub fn choose(&self, candidates: &[Candidate<'_>]) -> Choice {
         let named = |place: &usize| self.only.as_deref() == Some(candidates[*place].identifier);
@@ -72,13 +71,13 @@ impl Route {
             Some(_) => (0..candidates.len()).filter(named).collect(),
             None => self.eligible(candidates),
         };
-        let free = eligible.iter().find(|place| candidates[**place].closed_until.is_none());
-        match free {
+        let ready = eligible.iter().find(|place| candidates[**place].closed_until.is_none());
+        match ready {
             Some(place) => Choice::Call(*place),
             None => match eligible.iter().filter_map(|place| candidates[*place].closed_until).min() {
                 Some(until) => Choice::Wait(until),
                 None if self.only.is_some() => Choice::Gone,
-                None => Choice::Nobody,
+                None => Choice::NoProvider,
             },
         }
     }
@@ -93,12 +92,12 @@ impl Route {
         self.passed_over.iter().any(|passed| passed == identifier)
     }
 
-    /// Where the delivery goes after `called` gave this outcome, out of `serving`, which reach the target.
+    /// Returns the route after `called` gave this outcome. `serving` are the providers that serve the target.
     ///
-    /// - Unknown: the same provider again, and no other from then on.
-    /// - Trouble with its account: the next one at once, unless an earlier call may have been taken; after the last one
-    ///   all over again, by the schedule.
-    /// - Dead for it alone: the next one at once; after the last one, dead.
+    /// - Unknown outcome: only the same provider from now on.
+    /// - Problem with the account: the next provider at once, unless an earlier call may have been accepted; after the last
+    ///   provider, all of them again on the schedule.
+    /// - Target dead for this provider only: the next provider at once; after the last one the target is dead.
     #[must_use]
     pub fn after(&self, outcome: &Outcome, called: &str, serving: &[&str]) -> NextRoute {
         let mut passed_over = self.passed_over.clone();
@@ -112,11 +111,14 @@ impl Route {
             Outcome::Repeat { .. } => {
                 NextRoute::Usual(Route { only: Some(called.to_owned()), keyed: true, ..self.clone() })
             }
-            Outcome::PauseProvider if self.only.is_none() => match is_another_left {
-                true => NextRoute::Failover(next),
-                false => NextRoute::Usual(Route::default()),
-            },
-            // It never had the message, so a call before this one was not taken either.
+            Outcome::PauseProvider if self.only.is_none() => {
+                if is_another_left {
+                    NextRoute::Failover(next)
+                } else {
+                    NextRoute::Usual(Route::default())
+                }
+            }
+            // The provider never had the message, so it did not accept an earlier call either.
             Outcome::TargetGone(gone) if gone.here_only && is_another_left => NextRoute::Failover(next),
             _ => NextRoute::Usual(self.clone()),
         }
@@ -142,25 +144,25 @@ mod tests {
     }
 
     #[test]
-    fn the_first_that_is_open_and_not_passed_over_is_called() {
+    fn the_first_available_provider_that_is_not_passed_over_is_called() {
         let all = candidates(&[("a", None), ("b", None), ("c", None)]);
         assert_eq!(Route::default().choose(&all), Choice::Call(0));
         assert_eq!(route(None, &["a"]).choose(&all), Choice::Call(1));
-        assert_eq!(route(None, &["a", "b", "c"]).choose(&all), Choice::Call(0), "all over again");
+        assert_eq!(route(None, &["a", "b", "c"]).choose(&all), Choice::Call(0), "all are passed over");
         let resting = candidates(&[("a", Some(LATER)), ("b", None)]);
         assert_eq!(Route::default().choose(&resting), Choice::Call(1));
     }
 
     #[test]
-    fn while_all_rest_the_first_to_be_back_is_waited_for() {
+    fn while_all_breakers_are_open_the_choice_waits_for_the_first_to_close() {
         let resting = candidates(&[("a", Some(MUCH_LATER)), ("b", Some(LATER)), ("c", None)]);
         assert_eq!(route(None, &["c"]).choose(&resting), Choice::Wait(LATER));
         assert_eq!(route(None, &["b", "c"]).choose(&resting), Choice::Wait(MUCH_LATER));
-        assert_eq!(Route::default().choose(&[]), Choice::Nobody);
+        assert_eq!(Route::default().choose(&[]), Choice::NoProvider);
     }
 
     #[test]
-    fn nobody_stands_in_for_the_only_one() {
+    fn no_provider_replaces_the_only_one() {
         let all = candidates(&[("a", None), ("b", Some(LATER))]);
         assert_eq!(route(Some("b"), &[]).choose(&all), Choice::Wait(LATER));
         assert_eq!(route(Some("a"), &["a"]).choose(&all), Choice::Call(0));
@@ -182,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_certain_no_of_the_provider_itself_leads_to_the_next_and_then_to_the_first_again() {
+    fn an_account_problem_leads_to_the_next_provider_and_after_the_last_to_the_first() {
         let pause = Outcome::PauseProvider;
         let second = Route::default().after(&pause, "a", &["a", "b"]);
         assert_eq!(second, NextRoute::Failover(route(None, &["a"])));
@@ -191,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn dead_for_one_is_dead_only_after_the_last() {
+    fn a_target_is_dead_only_after_the_last_provider() {
         let gone = Outcome::GONE;
         assert_eq!(Route::default().after(&gone, "a", &["a", "b"]), NextRoute::Usual(Route::default()));
         let second = route(None, &["a"]);
@@ -203,9 +205,10 @@ mod tests {
     fn failing_over_ends_after_as_many_attempts_as_there_are_providers() {
         let serving = ["a", "b", "c", "d"];
         let all = candidates(&serving.map(|identifier| (identifier, None)));
-        let (mut route, mut called) = (Route::default(), Vec::new());
+        let mut route = Route::default();
+        let mut called = Vec::new();
         loop {
-            let Choice::Call(place) = route.choose(&all) else { panic!("nobody") };
+            let Choice::Call(place) = route.choose(&all) else { panic!("no provider left") };
             called.push(serving[place]);
             match route.after(&Outcome::PauseProvider, serving[place], &serving) {
                 NextRoute::Failover(next) => route = next,

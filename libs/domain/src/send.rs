@@ -1,4 +1,4 @@
-//! A send: one accepted request, as it stands in the log.
+//! A send: one accepted notification request, as recorded in the log.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,11 +9,11 @@ use crate::text_enum::text_enum;
 use crate::{Channel, Digest, Timestamp};
 
 text_enum! {
-    /// The queue that a send travels in; bulk never delays transactional.
+    /// The queue of a send; bulk never delays transactional.
     Lane {
-        /// Small sends that somebody waits for.
+        /// Small, urgent sends.
         Transactional = "transactional",
-        /// Large sends, and those that ask for it.
+        /// Large sends, and sends that request this lane.
         Bulk = "bulk",
     }
 }
@@ -21,62 +21,61 @@ text_enum! {
 /// Sends with more recipients than this go to the bulk lane.
 pub const TRANSACTIONAL_RECIPIENTS: usize = 100;
 
-/// Recipients that one chunk of planning takes.
+/// Maximum number of recipients of a chunk.
 pub const CHUNK_RECIPIENTS: usize = 500;
 
-/// A validated send: what `SendAccepted` carries.
+/// A validated send: the data of `SendAccepted`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SendRequest {
-    /// Content given with the send itself; a template's fields win where it has them.
+    /// Content in the send itself; fields of the template take precedence.
     pub content: InAppContent,
     /// The template, by identifier or number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub template: Option<TemplateRef>,
-    /// Category identifier; made when the send is planned, if missing.
+    /// Category identifier; planning creates the category if it does not exist.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub category: Option<String>,
     /// Recipients, without duplicates, in the order given.
     pub recipients: Vec<Recipient>,
-    /// The only channels to use, where the send names them.
+    /// The only channels to use, if the send selects channels.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub channels: Option<Vec<Channel>>,
-    /// What single channels and providers say and do otherwise.
+    /// Overrides for single channels and providers.
     #[serde(default, skip_serializing_if = "Overrides::is_empty")]
     pub overrides: Overrides,
     /// Files for the email channel. Their bytes are in the database.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub attachments: Vec<Attachment>,
-    /// Not before this time.
+    /// The send must not start before this time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub send_at: Option<Timestamp>,
-    /// Not after this time.
+    /// Deliveries must not be attempted after this time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Timestamp>,
-    /// The lane that it was accepted into.
     pub lane: Lane,
-    /// The caller's key for it, and what was sent under the key.
+    /// The caller's idempotency key, and the digest of the body.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idempotency: Option<IdempotencyKey>,
 }
 
-/// A caller's key for a send: repeats of the same body under it are the same send.
+/// A caller's idempotency key: requests with the same key and body are one send.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct IdempotencyKey {
-    /// The key, which means something to the caller alone.
+    /// The key; its meaning is known only to the caller.
     pub key: String,
     /// SHA-256 over the body in a canonical form.
     pub body_hash: Digest,
 }
 
-/// How a send names its template.
+/// Reference of a send to its template.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum TemplateRef {
-    /// By the identifier that the app chose.
+    /// The identifier that the app chose.
     Identifier(String),
-    /// By the service's number.
+    /// The number that Tidings assigned.
     Id(TemplateId),
 }
 
@@ -86,13 +85,13 @@ pub enum TemplateRef {
 pub struct Recipient {
     /// The user's identifier in the app.
     pub identifier: String,
-    /// Profile given inline: the user is created or merged before planning. None: only the identifier was given.
+    /// Inline profile: the user is created or updated before planning. None if only the identifier was given.
     pub profile: Option<Object>,
-    /// Variables of this recipient alone; they win over the send's data.
+    /// Variables for this recipient only; they override the send's data.
     pub data: Object,
 }
 
-// Most recipients are a bare identifier, which must not grow in the log: the broker bounds a message to 1 MiB.
+// Most recipients are only an identifier and must stay that short in the log: the broker limits a message to 1 MiB.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(untagged)]
 enum RecipientWire {
@@ -127,19 +126,19 @@ impl From<Recipient> for RecipientWire {
 }
 
 impl Recipient {
-    /// A recipient given by identifier alone.
+    /// Creates a recipient with only an identifier.
     #[must_use]
     pub fn plain(identifier: String) -> Self {
         Recipient { identifier, profile: None, data: Object::new() }
     }
 
-    /// What stands in the place of a recipient that was erased. No user has an empty identifier.
+    /// Creates the placeholder for an erased recipient. No user has an empty identifier.
     #[must_use]
     pub fn erased() -> Self {
         Recipient::plain(String::new())
     }
 
-    /// Whether this stands in the place of a recipient that was erased.
+    /// Returns true if this is the placeholder for an erased recipient.
     #[must_use]
     pub fn is_erased(&self) -> bool {
         self.identifier.is_empty()
@@ -147,35 +146,35 @@ impl Recipient {
 }
 
 impl SendRequest {
-    /// Number of chunks that planning takes.
+    /// Returns the number of chunks of the send.
     #[must_use]
     pub fn chunks(&self) -> usize {
         self.recipients.len().div_ceil(CHUNK_RECIPIENTS)
     }
 
-    /// Whether its body is kept in the database, for chunks that no message of the log carries.
+    /// Returns true if the database keeps the body, for chunks that are planned without the `SendAccepted` message.
     #[must_use]
     pub fn is_kept(&self) -> bool {
         self.chunks() > 1 || self.send_at.is_some()
     }
 
-    /// The recipients of a chunk, from 0.
+    /// Returns the recipients of a chunk; chunks are numbered from 0.
     #[must_use]
     pub fn chunk(&self, chunk: u32) -> &[Recipient] {
         self.recipients.chunks(CHUNK_RECIPIENTS).nth(chunk as usize).unwrap_or_default()
     }
 
-    /// The send without what it says of the recipients whose identifiers `is_erased` knows; None when it names none
-    /// of them. The others keep their positions. Where nobody is left, the content goes too, with overrides and
-    /// attachments: it may have been about the one that it was for.
+    /// Returns the send without the data of the recipients whose identifiers `is_erased` accepts; None if it names none of
+    /// them. The others keep their positions. If no recipient is left, the content, overrides, attachments and idempotency
+    /// key are removed too: they may have been about the erased user.
     #[must_use]
     pub fn without(&self, is_erased: impl Fn(&str) -> bool) -> Option<SendRequest> {
-        let goes = |recipient: &Recipient| !recipient.is_erased() && is_erased(&recipient.identifier);
-        if !self.recipients.iter().any(goes) {
+        let must_go = |recipient: &Recipient| !recipient.is_erased() && is_erased(&recipient.identifier);
+        if !self.recipients.iter().any(must_go) {
             return None;
         }
         let mut send = self.clone();
-        for recipient in send.recipients.iter_mut().filter(|recipient| goes(recipient)) {
+        for recipient in send.recipients.iter_mut().filter(|recipient| must_go(recipient)) {
             *recipient = Recipient::erased();
         }
         if send.is_for_nobody() {
@@ -187,7 +186,7 @@ impl SendRequest {
         Some(send)
     }
 
-    /// Whether all its recipients were erased.
+    /// Returns true if all its recipients were erased.
     #[must_use]
     pub fn is_for_nobody(&self) -> bool {
         self.recipients.iter().all(Recipient::is_erased)
@@ -212,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn an_erased_recipient_leaves_its_place_and_nothing_else() {
+    fn an_erased_recipient_leaves_only_its_position() {
         let send = send();
         assert_eq!(send.without(|identifier| identifier == "eve"), None);
         let without_ada = send.without(|identifier| identifier == "ada").unwrap();
@@ -226,10 +225,10 @@ mod tests {
 
     #[test]
     fn with_its_last_recipient_a_send_loses_its_content() {
-        let nobody = send().without(|_| true).unwrap();
-        assert_eq!(nobody.content, InAppContent::default());
-        assert!(nobody.overrides.is_empty() && nobody.attachments.is_empty() && nobody.is_for_nobody());
-        assert!(nobody.recipients.iter().all(Recipient::is_erased));
-        assert_eq!(nobody.recipients.len(), 2);
+        let erased = send().without(|_| true).unwrap();
+        assert_eq!(erased.content, InAppContent::default());
+        assert!(erased.overrides.is_empty() && erased.attachments.is_empty() && erased.is_for_nobody());
+        assert!(erased.recipients.iter().all(Recipient::is_erased));
+        assert_eq!(erased.recipients.len(), 2);
     }
 }

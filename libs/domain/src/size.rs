@@ -1,10 +1,11 @@
-//! How long a value is as JSON text.
+//! Length of values as JSON text.
 
 use std::io;
 
 use serde::Serialize;
 
-/// Length of `value` as JSON text, in bytes, without writing it; no text is longer than that of what cannot be written.
+/// Returns the length of `value` as JSON text in bytes, without allocating the text; `usize::MAX` if it cannot be
+/// serialized.
 pub fn json_size(value: &impl Serialize) -> usize {
     let mut count = Count(0);
     match serde_json::to_writer(&mut count, value) {

@@ -1,4 +1,4 @@
-//! Short messages: numbers, the alphabet, how a text is cut into segments, what Twilio's codes mean.
+//! SMS: numbers, alphabets, segmentation of texts, and Twilio's error codes.
 
 pub mod gsm7;
 pub mod number;

@@ -11,16 +11,16 @@ use crate::{Channel, Lane};
 pub enum StreamName {
     /// Accepted sends and their continuations, by lane.
     Send(Lane),
-    /// Orders to make an attempt, by external channel and lane.
+    /// Jobs, by external channel and lane.
     Job(Channel, Lane),
-    /// One partition of the inbox: items added and every change to them.
+    /// One partition of the inbox: added items and all changes to them.
     Inbox(u32),
-    /// What became of sends and deliveries.
+    /// Outcomes of sends and deliveries.
     Outcome,
 }
 
 impl StreamName {
-    /// Every stream of an installation with `partitions` inbox partitions.
+    /// Returns all streams of an installation with `partitions` inbox partitions.
     #[must_use]
     pub fn all(partitions: u32) -> Vec<StreamName> {
         let mut names: Vec<_> = Lane::ALL.iter().map(|&lane| StreamName::Send(lane)).collect();
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_read_back() {
+    fn every_stream_name_parses_back() {
         let names = StreamName::all(3);
         assert_eq!(names.len(), 2 + 8 + 3 + 1);
         for name in names {

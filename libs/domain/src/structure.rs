@@ -1,15 +1,15 @@
-//! How much structure a JSON text has, told before it is parsed: `[{"":0},…]` takes many times its length in memory, a long
-//! text does not.
+//! Estimates the memory of a JSON text before it is parsed: `[{"":0},…]` takes many times its length in memory, a long
+//! string does not.
 
-/// Bytes that an object with few members takes: a node of its tree.
+/// Bytes of an object with few members: a node of its tree.
 const CONTAINER: usize = 640;
-/// Bytes that each further value takes, with the room that an array keeps for more.
+/// Bytes of each further value, including the spare capacity of an array.
 const VALUE: usize = 64;
 
-/// What stands beside the texts of a JSON text.
+/// Structure of a JSON text, without the contents of its strings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Structure {
-    /// Bytes that are not within a text; its quotes are not.
+    /// Bytes outside of strings; quotes count as outside.
     pub outside: usize,
     /// Objects and arrays.
     pub containers: usize,
@@ -18,7 +18,7 @@ pub struct Structure {
 }
 
 impl Structure {
-    /// One pass over the text, without recursion or allocation.
+    /// Counts the structure in one pass over the text, without recursion or allocation.
     #[must_use]
     pub fn of(text: &[u8]) -> Structure {
         let mut structure = Structure { outside: 0, containers: 0, separators: 0 };
@@ -35,21 +35,21 @@ impl Structure {
         structure
     }
 
-    /// About how many bytes it takes once it is parsed, beside its text.
+    /// Estimates the bytes of the parsed value, in addition to its text.
     #[must_use]
     pub fn memory(self) -> usize {
-        // Of a text that is JSON, something stands before each comma.
+        // In valid JSON, at least one byte precedes each comma.
         self.containers * CONTAINER + self.separators.min(self.outside / 2) * VALUE
     }
 }
 
-/// About how many bytes a JSON text and what it is parsed into take.
+/// Estimates the bytes of a JSON text and its parsed value together.
 #[must_use]
 pub fn json_memory(text: &[u8]) -> usize {
     text.len() + Structure::of(text).memory()
 }
 
-/// Goes beyond the end of a text whose beginning is behind; false if it has none.
+/// Skips to the end of a string after its opening quote; returns false if it has no end.
 fn skip_text<'a>(rest: &mut impl Iterator<Item = &'a u8>) -> bool {
     while let Some(&byte) = rest.next() {
         match byte {
@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_within_texts_is_no_structure() {
+    fn contents_of_strings_are_not_counted() {
         for (text, outside, containers, separators) in [
             ("", 0, 0, 0),
             ("0", 1, 0, 0),

@@ -1,7 +1,6 @@
-//! Addresses, tokens and subscriptions, as far as anybody is shown them.
+//! Masked display of addresses, tokens and subscriptions.
 
-/// Enough of a target to recognise it by: `a***@example.com`, `fcm:d***`, `+***42`,
-/// `https://push.example/***`.
+/// Masks a target but keeps enough to recognise it: `a***@example.com`, `fcm:d***`, `+***42`, `https://push.example/***`.
 #[must_use]
 pub fn masked(target: &str) -> String {
     let first = |text: &str| text.chars().next().map(String::from).unwrap_or_default();
@@ -27,7 +26,7 @@ mod tests {
     use super::masked;
 
     #[test]
-    fn a_masked_target_tells_neither_the_person_nor_the_token() {
+    fn a_masked_target_reveals_neither_the_person_nor_the_token() {
         let cases = [
             ("ada@example.com", "a***@example.com"),
             ("\"a@b\"@example.com", "\"***@example.com"),

@@ -1,4 +1,4 @@
-/// Declares an enum whose variants have one fixed text each, used on the wire, in rows and in metrics alike.
+/// Declares an enum whose variants each have one fixed text, used on the wire, in rows and in metrics.
 macro_rules! text_enum {
     ($(#[$meta:meta])* $name:ident { $($(#[$variant_meta:meta])* $variant:ident = $text:literal),+ $(,)? }) => {
         $(#[$meta])*
@@ -6,10 +6,10 @@ macro_rules! text_enum {
         pub enum $name { $($(#[$variant_meta])* $variant),+ }
 
         impl $name {
-            /// Every value, in order of declaration.
+            /// All values, in order of declaration.
             pub const ALL: &'static [$name] = &[$($name::$variant),+];
 
-            /// The text that stands for the value on the wire and in rows.
+            /// The text of the value on the wire and in rows.
             #[must_use]
             pub const fn as_str(self) -> &'static str {
                 match self { $($name::$variant => $text),+ }

@@ -1,4 +1,4 @@
-//! Instants with the precision of the interface: milliseconds, UTC.
+//! Instants with the precision of the API: milliseconds, UTC.
 
 use std::fmt;
 use std::ops::{Add, Sub};
@@ -7,12 +7,12 @@ use std::time::Duration;
 use chrono::{DateTime, SecondsFormat, Utc};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Milliseconds since the Unix epoch. Written as RFC 3339 UTC with three decimals.
+/// Milliseconds since the Unix epoch, serialized as RFC 3339 in UTC with three decimals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp(i64);
 
 impl Timestamp {
-    /// The instant `millis` milliseconds after the Unix epoch.
+    /// Creates the instant `millis` milliseconds after the Unix epoch.
     #[must_use]
     pub const fn from_millis(millis: i64) -> Self {
         Timestamp(millis)
@@ -24,13 +24,13 @@ impl Timestamp {
         self.0
     }
 
-    /// Reads an RFC 3339 date-time, with any offset; digits beyond milliseconds are dropped.
+    /// Parses an RFC 3339 date-time with any offset; digits beyond milliseconds are dropped.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         DateTime::parse_from_rfc3339(text).ok().map(Into::into)
     }
 
-    /// Time from `earlier` to this instant; zero when it lies ahead.
+    /// Returns the time from `earlier` to this instant; zero if `earlier` is later.
     #[must_use]
     pub fn since(self, earlier: Timestamp) -> Duration {
         Duration::from_millis(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))

@@ -1,13 +1,13 @@
-//! What an app trusts of what it is told about a person.
+//! Settings of an app about the trust in user identifiers and profiles.
 
 use crate::text_enum::text_enum;
 
 text_enum! {
-    /// How the claim `sub` of a bearer token names its user.
+    /// Form in which the claim `sub` of a bearer token names its user.
     TokenSubject {
         /// As `user:{identifier}`; any other claim is refused.
         Prefixed = "prefixed",
-        /// As `{identifier}`, whatever it begins with.
+        /// As `{identifier}`, whatever its prefix.
         Bare = "bare",
         /// As `user:{identifier}` or, if the prefix is missing, as `{identifier}`. A backend that signs identifiers
         /// without the prefix lets a person named `user:alice` be alice.
@@ -16,11 +16,11 @@ text_enum! {
 }
 
 text_enum! {
-    /// What templates see of a profile.
+    /// Part of a profile that templates can read.
     TemplateProfile {
-        /// Every key, those that users write included.
+        /// All keys, including those that users write.
         All = "all",
-        /// The key `app` alone, which only the app's backend writes.
+        /// Only the key `app`, which only the app's backend writes.
         App = "app",
     }
 }

@@ -1,4 +1,4 @@
-//! Browsers' subscriptions to web push (RFC 8030), and which push services they may name.
+//! Browsers' subscriptions to web push (RFC 8030), and the push services that they may name.
 
 mod endpoint;
 mod host;
@@ -21,12 +21,12 @@ const POINT: usize = 65;
 const UNCOMPRESSED: u8 = 4;
 /// Length of the authentication secret (RFC 8291, section 3.2).
 const AUTH: usize = 16;
-/// The longest text of a key that is read at all.
+/// Longest text of a key that is decoded.
 const MAX_KEY: usize = 256;
 /// The end of the year 9999.
 const LAST_MILLIS: f64 = 253_402_300_799_999.0;
 
-/// Browsers leave the padding out; some clients put it back.
+/// Browsers omit the padding; some clients add it.
 const BASE64URL: GeneralPurpose = GeneralPurpose::new(
     &URL_SAFE,
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
@@ -35,19 +35,18 @@ const BASE64URL: GeneralPurpose = GeneralPurpose::new(
 /// A browser's subscription.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Subscription {
-    /// Where its messages go: at a known push service, with scheme and host in lower case and no port that goes
-    /// without saying.
+    /// URL at a known push service, with scheme and host in lower case and without a default port.
     pub endpoint: String,
     /// The browser's public key (RFC 8291), an uncompressed point of P-256.
     pub p256dh: Vec<u8>,
-    /// The secret that the browser shares with whoever sends to it (RFC 8291).
+    /// The secret that the browser shares with its senders (RFC 8291).
     pub auth: Vec<u8>,
-    /// When the browser gives it up, where it knows that.
+    /// Time when the browser drops the subscription, if known.
     pub expires_at: Option<Timestamp>,
 }
 
-/// Reads a `PushSubscription` as browsers write it, whose endpoint must be at one of `hosts`. `is_on_curve` tells
-/// whether an uncompressed point lies on P-256.
+/// Reads a `PushSubscription` in the form that browsers write. Its endpoint must be at one of `hosts`. `is_on_curve`
+/// returns true if an uncompressed point lies on P-256.
 pub fn parse_subscription(
     body: Value,
     hosts: &[PushHost],

@@ -1,18 +1,18 @@
-//! Status webhooks: what an app's backend can be told.
+//! Events of status webhooks.
 
 use crate::Status;
 use crate::text_enum::text_enum;
 
 text_enum! {
-    /// Something that an app's backend can be told.
+    /// An event that a webhook reports to an app's backend.
     WebhookEvent {
-        /// A provider took a delivery.
+        /// A provider accepted a delivery.
         DeliverySent = "delivery.sent",
         /// A receipt says that a delivery arrived.
         DeliveryDelivered = "delivery.delivered",
-        /// A delivery ended otherwise; its status says how.
+        /// A delivery ended without being sent; see its status.
         DeliveryFailed = "delivery.failed",
-        /// A target was found dead, and is not used any more.
+        /// A target is dead and is no longer used.
         DeliverySuppressed = "delivery.suppressed",
         /// A person read an item of the inbox.
         NotificationRead = "notification.read",
@@ -20,9 +20,9 @@ text_enum! {
 }
 
 impl WebhookEvent {
-    /// What is told of a delivery that settled so; nothing while it goes on. What ended without being sent counts as
-    /// failed: refused, parked after the last retry (and sent all the same, where it is redriven), expired, cancelled,
-    /// skipped in the end, or unknown.
+    /// Returns the event for a delivery that settled with this status; None while it is in progress. A delivery that ended
+    /// without being sent counts as failed: refused, parked after the last retry (it may still be sent after a redrive),
+    /// expired, cancelled, skipped in the end, or unknown.
     #[must_use]
     pub fn of_status(status: Status) -> Option<WebhookEvent> {
         match status {
@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_end_of_a_delivery_is_told_and_nothing_before_it() {
+    fn every_end_of_a_delivery_is_an_event_and_no_earlier_status_is() {
         for &status in Status::ALL {
             assert_eq!(WebhookEvent::of_status(status).is_some(), status.is_terminal(), "{status}");
         }

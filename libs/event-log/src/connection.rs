@@ -1,4 +1,4 @@
-//! The connection to the server, shared by everything in this crate.
+//! The connection to the server.
 
 use std::collections::HashSet;
 use std::fmt::Display;
@@ -19,37 +19,37 @@ use tokio::time::timeout;
 
 use crate::error::{ConnectError, Error};
 
-/// The client pings the server this often, and gives a connection up at the third ping without an answer.
+/// Ping interval of the client, which closes a connection at the third ping without an answer.
 const PING_INTERVAL: Duration = Duration::from_secs(10);
-/// The same in a cluster, where another server can take over from one that hangs: 3 s to notice it, and one attempt at most to
-/// connect to it again.
+/// Ping interval in a cluster, where another server can replace one that hangs: the client needs 3 s to notice it, and at most
+/// one attempt to connect to it again.
 const CLUSTER_PING_INTERVAL: Duration = Duration::from_secs(1);
-/// Limit for one attempt to connect to a server of a cluster.
+/// Timeout of one attempt to connect to a server of a cluster.
 const CLUSTER_CONNECT_LIMIT: Duration = Duration::from_millis(1_500);
-/// Limit for looking up the addresses of a server. Without an answer it counts as a single one.
+/// Timeout of the lookup of a server's addresses. Without an answer, the server counts as a single one.
 const LOOKUP_LIMIT: Duration = Duration::from_secs(2);
 const LONGEST_RECONNECT_DELAY: Duration = Duration::from_secs(1);
-/// Publishes without an acknowledgement, over all callers; the next one waits for a place.
+/// Maximum number of unacknowledged publishes of all callers; further ones wait.
 const MAX_UNCONFIRMED: usize = 4096;
 
-/// How to reach the log, and how its streams are laid out.
+/// Address of the log, and the layout of its streams.
 #[derive(Clone)]
 pub struct Settings {
     /// `nats://` or `tls://` addresses, separated by commas; may contain user and password, or a token.
     pub url: String,
-    /// Files that prove each side to the other.
+    /// Files that authenticate client and server.
     pub access: Access,
     /// Copies of each stream, 1 to 5.
     pub replicas: usize,
-    /// Messages a stream holds before it refuses more.
+    /// Maximum number of messages of a stream.
     pub max_messages: i64,
-    /// Limit for one attempt to connect.
+    /// Timeout of one attempt to connect.
     pub connect_timeout: Duration,
-    /// Limit for the acknowledgement of a published message and for the answer to any other request.
+    /// Timeout of the acknowledgement of a published message and of any other request.
     pub ack_timeout: Duration,
 }
 
-/// How client and server prove themselves to each other beyond what the address says.
+/// Credentials of client and server in addition to those in the address.
 #[derive(Clone, Debug, Default)]
 pub struct Access {
     /// Certificates (PEM) of the authorities that may sign the server's certificate. None: those of the system.
@@ -69,7 +69,7 @@ impl Access {
             options = options.add_client_certificate(certificate.clone(), key.clone()).require_tls(true);
         }
         if let Some(file) = &self.credentials_file {
-            // The client's own words for a malformed file do not say which file.
+            // The client's error for a malformed file does not name the file.
             options = options.credentials_file(file).await.map_err(|error| {
                 ConnectError::permanent(format!("nats.credentials_file {}: {error}", file.display()))
             })?;
@@ -89,11 +89,11 @@ pub struct EventLog {
 }
 
 impl EventLog {
-    /// Connects. Once this has succeeded, a lost connection is restored in the background for as long as it takes.
+    /// Connects. After that, a lost connection is restored in the background, with unlimited retries.
     ///
     /// # Errors
     /// No server could be reached, or the credentials or a certificate were refused. This call does not retry;
-    /// [`ConnectError::is_permanent`] tells whether a retry can help.
+    /// [`ConnectError::is_permanent`] returns whether a retry can help.
     pub async fn connect(settings: Settings) -> Result<EventLog, ConnectError> {
         let (servers, options) = servers(&settings.url)?;
         let (ping_interval, connect_limit) = if is_cluster(&servers).await {
@@ -125,11 +125,11 @@ impl EventLog {
         })
     }
 
-    /// Asks JetStream for a sign of life, for readiness checks. The server reads in order: where it answers, it has read
-    /// every answer to a message that was sent before.
+    /// Pings JetStream, for readiness checks. The server reads in order, so when it answers, it has received every
+    /// acknowledgement that was sent before.
     ///
     /// # Errors
-    /// When the server is away, does not answer within the time limit, or runs without JetStream.
+    /// The server is unavailable, does not answer within the time limit, or runs without JetStream.
     pub async fn ping(&self) -> Result<(), Error> {
         // The client's own account query cannot read the answer of nats-server 2.9.
         match self.bounded("answer", self.context.request("INFO", &())).await? {
@@ -138,7 +138,7 @@ impl EventLog {
         }
     }
 
-    /// Name of the server that the connection leads to, or led to last.
+    /// Name of the current or last connected server.
     #[must_use]
     pub fn server_name(&self) -> String {
         self.client.server_info().server_name
@@ -148,8 +148,8 @@ impl EventLog {
         self.client.connection_state() == State::Connected
     }
 
-    /// Awaits a request to the server within the time limit. While the connection is down it is not even sent:
-    /// the client would queue it, and the server would act on it after we have given up.
+    /// Awaits a request to the server within the time limit. While the connection is down the request is not sent: the client
+    /// would queue it, and the server would act on it after the caller has given up.
     pub(crate) async fn bounded<T, E: Display>(
         &self,
         action: impl Into<String>,
@@ -166,8 +166,8 @@ impl EventLog {
     }
 }
 
-/// The servers without what they say of users and passwords, which the client would print in its own log lines; and the
-/// user and password, or the token, of the first server that has any, for the options.
+/// Splits the URLs into server addresses without credentials, because the client logs addresses, and connect options with the
+/// user and password, or the token, of the first server that has any.
 fn servers(urls: &str) -> Result<(Vec<ServerAddr>, ConnectOptions), ConnectError> {
     let unusable = ConnectError::permanent;
     let mut credentials = None;
@@ -189,8 +189,8 @@ fn servers(urls: &str) -> Result<(Vec<ServerAddr>, ConnectOptions), ConnectError
     Ok((servers, credentials.unwrap_or_default()))
 }
 
-/// Tells a cluster from a single server: several servers are named, or the name of the only one has several addresses of one
-/// family, as that of a headless Service has.
+/// Returns true for a cluster: several servers are named, or the only name has several addresses of one family, as a headless
+/// Service has.
 async fn is_cluster(servers: &[ServerAddr]) -> bool {
     let [server] = servers else { return true };
     let Ok(Ok(addresses)) = timeout(LOOKUP_LIMIT, lookup_host((server.host(), server.port()))).await else {

@@ -1,4 +1,4 @@
-//! Durable consumers: work on a stream, shared by any number of processes.
+//! Durable consumers, through which any number of processes share the work on a stream.
 
 use std::fmt::Display;
 use std::time::Duration;
@@ -16,56 +16,56 @@ use crate::delivered::Delivered;
 use crate::error::Error;
 use crate::pull::{Answer, Ends, Pull};
 
-/// While `max_ack_pending` is used up, the server ends a request for many only when its time is over, and would keep us
-/// from the messages it has brought: after this pause among them they are taken, and the request stays open.
+/// Pause between messages after which a fetch returns those that it has, while its request stays open. When `max_ack_pending` is
+/// reached, the server does not end a request for several messages before it expires, and the fetch would wait until then.
 const GATHERING: Duration = Duration::from_millis(50);
-/// A longer wait is made of several requests, so that a crash of the server is noticed early.
+/// Maximum duration of one request. A longer wait uses several requests, so that a crash of the server is noticed early.
 const LONGEST_REQUEST: Duration = Duration::from_secs(2);
 const SHORTEST_REQUEST: Duration = Duration::from_millis(10);
-/// A fetch that fails takes at least this long, so that a loop over it needs no pause of its own.
+/// Minimum duration of a failing fetch, so that a loop over it needs no pause.
 const PAUSE_AFTER_FAILURE: Duration = Duration::from_millis(250);
 
-/// What may differ between consumers. Changing it changes the consumer on the server, for all who share it.
+/// Settings that may differ between consumers. Changing them changes the consumer on the server, for all processes that share it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConsumerSettings {
-    /// How long a delivered message may go unanswered before it is delivered again.
+    /// Time until an unacknowledged message is delivered again.
     pub ack_wait: Duration,
-    /// How many messages may be delivered and unanswered, over all processes.
+    /// Upper bound of delivered and unacknowledged messages, over all processes.
     pub max_ack_pending: i64,
 }
 
-/// A durable consumer's place in its stream.
+/// Position of a durable consumer in its stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConsumerProgress {
     /// Every message up to this sequence is acknowledged.
     pub ack_floor: u64,
-    /// The last message that was ever delivered.
+    /// Last message that was ever delivered.
     pub delivered: u64,
-    /// Messages never delivered yet.
+    /// Number of messages that were not delivered yet.
     pub pending: u64,
-    /// Messages delivered and not acknowledged yet.
+    /// Number of messages that were delivered but not acknowledged yet.
     pub ack_pending: u64,
-    /// Of those, the ones delivered more than once.
+    /// Number of unacknowledged messages that were delivered more than once.
     pub redelivered: u64,
-    /// Requests for messages that wait at present: somebody is at work.
+    /// Number of waiting requests for messages: more than 0 if a process fetches.
     pub waiting: u64,
 }
 
-/// One process's hold on a durable consumer.
+/// A process's handle on a durable consumer.
 pub struct Consumer {
     log: EventLog,
     name: String,
     remote: PullConsumer,
-    /// Kept between fetches: what a request brings after its fetch has returned is found by the next one.
+    /// Kept between fetches: the next fetch returns messages that arrive after the previous one has returned.
     pull: Mutex<Option<Pull>>,
 }
 
 impl EventLog {
-    /// Opens a durable consumer of the whole stream, created at its beginning if it is missing. Messages are
-    /// delivered until they are acknowledged, however often that takes.
+    /// Opens a durable consumer of the whole stream, and creates it at the beginning of the stream if it is missing. The server
+    /// delivers a message until it is acknowledged, any number of times.
     ///
     /// # Errors
-    /// [`Error::ConsumerDiffers`] when it exists and would deliver something else, or the server dropped a field.
+    /// [`Error::ConsumerDiffers`] if the consumer exists and would deliver other messages, or if the server dropped a field.
     pub async fn consumer(
         &self,
         stream: StreamName,
@@ -75,7 +75,7 @@ impl EventLog {
         let pull_config = configuration(durable, settings);
         let wanted = pull_config.clone().into_consumer_config();
         let found = self.find_consumer(stream, durable).await?;
-        // Creating a consumer that exists updates it, so only what may change may differ before.
+        // Creating an existing consumer updates it, so only its adjustable fields may differ before.
         if let Some(found) = &found {
             refuse_difference(stream, durable, essential(&wanted), essential(&found.config))?;
         }
@@ -85,7 +85,7 @@ impl EventLog {
             self.bounded(format!("create consumer {durable} of {stream}"), create).await?;
         }
         let found = self.find_consumer(stream, durable).await?.ok_or_else(|| {
-            Error::unavailable(format!("create consumer {durable} of {stream}"), "it is not there afterwards")
+            Error::unavailable(format!("create consumer {durable} of {stream}"), "it is missing afterwards")
         })?;
         refuse_difference(stream, durable, essential(&wanted), essential(&found.config))?;
         refuse_difference(stream, durable, adjustable(&wanted), adjustable(&found.config))?;
@@ -115,10 +115,10 @@ impl EventLog {
 }
 
 impl EventLog {
-    /// Where a durable consumer stands; None when there is no such consumer.
+    /// Returns the position of a durable consumer; None if the consumer does not exist.
     ///
     /// # Errors
-    /// When the server cannot be asked.
+    /// The server cannot be reached.
     pub async fn consumer_progress(
         &self,
         stream: StreamName,
@@ -154,7 +154,7 @@ fn configuration(durable: &str, settings: ConsumerSettings) -> pull::Config {
     }
 }
 
-/// What decides which messages are delivered, and until when.
+/// Fields that must not differ, because they decide which messages are delivered.
 fn essential(config: &consumer::Config) -> Vec<(&'static str, String)> {
     vec![
         ("deliver_policy", format!("{:?}", config.deliver_policy)),
@@ -170,6 +170,7 @@ fn essential(config: &consumer::Config) -> Vec<(&'static str, String)> {
     ]
 }
 
+/// Fields that may be changed.
 fn adjustable(config: &consumer::Config) -> Vec<(&'static str, String)> {
     vec![
         ("ack_wait", format!("{:?}", config.ack_wait)),
@@ -185,7 +186,8 @@ fn refuse_difference(
 ) -> Result<(), Error> {
     for ((field, wanted), (_, found)) in wanted.into_iter().zip(found) {
         if wanted != found {
-            let (stream, consumer) = (stream.to_string(), durable.to_owned());
+            let stream = stream.to_string();
+            let consumer = durable.to_owned();
             return Err(Error::ConsumerDiffers { stream, consumer, field, wanted, found });
         }
     }
@@ -193,15 +195,14 @@ fn refuse_difference(
 }
 
 impl Consumer {
-    /// Takes up to `max` messages, or as many as an earlier call has left to come: those that are there, or else the first
-    /// that comes within `wait`. Empty when none came. One call brings about 8 MiB at most.
+    /// Fetches up to `max` messages, or up to the number still open from an earlier call. Returns the available messages, or
+    /// else the first one that arrives within `wait`; empty if none arrives. One call returns about 8 MiB at most.
     ///
-    /// Messages may come in when the call has returned; the next one brings them, or [`release`](Self::release) gives
-    /// them back. Those that a dropped call had taken are delivered again after `ack_wait`.
+    /// Messages may arrive after the call has returned; the next call returns them, or [`release`](Self::release) returns them
+    /// to the server. Messages that a dropped call had received are delivered again after `ack_wait`.
     ///
     /// # Errors
-    /// When the server is away, does not answer, or has lost the consumer. Call again; a failing call takes at least
-    /// 250 ms.
+    /// The server is unavailable, does not answer, or has lost the consumer. Call again; a failing call takes at least 250 ms.
     pub async fn fetch(&self, max: usize, wait: Duration) -> Result<Vec<Delivered>, Error> {
         let mut pull = self.pull.lock().await;
         match self.fetch_until(&mut pull, max, Instant::now() + wait).await {
@@ -233,13 +234,13 @@ impl Consumer {
                     until.saturating_duration_since(Instant::now()).clamp(SHORTEST_REQUEST, LONGEST_REQUEST);
                 pull.request(&self.log, max, time, Ends::WhenDrained).await?;
             }
-            // All that was asked for before is taken now: it must not grow old here.
+            // Collect all messages of the open request now, so that their `ack_wait` does not run out here.
             let max = max.max(pull.missing());
             let batch = self.collect(pull, max, until + SHORTEST_REQUEST).await?;
             if !batch.is_empty() || Instant::now() >= until {
                 return Ok(batch);
             }
-            // Refused at once, since others have asked for more than there is.
+            // The request ended at once, because other processes requested more than is available.
             sleep_until(asked + GATHERING).await;
         }
     }
@@ -252,9 +253,9 @@ impl Consumer {
             match answer {
                 Answer::Message(message) => batch.extend(Delivered::new(&self.log, message)),
                 Answer::Over => break,
-                // What did arrive is worth more than the reason why no more will; the next call meets that again.
+                // Return the messages that did arrive; the next call meets the error again.
                 Answer::Silence | Answer::Broken(_) if !batch.is_empty() => break,
-                // Either the server forgot the request alone, or there is nobody to remember it.
+                // Either the server only forgot the request, or the server is unavailable; the call shows which.
                 Answer::Silence => return self.progress().await.map(|_| batch),
                 Answer::Broken(reason) => return Err(self.undelivered(&reason)),
             }
@@ -262,18 +263,18 @@ impl Consumer {
         Ok(batch)
     }
 
-    /// Gives back what a request still brings, to whoever fetches elsewhere. To be called when no more is fetched here;
-    /// takes about as long as the last fetch would have waited, or two seconds more.
+    /// Returns the messages of an open request to the server, so that other processes get them. Call it after the last fetch. It
+    /// takes about as long as that fetch would have waited, or two seconds longer.
     ///
     /// # Errors
-    /// When the server is away, or a message cannot be given back; it is delivered again after `ack_wait`.
+    /// The server is unavailable, or a message cannot be returned; it is delivered again after `ack_wait`.
     pub async fn release(&self) -> Result<(), Error> {
         let Some(mut pull) = self.pull.lock().await.take() else { return Ok(()) };
         let mut waited_again = false;
         loop {
             let message = match pull.answer().await {
                 Answer::Message(message) => message,
-                // Perhaps the server took up the request late, and goes on with it until its time is over there.
+                // The server may have received the request late, and serves it until it expires there.
                 Answer::Silence if !waited_again => {
                     waited_again = true;
                     self.progress().await?;
@@ -295,10 +296,10 @@ impl Consumer {
         Error::unavailable(format!("deliver from {}", self.name), reason)
     }
 
-    /// Where the consumer stands, over all processes that share it.
+    /// Returns the position of the consumer, over all processes that share it.
     ///
     /// # Errors
-    /// When the server cannot be asked or has no such consumer.
+    /// The server cannot be reached or has no such consumer.
     pub async fn progress(&self) -> Result<ConsumerProgress, Error> {
         let info = self.log.bounded(format!("describe {}", self.name), self.remote.get_info()).await?;
         Ok(ConsumerProgress::read(&info))

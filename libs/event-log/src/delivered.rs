@@ -1,4 +1,4 @@
-//! A message in the hands of a worker, and its answers to it.
+//! A delivered message and its acknowledgement.
 
 use std::time::Duration;
 
@@ -11,24 +11,23 @@ use crate::connection::EventLog;
 use crate::error::Error;
 use crate::origin::Origin;
 
-/// A message that a [`Consumer`](crate::Consumer) delivered. Without an answer it is delivered again after `ack_wait`.
+/// A message that a [`Consumer`](crate::Consumer) delivered. If it is not acknowledged, it is delivered again after `ack_wait`.
 ///
-/// Answers are sent, not confirmed: one that is lost, or that the server forgets in a crash, means another delivery.
+/// The server does not confirm acknowledgements: if one is lost, also in a crash of the server, the message is delivered again.
 pub struct Delivered {
-    /// The content.
     pub payload: Bytes,
-    /// Its sequence in the stream.
+    /// Sequence in the stream.
     pub seq: u64,
-    /// How often it was delivered, this time included.
+    /// Number of deliveries, including this one.
     pub deliveries: u64,
-    /// When the server stored it, in Unix milliseconds.
+    /// Time at which the server stored the message, in Unix milliseconds.
     pub published_at: i64,
     reply: Subject,
     log: EventLog,
 }
 
 impl Delivered {
-    /// `None` for a message that JetStream did not deliver.
+    /// Returns `None` for a message that JetStream did not deliver.
     pub(crate) fn new(log: &EventLog, message: async_nats::Message) -> Option<Delivered> {
         let reply = message.reply?;
         let origin = Origin::parse(&reply)?;
@@ -42,26 +41,26 @@ impl Delivered {
         })
     }
 
-    /// Done: not to be delivered again.
+    /// Acknowledges the message: it is not delivered again.
     ///
     /// # Errors
-    /// When the connection does not take the answer in time.
+    /// The connection did not accept the acknowledgement in time.
     pub async fn ack(&self) -> Result<(), Error> {
         self.answer(AckKind::Ack).await
     }
 
-    /// Not now: to be delivered again after `delay`, or at once.
+    /// Returns the message, to be delivered again after `delay`, or at once.
     ///
     /// # Errors
-    /// When the connection does not take the answer in time.
+    /// The connection did not accept the nak in time.
     pub async fn nak(&self, delay: Option<Duration>) -> Result<(), Error> {
         self.answer(AckKind::Nak(delay)).await
     }
 
-    /// Still at work: `ack_wait` starts anew.
+    /// Reports progress: `ack_wait` starts again.
     ///
     /// # Errors
-    /// When the connection does not take the answer in time.
+    /// The connection did not accept the report in time.
     pub async fn in_progress(&self) -> Result<(), Error> {
         self.answer(AckKind::Progress).await
     }
@@ -69,8 +68,8 @@ impl Delivered {
     async fn answer(&self, kind: AckKind) -> Result<(), Error> {
         match timeout(self.log.ack_timeout, self.log.client.publish(self.reply.clone(), kind.into())).await {
             Ok(Ok(())) => Ok(()),
-            Ok(Err(error)) => Err(Error::unavailable("take the answer to a message", error)),
-            Err(_) => Err(Error::unavailable("take the answer to a message", "the connection is held up")),
+            Ok(Err(error)) => Err(Error::unavailable("accept an acknowledgement", error)),
+            Err(_) => Err(Error::unavailable("accept an acknowledgement", "the connection is blocked")),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What can go wrong between Tidings and its log.
+//! Errors of the event log.
 
 use std::error::Error as _;
 use std::fmt::Display;
@@ -6,11 +6,11 @@ use std::io;
 
 use async_nats::{ConnectErrorKind, rustls};
 
-/// The first connection failed. Nothing keeps trying.
+/// The first connection failed. It is not retried.
 #[derive(Debug, thiserror::Error)]
 #[error("no connection to the event log: {reason}")]
 pub struct ConnectError {
-    /// What the client library said; never contains the address or credentials.
+    /// Message of the client library; never contains the address or credentials.
     pub reason: String,
     permanent: bool,
 }
@@ -50,10 +50,10 @@ fn failed_in_tls(error: &async_nats::ConnectError) -> bool {
     })
 }
 
-/// A stream could not be brought to, or is not, what its declaration says.
+/// A stream differs from its declaration, and could not be changed to match it.
 #[derive(Debug, thiserror::Error)]
 pub enum DeclareError {
-    /// The stream exists with another configuration than its size, or the server dropped a field of ours. Nothing was
+    /// The stream exists with another configuration, apart from its size, or the server dropped a declared field. Nothing was
     /// changed.
     #[error("stream {stream}: {field} is {found}, and must be {wanted}")]
     Differs {
@@ -63,24 +63,24 @@ pub enum DeclareError {
         field: &'static str,
         /// The declared value.
         wanted: String,
-        /// The value that the server answered with.
+        /// The server's value.
         found: String,
     },
-    /// The stream holds too much for a new limit. Nothing was changed.
+    /// The stream holds too many messages for a new limit. Nothing was changed.
     #[error(
-        "stream {stream} holds {held} messages: a limit of {limit} is too small, it must be {least} at least"
+        "stream {stream} holds {held} messages: a limit of {limit} is too small, it must be at least {least}"
     )]
     TooSmall {
         /// The stream's name.
         stream: String,
-        /// Messages that it holds.
+        /// Number of messages in the stream.
         held: u64,
-        /// The limit that it was to have.
+        /// The wanted limit.
         limit: i64,
-        /// The smallest that it can have now.
+        /// The smallest possible limit.
         least: u64,
     },
-    /// The server could not be asked, or refused to create the stream or to change it.
+    /// The server could not be reached, or refused to create or change the stream.
     #[error(transparent)]
     Unavailable(#[from] Error),
 }
@@ -89,25 +89,25 @@ pub enum DeclareError {
 #[derive(Debug, thiserror::Error)]
 pub enum PublishError {
     /// The message is certainly not stored.
-    #[error("stream {stream} did not take the message: {refusal}")]
+    #[error("stream {stream} did not accept the message: {refusal}")]
     Refused {
         /// The stream's name.
         stream: String,
-        /// Why not.
+        /// Cause.
         refusal: Refusal,
     },
-    /// No acknowledgement came in time, or it came with an error that leaves it open: the message may be stored.
-    /// Repeating it with the same message id within the duplicate window (10 minutes) is safe.
+    /// No acknowledgement arrived in time, or an ambiguous error did: the message may be stored. Repeating it with the same
+    /// message id within the duplicate window (10 minutes) is safe.
     #[error("stream {stream} did not confirm the message, which may be stored or not: {reason}")]
     Unconfirmed {
         /// The stream's name.
         stream: String,
-        /// What is known.
+        /// Details.
         reason: String,
     },
 }
 
-/// Why a stream certainly did not store a message.
+/// Reason for which a stream certainly did not store a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// The stream or the server has no room; a later attempt may succeed.
@@ -117,35 +117,35 @@ pub enum Refusal {
     #[error("the message is too large")]
     TooLarge,
     /// No stream listens to the subject: it was never declared, or the server is starting.
-    #[error("it does not exist or is not served at present")]
+    #[error("it does not exist or is not available at present")]
     NoStream,
-    /// An earlier message of the same batch went unconfirmed, so this one was not sent.
+    /// The message was not sent: an earlier message of its batch is unconfirmed, or the connection is down.
     #[error("it was not sent, because an earlier message of its batch is unconfirmed")]
     NotSent,
 }
 
-/// Any other request to the log failed.
+/// Another request to the log failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The server is away, did not answer in time, or refused. Repeating the call may help.
+    /// The server is unavailable, did not answer in time, or refused the request. Retrying may help.
     #[error("the event log could not {action}: {reason}")]
     Unavailable {
-        /// What was asked of it.
+        /// Requested operation.
         action: String,
-        /// What is known.
+        /// Details.
         reason: String,
     },
-    /// The next record was removed before it was read: whoever follows the stream has missed something.
-    #[error("stream {stream}: record {wanted} is gone, the next one is {first}")]
+    /// The next record was removed before the reader read it.
+    #[error("stream {stream}: record {wanted} was removed, the next one is {first}")]
     Purged {
         /// The stream's name.
         stream: String,
-        /// The sequence to be read next.
+        /// The sequence to read next.
         wanted: u64,
-        /// The lowest sequence from there on that the stream still has, or will have.
+        /// The lowest sequence after it that the stream has or will have.
         first: u64,
     },
-    /// The stream ends below what was already read: it lost its tail.
+    /// The stream ends below a record that was already read: it lost its tail.
     #[error("stream {stream}: ends at {last}, although record {read} was already read")]
     Rewound {
         /// The stream's name.
@@ -156,12 +156,12 @@ pub enum Error {
         last: u64,
     },
     /// The stream was deleted and created again while it was read.
-    #[error("stream {stream}: is another stream than the one read so far")]
+    #[error("stream {stream}: was deleted and created again since it was first read")]
     Replaced {
         /// The stream's name.
         stream: String,
     },
-    /// A durable consumer exists with a configuration that would change what is delivered.
+    /// A durable consumer exists with a configuration that delivers other messages.
     #[error("consumer {consumer} of stream {stream}: {field} is {found}, and must be {wanted}")]
     ConsumerDiffers {
         /// The stream's name.
@@ -172,13 +172,13 @@ pub enum Error {
         field: &'static str,
         /// The wanted value.
         wanted: String,
-        /// The value that the server answered with.
+        /// The server's value.
         found: String,
     },
 }
 
 impl Error {
-    /// Whether repeating the call cannot help: the log is not what it was, and somebody has to look.
+    /// Returns true if retrying cannot help: the log has changed, and an operator has to act.
     #[must_use]
     pub fn is_permanent(&self) -> bool {
         !matches!(self, Error::Unavailable { .. })

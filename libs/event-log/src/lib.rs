@@ -1,9 +1,9 @@
-//! The event log of Tidings: streams on NATS JetStream, and everything that appends to them or reads them.
+//! The event log of Tidings: streams on NATS JetStream, with publishing and reading.
 //!
-//! The log moves bytes between named streams and knows nothing of what they mean. Streams are created from one
-//! declaration and read back; publishing waits for the server's acknowledgement; work is shared through durable
-//! [`Consumer`]s, projections follow a stream through a [`Reader`]. All of it survives the loss of the connection and
-//! a crash of the server: a call may fail meanwhile, and works again afterwards.
+//! The log stores bytes in named streams and does not interpret them. Streams are created from one declaration and read back;
+//! publishing waits for the server's acknowledgement; processes share work through durable [`Consumer`]s; projections follow a
+//! stream through a [`Reader`]. All of this survives a lost connection and a crash of the server: calls may fail during the
+//! outage, and work again afterwards.
 //!
 //! The oldest server supported is nats-server 2.9.10. No type of the NATS client appears in this interface.
 

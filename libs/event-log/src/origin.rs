@@ -1,14 +1,14 @@
-//! Where a delivered message stands in its stream, as its reply subject tells.
+//! Position of a delivered message in its stream, read from its reply subject.
 
 use crate::stream::unix_millis;
 
-/// What JetStream writes into the reply subject of every message it delivers.
+/// Data that JetStream writes into the reply subject of every message that it delivers.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Origin {
     pub(crate) seq: u64,
-    /// How often the message was delivered by this consumer, this time included.
+    /// Number of deliveries by this consumer, including this one.
     pub(crate) deliveries: u64,
-    /// When the server stored it, in Unix milliseconds.
+    /// Time at which the server stored the message, in Unix milliseconds.
     pub(crate) published_at: i64,
 }
 

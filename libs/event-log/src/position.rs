@@ -1,6 +1,6 @@
-//! Positions: how far a projection has committed, told to whoever listens.
+//! Positions: the last sequences that projections have committed, published to listeners.
 //!
-//! They travel outside the streams and may be lost; a listener that depends on one also looks at the checkpoint.
+//! They are published outside the streams and may be lost; a listener that depends on one also reads the checkpoint.
 
 use async_nats::Subscriber;
 use bytes::Bytes;
@@ -12,7 +12,7 @@ use crate::error::Error;
 
 const PREFIX: &str = "tidings.position.";
 
-/// A projection has committed a stream up to a sequence.
+/// Position of a projection in a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Position {
     /// The stream's name.
@@ -21,41 +21,43 @@ pub struct Position {
     pub seq: u64,
 }
 
-/// The positions announced by all processes, from the moment of subscribing on, except while the connection is down.
+/// Subscription to the positions that all processes announce; it misses announcements while the connection is down.
 pub struct Positions {
     announcements: Subscriber,
 }
 
 impl EventLog {
-    /// Tells all listeners that `stream` is committed up to `seq`.
+    /// Announces to all listeners that `stream` is committed up to `seq`.
     ///
     /// # Errors
-    /// When the connection is down or does not take the message in time.
+    /// The connection is down or did not accept the message in time.
     pub async fn announce(&self, stream: StreamName, seq: u64) -> Result<(), Error> {
         let payload = Bytes::from(seq.to_string());
         self.bounded("announce a position", self.client.publish(format!("{PREFIX}{stream}"), payload)).await
     }
 
-    /// Listens to the positions of all streams. After a lost connection it goes on by itself.
+    /// Subscribes to the positions of all streams. The subscription survives a lost connection.
     ///
     /// # Errors
-    /// When the server is away or does not confirm the subscription in time.
+    /// The server is unavailable or did not confirm the subscription in time.
     pub async fn positions(&self) -> Result<Positions, Error> {
         let announcements = self.bounded("subscribe", self.client.subscribe(format!("{PREFIX}*"))).await?;
-        // The server answers in order: once it has answered this, it knows the subscription.
+        // The server reads in order: when it has answered the ping, it knows the subscription.
         self.ping().await?;
         Ok(Positions { announcements })
     }
 }
 
 impl Positions {
-    /// The next position announced, however long that takes; `None` when the connection was given up for good.
+    /// Waits for the next announced position, without a time limit; `None` if the connection is permanently closed.
     pub async fn next(&mut self) -> Option<Position> {
         loop {
             let message = self.announcements.next().await?;
             match parse(&message) {
                 Some(position) => return Some(position),
-                None => tracing::warn!(subject = %message.subject, "this is not a position"),
+                None => {
+                    tracing::warn!(subject = %message.subject, "ignoring a message that is not a position")
+                }
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Appending messages, one or many.
+//! Publishing of one or many messages.
 
 use std::collections::VecDeque;
 use std::error::Error as _;
@@ -14,30 +14,29 @@ use tokio::time::{Instant, timeout_at};
 use crate::connection::EventLog;
 use crate::error::{PublishError, Refusal};
 
-/// Messages of one batch that may be on their way without an acknowledgement.
+/// Maximum number of unacknowledged messages of one batch.
 const WINDOW: usize = 256;
 
-/// A message to append.
+/// A message to append to a stream.
 #[derive(Clone, Debug)]
 pub struct Message {
-    /// Where to.
     pub stream: StreamName,
-    /// A second message with this id within 10 minutes is confirmed, but not stored again.
+    /// Id for de-duplication: a second message with this id within 10 minutes is confirmed, but not stored again.
     pub id: Option<String>,
-    /// The content. With the id it must fit the server's message size, 1 MiB by default.
+    /// Content; together with the id it must fit the server's maximum message size, 1 MiB by default.
     pub payload: Bytes,
 }
 
-/// A message is stored.
+/// Confirmation of a stored message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Appended {
-    /// Its sequence in the stream.
+    /// Sequence in the stream.
     pub seq: u64,
-    /// An earlier message had the same id; `seq` is that one's.
+    /// True if an earlier message had the same id; `seq` is then the sequence of that message.
     pub duplicate: bool,
 }
 
-/// A message that was handed to the connection.
+/// A message that was passed to the connection.
 struct Sent {
     stream: StreamName,
     deadline: Instant,
@@ -45,7 +44,7 @@ struct Sent {
 }
 
 impl EventLog {
-    /// Appends a message and waits for the acknowledgement, at most for the time limit of the settings.
+    /// Appends a message and waits for the acknowledgement, at most for `ack_timeout` of the settings.
     ///
     /// # Errors
     /// [`PublishError::Refused`]: certainly not stored. [`PublishError::Unconfirmed`]: perhaps stored.
@@ -53,8 +52,8 @@ impl EventLog {
         self.send(message).await?.confirmed().await
     }
 
-    /// Appends messages in their order, sending on before the acknowledgements are in. The results are in the same
-    /// order. After the first unconfirmed message nothing further is sent; those are answered [`Refusal::NotSent`].
+    /// Appends messages in their order without waiting for each acknowledgement. The results are in the same order. After an
+    /// unconfirmed message no further one is sent; these get [`Refusal::NotSent`].
     pub async fn publish_all(&self, messages: Vec<Message>) -> Vec<Result<Appended, PublishError>> {
         let mut results = Vec::with_capacity(messages.len());
         let mut in_flight = VecDeque::with_capacity(WINDOW.min(messages.len()));
@@ -84,7 +83,7 @@ impl EventLog {
     async fn send(&self, message: Message) -> Result<Sent, PublishError> {
         let stream = message.stream;
         if !self.is_connected() {
-            // The client would keep it, and the server store it after the caller has been told that nothing is.
+            // The client would queue the message, and the server could store it after the caller got an error.
             return Err(PublishError::Refused { stream: stream.to_string(), refusal: Refusal::NotSent });
         }
         let deadline = Instant::now() + self.ack_timeout;
@@ -96,7 +95,7 @@ impl EventLog {
         match timeout_at(deadline, self.context.send_publish(subject, outbound)).await {
             Ok(Ok(ack)) => Ok(Sent { stream, deadline, ack }),
             Ok(Err(error)) => Err(classify(stream, &error)),
-            Err(_) => Err(unconfirmed(stream, "the connection did not take it in time")),
+            Err(_) => Err(unconfirmed(stream, "the connection did not accept it in time")),
         }
     }
 }
@@ -119,7 +118,7 @@ impl Sent {
     }
 }
 
-/// Only what is known to happen before a message is stored counts as refused.
+/// Classifies an error as refused only if it is known to happen before a message is stored.
 fn classify(stream: StreamName, error: &context::PublishError) -> PublishError {
     let refusal = match error.kind() {
         PublishErrorKind::StreamNotFound => Some(Refusal::NoStream),
@@ -141,7 +140,7 @@ fn refusal(error: &jetstream::Error) -> Option<Refusal> {
         | ErrorCode::INSUFFICIENT_RESOURCES
         | ErrorCode::STORAGE_RESOURCES_EXCEEDED
         | ErrorCode::MEMORY_RESOURCES_EXCEEDED => Some(Refusal::Full),
-        // The code stands for any failure to store; only the limits are checked before replicas store the message.
+        // The code covers any failure to store; only the limits are checked before replicas store the message.
         ErrorCode::STREAM_STORE_FAILED if error.to_string().starts_with("maximum ") => Some(Refusal::Full),
         _ => None,
     }

@@ -1,4 +1,4 @@
-//! One subscription for the answers to all pull requests of a consumer or reader: what comes late comes all the same.
+//! Pull requests of a consumer or reader, with one subscription for all answers, so that late messages still arrive.
 
 use std::time::Duration;
 
@@ -11,29 +11,29 @@ use tokio::time::{Instant, timeout_at};
 use crate::connection::EventLog;
 use crate::error::Error;
 
-/// How long after a request's expiry the server may take to say so. nats-server 2.9.10 says nothing at all where a
-/// message comes in at the moment of the expiry, so this is no longer than a slow network needs.
+/// Time after a request's expiry within which the server must report it. nats-server 2.9.10 reports nothing if a message arrives
+/// at the moment of the expiry, so this is only as long as a slow network needs.
 const GRACE: Duration = Duration::from_millis(250);
-/// Bytes that one request may bring; more than the largest message, and what a process can hold.
+/// Maximum bytes of one request: more than the largest message, and little enough for a process's memory.
 const MAX_BYTES: usize = 8 * 1024 * 1024;
 
-/// When a request ends, besides when its time or its number of messages is used up.
+/// End of a request before it expires.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ends {
-    /// As soon as something was delivered and there is no more at present.
+    /// When its messages are delivered, or no more are available at present.
     WhenDrained,
-    /// Only then.
+    /// Only when all its messages are delivered.
     WhenFull,
 }
 
-/// What the server sent.
+/// Answer of the server to a request.
 pub(crate) enum Answer {
     Message(Message),
-    /// The request has ended as it should; nothing more comes until the next one.
+    /// The request has ended normally; nothing more arrives until the next one.
     Over,
-    /// The request's time is over and the server has not said so: it forgot the request, or is away.
+    /// The request has expired without a report: the server forgot the request, or is unavailable.
     Silence,
-    /// The request will not be answered, or the consumer is gone.
+    /// The request will not be answered, or the consumer no longer exists.
     Broken(String),
 }
 
@@ -42,7 +42,7 @@ pub(crate) struct Pull {
     inbox: String,
     answers: Subscriber,
     requests: u64,
-    /// Where the last request is answered, which tells its end from those of earlier ones.
+    /// Reply subject of the last request, which distinguishes its end from those of earlier requests.
     reply: Subject,
     missing: usize,
     has_ended: bool,
@@ -58,7 +58,7 @@ impl Pull {
         Ok(Pull { consumer, inbox, answers, requests: 0, reply, missing: 0, has_ended: false, silent_at })
     }
 
-    /// Asks for up to `batch` messages within `expires`.
+    /// Requests up to `batch` messages within `expires`.
     pub(crate) async fn request(
         &mut self,
         log: &EventLog,
@@ -76,22 +76,23 @@ impl Pull {
         self.requests += 1;
         self.reply = Subject::from(format!("{}.{}", self.inbox, self.requests));
         self.silent_at = Instant::now() + expires + GRACE;
-        log.bounded("take a pull request", self.consumer.request_batch(request, self.reply.clone())).await?;
+        log.bounded("accept a pull request", self.consumer.request_batch(request, self.reply.clone()))
+            .await?;
         self.missing = batch;
         Ok(())
     }
 
-    /// Messages that the last request may still bring; none once it is over.
+    /// Number of messages that the last request may still bring; 0 when it is over.
     pub(crate) fn missing(&self) -> usize {
         self.missing
     }
 
-    /// Whether no request will be answered any more.
+    /// Returns true if no more requests will be answered.
     pub(crate) fn has_ended(&self) -> bool {
         self.has_ended
     }
 
-    /// A message that came after the end of its request.
+    /// Returns a message that arrived after the end of its request.
     pub(crate) fn late(&mut self) -> Option<Message> {
         loop {
             let message = self.answers.next().now_or_never()??;
@@ -101,13 +102,13 @@ impl Pull {
         }
     }
 
-    /// Listens for answers to the last request for so much longer.
+    /// Waits for answers to the last request for `time` longer.
     pub(crate) fn wait_again(&mut self, time: Duration) {
         self.missing = 1;
         self.silent_at = Instant::now() + time;
     }
 
-    /// The next answer to the request. Dropping the future loses nothing.
+    /// Waits for the next answer to the request. Dropping the future loses nothing.
     pub(crate) async fn answer(&mut self) -> Answer {
         loop {
             if self.missing == 0 {
@@ -139,7 +140,7 @@ impl Pull {
 }
 
 fn end(status: StatusCode, description: &str) -> Answer {
-    // 409 covers both the ordinary "that is all that fits" and the loss of the consumer.
+    // 409 covers both the normal "that is all that fits" and the loss of the consumer.
     let ordinary = match status {
         StatusCode::NOT_FOUND | StatusCode::TIMEOUT => true,
         StatusCode::REQUEST_TERMINATED => {
@@ -151,7 +152,7 @@ fn end(status: StatusCode, description: &str) -> Answer {
         return Answer::Over;
     }
     if status == StatusCode::NO_RESPONDERS {
-        return Answer::Broken("there is no such consumer".to_owned());
+        return Answer::Broken("the consumer does not exist".to_owned());
     }
     Answer::Broken(format!("{status} {description}"))
 }

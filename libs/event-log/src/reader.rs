@@ -1,4 +1,4 @@
-//! Reading a stream in order and without gaps, from any sequence on.
+//! Reads a stream in order and without gaps, from any sequence on.
 
 use std::cmp::Ordering;
 use std::time::Duration;
@@ -15,40 +15,39 @@ use crate::origin::Origin;
 use crate::pull::{Answer, Ends, Pull};
 use crate::stream::created_at;
 
-/// How long a call waits for the first record.
+/// Maximum time that a call waits for the first record.
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
 const REQUEST_BATCH: usize = 1000;
 const REQUEST_EXPIRES: Duration = Duration::from_secs(2);
-/// After this long without a record, the reader asks whether the stream has gone on without it.
+/// Time without a record after which the reader checks whether the stream has grown.
 const NO_PROGRESS: Duration = Duration::from_secs(3);
-/// The server forgets a consumer that nobody has asked for this long.
+/// The server forgets a consumer after this time without a request.
 const FORGET_AFTER: Duration = Duration::from_secs(30);
-/// Least time between losing one consumer and creating the next.
+/// Minimum time between losing one consumer and creating the next.
 const PAUSE_AFTER_LOSS: Duration = Duration::from_millis(250);
 
 /// A record of a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// Its sequence.
+    /// Sequence in the stream.
     pub seq: u64,
-    /// The content.
     pub payload: Bytes,
-    /// When the server stored it, in Unix milliseconds.
+    /// Time at which the server stored the record, in Unix milliseconds.
     pub published_at: i64,
 }
 
-/// Follows one stream. Every record comes exactly once, in the order of the sequences, with none left out.
+/// Follower of one stream. It returns every record exactly once, in the order of the sequences, without gaps.
 ///
-/// The reader asks the server through a short-lived consumer and replaces it whenever it is lost, leaves a gap, or
-/// stands still while the stream grows. Nothing is acknowledged: whoever reads keeps the place itself.
+/// The reader uses a short-lived consumer and replaces it if the consumer is lost, leaves a gap, or stops while the stream grows.
+/// It acknowledges nothing, but keeps its own position.
 pub struct Reader {
     log: EventLog,
     stream: StreamName,
-    /// The sequence to be read next.
+    /// The sequence to read next.
     next: u64,
-    /// Read already, but not handed out: a call was dropped.
+    /// Records that were read but not returned, because a call was dropped.
     batch: Vec<Record>,
-    /// Which stream this is, known from the first session on.
+    /// Creation time, which identifies the stream; known from the first session on.
     created_at: Option<i64>,
     session: Option<Session>,
 }
@@ -56,12 +55,12 @@ pub struct Reader {
 /// The life of one consumer on the server.
 struct Session {
     pull: Pull,
-    /// When it last brought a record, or was seen to be up to date.
+    /// Time of the last record, or of the last check that the consumer is up to date.
     progress_at: Instant,
 }
 
 impl EventLog {
-    /// A reader whose first record is `from_seq`, or 1 for 0. It asks nothing of the server before its first batch.
+    /// Creates a reader whose first record is `from_seq`, or 1 for 0. It sends nothing to the server before its first batch.
     #[must_use]
     pub fn reader(&self, stream: StreamName, from_seq: u64) -> Reader {
         let next = from_seq.max(1);
@@ -70,12 +69,12 @@ impl EventLog {
 }
 
 impl Reader {
-    /// Waits up to a second for the next record, then collects up to `max` records for at most `linger`. Empty when
-    /// none came. Dropping the future loses nothing.
+    /// Waits up to a second for the next record, then collects up to `max` records for at most `linger`. Empty if no record
+    /// arrives. Dropping the future loses nothing.
     ///
     /// # Errors
-    /// [`Error::Purged`], [`Error::Rewound`], [`Error::Replaced`]: the stream is not what was read so far, and every
-    /// further call says the same. [`Error::Unavailable`]: call again; a failing call takes at least 250 ms.
+    /// [`Error::Purged`], [`Error::Rewound`], [`Error::Replaced`]: the stream is no longer the one read so far, and every further
+    /// call returns the same error. [`Error::Unavailable`]: call again; a failing call takes at least 250 ms.
     pub async fn next_batch(&mut self, max: usize, linger: Duration) -> Result<Vec<Record>, Error> {
         let mut until = Instant::now() + if self.batch.is_empty() { LONGEST_WAIT } else { linger };
         while self.batch.len() < max {
@@ -88,7 +87,7 @@ impl Reader {
                     self.batch.push(record);
                 }
                 Ok(None) => break,
-                // What was read before counts; the next call meets the error again.
+                // Return the records read before the error; the next call meets the error again.
                 Err(_) if !self.batch.is_empty() => break,
                 Err(error) => {
                     sleep(PAUSE_AFTER_LOSS).await;
@@ -126,7 +125,7 @@ impl Reader {
                 Answer::Broken(reason) => Some(reason),
             };
             if let Some(reason) = end {
-                tracing::warn!(stream = %self.stream, next = self.next, reason, "the reader replaces its consumer");
+                tracing::warn!(stream = %self.stream, next = self.next, reason, "a reader lost its consumer; creating another");
                 self.session = None;
                 sleep(PAUSE_AFTER_LOSS).await;
                 if Instant::now() >= until {
@@ -136,7 +135,7 @@ impl Reader {
         }
     }
 
-    /// Creates a consumer at the next record, once the stream is seen to be the one read so far.
+    /// Checks that the stream is the one read so far, and creates a consumer at the next record.
     async fn open_session(&mut self) -> Result<Session, Error> {
         self.check_stream(&self.log.info(self.stream).await?)?;
         let config = pull::Config {
@@ -160,7 +159,8 @@ impl Reader {
         if *self.created_at.get_or_insert(created_at(info)) != created_at(info) {
             return Err(Error::Replaced { stream });
         }
-        let (first, last) = (info.state.first_sequence, info.state.last_sequence);
+        let first = info.state.first_sequence;
+        let last = info.state.last_sequence;
         if self.next > last + 1 {
             return Err(Error::Rewound { stream, read: self.next - 1, last });
         }
@@ -170,8 +170,8 @@ impl Reader {
         Ok(())
     }
 
-    /// A record came that is not the next one: either messages were lost on their way, and another consumer brings
-    /// them, or they are no longer in the stream.
+    /// Explains a record that is not the next one. Either messages were lost in transit, and another consumer will deliver them,
+    /// or they are no longer in the stream, which is an error.
     async fn explain_gap(&mut self, found: u64) -> Result<Option<String>, Error> {
         let handle = self.log.handle(self.stream).await?;
         let is_there = async {
@@ -185,12 +185,12 @@ impl Reader {
         if self.log.bounded(action, is_there).await? {
             return Ok(Some(format!("record {found} came too early")));
         }
-        // What came need not be the first that is left: a consumer that a purge overtakes may skip more.
+        // The record found need not be the first one left: a consumer that a purge overtakes may skip more.
         self.check_stream(&self.log.info(self.stream).await?)?;
         Err(Error::Purged { stream: self.stream.to_string(), wanted: self.next, first: found })
     }
 
-    /// Sends the next request to the same consumer, unless it stands still while the stream has more.
+    /// Sends the next request to the same consumer, or returns a reason to replace it if it stopped while the stream has more.
     async fn ask_again(&mut self) -> Result<Option<String>, Error> {
         let Some(session) = &mut self.session else {
             return Ok(None);
@@ -198,7 +198,7 @@ impl Reader {
         if session.progress_at.elapsed() >= NO_PROGRESS {
             let last = self.log.info(self.stream).await?.state.last_sequence;
             if last >= self.next {
-                return Ok(Some(format!("it stands still, and the stream has reached {last}")));
+                return Ok(Some(format!("it delivers nothing, although the stream has reached {last}")));
             }
             session.progress_at = Instant::now();
         }

@@ -1,4 +1,4 @@
-//! How much streams hold, in how many copies: what of their declaration an installation at work may change.
+//! Size and replicas of streams: the part of their declaration that may change while services run.
 
 use async_nats::jetstream::stream::{Config, Info};
 use domain::StreamName;
@@ -7,14 +7,14 @@ use crate::connection::EventLog;
 use crate::error::{DeclareError, Error};
 use crate::stream::refuse_difference;
 
-/// A smaller stream has to have this many times as much room as it holds. What comes in between the look at it and the
-/// change must find a place: old servers remove messages that are beyond a new limit.
+/// Factor between the messages that a stream holds and its smallest new limit. It leaves room for messages that arrive between
+/// the check and the change, because old servers remove messages beyond a new limit.
 const ROOM: u64 = 2;
 
-/// How large streams are to be. None leaves it as it is.
+/// Wanted size of streams. None leaves a value unchanged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StreamSize {
-    /// Messages that a stream holds before it refuses more.
+    /// Maximum number of messages of a stream.
     pub max_messages: Option<i64>,
     /// Copies of a stream, 1 to 5.
     pub replicas: Option<usize>,
@@ -25,30 +25,30 @@ pub struct StreamSize {
 pub struct Resized {
     /// The stream's name.
     pub stream: StreamName,
-    /// Messages that it held at most before, and holds now.
+    /// Maximum number of messages before and after the change.
     pub max_messages: (i64, i64),
-    /// Its copies before, and now.
+    /// Number of copies before and after the change.
     pub replicas: (usize, usize),
 }
 
 impl EventLog {
-    /// Gives streams this size, and returns those that had another. Their messages stay, and whoever uses them goes on.
+    /// Sets the size of the streams, and returns the streams that changed. Their messages stay, and clients can keep using them.
     ///
     /// # Errors
-    /// [`DeclareError::TooSmall`] when one holds too much for that; nothing was changed then. Also when the server cannot
-    /// be asked, or cannot give a stream that size.
+    /// [`DeclareError::TooSmall`] if a stream holds too many messages for its new limit; nothing was changed then. Also if the
+    /// server cannot be reached, or refuses the size.
     pub async fn resize(&self, names: &[StreamName], size: StreamSize) -> Result<Vec<Resized>, DeclareError> {
         let mut changes = Vec::new();
         for &stream in names {
             let found = self.info(stream).await?;
             let wanted = of_size(&found.config, size);
-            let (was, is) = (&found.config, &wanted);
+            let before = &found.config;
             let resized = Resized {
                 stream,
-                max_messages: (was.max_messages, is.max_messages),
-                replicas: (was.num_replicas, is.num_replicas),
+                max_messages: (before.max_messages, wanted.max_messages),
+                replicas: (before.num_replicas, wanted.num_replicas),
             };
-            if was.max_messages != is.max_messages || was.num_replicas != is.num_replicas {
+            if before.max_messages != wanted.max_messages || before.num_replicas != wanted.num_replicas {
                 refuse_impossible(&resized, &found)?;
                 changes.push((resized, wanted));
             }
@@ -76,13 +76,16 @@ fn of_size(found: &Config, size: StreamSize) -> Config {
 fn refuse_impossible(resized: &Resized, found: &Info) -> Result<(), DeclareError> {
     let Resized { stream, max_messages: (limit_before, limit), replicas: (replicas_before, replicas) } =
         *resized;
-    // A lone server says yes to copies that it cannot make.
+    // A single server accepts a number of copies that it cannot provide.
     let is_alone = found.cluster.as_ref().is_none_or(|cluster| cluster.name.is_none());
     if replicas > replicas_before && is_alone {
         let action = format!("give {stream} {replicas} replicas");
-        return Err(Error::unavailable(action, "its server is alone, and a copy needs another").into());
+        return Err(
+            Error::unavailable(action, "it is on a single server, and each copy needs its own").into()
+        );
     }
-    let (held, is_growing) = (found.state.messages, limit_before > 0 && limit >= limit_before);
+    let held = found.state.messages;
+    let is_growing = limit_before > 0 && limit >= limit_before;
     let least = held.saturating_mul(ROOM);
     if is_growing || u64::try_from(limit).is_ok_and(|limit| least <= limit) {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Streams: their one declaration, what they hold, and what the janitor removes from them.
+//! Streams: their declaration, their contents, and the removal of old messages.
 
 use std::time::Duration;
 
@@ -10,33 +10,33 @@ use crate::connection::EventLog;
 use crate::error::{DeclareError, Error};
 use crate::reader::Record;
 
-/// How long a stream recognises a message id.
+/// Time for which a stream recognises a message id.
 const DUPLICATE_WINDOW: Duration = Duration::from_secs(10 * 60);
 
-/// Before a stream that the server is still making is looked at again.
+/// Interval between two checks of a stream that the server is still creating.
 const IN_THE_MAKING: Duration = Duration::from_millis(10);
 
-/// Which stream this is, and where it begins and ends.
+/// Identity and range of a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StreamIdentity {
     /// The stream's name.
     pub name: StreamName,
-    /// When the server created it, in Unix milliseconds; another value means another stream.
+    /// Creation time in Unix milliseconds; another value means another stream.
     pub created_at: i64,
-    /// Lowest sequence it holds; one above `last_seq` when it holds nothing but once did.
+    /// Lowest sequence in the stream; one above `last_seq` if the stream is empty but has held messages.
     pub first_seq: u64,
-    /// Highest sequence ever given out; 0 before the first message.
+    /// Highest sequence ever assigned; 0 before the first message.
     pub last_seq: u64,
 }
 
-/// What a stream holds at present.
+/// Current contents of a stream.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StreamState {
-    /// Messages held.
+    /// Number of messages.
     pub messages: u64,
-    /// Lowest sequence held; one above `last_seq` when nothing is held but something once was.
+    /// Lowest sequence in the stream; one above `last_seq` if the stream is empty but has held messages.
     pub first_seq: u64,
-    /// Highest sequence ever given out; 0 before the first message.
+    /// Highest sequence ever assigned; 0 before the first message.
     pub last_seq: u64,
     /// Bytes on disk.
     pub bytes: u64,
@@ -45,13 +45,13 @@ pub struct StreamState {
 }
 
 impl EventLog {
-    /// Creates the streams that are missing, and reads every one back. An existing stream is never altered, and keeps
-    /// its size, whatever ours is: [`resize`](Self::resize) changes that.
+    /// Creates the missing streams, and reads all of them back. An existing stream is never changed, not even its size;
+    /// [`resize`](Self::resize) changes that.
     ///
-    /// Safe to run by several processes at once.
+    /// Several processes may call this at once.
     ///
     /// # Errors
-    /// [`DeclareError::Differs`] when a stream is not what is declared here, or the server dropped a field.
+    /// [`DeclareError::Differs`] if a stream differs from its declaration, or the server dropped a field.
     pub async fn declare(&self, names: &[StreamName]) -> Result<Vec<StreamIdentity>, DeclareError> {
         let mut identities = Vec::with_capacity(names.len());
         for &name in names {
@@ -61,7 +61,7 @@ impl EventLog {
                     refuse_difference(&wanted, &found.config)?;
                     found
                 }
-                // Once in the life of a stream, and large.
+                // Boxed, because this future is large and needed only once per stream.
                 None => Box::pin(self.create(name)).await?,
             };
             identities.push(StreamIdentity {
@@ -74,10 +74,10 @@ impl EventLog {
         Ok(identities)
     }
 
-    /// What the stream holds at present.
+    /// Returns the current contents of the stream.
     ///
     /// # Errors
-    /// When the server cannot be asked or has no such stream.
+    /// The server cannot be reached or has no such stream.
     pub async fn state(&self, stream: StreamName) -> Result<StreamState, Error> {
         let info = self.info(stream).await?;
         Ok(StreamState {
@@ -89,15 +89,15 @@ impl EventLog {
         })
     }
 
-    /// Removes every message below `seq`, and returns how many that were. Sequences go on as if nothing was removed.
+    /// Removes all messages below `seq`, and returns their number. Sequences continue as if nothing was removed.
     ///
     /// # Errors
-    /// When the server cannot be asked or refuses.
+    /// The server cannot be reached or refuses.
     pub async fn purge_below(&self, stream: StreamName, seq: u64) -> Result<u64, Error> {
-        // Given a sequence that it has not reached, the server would go on from there.
+        // If the sequence is beyond the end of the stream, the server would continue from there.
         let end = self.info(stream).await?.state.last_sequence + 1;
         let keep_from = seq.min(end);
-        // It takes 0 for "everything".
+        // For the server, 0 means "everything".
         if keep_from <= 1 {
             return Ok(0);
         }
@@ -107,18 +107,18 @@ impl EventLog {
         Ok(purged.purged)
     }
 
-    /// When a message was stored, in Unix milliseconds; None when the stream does not hold it.
+    /// Returns the time at which a message was stored, in Unix milliseconds; None if the stream does not hold it.
     ///
     /// # Errors
-    /// When the server cannot be asked.
+    /// The server cannot be reached.
     pub async fn published_at(&self, stream: StreamName, seq: u64) -> Result<Option<i64>, Error> {
         Ok(self.message(stream, seq).await?.map(|record| record.published_at))
     }
 
-    /// One message; None when the stream does not hold it.
+    /// Reads one message; None if the stream does not hold it.
     ///
     /// # Errors
-    /// When the server cannot be asked.
+    /// The server cannot be reached.
     pub async fn message(&self, stream: StreamName, seq: u64) -> Result<Option<Record>, Error> {
         use stream::LastRawMessageErrorKind::NoMessageFound;
         let handle = self.handle(stream).await?;
@@ -160,7 +160,7 @@ impl EventLog {
         let answer = async {
             loop {
                 match self.context.get_stream(name.to_string()).await {
-                    // While the server makes a stream it already describes it, as one made in the year 1.
+                    // While the server creates a stream, it already describes it with a creation time in the year 1.
                     Ok(stream) if stream.cached_info().created.year() <= 1 => sleep(IN_THE_MAKING).await,
                     Ok(stream) => return Ok(Some(stream.cached_info().clone())),
                     Err(error) => match error.kind() {
@@ -172,7 +172,7 @@ impl EventLog {
                 }
             }
         };
-        // By itself it would be the larger part of every future that connects.
+        // Boxed, because otherwise it would be the larger part of every future that connects.
         self.bounded(format!("describe {name}"), Box::pin(answer)).await
     }
 
@@ -181,7 +181,7 @@ impl EventLog {
         let declared = self.declaration(name);
         let answer = async {
             match self.context.create_stream(&declared).await {
-                // Another process was faster; reading the stream back shows whether it meant the same.
+                // Another process was faster; reading the stream back shows whether its declaration is the same.
                 Err(error) if is_taken(&error) && matches!(self.find(name).await, Ok(Some(_))) => Ok(()),
                 answer => answer.map(drop),
             }
@@ -195,16 +195,16 @@ impl EventLog {
     pub(crate) async fn info(&self, name: StreamName) -> Result<stream::Info, Error> {
         self.find(name)
             .await?
-            .ok_or_else(|| Error::unavailable(format!("describe {name}"), "there is no such stream"))
+            .ok_or_else(|| Error::unavailable(format!("describe {name}"), "the stream does not exist"))
     }
 
-    /// The client's handle on a stream; asks nothing of the server.
+    /// Returns the client's handle on a stream, without a request to the server.
     pub(crate) async fn handle(&self, name: StreamName) -> Result<stream::Stream<()>, Error> {
         self.bounded(format!("name {name}"), self.context.get_stream_no_info(name.to_string())).await
     }
 }
 
-/// Whether a stream has the name, or, where two processes came at the same moment, its subjects.
+/// Returns true if a stream has the name or, if two processes created it at the same moment, its subjects.
 fn is_taken(error: &context::CreateStreamError) -> bool {
     let context::CreateStreamErrorKind::JetStream(cause) = error.kind() else {
         return false;
@@ -212,7 +212,7 @@ fn is_taken(error: &context::CreateStreamError) -> bool {
     [ErrorCode::STREAM_NAME_EXIST, ErrorCode::STREAM_SUBJECT_OVERLAP].contains(&cause.error_code())
 }
 
-/// What is declared, but for the size, which the stream has. None holds without limit.
+/// Returns the declared configuration with the size of the existing stream. A stream without a limit gets the declared limit.
 fn of_the_size_of(found: &stream::Config, declared: stream::Config) -> stream::Config {
     let max_messages = if found.max_messages > 0 { found.max_messages } else { declared.max_messages };
     stream::Config { max_messages, num_replicas: found.num_replicas, ..declared }
@@ -233,7 +233,7 @@ pub(crate) fn refuse_difference(wanted: &stream::Config, found: &stream::Config)
     Ok(())
 }
 
-/// Everything about a stream that decides what it keeps, for how long, and what it answers.
+/// Lists all fields that decide which messages a stream keeps, for how long, and how it answers.
 fn fields(config: &stream::Config) -> [(&'static str, String); 21] {
     [
         ("subjects", format!("{:?}", config.subjects)),
@@ -264,7 +264,7 @@ pub(crate) fn created_at(info: &stream::Info) -> i64 {
     unix_millis(info.created.unix_timestamp_nanos())
 }
 
-/// Milliseconds of a time that the server gave in nanoseconds; the range of `i64` lasts for 292 million years.
+/// Converts nanoseconds of the server to milliseconds; the range of `i64` lasts for 292 million years.
 pub(crate) fn unix_millis(nanos: i128) -> i64 {
     i64::try_from(nanos / 1_000_000).unwrap_or(i64::MAX)
 }

@@ -127,7 +127,7 @@ impl PostgresContainer {
     /// Starts it, and returns once it takes connections.
     ///
     /// # Errors
-    /// There is no engine, or the image cannot be had or does not start.
+    /// There is no engine, or the image is not available or does not start.
     pub async fn start() -> anyhow::Result<Self> {
         let password = password::new()?;
         let settings =

@@ -10,7 +10,7 @@ use anyhow::{Context, bail};
 
 use crate::waiting::within;
 
-/// How long the processes of a killed predecessor may take to go.
+/// Limit for the processes of a killed predecessor to end.
 const FREE_WITHIN: Duration = Duration::from_secs(5);
 
 /// A directory that is ours alone. The claim is a lock on its open descriptor, which the servers in it inherit: it
@@ -22,7 +22,7 @@ pub(crate) struct Directory {
 }
 
 impl Directory {
-    /// Claims `path`, created if need be, and closes it to others. Fails after 5 s when somebody else keeps it.
+    /// Claims `path`, created if need be, and closes it to others. Fails after 5 s if another process holds it.
     pub(crate) async fn claim(path: &Path) -> anyhow::Result<Self> {
         let path = std::path::absolute(path)?;
         std::fs::create_dir_all(&path).with_context(|| format!("cannot create {}", path.display()))?;

@@ -1,4 +1,4 @@
-//! Where this machine keeps the programs of PostgreSQL, nats-server and Chromium. `xtask` includes this very file, so that what
+//! Paths on this machine of the programs of PostgreSQL, nats-server and Chromium. `xtask` includes this very file, so that what
 //! it installs is what is found later; it therefore uses nothing but `std` and `anyhow`.
 
 use std::path::{Path, PathBuf};
@@ -102,7 +102,7 @@ pub fn chromium() -> anyhow::Result<PathBuf> {
         })
 }
 
-/// What to type, for the first package manager that this machine has; the last line is for all others.
+/// Install command of the first package manager that this machine has; the last line is for all others.
 fn command_for(commands: &[(&str, &'static str)]) -> &'static str {
     let places = path_directories();
     let on_path = |program: &str| places.iter().any(|directory| is_program(&directory.join(program)));

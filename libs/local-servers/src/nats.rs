@@ -60,12 +60,12 @@ impl NatsServer {
         nats_program::file()
     }
 
-    /// The server whose streams are in `directory`, which is created if need be, open to whoever knows the password
+    /// The server whose streams are in `directory`, which is created if need be, open to clients with the password
     /// that is kept there. Fails when another instance runs on the directory.
     pub async fn start_in(directory: &Path) -> anyhow::Result<Self> {
         let directory = Directory::claim(directory).await?;
         let password = password::kept_in(&directory.path().join("password"))?;
-        // In a file, because everybody can read a command line.
+        // In a file, because every account can read a command line.
         let settings = format!("authorization {{ user: {USER}, password: \"{password}\" }}\n");
         Self::start_program(Program::File(installed::nats_server()?), directory, &settings, Some(&password))
             .await
@@ -83,7 +83,7 @@ impl NatsServer {
             let port = port::free()?;
             match launch(&program, &directory, port).await {
                 Ok(server) => break (port, server),
-                // Lost a race for the port: somebody else listens there now.
+                // Lost a race for the port: another process listens there now.
                 Err(_) if tries < PORT_TRIES && !port::is_free(port) => tries += 1,
                 Err(error) => return Err(error),
             }
@@ -103,7 +103,7 @@ impl NatsServer {
         self.port
     }
 
-    /// Whether it has not ended by itself.
+    /// Returns true unless the server has ended by itself.
     pub fn is_running(&mut self) -> anyhow::Result<bool> {
         Ok(!self.server.has_ended()?)
     }
@@ -171,7 +171,7 @@ async fn launch(program: &Program, directory: &Directory, port: u16) -> anyhow::
     Ok(server)
 }
 
-/// Whether the server of that name says its INFO line, with JetStream in it.
+/// Returns true if the server of that name sends its INFO line, with JetStream in it.
 async fn greets(port: u16, name: &str) -> bool {
     let Ok(stream) = TcpStream::connect(("127.0.0.1", port)).await else {
         return false;

@@ -14,7 +14,7 @@ pub(crate) struct OsAccount {
 
 impl OsAccount {
     /// PostgreSQL refuses to run as root. For root: the account that owns `directory` already, else `postgres`, else
-    /// `nobody`. For everybody else `None`: they run it themselves.
+    /// `nobody`. `None` for any other account, which runs PostgreSQL itself.
     pub(crate) fn for_postgres(directory: &Path) -> anyhow::Result<Option<Self>> {
         if !rustix::process::geteuid().is_root() {
             return Ok(None);

@@ -1,4 +1,4 @@
-//! The password of a private server, so that it is not open to everybody on the machine.
+//! The password of a private server, so that it is not open to every account of the machine.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};

@@ -44,7 +44,7 @@ fn claim(port: u16) -> anyhow::Result<bool> {
     Ok(true)
 }
 
-/// Whether 127.0.0.1:`port` can be listened on now.
+/// Returns true if 127.0.0.1:`port` can be listened on now.
 pub fn is_free(port: u16) -> bool {
     TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok()
 }

@@ -62,7 +62,7 @@ impl Postgres {
             let port = port::free()?;
             match launch(&directory, durability, port, &url(&password, port, "postgres")).await {
                 Ok(process) => break (port, process),
-                // Lost a race for the port: somebody else listens there now.
+                // Lost a race for the port: another process listens there now.
                 Err(_) if tries < PORT_TRIES && !port::is_free(port) => tries += 1,
                 Err(error) => return Err(error),
             }
@@ -82,7 +82,7 @@ impl Postgres {
         self.port
     }
 
-    /// Whether it has not ended by itself.
+    /// Returns true unless the server has ended by itself.
     pub fn is_running(&mut self) -> anyhow::Result<bool> {
         Ok(self.process.ended()?.is_none())
     }
@@ -141,7 +141,7 @@ fn url(password: &str, port: u16, database: &str) -> String {
     format!("postgres://{NAME}:{password}@127.0.0.1:{port}/{database}")
 }
 
-/// Makes the cluster's files unless they are there. A run that was interrupted in the middle is begun anew.
+/// Creates the cluster's files unless they exist. An interrupted run starts again from the beginning.
 async fn prepare(directory: &Directory, durability: Durability) -> anyhow::Result<()> {
     let path = directory.path();
     let (data, complete) = (path.join("data"), path.join("complete"));
@@ -215,7 +215,7 @@ fn start(directory: &Directory, account: Option<OsAccount>, program: &str) -> an
     Ok(start)
 }
 
-/// How the server names the directory. Another account may not be able to pass the folders above it (`/root`, or what
+/// Path by which the server names the directory. Another account may not be able to pass the folders above it (`/root`, or what
 /// `mktemp -d` makes), and so goes through the open descriptor that it inherits.
 fn seen_by_postgres(directory: &Directory, account: Option<OsAccount>) -> String {
     match account {

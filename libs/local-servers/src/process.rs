@@ -24,12 +24,12 @@ exec 3<&0 9<&1 1>&2
 exec "$@" </dev/null 3<&-
 "#;
 
-/// Log files above this size are begun anew at the next start.
+/// Log files above this size are emptied at the next start.
 const LONGEST_LOG: u64 = 16 * 1024 * 1024;
-/// How much of a log an error message quotes.
+/// Bytes of a log that an error message quotes.
 const QUOTED_LINES: usize = 12;
 
-/// What to start, and how.
+/// Program to start, with its arguments and environment.
 #[derive(Debug, Clone)]
 pub struct Start {
     /// The program.
@@ -38,7 +38,7 @@ pub struct Start {
     pub arguments: Vec<String>,
     /// Variables to set in its environment, beside ours.
     pub environment: Vec<(String, String)>,
-    /// Where its output goes, appended.
+    /// File to which its output is appended.
     pub log: PathBuf,
     /// The account it runs as, where that is not ours.
     pub(crate) account: Option<OsAccount>,
@@ -72,7 +72,7 @@ pub struct Process {
     child: Child,
     group: Pid,
     log: PathBuf,
-    /// Where in the log this process begins.
+    /// Offset in the log at which this process started.
     log_from: u64,
     killed: bool,
     _lifeline: ChildStdin,
@@ -117,7 +117,7 @@ impl Process {
         &self.log
     }
 
-    /// How it ended, or `None` while it runs.
+    /// Exit status, or `None` while it runs.
     pub fn ended(&mut self) -> anyhow::Result<Option<ExitStatus>> {
         Ok(self.child.try_wait()?)
     }
@@ -178,12 +178,12 @@ impl Process {
     /// SIGKILL to the whole group, and to what the program itself put into groups of their own. Returns when the
     /// program is gone.
     pub fn kill(&mut self) {
-        // Until here the watcher keeps the group's number from being used again; afterwards nobody does.
+        // Until here the watcher keeps the group's number from being used again; afterwards nothing does.
         if std::mem::replace(&mut self.killed, true) {
             return;
         }
         let children = children_of(self.group);
-        // Errors mean that nobody is left to kill.
+        // An error means that no process is left to kill.
         rustix::process::kill_process_group(self.group, Signal::KILL).ok();
         self.child.wait().ok();
         for child in children {
@@ -191,7 +191,7 @@ impl Process {
         }
     }
 
-    /// What it wrote so far, without what others wrote to the same log before it.
+    /// Output so far, without that of earlier processes in the same log.
     pub fn words(&self) -> String {
         let text = std::fs::read(&self.log).unwrap_or_default();
         let from = usize::try_from(self.log_from).unwrap_or(usize::MAX);

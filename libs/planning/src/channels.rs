@@ -1,4 +1,4 @@
-//! Content of a template by channel, as operators write it. Every text is a template of its own.
+//! Content of a template by channel, as operators write it. Every text is a separate template.
 
 use domain::Channel;
 use domain::content::Object;
@@ -61,7 +61,7 @@ impl Channels {
         present.into_iter().filter_map(|(channel, present)| present.then_some(channel)).collect()
     }
 
-    /// Every text with its name.
+    /// Returns every text with its name.
     pub(crate) fn texts(&self) -> Vec<(String, &str)> {
         let mut texts = Vec::new();
         if let Some(InAppTexts { title, message, icon, url, .. }) = &self.in_app {

@@ -1,4 +1,4 @@
-//! Deciding a chunk from the facts.
+//! Decides for the recipients of a chunk from the facts.
 
 use domain::plan::{self, Person, SendFacts, Suppressed};
 use domain::send::CHUNK_RECIPIENTS;
@@ -9,8 +9,8 @@ use store::sends::plan::Decisions;
 
 use crate::Template;
 
-/// Decides for each recipient of the chunk at `position` among the facts. A send whose template is missing, or cannot
-/// be compiled, has content for no channel.
+/// Decides for each recipient of the chunk at `position` in the facts. A send whose template is missing or cannot be
+/// compiled has no content for any channel.
 #[must_use]
 pub fn decide(chunk: &Chunk, facts: &Facts, position: usize, template: Option<&Template>) -> Decisions {
     let offered = offered(&chunk.send, template);
@@ -38,23 +38,25 @@ pub fn decide(chunk: &Chunk, facts: &Facts, position: usize, template: Option<&T
                 turned_off: category.map_or(&[], |category| facts.turned_off(chunk.app, category.id, number)),
                 endpoints: facts.endpoints(chunk.app, number),
             });
-            let decision = match facts.is_cancelled(chunk) {
-                true => plan::decide_cancelled(&send, recipient, person),
-                false => plan::decide(&send, recipient, person, suppressed),
+            let decision = if facts.is_cancelled(chunk) {
+                plan::decide_cancelled(&send, recipient, person)
+            } else {
+                plan::decide(&send, recipient, person, suppressed)
             };
             (index, decision)
         })
         .collect()
 }
 
-/// The channels that a send has content for: plainly all, else those of its template, and those that it says enough for
-/// by itself.
+/// Returns the channels for which a send has content: all for a plain send, else those of its template and those for which
+/// its overrides suffice.
 fn offered(send: &SendRequest, template: Option<&Template>) -> Vec<Channel> {
     match (&send.template, template) {
         (None, _) => Channel::DELIVERED.to_vec(),
         (Some(_), None) => Vec::new(),
         (Some(_), Some(template)) => {
-            let (mut offered, title) = (template.offered(), send.content.title.as_deref());
+            let mut offered = template.offered();
+            let title = send.content.title.as_deref();
             let own = Channel::EXTERNAL.into_iter().filter(|channel| send.overrides.offers(*channel, title));
             offered.extend(own.filter(|channel| !template.offered().contains(channel)));
             offered

@@ -1,4 +1,4 @@
-//! The filters of templates, and how much each can yield. Those that multiply what they are given are bounded here.
+//! The filters of templates and the size of their results. Filters that multiply their input are bounded here.
 
 use std::cell::Cell;
 use std::fmt::{self, Write};
@@ -8,34 +8,34 @@ use minijinja::{AutoEscape, Environment, Error, ErrorKind, State, Value, filters
 
 type Arguments = Rest<ValueOrKwargs>;
 
-/// Longest text that one of the multiplying filters may yield, in bytes.
+/// Longest result of a multiplying filter, in bytes.
 pub(crate) const LONGEST: usize = 256 * 1024;
-/// Bytes that those filters may yield in one rendering altogether.
+/// Total size of the results of these filters in one rendering, in bytes.
 const MOST: usize = 8 * 1024 * 1024;
-/// Widest number of a `format`, `indent`, `batch` or `slice`.
+/// Largest number for `format`, `indent`, `batch` or `slice`.
 const WIDEST: usize = 1_000;
 
 thread_local! {
-    /// Bytes that multiplying filters have yielded in the rendering under way.
+    /// Bytes that multiplying filters have produced in the current rendering.
     static YIELDED: Cell<usize> = const { Cell::new(0) };
 }
 
-/// How large the result of a filter can be.
+/// Maximum size of a filter's result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Yield {
-    /// A number or a truth value.
+    /// A number or a boolean.
     Number,
-    /// So many times its input.
+    /// A multiple of its input.
     Times(u64),
     /// The elements of its input: the characters, if that is a text.
     Items,
-    /// At most [`LONGEST`], whatever its input.
+    /// At most [`LONGEST`], for any input.
     Limited,
-    /// As another filter, by item of its input.
+    /// The size of another filter's result, for each item of its input.
     PerItem,
 }
 
-/// How much a filter yields; None for one that templates do not have.
+/// Returns the maximum size of a filter's result; None if templates do not have the filter.
 pub(crate) fn yield_of(filter: &str) -> Option<Yield> {
     Some(match filter {
         "abs" | "bool" | "count" | "float" | "int" | "length" | "round" => Yield::Number,
@@ -52,7 +52,7 @@ pub(crate) fn yield_of(filter: &str) -> Option<Yield> {
     })
 }
 
-/// Puts the bounded filters in place of the engine's.
+/// Replaces the engine's filters with the bounded ones.
 pub(crate) fn bound(environment: &mut Environment<'_>) {
     environment.remove_filter("pprint");
     environment.remove_global("debug");
@@ -65,7 +65,7 @@ pub(crate) fn bound(environment: &mut Environment<'_>) {
     environment.add_filter("tojson", to_json);
 }
 
-/// Begins another rendering on this thread.
+/// Resets the count for a new rendering on this thread.
 pub(crate) fn begin() {
     YIELDED.set(0);
 }
@@ -74,7 +74,7 @@ fn too_long(filter: &str) -> Error {
     Error::new(ErrorKind::InvalidOperation, format!("the result of {filter} is too long"))
 }
 
-/// Counts what a filter is about to yield.
+/// Counts the bytes that a filter is about to produce.
 fn take(filter: &str, bytes: usize) -> Result<(), Error> {
     let all = YIELDED.get().saturating_add(bytes);
     if bytes > LONGEST || all > MOST {
@@ -84,7 +84,7 @@ fn take(filter: &str, bytes: usize) -> Result<(), Error> {
     Ok(())
 }
 
-/// Length of a value as text.
+/// Returns the length of a value as text.
 fn length(value: &Value) -> usize {
     struct Count(usize);
     impl Write for Count {
@@ -114,12 +114,12 @@ fn call(
     function.call(state, &arguments)
 }
 
-/// Bytes that a character may take once it is escaped.
+/// Returns the maximum number of bytes of an escaped character.
 fn escaped(state: &State<'_, '_>) -> usize {
     if matches!(state.auto_escape(), AutoEscape::None) { 1 } else { 6 }
 }
 
-/// An argument by its place or its name.
+/// Returns an argument by its position or its name.
 fn argument(arguments: &[Value], place: usize, name: &str) -> Option<Value> {
     let named = || arguments.iter().find(|argument| argument.is_kwargs())?.get_attr(name).ok();
     let found = arguments.get(place).filter(|argument| !argument.is_kwargs()).cloned().or_else(named);
@@ -129,7 +129,7 @@ fn argument(arguments: &[Value], place: usize, name: &str) -> Option<Value> {
 fn narrow(filter: &str, value: Option<&Value>) -> Result<usize, Error> {
     let number = value.and_then(Value::as_usize).unwrap_or(1);
     if number > WIDEST {
-        let message = format!("{filter} takes numbers up to {WIDEST}");
+        let message = format!("{filter} accepts numbers up to {WIDEST}");
         return Err(Error::new(ErrorKind::InvalidOperation, message));
     }
     Ok(number)
@@ -176,11 +176,11 @@ fn format(state: &mut State<'_, '_>, value: Value, arguments: Arguments) -> Resu
     let numbers = text.split(|c: char| !c.is_ascii_digit()).filter(|digits| !digits.is_empty());
     let widest = numbers.map(|digits| digits.parse().unwrap_or(usize::MAX)).max().unwrap_or_default();
     if widest > WIDEST || text.contains('*') {
-        let message = format!("format takes widths up to {WIDEST}, written as numbers");
+        let message = format!("format accepts widths up to {WIDEST}, written as numbers");
         return Err(Error::new(ErrorKind::InvalidOperation, message));
     }
     let shown = arguments.iter().fold(0_usize, |all, argument| all.saturating_add(length(argument)));
-    // Each place may show any of them.
+    // Each placeholder may print any argument.
     let places = text.matches('%').count();
     let bytes =
         text.len().saturating_add(places.saturating_mul(shown.saturating_add(widest).saturating_add(400)));
@@ -211,7 +211,7 @@ fn to_json(state: &mut State<'_, '_>, value: Value, arguments: Arguments) -> Res
     let indented = argument(&arguments, 0, "indent").is_some_and(|indent| indent.is_true());
     let width = argument(&arguments, 0, "indent").and_then(|indent| indent.as_usize()).unwrap_or_default();
     if width > 8 {
-        return Err(Error::new(ErrorKind::InvalidOperation, "tojson indents by 8 at most"));
+        return Err(Error::new(ErrorKind::InvalidOperation, "tojson accepts an indent of at most 8"));
     }
     let times = if indented { 32 } else { 6 };
     take("tojson", length(&value).saturating_mul(times))?;

@@ -1,6 +1,6 @@
-//! How large the values of a template can become. The engine bounds instructions and not memory: twenty doublings of a text
-//! are a hundred instructions. So a bound is worked out from the syntax, before anything is compiled: a multiple of the
-//! variables' size, plus what the text itself brings. What has no such bound is refused.
+//! Bounds on the size of a template's values. The engine limits instructions but not memory: doubling a text twenty times
+//! takes a hundred instructions. So a bound is derived from the syntax before compilation: a multiple of the variables'
+//! size, plus the size of the text's own constants. A text without such a bound is refused.
 
 use std::collections::BTreeMap;
 
@@ -11,30 +11,30 @@ use minijinja::value::ValueKind;
 
 use crate::filters::{LONGEST, Yield, yield_of};
 
-/// Loops within each other. Each of them is gone through twice.
+/// Maximum depth of nested loops. The analysis passes through each loop twice.
 const MOST_LOOPS: usize = 6;
-/// Largest number that a text may be repeated by.
+/// Maximum number of repetitions of a text.
 const MOST_REPEATED: f64 = 1_000.0;
-/// Bytes that an element of a list takes, beside what it refers to.
+/// Bytes of a list element, in addition to its value.
 const ELEMENT: u64 = 32;
-/// Elements that the engine gives a `range` at most.
+/// The engine's maximum number of elements of a `range`.
 const RANGE: u64 = 100_000;
 
-/// Bound of a value, or of all values of a text together.
+/// Upper bound of the size of a value, or of all values of a text together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Growth {
-    /// Times the size of all variables.
+    /// Multiple of the size of all variables.
     factor: u64,
-    /// Bytes beside that.
+    /// Additional bytes.
     constant: u64,
 }
 
-/// Why a text has no bound.
+/// Reason why a text has no bound.
 #[derive(Debug)]
 pub(crate) struct Unbounded {
     /// Line of the text, from 1.
     pub(crate) line: u32,
-    /// What to write instead.
+    /// Suggested fix.
     pub(crate) advice: String,
 }
 
@@ -46,12 +46,12 @@ impl Growth {
         Growth { factor: 0, constant }
     }
 
-    /// Whether the size of the variables matters.
+    /// Returns true if the bound depends on the size of the variables.
     pub(crate) fn depends_on_variables(self) -> bool {
         self.factor > 0
     }
 
-    /// Bytes, if the variables have so many.
+    /// Returns the bound in bytes for variables of this size.
     pub(crate) fn bytes(self, variables: u64) -> u64 {
         self.factor.saturating_mul(variables).saturating_add(self.constant)
     }
@@ -72,8 +72,8 @@ impl Growth {
     }
 }
 
-/// Bound of what rendering a text makes of its variables at a time. A text whose syntax is wrong has none to speak of: the
-/// engine reports that.
+/// Returns the bound of the memory for values while rendering a text. It is zero for invalid syntax, which the engine
+/// reports.
 pub(crate) fn bound(text: &str) -> Result<Growth, Unbounded> {
     let Ok(Stmt::Template(template)) = parse(text, "text", SyntaxConfig::default()) else {
         return Ok(Growth::NOTHING);
@@ -85,11 +85,10 @@ pub(crate) fn bound(text: &str) -> Result<Growth, Unbounded> {
 
 #[derive(Default)]
 struct Walk<'a> {
-    /// Variables that the text sets itself.
     variables: BTreeMap<&'a str, Growth>,
-    /// What they hold together, also those that were replaced.
+    /// Total size of the values assigned so far, including replaced ones.
     kept: Growth,
-    /// The largest value that an expression makes on its way to the output.
+    /// The largest intermediate value of an expression.
     largest: Growth,
     loops: usize,
 }
@@ -128,32 +127,33 @@ impl<'a> Walk<'a> {
                 Ok(())
             }
             other => {
-                let advice = "collecting text (a set block or a filter block) has no bound; write it where it is shown";
+                let advice = "collecting text (a set block or a filter block) has no bound; write it where it is output";
                 refused(statement_span(other), advice)
             }
         }
     }
 
-    /// Goes through the body twice: what is larger the second time grows without bound.
+    /// Analyses the body twice: a variable that is larger the second time grows without bound.
     fn for_loop(&mut self, each: &ForLoop<'a>, span: Span) -> Result<(), Unbounded> {
         if each.recursive {
-            return refused(span, "a recursive loop has no bound; nest the loops that are needed");
+            return refused(span, "a recursive loop has no bound; use nested loops");
         }
         if self.loops == MOST_LOOPS {
-            return refused(span, format!("at most {MOST_LOOPS} loops can stand in each other"));
+            return refused(span, format!("at most {MOST_LOOPS} loops can be nested"));
         }
         self.loops += 1;
         let items = self.value(&each.iter)?;
         self.assign(&each.target, if is_range(&each.iter) { Growth::NOTHING } else { items })?;
         each.filter_expr.iter().try_for_each(|filter| self.used(filter))?;
         self.statements(&each.body)?;
-        let (once, kept) = (self.variables.clone(), self.kept);
+        let once = self.variables.clone();
+        let kept = self.kept;
         self.statements(&each.body)?;
         self.kept = kept;
         let grown = self.variables.iter().find(|(name, growth)| once.get(*name) != Some(growth));
         if let Some((name, _)) = grown {
             let advice = format!(
-                "{name} grows with every pass of the loop; add numbers only (such as item.price|float), or use join"
+                "{name} grows with every pass of the loop; add only numbers (such as item.price|float), or use join"
             );
             return refused(span, advice);
         }
@@ -167,14 +167,14 @@ impl<'a> Walk<'a> {
 
     fn set(&mut self, target: &Expr<'a>, value: &Expr<'a>) -> Result<(), Unbounded> {
         let growth = self.value(value)?;
-        // A variable that is passed on is shared.
+        // A reference shares the value of its variable.
         if !is_reference(value) {
             self.kept = self.kept.and(growth);
         }
         self.assign(target, growth)
     }
 
-    /// A variable is taken to be as large as it ever was, whichever branch is gone through.
+    /// Assigns a bound to a variable. It keeps its largest bound over all branches.
     fn assign(&mut self, target: &Expr<'a>, growth: Growth) -> Result<(), Unbounded> {
         match target {
             Expr::Var(variable) => {
@@ -210,7 +210,7 @@ impl<'a> Walk<'a> {
         expression.map_or(Ok(Growth::NOTHING), |expression| self.value(expression))
     }
 
-    /// Bound of what an expression holds, its parts included.
+    /// Returns the bound of an expression's value, including its parts.
     fn value(&mut self, expression: &Expr<'a>) -> Result<Growth, Unbounded> {
         let growth = self.parts(expression)?;
         if !is_reference(expression) {
@@ -261,11 +261,12 @@ impl<'a> Walk<'a> {
 
     fn operation(&mut self, expression: &Expr<'a>) -> Result<Growth, Unbounded> {
         let Expr::BinOp(operation) = expression else { return Ok(Growth::NOTHING) };
-        let (left, right) = (self.value(&operation.left)?, self.value(&operation.right)?);
+        let left = self.value(&operation.left)?;
+        let right = self.value(&operation.right)?;
         let numbers = [is_number(&operation.left), is_number(&operation.right)];
         match operation.op {
             BinOpKind::Concat => Ok(left.and(right).and(Growth::constant(ELEMENT))),
-            // A number is added to a number, or that is an error.
+            // Adding a number to anything but a number is an error.
             BinOpKind::Add if numbers.contains(&true) => Ok(Growth::NOTHING),
             BinOpKind::Add => Ok(left.and(right).and(Growth::constant(ELEMENT))),
             BinOpKind::Mul if numbers == [true, true] => Ok(Growth::NOTHING),
@@ -296,7 +297,7 @@ impl<'a> Walk<'a> {
         let Some(filtered) = &filter.expr else {
             return refused(
                 expression.span(),
-                "a filter block has no bound; write the filter where it is shown",
+                "a filter block has no bound; write the filter where its input is output",
             );
         };
         let input = self.value(filtered)?.and(self.arguments(&filter.args)?);
@@ -313,7 +314,7 @@ impl<'a> Walk<'a> {
                     _ => refused(expression.span(), "map cannot use this filter; use a loop"),
                 },
                 Some(CallArg::Kwarg("attribute", _)) => Ok(input.times(ELEMENT)),
-                _ => refused(expression.span(), "map takes the name of a filter, or attribute=\"name\""),
+                _ => refused(expression.span(), "map requires the name of a filter, or attribute=\"name\""),
             },
             None => refused(expression.span(), format!("templates have no filter named {}", filter.name)),
         }
@@ -334,7 +335,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// Whether it makes no value, but refers to one.
+/// Returns true if the expression refers to an existing value.
 fn is_reference(expression: &Expr<'_>) -> bool {
     matches!(expression, Expr::Var(_) | Expr::Const(_) | Expr::GetAttr(_) | Expr::GetItem(_))
 }
@@ -343,7 +344,7 @@ fn is_range(expression: &Expr<'_>) -> bool {
     matches!(expression, Expr::Call(call) if matches!(&call.expr, Expr::Var(function) if function.id == "range"))
 }
 
-/// Whether the syntax says that it is a list, whose elements are not taken apart again.
+/// Returns true if the syntax shows that the expression is a list, whose elements stay as they are.
 fn is_list(expression: &Expr<'_>) -> bool {
     match expression {
         Expr::List(_) | Expr::Tuple(_) => true,
@@ -352,7 +353,7 @@ fn is_list(expression: &Expr<'_>) -> bool {
     }
 }
 
-/// Whether the syntax says that it is a number.
+/// Returns true if the syntax shows that the expression is a number.
 fn is_number(expression: &Expr<'_>) -> bool {
     match expression {
         Expr::Const(constant) => constant.value.kind() == ValueKind::Number,

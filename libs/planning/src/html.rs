@@ -1,6 +1,6 @@
-//! Text in HTML.
+//! Escaping of text for HTML.
 
-/// A text as it stands in HTML, between tags or in a quoted attribute.
+/// Escapes a text for use between tags or in a quoted attribute.
 #[must_use]
 pub fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len() + 16);

@@ -1,7 +1,7 @@
-//! What a send comes to for each of its recipients: which channels it takes, and what it says there.
+//! Planning of a send: the channels for each of its recipients, and the content for each channel.
 //!
-//! Whoever sends and whoever only wants to know what a send would do go the same way: [`Template::compile`] what
-//! the send names, [`decide`] its chunks, and have a [`Writer`] write the content of what was decided.
+//! Sends and dry runs take the same steps: [`Template::compile`] the send's template, [`decide`] for its chunks, and
+//! write the content with a [`Writer`].
 
 mod channels;
 mod decision;

@@ -1,4 +1,4 @@
-//! Templates: checked when they are put, compiled once per version, rendered per recipient.
+//! Templates: checked when they are stored, compiled once per version, rendered per recipient.
 
 use std::collections::HashMap;
 use std::io;
@@ -15,17 +15,18 @@ use crate::filters;
 use crate::growth::{self, Growth, Unbounded};
 use crate::link;
 
-/// Instructions that one rendering may take.
+/// Maximum number of instructions of one rendering.
 const FUEL: u64 = 100_000;
-/// Longest text that one rendering may produce, in bytes.
+/// Longest text of one rendering, in bytes.
 const MAX_OUTPUT: usize = 256 * 1024;
-/// Bytes that the values of one rendering may take beside its variables.
+/// Maximum size of the values of one rendering, in addition to its variables, in bytes.
 const MAX_VALUES: u64 = 64 * 1024 * 1024;
-/// Bytes that the instructions of one rendering may go through: those of a text with large values are fewer.
+/// Maximum number of bytes that the instructions of one rendering may process: a text with large values gets fewer
+/// instructions.
 const MAX_WORK: u64 = 4 * 1024 * 1024 * 1024;
-/// What a value takes beside the bytes of its text.
+/// Overhead of a value in addition to its text, in bytes.
 const VALUE: u64 = 32;
-/// The one text whose variables are escaped as HTML.
+/// The only text whose variables are escaped as HTML.
 const HTML: &str = "email.html";
 
 /// A template version, ready to be rendered.
@@ -33,43 +34,41 @@ const HTML: &str = "email.html";
 pub struct Template {
     channels: Channels,
     environment: Environment<'static>,
-    /// How large the values of each text can become; those that have no bound, of versions that were put before there was
-    /// one, are not rendered.
+    /// Maximum size of the values of each text. Texts without a bound are not rendered; they are in versions that were stored
+    /// before bounds were checked.
     growth: HashMap<String, Result<Growth, Unbounded>>,
 }
 
-/// Why a template cannot be compiled or rendered.
+/// Error compiling or rendering a template.
 #[derive(Debug, thiserror::Error)]
 pub enum TemplateError {
-    /// The content is not of the known shape.
+    /// The content has unknown or invalid members.
     #[error("{0}")]
     Shape(#[from] serde_json::Error),
-    /// A text's syntax, a failing expression, too much work or too long a result.
+    /// Invalid syntax, a failing expression, too much work or an overlong result.
     #[error("{0}")]
     Text(#[from] minijinja::Error),
-    /// A text whose values have no bound.
+    /// The size of a text's values has no bound.
     #[error("line {line}: {advice}")]
     Unbounded {
         /// The line, from 1.
         line: u32,
-        /// What to write instead.
         advice: String,
     },
-    /// Nothing to show: a title or subject came out empty.
-    #[error("{0} came out empty")]
+    /// A title or subject is empty after rendering.
+    #[error("{0} is empty after rendering")]
     Empty(&'static str),
-    /// What came out must not be opened by clients.
-    #[error("{0} came out as a link that must not be opened")]
+    /// A rendered link must not be opened by clients.
+    #[error("{0} was rendered to a link that clients must not open")]
     Link(&'static str),
-    /// The version that a chunk was frozen with is gone, or cannot be compiled any more.
-    #[error("its template cannot be compiled")]
+    /// The frozen version of a chunk is missing or can no longer be compiled.
+    #[error("the template is missing or cannot be compiled")]
     Missing,
-    /// What came out does not fit into a message.
-    #[error("it comes to {size} bytes, of {most} at most")]
+    /// The result is too large.
+    #[error("the result would have {size} bytes; at most {most} are allowed")]
     TooLarge {
-        /// Its bytes as JSON.
         size: usize,
-        /// What they may be.
+        /// Maximum number of bytes.
         most: usize,
     },
 }
@@ -77,7 +76,7 @@ pub enum TemplateError {
 /// Checks the content of a template.
 ///
 /// # Errors
-/// Every problem, those of syntax with the line where they are.
+/// Every problem; syntax errors name their line.
 pub fn check(channels: &Value) -> Result<(), Vec<Problem>> {
     let parsed: Channels = match serde_json::from_value(channels.clone()) {
         Ok(parsed) => parsed,
@@ -90,12 +89,12 @@ pub fn check(channels: &Value) -> Result<(), Vec<Problem>> {
     for (name, text) in parsed.texts() {
         let path = format!("channels.{name}");
         if let Err(Unbounded { line, advice }) = growth::bound(text) {
-            let message = format!("{path} has a fault in line {line}: {advice}");
+            let message = format!("{path} has an error in line {line}: {advice}");
             problems.push(Problem::new(path, "template_unbounded", message));
         } else if let Err(error) = environment.add_template_owned(name, text.to_owned()) {
             let line = error.line().map(|line| format!(" in line {line}")).unwrap_or_default();
             let detail = error.detail().map(|detail| format!(": {detail}")).unwrap_or_default();
-            let message = format!("{path} has a fault{line}{detail}");
+            let message = format!("{path} has an error{line}{detail}");
             problems.push(Problem::new(path, "template_syntax", message));
         }
     }
@@ -109,11 +108,11 @@ pub fn check(channels: &Value) -> Result<(), Vec<Problem>> {
     if problems.is_empty() { Ok(()) } else { Err(problems) }
 }
 
-/// Renders every text of a template that [`check`] accepts with sample variables, as a send has them: its `data`,
-/// `recipient`, `app` and `category`. Without a sample, only work and size are judged: what is undefined proves nothing.
+/// Renders every text of a template that [`check`] accepts with sample variables of a send: its `data`, `recipient`,
+/// `app` and `category`. Without a sample only work and size are checked, because most variables are undefined.
 ///
 /// # Errors
-/// Every text that cannot be rendered, and why.
+/// Every text that cannot be rendered, with the reason.
 pub fn check_sample(channels: &Value, sample: Option<&Object>) -> Result<(), Vec<Problem>> {
     let template = match Template::compile(channels) {
         Ok(template) => template,
@@ -135,7 +134,7 @@ pub fn check_sample(channels: &Value, sample: Option<&Object>) -> Result<(), Vec
 }
 
 impl TemplateError {
-    /// Whether the text asks for more work or memory than there may be.
+    /// Returns true if the text needs more work or memory than allowed.
     fn is_too_much(&self) -> bool {
         match self {
             TemplateError::Unbounded { .. } | TemplateError::TooLarge { .. } => true,
@@ -149,13 +148,14 @@ impl Template {
     /// Compiles the content of a template version.
     ///
     /// # Errors
-    /// The content is not what [`check`] accepts.
+    /// [`check`] would refuse the content.
     pub fn compile(channels: &Value) -> Result<Template, TemplateError> {
         let channels: Channels = serde_json::from_value(channels.clone())?;
-        let (mut environment, mut growth) = (environment(), HashMap::new());
+        let mut environment = environment();
+        let mut growth = HashMap::new();
         for (name, text) in channels.texts() {
             let bound = growth::bound(text);
-            // The engine works out constants as it compiles.
+            // The engine evaluates constants while compiling, so only bounded texts are compiled.
             if bound.is_ok() {
                 environment.add_template_owned(name.clone(), text.to_owned())?;
             }
@@ -164,16 +164,16 @@ impl Template {
         Ok(Template { channels, environment, growth })
     }
 
-    /// The channels that it has content for.
+    /// Returns the channels for which the template has content.
     #[must_use]
     pub fn offered(&self) -> Vec<Channel> {
         self.channels.offered()
     }
 
-    /// Renders the inbox item. Fields that the template leaves out come from `plain`.
+    /// Renders the inbox item. Fields that the template lacks come from `plain`.
     ///
     /// # Errors
-    /// A text failed, the title came out empty, or a link as none.
+    /// A text cannot be rendered, the title is empty, or a link must not be opened.
     pub fn in_app(
         &self,
         variables: &minijinja::Value,
@@ -208,10 +208,10 @@ impl Template {
         if empty { Err(TemplateError::Empty("the title")) } else { Ok(content) }
     }
 
-    /// Renders the email, but for what `own` says in its place; None without content for it.
+    /// Renders the email; fields of `own` replace those of the template. Returns None if the template has no email content.
     ///
     /// # Errors
-    /// A text failed, or the subject came out empty.
+    /// A text cannot be rendered, or the subject is empty.
     pub fn email(
         &self,
         variables: &minijinja::Value,
@@ -227,29 +227,30 @@ impl Template {
         if subject.is_empty() {
             return Err(TemplateError::Empty("the subject"));
         }
-        let (text, html) = match own.has_body() {
-            true => (own.text.clone(), own.html.clone()),
-            false => (
-                texts.text.as_ref().map(|_| self.render("email.text", variables)).transpose()?,
-                texts.html.as_ref().map(|_| self.render(HTML, variables)).transpose()?,
-            ),
+        let (text, html) = if own.has_body() {
+            (own.text.clone(), own.html.clone())
+        } else {
+            let text = texts.text.as_ref().map(|_| self.render("email.text", variables)).transpose()?;
+            let html = texts.html.as_ref().map(|_| self.render(HTML, variables)).transpose()?;
+            (text, html)
         };
         Ok(Some(EmailContent { subject, text, html, ..EmailContent::default() }))
     }
 
-    /// Renders the short message; None without content for it.
+    /// Renders the SMS; returns None if the template has no SMS content.
     ///
     /// # Errors
-    /// The text failed.
+    /// The text cannot be rendered.
     pub fn sms(&self, variables: &minijinja::Value) -> Result<Option<SmsContent>, TemplateError> {
         let texts = self.channels.sms.as_ref();
         texts.map(|_| Ok(SmsContent { text: self.render("sms.text", variables)?, from: None })).transpose()
     }
 
-    /// Renders the push message of `channel`, but for what `own` says in its place; None without content for it.
+    /// Renders the push message of `channel`; fields of `own` replace those of the template. Returns None if the template has
+    /// no content for the channel.
     ///
     /// # Errors
-    /// A text failed, or a link came out as none.
+    /// A text cannot be rendered, or a link must not be opened.
     pub fn push(
         &self,
         channel: Channel,
@@ -288,7 +289,7 @@ impl Template {
         Ok(String::from_utf8_lossy(&output.0).into_owned())
     }
 
-    /// Instructions that a text may take with these variables.
+    /// Returns the maximum number of instructions of a text with these variables.
     fn fuel(&self, name: &str, variables: &minijinja::Value) -> Result<u64, TemplateError> {
         let growth = match self.growth.get(name) {
             Some(Ok(growth)) => *growth,
@@ -343,7 +344,7 @@ fn environment() -> Environment<'static> {
     environment
 }
 
-/// Bytes that a value takes, about.
+/// Estimates the size of a value in bytes.
 fn size(value: &minijinja::Value) -> u64 {
     if let Some(text) = value.as_str() {
         return VALUE + text.len() as u64;
@@ -359,7 +360,7 @@ fn size(value: &minijinja::Value) -> u64 {
     members.map_or(VALUE, |members| members.fold(VALUE, |all, member| all.saturating_add(of(member))))
 }
 
-/// A header cannot hold line breaks or other control characters.
+/// Joins the words of a text on one line: a header must not contain line breaks or other control characters.
 pub(crate) fn one_line(text: &str) -> String {
     let words: Vec<_> =
         text.split(|c: char| c.is_control() || c.is_whitespace()).filter(|word| !word.is_empty()).collect();

@@ -1,4 +1,4 @@
-//! What a send says to one recipient on one channel: rendered from its template, or from its own fields.
+//! Content of a send for one recipient on one channel: rendered from its template, or taken from its own fields.
 
 use std::borrow::Cow;
 
@@ -15,28 +15,28 @@ use store::sends::facts::PlanCategory;
 use crate::html::escaped;
 use crate::template::{Template, TemplateError, one_line};
 
-/// Bytes that the content of an external delivery may have as JSON: with its job, it must stay far from the broker's
-/// 1 MiB.
+/// Maximum size of the content of an external delivery as JSON, in bytes: with its job, it must stay well below the
+/// broker's limit of 1 MiB.
 const MAX_CONTENT: usize = 500 * 1024;
-/// Bytes that an inbox item may have as JSON, so that one event can hold it.
+/// Maximum size of an inbox item as JSON, in bytes, so that one event can hold it.
 const MAX_ITEM: usize = 760 * 1024;
 
-/// Writes what a send says to its recipients.
+/// Writes the content of a send for its recipients.
 #[derive(Debug)]
 pub struct Writer<'a> {
     send: &'a SendRequest,
-    /// None without one, or when it cannot be compiled.
+    /// None if the send names no template, or if it is missing or cannot be compiled.
     template: Option<&'a Template>,
     /// The variables `app` and `category`.
     facts: minijinja::Value,
     /// The send's data, as variables.
     data: minijinja::Value,
-    /// What `recipient` holds of a profile.
+    /// Part of a profile that the variable `recipient` holds.
     template_profile: TemplateProfile,
 }
 
 impl<'a> Writer<'a> {
-    /// A writer for the recipients of `send`. Without `template`, a send that names one has no content at all.
+    /// Creates a writer for the recipients of `send`. Without `template`, a send that names one has no content.
     #[must_use]
     pub fn new(
         send: &'a SendRequest,
@@ -50,16 +50,16 @@ impl<'a> Writer<'a> {
         Writer { send, template, facts, data, template_profile: TemplateProfile::All }
     }
 
-    /// The same writer with a template that sees this much of profiles.
+    /// Sets the part of profiles that templates can read.
     #[must_use]
     pub fn seeing(self, template_profile: TemplateProfile) -> Writer<'a> {
         Writer { template_profile, ..self }
     }
 
-    /// The inbox item for a recipient. Its size is for the caller to check, with [`item_size`].
+    /// Writes the inbox item for a recipient. The caller checks its size with [`item_size`].
     ///
     /// # Errors
-    /// The template failed.
+    /// The template could not be rendered.
     pub fn in_app(
         &self,
         recipient: &Recipient,
@@ -76,10 +76,10 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// The content of an external delivery to a recipient.
+    /// Writes the content of an external delivery to a recipient.
     ///
     /// # Errors
-    /// The template failed, or the content comes out too large.
+    /// The template could not be rendered, or the content is too large.
     pub fn external(
         &self,
         channel: Channel,
@@ -102,9 +102,10 @@ impl<'a> Writer<'a> {
         let rendered = self.template()?.map(|template| template.email(&variables(), own)).transpose()?;
         let content = rendered.flatten().unwrap_or_else(|| {
             let (heading, words) = self.plain_text();
-            let (text, html) = match own.has_body() {
-                true => (own.text.clone(), own.html.clone()),
-                false => (Some(words.to_owned()), Some(html(words))),
+            let (text, html) = if own.has_body() {
+                (own.text.clone(), own.html.clone())
+            } else {
+                (Some(words.to_owned()), Some(html(words)))
             };
             let subject = own.subject.clone().unwrap_or_else(|| heading.to_owned());
             EmailContent { subject: one_line(&subject), text, html, ..EmailContent::default() }
@@ -151,7 +152,7 @@ impl<'a> Writer<'a> {
         Ok(PushContent { data, options: own.options.clone(), ..content })
     }
 
-    /// The template, if the send has one.
+    /// Returns the template, if the send names one.
     fn template(&self) -> Result<Option<&'a Template>, TemplateError> {
         if self.send.template.is_some() && self.template.is_none() {
             return Err(TemplateError::Missing);
@@ -170,9 +171,10 @@ impl<'a> Writer<'a> {
         };
         person.insert("identifier".to_owned(), Value::String(recipient.identifier.clone()));
         let own = minijinja::Value::from(Serde(&recipient.data));
-        let (facts, data) = (self.facts.clone(), self.data.clone());
+        let facts = self.facts.clone();
+        let data = self.data.clone();
         let person = context! { recipient => minijinja::Value::from(Serde(&person)) };
-        // The last one wins.
+        // Later maps override earlier ones.
         merge_maps([data, own, facts, person])
     }
 
@@ -182,14 +184,14 @@ impl<'a> Writer<'a> {
         data
     }
 
-    /// Heading and words of a send that says them plainly.
+    /// Returns the heading and the text of a send without a template.
     fn plain_text(&self) -> (&'a str, &'a str) {
         let heading = self.send.content.title.as_deref().unwrap_or_default();
         (heading, self.send.content.message.as_deref().unwrap_or(heading))
     }
 }
 
-/// Bytes of an inbox item as JSON.
+/// Returns the size of an inbox item as JSON, in bytes.
 ///
 /// # Errors
 /// No event can hold it.
@@ -201,7 +203,7 @@ fn fitting(size: usize, most: usize) -> Result<usize, TemplateError> {
     if size > most { Err(TemplateError::TooLarge { size, most }) } else { Ok(size) }
 }
 
-/// A paragraph with the text's own line breaks.
+/// Formats a text as a paragraph that keeps its line breaks.
 fn html(text: &str) -> String {
     format!("<p>{}</p>", escaped(text).replace('\r', "").replace('\n', "<br>"))
 }

@@ -1,4 +1,4 @@
-//! The allocator of every process that is built on this crate.
+//! The allocator of every process that links this crate.
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

@@ -1,27 +1,27 @@
-//! The edge where time, new ids and randomness come in; everything below takes them as arguments.
+//! The only source of time, new ids and randomness; other code gets them as arguments.
 
 use std::time::SystemTime;
 
 use domain::Timestamp;
 use uuid::Uuid;
 
-/// The present time, by this machine's clock. Leases and timers go by PostgreSQL's instead.
+/// Returns the current time of this machine's clock. Leases and timers use PostgreSQL's clock instead.
 #[must_use]
-#[allow(clippy::disallowed_methods, reason = "the one place that reads the clock")]
+#[allow(clippy::disallowed_methods, reason = "the only place that reads the clock")]
 pub fn now() -> Timestamp {
     Timestamp::from(chrono::DateTime::<chrono::Utc>::from(SystemTime::now()))
 }
 
-/// A new id, later ones sorting after earlier ones (UUIDv7, RFC 9562 §5.7).
+/// Creates an id that sorts after earlier ones (UUIDv7, RFC 9562 §5.7).
 #[must_use]
-#[allow(clippy::disallowed_methods, reason = "the one place that makes ids of the clock")]
+#[allow(clippy::disallowed_methods, reason = "the only place that creates ids from the clock")]
 pub fn new_id() -> Uuid {
     Uuid::now_v7()
 }
 
-/// A random number in 0..1, for spreading what would otherwise come at once.
+/// Returns a random number in 0..1, for jitter.
 #[must_use]
-#[allow(clippy::disallowed_methods, reason = "the one place that draws random numbers")]
+#[allow(clippy::disallowed_methods, reason = "the only place that draws random numbers")]
 pub fn random() -> f64 {
     rand::random()
 }

@@ -1,4 +1,4 @@
-//! The configuration: one TOML file, then the environment over it.
+//! The configuration: one TOML file, and environment variables that override it.
 
 mod gateway;
 mod nats;
@@ -23,36 +23,36 @@ pub use nats::Nats;
 pub use network::Network;
 pub use problem::{ConfigError, Origin, Problem};
 
-/// Names the configuration file, where none is given on the command line.
+/// Variable that names the configuration file if the command line does not.
 const FILE_VARIABLE: &str = "TIDINGS_CONFIG";
-/// The design's schedule: eight attempts over nine hours.
+/// Delays in seconds: eight attempts over nine hours.
 const RETRY_SCHEDULE: [u64; 8] = [0, 5, 30, 120, 600, 1_800, 7_200, 21_600];
-/// Requests per second of one app's backend at one gateway: more than one gateway on a small machine serves.
+/// Requests per second of one app's backend at one gateway: more than a gateway on a small machine can serve.
 const RATE_LIMIT: u32 = 10_000;
 /// Requests per second of one user: a page that loads makes a dozen.
 const USER_RATE_LIMIT: u32 = 100;
-/// Requests per second of one peer without a proof: an office behind one address.
+/// Requests per second of one peer that proves nothing: an office behind one address.
 const PEER_RATE_LIMIT: u32 = 1_000;
 /// Requests per second of one peer whose credentials are wrong.
 const REFUSAL_RATE_LIMIT: u32 = 100;
 /// Connections of one process.
 const CONNECTIONS: usize = 8_192;
-/// What of it may go ahead of the bulk sends of all apps.
+/// Sends per second of one app in the transactional lane, which overtakes the bulk sends of all apps.
 const TRANSACTIONAL_RATE: u32 = 10_000;
-/// Eleven attempts over 22 hours.
+/// Delays in seconds: eleven attempts over 22 hours.
 const WEBHOOK_RETRY_SCHEDULE: [u64; 10] = [5, 30, 120, 600, 1_800, 3_600, 7_200, 14_400, 21_600, 28_800];
-/// With the time for writing down what came of it, a call has to end within the 30 s that a process has to stop.
+/// A call and the recording of its outcome must end within the 30 s that a process has to stop.
 const LONGEST_WEBHOOK: Duration = Duration::from_secs(20);
-/// Hundreds of times as many as wait while both servers answer.
+/// Hundreds of times as many requests as wait while both servers answer.
 const WAITING_ROOM: usize = 4_096;
-/// Long enough for a load balancer that asks every second.
+/// Long enough for a load balancer that checks readiness every second.
 const DRAIN: Duration = Duration::from_secs(2);
-/// With the 20 s for requests under way it leaves a process room to end within 30 s.
+/// Together with the 20 s for requests in progress, it lets a process end within 30 s.
 const LONGEST_DRAIN: Duration = Duration::from_secs(8);
 const MINUTE: Duration = Duration::from_secs(60);
 const DAY: Duration = Duration::from_secs(86_400);
 
-/// Everything that can be set. [`Config::default`] is what holds where nothing is set.
+/// All settings. [`Config::default`] holds the defaults.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Prefixes of the `X-SERVICE-*` headers, without the trailing hyphen. At least one, all different.
@@ -83,7 +83,7 @@ pub struct Config {
     pub otlp: Otlp,
 }
 
-/// Where PostgreSQL is.
+/// Address of PostgreSQL.
 #[derive(Clone, Debug)]
 pub struct Database {
     /// `postgres://…`. Unset: `DATABASE_URL`.
@@ -92,14 +92,14 @@ pub struct Database {
     pub max_connections: u32,
 }
 
-/// How the log is divided.
+/// Partitions and retention of the log.
 #[derive(Clone, Debug)]
 pub struct Streams {
     /// Number of inbox partitions, 1 to 64; fixed when Tidings is installed.
     pub partitions: u32,
-    /// Whether that was set, so that an installation with another number is the wrong one.
+    /// True if `partitions` is set explicitly: an installation with another number is then refused.
     pub partitions_are_set: bool,
-    /// How long the log keeps what everybody has read.
+    /// Time for which the log keeps messages that all readers have read.
     pub retention: Duration,
 }
 
@@ -110,59 +110,59 @@ pub struct Metrics {
     pub listen: SocketAddr,
 }
 
-/// How deliveries are attempted.
+/// Attempts of deliveries.
 #[derive(Clone, Debug)]
 pub struct Delivery {
-    /// How long a worker owns a delivery that it claimed.
+    /// Lease of a claimed delivery.
     pub lease: Duration,
-    /// How long the log waits for a worker's sign of life before it hands the job to another.
+    /// Time without progress after which the log delivers a job again.
     pub ack_wait: Duration,
     /// Delay before each attempt, the first included; ±20 % when applied.
     pub retry_schedule: Vec<Duration>,
     /// Attempts that one channel's worker makes at the same time, 1 to 1,000.
     pub max_concurrency: usize,
-    /// How long a message is kept whose receipt has not come, so that it can be sent again.
+    /// Time for which a message without a receipt is kept, so that it can be sent again.
     pub receipt_wait: Duration,
 }
 
-/// Which push services are called.
+/// Push services of browsers that may be called.
 #[derive(Clone, Debug)]
 pub struct WebPush {
     /// Hosts and origins that subscriptions of browsers may name.
     pub hosts: Vec<PushHost>,
 }
 
-/// How apps' endpoints are called.
+/// Calls of apps' endpoints.
 #[derive(Clone, Debug)]
 pub struct Webhooks {
-    /// For one call, the whole answer included.
+    /// Timeout of one call, including its whole answer.
     pub timeout: Duration,
-    /// Delay after each failed attempt, ±20 %; after the last, a message is given up.
+    /// Delay after each failed attempt, ±20 %; a message is given up when the attempt after the last delay fails.
     pub retry_schedule: Vec<Duration>,
 }
 
-/// Where calls to providers and webhooks may lead.
+/// Allowed destinations of calls to providers and webhooks.
 #[derive(Clone, Debug)]
 pub struct Outbound {
-    /// Whether hosts that operators name may have private addresses, as a relay in the same network has.
+    /// True if hosts that operators name may have private addresses, such as a relay in the same network.
     pub allow_private: bool,
 }
 
-/// What is logged, to standard error.
+/// The log on standard error.
 #[derive(Clone, Debug)]
 pub struct Log {
-    /// Form of the lines.
+    /// Format of the lines.
     pub format: LogFormat,
-    /// A level for the crates of Tidings, directives such as `sqlx=debug` for others; see [`log_filter`].
+    /// A level for the crates of Tidings, and directives such as `sqlx=debug` for others; see [`log_filter`].
     pub level: String,
 }
 
-/// Form of the log lines.
+/// Format of the log lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogFormat {
-    /// One JSON object a line.
+    /// One JSON object per line.
     Json,
-    /// For people.
+    /// Plain text for people.
     Text,
 }
 
@@ -178,26 +178,26 @@ impl FromStr for LogFormat {
     }
 }
 
-/// Where traces go.
+/// Export of traces.
 #[derive(Clone, Debug)]
 pub struct Otlp {
-    /// Base URL of an OTLP/HTTP collector; `/v1/traces` is appended. Unset: no traces are made.
+    /// Base URL of an OTLP/HTTP collector; `/v1/traces` is appended. Unset: traces are off.
     pub endpoint: Option<ServerUrl>,
 }
 
 impl Config {
-    /// Reads the file at `path`, else the one that `TIDINGS_CONFIG` names, else none; then the environment:
-    /// `TIDINGS_` and the key in capitals, `__` between its parts (`TIDINGS_DATABASE__URL`), lists separated by
-    /// commas. `DATABASE_URL` and `NATS_URL` hold where neither sets those keys. Each of the URLs can be in a file that
-    /// a variable with the suffix `_FILE` names. An empty variable counts as unset.
+    /// Reads the file at `path`, else the one that `TIDINGS_CONFIG` names, else none; then the environment: `TIDINGS_` and the
+    /// key in capitals, with `__` between its parts (`TIDINGS_DATABASE__URL`), and commas between list items. `DATABASE_URL`
+    /// and `NATS_URL` apply if neither source sets those keys. A variable with the suffix `_FILE` can name a file that holds a
+    /// URL. An empty variable counts as unset.
     ///
     /// # Errors
-    /// The file cannot be read, or is not TOML; or all unknown keys and unusable values at once.
+    /// The file cannot be read or is not TOML, or keys are unknown or values unusable; the error lists all of them.
     pub fn load(path: Option<&Path>) -> Result<Config, ConfigError> {
         Self::from_sources(path, std::env::vars_os())
     }
 
-    /// As [`load`](Self::load), with these variables in place of the environment.
+    /// Reads the configuration as [`load`](Self::load) does, with these variables instead of the environment.
     ///
     /// # Errors
     /// As for [`load`](Self::load).
@@ -290,7 +290,7 @@ fn gateway(settings: &mut Settings) -> Gateway {
         trusted_proxies: settings.list_or_none(
             "gateway.trusted_proxies",
             |text| text.parse().ok(),
-            "addresses of proxies and networks of them, such as 10.0.0.0/8",
+            "addresses or networks of proxies, such as 10.0.0.0/8",
         ),
         connections: settings.number("gateway.connections", CONNECTIONS, 16..=1_000_000),
         rate_limit: settings.number("gateway.rate_limit", RATE_LIMIT, 1..=1_000_000),
@@ -332,7 +332,7 @@ fn delivery(settings: &mut Settings) -> Delivery {
     }
 }
 
-/// A schedule; `default` is in seconds.
+/// Reads a schedule; `default` is in seconds.
 fn delays(settings: &mut Settings, key: &'static str, default: &[u64]) -> Vec<Duration> {
     settings.list(
         key,

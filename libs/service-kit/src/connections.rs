@@ -1,4 +1,4 @@
-//! The connections to PostgreSQL and NATS, which may come up later than we do.
+//! Connections to PostgreSQL and NATS, which may start later than this process.
 
 use std::fmt::Display;
 use std::time::Duration;
@@ -10,25 +10,24 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 
 use crate::{Config, ServerUrl};
 
-/// Enough for both servers to start together with us on a small machine.
+/// Enough for both servers to start together with this process on a small machine.
 pub const CONNECTED_WITHIN: Duration = Duration::from_secs(60);
 pub(crate) const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 const LOG_CONNECT_LIMIT: Duration = Duration::from_secs(5);
 /// The gateway answers 503 when the log has not confirmed a send by then.
 const LOG_ACK_LIMIT: Duration = Duration::from_secs(5);
 
-/// Connects to PostgreSQL, trying for as long as `limit`. An error that no retry can mend, such as a wrong password, ends it at
-/// once.
+/// Connects to PostgreSQL, retrying for up to `limit`. A permanent error, such as a wrong password, is returned at once.
 ///
 /// # Errors
-/// `database.url` is not set, PostgreSQL refuses the connection, or no connection was possible in time. Names host and port,
-/// never a credential.
+/// `database.url` is not set, PostgreSQL refuses the connection, or no connection was possible in time. The error names host
+/// and port, never a credential.
 pub async fn store(config: &Config, limit: Duration) -> anyhow::Result<Store> {
     store_by(config, limit, |settings| async move { Store::connect(&settings).await }).await
 }
 
-/// As [`store`], but also refuses a pooler that shares sessions. The check opens a second session for a moment; commands that
-/// require exclusive access to the database would mistake it for another client.
+/// Connects as [`store`] does, and refuses a pooler that shares sessions. The check opens a second session for a moment, which
+/// commands that need exclusive access to the database would mistake for another client.
 pub(crate) async fn store_of_service(config: &Config, limit: Duration) -> anyhow::Result<Store> {
     let connect = |settings: store::Settings| async move {
         let store = Store::connect(&settings).await?;
@@ -51,12 +50,12 @@ async fn store_by<Attempt: Future<Output = Result<Store, store::Error>>>(
     retry("PostgreSQL", url, limit, store::Error::is_permanent_refusal, connect).await
 }
 
-/// Connects to NATS, trying for as long as `limit`. An error that no retry can mend, such as a certificate of an unknown
-/// authority, ends it at once.
+/// Connects to NATS, retrying for up to `limit`. A permanent error, such as a certificate of an unknown authority, is returned
+/// at once.
 ///
 /// # Errors
-/// `nats.url` is not set, NATS refuses the connection, or no connection was possible in time. Names host and port, never a
-/// credential.
+/// `nats.url` is not set, NATS refuses the connection, or no connection was possible in time. The error names host and port,
+/// never a credential.
 pub async fn event_log(config: &Config, limit: Duration) -> anyhow::Result<EventLog> {
     let url = config.nats.url.as_ref();
     let url = url.context("nats.url is not set: set TIDINGS_NATS__URL or NATS_URL")?;
@@ -102,13 +101,13 @@ async fn retry<T, E: Display, Attempt: Future<Output = Result<T, E>>>(
         if next >= end {
             return Err(anyhow!("no connection to {server} at {endpoint} within {limit:?}: {reason}"));
         }
-        tracing::info!(server, endpoint, reason, "not reachable yet; trying again");
+        tracing::info!(server, endpoint, reason, "cannot reach a server yet; retrying");
         sleep_until(next).await;
     }
 }
 
-/// Logs a warning if PostgreSQL may have too few sessions for this process: what the pool lacks then shows only under load, as
-/// time-outs. A failure to ask is no reason not to start.
+/// Logs a warning if PostgreSQL may have too few sessions for this process, which otherwise would show only under load, as
+/// time-outs. A failure of this check does not stop the start.
 pub(crate) async fn warn_of_few_sessions(store: &Store) {
     let sessions = match store.server_sessions().await {
         Ok(sessions) => sessions,
@@ -124,7 +123,7 @@ pub(crate) async fn warn_of_few_sessions(store: &Store) {
             allowed = sessions.allowed,
             open = sessions.open,
             pool = own.max,
-            "PostgreSQL allows too few connections for this process beside the others: raise max_connections of \
+            "PostgreSQL allows too few connections for this process and its other clients: raise max_connections of \
              PostgreSQL, or lower database.max_connections"
         );
     }

@@ -1,4 +1,4 @@
-//! What a service is handed when it starts.
+//! Context of a service: configuration, connections and keys.
 
 use std::sync::Arc;
 
@@ -15,11 +15,10 @@ use crate::connections::{self, CONNECTED_WITHIN, RETRY_INTERVAL};
 use crate::shutdown::STOPPED_WITHIN;
 use crate::{Config, Readiness, ShutdownError, Tasks, clock, install_crypto_provider, installation, metrics};
 
-/// Configuration, connections, keys and tasks of the process. Clones share all of it, so that several services can
-/// run in one process.
+/// Configuration, connections, keys and tasks of the process. Clones share them, so that several services can run in one
+/// process.
 #[derive(Clone)]
 pub struct Context {
-    /// The configuration.
     pub config: Arc<Config>,
     /// PostgreSQL.
     pub store: Store,
@@ -29,21 +28,21 @@ pub struct Context {
     pub master_key: MasterKey,
     /// Signs and verifies links of apps.
     pub links: Links,
-    /// Every task of the process, and its stop.
+    /// All tasks of the process.
     pub tasks: Tasks,
-    /// Number of inbox partitions, fixed when the installation was made.
+    /// Number of inbox partitions, fixed when the installation was created.
     pub partitions: u32,
     /// Answers readiness probes.
     pub readiness: Readiness,
 }
 
 impl Context {
-    /// Reads the master key and connects to both servers, waiting for those that are not up yet for at most 60 s.
+    /// Reads the master key and connects to both servers; waits at most 60 s for a server that is not available yet.
     ///
     /// # Errors
-    /// A setting is missing, the key file is unusable or is not the key of this database, a server cannot be reached in
-    /// time, or the two do not belong together (see [`installation::verify`]), or have another number of partitions than is
-    /// set. Names host and port, never a credential.
+    /// A setting is missing, the key file is unusable or does not hold the key of this database, a server cannot be reached in
+    /// time, database and log do not belong together (see [`installation::verify`]), or the number of partitions is not the
+    /// configured one. The error names host and port, never a credential.
     pub async fn connect(config: Config) -> anyhow::Result<Context> {
         install_crypto_provider();
         metrics::install()?;
@@ -58,7 +57,8 @@ impl Context {
         let wanted = config.streams.partitions;
         ensure!(
             !config.streams.partitions_are_set || partitions == wanted,
-            "this installation has {partitions} inbox partitions, and streams.partitions is {wanted}: is it the right one?"
+            "this installation has {partitions} inbox partitions, but streams.partitions is {wanted}: check that this is \
+             the right installation"
         );
         let links = Links::new(store.clone(), master_key.clone(), clock::now);
         let tasks = Tasks::new();
@@ -66,10 +66,10 @@ impl Context {
         Ok(Context { config: Arc::new(config), store, log, master_key, links, tasks, partitions, readiness })
     }
 
-    /// Opens a durable consumer. Waits for a log that is away, until the process stops.
+    /// Opens a durable consumer. While the log is unavailable, retries until the process stops.
     ///
     /// # Errors
-    /// The consumer is there and differs, or the process stops.
+    /// The consumer exists with other settings, or the process stops.
     pub async fn consumer(
         &self,
         stream: StreamName,
@@ -79,7 +79,7 @@ impl Context {
         loop {
             match self.log.consumer(stream, durable, settings).await {
                 Err(error) if !error.is_permanent() => {
-                    tracing::warn!(%stream, %error, "no consumer yet; trying again");
+                    tracing::warn!(%stream, %error, "cannot open the consumer; retrying");
                     let pause = self.tasks.token().run_until_cancelled(sleep(RETRY_INTERVAL));
                     if pause.await.is_none() {
                         return Err(error);
@@ -90,18 +90,18 @@ impl Context {
         }
     }
 
-    /// Waits for the stop, then at most 30 s for the tasks, and until the log has read what they sent last: a process that
-    /// ended sooner could take answers to messages along.
+    /// Waits until the process must stop, then at most 30 s for the tasks and until the log has received their last
+    /// acknowledgements, which would otherwise be lost.
     ///
     /// # Errors
-    /// As [`Tasks::finish`]. A log that is away is none: the messages come again after `ack_wait`.
+    /// As for [`Tasks::finish`]. An unavailable log is not an error: it delivers the messages again after `ack_wait`.
     pub async fn finish(&self) -> Result<(), ShutdownError> {
         self.tasks.stopping().await;
         let until = Instant::now() + STOPPED_WITHIN;
         let finished = self.tasks.finish().await;
         if !matches!(timeout_at(until, self.log.ping()).await, Ok(Ok(()))) {
             tracing::warn!(
-                "the last answers to messages may be lost; their messages come again after ack_wait"
+                "the last acknowledgements may be lost; the log delivers those messages again after ack_wait"
             );
         }
         finished
@@ -113,13 +113,12 @@ impl Context {
         self.config.gateway.public_url.as_ref().map(|url| url.expose())
     }
 
-    /// Runs `task`, which may end by itself; see [`Tasks::spawn`].
+    /// Runs `task`, which may end before the process stops; see [`Tasks::spawn`].
     pub fn spawn(&self, name: &'static str, task: impl Future<Output = anyhow::Result<()>> + Send + 'static) {
         self.tasks.spawn(name, task);
     }
 
-    /// Runs a service, which ends with the process alone: where it returns earlier, the process stops with exit
-    /// code 1.
+    /// Runs a service, which must not end before the process stops: if it does, the process stops with exit code 1.
     pub fn serve<F, Fut>(&self, name: &'static str, run: F)
     where
         F: FnOnce(Context) -> Fut,
@@ -129,13 +128,13 @@ impl Context {
         let service = run(self.clone());
         self.spawn(name, async move {
             service.await?;
-            ensure!(tasks.token().is_cancelled(), "the service ended by itself");
+            ensure!(tasks.token().is_cancelled(), "the service ended before the process was stopped");
             Ok(())
         });
     }
 }
 
-/// Checks the installation. A server that goes away again right after the connection is waited for like one that is not up yet.
+/// Checks the installation. If a server becomes unavailable right after the connection, retries as when it is not up yet.
 async fn checked_within_limit(
     store: &Store,
     log: &EventLog,
@@ -146,10 +145,7 @@ async fn checked_within_limit(
     loop {
         match checked(store, log, master_key, security).await {
             Err(error) if is_outage(&error) && Instant::now() < end => {
-                tracing::info!(
-                    error = format!("{error:#}"),
-                    "the installation cannot be checked; trying again"
-                );
+                tracing::info!(error = format!("{error:#}"), "cannot check the installation; retrying");
                 sleep(RETRY_INTERVAL).await;
             }
             checked => return checked,

@@ -1,7 +1,8 @@
-//! How full streams are, as far as it matters to whoever writes to them.
+//! Fullness of streams, for processes that publish to them.
 //!
-//! The dispatcher adds nothing to a stream from [`DISPATCHER_STOPS`] on, since what it would add waits well where it is. The
-//! gateway refuses requests from [`GATEWAY_STOPS`] on. What is left is for what must not be refused: outcomes and erasures.
+//! From [`DISPATCHER_STOPS`] on, the dispatcher adds nothing to a stream: sends can wait in their own stream. From
+//! [`GATEWAY_STOPS`] on, the gateway refuses requests. The rest is reserved for messages that must not be refused: outcomes and
+//! erasures.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,13 +13,13 @@ use event_log::EventLog;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-/// The share of a stream's room from which on the dispatcher adds nothing to it.
+/// Used share of a stream's limit from which on the dispatcher adds nothing to it.
 pub const DISPATCHER_STOPS: f64 = 0.8;
-/// The share of a stream's room from which on requests are refused.
+/// Used share of a stream's limit from which on the gateway refuses requests.
 pub const GATEWAY_STOPS: f64 = 0.9;
-const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Streams, and how full each was when it was last looked at. Clones share it.
+/// Fullness of streams at their last check. Clones share it.
 #[derive(Clone, Debug)]
 pub struct Fullness {
     limit: f64,
@@ -26,40 +27,40 @@ pub struct Fullness {
 }
 
 impl Fullness {
-    /// Nothing is full as far as is known. From `limit` on, a share of 0 to 1, a stream counts as full.
+    /// Creates the fullness of `streams`, none of which counts as full yet. A stream is full from the share `limit` (0 to 1) on.
     #[must_use]
     pub fn new(limit: f64, streams: impl IntoIterator<Item = StreamName>) -> Fullness {
         let empty = || AtomicU64::new(0.0_f64.to_bits());
         Fullness { limit, streams: streams.into_iter().map(|stream| (stream, empty())).collect() }
     }
 
-    /// Whether the stream was full when it was last looked at.
+    /// Returns true if the stream was full when it was last checked.
     #[must_use]
     pub fn is_full(&self, stream: StreamName) -> bool {
         self.above(self.limit).any(|name| name == stream)
     }
 
-    /// The streams that were full when they were last looked at.
+    /// Lists the streams that were full when they were last checked.
     pub fn full(&self) -> impl Iterator<Item = StreamName> {
         self.above(self.limit)
     }
 
-    /// The streams of which at least this share was used when they were last looked at.
+    /// Lists the streams of which at least `share` was used when they were last checked.
     pub fn above(&self, share: f64) -> impl Iterator<Item = StreamName> {
         let known =
             self.streams.iter().map(|(name, fill)| (*name, f64::from_bits(fill.load(Ordering::Relaxed))));
         known.filter(move |(_, fill)| *fill >= share).map(|(name, _)| name)
     }
 
-    /// Looks at every stream each second, until `end`.
+    /// Checks all streams every second, until `end`.
     pub async fn follow_until(self, end: CancellationToken, log: EventLog) -> anyhow::Result<()> {
         while end.run_until_cancelled(self.look(&log)).await.is_some() {
-            end.run_until_cancelled(sleep(LOOK_INTERVAL)).await;
+            end.run_until_cancelled(sleep(CHECK_INTERVAL)).await;
         }
         Ok(())
     }
 
-    /// Looks at every stream once. What is known of one that cannot be looked at stays as it was.
+    /// Checks all streams once. A stream that cannot be checked keeps its last value.
     pub async fn look(&self, log: &EventLog) {
         for (stream, known) in self.streams.iter() {
             match log.state(*stream).await {
@@ -75,8 +76,8 @@ impl Fullness {
                         _ => {}
                     }
                 }
-                // Appending to it will tell the caller.
-                Err(error) => tracing::debug!(%stream, %error, "a stream cannot be looked at"),
+                // Publishing to the stream reports the error to the caller.
+                Err(error) => tracing::debug!(%stream, %error, "cannot read the state of a stream"),
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Whether this process can do its work.
+//! Readiness of this process.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,9 +12,9 @@ use tokio::time::{Instant, timeout};
 
 use crate::Tasks;
 
-/// Limit for one answer of a server.
+/// Timeout of one ping of a server.
 const PING_LIMIT: Duration = Duration::from_secs(1);
-/// How long an answer is told again, so that probes cannot become load.
+/// Time for which an answer is reused, so that probes cannot become load.
 const KEPT_FOR: Duration = Duration::from_secs(1);
 
 /// Answers readiness probes. Clones share the last answer.
@@ -23,7 +23,7 @@ pub struct Readiness {
     store: Store,
     log: EventLog,
     tasks: Tasks,
-    /// False in a gateway.
+    /// False for a gateway: it stays ready while a server is unavailable.
     needs_servers: Arc<AtomicBool>,
     last: Arc<Mutex<Option<(Instant, Report)>>>,
 }
@@ -32,13 +32,13 @@ pub struct Readiness {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Report {
-    /// Whether requests may come here.
+    /// True if the process can serve requests.
     pub ready: bool,
     /// Failing dependencies.
     pub not_ready: Vec<NotReady>,
 }
 
-/// One thing that does not work. Causes are in the log only, because anyone may ask.
+/// One failing dependency. Causes are only in the log, because the endpoint is public.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct NotReady {
     /// `database`, `log` or `process`.
@@ -48,26 +48,26 @@ pub struct NotReady {
 }
 
 impl Readiness {
-    /// Asks these servers, and `tasks` whether the process is stopping.
+    /// Creates a check of these servers, and of `tasks` for a process that is stopping.
     #[must_use]
     pub fn new(store: Store, log: EventLog, tasks: Tasks) -> Readiness {
         Readiness { store, log, tasks, needs_servers: Arc::new(AtomicBool::new(true)), last: Arc::default() }
     }
 
-    /// From now on the process is ready while a server is away, and its report only lists that server. A gateway answers 503 with
-    /// `Retry-After` in that time; if it also said that it is not ready, a short outage of PostgreSQL would take all gateways
-    /// out of the load balancer at once, and callers would get its refusals instead.
+    /// Keeps the process ready while a server is unavailable; the report still lists that server. During an outage a gateway
+    /// answers 503 with `Retry-After`. If it also reported that it is not ready, a short outage of PostgreSQL would remove all
+    /// gateways from the load balancer at once, and callers would get the load balancer's errors instead.
     pub fn serve_without_servers(&self) {
         self.needs_servers.store(false, Ordering::Relaxed);
     }
 
-    /// Asks database and log at the same time, each for 1 s at most; within 1 s of the last answer, repeats that.
+    /// Pings database and log concurrently, each for at most 1 s. Returns the last report if it is less than 1 s old.
     pub async fn check(&self) -> Report {
         let mut last = self.last.lock().await;
         let report = match &*last {
             Some((at, report)) if at.elapsed() < KEPT_FOR => report.clone(),
             _ => {
-                let report = self.ask().await;
+                let report = self.ping().await;
                 *last = Some((Instant::now(), report.clone()));
                 report
             }
@@ -76,18 +76,18 @@ impl Readiness {
         self.unless_stopping(report)
     }
 
-    async fn ask(&self) -> Report {
+    async fn ping(&self) -> Report {
         let (database, log) = tokio::join!(ping("database", self.store.ping()), ping("log", self.log.ping()));
         if database.is_some() {
-            self.log_what_the_database_says().await;
+            self.log_database_cause().await;
         }
         let not_ready: Vec<_> = database.into_iter().chain(log).collect();
         Report { ready: not_ready.is_empty() || !self.needs_servers.load(Ordering::Relaxed), not_ready }
     }
 
-    /// A pool without a free connection only times out. What the server says to a new one, such as that it has no room for more,
-    /// names the cause.
-    async fn log_what_the_database_says(&self) {
+    /// Tries a new connection, and logs the server's answer. A pool without a free connection only times out; the answer names
+    /// the cause, such as too many connections.
+    async fn log_database_cause(&self) {
         match timeout(PING_LIMIT, self.store.try_connection()).await {
             Ok(Ok(())) => {
                 tracing::warn!("PostgreSQL accepts new connections; those of the pool are busy or broken");
@@ -113,11 +113,11 @@ async fn ping<E: std::fmt::Display>(
     let reason = match timeout(PING_LIMIT, answer).await {
         Ok(Ok(())) => return None,
         Ok(Err(error)) => {
-            tracing::warn!(server = name, %error, "not ready");
+            tracing::warn!(server = name, %error, "a server is unreachable; the readiness report lists it");
             "unreachable"
         }
         Err(_) => {
-            tracing::warn!(server = name, "not ready: no answer in time");
+            tracing::warn!(server = name, "a server did not answer in time; the readiness report lists it");
             "no answer in time"
         }
     };

@@ -1,4 +1,4 @@
-//! Answers to the messages of a work stream, and the end of those that fail by themselves.
+//! Acknowledging, returning and parking the messages of a work stream.
 
 use std::time::Duration;
 
@@ -11,72 +11,73 @@ use store::database::failure::{MAX_FAILURES, SetAside};
 use crate::clock;
 use crate::metrics::DEAD_EVENTS;
 
-/// Until a message that could not be handled comes again. Idle consumers ask for messages a second at a time, from this
-/// moment on, and nats-server 2.9.10 puts a redelivery that is due just when a request ends off by the whole `ack_wait`.
+/// Delay before a message that could not be handled is delivered again. Idle consumers fetch for one second at a time, from the
+/// moment of the nak on, and nats-server 2.9.10 postpones a redelivery that is due just when a fetch ends by the whole
+/// `ack_wait`.
 const AGAIN: Duration = Duration::from_millis(700);
 
-/// One work stream, seen by a service that consumes it. An answer that is lost means another delivery, which finds
-/// the work done; so failures to answer are only noted.
+/// A work stream and its consuming service. A lost acknowledgement only causes another delivery, which finds the work done, so
+/// failures to acknowledge are logged at debug level.
 #[derive(Clone, Debug)]
 pub struct Inbound {
     store: Store,
     stream: StreamName,
 }
 
-/// Whose message it is, as far as it could be read.
+/// App and send of a message, if they could be read.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Owner {
-    /// The app.
     pub app: Option<AppId>,
-    /// The send.
     pub send_id: Option<SendId>,
 }
 
 impl Inbound {
-    /// Answers for messages of `stream`.
     #[must_use]
     pub fn new(store: Store, stream: StreamName) -> Inbound {
         Inbound { store, stream }
     }
 
-    /// Acknowledges a message; what it failed with before, if it came more than once, is forgotten.
+    /// Acknowledges a message. If it was delivered more than once, also deletes its recorded failures.
     pub async fn done(&self, delivered: &Delivered) {
         if let Err(error) = delivered.ack().await {
-            tracing::debug!(stream = %self.stream, seq = delivered.seq, %error, "not acknowledged");
+            tracing::debug!(stream = %self.stream, seq = delivered.seq, %error, "cannot acknowledge a message");
         }
         if delivered.deliveries > 1
             && let Err(error) = self.store.forget_failure(self.stream, delivered.seq).await
         {
-            tracing::debug!(stream = %self.stream, seq = delivered.seq, %error, "its failures are not forgotten");
+            tracing::debug!(stream = %self.stream, seq = delivered.seq, %error, "cannot delete a message's failures");
         }
     }
 
-    /// Hands a message back, to come again in a moment.
+    /// Returns a message, to be delivered again in a moment.
     pub async fn again(&self, delivered: &Delivered) {
         self.after(delivered, AGAIN).await;
     }
 
-    /// Hands a message back that was not begun with, for whoever asks for one next.
+    /// Returns a message that was not started, for the next process that fetches.
     pub async fn at_once(&self, delivered: &Delivered) {
         if let Err(error) = delivered.nak(None).await {
-            tracing::debug!(stream = %self.stream, seq = delivered.seq, %error, "not handed back");
+            tracing::debug!(stream = %self.stream, seq = delivered.seq, %error, "cannot return a message");
         }
     }
 
-    /// Hands a message back, to come again after `delay`.
+    /// Returns a message, to be delivered again after `delay`.
     pub async fn after(&self, delivered: &Delivered, delay: Duration) {
         if let Err(error) = delivered.nak(Some(delay)).await {
-            tracing::debug!(stream = %self.stream, seq = delivered.seq, %error, "not handed back");
+            tracing::debug!(stream = %self.stream, seq = delivered.seq, %error, "cannot return a message");
         }
     }
 
-    /// Counts a failure that is the message's own. After the fifth it is parked, so that it holds up nobody.
+    /// Counts a failure that the message itself caused. Parks the message after the fifth one, so that it does not delay others.
     pub async fn failed_by_itself(&self, delivered: &Delivered, owner: Owner, cause: &str) {
         match self.park_after_last(delivered, owner, cause).await {
             Ok(true) => self.done(delivered).await,
             Ok(false) => self.again(delivered).await,
             Err(error) => {
-                tracing::warn!(stream = %self.stream, seq = delivered.seq, %error, "a failure is not counted");
+                tracing::warn!(
+                    stream = %self.stream, seq = delivered.seq, %error,
+                    "cannot record a message's failure; returning the message"
+                );
                 self.again(delivered).await;
             }
         }
@@ -95,10 +96,7 @@ impl Inbound {
         Ok(true)
     }
 
-    /// Parks a message that must not come again, before it is acknowledged.
-    ///
-    /// # Errors
-    /// The database failed; repeating is safe.
+    /// Parks a message that must not be delivered again. Call it before the message is acknowledged; repeating it is safe.
     pub async fn set_aside(
         &self,
         delivered: &Delivered,
@@ -116,7 +114,7 @@ impl Inbound {
         };
         self.store.set_aside(&message).await?;
         counter!(DEAD_EVENTS, "stream" => self.stream.to_string()).increment(1);
-        tracing::error!(stream = %self.stream, seq = delivered.seq, cause, "parked: it fails by itself");
+        tracing::error!(stream = %self.stream, seq = delivered.seq, cause, "parked a message that cannot succeed");
         Ok(())
     }
 }

@@ -1,4 +1,4 @@
-//! One database and one log belong together: what one says of the other is checked before anything runs.
+//! The database and the log of an installation belong together; services check this before they start.
 
 use std::collections::HashMap;
 
@@ -12,14 +12,14 @@ use store::webhooks::WEBHOOKS;
 
 use crate::config::Nats;
 
-const NO_SCHEMA: &str = "the schema is not there: run `tidings migrate` first";
+const NO_SCHEMA: &str = "the schema is missing: run `tidings migrate` first";
 
-/// Fixes the number of inbox partitions, creates missing streams and records which they are. Safe to repeat, and
-/// to run by several processes at once; the schema must be up to date.
+/// Fixes the number of inbox partitions, creates missing streams and records their identities. Safe to repeat, and safe to run
+/// in several processes at once; the schema must be up to date.
 ///
 /// # Errors
-/// The installation has another number of partitions, or its streams are not those that the database knows, or a
-/// stream that it does not know was in use.
+/// The installation has another number of partitions, its streams are not those recorded in the database, or a stream that the
+/// database does not know was already used.
 pub async fn prepare(store: &Store, log: &EventLog, partitions: u32) -> anyhow::Result<()> {
     let _alone = store.prepare_alone().await?;
     if matches!(store.recorded_database().await?, Recorded::Elsewhere | Recorded::HalfRestored) {
@@ -34,14 +34,14 @@ pub async fn prepare(store: &Store, log: &EventLog, partitions: u32) -> anyhow::
     for name in
         StreamName::all(partitions).into_iter().filter(|name| recorded.contains_key(&name.to_string()))
     {
-        // A stream that is gone must not be made anew, empty, under the same name.
+        // A missing stream must not be created again, empty, under the same name.
         log.state(name)
             .await
             .with_context(|| format!("stream {name} belongs to this installation and is missing"))?;
     }
     let projected = checkpoints(store, partitions).await?;
     let identities = log.declare(&StreamName::all(partitions)).await?;
-    // Whoever else prepares records the streams before anybody uses them; so what is recorded is read once more.
+    // Another process that prepares records the streams before any process uses them, so the record is read again.
     let recorded = store.recorded_streams().await?;
     for stream in identities.iter().filter(|stream| !recorded.contains_key(&stream.name.to_string())) {
         ensure!(
@@ -62,11 +62,11 @@ pub async fn prepare(store: &Store, log: &EventLog, partitions: u32) -> anyhow::
     Ok(store.record_database().await?)
 }
 
-/// Gives the streams of a prepared installation the size that is set, and returns those that had another. What is not set
-/// stays as it is. Safe to repeat; services go on meanwhile, and go by the new size.
+/// Sets the configured limit and replicas on the streams of a prepared installation, and returns the streams that changed. A
+/// value that is not configured stays unchanged. Safe to repeat; services keep running and follow the new limit.
 ///
 /// # Errors
-/// A stream holds too much for its new limit, or the server cannot give it so many replicas.
+/// A stream holds more messages than its new limit, or the server cannot provide that many replicas.
 pub async fn resize(
     store: &Store,
     log: &EventLog,
@@ -78,33 +78,35 @@ pub async fn resize(
         max_messages: nats.max_messages_are_set.then_some(nats.max_messages),
         replicas: nats.replicas_are_set.then_some(nats.replicas),
     };
-    log.resize(&StreamName::all(partitions), size).await.context("nats.max_messages or nats.replicas")
+    log.resize(&StreamName::all(partitions), size)
+        .await
+        .context("cannot apply nats.max_messages or nats.replicas")
 }
 
-/// Refuses a database that is restored from a backup, until the log is read again for it: it does not know what went out
-/// since, and would send it once more.
+/// Refuses a database that was restored from a backup until `tidings restore` has read the log: it does not know which
+/// messages were sent since the backup, and would send them again.
 async fn refuse_restored(store: &Store) -> anyhow::Result<()> {
     let recorded = store.recorded_database().await;
-    let means = "the schema is not that of this release: run `tidings migrate` first";
-    match recorded.map_err(unless_away(means))? {
+    let hint = "the schema is not that of this release: run `tidings migrate` first";
+    match recorded.map_err(unless_away(hint))? {
         Recorded::Here => Ok(()),
-        Recorded::Nowhere => bail!("nothing is recorded of this database: run `tidings migrate` first"),
+        Recorded::Nowhere => bail!("this database is not recorded yet: run `tidings migrate` first"),
         Recorded::Elsewhere => bail!(
-            "this database is restored from a backup and does not know what happened since: keep the services stopped \
-             and run `tidings restore` first, which reads it from the log"
+            "this database was restored from a backup and lacks what happened since: keep the services stopped and run \
+             `tidings restore` first, which reads it from the log"
         ),
         Recorded::HalfRestored => bail!(
-            "this database is restored from a backup, and the log was not read to its end for it: keep the services \
+            "this database was restored from a backup, and the log was not read to its end for it: keep the services \
              stopped and run `tidings restore` again"
         ),
     }
 }
 
-/// Checks that services may start: that database and log belong together, and that the database is not one that a backup
-/// was restored into. Returns the number of inbox partitions.
+/// Checks that services may start: database and log belong together, and no backup was restored into the database. Returns the
+/// number of inbox partitions.
 ///
 /// # Errors
-/// What [`verify_log`] says, or `tidings restore` is to be run first.
+/// As for [`verify_log`], or `tidings restore` must run first.
 pub async fn verify(store: &Store, log: &EventLog) -> anyhow::Result<u32> {
     if store.partitions().await.map_err(unless_away(NO_SCHEMA))?.is_some() {
         refuse_restored(store).await?;
@@ -112,18 +114,17 @@ pub async fn verify(store: &Store, log: &EventLog) -> anyhow::Result<u32> {
     verify_log(store, log).await
 }
 
-/// What a look at the tables that fails means, unless the database is just away.
-fn unless_away(means: &'static str) -> impl FnOnce(store::Error) -> anyhow::Error {
-    move |error| match error.is_unavailable() {
-        true => error.into(),
-        false => anyhow::Error::from(error).context(means),
+/// Adds `hint` to the error of a read, unless the database is only unavailable.
+fn unless_away(hint: &'static str) -> impl FnOnce(store::Error) -> anyhow::Error {
+    move |error| {
+        if error.is_unavailable() { error.into() } else { anyhow::Error::from(error).context(hint) }
     }
 }
 
 /// Checks that database and log belong together, and returns the number of inbox partitions.
 ///
 /// # Errors
-/// Nothing was prepared yet, or the log is not the one that the database knows, or ends below a checkpoint.
+/// The installation is not prepared yet, the log is not the one recorded in the database, or it ends below a checkpoint.
 pub async fn verify_log(store: &Store, log: &EventLog) -> anyhow::Result<u32> {
     let partitions = store.partitions().await.map_err(unless_away(NO_SCHEMA))?;
     let Some(partitions) = partitions else { bail!("nothing is installed yet: run `tidings migrate` first") };
@@ -143,13 +144,13 @@ pub async fn verify_log(store: &Store, log: &EventLog) -> anyhow::Result<u32> {
     Ok(partitions)
 }
 
-/// How far streams were read into rows. Read before the log's own state, which only grows: read after it, the inbox of an
-/// installation at work would seem to be ahead of its log.
+/// Returns the highest checkpoint of each stream. Call it before reading the state of the log, which only grows: in the opposite
+/// order, the checkpoints of a running installation could appear to be ahead of its log.
 async fn checkpoints(store: &Store, partitions: u32) -> anyhow::Result<HashMap<StreamName, u64>> {
     let mut read = HashMap::new();
     for stream in (0..partitions).map(StreamName::Inbox).chain([StreamName::Outcome]) {
-        let (inbox, webhooks) =
-            (store.checkpoint(INBOX, stream).await?, store.checkpoint(WEBHOOKS, stream).await?);
+        let inbox = store.checkpoint(INBOX, stream).await?;
+        let webhooks = store.checkpoint(WEBHOOKS, stream).await?;
         read.insert(stream, inbox.max(webhooks));
     }
     Ok(read)

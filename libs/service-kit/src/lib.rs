@@ -1,8 +1,8 @@
-//! What every service of Tidings is built on: configuration, telemetry, the metrics and health server, connections,
-//! and an orderly start and stop.
+//! Common code of all services: configuration, telemetry, the metrics and health server, connections, and graceful start and
+//! stop.
 //!
 //! A service is a function `async fn run(context: Context) -> anyhow::Result<()>` that returns once
-//! [`Tasks::stopping`] does; `tidings run` hands it to [`service_main`].
+//! [`Tasks::stopping`] does; `tidings run` passes it to [`service_main`].
 
 mod allocator;
 pub mod clock;

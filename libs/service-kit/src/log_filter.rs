@@ -1,9 +1,9 @@
-//! Filter of the log lines and spans: `log.level` as operators write it.
+//! The filter of log lines and spans, parsed from `log.level`.
 
 use tracing_subscriber::filter::{LevelFilter, ParseError, Targets};
 
-/// Crates of this workspace, as the targets of their events name them. `tidings` covers the programs as well, which are
-/// called `tidings_gateway` and so on. An architecture test holds this list against the workspace.
+/// Crates of this workspace, as in the targets of their events. `tidings` also covers the programs (`tidings_gateway` and so
+/// on). An architecture test compares this list with the workspace.
 pub const OWN: [&str; 20] = [
     "credentials",
     "dispatcher",
@@ -27,15 +27,15 @@ pub const OWN: [&str; 20] = [
     "worker",
 ];
 
-/// Dependencies whose names begin like one of [`OWN`]: targets are compared by prefix, so they are named apart.
+/// Dependencies whose names begin with one of [`OWN`]; targets are compared by prefix, so these need their own level.
 pub const NAMESAKES: [&str; 2] = ["email_address", "email_encoding"];
 
-/// The most that a dependency logs unless `log.level` names it. Below it, libraries print what they send and receive:
-/// messages, credentials, bodies.
+/// Most verbose level of a dependency that `log.level` does not name. At more verbose levels, libraries print the data that
+/// they send and receive: messages, credentials, bodies.
 const FOREIGN: LevelFilter = LevelFilter::INFO;
 
-/// Parses `log.level`: levels and `target=level` directives, separated by commas. A bare level is for [`OWN`] crates;
-/// dependencies get it too, but at most `info`.
+/// Parses `log.level`: levels and `target=level` directives, separated by commas. A bare level applies to [`OWN`] crates, and
+/// to dependencies up to `info`.
 ///
 /// # Errors
 /// A directive cannot be read.
@@ -56,13 +56,14 @@ pub fn parse(text: &str) -> Result<Targets, ParseError> {
     Ok(targets.with_targets(named))
 }
 
-/// A bare level. A directive without `=` that is none would be taken for the name of a crate, and an empty one for `error`.
+/// Parses a bare level. Other directives without `=` must not reach the library: it takes them for the name of a crate, and an
+/// empty one for `error`.
 fn level(directive: &str) -> Option<LevelFilter> {
     if directive.is_empty() { None } else { directive.parse().ok() }
 }
 
-/// Whether `text` is a usable `log.level`. Filters by span or field are none: they would raise the level of every
-/// dependency that is called within the span.
+/// Returns true if `text` is a usable `log.level`. Filters by span or field are refused: they would raise the level of every
+/// dependency called in that span.
 pub(crate) fn is_usable(text: &str) -> bool {
     let is_directive = |directive: &str| {
         !directive.contains('[') && directive.split_once('=').is_some_and(|(target, _)| !target.is_empty())
@@ -92,14 +93,14 @@ mod tests {
     }
 
     #[test]
-    fn a_bare_level_above_info_is_for_all() {
+    fn a_bare_level_above_info_applies_to_all_crates() {
         let targets = parse("error").unwrap();
         assert!(!targets.would_enable("async_nats", &Level::WARN));
         assert!(!targets.would_enable("store::deliveries::ledger", &Level::WARN));
     }
 
     #[test]
-    fn a_named_target_has_its_own_level_wherever_it_stands() {
+    fn a_named_target_has_its_own_level_at_any_position() {
         for text in ["debug,sqlx=trace,store=warn", "sqlx=trace, store=warn, debug"] {
             let targets = parse(text).unwrap();
             assert!(targets.would_enable("sqlx::query", &Level::TRACE), "{text}");

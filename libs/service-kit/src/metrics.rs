@@ -1,4 +1,4 @@
-//! The metrics of Tidings by name, and their rendering for Prometheus.
+//! Names of the metrics, and their rendering for Prometheus.
 
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::{Build, Tasks};
 
 /// Counter, by `lane`: sends that the log confirmed.
 pub const ACCEPTED: &str = "tidings_accepted_total";
-/// Counter, by `lane`: sends of which every chunk was planned.
+/// Counter, by `lane`: sends whose chunks are all planned.
 pub const DISPATCHED: &str = "tidings_dispatched_total";
 /// Gauge, by `lane`: 1 while sends wait in the log, because a stream that planning adds to is nearly full; else 0.
 pub const DISPATCH_PAUSED: &str = "tidings_dispatch_paused";
@@ -32,41 +32,41 @@ pub const PROJECTION_LAG_EVENTS: &str = "tidings_projection_lag_events";
 pub const PROJECTION_LAG_SECONDS: &str = "tidings_projection_lag_seconds";
 /// Histogram in seconds, by `route`, `method` and `status`: time to answer a request.
 pub const HTTP_REQUEST_SECONDS: &str = "tidings_http_request_seconds";
-/// Counter: connections that were closed at once, because their peer had no share left.
+/// Counter: connections closed at once, because their peer had no share left.
 pub const CONNECTIONS_REFUSED: &str = "tidings_connections_refused_total";
 /// Counter, by `code`: requests whose credentials were refused (401).
 pub const REFUSED_CREDENTIALS: &str = "tidings_refused_credentials_total";
 /// Histogram in seconds: from accepting a send to its item in the inbox.
 pub const ACCEPT_TO_INBOX_SECONDS: &str = "tidings_accept_to_inbox_seconds";
-/// Histogram in seconds, by `lane`: from accepting a send, or the time that it was scheduled for, to its last order.
+/// Histogram in seconds, by `lane`: from accepting a send, or from its scheduled time, to its last job or inbox event.
 pub const ACCEPT_TO_PLAN_SECONDS: &str = "tidings_accept_to_plan_seconds";
-/// Histogram in seconds, by `channel`: from the order of a first attempt to its call of a provider.
+/// Histogram in seconds, by `channel`: from the job of a first attempt to its call of a provider.
 pub const JOB_WAIT_SECONDS: &str = "tidings_job_wait_seconds";
-/// Histogram in seconds, by `channel`: time of a provider's call.
+/// Histogram in seconds, by `channel`: duration of a provider's call.
 pub const PROVIDER_CALL_SECONDS: &str = "tidings_provider_call_seconds";
-/// Gauge, by `channel`, `app` and `provider`: 0 where calls are made, 1 while one is tried, 2 while it is left alone.
-/// Only of providers that were left alone once.
+/// Gauge, by `channel`, `app` and `provider`: 0 closed (calls are made), 1 half-open (a single call is tried), 2 open (no
+/// calls). Only of providers whose breaker has opened before.
 pub const PROVIDER_BREAKER: &str = "tidings_provider_breaker";
-/// Counter, by `channel` and `cause`: jobs put off without an attempt, because their providers are left alone
-/// (`breaker`), have all the calls they may have (`busy`), or had as many as a second may bring (`rate`).
+/// Counter, by `channel` and `cause`: jobs postponed without an attempt, because their providers are paused (`breaker`), have
+/// the maximum of concurrent calls (`busy`), or have reached their calls per second (`rate`).
 pub const POSTPONED: &str = "tidings_postponed_total";
-/// Counter, by `outcome`: attempts to tell an app's endpoint.
+/// Counter, by `outcome`: attempts to deliver a message to an app's endpoint.
 pub const WEBHOOK_ATTEMPTS: &str = "tidings_webhook_attempts_total";
-/// Histogram in seconds: time of an endpoint's call.
+/// Histogram in seconds: duration of a call of an endpoint.
 pub const WEBHOOK_CALL_SECONDS: &str = "tidings_webhook_call_seconds";
-/// Gauge: messages that endpoints are still to be told.
+/// Gauge: messages to endpoints that are still to be delivered.
 pub const WEBHOOK_PENDING: &str = "tidings_webhook_pending";
-/// Gauge in seconds: age of the oldest of them.
+/// Gauge in seconds: age of the oldest pending message to an endpoint.
 pub const WEBHOOK_OLDEST_AGE: &str = "tidings_webhook_oldest_age_seconds";
 
-/// Counter, by `channel`: refusals that speak of the sender, such as a block list, and so concern every message.
+/// Counter, by `channel`: refusals because of the sender, such as a block list, which concern every message.
 pub const PROVIDER_ALERTS: &str = "tidings_provider_alerts_total";
 
 /// Counter, by `type`: messages skipped because this release does not know their type.
 pub const UNKNOWN_EVENTS: &str = "tidings_unknown_events_total";
-/// Counter, by `type`: times that this release met a message that only a newer one reads, and left it.
+/// Counter, by `type`: messages left in place because only a newer release can read them.
 pub const NEWER_EVENTS: &str = "tidings_newer_events_total";
-/// Counter, by `stream`: messages set aside after failing by themselves.
+/// Counter, by `stream`: messages parked because they cannot succeed.
 pub const DEAD_EVENTS: &str = "tidings_dead_events_total";
 
 /// Gauge, always 1, by `service`, `version` and `revision`.
@@ -78,7 +78,7 @@ pub const DATABASE_CONNECTIONS_MAX: &str = "tidings_database_connections_max";
 
 /// Upper bounds of every histogram's buckets, in seconds.
 const BUCKETS: [f64; 13] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
-/// Without it, observations of a process that nobody scrapes would pile up.
+/// Interval of upkeep: without it, observations of a process that is not scraped would accumulate.
 const UPKEEP_INTERVAL: Duration = Duration::from_secs(5);
 
 static RECORDER: OnceLock<Result<PrometheusHandle, String>> = OnceLock::new();
@@ -88,7 +88,7 @@ static RECORDER: OnceLock<Result<PrometheusHandle, String>> = OnceLock::new();
 #[error("metrics: {0}")]
 pub struct MetricsError(String);
 
-/// Makes the `metrics` macros of this process record. Only the first call has an effect.
+/// Installs the recorder of the `metrics` macros. Only the first call has an effect.
 ///
 /// # Errors
 /// Another recorder is installed.
@@ -108,7 +108,7 @@ fn describe() {
     describe_gauge!(DATABASE_CONNECTIONS, "Connections of this process to PostgreSQL");
     describe_gauge!(DATABASE_CONNECTIONS_MAX, "Upper bound of the connections to PostgreSQL");
     describe_counter!(ACCEPTED, "Sends that the log confirmed");
-    describe_counter!(DISPATCHED, "Sends of which every chunk was planned");
+    describe_counter!(DISPATCHED, "Sends whose chunks are all planned");
     describe_gauge!(DISPATCH_PAUSED, "1 while sends wait, because a stream is nearly full");
     describe_counter!(DELIVERIES, "Deliveries that reached a status");
     describe_gauge!(STREAM_MESSAGES, "Messages held by a stream");
@@ -125,23 +125,23 @@ fn describe() {
         Unit::Seconds,
         "From accepting a send to its item in the inbox"
     );
-    describe_histogram!(ACCEPT_TO_PLAN_SECONDS, Unit::Seconds, "From accepting a send to its last order");
-    describe_histogram!(JOB_WAIT_SECONDS, Unit::Seconds, "From the order of a first attempt to its call");
-    describe_counter!(UNKNOWN_EVENTS, "Messages of a type that this release does not know");
-    describe_counter!(NEWER_EVENTS, "Times that a message was left for a newer release");
-    describe_counter!(DEAD_EVENTS, "Messages set aside after failing by themselves");
-    describe_counter!(PROVIDER_ALERTS, "Refusals that speak of the sender, and so concern every message");
-    describe_histogram!(PROVIDER_CALL_SECONDS, Unit::Seconds, "Time of a provider's call");
-    describe_gauge!(PROVIDER_BREAKER, "0 calls are made, 1 one is tried, 2 the provider is left alone");
-    describe_counter!(POSTPONED, "Jobs put off without an attempt");
-    describe_counter!(WEBHOOK_ATTEMPTS, "Attempts to tell an app's endpoint");
-    describe_histogram!(WEBHOOK_CALL_SECONDS, Unit::Seconds, "Time of an endpoint's call");
-    describe_gauge!(WEBHOOK_PENDING, "Messages that endpoints are still to be told");
-    describe_gauge!(
-        WEBHOOK_OLDEST_AGE,
+    describe_histogram!(
+        ACCEPT_TO_PLAN_SECONDS,
         Unit::Seconds,
-        "Age of the oldest message that an endpoint is to be told"
+        "From accepting a send to its last job or inbox event"
     );
+    describe_histogram!(JOB_WAIT_SECONDS, Unit::Seconds, "From the job of a first attempt to its call");
+    describe_counter!(UNKNOWN_EVENTS, "Messages of a type that this release does not know");
+    describe_counter!(NEWER_EVENTS, "Messages left in place for a newer release");
+    describe_counter!(DEAD_EVENTS, "Messages parked because they cannot succeed");
+    describe_counter!(PROVIDER_ALERTS, "Refusals because of the sender, which concern every message");
+    describe_histogram!(PROVIDER_CALL_SECONDS, Unit::Seconds, "Duration of a provider's call");
+    describe_gauge!(PROVIDER_BREAKER, "0 closed, 1 half-open (a single call is tried), 2 open (no calls)");
+    describe_counter!(POSTPONED, "Jobs postponed without an attempt");
+    describe_counter!(WEBHOOK_ATTEMPTS, "Attempts to deliver a message to an app's endpoint");
+    describe_histogram!(WEBHOOK_CALL_SECONDS, Unit::Seconds, "Duration of a call of an endpoint");
+    describe_gauge!(WEBHOOK_PENDING, "Messages to endpoints that are still to be delivered");
+    describe_gauge!(WEBHOOK_OLDEST_AGE, Unit::Seconds, "Age of the oldest pending message to an endpoint");
 }
 
 /// Names the program of this process.
@@ -150,7 +150,7 @@ pub(crate) fn name_build(service: &'static str, build: Build) {
     gauge!(BUILD_INFO, &labels).set(1.0);
 }
 
-/// Records what has a value only when it is asked for: the process itself (`process_*`, as Prometheus names them) and its pool.
+/// Records the metrics that are read on demand: the process (`process_*`, Prometheus's names) and its connection pool.
 pub(crate) fn observe(store: &Store) {
     Collector::default().collect();
     let connections = store.connections();
@@ -159,7 +159,7 @@ pub(crate) fn observe(store: &Store) {
     gauge!(DATABASE_CONNECTIONS_MAX).set(f64::from(connections.max));
 }
 
-/// Every metric in the Prometheus text format; empty before [`install`].
+/// Renders all metrics in the Prometheus text format; empty before [`install`].
 #[must_use]
 pub fn render() -> String {
     match RECORDER.get() {

@@ -1,9 +1,9 @@
-//! Panics in the log.
+//! Logging of panics.
 
 use std::any::Any;
 use std::panic;
 
-/// Logs every panic as one line with its place, instead of the plain text that the standard library prints.
+/// Logs every panic as one line with its location, instead of the standard library's plain text.
 pub(crate) fn log() {
     panic::set_hook(Box::new(|info| {
         let place = info.location().map(ToString::to_string);
@@ -11,8 +11,8 @@ pub(crate) fn log() {
     }));
 }
 
-/// The message of a panic if it is fixed text. A formatted one may hold data of a request, such as the value that was
-/// unwrapped, so it is withheld; the place says which it was.
+/// Returns the message of a panic if it is fixed text. A formatted message may contain data of a request, such as an unwrapped
+/// value, so it is withheld; the location identifies the panic.
 pub(crate) fn message(payload: &(dyn Any + Send)) -> &'static str {
     payload.downcast_ref::<&'static str>().copied().unwrap_or("withheld, because it may hold data")
 }

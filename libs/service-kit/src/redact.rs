@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Carries a value through code that prints its surroundings: `Debug` and `Display` say `[redacted]`.
+/// A value that `Debug` and `Display` print as `[redacted]`.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Redacted<T>(pub T);
 

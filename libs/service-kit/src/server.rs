@@ -1,4 +1,4 @@
-//! `/metrics`, `/healthz` and `/readyz`, on a port of their own.
+//! `/metrics`, `/healthz` and `/readyz`, on a separate port.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -18,18 +18,18 @@ use tokio::time::timeout;
 
 use crate::{Context, Readiness, metrics};
 
-/// More than every scraper and probe of an installation together.
+/// Maximum number of connections, more than all scrapers and probes of an installation need.
 const MAX_CONNECTIONS: usize = 64;
-/// Limit for one request with its answer; connections are not kept.
+/// Time limit of one request with its answer; connections are not reused.
 const CONNECTION_LIMIT: Duration = Duration::from_secs(10);
-/// Pause after a failure to accept, which mostly means that no file descriptor is left.
+/// Pause after a failure to accept, which usually means that no file descriptor is left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 const JSON: &str = "application/json";
 const TEXT: &str = "text/plain; charset=utf-8";
 const PROMETHEUS: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// The address cannot be listened on.
+/// The server cannot listen on the address.
 #[derive(Debug, thiserror::Error)]
 #[error("metrics.listen: cannot listen on {address}")]
 pub struct ServerError {
@@ -37,11 +37,11 @@ pub struct ServerError {
     source: std::io::Error,
 }
 
-/// Starts the server on `metrics.listen`, once per process, until the process stops. Returns its address, which
-/// differs from the configured one where that says port 0.
+/// Starts the server on `metrics.listen`, once per process; it runs until the process stops. Returns its address, which
+/// differs from the configured one if that has port 0.
 ///
 /// # Errors
-/// The address is taken or not ours.
+/// The address is in use or is not an address of this machine.
 pub async fn start(context: &Context) -> Result<SocketAddr, ServerError> {
     let address = context.config.metrics.listen;
     let failed = |source| ServerError { address, source };
@@ -49,7 +49,7 @@ pub async fn start(context: &Context) -> Result<SocketAddr, ServerError> {
     let address = listener.local_addr().map_err(failed)?;
     context.spawn("metrics upkeep", metrics::keep_up(context.tasks.clone()));
     context.spawn("metrics server", accept(listener, context.clone()));
-    tracing::info!(%address, "metrics and health");
+    tracing::info!(%address, "serving metrics and health");
     Ok(address)
 }
 
@@ -89,8 +89,8 @@ async fn serve(stream: TcpStream, context: Context) {
         .serve_connection(TokioIo::new(stream), service);
     match timeout(CONNECTION_LIMIT, connection).await {
         Ok(Ok(())) => {}
-        Ok(Err(error)) => tracing::debug!(%error, "metrics connection"),
-        Err(_) => tracing::debug!("metrics connection: too slow"),
+        Ok(Err(error)) => tracing::debug!(%error, "a metrics connection failed"),
+        Err(_) => tracing::debug!("a metrics connection was too slow; closed it"),
     }
 }
 

@@ -1,4 +1,4 @@
-//! The address of a server, credentials included.
+//! The URL of a server, including credentials.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,8 +6,8 @@ use std::str::FromStr;
 use secrecy::{ExposeSecret, SecretString};
 use url::Url;
 
-/// One URL, or several separated by commas (a NATS cluster), whose user, password and options are never printed:
-/// `Debug` and `Display` show scheme, host and port alone.
+/// One URL, or several separated by commas (a NATS cluster). Its user, password and options are never printed: `Debug` and
+/// `Display` show only scheme, host and port.
 #[derive(Clone)]
 pub struct ServerUrl {
     url: SecretString,
@@ -15,7 +15,7 @@ pub struct ServerUrl {
     endpoint: String,
 }
 
-/// A text is not the address of a server. Does not repeat the text.
+/// A text is not the URL of a server. The message does not repeat the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "not a URL such as scheme://user:password@host:port (characters like @ : / # in a password are written %40 %3A %2F %23)"
@@ -26,7 +26,7 @@ impl FromStr for ServerUrl {
     type Err = ServerUrlError;
 
     fn from_str(text: &str) -> Result<Self, ServerUrlError> {
-        // A comma also occurs unescaped in passwords, so a text that is one URL is never cut.
+        // Passwords may contain an unescaped comma, so a text that is one valid URL is never split.
         let urls = match Url::parse(text) {
             Ok(url) => vec![url],
             Err(_) => text
@@ -63,13 +63,13 @@ fn default_port(scheme: &str) -> Option<u16> {
 }
 
 impl ServerUrl {
-    /// The whole URL, credentials included: for the client library alone.
+    /// The whole URL with its credentials, only for the client library.
     #[must_use]
     pub fn expose(&self) -> &str {
         self.url.expose_secret()
     }
 
-    /// `host:port`, for logs and errors; several are separated by commas.
+    /// `host:port` for logs and errors; several are separated by commas.
     #[must_use]
     pub fn endpoint(&self) -> &str {
         &self.endpoint

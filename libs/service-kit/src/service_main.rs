@@ -1,4 +1,4 @@
-//! What every service does from its start to its end.
+//! Start and stop of every service.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -7,24 +7,24 @@ use std::time::Duration;
 use crate::telemetry::{self, TelemetryGuard};
 use crate::{Config, Context, metrics, server};
 
-/// Exit code for a configuration that is not usable, so that a restart cannot help.
+/// Exit code for an unusable configuration: a restart cannot help.
 const USAGE: u8 = 2;
-/// For blocking calls that are still running once every task has ended.
+/// Time for blocking calls that still run when every task has ended.
 const RUNTIME_STOPPED_WITHIN: Duration = Duration::from_secs(2);
 
-/// The program that runs.
+/// Version of the running program.
 #[derive(Clone, Copy, Debug)]
 pub struct Build {
     /// Release.
     pub version: &'static str,
-    /// Commit that it was built from, or `unknown`.
+    /// Commit that the program was built from, or `unknown`.
     pub revision: &'static str,
 }
 
 /// Runs the service `name` until SIGTERM, SIGINT or a failure: reads the configuration, starts telemetry, connects, serves
 /// metrics and health, and calls `run`.
 ///
-/// The exit code is 0 after an orderly stop, 2 if the configuration is not usable, else 1.
+/// The exit code is 0 after a graceful stop, 2 if the configuration is not usable, else 1.
 pub fn service_main<F, Fut>(name: &'static str, build: Build, file: Option<&Path>, run: F) -> ExitCode
 where
     F: FnOnce(Context) -> Fut,
@@ -33,18 +33,18 @@ where
     let (config, guard) = match prepare(name, file) {
         Ok(prepared) => prepared,
         Err(error) => {
-            // There is no log yet.
+            // The log is not set up yet.
             eprintln!("{name}: {error:#}");
             return ExitCode::from(USAGE);
         }
     };
     let code = match run_to_end(name, build, config, run) {
         Ok(()) => {
-            tracing::info!(service = name, "stopped");
+            tracing::info!(service = name, "the service has stopped");
             ExitCode::SUCCESS
         }
         Err(error) => {
-            tracing::error!(service = name, error = format!("{error:#}"), "stopped by a failure");
+            tracing::error!(service = name, error = format!("{error:#}"), "a failure stopped the service");
             ExitCode::FAILURE
         }
     };
@@ -77,7 +77,7 @@ where
     let context = Box::pin(Context::connect(config)).await?;
     metrics::name_build(name, build);
     context.tasks.stop_on_signals()?;
-    // What a service does at once is done before anybody is told that it is ready.
+    // A service starts its work before it reports that it is ready.
     let service = run(context.clone());
     server::start(&context).await?;
     context.serve(name, |_| service);

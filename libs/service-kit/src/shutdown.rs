@@ -1,4 +1,4 @@
-//! The tasks of a process, and its end: all of them together, within a limit.
+//! The tasks of a process, which stop together within a time limit.
 
 use std::io;
 use std::panic::AssertUnwindSafe;
@@ -12,21 +12,22 @@ use tokio_util::task::TaskTracker;
 
 use crate::panics;
 
-/// How long tasks may take to finish once the process stops.
+/// Time for tasks to finish after the process starts to stop.
 pub(crate) const STOPPED_WITHIN: Duration = Duration::from_secs(30);
 
-/// How a process ended, where it did not end well.
+/// Failure that ended a process.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ShutdownError {
-    /// A task ended with an error or a panic; the log says which and why.
+    /// A task ended with an error or a panic; the log gives the cause.
     #[error("{0} failed")]
     Failed(&'static str),
-    /// Tasks were still running at the end of the limit.
+    /// Tasks did not finish within the time limit.
     #[error("still running 30 s after the stop: {}", .0.join(", "))]
     Hung(Vec<&'static str>),
 }
 
-/// Every task of the process. One that fails stops all: a process never lives on half alive. Clones share the tasks.
+/// All tasks of the process. If one fails, all stop, so that a process never runs with a part of its tasks. Clones share the
+/// tasks.
 #[derive(Clone, Debug, Default)]
 pub struct Tasks {
     tracker: TaskTracker,
@@ -41,16 +42,15 @@ struct State {
 }
 
 impl Tasks {
-    /// No tasks yet.
     #[must_use]
     pub fn new() -> Tasks {
         Tasks::default()
     }
 
-    /// From here on SIGTERM and SIGINT stop the process in order.
+    /// Makes SIGTERM and SIGINT stop the process gracefully from now on.
     ///
     /// # Errors
-    /// The operating system refused.
+    /// The operating system refused the signal handlers.
     pub fn stop_on_signals(&self) -> io::Result<()> {
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
@@ -61,15 +61,15 @@ impl Tasks {
                 _ = interrupt.recv() => "SIGINT",
                 () = tasks.stopping() => return Ok(()),
             };
-            tracing::info!(signal = name, "stopping");
+            tracing::info!(signal = name, "received a signal; stopping");
             tasks.stop();
             Ok(())
         });
         Ok(())
     }
 
-    /// Runs `task` until it ends. Where it ends with an error or a panic, this is logged under its name and the
-    /// whole process stops with exit code 1.
+    /// Runs `task` until it ends. If it ends with an error or a panic, logs this under `name` and stops the whole process with
+    /// exit code 1.
     pub fn spawn(&self, name: &'static str, task: impl Future<Output = anyhow::Result<()>> + Send + 'static) {
         self.with_state(|state| state.running.push(name));
         let tasks = self.clone();
@@ -99,12 +99,12 @@ impl Tasks {
         }
     }
 
-    /// Returns once the process is to stop.
+    /// Waits until the process must stop.
     pub async fn stopping(&self) {
         self.token.cancelled().await;
     }
 
-    /// Cancelled once the process is to stop.
+    /// Token that is cancelled when the process must stop.
     #[must_use]
     pub fn token(&self) -> &CancellationToken {
         &self.token
@@ -115,7 +115,7 @@ impl Tasks {
         self.token.cancel();
     }
 
-    /// Waits for the stop, then at most 30 s for the tasks.
+    /// Waits until the process must stop, then at most 30 s for the tasks.
     ///
     /// # Errors
     /// A task failed, or did not finish in time.

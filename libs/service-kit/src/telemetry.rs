@@ -1,4 +1,4 @@
-//! Logs to standard error, and spans to an OTLP collector where one is configured.
+//! Logs to standard error, and spans to an OTLP collector if one is configured.
 
 use std::io::IsTerminal;
 use std::time::Duration;
@@ -16,12 +16,12 @@ use crate::config::{Config, LogFormat};
 use crate::tls::install_crypto_provider;
 use crate::{ServerUrl, log_filter, panics};
 
-/// Limit for one delivery of spans to the collector.
+/// Timeout of one export of spans to the collector.
 const EXPORT_LIMIT: Duration = Duration::from_secs(5);
-/// Limit for the last one, while the process ends.
+/// Timeout of the last export, when the process ends.
 const FLUSH_LIMIT: Duration = Duration::from_secs(5);
 
-/// Why there is no telemetry.
+/// Failure to set up telemetry.
 #[derive(Debug, thiserror::Error)]
 pub enum TelemetryError {
     /// `log.level` is not a filter.
@@ -30,14 +30,14 @@ pub enum TelemetryError {
     /// The exporter of spans cannot be built.
     #[error("otlp.endpoint")]
     Exporter(#[from] opentelemetry_otlp::ExporterBuildError),
-    /// The process has a subscriber already.
-    #[error("telemetry was set up before")]
+    /// The process already has a subscriber.
+    #[error("telemetry is already set up")]
     Twice(#[from] tracing_subscriber::util::TryInitError),
 }
 
-/// Sends what is left to the collector when dropped, for 5 s at most.
+/// Sends the remaining spans to the collector when dropped, for at most 5 s.
 #[derive(Debug)]
-#[must_use = "spans are lost where this is dropped early"]
+#[must_use = "dropping this early loses spans"]
 pub struct TelemetryGuard {
     provider: Option<SdkTracerProvider>,
 }
@@ -46,15 +46,15 @@ impl Drop for TelemetryGuard {
     fn drop(&mut self) {
         let Some(provider) = &self.provider else { return };
         if let Err(error) = provider.shutdown_with_timeout(FLUSH_LIMIT) {
-            tracing::warn!(%error, "the last spans did not reach the collector");
+            tracing::warn!(%error, "cannot send the last spans to the collector; they are lost");
         }
     }
 }
 
-/// Sets logs and traces up, once per process. `service` names the process in its traces.
+/// Sets up logs and traces, once per process. `service` names the process in its traces.
 ///
 /// # Errors
-/// The filter or the endpoint is unusable, or it was set up before.
+/// The filter or the endpoint is unusable, or telemetry is already set up.
 pub fn init(service: &'static str, config: &Config) -> Result<TelemetryGuard, TelemetryError> {
     let provider = config.otlp.endpoint.as_ref().map(|endpoint| provider(service, endpoint)).transpose()?;
     let spans = provider.as_ref().map(|provider| spans(provider.tracer("tidings")));
@@ -73,7 +73,7 @@ where
 {
     let lines = fmt::layer().with_writer(std::io::stderr);
     match format {
-        // The list of spans holds the current one too.
+        // The list of spans includes the current one.
         LogFormat::Json => lines.json().flatten_event(true).with_current_span(false).boxed(),
         LogFormat::Text => lines.with_ansi(std::io::stderr().is_terminal()).boxed(),
     }

@@ -1,5 +1,5 @@
-//! Traces across processes, by W3C Trace Context: from the HTTP request through the event log to the provider's call.
-//! Without `otlp.endpoint` there are no traces, and both functions do next to nothing.
+//! Traces across processes (W3C Trace Context): from the HTTP request through the event log to the provider's call.
+//! Without `otlp.endpoint` there are no traces, and both functions do almost nothing.
 
 use opentelemetry::propagation::{Extractor, Injector, TextMapPropagator};
 use opentelemetry::trace::TraceContextExt;
@@ -9,8 +9,8 @@ use tracing_opentelemetry::OpenTelemetrySpanExt;
 
 const TRACEPARENT: &str = "traceparent";
 
-/// The current span as a `traceparent` (W3C Trace Context, section 3.2), for a header or the envelope's `trace`.
-/// `None` where the span is not part of a trace.
+/// Returns the current span as a `traceparent` (W3C Trace Context, section 3.2), for a header or the envelope's `trace`.
+/// `None` if the span is not part of a trace.
 #[must_use]
 pub fn current_traceparent() -> Option<String> {
     let context = Span::current().context();
@@ -22,18 +22,18 @@ pub fn current_traceparent() -> Option<String> {
     carrier.0
 }
 
-/// Makes `span`, which nobody has entered yet, part of the trace that `traceparent` names. One that is missing or
-/// malformed leaves it as it is, as section 4.3 of the recommendation asks.
+/// Makes `span`, which must not have been entered yet, part of the trace in `traceparent`. Ignores a missing or malformed
+/// `traceparent`, as section 4.3 of the recommendation requires.
 pub fn continue_from(span: &Span, traceparent: Option<&str>) {
     let Some(traceparent) = traceparent else { return };
     let context = TraceContextPropagator::new().extract(&Carrier(Some(traceparent.to_owned())));
     if context.span().span_context().is_valid() {
-        // The errors are "no traces are made" and "entered already": a trace less, nothing more.
+        // It fails if traces are off or the span was already entered; the only loss is the trace.
         drop(span.set_parent(context));
     }
 }
 
-/// One `traceparent`, and nothing of the vendors' `tracestate`.
+/// One `traceparent`, without the vendors' `tracestate`.
 struct Carrier(Option<String>);
 
 impl Injector for Carrier {

@@ -14,7 +14,7 @@ use crate::smsc::{SmscSettings, SmscStandIn};
 use crate::smtp::{SmtpSettings, SmtpStandIn};
 use crate::twilio::{TwilioSettings, TwilioStandIn};
 
-/// Where the stand-ins listen, always on the loopback interface, and where they keep what they took.
+/// Ports of the stand-ins, always on the loopback interface, and the directory of captured messages.
 #[derive(Clone, Debug)]
 pub struct StandInSettings {
     /// Directory of the captures.
@@ -25,7 +25,7 @@ pub struct StandInSettings {
     pub push_service_port: u16,
     /// Port of the outbox, 0 for a free one.
     pub outbox_port: u16,
-    /// How many captures are kept, the newest.
+    /// Captures kept, the newest.
     pub keep: usize,
 }
 

@@ -43,7 +43,7 @@ const REASONS: [(&str, u16); 14] = [
     ("ServiceUnavailable", 503),
 ];
 
-/// How a stand-in behaves without a script.
+/// Settings of a stand-in.
 #[derive(Clone)]
 pub struct ApnsSettings {
     /// Port to listen at, 0 for a free one.
@@ -77,7 +77,7 @@ pub struct ApnsStandIn {
     key: String,
 }
 
-/// What the server knows.
+/// State of the server.
 struct Apple {
     settings: ApnsSettings,
     team_key: DecodingKey,
@@ -143,7 +143,7 @@ impl ApnsStandIn {
         &self.server
     }
 
-    /// Where its pushes go.
+    /// Outbox that receives its pushes.
     #[must_use]
     pub fn outbox(&self) -> &Arc<Outbox> {
         &self.apple.outbox

@@ -13,7 +13,7 @@ use domain::Timestamp;
 
 use crate::outbox::now;
 
-/// What goes wrong with a call.
+/// Fault of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Fault {
     /// The provider says: not now.
@@ -32,19 +32,19 @@ pub enum Fault {
     CutAfter,
     /// The message is not taken, and nothing is ever said.
     Stall,
-    /// The provider is down: nobody is served.
+    /// The provider is down and serves no caller.
     Down,
 }
 
 impl Fault {
-    /// Whether the caller loses its connection.
+    /// Returns true if the caller loses its connection.
     #[must_use]
     pub fn is_cut(self) -> bool {
         matches!(self, Fault::CutBefore | Fault::CutAfter)
     }
 }
 
-/// How often something goes wrong: shares of all calls; of `gone`, of all targets.
+/// Shares of calls with each fault; for `gone`, of targets.
 #[derive(Clone, Copy, Debug)]
 pub struct Shares {
     /// [`Fault::Temporary`].
@@ -86,7 +86,7 @@ pub struct Call {
     pub at: Timestamp,
     /// Whom it was for.
     pub target: String,
-    /// What went wrong; None where nothing did.
+    /// The fault, if there was one.
     pub fault: Option<Fault>,
 }
 
@@ -101,7 +101,7 @@ pub struct Faults {
     state: Mutex<State>,
 }
 
-/// What is dealt, in turn.
+/// Faults to deal, in turn.
 const DEALT: [Fault; 7] = [
     Fault::Pause,
     Fault::Stall,
@@ -116,7 +116,7 @@ const DEALT: [Fault; 7] = [
 struct State {
     is_resting: bool,
     is_down: bool,
-    /// What chance knows a target by, where that is not its own name.
+    /// Names that decide a target's faults, if not its own.
     names: HashMap<String, String>,
     /// Calls so far, by target.
     numbers: HashMap<String, u32>,
@@ -145,7 +145,7 @@ impl Faults {
         Faults { list: Some(list), ..self }
     }
 
-    /// What happens to calls for `target` is what would happen to those for `name`: for a target whose own name is
+    /// Gives calls for `target` the faults of calls for `name`: for a target whose own name is
     /// another in every run.
     pub fn name(&self, target: &str, name: &str) {
         self.lock().names.insert(target.to_owned(), name.to_owned());
@@ -156,7 +156,7 @@ impl Faults {
         self.lock().is_resting = resting;
     }
 
-    /// Whether the provider serves nobody.
+    /// Returns true if the provider is down.
     pub fn set_down(&self, down: bool) {
         self.lock().is_down = down;
     }
@@ -180,7 +180,7 @@ impl Faults {
         fault
     }
 
-    /// Whether a caller that has not said what it wants is to be sent away, of which note is taken.
+    /// Returns true if a caller is refused before it has sent its request, and records that.
     pub(crate) fn turns_away(&self) -> bool {
         let mut state = self.lock();
         let turned_away = state.is_down && !state.is_resting;
@@ -200,7 +200,7 @@ impl Faults {
         self.lock().turned_away
     }
 
-    /// What happens to call `number` for this target, after so many `calls` for all.
+    /// Returns the fault of call `number` for this target, after so many `calls` for all.
     fn of(&self, target: &str, number: u32, calls: usize) -> Option<Fault> {
         if self.chance(("gone", target)) < self.shares.gone {
             return Some(Fault::Gone);

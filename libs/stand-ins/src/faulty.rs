@@ -138,7 +138,7 @@ impl FaultyProviders {
     }
 }
 
-/// What a provider says when it is to be asked again, asked later, told of a dead target, of a wrong message, of a wrong
+/// Answers of a provider when it is to be asked again, asked later, told of a dead target, of a wrong message, of a wrong
 /// account. Who is to wait waits a second.
 pub(crate) fn answers([temporary, mut busy, gone, refused, pause]: [Response<Bytes>; 5]) -> Answers {
     busy.headers_mut().insert("retry-after", HeaderValue::from_static("1"));

@@ -44,10 +44,10 @@ pub struct FcmStandIn {
     key: String,
 }
 
-/// What the servers know.
+/// State of the servers.
 struct Google {
     account_key: DecodingKey,
-    /// Where assertions must be addressed to; known once the server listens.
+    /// Audience that assertions must have; known once the server listens.
     token_url: Mutex<String>,
     /// Access tokens and when they end.
     tokens: Mutex<HashMap<String, Timestamp>>,
@@ -116,7 +116,7 @@ impl FcmStandIn {
         &self.server
     }
 
-    /// Where its messages go.
+    /// Outbox that receives its messages.
     #[must_use]
     pub fn outbox(&self) -> &Arc<Outbox> {
         &self.google.outbox

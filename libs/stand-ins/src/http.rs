@@ -25,7 +25,7 @@ pub use script::{Answers, Reaction, Rule, Script};
 
 /// Answers the requests of a stand-in.
 pub trait Handler: Send + Sync + 'static {
-    /// What becomes of a request, whose body was read whole. Must not wait.
+    /// Returns the reaction to a request, whose body was read whole. Must not wait.
     fn handle(&self, request: &Request<Bytes>) -> Reply;
 }
 
@@ -33,7 +33,7 @@ pub trait Handler: Send + Sync + 'static {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ConnectionNumber(pub usize);
 
-/// What becomes of a request.
+/// Reaction to a request.
 #[derive(Clone, Debug)]
 pub enum Reply {
     /// This answer.
@@ -44,7 +44,7 @@ pub enum Reply {
     Stall,
 }
 
-/// How a stand-in is reached.
+/// Address and TLS of a stand-in.
 #[derive(Clone, Default)]
 pub struct HttpSettings {
     /// Port to listen at, 0 for a free one.
@@ -98,7 +98,7 @@ impl HttpServer {
         Ok(HttpServer { address, is_tls, counts, go_away, stop, tasks })
     }
 
-    /// Where it listens.
+    /// Address that it listens on.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address

@@ -1,4 +1,4 @@
-//! What the provider stand-ins took: kept bounded in memory, and in a file of JSON lines where a directory is given.
+//! Messages that the stand-ins accepted: bounded in memory, and in a file of JSON lines if a directory is given.
 //!
 //! A stand-in captures a message before it says yes to it, so whatever a client was promised is here, also after
 //! the process was killed.
@@ -22,9 +22,9 @@ use accepted::AcceptedFile;
 use file::CaptureFile;
 pub use http::OutboxServer;
 
-/// How many captures are kept unless told otherwise: the newest.
+/// Captures kept by default, the newest.
 pub const DEFAULT_KEEP: usize = 10_000;
-/// How many bytes of captured messages are kept at most.
+/// Upper bound of captured bytes.
 const KEEP_BYTES: usize = 512 << 20;
 
 /// One captured message.
@@ -44,12 +44,12 @@ pub struct Capture {
     /// The message as it came over the wire, for email an RFC 5322 message with CRLF line ends.
     #[serde(with = "file::base64_text")]
     pub raw: Vec<u8>,
-    /// What a stand-in of another channel says of it; an email is taken apart when it is shown.
+    /// Summary by the stand-in of another channel; an email is parsed when it is shown.
     #[serde(default)]
     pub summary: Summary,
 }
 
-/// What a message that is no email says.
+/// Summary of a message that is not an email.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Summary {

@@ -16,10 +16,10 @@ use crate::http::{self, Handler, HttpServer, HttpSettings, Reaction, Reply, Rule
 use crate::outbox::{Outbox, Summary};
 use email::Email;
 
-/// How a stand-in behaves without a script.
+/// Settings of a stand-in.
 #[derive(Clone, Default)]
 pub struct PostmarkSettings {
-    /// Where it listens, and how.
+    /// Address and TLS.
     pub http: HttpSettings,
     /// The only token that it takes.
     pub server_token: String,
@@ -55,7 +55,7 @@ impl PostmarkStandIn {
         &self.http
     }
 
-    /// Where its messages go.
+    /// Outbox that receives its messages.
     #[must_use]
     pub fn outbox(&self) -> &Arc<Outbox> {
         &self.api.outbox
@@ -121,7 +121,7 @@ impl Api {
         })
     }
 
-    /// What the script says about `target`, else what `usual` does.
+    /// Applies the script to `target`, else `usual`.
     fn scripted(&self, target: &str, usual: impl FnOnce() -> Result<Value, String>) -> Reply {
         let reaction = self.script.take(target);
         match &reaction {

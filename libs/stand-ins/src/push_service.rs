@@ -30,7 +30,7 @@ use delivery::{Delivery, Refused};
 use registry::Registry;
 pub use registry::Waiting;
 
-/// Where browsers subscribe, and the path of their endpoints.
+/// Path at which browsers subscribe, and of their endpoints.
 const SUBSCRIPTIONS: &str = "/subscriptions";
 const ENDPOINTS: &str = "/push/";
 
@@ -78,7 +78,7 @@ impl PushServiceStandIn {
         &self.server
     }
 
-    /// Where its messages go.
+    /// Outbox that receives its messages.
     #[must_use]
     pub fn outbox(&self) -> &Arc<Outbox> {
         &self.service.outbox
@@ -110,8 +110,8 @@ impl PushServiceStandIn {
         self.service.registry.unsubscribe(browser.endpoint());
     }
 
-    /// What waits for a browser, oldest first: a message replaces one with the same topic (RFC 8030, section 5.4), and one
-    /// with a TTL of 0 waits for nobody.
+    /// Messages that wait for a browser, oldest first: a message replaces one with the same topic (RFC 8030, section 5.4), and one
+    /// with a TTL of 0 does not wait.
     #[must_use]
     pub fn waiting(&self, browser: &Browser) -> Vec<Waiting> {
         self.service.registry.waiting(browser.endpoint())

@@ -18,7 +18,7 @@ use crate::outbox::{Outbox, Summary};
 use crate::twilio::form::Form;
 use crate::twilio::random;
 
-/// What a caller must show.
+/// Credential that a caller must present.
 pub const TOKEN: &str = "sms-token";
 /// A recipient that the provider calls dead.
 const DEAD: &str = "+15005550001";
@@ -72,7 +72,7 @@ impl SmsHttpStandIn {
         })
     }
 
-    /// Where its messages go.
+    /// Outbox that receives its messages.
     #[must_use]
     pub fn outbox(&self) -> &Arc<Outbox> {
         &self.provider.outbox

@@ -33,24 +33,24 @@ pub use script::{Reaction, Rule, Stage};
 /// Receipts that wait for a bound session, at most.
 const MOST_RECEIPTS: usize = 10_000;
 
-/// How a message centre behaves without a script.
+/// Settings of a message centre.
 #[derive(Clone)]
 pub struct SmscSettings {
     /// Port to listen at, 0 for a free one.
     pub port: u16,
-    /// Who may bind.
+    /// System id that may bind.
     pub system_id: String,
-    /// What proves it.
+    /// Its password.
     pub password: String,
     /// TLS from the first byte.
     pub tls: Option<Arc<ServerConfig>>,
     /// Submissions that a session may have unanswered; one more is answered ESME_RTHROTTLED.
     pub window: usize,
-    /// Whether receipts come by themselves, at once.
+    /// True if receipts are sent at once, without being asked for.
     pub receipts: bool,
-    /// How receipts are written.
+    /// Format of receipts.
     pub receipt_form: ReceiptForm,
-    /// How often it asks a silent client whether it is there.
+    /// Interval of enquire_link to a silent client.
     pub enquire_link: Duration,
 }
 
@@ -104,7 +104,7 @@ struct State {
 
 type PartsKey = (String, String, u8, u8);
 
-/// What a receipt says of a message.
+/// Receipt of a message.
 #[derive(Clone)]
 struct Accepted {
     from: String,
@@ -147,7 +147,7 @@ impl SmscStandIn {
         Ok(SmscStandIn { address, centre, stop, tasks })
     }
 
-    /// Where it listens.
+    /// Address that it listens on.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
@@ -163,13 +163,13 @@ impl SmscStandIn {
         })
     }
 
-    /// How it was started.
+    /// Settings that it was started with.
     #[must_use]
     pub fn settings(&self) -> &SmscSettings {
         &self.centre.settings
     }
 
-    /// Where its messages go.
+    /// Outbox that receives its messages.
     #[must_use]
     pub fn outbox(&self) -> &Arc<Outbox> {
         &self.centre.outbox

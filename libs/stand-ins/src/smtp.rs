@@ -27,7 +27,7 @@ use script::Script;
 pub use script::{Reaction, Rule, Stage};
 use session::Begin;
 
-/// How a stand-in behaves without a script.
+/// Settings of a stand-in.
 #[derive(Clone, Debug)]
 pub struct SmtpSettings {
     /// Port to listen at, 0 for a free one.
@@ -38,24 +38,24 @@ pub struct SmtpSettings {
     pub token: Option<(String, String)>,
     /// The mechanisms that it offers, as far as there is something to log in with.
     pub mechanisms: &'static [&'static str],
-    /// How it protects its connections.
+    /// Protection of its connections.
     pub tls: Option<SmtpTls>,
     /// Connections served at once; one more is answered 421.
     pub max_connections: usize,
-    /// How long a silent connection is kept.
+    /// Time after which a silent connection is closed.
     pub idle: Duration,
-    /// Whether clients are told that they may send several commands at once (RFC 2920).
+    /// True if it offers PIPELINING (RFC 2920).
     pub pipelining: bool,
     /// Octets of content a message may have.
     pub max_size: usize,
 }
 
-/// How connections are protected.
+/// Protection of connections.
 #[derive(Clone, Debug)]
 pub enum SmtpTls {
     /// From the first byte.
     Implicit(Arc<ServerConfig>),
-    /// After STARTTLS, without which nobody logs in or sends.
+    /// By STARTTLS, which is required for logging in and sending.
     StartTls(Arc<ServerConfig>),
 }
 
@@ -118,13 +118,13 @@ impl SmtpStandIn {
         Ok(SmtpStandIn { address, server, stop, tasks })
     }
 
-    /// Where it listens.
+    /// Address that it listens on.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Where its messages go.
+    /// Outbox that receives its messages.
     #[must_use]
     pub fn outbox(&self) -> &Arc<Outbox> {
         &self.server.outbox

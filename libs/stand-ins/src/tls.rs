@@ -67,7 +67,7 @@ impl Authority {
         &self.pem
     }
 
-    /// How a server speaks TLS, with these protocols for ALPN (such as `h2`), the preferred one first.
+    /// TLS configuration of a server, with these protocols for ALPN (such as `h2`), the preferred one first.
     #[must_use]
     pub fn server(&self, alpn: &[&str]) -> Arc<ServerConfig> {
         with_alpn(&self.server, alpn)
@@ -85,7 +85,7 @@ impl Authority {
         &self.server_pem
     }
 
-    /// What such a client shows.
+    /// Certificate and key that such a client presents.
     #[must_use]
     pub fn client(&self) -> &CertificatePem {
         &self.client

@@ -46,14 +46,14 @@ const LONGEST_VALIDITY: u32 = 36_000;
 /// Messages that can still be reported on, the newest.
 const KEPT: usize = 10_000;
 
-/// How the stand-in behaves without a script.
+/// Settings of the stand-in.
 #[derive(Clone, Debug)]
 pub struct TwilioSettings {
     /// Port to listen at, 0 for a free one.
     pub port: u16,
     /// The account.
     pub account_sid: String,
-    /// What logs in, and what callbacks are signed with.
+    /// Secret of the login, which also signs callbacks.
     pub auth_token: String,
     /// An API key and its secret, which log in as well.
     pub api_key: (String, String),
@@ -61,7 +61,7 @@ pub struct TwilioSettings {
     pub from: Vec<String>,
     /// Its messaging services.
     pub services: Vec<String>,
-    /// Whether what becomes of a message is reported by itself, at once.
+    /// True if status callbacks are sent at once, without being asked for.
     pub reports: bool,
 }
 
@@ -147,13 +147,13 @@ impl TwilioStandIn {
         })
     }
 
-    /// How it was started.
+    /// Settings that it was started with.
     #[must_use]
     pub fn settings(&self) -> &TwilioSettings {
         &self.account.settings
     }
 
-    /// Where its messages go.
+    /// Outbox that receives its messages.
     #[must_use]
     pub fn outbox(&self) -> &Arc<Outbox> {
         &self.account.outbox
@@ -179,7 +179,7 @@ impl TwilioStandIn {
     /// Reports a status of a message to where it asked for, and returns the status of the answer.
     ///
     /// # Errors
-    /// There is no such message, it asked for no callback, or nobody answers.
+    /// There is no such message, it asked for no callback, or the callback is not answered.
     pub async fn report(&self, sid: &str, status: &str, error: Option<u32>) -> io::Result<u16> {
         let message = self.account.lock().known.get(sid).cloned();
         let report = message.and_then(|message| self.account.report(sid, &message, status, error));

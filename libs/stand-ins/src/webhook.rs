@@ -1,4 +1,4 @@
-//! An app's backend that is told by status webhooks. It takes a call only where its signature holds
+//! An app's backend that receives status webhooks. It accepts a call only if its signature is valid
 //! (<https://www.standardwebhooks.com>), and keeps what it took, in order, before it says yes.
 
 use std::collections::BTreeSet;
@@ -52,7 +52,7 @@ struct Inner {
 struct State {
     /// Keys of which one must have signed.
     keys: Vec<Vec<u8>>,
-    /// Where what was taken is written, in place of being kept.
+    /// File for accepted messages, which are then not kept in memory.
     list: Option<File>,
     received: Vec<Received>,
     attempts: Vec<String>,
@@ -121,7 +121,7 @@ impl WebhookReceiver {
         self.inner.script.left()
     }
 
-    /// What was taken, in order, each message once however often it was taken.
+    /// Accepted messages, in order, each once.
     #[must_use]
     pub fn received(&self) -> Vec<Received> {
         let mut seen = BTreeSet::new();

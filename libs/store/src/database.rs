@@ -1,4 +1,4 @@
-//! The database itself: sessions, transactions, errors, sealed columns, the audit log and dead events.
+//! The database layer: sessions, transactions, errors, sealed columns, the audit log and failing messages.
 
 pub mod audit;
 pub mod batch;

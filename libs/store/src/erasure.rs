@@ -1,8 +1,8 @@
-//! Erasing users: what is written at once, and what planning, readers and replays drop from then on.
+//! Erasing users: the row that records an erasure, and how planning, readers and replays leave erased users out.
 //!
-//! What is left of a user elsewhere goes in the passes of `remains`. An erasure and planning of the same app exclude
-//! each other by an advisory lock: a send of before the erasure either finds the user there, and what it writes is
-//! found by the user's number, or it finds the erasure.
+//! The passes of `remains` remove the rest of a user's data. An advisory lock excludes erasing and planning in the same
+//! app from each other: planning an earlier send either finds the user, and the passes find the rows that it writes by
+//! the user's number, or it finds the erasure.
 
 mod messages;
 mod passes;
@@ -22,7 +22,7 @@ use crate::deliveries::timer::{self, NewTimer};
 use crate::sends::chunk::Chunk;
 use crate::{Error, Store, database::audit};
 
-/// Rows that one statement changes at most.
+/// Limit on the rows that one statement changes.
 const STEP: i64 = 1_000;
 
 /// SHA-256 over app and identifier.
@@ -33,7 +33,7 @@ macro_rules! digest {
 }
 pub(crate) use digest;
 
-/// An erasure under way. Dropped without [`Erasure::commit`], it leaves no trace.
+/// An erasure under way. If dropped without [`Erasure::commit`], it is rolled back.
 #[derive(Debug)]
 pub struct Erasure {
     transaction: Transaction<'static, Postgres>,
@@ -43,11 +43,8 @@ pub struct Erasure {
 }
 
 impl Store {
-    /// Begins to erase a user; None for one that the app does not have. What the service was told up to `at` does not
-    /// bring the user back.
-    ///
-    /// # Errors
-    /// The database failed.
+    /// Starts erasing a user; None if the app has no such user. Sends and events accepted up to `at` do not re-create the
+    /// user.
     pub async fn erase_user(
         &self,
         app: AppId,
@@ -80,12 +77,13 @@ impl Store {
         let Some((user, digest)) = erased else {
             return Ok(None);
         };
-        let (user, digest) = (UserNumber(user), digest.and_then(|digest| digest.try_into().ok()).map(Digest));
+        let user = UserNumber(user);
+        let digest = digest.and_then(|digest| digest.try_into().ok()).map(Digest);
         remains::stop(&mut transaction, &[(app, user)]).await?;
         Ok(Some(Erasure { transaction, app, user, digest }))
     }
 
-    /// Blanks what was decided for sends that named the user before the service knew one: those rows have no number.
+    /// Blanks the plan rows of sends that named the user before the user existed: these rows have no user number.
     pub(crate) async fn blank_while_unknown(&self, app: AppId, identifier: &str) -> Result<(), Error> {
         loop {
             let blanked = sqlx::query(
@@ -114,10 +112,7 @@ impl Store {
         }
     }
 
-    /// Every user that was ever erased: what a replay of the inbox leaves out.
-    ///
-    /// # Errors
-    /// The database failed.
+    /// Returns all users ever erased; a replay of the inbox leaves them out.
     pub async fn erased_users(&self) -> Result<Vec<(AppId, UserNumber)>, Error> {
         let rows: Vec<(i64, i64)> =
             sqlx::query_as("SELECT app_id, user_number FROM erased").fetch_all(&self.pool).await?;
@@ -126,7 +121,7 @@ impl Store {
 }
 
 impl Erasure {
-    /// The user's number, which is never used again.
+    /// Number of the user; never used again.
     #[must_use]
     pub fn user(&self) -> UserNumber {
         self.user
@@ -138,11 +133,11 @@ impl Erasure {
         self.digest
     }
 
-    /// Erases the user for `actor`, with the timer that tells the inbox. The timer must not name the user, whose timers
-    /// go.
+    /// Erases the user for `actor` and sets the timer that publishes the erasure to the inbox. The timer must not name
+    /// the user, because the user's timers are deleted.
     ///
     /// # Errors
-    /// The database failed; whether the user is erased is then unknown, and repeating tells.
+    /// The database failed; the user may or may not be erased, and repeating shows which.
     pub async fn commit(mut self, timer: &NewTimer, actor: &str) -> Result<(), Error> {
         // By number: the audit log keeps no personal data.
         let subject = format!("user {}", self.user);
@@ -153,7 +148,7 @@ impl Erasure {
     }
 }
 
-/// Keeps erasures of these apps off until the transaction ends.
+/// Blocks erasures in these apps until the transaction ends.
 pub(crate) async fn hold_off(
     connection: &mut PgConnection,
     apps: impl Iterator<Item = AppId>,
@@ -168,8 +163,8 @@ pub(crate) async fn hold_off(
     Ok(())
 }
 
-/// Keeps erasures of these apps off until the transaction ends, without waiting for those that are under way or wait
-/// themselves: returns their apps.
+/// Blocks erasures in these apps until the transaction ends, without waiting for erasures that are under way or waiting.
+/// Returns the apps that have such an erasure; these are not blocked.
 pub(crate) async fn try_hold_off(
     connection: &mut PgConnection,
     apps: impl Iterator<Item = AppId>,
@@ -184,20 +179,20 @@ pub(crate) async fn try_hold_off(
     Ok(held.into_iter().filter(|(_, held)| !held).map(|(app, _)| AppId(app)).collect())
 }
 
-/// Which recipients were erased, and when last.
+/// Erased recipients, each with the time of the latest erasure.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ErasedRecipients(HashMap<AppId, HashMap<String, Timestamp>>);
 
 impl ErasedRecipients {
-    /// Asks for the recipients of sends, the first of which was accepted at `since`. Nothing is asked twice while
-    /// nobody was erased since, which is nearly always.
+    /// Looks up the recipients of sends, the earliest of which was accepted at `since`. If no user was erased since then,
+    /// which is the usual case, a single short query suffices.
     pub(crate) async fn read(
         connection: &mut PgConnection,
         since: Timestamp,
         named: &[(AppId, &str)],
     ) -> Result<ErasedRecipients, Error> {
         let apps: Vec<i64> = named.iter().map(|(app, _)| app.0).collect();
-        let somebody: bool = sqlx::query_scalar(
+        let any_erased: bool = sqlx::query_scalar(
             "SELECT EXISTS (
                SELECT FROM unnest($1::bigint[]) AS named (app_id) CROSS JOIN LATERAL (
                  SELECT FROM erased e
@@ -211,7 +206,7 @@ impl ErasedRecipients {
         .fetch_one(&mut *connection)
         .await?;
         let mut erased = ErasedRecipients::default();
-        if !somebody {
+        if !any_erased {
             return Ok(erased);
         }
         let rows = sqlx::query(concat!(
@@ -233,12 +228,12 @@ impl ErasedRecipients {
         Ok(erased)
     }
 
-    /// Whether a recipient was erased after a send that names it was accepted.
+    /// Returns true if a recipient was erased after a send that names it was accepted.
     pub(crate) fn holds(&self, app: AppId, identifier: &str, accepted_at: Timestamp) -> bool {
         self.0.get(&app).and_then(|of_app| of_app.get(identifier)).is_some_and(|at| *at >= accepted_at)
     }
 
-    /// What is left of a send without them; None where it names none of them.
+    /// Returns the send without the erased recipients; None if it names none of them.
     pub(crate) fn without(
         &self,
         app: AppId,
@@ -252,8 +247,8 @@ impl ErasedRecipients {
     }
 }
 
-/// What is to be kept of a send, where some of its recipients were erased. Keeps erasures of its app off until the
-/// transaction ends.
+/// Returns the chunk without erased recipients; None if it names none. Blocks erasures in its app until the transaction
+/// ends.
 pub(crate) async fn without_erased(
     transaction: &mut PgConnection,
     chunk: &Chunk,

@@ -1,7 +1,7 @@
 //! PostgreSQL: the directory, the control plane, plans, the ledger, timers and the inbox read model.
 //!
-//! This is the only crate that speaks SQL. Each module holds the statements of one noun; bulk work goes through
-//! `UNNEST`, never row by row. Every tenant table's key starts with the app.
+//! Only this crate contains SQL. Each module holds the statements of one noun; bulk work goes through `UNNEST`, never
+//! row by row. Every tenant table's key starts with the app.
 
 pub mod control;
 pub mod database;

@@ -1,4 +1,4 @@
-//! Endpoints of apps that want to be told what became of their deliveries.
+//! Webhooks: the apps' endpoints that are notified of outcomes of deliveries.
 
 mod intake;
 mod message;
@@ -20,33 +20,32 @@ pub use outgoing::{Due, Pace, Settled, Settlement, Target};
 
 /// Name of the projection in `checkpoint` that turns events into messages for endpoints.
 pub const WEBHOOKS: &str = "webhooks";
-/// Endpoints that an app may have.
+/// Limit on the endpoints of an app.
 pub const MAX_ENDPOINTS: i64 = 20;
 
-/// An endpoint as operators see it: without its secrets.
+/// An endpoint as shown to operators, without its secrets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoint {
-    /// Its number.
     pub id: i64,
-    /// Where it is called; unique in the app.
+    /// The URL; unique in the app.
     pub url: String,
-    /// What it is told.
+    /// Kinds of events that are sent to it.
     pub events: Vec<WebhookEvent>,
-    /// What happened before is not told.
+    /// Earlier events are not sent.
     pub since: Timestamp,
-    /// When the failures began that have not ended.
+    /// Start of the current series of failures.
     pub failing_since: Option<Timestamp>,
-    /// When it was turned off, and why.
+    /// Time and reason of its disabling.
     pub disabled: Option<(Timestamp, String)>,
-    /// Secrets that its calls are signed with.
+    /// Number of secrets that sign its calls.
     pub secrets: u32,
-    /// Messages to be told; counted up to 100,000.
+    /// Number of messages to send; counted up to 100,000.
     pub pending: u64,
-    /// Messages given up; counted up to 100,000.
+    /// Number of messages given up; counted up to 100,000.
     pub failed: u64,
 }
 
-/// An endpoint that is being set. Dropped without [`EndpointDraft::commit`], it leaves no trace.
+/// An endpoint being set. If dropped without [`EndpointDraft::commit`], nothing changes.
 #[derive(Debug)]
 pub struct EndpointDraft {
     transaction: Transaction<'static, Postgres>,
@@ -57,11 +56,11 @@ pub struct EndpointDraft {
 }
 
 impl Store {
-    /// Begins to set an endpoint, by its URL. One that was turned off is on again. None: the app has [`MAX_ENDPOINTS`]
-    /// others.
+    /// Starts setting an endpoint, identified by its URL. Enables a disabled endpoint again. Returns None if the app has
+    /// [`MAX_ENDPOINTS`] other endpoints.
     ///
     /// # Errors
-    /// The database failed, or there is no such app.
+    /// The database failed, or the app is unknown.
     pub async fn put_endpoint(
         &self,
         app: AppId,
@@ -69,7 +68,7 @@ impl Store {
         events: &[WebhookEvent],
     ) -> Result<Option<EndpointDraft>, Error> {
         let mut transaction = self.begin().await?;
-        // Two at once for one app wait for each other, so that none goes over the bound.
+        // Concurrent calls for one app wait for each other, so that none exceeds the limit.
         sqlx::query("SELECT id FROM app WHERE id = $1 FOR UPDATE")
             .bind(app.0)
             .execute(&mut *transaction)
@@ -94,14 +93,15 @@ impl Store {
         .bind(events.iter().map(|event| event.as_str()).collect::<Vec<_>>())
         .fetch_one(&mut *transaction)
         .await?;
-        let (id, is_new) = (row.try_get("id")?, row.try_get("is_new")?);
+        let id = row.try_get("id")?;
+        let is_new = row.try_get("is_new")?;
         Ok(Some(EndpointDraft { transaction, app, id, url: url.to_owned(), is_new }))
     }
 
-    /// The app's endpoints, oldest first.
+    /// Lists the app's endpoints, oldest first.
     ///
     /// # Errors
-    /// The database failed, or a row is of a newer release.
+    /// The database failed, or a row was written by a newer release.
     pub async fn endpoints(&self, app: AppId) -> Result<Vec<Endpoint>, Error> {
         sqlx::query(
             "SELECT e.*, (
@@ -129,11 +129,11 @@ impl Store {
         .collect()
     }
 
-    /// Removes an endpoint, with what was still to be told: it is turned off at once, its messages go a step at a time, and
-    /// the endpoint goes last. False: there is no such endpoint.
+    /// Removes an endpoint and its messages: disables it at once, removes the messages step by step, and the endpoint
+    /// last. Returns false if the endpoint is unknown.
     ///
     /// # Errors
-    /// The database failed; the endpoint is turned off or unchanged, and removing it again goes on.
+    /// The database failed; the endpoint is disabled or unchanged, and removing it again continues.
     pub async fn remove_endpoint(&self, app: AppId, id: i64, actor: &str) -> Result<bool, Error> {
         sqlx::query(
             "UPDATE webhook_endpoint SET disabled_at = now(), disabled_reason = 'removed'
@@ -157,11 +157,11 @@ impl Store {
         Ok(true)
     }
 
-    /// Gives an endpoint another secret, sealed in the context `webhook-secret:{app}:{endpoint}`. The newest of the
-    /// others lives on for `grace`, the rest end now. False: there is no such endpoint.
+    /// Adds a secret to an endpoint, sealed in the context `webhook-secret:{app}:{endpoint}`. The newest of the other
+    /// secrets stays valid for `grace`; the rest are removed now. Returns false if the endpoint is unknown.
     ///
     /// # Errors
-    /// The database failed; nothing was changed.
+    /// The database failed; nothing has changed.
     pub async fn rotate_webhook_secret(
         &self,
         app: AppId,
@@ -200,10 +200,7 @@ impl Store {
         Ok(true)
     }
 
-    /// The live secrets of an endpoint, newest first, as they are sealed.
-    ///
-    /// # Errors
-    /// The database failed.
+    /// Returns the valid secrets of an endpoint, sealed, newest first.
     pub async fn webhook_secrets(&self, app: AppId, endpoint: i64) -> Result<Vec<Vec<u8>>, Error> {
         Ok(sqlx::query_scalar(
             "SELECT sealed FROM webhook_secret
@@ -217,22 +214,21 @@ impl Store {
 }
 
 impl EndpointDraft {
-    /// Its number.
     #[must_use]
     pub fn id(&self) -> i64 {
         self.id
     }
 
-    /// Whether there was none with this URL.
+    /// True if the app had no endpoint with this URL.
     #[must_use]
     pub fn is_new(&self) -> bool {
         self.is_new
     }
 
-    /// Sets the endpoint, with its first secret where it is new.
+    /// Sets the endpoint; `sealed` is the first secret of a new one.
     ///
     /// # Errors
-    /// The database failed; nothing was changed.
+    /// The database failed; nothing has changed.
     pub async fn commit(mut self, sealed: Option<&[u8]>, actor: &str) -> Result<(), Error> {
         if let Some(sealed) = sealed {
             insert_secret(&mut self.transaction, self.app, self.id, sealed).await?;
@@ -244,8 +240,8 @@ impl EndpointDraft {
     }
 }
 
-/// An endpoint as the audit log names it: its number, and its URL up to the host. What follows may hold a token, as may
-/// what stands before the host.
+/// Formats an endpoint for the audit log: its number, and the scheme and host of its URL. The user information before the
+/// host and everything after it may contain a token.
 fn audited(id: i64, url: &str) -> String {
     let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
     let authority = rest.split(['/', '?', '#', '\\']).next().unwrap_or_default();

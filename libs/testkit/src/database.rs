@@ -36,7 +36,7 @@ impl Database {
     /// Makes one with a random name.
     ///
     /// # Panics
-    /// Where there is neither a PostgreSQL to use nor one to start: nothing can be tested then.
+    /// There is neither a PostgreSQL to use nor one to start.
     #[allow(clippy::panic, reason = "this is how a test fails")]
     pub async fn create() -> Self {
         match Self::try_create().await {

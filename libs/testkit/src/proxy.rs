@@ -22,10 +22,10 @@ pub struct Proxy {
     _stop: DropGuard,
 }
 
-/// What becomes of the connections.
+/// Treatment of connections.
 #[derive(Clone, Copy, Debug, Default)]
 struct Flow {
-    /// What the server says waits here.
+    /// Data from the server waits here.
     is_withheld: bool,
     /// Connections from before a cut are closed.
     cuts: u64,

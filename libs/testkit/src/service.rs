@@ -109,17 +109,17 @@ impl Service {
         self.process.id()
     }
 
-    /// What it wrote so far to standard output and standard error, over all restarts.
+    /// Standard output and standard error so far, over all restarts.
     pub fn log(&self) -> &Path {
         self.process.log()
     }
 
-    /// Whether it has not ended.
+    /// Returns true while the process runs.
     pub fn is_running(&mut self) -> anyhow::Result<bool> {
         Ok(self.process.ended()?.is_none())
     }
 
-    /// How it ended, or `None` while it runs.
+    /// Exit status, or `None` while it runs.
     pub fn ended(&mut self) -> anyhow::Result<Option<ExitStatus>> {
         self.process.ended()
     }
@@ -160,7 +160,7 @@ impl Service {
         Ok(())
     }
 
-    /// What it wrote to its log since it was started last.
+    /// Log output since its last start.
     pub fn words(&self) -> String {
         self.process.words()
     }

@@ -83,7 +83,7 @@ impl<S: ChannelSender> Worker<S> {
                     let at = until + spread(until.since(now) / 10 + BUSY_PAUSE);
                     return Admission::Later { at, cause: "breaker" };
                 }
-                Choice::Nobody => return nobody(providers),
+                Choice::NoProvider => return nobody(providers),
                 Choice::Gone => {
                     let wanted = job.order.route.only.clone();
                     return Admission::Instead { answer: provider_gone(), wanted };

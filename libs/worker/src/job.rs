@@ -10,7 +10,7 @@ use domain::retry::RetryPolicy;
 use domain::{Answer, Envelope, Event, Lane, Outcome, StreamName, Timestamp};
 use event_log::Delivered;
 use metrics::counter;
-use sabotage::{CrashPoint, Mutant};
+use sabotage::CrashPoint;
 use service_kit::inbound::{Inbound, Owner};
 use service_kit::metrics::{NEWER_EVENTS, POSTPONED, UNKNOWN_EVENTS};
 use service_kit::{Context, clock, trace};
@@ -261,9 +261,6 @@ impl<S: ChannelSender> Worker<S> {
             job: (stream, job.delivered.payload.clone()),
             receipts: S::RECEIPTS,
         };
-        if sabotage::is(Mutant::AckBeforeSettle) {
-            job.inbound.done(job.delivered).await;
-        }
         sabotage::reach(CrashPoint::BeforeSettle);
         self.settle(job, settlement).await;
     }

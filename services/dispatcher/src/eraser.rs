@@ -1,4 +1,4 @@
-//! Removing what is left of erased users.
+//! Removing the remaining data of erased users.
 
 use std::time::Duration;
 
@@ -6,12 +6,12 @@ use service_kit::Context;
 
 use crate::janitor::is_anything_ahead;
 
-/// Between two looks for erasures.
+/// Poll interval for erasures.
 const PAUSE: Duration = Duration::from_secs(1);
-/// Until another look at a user who cannot be done with yet.
+/// Delay before the next pass over a user whose erasure cannot be completed yet.
 const AGAIN_AFTER: Duration = Duration::from_secs(60);
 
-/// Removes what is left of erased users until the process stops. Several instances share the work.
+/// Removes the remaining data of erased users until the process stops. Several instances share the work.
 pub(crate) async fn run(context: Context) -> anyhow::Result<()> {
     let token = context.tasks.token().clone();
     loop {
@@ -21,7 +21,7 @@ pub(crate) async fn run(context: Context) -> anyhow::Result<()> {
             Some(Err(error)) => {
                 tracing::warn!(
                     error = format!("{error:#}"),
-                    "what is left of erased users is not removed yet"
+                    "cannot remove the remaining data of erased users; trying again"
                 );
                 false
             }
@@ -32,13 +32,13 @@ pub(crate) async fn run(context: Context) -> anyhow::Result<()> {
     }
 }
 
-/// Whether there was something to do.
+/// Returns true if there was anything to do.
 async fn round(context: &Context) -> anyhow::Result<bool> {
     let pass = context.store.take_erased().await?;
     if pass.is_empty() {
         return Ok(false);
     }
-    // Asked first: whatever was acted on until now has left its rows by now.
+    // Read the log before clearing: every message that was acted on by now has already written its rows.
     let is_last = match pass.settled_since() {
         Some(since) => !is_anything_ahead(context, since).await?,
         None => false,

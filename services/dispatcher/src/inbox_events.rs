@@ -1,4 +1,4 @@
-//! Gathering the inbox items of a turn into as few events as their size allows.
+//! Gathering the inbox items of a chunk into as few events as their size allows.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -8,9 +8,9 @@ use domain::event::ItemsAdded;
 use domain::{CategoryId, Timestamp, UserNumber};
 use planning::{TemplateError, item_size};
 
-/// Size that one event may have, so that it fits into the broker's 1 MiB with its envelope.
+/// Largest event in bytes; with its envelope it fits into the broker's 1 MiB.
 const MAX_EVENT: usize = 768 * 1024;
-/// Room for one recipient in an event.
+/// Bytes reserved for one recipient in an event.
 const RECIPIENT_SIZE: usize = 32;
 
 /// The inbox items of one chunk, by partition.
@@ -18,7 +18,7 @@ pub(crate) struct InboxEvents {
     created_at: Timestamp,
     category_id: Option<CategoryId>,
     partitions: BTreeMap<u32, Vec<Filling>>,
-    /// Bytes of all events.
+    /// Approximate bytes of all events.
     size: usize,
 }
 
@@ -32,7 +32,7 @@ impl InboxEvents {
         InboxEvents { created_at, category_id, partitions: BTreeMap::new(), size: 0 }
     }
 
-    /// Adds an item. Content that the event has already is not repeated; content that no event can hold is refused.
+    /// Adds an item. Content that the event already has is not repeated; content too large for any event is an error.
     pub(crate) fn add(
         &mut self,
         partition: u32,
@@ -51,8 +51,12 @@ impl InboxEvents {
         }
         let added = RECIPIENT_SIZE + item_size(&content)?;
         if events.last().is_none_or(|last| last.size + added > MAX_EVENT) {
-            let (created_at, category_id) = (self.created_at, self.category_id);
-            let event = ItemsAdded { created_at, category_id, contents: Vec::new(), recipients: Vec::new() };
+            let event = ItemsAdded {
+                created_at: self.created_at,
+                category_id: self.category_id,
+                contents: Vec::new(),
+                recipients: Vec::new(),
+            };
             events.push(Filling { event, size: 0 });
         }
         if let Some(last) = events.last_mut() {
@@ -64,12 +68,12 @@ impl InboxEvents {
         Ok(())
     }
 
-    /// About how many bytes the events are.
+    /// Approximate bytes of all events.
     pub(crate) fn size(&self) -> usize {
         self.size
     }
 
-    /// Every event with its partition.
+    /// Returns every event with its partition.
     pub(crate) fn into_events(self) -> impl Iterator<Item = (u32, ItemsAdded)> {
         let events = self.partitions.into_iter();
         events.flat_map(|(partition, events)| events.into_iter().map(move |filled| (partition, filled.event)))

@@ -28,37 +28,37 @@ use crate::room::Room;
 
 /// Durable name of the dispatcher's consumers.
 pub const DURABLE: &str = "dispatcher";
-/// Messages of one batch at most.
+/// Most messages of one batch.
 const BATCH: usize = 200;
-/// Recipients of one batch, beyond which no further chunk joins it. Of a bulk batch fewer: what comes over the other lane
-/// waits for its items.
+/// Recipients beyond which no further chunk joins a batch. Fewer for bulk: inbox items of transactional sends queue
+/// behind its items.
 const BATCH_RECIPIENTS: usize = 2_000;
 const BULK_BATCH_RECIPIENTS: usize = 1_000;
-/// Bytes that the sends of one batch take in memory, likewise. A message may stand for a send that is a thousand times as large.
+/// Bytes in memory beyond which no further chunk joins a batch. A message may refer to a send a thousand times its size.
 const BATCH_BYTES: usize = 8 * 1024 * 1024;
 const WAIT: Duration = Duration::from_secs(1);
-/// Chunks of a lane that wait for locks outside the batches, each with a connection to the database; and those of one app.
+/// Chunks of a lane, and of one app, that may wait for locks outside the batches, each with its own database connection.
 const ALONE: usize = 4;
 const ALONE_OF_APP: usize = 2;
-/// Items that an inbox partition may be behind before bulk sends wait for it: as many as it projects in a moment, since
-/// what comes over the other lane has to wait for them.
+/// Items that an inbox partition may lag before bulk sends wait for it: as many as it projects in a moment, because
+/// items of transactional sends queue behind them.
 const INBOX_BACKLOG: usize = 100;
-/// How long they wait for that at most, and the events that an inbox partition may be behind whatever the time: where nobody
-/// projects, nobody gains by waiting.
+/// Longest wait for a small lag (waiting gains nothing if no process projects), and the lag in events beyond which bulk
+/// sends always wait.
 const INBOX_PATIENCE: Duration = Duration::from_secs(1);
 const INBOX_EVENTS: u64 = 1_000;
-/// Between two looks whether whoever is behind has caught up.
+/// Poll interval while waiting for a lagging inbox or a full stream.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// What a message asks for.
+/// Action that a message requires.
 enum Reading {
-    /// Plan this chunk, of a send that takes about so many bytes in memory.
+    /// Plan this chunk; its send takes about this many bytes in memory.
     Plan(Chunk, usize),
-    /// Keep this send for its time.
+    /// Keep this send until it is due.
     Schedule(Chunk),
-    /// Nothing: it was done before, or is of an unknown type.
+    /// Nothing: the send's last chunk has been acted on already.
     Nothing,
-    /// Nothing now: what it needs is not there.
+    /// Retry later: the send is missing from the database, or cannot be read.
     Later,
 }
 
@@ -68,9 +68,9 @@ struct Intake {
     inbound: Inbound,
     room: Room,
     planner: Planner,
-    /// Places for chunks that wait for a lock by themselves.
+    /// Slots for chunks that wait for a lock outside the batches.
     alone: Slots,
-    /// Recipients of the largest chunk of late: half as many with each batch that has none so large.
+    /// Recipients of the largest recent chunk; decays by half with each batch of smaller chunks.
     largest_chunk: usize,
 }
 
@@ -83,23 +83,23 @@ pub(crate) async fn run(context: Context, room: Room, lane: Lane) -> anyhow::Res
     let inbound = Inbound::new(context.store.clone(), StreamName::Send(lane));
     let alone = Slots::new(ALONE, ALONE_OF_APP);
     let mut intake = Intake { context, lane, inbound, room, planner, alone, largest_chunk: CHUNK_RECIPIENTS };
-    while token.run_until_cancelled(intake.may_go_on()).await.is_some() {
-        // Not dropped on the way: what it brings could be given back to nobody.
+    while token.run_until_cancelled(intake.wait_until_open()).await.is_some() {
+        // Never cancelled midway: messages that the fetch had received could not be returned.
         match consumer.fetch(intake.batch(), WAIT).await {
-            Ok(messages) if token.is_cancelled() => intake.hand_back(&messages).await,
+            Ok(messages) if token.is_cancelled() => intake.return_all(&messages).await,
             Ok(messages) => intake.handle(messages).await,
-            Err(error) => tracing::warn!(%lane, %error, "no sends can be fetched"),
+            Err(error) => tracing::warn!(%lane, %error, "cannot fetch sends; trying again"),
         }
     }
     if let Err(error) = consumer.release().await {
-        tracing::warn!(%lane, %error, "a send cannot be given back; it comes again after ack_wait");
+        tracing::warn!(%lane, %error, "cannot release a send; it is redelivered after `ack_wait`");
     }
     Ok(())
 }
 
 impl Intake {
-    /// Returns once sends of the lane may be planned.
-    async fn may_go_on(&self) {
+    /// Waits until sends of the lane may be planned.
+    async fn wait_until_open(&self) {
         let begin = Instant::now();
         while self.room.missing_for(self.lane).is_some()
             || (self.lane == Lane::Bulk && self.is_inbox_behind(begin.elapsed()).await)
@@ -108,8 +108,8 @@ impl Intake {
         }
     }
 
-    /// How many messages to take at once: of bulk sends a batch at the size of the last ones, so that little has to be given
-    /// back.
+    /// Number of messages to fetch at once. For bulk about one batch, judged by the size of recent chunks, so that few
+    /// messages have to be returned.
     fn batch(&self) -> usize {
         match self.lane {
             Lane::Transactional => BATCH,
@@ -124,29 +124,33 @@ impl Intake {
         }
     }
 
-    /// Gives back what was not begun with, for another instance.
-    async fn hand_back(&self, messages: &[Delivered]) {
+    /// Returns messages that were not started, for immediate redelivery to another instance.
+    async fn return_all(&self, messages: &[Delivered]) {
         for delivered in messages {
             self.inbound.at_once(delivered).await;
         }
     }
 
-    /// Bulk never delays transactional: it waits while any inbox is behind.
+    /// Returns true if bulk sends must wait for a lagging inbox, so that bulk never delays transactional sends.
     async fn is_inbox_behind(&self, waited: Duration) -> bool {
-        let most = match waited < INBOX_PATIENCE {
-            true => inbox_backlog(self.largest_chunk, self.context.partitions),
-            false => INBOX_EVENTS,
+        let most = if waited < INBOX_PATIENCE {
+            inbox_backlog(self.largest_chunk, self.context.partitions)
+        } else {
+            INBOX_EVENTS
         };
         match self.furthest_behind().await {
             Ok(events) => events > most,
             Err(error) => {
-                tracing::debug!(error = format!("{error:#}"), "nobody knows how far inboxes are behind");
+                tracing::debug!(
+                    error = format!("{error:#}"),
+                    "cannot read inbox lag; not throttling the bulk lane"
+                );
                 false
             }
         }
     }
 
-    /// Events that the inbox partition which is furthest behind has to catch up with.
+    /// Lag of the slowest inbox partition, in events.
     async fn furthest_behind(&self) -> anyhow::Result<u64> {
         let projected: HashMap<String, u64> =
             self.context.store.inbox_positions().await?.into_iter().collect();
@@ -159,26 +163,27 @@ impl Intake {
         Ok(furthest)
     }
 
-    /// Plans what was fetched, a batch at a time. After a batch of bulk sends there is another look at the inboxes first, and
-    /// whoever is to stop begins with no other one: the rest is given back.
+    /// Plans fetched messages batch by batch. After a full bulk batch, and when the process stops, it returns the rest:
+    /// bulk sends first check the lag of the inboxes again.
     async fn handle(&mut self, messages: Vec<Delivered>) {
-        let (mut messages, mut batch) = (messages.into_iter(), Batch::default());
+        let mut messages = messages.into_iter();
+        let mut batch = Batch::default();
         while let Some(delivered) = messages.next() {
             let Some(ordered) = self.open(delivered).await else {
                 continue;
             };
             batch.add(ordered);
             if batch.recipients >= self.batch_recipients() || batch.bytes >= BATCH_BYTES {
-                self.carry_out(std::mem::take(&mut batch).chunks).await;
+                self.plan_batch(std::mem::take(&mut batch).chunks).await;
                 if self.lane == Lane::Bulk || self.context.tasks.token().is_cancelled() {
-                    return self.hand_back(messages.as_slice()).await;
+                    return self.return_all(messages.as_slice()).await;
                 }
             }
         }
-        self.carry_out(batch.chunks).await;
+        self.plan_batch(batch.chunks).await;
     }
 
-    /// The chunk to plan now, if the message can be read and asks for one; else it has been dealt with.
+    /// Decodes a message. Returns its chunk if there is one to plan now; otherwise the message has been handled.
     async fn open(&self, delivered: Delivered) -> Option<Ordered> {
         match Envelope::decode(&delivered.payload) {
             Ok(envelope) => return self.take(delivered, envelope).await,
@@ -188,7 +193,7 @@ impl Intake {
             }
             Err(newer @ DecodeError::Newer { .. }) => {
                 counter!(NEWER_EVENTS, "type" => newer.kind().to_owned()).increment(1);
-                tracing::error!(error = %newer, seq = delivered.seq, "a message waits for a newer dispatcher");
+                tracing::error!(error = %newer, seq = delivered.seq, "a message waits for a newer release");
                 self.inbound.again(&delivered).await;
             }
             Err(malformed) => {
@@ -198,10 +203,11 @@ impl Intake {
         None
     }
 
-    /// The chunk to plan now, if the message asks for one; else it has been dealt with.
+    /// Returns the chunk of a decoded message if there is one to plan now; otherwise the message has been handled.
     async fn take(&self, delivered: Delivered, envelope: Envelope) -> Option<Ordered> {
-        let (app, send_id, cause) =
-            (envelope.app, envelope.send_id, Cause { id: envelope.id, trace: envelope.trace.clone() });
+        let app = envelope.app;
+        let send_id = envelope.send_id;
+        let cause = Cause { id: envelope.id, trace: envelope.trace.clone() };
         let span = tracing::debug_span!("read send", send_id = send_id.map(tracing::field::display));
         trace::continue_from(&span, cause.trace.as_deref());
         let accepted = json_memory(&delivered.payload);
@@ -212,10 +218,10 @@ impl Intake {
             }
             Ok(Reading::Schedule(chunk)) => match self.schedule(&chunk, &cause).await {
                 Ok(true) => self.inbound.done(&delivered).await,
-                // Its time has come meanwhile: another began with it, and may never come to act.
+                // Its first chunk is frozen already, by a process that may have stopped before acting on it.
                 Ok(false) => return Some(Ordered { delivered, chunk, size: accepted, cause }),
                 Err(error) => {
-                    tracing::warn!(send_id = %chunk.send_id, %error, "a send cannot be scheduled yet");
+                    tracing::warn!(send_id = %chunk.send_id, %error, "cannot schedule a send; trying again");
                     self.inbound.again(&delivered).await;
                 }
             },
@@ -230,7 +236,9 @@ impl Intake {
 
     /// Reads a message that takes about `size` bytes in memory.
     async fn read(&self, envelope: Envelope, size: usize) -> Result<Reading, String> {
-        let (app, accepted_at, kind) = (envelope.app, envelope.at, envelope.event.kind());
+        let app = envelope.app;
+        let accepted_at = envelope.at;
+        let kind = envelope.event.kind();
         match (envelope.event, envelope.send_id) {
             (Event::SendAccepted(send), Some(send_id)) => {
                 let chunk = Chunk { app, send_id, chunk: 0, accepted_at, send: Arc::from(send) };
@@ -240,7 +248,7 @@ impl Intake {
             (Event::SendContinues(continues), Some(send_id)) => {
                 Ok(self.continued(app, send_id, continues.chunk).await)
             }
-            _ => Err(format!("{kind} does not belong into a send stream, or names no send")),
+            _ => Err(format!("{kind} does not belong in a send stream, or has no send id")),
         }
     }
 
@@ -249,20 +257,20 @@ impl Intake {
             Ok(Some(KeptSend { accepted_at, send: Some(send), size })) => {
                 Reading::Plan(Chunk { app, send_id, chunk, accepted_at, send: Arc::new(send) }, size)
             }
-            // Its last chunk has been acted on.
+            // The last chunk of the send has been acted on.
             Ok(Some(KeptSend { send: None, .. })) => Reading::Nothing,
             Ok(None) => {
-                tracing::error!(%send_id, "the database does not know a send that continues: is it behind the log?");
+                tracing::error!(%send_id, "the database lacks the send of a continuation; is the database behind the log?");
                 Reading::Later
             }
             Err(error) => {
-                tracing::warn!(%send_id, %error, "a send cannot be continued yet");
+                tracing::warn!(%send_id, %error, "cannot read a send that continues; trying again");
                 Reading::Later
             }
         }
     }
 
-    /// Whether the send waits for its timer.
+    /// Stores the send until it is due. Returns false if it needs no timer because its first chunk is frozen already.
     async fn schedule(&self, chunk: &Chunk, cause: &Cause) -> Result<bool, PlanError> {
         let Some(due_at) = chunk.send.send_at else {
             return Ok(false);
@@ -290,7 +298,7 @@ impl Intake {
     }
 }
 
-/// How many events of chunks of this size an inbox partition may be behind. A chunk is an event in every partition.
+/// Events that an inbox partition may lag, given chunks of this size. A chunk is one event in each partition.
 fn inbox_backlog(recipients: usize, partitions: u32) -> u64 {
     let items = recipients.div_ceil(partitions.max(1) as usize).max(1);
     (INBOX_BACKLOG / items).max(1) as u64

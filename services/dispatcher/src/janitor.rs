@@ -1,6 +1,6 @@
-//! Removing what nobody needs any more: from the log what is older than the retention and has been read by everybody,
-//! from the database idempotency keys that have become free, messages whose receipts do not come, and files of sends
-//! that are done with.
+//! Removing data that is no longer needed: from the log, messages older than the retention that every reader has read;
+//! from the database, expired idempotency keys, messages whose receipts never arrived, and attachments of finished
+//! sends.
 
 use std::time::Duration;
 
@@ -15,17 +15,17 @@ use crate::room::Room;
 
 /// Between two rounds.
 const PAUSE: Duration = Duration::from_secs(60);
-/// Between two looks for crowded streams.
+/// Poll interval for crowded streams.
 const CROWDED_PAUSE: Duration = Duration::from_secs(1);
-/// Share of a stream's message limit above which its read part goes early, down to [`ROOMY`].
+/// Fill above which read messages of a stream are removed early, until its fill is [`ROOMY`].
 const CROWDED: f64 = 0.7;
 const ROOMY: f64 = 0.6;
 
 /// Idempotency keys that one statement removes.
 const KEYS: u32 = 5_000;
-/// Messages that one statement removes. One may be half a megabyte.
+/// Messages awaiting receipts that one statement removes. One may be half a megabyte.
 const MESSAGES: u32 = 1_000;
-/// Files of sends that one statement removes.
+/// Attachments that one statement reviews.
 const FILES: u32 = 100;
 
 /// Cleans up until the process stops. Several instances may do it at once: purging twice is harmless.
@@ -35,29 +35,33 @@ pub(crate) async fn run(context: Context) -> anyhow::Result<()> {
     while token.run_until_cancelled(tokio::time::sleep(PAUSE)).await.is_some() {
         for &stream in &streams {
             if let Some(Err(error)) = token.run_until_cancelled(clean(&context, stream)).await {
-                tracing::warn!(%stream, error = format!("{error:#}"), "the stream is not cleaned up");
+                tracing::warn!(%stream, error = format!("{error:#}"), "cannot remove old messages of a stream; trying again");
             }
         }
         if let Some(Err(error)) = token.run_until_cancelled(forget_keys(&context)).await {
-            tracing::warn!(%error, "free idempotency keys are not removed");
+            tracing::warn!(%error, "cannot remove expired idempotency keys; trying again");
         }
         if let Some(Err(error)) = token.run_until_cancelled(forget_awaited(&context)).await {
-            tracing::warn!(%error, "messages that wait for receipts are not removed");
+            tracing::warn!(%error, "cannot remove messages that still await a receipt; trying again");
         }
         if let Some(Err(error)) = token.run_until_cancelled(remove_files(&context)).await {
-            tracing::warn!(error = format!("{error:#}"), "old files of sends are not removed");
+            tracing::warn!(error = format!("{error:#}"), "cannot remove old attachments; trying again");
         }
     }
     Ok(())
 }
 
-/// Removes what was read from streams that are crowded, until the process stops: nobody waits a whole round for room.
+/// Removes read messages from crowded streams until the process stops, so that writers need not wait a whole round.
 pub(crate) async fn make_room(context: Context, room: Room) -> anyhow::Result<()> {
     let token = context.tasks.token().clone();
     while token.run_until_cancelled(tokio::time::sleep(CROWDED_PAUSE)).await.is_some() {
         for stream in room.above(CROWDED) {
             if let Some(Err(error)) = token.run_until_cancelled(clean(&context, stream)).await {
-                tracing::warn!(%stream, error = format!("{error:#}"), "the stream is crowded and not cleaned up");
+                tracing::warn!(
+                    %stream,
+                    error = format!("{error:#}"),
+                    "cannot remove old messages of a crowded stream; trying again"
+                );
             }
         }
     }
@@ -75,7 +79,8 @@ async fn forget_awaited(context: &Context) -> Result<(), store::Error> {
     Ok(())
 }
 
-/// A send that waits in the log for longer than the retention has no rows yet that would keep its files.
+/// Removes attachments of finished sends, unless a send older than the retention still waits in the log: such a send has
+/// no rows yet that would protect its attachments.
 async fn remove_files(context: &Context) -> anyhow::Result<()> {
     if is_anything_ahead(context, clock::now() - context.config.streams.retention).await? {
         return Ok(());
@@ -84,8 +89,8 @@ async fn remove_files(context: &Context) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Whether the log holds anything up to `since` that is still to be acted on, and could need, or write again, what is
-/// about to be removed.
+/// Returns true if the log holds an unprocessed message published up to `since`, which may still need, or write again,
+/// the data that is about to be removed.
 pub(crate) async fn is_anything_ahead(context: &Context, since: Timestamp) -> anyhow::Result<bool> {
     for stream in StreamName::all(context.partitions) {
         if stream == StreamName::Outcome {
@@ -114,11 +119,11 @@ async fn clean(context: &Context, stream: StreamName) -> anyhow::Result<()> {
     }
     let read = match read_up_to(context, stream).await? {
         Some(read) => read,
-        // Where nobody runs webhooks, age alone decides.
+        // If no process follows webhooks, age alone decides.
         None if stream == StreamName::Outcome => state.last_seq,
         None => return Ok(()),
     };
-    let read = told_up_to(context, stream).await?.map_or(read, |told| told.min(read));
+    let read = followed_up_to(context, stream).await?.map_or(read, |followed| followed.min(read));
     let keep_from = if state.fill >= CROWDED {
         (state.first_seq + surplus(&state)).min(read + 1)
     } else {
@@ -134,7 +139,7 @@ async fn clean(context: &Context, stream: StreamName) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Messages that a crowded stream has to lose to be roomy.
+/// Messages to remove from a crowded stream to bring its fill down to [`ROOMY`].
 #[allow(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
@@ -145,29 +150,29 @@ fn surplus(state: &StreamState) -> u64 {
     (state.messages as f64 * (1.0 - ROOMY / state.fill)).ceil() as u64
 }
 
-/// The last sequence up to which everybody has read; None where nobody has begun.
+/// The last sequence that every reader has read; None if no reader has started.
 pub(crate) async fn read_up_to(context: &Context, stream: StreamName) -> anyhow::Result<Option<u64>> {
     if matches!(stream, StreamName::Inbox(_)) {
         return Ok(Some(context.store.checkpoint(INBOX, stream).await?));
     }
     let Some(durable) = durable_of(stream) else {
-        return told_up_to(context, stream).await;
+        return followed_up_to(context, stream).await;
     };
     Ok(context.log.consumer_progress(stream, durable).await?.map(|progress| progress.ack_floor))
 }
 
-/// The last sequence that webhooks have followed; None for a stream that they do not, or have not begun to.
-async fn told_up_to(context: &Context, stream: StreamName) -> anyhow::Result<Option<u64>> {
+/// The last sequence that webhooks have followed; None if they do not follow the stream, or have not started.
+async fn followed_up_to(context: &Context, stream: StreamName) -> anyhow::Result<Option<u64>> {
     match stream {
         StreamName::Send(_) | StreamName::Job(..) => Ok(None),
         StreamName::Inbox(_) | StreamName::Outcome => {
-            let told = context.store.checkpoint(WEBHOOKS, stream).await?;
-            Ok((told > 0).then_some(told))
+            let followed = context.store.checkpoint(WEBHOOKS, stream).await?;
+            Ok((followed > 0).then_some(followed))
         }
     }
 }
 
-/// The durable consumer of a stream.
+/// Name of a stream's durable consumer.
 fn durable_of(stream: StreamName) -> Option<&'static str> {
     match stream {
         StreamName::Send(_) => Some(DURABLE),
@@ -176,7 +181,7 @@ fn durable_of(stream: StreamName) -> Option<&'static str> {
     }
 }
 
-/// The first sequence in `from..to` that is younger than the retention, found by halving; `to` when there is none.
+/// The first sequence in `from..to` that is younger than the retention, found by binary search; `to` if there is none.
 async fn first_younger(context: &Context, stream: StreamName, from: u64, to: u64) -> anyhow::Result<u64> {
     let oldest = clock::now() - context.config.streams.retention;
     let (mut low, mut high) = (from, to);

@@ -1,10 +1,10 @@
-//! The dispatcher: takes accepted sends from the log, freezes what each of their chunks does, and acts on it.
+//! The dispatcher: reads accepted sends from the log, freezes a plan for each of their chunks, and acts on it.
 //!
-//! A batch goes one way: [`intake`] fetches messages and reads them into chunks, [`planner`] freezes the chunks in one
-//! transaction and has [`orders`] write the messages that act on them. [`timers`] publishes what has come due,
-//! [`room`] says which lanes wait for room in the log, [`janitor`] removes from the log what everybody has read, [`eraser`]
-//! what rows still say of erased users, [`receipts`] records what came before the answer that it belongs to, [`marks`] how
-//! far the log has been acted on, [`observer`] measures how far behind anybody is.
+//! A batch takes one path: [`intake`] fetches messages and reads them into chunks, [`planner`] freezes the chunks in one
+//! transaction, and [`orders`] writes the messages that carry them out. [`timers`] publishes due timers, [`room`] pauses
+//! lanes while streams lack room, [`janitor`] removes messages that every reader has read, [`eraser`] removes the
+//! remaining data of erased users, [`receipts`] records receipts that arrived before their answer was settled, [`marks`]
+//! records how far the log has been acted on, [`observer`] measures lag.
 
 mod eraser;
 mod inbox_events;
@@ -28,7 +28,7 @@ use crate::room::Room;
 /// Runs the dispatcher until the process stops.
 ///
 /// # Errors
-/// The log refuses the consumers that it needs.
+/// The log refuses a consumer.
 pub async fn run(context: Context) -> anyhow::Result<()> {
     let room = Room::new(context.partitions);
     room.look(&context.log).await;

@@ -1,5 +1,5 @@
-//! Marks in the database of how far the log has been acted on: a backup takes them along, so that a restore knows from
-//! where the log is to be read again.
+//! Marks in the database of how far the log has been acted on. A backup contains them, so that a restore knows where to
+//! resume reading the log.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::janitor::read_up_to;
 /// Between two rounds.
 const PAUSE: Duration = Duration::from_secs(10);
 
-/// Writes marks until the process stops. Several instances may do it at once: a mark never goes back.
+/// Writes marks until the process stops. Several instances may do it at once: a mark never decreases.
 pub(crate) async fn run(context: Context) -> anyhow::Result<()> {
     let token = context.tasks.token().clone();
     loop {
@@ -20,21 +20,24 @@ pub(crate) async fn run(context: Context) -> anyhow::Result<()> {
             None => return Ok(()),
             Some(Ok(())) => {}
             Some(Err(error)) => {
-                tracing::warn!(error = format!("{error:#}"), "how far the log was acted on is not marked");
+                tracing::warn!(
+                    error = format!("{error:#}"),
+                    "cannot mark how far the log was acted on; trying again"
+                );
             }
         }
         token.run_until_cancelled(tokio::time::sleep(PAUSE)).await;
     }
 }
 
-/// What is acknowledged was committed before, and so was what the outcomes tell. Both are looked up before the marks are
-/// written: by then it holds all the more.
+/// Writes a mark for each stream. An acknowledged message, and the change that an outcome reports, were committed earlier.
+/// Positions are read before the marks are written, so a mark never runs ahead of the database.
 async fn round(context: &Context) -> anyhow::Result<()> {
     let mut marks = Vec::new();
     for stream in StreamName::all(context.partitions) {
         let at = clock::now();
         let seq = match stream {
-            // The projection keeps its own place.
+            // The projection keeps its own checkpoint.
             StreamName::Inbox(_) => None,
             StreamName::Outcome => Some(context.log.state(stream).await?.last_seq),
             StreamName::Send(_) | StreamName::Job(..) => read_up_to(context, stream).await?,

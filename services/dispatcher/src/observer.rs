@@ -1,4 +1,4 @@
-//! Measuring how full the log is and how far behind anybody is.
+//! Measuring the fill of the streams and the lag of their readers.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ pub(crate) async fn run(context: Context) -> anyhow::Result<()> {
     loop {
         for &stream in &streams {
             if let Some(Err(error)) = token.run_until_cancelled(measure(&context, stream)).await {
-                tracing::debug!(%stream, error = format!("{error:#}"), "the stream is not measured");
+                tracing::debug!(%stream, error = format!("{error:#}"), "cannot measure a stream");
             }
         }
         if token.run_until_cancelled(tokio::time::sleep(PAUSE)).await.is_none() {

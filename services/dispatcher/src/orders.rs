@@ -1,4 +1,4 @@
-//! The messages that a frozen chunk comes down to: inbox events, jobs, and word of what was planned.
+//! Messages that a frozen chunk produces: inbox events, jobs, and the outcome `SendPlanned`.
 
 use std::collections::{HashMap, HashSet};
 
@@ -20,25 +20,23 @@ use uuid::Uuid;
 
 use crate::inbox_events::InboxEvents;
 
-/// Bytes of messages to gather before they are published.
+/// Bytes of messages to gather before publishing them.
 const SLICE: usize = 8 * 1024 * 1024;
 
 /// A message to publish.
 pub(crate) struct Order {
     pub(crate) stream: StreamName,
-    /// None where a repeat is harmless by itself.
+    /// Id for de-duplication; None if a repeat is harmless.
     pub(crate) message_id: Option<String>,
     pub(crate) app: AppId,
     pub(crate) send_id: SendId,
     pub(crate) payload: Bytes,
 }
 
-/// What ordered a chunk.
+/// Message that ordered a chunk.
 #[derive(Clone, Debug)]
 pub(crate) struct Cause {
-    /// Id of the message.
     pub(crate) id: Uuid,
-    /// Its trace.
     pub(crate) trace: Option<String>,
 }
 
@@ -55,7 +53,7 @@ pub(crate) struct FrozenChunk<'a> {
     pub(crate) cause: &'a Cause,
 }
 
-/// What acting on chunks comes to, gathered until it is worth publishing and no longer.
+/// Output of acting on chunks, gathered until there is enough to publish.
 #[derive(Default)]
 pub(crate) struct Orders {
     pub(crate) orders: Vec<Order>,
@@ -63,12 +61,12 @@ pub(crate) struct Orders {
     size: usize,
 }
 
-/// How far a chunk is written.
+/// Progress of writing a chunk.
 #[derive(Default)]
 pub(crate) struct Progress {
-    /// The decision to go on with.
+    /// Index of the next decision to write.
     next: usize,
-    /// What could not be rendered, by recipient.
+    /// Channels that could not be rendered, by recipient.
     unwritten: HashMap<u32, HashSet<Channel>>,
 }
 
@@ -80,8 +78,8 @@ impl Orders {
 }
 
 impl FrozenChunk<'_> {
-    /// Renders the decisions that are still to be written and writes their messages, until `orders` are to be published.
-    /// Says whether any are left then. What cannot be rendered, or comes out too large, is reported instead.
+    /// Renders the remaining decisions and writes their messages until `orders` is full. Returns true if decisions remain.
+    /// Render failures and oversized content are collected in `orders.failures`.
     pub(crate) fn write(
         &self,
         progress: &mut Progress,
@@ -204,7 +202,7 @@ impl FrozenChunk<'_> {
         self.named(StreamName::Outcome, name, Event::SendPlanned(planned))
     }
 
-    /// Word of a delivery that has ended without an order. A worker that hears of it all the same tells it under the same id.
+    /// Writes the outcome of a delivery that ended without a job. If a worker publishes it too, it uses the same id.
     pub(crate) fn settled(&self, ended: DeliveryState) -> Result<Order, serde_json::Error> {
         let DeliveryState { delivery, user, channel, status, reason, attempt, provider, .. } = ended;
         let settled =
@@ -213,13 +211,13 @@ impl FrozenChunk<'_> {
         self.order(StreamName::Outcome, name, id, Event::DeliverySettled(settled))
     }
 
-    /// Whether a delivery is of this chunk's send.
+    /// Returns true if the delivery belongs to this chunk's send.
     pub(crate) fn is_of_send(&self, delivery: &DeliveryState) -> bool {
         (self.chunk.app, self.chunk.send_id) == (delivery.app, delivery.send_id)
     }
 
-    /// The order for the next chunk, while chunks are to come. Only when all else is in the log may it follow: once the
-    /// last chunk has been acted on, the send's body is gone, and no earlier chunk can be acted on again.
+    /// Writes the order for the next chunk; None after the last. Publish it only once all other orders are in the log: after
+    /// the last chunk has been acted on, the send's body is deleted, and no earlier chunk can be acted on again.
     pub(crate) fn next(&self) -> Result<Option<Order>, serde_json::Error> {
         if self.is_last() {
             return Ok(None);
@@ -230,12 +228,12 @@ impl FrozenChunk<'_> {
         self.named(stream, name, Event::SendContinues(SendContinues { chunk })).map(Some)
     }
 
-    /// Whether no chunk follows.
+    /// Returns true if no chunk follows.
     pub(crate) fn is_last(&self) -> bool {
         self.chunk.chunk as usize + 1 >= self.chunk.send.chunks()
     }
 
-    /// The same chunk writes the same ids, however often it is acted on.
+    /// Writes a message with a deterministic id: a chunk produces the same ids however often it is acted on.
     fn named(&self, stream: StreamName, name: String, event: Event) -> Result<Order, serde_json::Error> {
         let id = Uuid::new_v5(&self.chunk.send_id.0, name.as_bytes());
         self.order(stream, name, id, event)
@@ -262,8 +260,16 @@ impl FrozenChunk<'_> {
     }
 
     fn failure(&self, recipient_index: u32, channel: Channel, error: &TemplateError) -> RenderFailure {
-        let (app, send_id) = (self.chunk.app, self.chunk.send_id);
-        tracing::warn!(%send_id, recipient_index, %channel, %error, reason = %Reason::TemplateError, "not rendered");
+        let app = self.chunk.app;
+        let send_id = self.chunk.send_id;
+        tracing::warn!(
+            %send_id,
+            recipient_index,
+            %channel,
+            %error,
+            reason = %Reason::TemplateError,
+            "cannot render the content; the delivery fails"
+        );
         RenderFailure { app, send_id, recipient_index, channel }
     }
 }

@@ -1,5 +1,5 @@
-//! Which streams have room for what the dispatcher adds. Where they have not, sends wait in the log and timers in the
-//! database; the room that is left is for outcomes and erasures.
+//! Back-pressure from full streams. If a stream lacks room for what the dispatcher adds, sends wait in the log and timers
+//! in the database; the remaining room is for outcomes and erasures.
 
 use domain::{Lane, StreamName};
 use event_log::EventLog;
@@ -8,48 +8,47 @@ use service_kit::fullness::DISPATCHER_STOPS;
 use service_kit::metrics::DISPATCH_PAUSED;
 use service_kit::{Context, Fullness};
 
-/// The share of a stream from which on chunks of accepted sends wait for more room, too.
+/// Fill of a send stream above which continuations of accepted sends wait for room, too.
 const CRAMMED: f64 = 0.99;
 
-/// How full the streams are. Clones share it.
+/// Fill of all streams. Clones share it.
 #[derive(Clone)]
 pub(crate) struct Room {
     fullness: Fullness,
 }
 
 impl Room {
-    /// There is room as far as is known.
+    /// Creates a state in which every stream has room.
     pub(crate) fn new(partitions: u32) -> Room {
         Room { fullness: Fullness::new(DISPATCHER_STOPS, StreamName::all(partitions)) }
     }
 
-    /// Looks at every stream once.
+    /// Reads the fill of every stream once.
     pub(crate) async fn look(&self, log: &EventLog) {
         self.fullness.look(log).await;
     }
 
-    /// Looks at every stream each second until the process stops.
+    /// Reads the fill of every stream each second until the process stops.
     pub(crate) async fn follow(self, context: Context) -> anyhow::Result<()> {
         self.fullness.follow_until(context.tasks.token().clone(), context.log.clone()).await
     }
 
-    /// A stream that planning sends of the lane adds to, and that is nearly full. The lane's own stream is none of them:
-    /// only planning makes room there.
+    /// A nearly full stream that planning sends of the lane adds to, if any. The lane's send stream does not count: only
+    /// planning makes room there.
     pub(crate) fn missing_for(&self, lane: Lane) -> Option<StreamName> {
         let missing = self.fullness.full().find(|&stream| is_added_to(stream, lane));
         gauge!(DISPATCH_PAUSED, "lane" => lane.as_str()).set(f64::from(u8::from(missing.is_some())));
         missing
     }
 
-    /// Streams into which no timer that belongs to a send is published now. Outcomes always are, and so are the chunks of sends
-    /// that were accepted before: the gateway goes on filling their streams, and would leave them no room. A stream with
-    /// hardly any left takes none.
+    /// Streams into which no timer of a send is published now. The outcome stream is never closed. Send streams close only
+    /// when crammed: the gateway keeps filling them and would leave sends accepted earlier no room.
     pub(crate) fn closed_to_timers(&self) -> Vec<StreamName> {
         let crammed = self.fullness.above(CRAMMED).filter(|&stream| matches!(stream, StreamName::Send(_)));
         self.fullness.full().filter(|&stream| is_closable(stream)).chain(crammed).collect()
     }
 
-    /// The streams of which at least this share is used.
+    /// Streams filled to at least this share.
     pub(crate) fn above(&self, share: f64) -> impl Iterator<Item = StreamName> {
         self.fullness.above(share)
     }
@@ -74,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_lane_waits_for_what_it_adds_to_alone() {
+    fn a_lane_waits_only_for_streams_that_it_adds_to() {
         let lane = Lane::Bulk;
         assert!(is_added_to(StreamName::Inbox(3), lane) && is_added_to(StreamName::Outcome, lane));
         assert!(is_added_to(StreamName::Job(Channel::Sms, lane), lane));

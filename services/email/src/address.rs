@@ -1,12 +1,12 @@
-//! Email addresses, as they may stand in an envelope and a header.
+//! Email addresses that are valid in an envelope and a header.
 
 use lettre::Address;
 
-/// Octets of an address (RFC 5321 section 4.5.3.1.3, less the angle brackets).
+/// Longest address in octets (RFC 5321 section 4.5.3.1.3, without the angle brackets).
 const MAX_OCTETS: usize = 254;
 
-/// Reads an address; an internationalised domain becomes its ASCII form (RFC 5890), so that a server needs SMTPUTF8
-/// only for a local part beyond ASCII.
+/// Parses an address. An internationalised domain becomes its ASCII form (RFC 5890), so a server needs SMTPUTF8 only for
+/// a local part beyond ASCII.
 pub(crate) fn parse(text: &str) -> Option<Address> {
     let unsafe_character = |character: char| character.is_control() || matches!(character, '<' | '>' | ' ');
     if text.len() > MAX_OCTETS || text.contains(unsafe_character) {

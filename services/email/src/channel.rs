@@ -1,4 +1,4 @@
-//! The email channel: a job to an email to a provider's answer.
+//! The email channel: turns a job into an email and returns the provider's answer.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -22,14 +22,14 @@ use crate::smtp::settings::SmtpSettings;
 use crate::smtp::{self, Pool, PoolLimits, Pools, ProviderVersion};
 use crate::sources::Sources;
 
-/// From this size on an email counts as large.
+/// Size of attachments from which an email counts as large.
 const LARGE: u64 = 256 << 10;
-/// Large emails that are held in memory at once.
+/// Most large emails in memory at once.
 const LARGE_AT_ONCE: usize = 4;
-/// Bounds of a probe are those of an attempt under this lease.
+/// Lease from which the time limits of a probe are derived.
 const PROBE_LEASE: Duration = Duration::from_secs(90);
 
-/// Sends emails. Clones share their connections.
+/// Sender of emails. Clones share their connections.
 #[derive(Clone)]
 pub struct EmailSender {
     sources: Arc<Sources>,
@@ -42,10 +42,10 @@ pub struct EmailSender {
 }
 
 impl EmailSender {
-    /// A sender with these bounds for each provider.
+    /// Creates a sender with these limits for each provider.
     ///
     /// # Errors
-    /// TLS cannot be set up on this machine.
+    /// TLS cannot be set up.
     pub fn new(limits: PoolLimits, outbound: Outbound, sources: Sources) -> reqwest::Result<Self> {
         let client = outbound.client().build()?;
         Ok(EmailSender {
@@ -62,28 +62,29 @@ impl EmailSender {
     /// Makes one attempt.
     pub async fn attempt(&self, call: &Call<'_>) -> Answer {
         let Content::Email(content) = &call.job.content else {
-            return ours(Outcome::Failed, "content", "the job carries no email");
+            return local_answer(Outcome::Failed, "content", "the job carries no email");
         };
         let preparing =
             timeout(self.limits.preparing, self.prepare(call, &content.options.attachments)).await;
         match preparing {
             Ok(Ok((enclosed, _room))) => self.send_with(call, enclosed).await,
             Ok(Err(answer)) => answer,
-            Err(_) => ours(Outcome::RETRY, "busy", "the attachments were not to be had in time"),
+            Err(_) => local_answer(Outcome::RETRY, "busy", "loading attachments timed out"),
         }
     }
 
-    /// What goes along with the content, and room in memory for it while it is needed.
+    /// Loads the enclosures, with a permit for large emails that is held until the email is sent.
     async fn prepare(
         &self,
         call: &Call<'_>,
         files: &[Attachment],
     ) -> Result<(Enclosures, Option<OwnedSemaphorePermit>), Answer> {
         let size = files.iter().map(|file| file.size).fold(0, u64::saturating_add);
-        let room = match size < LARGE {
-            true => None,
-            // Never closed.
-            false => Arc::clone(&self.large).acquire_owned().await.ok(),
+        let room = if size < LARGE {
+            None
+        } else {
+            // The semaphore is never closed.
+            Arc::clone(&self.large).acquire_owned().await.ok()
         };
         Ok((self.sources.enclosed(call, files).await?, room))
     }
@@ -93,11 +94,13 @@ impl EmailSender {
             smtp::settings::KIND => self.over_smtp(call, enclosed).await,
             postmark::settings::KIND => self.over_http(call, enclosed).await,
             kind => {
-                let message = format!("no email provider can be of kind {kind:?}");
-                return ours(Outcome::PauseProvider, "settings", &message);
+                let message = format!("{kind:?} is not a kind of email provider");
+                return local_answer(Outcome::PauseProvider, "settings", &message);
             }
         };
-        sent.unwrap_or_else(|unsendable| ours(Outcome::Failed, unsendable.code(), &unsendable.to_string()))
+        sent.unwrap_or_else(|unsendable| {
+            local_answer(Outcome::Failed, unsendable.code(), &unsendable.to_string())
+        })
     }
 
     async fn over_smtp(&self, call: &Call<'_>, enclosed: Enclosures) -> Result<Answer, LetterError> {
@@ -124,8 +127,9 @@ impl EmailSender {
         let answer = answers::answer(&result, &hidden);
         if is_alarming(&result) {
             counter!(PROVIDER_ALERTS, "channel" => Channel::Email.as_str()).increment(1);
-            let (code, provider) = (&answer.code, &provider.identifier);
-            tracing::error!(app = %call.app, provider, code, "the server refuses emails of this sender");
+            let code = &answer.code;
+            let provider = &provider.identifier;
+            tracing::error!(app = %call.app, provider, code, "the server rejects emails of this sender");
         }
         Ok(answer)
     }
@@ -133,13 +137,13 @@ impl EmailSender {
     async fn over_http(&self, call: &Call<'_>, enclosed: Enclosures) -> Result<Answer, LetterError> {
         let settings = match PostmarkSettings::parse(&call.provider.settings) {
             Ok(settings) => settings,
-            Err(problems) => return Ok(ours(Outcome::PauseProvider, "settings", &told(problems))),
+            Err(problems) => return Ok(local_answer(Outcome::PauseProvider, "settings", &joined(problems))),
         };
         let letter = letter(call, &settings.identity, enclosed)?;
         self.postmark.send(&settings, &letter, call).await
     }
 
-    /// Closes connections that nobody uses, for as long as it is polled.
+    /// Closes idle connections, for as long as it is polled.
     pub async fn reap(&self) -> Infallible {
         self.pools.reap().await
     }
@@ -153,13 +157,13 @@ impl ChannelSender for EmailSender {
     }
 }
 
-/// Proves a provider's credentials without sending anything, and says what it proved.
+/// Checks a provider's credentials without sending anything. Returns a sentence about what was proved.
 ///
 /// # Errors
-/// What stands in the way, as an attempt would be answered.
+/// The answer that an attempt would get.
 pub async fn probe(outbound: Outbound, provider: &Provider) -> Result<String, Answer> {
     let client = outbound.client().build();
-    let client = client.map_err(|error| ours(Outcome::RETRY, "tls", &error.to_string()))?;
+    let client = client.map_err(|error| local_answer(Outcome::RETRY, "tls", &error.to_string()))?;
     let limits = PoolLimits::for_lease(PROBE_LEASE);
     match provider.kind.as_str() {
         smtp::settings::KIND => {
@@ -168,13 +172,15 @@ pub async fn probe(outbound: Outbound, provider: &Provider) -> Result<String, An
         }
         postmark::settings::KIND => {
             let settings = PostmarkSettings::parse(&provider.settings)
-                .map_err(|problems| ours(Outcome::PauseProvider, "settings", &told(problems)))?;
+                .map_err(|problems| local_answer(Outcome::PauseProvider, "settings", &joined(problems)))?;
             let postmark = Postmark::new(client, outbound, limits.content);
             postmark.probe(&settings, service_kit::clock::now()).await
         }
-        kind => {
-            Err(ours(Outcome::PauseProvider, "settings", &format!("{kind:?} is no kind of email provider")))
-        }
+        kind => Err(local_answer(
+            Outcome::PauseProvider,
+            "settings",
+            &format!("{kind:?} is not a kind of email provider"),
+        )),
     }
 }
 
@@ -187,7 +193,7 @@ fn letter<'a>(
     Letter::compose(call.job, content, sender, overrides(call), enclosed, call.now)
 }
 
-/// What the send says of this provider.
+/// Overrides of the send for this provider.
 fn overrides<'a>(call: &Call<'a>) -> Option<&'a Object> {
     call.job.overrides.get(&call.provider.identifier)
 }
@@ -198,21 +204,21 @@ fn pool(
     outbound: Outbound,
     client: &Client,
 ) -> Result<Pool, Answer> {
-    let unusable = |problem: String| ours(Outcome::PauseProvider, "settings", &problem);
-    let settings = SmtpSettings::parse(&provider.settings).map_err(told).map_err(unusable)?;
-    if settings.tells_a_secret_in_the_clear() && !outbound.allows_private() {
+    let unusable = |problem: String| local_answer(Outcome::PauseProvider, "settings", &problem);
+    let settings = SmtpSettings::parse(&provider.settings).map_err(joined).map_err(unusable)?;
+    if settings.exposes_login() && !outbound.allows_private() {
         let message = "a login needs security starttls or tls, unless private addresses are allowed \
                        (outbound.allow_private)";
-        return Err(ours(Outcome::PauseProvider, "insecure_login", message));
+        return Err(local_answer(Outcome::PauseProvider, "insecure_login", message));
     }
     Pool::new(settings, limits, outbound, client).map_err(|error| unusable(error.to_string()))
 }
 
-fn told(problems: Vec<domain::Problem>) -> String {
+fn joined(problems: Vec<domain::Problem>) -> String {
     problems.into_iter().map(|problem| problem.message).collect::<Vec<_>>().join("; ")
 }
 
-/// An answer for which no server was asked.
-fn ours(outcome: Outcome, code: &str, message: &str) -> Answer {
+/// Creates an answer without calling a server.
+fn local_answer(outcome: Outcome, code: &str, message: &str) -> Answer {
     Answer::new(outcome, code, message)
 }

@@ -14,7 +14,8 @@ use serde_json::Value;
 
 use crate::reader::Reader;
 
-/// What a signature covers. Each counts once more than it is there, so that nobody can add another.
+/// Header fields that a signature covers. Each is listed once more than it occurs, so that a field added later breaks the
+/// signature.
 const SIGNED: &[&str] = &[
     "From",
     "To",
@@ -32,7 +33,7 @@ const SIGNED: &[&str] = &[
 /// Characters of base64 on a line of the signature.
 const LINE: usize = 70;
 
-/// Signs for a domain.
+/// Signer for a domain.
 pub(crate) struct Signer {
     domain: String,
     selector: String,
@@ -62,7 +63,7 @@ impl Signer {
         reader.finish(signer.map(|((domain, selector), key)| Signer { domain, selector, key }))
     }
 
-    /// The header field that signs a message: its headers, and its body in pieces, each of whole lines. None where the
+    /// Builds the header field that signs a message, given its headers and its body in pieces of whole lines. None if the
     /// key cannot sign.
     pub(crate) fn sign<'a>(
         &self,
@@ -80,7 +81,7 @@ impl Signer {
             names.join(":\r\n "),
             STANDARD.encode(body_hash(body)),
         );
-        // Without its line's end, as the last of what is signed (RFC 6376 section 3.7).
+        // The signature's own field comes last, without its line end (RFC 6376 section 3.7).
         push_relaxed(&mut signed, &field);
         let signature = STANDARD.encode(self.key.sign(signed.as_bytes())?);
         let mut rest = signature.as_str();
@@ -127,13 +128,13 @@ impl Key {
                 key.sign(&RSA_PKCS1_SHA256, &SystemRandom::new(), message, &mut signature).ok()?;
                 Some(signature)
             }
-            // The hash is what is signed (RFC 8463 section 3).
+            // Ed25519 signs the hash (RFC 8463 section 3).
             Key::Ed25519(key) => Some(key.sign(digest(&SHA256, message).as_ref()).as_ref().to_vec()),
         }
     }
 }
 
-/// A domain name or part of one, in ASCII.
+/// Reads a domain name or part of one, in ASCII.
 fn name(reader: &mut Reader<'_>, member: &str) -> Option<String> {
     let text = reader.text(member, true)?;
     let name = idna::domain_to_ascii(&text).ok().filter(|name| {
@@ -146,7 +147,7 @@ fn name(reader: &mut Reader<'_>, member: &str) -> Option<String> {
     name
 }
 
-/// The header fields of a message, with their folds.
+/// Splits headers into fields, with their folds.
 fn fields(headers: &str) -> Vec<&str> {
     let mut fields = Vec::new();
     let mut start = 0;
@@ -160,7 +161,8 @@ fn fields(headers: &str) -> Vec<&str> {
     fields
 }
 
-/// The names that the signature lists, and what it signs of them, the last of a name first.
+/// Returns the field names that the signature lists, and the canonical fields that it signs; among fields of one name, the
+/// last comes first.
 fn covered(fields: &[&str]) -> (Vec<&'static str>, String) {
     let mut names = Vec::with_capacity(SIGNED.len() * 2);
     let mut signed = String::with_capacity(1024);
@@ -177,7 +179,7 @@ fn covered(fields: &[&str]) -> (Vec<&'static str>, String) {
     (names, signed)
 }
 
-/// Appends a field in relaxed canonical form (RFC 6376 section 3.4.2), without its line's end.
+/// Appends a field in relaxed canonical form (RFC 6376 section 3.4.2), without its line end.
 fn push_relaxed(out: &mut String, field: &str) {
     let (name, value) = field.split_once(':').unwrap_or((field, ""));
     out.extend(name.trim_end().chars().map(|letter| letter.to_ascii_lowercase()));
@@ -191,7 +193,7 @@ fn push_relaxed(out: &mut String, field: &str) {
     }
 }
 
-/// Hash of a body in relaxed canonical form (RFC 6376 section 3.4.4).
+/// Hashes a body in relaxed canonical form (RFC 6376 section 3.4.4).
 fn body_hash<'a>(pieces: impl Iterator<Item = &'a str>) -> impl AsRef<[u8]> {
     let mut hash = Context::new(&SHA256);
     let mut empty_lines = 0_usize;

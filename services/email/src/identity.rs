@@ -1,4 +1,4 @@
-//! In whose name an email goes out.
+//! Sender identity of an email.
 
 use domain::content::{EmailOptions, Object};
 use domain::request::MAX_SENDER;
@@ -9,21 +9,21 @@ use serde_json::Value;
 use crate::address;
 use crate::letter::LetterError;
 
-/// Sender and address for answers, as the provider has them unless a send says otherwise.
+/// Sender and reply address: those of the provider, unless a send overrides them.
 #[derive(Clone, Debug)]
 pub struct Identity {
     /// `From` header, and the sender of the envelope.
     pub from: Mailbox,
     /// `Reply-To` header.
     pub reply_to: Option<Mailbox>,
-    /// Senders that a send may name instead.
+    /// Senders that a send may use instead.
     pub allowed: AllowedFrom,
 }
 
-/// Senders that a send may name.
+/// Senders that a send may use.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AllowedFrom {
-    /// None: every sender of the domain of the provider's own.
+    /// None: every sender in the domain of the provider's own sender.
     listed: Option<Vec<Allowed>>,
 }
 
@@ -60,7 +60,7 @@ impl Allowed {
             return Some(Allowed::Any);
         }
         match text.strip_prefix('@') {
-            // A domain is read as that of an address.
+            // A domain is validated as part of an address.
             Some(_) => {
                 Some(Allowed::Domain(address::parse(&format!("a{text}"))?.domain().to_ascii_lowercase()))
             }
@@ -69,20 +69,20 @@ impl Allowed {
     }
 }
 
-/// Whether two addresses are one: capitals matter before the @ alone (RFC 5321 section 2.4).
+/// Returns true if two addresses are the same: case matters only before the @ (RFC 5321 section 2.4).
 fn same(one: &Address, other: &Address) -> bool {
     one.user() == other.user() && one.domain().eq_ignore_ascii_case(other.domain())
 }
 
 impl Identity {
-    /// The identity of one email: what the send says of this provider (`_config`) counts before what it says of the
-    /// channel, and that before the provider's own.
+    /// Identity of one email. Precedence: the send's overrides for this provider (`_config`), its options for the channel,
+    /// the provider's settings.
     pub(crate) fn of_send(
         &self,
         options: &EmailOptions,
         config: Option<&Object>,
     ) -> Result<Identity, LetterError> {
-        let told = |member: &str, of_channel: &'_ Option<String>| {
+        let chosen = |member: &str, of_channel: &'_ Option<String>| {
             let of_provider = config.and_then(|config| config.get(member)).filter(|value| !value.is_null());
             match of_provider {
                 Some(Value::String(text)) => Ok(Some(text.clone())),
@@ -91,20 +91,20 @@ impl Identity {
             }
         };
         let mut identity = self.clone();
-        if let Some(from) = told("from", &options.from)? {
+        if let Some(from) = chosen("from", &options.from)? {
             let from = address::parse(&from).ok_or(LetterError::Sender)?;
             if !self.allowed.allows(&self.from.email, &from) {
                 return Err(LetterError::SenderNotAllowed);
             }
             identity.from.email = from;
         }
-        if let Some(name) = told("fromName", &options.from_name)? {
+        if let Some(name) = chosen("fromName", &options.from_name)? {
             if name.contains(['\r', '\n', '\0']) || name.chars().count() > MAX_SENDER {
                 return Err(LetterError::Sender);
             }
             identity.from.name = Some(name);
         }
-        if let Some(reply_to) = told("replyTo", &options.reply_to)? {
+        if let Some(reply_to) = chosen("replyTo", &options.reply_to)? {
             identity.reply_to = Some(address::parse(&reply_to).ok_or(LetterError::Sender)?.into());
         }
         Ok(identity)

@@ -1,4 +1,4 @@
-//! What an email says, and to whom, before it takes the shape that its provider wants.
+//! Content and recipients of an email, independent of the provider's format.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -12,12 +12,12 @@ use crate::address;
 use crate::identity::Identity;
 use crate::plain_text;
 
-/// Octets of a link that fits onto a header's line (RFC 5322 section 2.1.1).
+/// Longest link in octets that fits on a header line (RFC 5322 section 2.1.1).
 const LINK_LENGTH: usize = 900;
 
-/// An email, checked.
+/// A validated email.
 pub(crate) struct Letter<'a> {
-    /// `Message-ID`, with its angle brackets: the same at every attempt.
+    /// `Message-ID` with its angle brackets, the same in every attempt.
     pub(crate) message_id: String,
     pub(crate) date: Timestamp,
     pub(crate) identity: Identity,
@@ -29,57 +29,59 @@ pub(crate) struct Letter<'a> {
     pub(crate) html: Option<&'a str>,
     pub(crate) headers: Vec<(&'a str, &'a str)>,
     pub(crate) attachments: Vec<(&'a Attachment, Arc<str>)>,
-    /// The link that turns the category off for the recipient, where nobody else gets the email.
+    /// Link that turns the category off for the recipient. None if the email has further recipients.
     pub(crate) unsubscribe: Option<String>,
     job: &'a DeliveryJob,
 }
 
-/// What an email needs beyond its job.
+/// Parts of an email that its job does not contain.
 #[derive(Default)]
 pub(crate) struct Enclosures {
-    /// The attachments in base64, in the order of the content's.
+    /// Attachments in base64, in the order of the content's list.
     pub(crate) attachments: Vec<Arc<str>>,
-    /// The link that turns the category off.
+    /// Link that turns the category off.
     pub(crate) unsubscribe: Option<String>,
 }
 
-/// Why content cannot become an email.
+/// Content that cannot become an email.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LetterError {
-    /// The target is no address.
+    /// The target is not an address.
     #[error("the target is not an email address")]
     Address,
-    /// A recipient beside the target is no address.
+    /// A cc or bcc recipient is not an address.
     #[error("a recipient in cc or bcc is not an email address")]
     Copy,
-    /// The send names a sender that is none.
-    #[error("the send's own from, fromName or replyTo is not text, no address, too long or has a line break")]
+    /// The send has an invalid sender.
+    #[error(
+        "from, fromName or replyTo of the send is not text, not an address, too long or has a line break"
+    )]
     Sender,
-    /// The send names a sender that the provider's settings do not allow.
-    #[error("the provider does not allow this sender: name its address or @domain in settings.allowedFrom")]
+    /// The send has a sender that the provider's settings do not allow.
+    #[error("the provider does not allow this sender: add its address or @domain to settings.allowedFrom")]
     SenderNotAllowed,
     /// The subject would inject headers.
     #[error("the subject contains CR, LF or NUL")]
     Subject,
-    /// A header of the send is the service's own, or would inject others.
+    /// A header of the send is reserved, or would inject others.
     #[error("a header of the send is not allowed")]
     Header,
     /// The name of an attachment would inject headers.
     #[error("the name of an attachment contains CR, LF or NUL")]
     AttachmentName,
     /// Neither text nor HTML.
-    #[error("there is neither text nor HTML")]
+    #[error("the content has neither text nor HTML")]
     Empty,
-    /// The send sets a member of the provider's request that is the service's own.
-    #[error("the send overrides a member of the provider's request that it may not")]
+    /// The send overrides a reserved member of the provider's request.
+    #[error("the send overrides a reserved member of the provider's request")]
     Member,
-    /// The message could not be put together.
+    /// The message could not be built.
     #[error("the message cannot be built")]
     Build,
 }
 
 impl LetterError {
-    /// What is recorded as the attempt's code.
+    /// Code that is recorded for the attempt.
     #[must_use]
     pub fn code(self) -> &'static str {
         match self {
@@ -92,10 +94,10 @@ impl LetterError {
 }
 
 impl<'a> Letter<'a> {
-    /// Checks everything that comes from the send.
+    /// Builds an email and validates everything that comes from the send.
     ///
     /// # Errors
-    /// See [`LetterError`]; all of them are for good.
+    /// See [`LetterError`]; all of them are permanent.
     pub(crate) fn compose(
         job: &'a DeliveryJob,
         content: &'a EmailContent,
@@ -140,19 +142,18 @@ impl<'a> Letter<'a> {
             html: content.html.as_deref(),
             headers: options.headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect(),
             attachments: options.attachments.iter().zip(enclosed.attachments).collect(),
-            // Whoever gets a copy could turn the category off for the recipient.
+            // Recipients of copies could turn the category off for the recipient.
             unsubscribe: enclosed.unsubscribe.filter(|_| options.cc.is_empty() && options.bcc.is_empty()),
             job,
         })
     }
 
-    /// The delivery's id, in digits.
+    /// The delivery's id as text.
     pub(crate) fn delivery(&self) -> String {
         self.job.delivery_id.to_string()
     }
 
-    /// Name and value of the headers by which a reader's program unsubscribes: one click is for https alone
-    /// (RFC 8058 section 3.1).
+    /// Name and value of the headers for unsubscribing in a mail program. One-click needs https (RFC 8058 section 3.1).
     pub(crate) fn unsubscribing(&self) -> Vec<(&'static str, String)> {
         let Some(link) = &self.unsubscribe else { return Vec::new() };
         let mut headers = vec![("List-Unsubscribe", format!("<{link}>"))];
@@ -170,7 +171,7 @@ impl Enclosures {
     }
 }
 
-/// Whether a header can be added to the email without becoming another header or several.
+/// Returns true if a header may be added to the email and cannot inject others.
 fn may_be_added(name: &str, value: &str) -> bool {
     mail_header::refusal(name).is_none() && !value.contains(['\r', '\n', '\0'])
 }

@@ -1,4 +1,4 @@
-//! The email channel's worker: SMTP over its own small pool of connections, and an API over HTTP.
+//! The worker of the email channel: SMTP over a pool of connections, and Postmark's HTTP API.
 
 mod address;
 mod channel;
@@ -21,7 +21,7 @@ pub use sources::{Link, Load, Sources};
 use service_kit::Context;
 use worker::Outbound;
 
-/// The kinds of providers that it knows.
+/// Supported kinds of providers.
 pub const KINDS: &[worker::Kind] = &[settings::SMTP, postmark::settings::POSTMARK];
 
 /// Runs the email worker until the process stops.

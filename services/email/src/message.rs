@@ -1,4 +1,4 @@
-//! An email as it goes over the wire: RFC 5322 and MIME, written once into one buffer.
+//! An email on the wire: RFC 5322 and MIME, written once.
 
 use std::fmt::{self, Display, Write};
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::dkim::Signer;
 use crate::encoded_words;
 use crate::letter::{Letter, LetterError};
 
-/// Octets of a line, without its CRLF (RFC 5322 section 2.1.1).
+/// Longest line in octets, without its CRLF (RFC 5322 section 2.1.1).
 const LONGEST_LINE: usize = 998;
 
 /// Envelope and content, ready to be sent.
@@ -24,13 +24,13 @@ const LONGEST_LINE: usize = 998;
 pub(crate) struct OutgoingMail {
     /// Sender of the envelope.
     pub(crate) from: Address,
-    /// Recipient of the envelope, whose acceptance decides.
+    /// Recipient of the delivery; its acceptance decides the outcome.
     pub(crate) to: Address,
     /// Further recipients of the envelope: cc and bcc.
     pub(crate) others: Vec<Address>,
-    /// Whether the server must know SMTPUTF8 (RFC 6531): only for addresses with a local part beyond ASCII.
+    /// True if the server must support SMTPUTF8 (RFC 6531): only for addresses with a local part beyond ASCII.
     pub(crate) needs_utf8: bool,
-    /// What follows DATA, with dots doubled and the final dot (RFC 5321 section 4.5.2).
+    /// Content after DATA, with dots doubled and the final dot (RFC 5321 section 4.5.2).
     pub(crate) data: Data,
 }
 
@@ -61,7 +61,7 @@ impl Display for Data {
 }
 
 impl OutgoingMail {
-    /// Puts an email together, and signs it where there is a signer.
+    /// Builds an email, and signs it if there is a signer.
     pub(crate) fn build(letter: &Letter<'_>, signer: Option<&Signer>) -> Result<Self, LetterError> {
         let mut headers = headers_of(letter)?;
         let mut body =
@@ -72,7 +72,7 @@ impl OutgoingMail {
             write!(headers, "Content-Type: multipart/mixed;\r\n boundary=\"{mixed}\"\r\n").map_err(build)?;
             write!(body, "--{mixed}\r\n").map_err(build)?;
         }
-        // A part's own headers stand in the body of what is around it.
+        // The headers of a part belong to the body of the enclosing part.
         write_text(letter, if has_files { None } else { Some(&mut headers) }, &mut body)?;
         let mut files = Vec::with_capacity(letter.attachments.len());
         for (file, content) in &letter.attachments {
@@ -89,7 +89,7 @@ impl OutgoingMail {
             let at = u64::try_from(letter.date.millis()).unwrap_or_default() / 1_000;
             signature = signer.sign(&headers, whole, at).ok_or(LetterError::Build)?;
         }
-        // Signed as the recipient reads it; on the wire each line that begins with a dot begins with two.
+        // The signature covers the text before dot stuffing; on the wire a leading dot is doubled.
         let mut head = String::with_capacity(signature.len() + headers.len() + body.len() + 1024);
         for part in [signature.as_str(), headers.as_str(), "\r\n", body.as_str()] {
             push_stuffed(&mut head, part);
@@ -99,7 +99,8 @@ impl OutgoingMail {
         }
         tail.push_str(".\r\n");
         let others: Vec<Address> = letter.cc.iter().chain(&letter.bcc).cloned().collect();
-        let (from, to) = (letter.identity.from.email.clone(), letter.to.clone());
+        let from = letter.identity.from.email.clone();
+        let to = letter.to.clone();
         // The headers are ASCII unless an address in them is not.
         let needs_utf8 =
             !headers.is_ascii() || ![&from, &to].into_iter().chain(&others).all(|to| to.user().is_ascii());
@@ -107,7 +108,7 @@ impl OutgoingMail {
     }
 }
 
-/// Every header but those of the content.
+/// Writes every header except those of the content.
 fn headers_of(letter: &Letter<'_>) -> Result<String, LetterError> {
     let millis = u64::try_from(letter.date.millis()).unwrap_or_default();
     let mut headers = Headers::with_capacity(12);
@@ -140,17 +141,16 @@ fn mailboxes(addresses: &[Address]) -> Mailboxes {
 fn insert(headers: &mut Headers, name: &str, value: &str) -> Result<(), LetterError> {
     let name = HeaderName::new_from_ascii(name.to_owned()).map_err(|_| LetterError::Header)?;
     let value = value.to_owned();
-    headers.insert_raw(match encoded_words::needed(&value) {
-        true => {
-            let encoded = encoded_words::encode(&value);
-            HeaderValue::dangerous_new_pre_encoded(name, value, encoded)
-        }
-        false => HeaderValue::new(name, value),
+    headers.insert_raw(if encoded_words::needed(&value) {
+        let encoded = encoded_words::encode(&value);
+        HeaderValue::dangerous_new_pre_encoded(name, value, encoded)
+    } else {
+        HeaderValue::new(name, value)
     });
     Ok(())
 }
 
-/// The text, and beside it the HTML where there is one. The headers of the outermost part go to `outer`.
+/// Writes the text and, if there is one, the HTML alternative. The headers of the outermost part go to `outer`.
 fn write_text(letter: &Letter<'_>, outer: Option<&mut String>, body: &mut String) -> Result<(), LetterError> {
     let Some(html) = letter.html else {
         return write_part(ContentType::TEXT_PLAIN, &letter.text, outer, body);
@@ -168,7 +168,7 @@ fn write_text(letter: &Letter<'_>, outer: Option<&mut String>, body: &mut String
     write!(body, "--{boundary}--\r\n").map_err(build)
 }
 
-/// Always encoded, so that no content can look like the end of the message to a lax server.
+/// Writes one part, always encoded, so that a lax server cannot mistake content for the end of the message.
 fn write_part(
     kind: ContentType,
     content: &str,
@@ -176,7 +176,7 @@ fn write_part(
     body: &mut String,
 ) -> Result<(), LetterError> {
     let beyond_ascii = content.bytes().filter(|byte| !byte.is_ascii()).count();
-    // Quoted-printable triples such octets; base64 makes four of any three.
+    // Quoted-printable triples octets beyond ASCII; base64 turns any three into four.
     let encoding = if beyond_ascii * 6 > content.len() {
         ContentTransferEncoding::Base64
     } else {
@@ -193,22 +193,23 @@ fn write_part(
         None => write!(body, "{head}\r\n").map_err(build)?,
     }
     body.push_str(str::from_utf8(encoded.as_ref()).map_err(|_| LetterError::Build)?);
-    // Before a boundary it belongs to that.
+    // A CRLF before a boundary belongs to the boundary.
     if !(is_alone && body.ends_with("\r\n")) {
         body.push_str("\r\n");
     }
     Ok(())
 }
 
-/// What stands before the content of an attachment. Whatever contains messages must not be in base64 (RFC 2045 section
-/// 6.4), so it goes as bytes of no kind.
+/// Writes the headers of an attachment. Types that contain messages must not be in base64 (RFC 2045 section 6.4), so they
+/// are sent as `application/octet-stream`.
 fn file_head(boundary: &str, file: &Attachment) -> Result<String, LetterError> {
     let contains_messages = ["multipart/", "message/"]
         .iter()
         .any(|family| file.content_type.to_ascii_lowercase().starts_with(family));
-    let kind = match contains_messages || file.content_type.contains(['\r', '\n', '\0']) {
-        true => None,
-        false => ContentType::parse(&file.content_type).ok(),
+    let kind = if contains_messages || file.content_type.contains(['\r', '\n', '\0']) {
+        None
+    } else {
+        ContentType::parse(&file.content_type).ok()
     };
     let kind = kind.map_or_else(|| "application/octet-stream".to_owned(), |kind| value_of(&kind));
     let disposition = value_of(&ContentDisposition::attachment(&file.name));
@@ -226,7 +227,7 @@ fn value_of(header: &impl Header) -> String {
     line.split_once(": ").map_or_else(String::new, |(_, value)| value.trim_end().to_owned())
 }
 
-/// Every CRLF, lone CR and lone LF as CRLF.
+/// Converts every CRLF, lone CR and lone LF to CRLF.
 fn with_crlf(content: &str) -> String {
     let mut out = String::with_capacity(content.len() + content.len() / 32);
     let mut rest = content;
@@ -251,7 +252,7 @@ fn is_made_of_lines(text: &str) -> bool {
     paired && before != b'\r' && text.split("\r\n").all(|line| line.len() <= LONGEST_LINE)
 }
 
-/// Appends, with the dots at line starts doubled.
+/// Appends text with dots at line starts doubled.
 fn push_stuffed(out: &mut String, text: &str) {
     for line in text.split_inclusive('\n') {
         if line.starts_with('.') {

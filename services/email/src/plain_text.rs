@@ -1,8 +1,8 @@
-//! The text of an HTML email, for readers without HTML: one pass over the source, whatever it is, without recursion.
+//! Plain text of an HTML email: one pass over any source, valid or not, without recursion.
 
-/// Elements whose content nobody reads.
-const UNREAD: &[&str] = &["head", "script", "style", "template", "title"];
-/// Elements that stand on lines of their own.
+/// Elements whose content is not shown.
+const HIDDEN: &[&str] = &["head", "script", "style", "template", "title"];
+/// Elements that start and end a line.
 #[rustfmt::skip]
 const BLOCKS: &[&str] = &[
     "address", "article", "aside", "blockquote", "body", "center", "dd", "div", "dl", "dt", "figure", "footer",
@@ -10,7 +10,7 @@ const BLOCKS: &[&str] = &[
 ];
 /// Elements with an empty line before and after them.
 const PARAGRAPHS: &[&str] = &["h1", "h2", "h3", "h4", "h5", "h6", "p"];
-/// Characters by name, as people write them; others stay as they are.
+/// Common named entities; others stay unchanged.
 #[rustfmt::skip]
 const ENTITIES: &[(&str, &str)] = &[
     ("amp", "&"), ("lt", "<"), ("gt", ">"), ("quot", "\""), ("apos", "'"), ("nbsp", " "), ("shy", ""),
@@ -21,10 +21,11 @@ const ENTITIES: &[(&str, &str)] = &[
     ("larr", "←"), ("auml", "ä"), ("ouml", "ö"), ("uuml", "ü"), ("Auml", "Ä"), ("Ouml", "Ö"), ("Uuml", "Ü"),
     ("szlig", "ß"), ("eacute", "é"), ("egrave", "è"), ("agrave", "à"), ("ccedil", "ç"), ("ntilde", "ñ"),
 ];
-/// Octets of an entity after its `&`, at most.
+/// Longest entity in octets, after its `&`.
 const ENTITY_LENGTH: usize = 12;
 
-/// Paragraphs, list items and table rows on lines of their own, links with their targets, images by their texts.
+/// Converts HTML to text: paragraphs, list items and table rows on separate lines, links with their targets, images as
+/// their alternative texts.
 pub(crate) fn of_html(html: &str) -> String {
     let mut writer =
         Writer { out: String::with_capacity(html.len() / 2), breaks: 0, space: false, links: Vec::new() };
@@ -44,9 +45,9 @@ struct Writer {
     out: String,
     /// Line ends due before the next word.
     breaks: usize,
-    /// A space is due before the next word.
+    /// True if a space is due before the next word.
     space: bool,
-    /// Targets of the links that are open, and where their texts begin.
+    /// Targets of open links, and the offsets where their texts begin.
     links: Vec<(String, usize)>,
 }
 
@@ -68,7 +69,7 @@ impl Writer {
         let breaks = std::mem::take(&mut self.breaks);
         let space = std::mem::take(&mut self.space);
         if self.out.is_empty() {
-            // Nothing stands above the first word.
+            // No break or space before the first word.
         } else if breaks > 0 {
             self.out.extend(std::iter::repeat_n('\n', breaks));
         } else if space && !self.out.ends_with(['\n', ' ']) {
@@ -81,7 +82,7 @@ impl Writer {
         self.breaks = self.breaks.max(breaks);
     }
 
-    /// Takes what follows a `<`, and returns what follows its end.
+    /// Processes the markup after a `<`, and returns the rest after its end.
     fn markup<'a>(&mut self, tag: &'a str) -> &'a str {
         if let Some(comment) = tag.strip_prefix("!--") {
             return comment.split_once("-->").map_or("", |(_, after)| after);
@@ -97,12 +98,13 @@ impl Writer {
         let name_end = inside.find(|letter: char| !letter.is_ascii_alphanumeric()).unwrap_or(inside.len());
         let (name, attributes) = inside.split_at(name_end);
         let name = name.to_ascii_lowercase();
-        if UNREAD.contains(&name.as_str()) && !closes {
+        if HIDDEN.contains(&name.as_str()) && !closes {
             return after_element(after, &name);
         }
-        match closes {
-            true => self.close(&name),
-            false => self.open(&name, attributes),
+        if closes {
+            self.close(&name);
+        } else {
+            self.open(&name, attributes);
         }
         after
     }
@@ -155,7 +157,7 @@ impl Writer {
     }
 }
 
-/// Where a tag ends: at the first `>` outside of quotes.
+/// Returns the end of a tag: the first `>` outside quotes.
 fn end_of_tag(tag: &str) -> usize {
     let mut quote = None;
     for (at, byte) in tag.bytes().enumerate() {
@@ -166,11 +168,11 @@ fn end_of_tag(tag: &str) -> usize {
             _ => {}
         }
     }
-    // A quote that nothing closes: up to the next `>`, or all the rest.
+    // Unclosed quote: the tag ends at the next `>`, or at the end of the source.
     tag.find('>').unwrap_or(tag.len())
 }
 
-/// What follows the end of an element whose start was just read.
+/// Returns the rest after the end of an element whose start tag was just read.
 fn after_element<'a>(mut rest: &'a str, name: &str) -> &'a str {
     while let Some((_, tag)) = rest.split_once("</") {
         if tag.get(..name.len()).is_some_and(|found| found.eq_ignore_ascii_case(name)) {
@@ -181,7 +183,7 @@ fn after_element<'a>(mut rest: &'a str, name: &str) -> &'a str {
     ""
 }
 
-/// The value of an attribute.
+/// Returns the value of an attribute.
 fn attribute(mut attributes: &str, wanted: &str) -> Option<String> {
     while let Some((name, rest)) = attributes.split_once('=') {
         let rest = rest.trim_start();
@@ -198,7 +200,7 @@ fn attribute(mut attributes: &str, wanted: &str) -> Option<String> {
     None
 }
 
-/// Text with its entities as the characters that they stand for.
+/// Decodes the entities of a text.
 fn decoded(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;

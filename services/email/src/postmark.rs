@@ -1,4 +1,4 @@
-//! Providers of kind `postmark`: an API over HTTP that takes emails as JSON.
+//! Providers of kind `postmark`: an HTTP API that accepts emails as JSON.
 
 pub mod answers;
 mod request;
@@ -21,14 +21,14 @@ use settings::PostmarkSettings;
 
 const TOKEN: &str = "X-Postmark-Server-Token";
 
-/// Calls the API.
+/// Client of the API.
 #[derive(Clone)]
 pub(crate) struct Postmark {
     caller: Caller,
 }
 
 impl Postmark {
-    /// Calls through `client` that take at most `limit`.
+    /// Creates an API client whose calls through `client` take at most `limit`.
     pub(crate) fn new(client: Client, outbound: Outbound, limit: Duration) -> Self {
         Postmark { caller: Caller::new(client, outbound, limit) }
     }
@@ -47,11 +47,11 @@ impl Postmark {
         let recipients: Vec<String> = std::iter::once(letter.to.to_string()).chain(others).collect();
         let request = self.caller.client().post(url(settings, "email")).json(&body);
         Ok(match self.ask(request, settings, call.now).await {
-            Ok(said) => {
-                let answer = answer(&said, &recipients);
+            Ok(reply) => {
+                let answer = answer(&reply, &recipients);
                 // A subject may be a one-time code.
                 let answer = Answer { message: presentable(&answer.message, &[letter.subject]), ..answer };
-                // What one send chose itself is no trouble of the account.
+                // A refusal caused by a send's own sender or stream must not pause the provider.
                 match answer.outcome {
                     Outcome::PauseProvider
                         if is_about_choice(&answer.code) && chose(settings, letter, overrides) =>
@@ -65,15 +65,15 @@ impl Postmark {
         })
     }
 
-    /// Asks for the server that the token belongs to. Says what that proved.
+    /// Requests the server that the token belongs to. Returns a sentence about what that proved.
     pub(crate) async fn probe(&self, settings: &PostmarkSettings, now: Timestamp) -> Result<String, Answer> {
         let call = self.caller.client().get(url(settings, "server"));
-        let said = self.ask(call, settings, now).await?;
-        let answer = answer(&said, &[]);
+        let reply = self.ask(call, settings, now).await?;
+        let answer = answer(&reply, &[]);
         match answer.outcome {
             Outcome::Sent { .. } => {
-                let name = presentable(said.name(), &[]);
-                Ok(format!("The token is that of the server {name:?}; no email was sent."))
+                let name = presentable(reply.name(), &[]);
+                Ok(format!("The token belongs to the server {name:?}; no email was sent."))
             }
             _ => Err(answer),
         }
@@ -85,8 +85,9 @@ impl Postmark {
         settings: &PostmarkSettings,
         now: Timestamp,
     ) -> Result<PostmarkReply, Answer> {
-        let mut token = HeaderValue::from_str(settings.token.expose_secret())
-            .map_err(|_| Answer::new(Outcome::PauseProvider, "settings", "the token is no header value"))?;
+        let mut token = HeaderValue::from_str(settings.token.expose_secret()).map_err(|_| {
+            Answer::new(Outcome::PauseProvider, "settings", "the token is not a valid header value")
+        })?;
         token.set_sensitive(true);
         let request = request.header(TOKEN, token).header(ACCEPT, "application/json");
         let reply = self.caller.call(request, now).await.map_err(Silence::answer)?;
@@ -94,12 +95,12 @@ impl Postmark {
     }
 }
 
-/// Whether a code may blame the sender or the stream.
+/// Returns true if a code may be about the sender or the stream.
 fn is_about_choice(codes: &str) -> bool {
     matches!(codes, "422 400" | "422 401" | "422 422" | "422 1235" | "422 1236")
 }
 
-/// Whether the send names another sender or another stream than the settings.
+/// Returns true if the send sets another sender or stream than the settings.
 fn chose(settings: &PostmarkSettings, letter: &Letter<'_>, overrides: Option<&Object>) -> bool {
     let is_stream = |name: &String| name.eq_ignore_ascii_case("MessageStream");
     letter.identity.from.email != settings.identity.from.email

@@ -1,4 +1,4 @@
-//! Reading the settings of a provider: every problem at once, none of which repeats a value.
+//! Parsing a provider's settings. Reports every problem at once, and repeats no value.
 
 use domain::Problem;
 use domain::request::MAX_SENDER;
@@ -12,18 +12,18 @@ use crate::identity::{AllowedFrom, Identity};
 
 pub(crate) struct Reader<'a> {
     members: &'a Map<String, Value>,
-    /// Stands before a member's name in a problem.
+    /// Prefix of member names in problems.
     path: &'static str,
     problems: Vec<Problem>,
 }
 
 impl<'a> Reader<'a> {
-    /// Opens settings that may have these members.
+    /// Opens settings; members other than `known` are problems.
     pub(crate) fn open(settings: &'a Value, known: &[&str]) -> Result<Reader<'a>, Vec<Problem>> {
         Reader::open_at("settings", settings, known)
     }
 
-    /// Likewise of an object in the settings.
+    /// Opens an object inside the settings like [`Reader::open`].
     pub(crate) fn open_at(
         path: &'static str,
         settings: &'a Value,
@@ -34,12 +34,12 @@ impl<'a> Reader<'a> {
         };
         let mut reader = Reader { members, path, problems: Vec::new() };
         for member in members.keys().filter(|member| !known.contains(&member.as_str())) {
-            reader.problem(member, "unknown", &format!("is not known; there are {}", known.join(", ")));
+            reader.problem(member, "unknown", &format!("is unknown; expected {}", known.join(", ")));
         }
         Ok(reader)
     }
 
-    /// What was read, unless there was a problem.
+    /// Returns the parsed value if there were no problems.
     pub(crate) fn finish<T>(self, read: Option<T>) -> Result<T, Vec<Problem>> {
         match read {
             Some(read) if self.problems.is_empty() => Ok(read),
@@ -56,12 +56,12 @@ impl<'a> Reader<'a> {
         self.problems.extend(problems);
     }
 
-    /// A member that is there and not null.
+    /// Returns a member that is present and not null.
     pub(crate) fn value(&self, member: &str) -> Option<&'a Value> {
         self.members.get(member).filter(|value| !value.is_null())
     }
 
-    /// A string without line breaks; null and the empty string count as absent.
+    /// Reads a string without line breaks; null and the empty string count as absent.
     pub(crate) fn text(&mut self, member: &str, required: bool) -> Option<String> {
         let text = self.lines(member, required)?;
         if text.contains(['\r', '\n', '\0']) {
@@ -71,7 +71,7 @@ impl<'a> Reader<'a> {
         Some(text)
     }
 
-    /// A string, of several lines perhaps.
+    /// Reads a string that may have several lines.
     pub(crate) fn lines(&mut self, member: &str, required: bool) -> Option<String> {
         match self.members.get(member) {
             Some(Value::String(text)) if !text.trim().is_empty() => Some(text.clone()),

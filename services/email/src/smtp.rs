@@ -1,4 +1,4 @@
-//! Providers of kind `smtp`: a relay, spoken to over connections of our own.
+//! Providers of kind `smtp`: a relay, reached over pooled connections.
 
 pub mod answers;
 mod connection;

@@ -1,4 +1,4 @@
-//! What an email needs beyond its job, and where it comes from.
+//! Sources of attachments and unsubscribe links.
 
 use std::sync::Arc;
 
@@ -16,19 +16,19 @@ use worker::Call;
 
 use crate::letter::Enclosures;
 
-/// Octets of encoded attachments that are kept for the next recipients of their sends.
+/// Octets of encoded attachments that are cached for further recipients of their sends.
 const KEPT: u64 = 64 << 20;
-/// Octets on a line of base64 (RFC 2045 section 6.8), of which three make four.
+/// Octets encoded on one line of base64 (RFC 2045 section 6.8): 76 characters.
 const LINE: usize = 57;
 
-/// Reads the bytes of an attachment by app, send and number; None where it is gone.
+/// Function that reads an attachment by app, send and number; None if it was removed.
 pub type Load =
     dyn Fn(AppId, SendId, u32) -> BoxFuture<'static, Result<Option<Vec<u8>>, String>> + Send + Sync;
-/// Makes the link that turns a category off for a user; None where the API has no public URL.
+/// Function that creates the link that turns a category off for a user; None if the API has no public URL.
 pub type Link =
     dyn Fn(AppId, UserNumber, CategoryId) -> BoxFuture<'static, Result<Option<String>, String>> + Send + Sync;
 
-/// Attachments and links.
+/// Source of attachments and links.
 pub struct Sources {
     load: Box<Load>,
     link: Box<Link>,
@@ -36,7 +36,7 @@ pub struct Sources {
     encoded: Cache<(AppId, SendId, u32), Arc<str>>,
 }
 
-/// Why an attachment cannot be had.
+/// Failure to load an attachment.
 #[derive(Clone, Debug)]
 enum Missing {
     Gone,
@@ -44,7 +44,7 @@ enum Missing {
 }
 
 impl Sources {
-    /// What these functions give. Attachments are kept, within bounds, so that a send to many reads each only once.
+    /// Creates sources from these functions. Attachments are cached, so that a send to many users reads each only once.
     #[must_use]
     pub fn new(load: Box<Load>, link: Box<Link>) -> Self {
         let weight =
@@ -52,7 +52,7 @@ impl Sources {
         Sources { load, link, encoded: Cache::builder().max_capacity(KEPT).weigher(weight).build() }
     }
 
-    /// What the installation keeps, and links of its own.
+    /// Creates sources that read the installation's database and use its link keys.
     #[must_use]
     pub fn of(context: &Context) -> Self {
         let store = context.store.clone();
@@ -73,7 +73,7 @@ impl Sources {
         Sources::new(load, link)
     }
 
-    /// Everything that goes along with a job's content.
+    /// Loads the attachments and the unsubscribe link of a job.
     pub(crate) async fn enclosed(&self, call: &Call<'_>, files: &[Attachment]) -> Result<Enclosures, Answer> {
         let mut attachments = Vec::with_capacity(files.len());
         for file in files {
@@ -100,8 +100,8 @@ impl Sources {
     async fn unsubscribe(&self, app: AppId, job: &DeliveryJob) -> Result<Option<String>, Answer> {
         let Some(category) = job.category else { return Ok(None) };
         (self.link)(app, job.user, category).await.map_err(|cause| {
-            tracing::warn!(cause, "the link to unsubscribe cannot be made");
-            Answer::new(Outcome::RETRY, "unsubscribe", "the link to unsubscribe cannot be made now")
+            tracing::warn!(cause, "cannot create the unsubscribe link; the delivery is retried");
+            Answer::new(Outcome::RETRY, "unsubscribe", "the unsubscribe link could not be created")
         })
     }
 }
@@ -110,18 +110,18 @@ impl Missing {
     fn answer(self, number: u32) -> Answer {
         match self {
             Missing::Gone => {
-                let message = format!("attachment {number} is not kept any more");
+                let message = format!("attachment {number} no longer exists");
                 Answer::new(Outcome::Failed, "attachment_gone", message)
             }
             Missing::Unavailable(cause) => {
-                tracing::warn!(cause, "an attachment cannot be read");
-                Answer::new(Outcome::RETRY, "attachment", "an attachment cannot be read now")
+                tracing::warn!(cause, "cannot read an attachment; the delivery is retried");
+                Answer::new(Outcome::RETRY, "attachment", "an attachment could not be read")
             }
         }
     }
 }
 
-/// Base64 as MIME wants it; nothing of it can look like a dot or a boundary.
+/// Encodes bytes as base64 in lines of MIME, which cannot look like a final dot or a boundary.
 fn in_lines(bytes: &[u8]) -> Arc<str> {
     let mut out = String::with_capacity(bytes.len() * 4 / 3 + bytes.len() / LINE * 2 + 8);
     for line in bytes.chunks(LINE) {

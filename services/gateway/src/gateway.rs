@@ -1,4 +1,4 @@
-//! What every request works with.
+//! The state that every request shares.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -9,7 +9,6 @@ use credentials::link::Links;
 use domain::web_push::PushHost;
 use domain::{Envelope, Lane, StreamName};
 use event_log::{EventLog, Message};
-use sabotage::Mutant;
 use service_kit::fullness::GATEWAY_STOPS;
 use service_kit::{Context, Fullness, Network, Readiness};
 use store::Store;
@@ -30,32 +29,31 @@ use crate::shares::connections::Connections;
 use crate::shares::room::{FOR_STRANGERS, PARTS, Room};
 use crate::waiting::{WaitError, WaitingRoom, wait, wait_for_database};
 
-/// Room for all bodies in memory at a time, as they are sent and as they are parsed, in KiB.
+/// Memory for all concurrent bodies, both as sent and as parsed, in KiB.
 pub const BODY_ROOM: usize = 128 * 1024;
-/// Room for the bodies of callbacks, whose callers have proven nothing yet, in KiB.
+/// Memory for the bodies of callbacks, whose callers have proven nothing yet, in KiB.
 pub const CALLBACK_ROOM: usize = 4 * 1024;
-/// Room for what bodies with files have beyond the size of all others, in KiB. Read, decoded and on its way to the
-/// database, a file takes about three times its room.
+/// Memory for the part of bodies with files beyond the usual maximum size, in KiB. A file that was read, decoded and is on
+/// its way to the database takes about three times its room.
 pub const FILE_ROOM: usize = 64 * 1024;
-/// Room for large answers that clients have not read yet, in KiB.
+/// Memory for large answers that clients have not read yet, in KiB.
 pub const ANSWER_ROOM: usize = 64 * 1024;
 
-/// The caller may repeat the request.
 pub(crate) const DATABASE_OVERDUE: &str = "the database did not answer in time; repeat the request";
 
 /// The broker's limit of 1 MiB for a message, less room for its headers.
 const MAX_EVENT: usize = 1024 * 1024 - 4 * 1024;
 
-/// Whether an event may be appended again under its id.
+/// Says whether the caller may append the same event again, under the same id.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Repeats {
-    /// The caller can name what it repeats.
+    /// A retry has the same event id.
     Possible,
-    /// A repetition is another event.
+    /// A retry is a different event.
     Impossible,
 }
 
-/// What every request works with.
+/// The state that every request shares.
 pub(crate) struct Gateway {
     pub(crate) store: Store,
     pub(crate) log: EventLog,
@@ -71,7 +69,7 @@ pub(crate) struct Gateway {
     pub(crate) reservations: Reservations,
     pub(crate) positions: Positions,
     fullness: Fullness,
-    /// Cancelled once connections are to be closed.
+    /// Cancelled once answers should close their connections.
     pub(crate) stopping: CancellationToken,
     pub(crate) readiness: Readiness,
     pub(crate) partitions: u32,
@@ -82,7 +80,7 @@ pub(crate) struct Gateway {
     pub(crate) answer_room: Room,
     pub(crate) connections: Connections,
     pub(crate) trusted_proxies: Vec<Network>,
-    /// How long the log keeps what everybody has read.
+    /// How long the log keeps messages that all consumers have read.
     pub(crate) retention: Duration,
     /// Decides which sends are transactional.
     pub(crate) transactional_rates: RateLimits,
@@ -91,7 +89,7 @@ pub(crate) struct Gateway {
 }
 
 impl Gateway {
-    /// Builds it, and starts the tasks that serve it. They go on until the last request is `served`.
+    /// Builds the gateway and starts its background tasks. They run until the last request is `served`.
     pub(crate) fn start(context: &Context, served: &CancellationToken) -> anyhow::Result<web::Data<Gateway>> {
         let partitions = context.partitions;
         let (reservations, reserving) = context.store.reservations();
@@ -149,8 +147,8 @@ impl Gateway {
         gateway.ok_or_else(|| Failure::Defect("the server was built without a gateway".to_owned()))
     }
 
-    /// Appends an event and waits for the log's confirmation. Returns its sequence. An event that a caller may repeat
-    /// has its id as the message's, so that the log takes it once; for others the log need not remember any.
+    /// Appends an event, waits for the log's confirmation and returns the event's sequence. If the caller may repeat the
+    /// event, the event's id becomes the message id, so that the log stores it once. Other messages need no id.
     pub(crate) async fn append(
         &self,
         stream: StreamName,
@@ -167,11 +165,6 @@ impl Gateway {
         }
         let id = (repeats == Repeats::Possible).then(|| event.id.to_string());
         let message = Message { stream, id, payload: payload.into() };
-        if sabotage::is(Mutant::AnswerBeforeAck) {
-            let log = self.log.clone();
-            tokio::spawn(async move { log.publish(message).await });
-            return Ok(0);
-        }
         match wait(self.log.publish(message)).await {
             Ok(appended) => Ok(appended?.seq),
             Err(WaitError::Crowded) => Err(crowded()),
@@ -180,7 +173,7 @@ impl Gateway {
     }
 }
 
-/// Waits for the database, as long as the request may.
+/// Waits for the database, within the time that the request has left.
 pub(crate) async fn database<T>(answer: impl Future<Output = Result<T, store::Error>>) -> Result<T, Failure> {
     match wait_for_database(answer).await {
         Ok(answer) => Ok(answer?),

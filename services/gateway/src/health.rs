@@ -10,14 +10,14 @@ use crate::gateway::Gateway;
 use crate::http::failure::RETRY_AFTER_SECONDS;
 use crate::openapi::readiness::Readiness;
 
-/// The process answers.
+/// Answer to a liveness probe.
 #[derive(Serialize, ToSchema)]
 #[schema(example = json!({"status": "ok"}))]
 struct Alive {
     status: &'static str,
 }
 
-/// The process answers.
+/// Checks that the process is alive.
 #[utoipa::path(
     get,
     path = "/healthz",
@@ -29,17 +29,17 @@ pub(crate) async fn alive() -> HttpResponse {
     HttpResponse::Ok().json(Alive { status: "ok" })
 }
 
-/// Tells a load balancer whether to send requests here.
+/// Checks whether a load balancer should send requests here.
 ///
-/// A gateway is ready until it stops. If PostgreSQL or the log is away, it stays ready, lists that server, and answers calls that
-/// need it 503 with `Retry-After`.
+/// A gateway is ready until it stops. While PostgreSQL or the event log is unreachable, the gateway stays ready, lists that
+/// server in `notReady`, and answers calls that need it with 503 and `Retry-After`.
 #[utoipa::path(
     get,
     path = "/readyz",
     operation_id = "isReady",
     tag = "operation",
     responses(
-        (status = 200, description = "Ready; lists the servers that are away.", body = Readiness),
+        (status = 200, description = "Ready to serve requests; lists unreachable servers.", body = Readiness),
         (
             status = 503,
             description = "Not ready: the process is stopping.",

@@ -1,7 +1,7 @@
 //! The gateway: the v3 API over HTTP.
 //!
 //! A request goes through `exchange`, is routed by `routes`, and reaches a handler whose arguments state who may
-//! call it. Whatever it changes is durable, in the event log or in the database, before it is answered.
+//! call it. Every change is durable, in the event log or in the database, before the request is answered.
 
 mod access;
 mod callbacks;
@@ -46,23 +46,23 @@ pub mod limits {
 
 use crate::gateway::Gateway;
 
-/// Connections that wait to be taken.
+/// Connections that may wait to be accepted.
 const BACKLOG: u32 = 1024;
-/// How long a connection may idle between two requests; longer than proxies keep theirs.
+/// Idle time of a connection between two requests; longer than that of proxies.
 const KEEP_ALIVE: Duration = Duration::from_secs(75);
-/// How long the head of a connection's first request may take.
+/// Time limit for the head of a connection's first request.
 const HEAD_WITHIN: Duration = Duration::from_secs(5);
-/// How long requests under way may take to finish once the process stops.
+/// Time that requests in progress have to finish once the process stops.
 const FINISHED_WITHIN_SECONDS: u64 = 20;
 
-/// Serves the API on the configured address until the process stops. It listens as soon as it is called: whoever is told
-/// that the process is ready can connect, and waits for its answer at most.
+/// Serves the API on the configured address until the process stops. The socket listens as soon as this is called, so
+/// that clients can connect once the process reports ready.
 ///
 /// # Errors
-/// The address cannot be listened on.
+/// The process cannot listen on the address.
 ///
 /// # Panics
-/// It is called outside of a runtime.
+/// Panics outside of a runtime.
 pub fn run(context: Context) -> impl Future<Output = anyhow::Result<()>> {
     let address = context.config.gateway.listen;
     let listener = listen(address).with_context(|| format!("cannot listen on {address}"));
@@ -71,7 +71,7 @@ pub fn run(context: Context) -> impl Future<Output = anyhow::Result<()>> {
 
 fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
-    // A restart must not wait for the connections of its predecessor to be forgotten.
+    // A restart must not wait until the connections of its predecessor have left TIME_WAIT.
     socket.set_reuseaddr(true)?;
     socket.bind(address)?;
     socket.listen(BACKLOG)?.into_std()
@@ -109,8 +109,8 @@ pub async fn serve(context: Context, listener: TcpListener) -> anyhow::Result<()
     Ok(())
 }
 
-/// Returns once no more connections are to be taken. Until then whoever balances the load has time to learn from
-/// `/readyz` that the process stops, and every answer closes its connection.
+/// Returns once the server should accept no more connections. Until then the load balancer has time to learn from
+/// `/readyz` that the process is stopping, and every answer closes its connection.
 async fn drained(context: Context) {
     context.tasks.stopping().await;
     sleep(context.config.gateway.drain).await;

@@ -1,4 +1,4 @@
-//! The OpenAPI document of the interface, made from the handlers.
+//! The OpenAPI document of the API, generated from the handlers.
 //!
 //! To describe a handler:
 //! 1. Give it `#[utoipa::path(...)]` with method, path as in `routes.rs`, `operation_id`, `tag` (one of those below),
@@ -8,12 +8,12 @@
 //!    `extensions(("x-deprecated" = json!(true)))`.
 //! 2. Name it in `paths(…)` below. A test compares the document with the routes. A further path of the same handler
 //!    is a line in `alias.rs`.
-//! 3. An answer's struct derives `ToSchema` where it stands, with an example; `#[schema(as = …)]` where another has
-//!    its name. All its members are required: what has no value is null. Types of `domain` are written as
-//!    `#[schema(value_type = Option<Time>)]`, with the words of `vocabulary.rs`.
-//! 4. A request's struct stands in a file of this folder, for the schema alone: `Fields` reads the body.
-//! 5. Errors that any handler can answer, and headers, are added by `shared.rs`. Of others, such as 409 and 422, say
-//!    only `(status = 409, description = "…")`. Every answer of the API suite is checked against the document.
+//! 3. Derive `ToSchema` on the struct of an answer, next to its handler, with an example. Add `#[schema(as = …)]` if its
+//!    name is taken. All members are required: a member without a value is null. Write types of `domain` as
+//!    `#[schema(value_type = Option<Time>)]`, with the schemas of `vocabulary.rs`.
+//! 4. Define the struct of a request in a file of this folder. It exists only for its schema: `Fields` reads the body.
+//! 5. `shared.rs` adds headers and the errors that any handler can answer. For others, such as 409 and 422, state
+//!    only `(status = 409, description = "…")`. The API suite checks every answer against the document.
 
 pub(crate) mod alias;
 pub(crate) mod callback;
@@ -44,7 +44,7 @@ use crate::requests::{cancellation, deliveries, request};
 use crate::sending::send as sending;
 use crate::{health, openapi};
 
-/// What the handlers say of themselves.
+/// The document as the handlers describe themselves.
 #[derive(OpenApi)]
 #[openapi(
     info(
@@ -54,16 +54,16 @@ use crate::{health, openapi};
         license(name = "Apache-2.0", identifier = "Apache-2.0"),
     ),
     tags(
-        (name = "sending", description = "Sends: what an app's backend asks for."),
-        (name = "requests", description = "What became of a send, recipient by recipient and attempt by attempt."),
-        (name = "inbox", description = "The notifications of a user, and what changes them."),
-        (name = "profile", description = "What a user's profile says."),
-        (name = "preferences", description = "What a user wants over which channel."),
+        (name = "sending", description = "Sending notifications from an app's backend."),
+        (name = "requests", description = "The outcome of a send, for each recipient and each attempt."),
+        (name = "inbox", description = "Reading and changing the notifications of a user."),
+        (name = "profile", description = "The profile of a user."),
+        (name = "preferences", description = "The channels that a user accepts for each category."),
         (name = "categories", description = "The categories of an app's notifications."),
         (name = "devices", description = "The devices that a user signs in on."),
         (name = "users", description = "The users of an app."),
-        (name = "callbacks", description = "What providers report. These calls are signed by the provider."),
-        (name = "operation", description = "For whoever runs the service. These calls need no credentials."),
+        (name = "callbacks", description = "Status reports and incoming messages of providers. The provider signs these calls."),
+        (name = "operation", description = "Probes, this document and its page. These calls need no credentials."),
     ),
     paths(
         sending::send,

@@ -1,4 +1,4 @@
-//! How far the inbox projection has come, so that a change is answered once a list shows it.
+//! Progress of the inbox projection: a change of the inbox is answered once lists show it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,37 +13,37 @@ use tokio_util::sync::CancellationToken;
 
 use crate::waiting::left;
 
-/// How often the checkpoints are read while somebody waits; announcements may be lost.
+/// Poll interval of the checkpoints while requests wait, because announcements may be lost.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// Pause before another attempt to subscribe.
 const SUBSCRIBE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The last sequence that the projection is known to have committed, by partition. Clones share it.
+/// Last sequence that the projection is known to have committed, by partition. Clones share the state.
 #[derive(Clone)]
 pub(crate) struct Positions {
     reached: Arc<[watch::Sender<u64>]>,
-    somebody_waits: Arc<Notify>,
+    waiter_arrived: Arc<Notify>,
 }
 
 impl Positions {
-    /// Nothing is known of any partition.
+    /// Creates positions that know no partition's progress yet.
     pub(crate) fn new(partitions: u32) -> Positions {
         let reached = (0..partitions).map(|_| watch::Sender::new(0)).collect();
-        Positions { reached, somebody_waits: Arc::default() }
+        Positions { reached, waiter_arrived: Arc::default() }
     }
 
-    /// Waits until the projection has committed `seq` of a partition. False when it has not within `limit`,
-    /// or as long as the request may wait.
+    /// Waits until the projection has committed `seq` of a partition. Returns false if that takes longer than `limit`,
+    /// or than the request may wait.
     pub(crate) async fn reach(&self, partition: u32, seq: u64, limit: Duration) -> bool {
         let Some(reached) = self.reached.get(partition as usize) else {
             return false;
         };
         let mut reached = reached.subscribe();
-        self.somebody_waits.notify_one();
+        self.waiter_arrived.notify_one();
         matches!(timeout(left(limit), reached.wait_for(|at| *at >= seq)).await, Ok(Ok(_)))
     }
 
-    /// Follows announcements, and the checkpoints while somebody waits, until `end`.
+    /// Follows announcements, and polls the checkpoints while requests wait, until `end`.
     pub(crate) async fn follow_until(self, end: CancellationToken, context: Context) -> anyhow::Result<()> {
         tokio::select! {
             () = end.cancelled() => Ok(()),
@@ -52,17 +52,17 @@ impl Positions {
         }
     }
 
-    /// Most waits end by an announcement before the first look at the checkpoints.
+    /// Polls the checkpoints while requests wait. Most waits end by an announcement before the first poll.
     async fn poll(&self, store: &Store) {
         loop {
             sleep(POLL_INTERVAL).await;
             if self.reached.iter().all(|reached| reached.receiver_count() == 0) {
-                self.somebody_waits.notified().await;
+                self.waiter_arrived.notified().await;
                 continue;
             }
             match store.inbox_positions().await {
                 Ok(positions) => positions.into_iter().for_each(|(stream, seq)| self.note(&stream, seq)),
-                Err(error) => tracing::warn!(%error, "the inbox's checkpoints cannot be read"),
+                Err(error) => tracing::warn!(%error, "cannot read the inbox checkpoints; retrying"),
             }
         }
     }
@@ -71,7 +71,7 @@ impl Positions {
         loop {
             match context.log.positions().await {
                 Ok(announcements) => self.note_all(announcements).await,
-                Err(error) => tracing::warn!(%error, "the inbox's positions cannot be followed"),
+                Err(error) => tracing::warn!(%error, "cannot subscribe to inbox positions; retrying"),
             }
             sleep(SUBSCRIBE_INTERVAL).await;
         }
@@ -106,7 +106,7 @@ mod tests {
     const AT_ONCE: Duration = Duration::ZERO;
 
     #[tokio::test]
-    async fn a_partition_is_reached_by_its_own_stream_alone_and_never_goes_back() {
+    async fn only_its_own_stream_advances_a_partition_and_its_position_never_decreases() {
         let positions = Positions::new(2);
         positions.note("INBOX_1", 7);
         positions.note("INBOX_1", 3);
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn whoever_waits_learns_of_progress() {
+    async fn a_waiting_request_resumes_once_its_sequence_is_reached() {
         let positions = Positions::new(1);
         let waiting = tokio::spawn({
             let positions = positions.clone();

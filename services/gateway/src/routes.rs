@@ -1,4 +1,4 @@
-//! Which call goes where.
+//! The routes of the API.
 
 use actix_web::http::Method;
 use actix_web::web::{self, ServiceConfig};
@@ -16,7 +16,7 @@ use crate::openapi::{document, page};
 use crate::requests::{cancellation, deliveries, request};
 use crate::sending::send;
 
-/// Routes every call of the interface.
+/// Registers every route of the API.
 pub(crate) fn routes(server: &mut ServiceConfig) {
     for (_, _, resource) in table().resources {
         server.service(resource);
@@ -24,10 +24,10 @@ pub(crate) fn routes(server: &mut ServiceConfig) {
     server.default_service(web::to(no_such_route));
 }
 
-/// A path with its methods, and what serves it.
+/// A path with its methods and its resource.
 type Routed = (&'static str, Vec<Method>, Resource);
 
-/// The paths of the interface, each with its methods.
+/// The paths of the API, each with its methods.
 #[derive(Default)]
 pub(crate) struct Table {
     pub(crate) resources: Vec<Routed>,
@@ -40,7 +40,7 @@ impl Table {
     }
 }
 
-/// Every call of the interface.
+/// Returns every route of the API.
 pub(crate) fn table() -> Table {
     Table::default()
         .service(resource("/v3/notifications", [get(list::list).for_users(), post(send::send)]))
@@ -99,14 +99,14 @@ pub(crate) fn table() -> Table {
         .service(resource("/docs/{file}", [get(page::page_file)]))
 }
 
-/// A user may be called `bulk`, so this path has the calls of a user as well.
+/// Routes of `/v3/users/bulk`. A user's identifier may be `bulk`, so the path also has the calls of a user.
 fn users_in_bulk() -> Routed {
     let calls = [post(bulk::merge), get(users::retrieve), put(users::merge), delete(erasure::erase)];
     let (_, methods, resource) = resource("/v3/users/{id:bulk}", calls);
     ("/v3/users/bulk", methods, resource)
 }
 
-/// Clients of this interface change many notifications at a time by any of these methods.
+/// Serves a change of many notifications under all three methods, because existing clients use any of them.
 fn change<H, Arguments>(handler: H) -> [Call; 3]
 where
     H: Handler<Arguments>,

@@ -1,4 +1,4 @@
-//! How long a request may wait for the database and the log, and how many requests may wait at a time.
+//! Bounds on how long a request may wait for the database and the log, and on how many requests may wait at a time.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -10,23 +10,23 @@ use tokio::time::{Instant, timeout};
 use crate::shares::holder::{Holder, Proof};
 use crate::shares::room::{PARTS, Place, Room};
 
-/// How long one step of a request waits at most.
+/// Longest wait of one step of a request.
 pub const STEP: Duration = Duration::from_secs(2);
-/// How long all steps of a request wait together at most, so that it is answered within 3 s.
+/// Longest wait of all steps of a request together, so that it is answered within 3 s.
 const ALL_STEPS: Duration = Duration::from_millis(2_500);
 
 tokio::task_local! {
     static PATIENCE: Patience;
 }
 
-/// The requests that wait for the database or the log. Clones share its places.
+/// Places for the requests that wait for the database or the log. Clones share them.
 #[derive(Clone)]
 pub(crate) struct WaitingRoom {
     places: Room,
     turns: Arc<Turns>,
 }
 
-/// Turns at the database for callers without the secret: they never keep all of its connections busy.
+/// Permits for database calls of callers without the secret, so that these never occupy all connections.
 struct Turns {
     /// Half of the connections.
     users: Semaphore,
@@ -40,24 +40,24 @@ struct Patience {
     until: Cell<Instant>,
 }
 
-/// Why an answer was not waited for to the end.
+/// Reason why a wait ended without an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WaitError {
-    /// Too many requests wait already.
+    /// Too many requests are already waiting.
     Crowded,
-    /// There was no answer in time.
+    /// The answer did not arrive in time.
     Overdue,
 }
 
 impl WaitingRoom {
-    /// Room for so many requests, all of it free. `connections` is how many the process has to the database.
+    /// Creates a room with `places` free places. `connections` is the size of the process's connection pool.
     pub(crate) fn new(places: usize, connections: u32) -> WaitingRoom {
         let one_of = |parts: u32| Semaphore::new((connections / parts).max(1) as usize);
         let turns = Turns { users: one_of(2), unproven: one_of(4) };
         WaitingRoom { places: Room::new(places, PARTS), turns: Arc::new(turns) }
     }
 
-    /// Serves a request of a caller that has proven nothing yet; it may wait from now on.
+    /// Serves a request of a caller that has proven nothing yet. The time for its waits starts now.
     pub(crate) async fn serve<T>(&self, holder: Holder, request: impl Future<Output = T>) -> T {
         let until = Cell::new(Instant::now() + ALL_STEPS);
         let patience = Patience { room: self.clone(), holder: Cell::new(holder), until };
@@ -76,19 +76,19 @@ impl Turns {
     }
 }
 
-/// From now on, the request that is being served has the shares of this holder.
+/// Gives the current request the shares of this holder from now on.
 pub(crate) fn continue_as(holder: Holder) {
-    // Outside of a request there are no shares.
+    // Outside of a request, shares do not exist.
     PATIENCE.try_with(|patience| patience.holder.set(holder)).ok();
 }
 
-/// Waits for an answer of the log, or of what has its own bound, for as long as the request that is being served may.
+/// Waits for an answer of the log, or of anything with its own bound, within the time that the current request has left.
 pub(crate) async fn wait<T>(answer: impl Future<Output = T>) -> Result<T, WaitError> {
     let _place = place()?;
     timeout(left(STEP), answer).await.map_err(|_| WaitError::Overdue)
 }
 
-/// Waits for an answer of the database: first for a turn, if the caller has not proven the secret.
+/// Waits for an answer of the database. A caller without the secret first waits for a permit.
 pub(crate) async fn wait_for_database<T>(answer: impl Future<Output = T>) -> Result<T, WaitError> {
     let _place = place()?;
     let asked = PATIENCE.try_with(|patience| (patience.room.turns.clone(), patience.holder.get())).ok();
@@ -102,23 +102,23 @@ pub(crate) async fn wait_for_database<T>(answer: impl Future<Output = T>) -> Res
     timeout(left(STEP), in_turn).await.map_err(|_| WaitError::Overdue)
 }
 
-/// A place for the request that is being served; None outside of a request.
+/// Takes a place for the current request; None outside of a request.
 fn place() -> Result<Option<Place>, WaitError> {
     let place = PATIENCE.try_with(|patience| patience.room.places.take(&patience.holder.get(), 1)).ok();
     place.transpose().map_err(|_| WaitError::Crowded)
 }
 
-/// What is left of `limit` for the request that is being served.
+/// Returns `limit`, or the time that the current request has left if that is shorter.
 pub(crate) fn left(limit: Duration) -> Duration {
     let until = PATIENCE.try_with(|patience| patience.until.get());
     until.map_or(limit, |until| limit.min(until.saturating_duration_since(Instant::now())))
 }
 
-/// Awaits what depends on the caller alone, at no cost to what may be waited for afterwards.
+/// Awaits a step whose duration depends only on the caller; it is not charged to the request's waiting time.
 pub(crate) async fn at_callers_pace<T>(step: impl Future<Output = T>) -> T {
     let begin = Instant::now();
     let outcome = step.await;
-    // Outside of a request there is no deadline to move.
+    // Outside of a request, no deadline exists.
     PATIENCE.try_with(|patience| patience.until.set(patience.until.get() + begin.elapsed())).ok();
     outcome
 }
@@ -138,20 +138,20 @@ mod tests {
     const APP: AppId = AppId(1);
 
     #[tokio::test(start_paused = true)]
-    async fn the_steps_of_a_request_share_its_patience() {
+    async fn all_steps_of_a_request_share_its_waiting_time() {
         let room = WaitingRoom::new(PLACES, 2);
         room.serve(Holder::backend(APP), async {
             let begin = Instant::now();
             assert_eq!(wait(pending::<()>()).await, Err(WaitError::Overdue));
             assert_eq!(wait(pending::<()>()).await, Err(WaitError::Overdue));
             assert_eq!(begin.elapsed().as_millis() / 10, 250);
-            assert_eq!(wait(ready(7)).await, Ok(7), "what is there already needs no patience");
+            assert_eq!(wait(ready(7)).await, Ok(7), "an answer that is ready needs no waiting time");
         })
         .await;
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_slow_caller_costs_nothing() {
+    async fn time_spent_on_a_slow_caller_is_not_charged() {
         let room = WaitingRoom::new(PLACES, 2);
         room.serve(Holder::backend(APP), async {
             at_callers_pace(sleep(Duration::from_secs(20))).await;

@@ -1,19 +1,19 @@
-//! Writing a folded batch of events into its transaction.
+//! Writing a folded batch of events into a transaction.
 
 use domain::inbox::fold::{Change, Fold, ItemKey, Step, changed};
 use domain::{AppId, UserNumber};
 use store::inbox::projection::Batch;
 
-/// Which items the inbox may have already.
+/// Handling of items that the inbox may already have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Repeats {
-    /// None: nobody published an event again, which only a crash leads to.
+    /// No item repeats: events are published twice only after a crash.
     Unexpected,
-    /// Some, and those are left as they are.
-    LeftOut,
+    /// Some items may repeat; these stay unchanged.
+    Skipped,
 }
 
-/// Whose inboxes it writes, some of them more than once.
+/// Returns the users whose inboxes the fold changes, some of them more than once.
 pub(crate) fn users(fold: &Fold) -> impl Iterator<Item = (AppId, UserNumber)> {
     let changed = fold.steps().iter().flat_map(|step| match step {
         Step::Items(changes) => changes.iter().map(|((app, user, _), _)| (*app, *user)).collect(),
@@ -27,7 +27,7 @@ pub(crate) fn users(fold: &Fold) -> impl Iterator<Item = (AppId, UserNumber)> {
 pub(crate) async fn apply(fold: &Fold, batch: &mut Batch, repeats: Repeats) -> Result<(), store::Error> {
     match repeats {
         Repeats::Unexpected => batch.add_new(fold.adds()).await?,
-        Repeats::LeftOut => batch.add(fold.adds()).await?,
+        Repeats::Skipped => batch.add(fold.adds()).await?,
     }
     for step in fold.steps() {
         match step {

@@ -1,7 +1,7 @@
 //! The inbox projection: follows every `INBOX` stream and keeps items and counters in PostgreSQL.
 //!
-//! Each partition is one task: [`partition`] reads a batch, which [`domain::inbox::fold`] folds, [`fold`] writes it, and the checkpoint moves in the same
-//! transaction. Two instances may compete: the checkpoint's compare-and-set lets one through.
+//! Each partition is one task: [`partition`] reads a batch, [`domain::inbox::fold`] folds it, and [`fold`] writes it in the
+//! transaction that moves the checkpoint. If two instances compete, the checkpoint's compare-and-set lets one through.
 
 mod fold;
 mod partition;
@@ -11,7 +11,7 @@ mod replay;
 mod source;
 mod verification;
 
-pub use progress::{Phase, Step, Told};
+pub use progress::{OnStep, Phase, Step};
 pub use rebuild::{Rebuild, Rebuilt};
 pub use source::{OutOfReach, Shortened};
 pub use verification::{Verification, verify};
@@ -21,7 +21,7 @@ use service_kit::Context;
 /// Runs the projection of every partition until the process stops.
 ///
 /// # Errors
-/// A stream is not what was projected so far.
+/// A stream is not the one that was projected so far.
 pub async fn run(context: Context) -> anyhow::Result<()> {
     for number in 0..context.partitions {
         let partition = partition::Partition::new(&context, number);

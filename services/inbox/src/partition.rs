@@ -18,11 +18,11 @@ use store::inbox::projection::INBOX;
 
 use crate::fold::{Repeats, apply, users};
 
-/// Events that are read at once, and how long to gather them.
+/// Most events read at once, and how long to gather them.
 const BATCH: usize = 500;
-/// Rows of one transaction, beyond which no further event joins it.
+/// Rows beyond which no further event joins a transaction.
 const ROWS: usize = 1_000;
-/// Bytes that its events take in memory, likewise.
+/// Bytes of events in memory beyond which no further event joins a transaction.
 const BYTES: usize = 16 * 1024 * 1024;
 const LINGER: Duration = Duration::from_millis(2);
 /// Pause after a failure of the database or the log.
@@ -38,44 +38,44 @@ pub(crate) struct Partition {
     audience: Audience,
     /// Last sequence committed.
     position: u64,
-    /// Read with the checkpoint, then followed event by event. A number is never used again, so that dropping what
-    /// the log says of it is right for events from before the erasure too.
+    /// Erased users: read with the checkpoint, then updated event by event. User numbers are never reused, so dropping
+    /// events of these users is right even for events from before the erasure.
     erased: Erased,
 }
 
-/// Who learns of what was committed.
+/// Receiver of committed positions.
 enum Audience {
-    /// Those who wait for a change to be visible, and the metrics.
-    Everybody(EventLog),
-    /// Nobody: it is a replay, which remembers whose inboxes it has written.
+    /// Live projection: callers that wait for a change to become visible, and the metrics.
+    Live(EventLog),
+    /// Replay: announces nothing, and remembers the users whose inboxes it has written.
     Replay(HashSet<(AppId, UserNumber)>),
 }
 
-/// What became of a batch.
+/// Result of projecting a batch.
 #[derive(PartialEq, Eq)]
 pub(crate) enum Projected {
-    /// It is in the database.
+    /// The batch is committed.
     Yes,
-    /// Another instance is ahead: start again from its checkpoint.
+    /// Another instance is ahead; restart from its checkpoint.
     Overtaken,
 }
 
-/// An event to set aside, and why.
+/// An event to dead-letter, and the cause.
 type Dead<'a> = (&'a Record, String);
 
-/// The events of one transaction, and what they come down to.
+/// Events of one transaction, and their folded changes.
 struct Folded<'a> {
     records: &'a [Record],
     fold: Fold,
     dead: Vec<Dead<'a>>,
 }
 
-/// Why a batch was not projected.
+/// Failure to project a batch.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
     #[error(transparent)]
     Store(#[from] store::Error),
-    /// Only an instance of a newer release can go on from here.
+    /// Only an instance of a newer release can continue from here.
     #[error("event {seq}: {cause}")]
     Newer { seq: u64, cause: DecodeError },
 }
@@ -83,10 +83,10 @@ pub(crate) enum Failure {
 impl Partition {
     pub(crate) fn new(context: &Context, number: u32) -> Partition {
         let origin = Origin { partition: number, partitions: context.partitions };
-        Partition::of(context.store.clone(), origin, Audience::Everybody(context.log.clone()))
+        Partition::of(context.store.clone(), origin, Audience::Live(context.log.clone()))
     }
 
-    /// One that a replay writes into tables beside the live ones, which `store` means.
+    /// Creates a partition for a replay, which writes to the shadow tables of `store`.
     pub(crate) fn replayed(store: Store, number: u32, partitions: u32) -> Partition {
         let origin = Origin { partition: number, partitions };
         Partition::of(store, origin, Audience::Replay(HashSet::new()))
@@ -107,24 +107,24 @@ impl Partition {
         Ok(())
     }
 
-    /// Returns when it has to start again from the checkpoint; an error is for good.
+    /// Projects from the checkpoint. Returns Ok when it must restart from there; an error is permanent.
     async fn follow_from_checkpoint(&mut self, log: &EventLog) -> anyhow::Result<()> {
         if let Err(error) = self.load().await {
-            return self.put_off(&error);
+            return self.retry_later(&error);
         }
         let mut reader = log.reader(self.stream, self.position + 1);
         loop {
             let records = match reader.next_batch(BATCH, LINGER).await {
                 Ok(records) => records,
                 Err(error) if error.is_permanent() => {
-                    return Err(error).context("the inbox cannot be projected");
+                    return Err(error).context("cannot project the inbox");
                 }
-                Err(error) => return self.put_off(&error),
+                Err(error) => return self.retry_later(&error),
             };
             match self.project(&records).await {
                 Ok(Projected::Yes) => {}
                 Ok(Projected::Overtaken) => return Ok(()),
-                Err(Failure::Store(error)) => return self.put_off(&error),
+                Err(Failure::Store(error)) => return self.retry_later(&error),
                 Err(Failure::Newer { seq, cause }) => {
                     self.wait_for_newer(seq, &cause).await;
                     return Ok(());
@@ -133,7 +133,7 @@ impl Partition {
         }
     }
 
-    /// Learns from the database where to go on, and who is erased.
+    /// Reads the checkpoint and the erased users from the database.
     pub(crate) async fn load(&mut self) -> Result<(), store::Error> {
         self.position = self.store.checkpoint(INBOX, self.stream).await?;
         let erased = self.store.erased_users().await?;
@@ -150,20 +150,20 @@ impl Partition {
         self.position
     }
 
-    /// Whose inboxes a replay has written since it was asked last.
+    /// Takes the users whose inboxes a replay has written since the last call.
     pub(crate) fn take_written(&mut self) -> HashSet<(AppId, UserNumber)> {
         match &mut self.audience {
-            Audience::Everybody(_) => HashSet::new(),
+            Audience::Live(_) => HashSet::new(),
             Audience::Replay(written) => std::mem::take(written),
         }
     }
 
-    fn put_off(&self, error: &dyn std::error::Error) -> anyhow::Result<()> {
-        tracing::warn!(stream = %self.stream, %error, "projecting is put off");
+    fn retry_later(&self, error: &dyn std::error::Error) -> anyhow::Result<()> {
+        tracing::warn!(stream = %self.stream, %error, "cannot project events; trying again");
         Ok(())
     }
 
-    /// Leaves the partition to an instance of a newer release, and looks later how far that has come.
+    /// Pauses, so that an instance of a newer release can take over the partition.
     async fn wait_for_newer(&self, seq: u64, cause: &DecodeError) {
         counter!(NEWER_EVENTS, "type" => cause.kind().to_owned()).increment(1);
         tracing::error!(stream = %self.stream, seq, %cause, "the partition waits for a newer release");
@@ -177,7 +177,7 @@ impl Partition {
             rest = &rest[folded.records.len()..];
             let mut projected = self.write(&folded, Repeats::Unexpected).await;
             if is_refused(&projected) {
-                projected = self.write(&folded, Repeats::LeftOut).await;
+                projected = self.write(&folded, Repeats::Skipped).await;
             }
             if is_refused(&projected) {
                 projected = self.project_singly(folded.records).await;
@@ -189,9 +189,12 @@ impl Partition {
         Ok(Projected::Yes)
     }
 
-    /// Takes as many records from the front as one transaction holds.
+    /// Folds as many records from the front as fit into one transaction.
     fn fold<'a>(&mut self, records: &'a [Record]) -> Result<Folded<'a>, Failure> {
-        let (mut fold, mut dead, mut taken, mut bytes) = (Fold::default(), Vec::new(), 0, 0);
+        let mut fold = Fold::default();
+        let mut dead = Vec::new();
+        let mut taken = 0;
+        let mut bytes = 0;
         for record in records {
             if fold.weight() >= ROWS || bytes >= BYTES {
                 break;
@@ -204,7 +207,7 @@ impl Partition {
                     }
                 }
                 Err(DecodeError::UnknownType(kind)) => counter!(UNKNOWN_EVENTS, "type" => kind).increment(1),
-                // What was before it still counts.
+                // The events before it can still be projected.
                 Err(DecodeError::Newer { .. }) if taken > 0 => break,
                 Err(cause @ DecodeError::Newer { .. }) => {
                     return Err(Failure::Newer { seq: record.seq, cause });
@@ -216,22 +219,22 @@ impl Partition {
         Ok(Folded { records: &records[..taken], fold, dead })
     }
 
-    /// Finds the event that the database refuses: it is tried five times by itself, then set aside.
+    /// Projects events one by one to find those that PostgreSQL rejects. Such an event is dead-lettered after five tries.
     async fn project_singly(&mut self, records: &[Record]) -> Result<Projected, Failure> {
         for record in records {
             let folded = self.fold(std::slice::from_ref(record))?;
-            let mut projected = self.write(&folded, Repeats::LeftOut).await;
+            let mut projected = self.write(&folded, Repeats::Skipped).await;
             while let Err(Failure::Store(error)) = &projected
                 && error.is_refused_data()
             {
                 let cause = error.to_string();
                 let failures = self.store.count_failure(self.stream, record.seq, &cause).await?;
                 projected = if failures < MAX_FAILURES {
-                    self.write(&folded, Repeats::LeftOut).await
+                    self.write(&folded, Repeats::Skipped).await
                 } else {
-                    let (records, fold) = (folded.records, Fold::default());
                     let dead = vec![(record, cause)];
-                    self.write(&Folded { records, fold, dead }, Repeats::LeftOut).await
+                    let folded = Folded { records: folded.records, fold: Fold::default(), dead };
+                    self.write(&folded, Repeats::Skipped).await
                 };
             }
             if projected? == Projected::Overtaken {
@@ -251,23 +254,23 @@ impl Partition {
         apply(&folded.fold, &mut batch, repeats).await?;
         for (record, cause) in &folded.dead {
             counter!(DEAD_EVENTS, "stream" => self.stream.to_string()).increment(1);
-            tracing::error!(stream = %self.stream, seq = record.seq, cause, "an event is set aside");
+            tracing::error!(stream = %self.stream, seq = record.seq, cause, "an event cannot be applied; dead-lettered it");
             batch.bury(self.stream, record.seq, &record.payload, cause).await?;
         }
         batch.commit().await?;
         self.position = last;
-        self.tell(&folded.fold).await;
+        self.announce(&folded.fold).await;
         Ok(Projected::Yes)
     }
 
-    async fn tell(&mut self, fold: &Fold) {
+    async fn announce(&mut self, fold: &Fold) {
         let log = match &mut self.audience {
-            Audience::Everybody(log) => log,
+            Audience::Live(log) => log,
             Audience::Replay(written) => return written.extend(users(fold)),
         };
         if let Err(error) = log.announce(self.stream, self.position).await {
-            // Whoever waits also polls the checkpoint.
-            tracing::debug!(stream = %self.stream, %error, "the position is not announced");
+            // Callers that wait also poll the checkpoint.
+            tracing::debug!(stream = %self.stream, %error, "cannot announce the position");
         }
         let now = clock::now();
         for created_at in fold.created_at() {

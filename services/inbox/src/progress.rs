@@ -1,6 +1,6 @@
-//! How far a replay is, for whoever waits for it.
+//! Progress of a replay, for display.
 
-/// What a replay does, one after the other.
+/// Phases of a replay, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
     /// Rows of a backup are copied.
@@ -13,14 +13,14 @@ pub enum Phase {
     Switching,
 }
 
-/// News of a replay.
+/// Progress report of a replay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// A phase begins, with so many rows or events; 0 where that is not known.
+    /// A phase begins, with this many rows or events; 0 if unknown.
     Begins(Phase, u64),
-    /// So many more of them are done.
+    /// This many more rows or events are done.
     Done(u64),
 }
 
-/// Whoever is told.
-pub type Told<'a> = &'a (dyn Fn(Step) + Sync);
+/// Callback that receives progress reports.
+pub type OnStep<'a> = &'a (dyn Fn(Step) + Sync);

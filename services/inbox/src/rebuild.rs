@@ -1,4 +1,4 @@
-//! Making the inbox anew beside the live one, and putting it in its place.
+//! Rebuilding the inbox in separate tables, and switching them with the live ones.
 
 use std::time::Duration;
 
@@ -9,78 +9,76 @@ use store::recovery::shadow::{Comparison, Origin, Purpose, Shadow, Switch, Switc
 use store::{Error, Settings, Store};
 use tokio::time::sleep;
 
-use crate::progress::{Phase, Step, Told};
+use crate::progress::{OnStep, Phase, Step};
 use crate::replay::Replay;
 use crate::source;
 
-/// How often the switch is tried where somebody reads the live tables for long, and the pause between.
+/// Most tries to switch while another session keeps reading the live tables, and the pause between them.
 const TRIES: u32 = 60;
 const PAUSE: Duration = Duration::from_secs(5);
 
-/// How the inbox is to be rebuilt.
+/// Parameters of a rebuild.
 pub struct Rebuild<'a> {
-    /// The live database.
     pub database: &'a Settings,
-    /// The log.
     pub log: &'a EventLog,
-    /// Inbox partitions.
+    /// Number of inbox partitions.
     pub partitions: u32,
-    /// A database restored from a backup, whose inbox the replay starts from.
+    /// Database restored from a backup; the replay starts from its inbox.
     pub backup: Option<&'a Store>,
-    /// Whether what an earlier rebuild left is thrown away.
+    /// True to discard the tables of an interrupted rebuild.
     pub is_afresh: bool,
-    /// Whether the new tables take the place of the live ones even where they differ.
+    /// True to switch even if the new tables differ from the live ones.
     pub accepts_differences: bool,
-    /// Users whose differences are looked at.
+    /// Most users whose differences are detailed.
     pub most: usize,
 }
 
-/// What came of a rebuild.
+/// Result of a rebuild.
 #[derive(Clone, Debug)]
 pub struct Rebuilt {
-    /// Whether the new tables are live. Otherwise they wait: the comparison says why.
+    /// True if the new tables are live. Otherwise they are kept, and the comparison shows why.
     pub is_switched: bool,
-    /// Whether it went on with what an earlier one left.
+    /// True if it resumed an interrupted rebuild.
     pub is_resumed: bool,
-    /// What it started from.
+    /// Starting point of the replay.
     pub origin: Origin,
-    /// The new tables beside the live ones, at the same positions.
+    /// Comparison of the new tables with the live ones at the same positions.
     pub comparison: Comparison,
-    /// The last sequence of each partition in the new tables.
+    /// Last sequence of each partition in the new tables.
     pub positions: Vec<u64>,
 }
 
 impl Rebuild<'_> {
-    /// Replays the log into new tables, compares these with the live ones, and switches where both are equal. Services go
-    /// on meanwhile; the projection stands still for the switch alone. Killed at any point, it is resumed by the next.
+    /// Replays the log into new tables, compares these with the live ones, and switches if they are equal. Services keep
+    /// running; the projection pauses only for the switch. If the process is killed at any point, the next run resumes.
     ///
     /// # Errors
-    /// Neither log nor backup reach ([`crate::OutOfReach`]), somebody else rebuilds, or a server failed. The live tables
-    /// are as before, unless it was the end of the switch that failed.
-    pub async fn run(&self, told: Told<'_>) -> anyhow::Result<Rebuilt> {
+    /// Neither log nor backup reach far enough ([`crate::OutOfReach`]), another rebuild is running, or a server failed.
+    /// The live tables are unchanged, unless the commit of the switch failed.
+    pub async fn run(&self, report: OnStep<'_>) -> anyhow::Result<Rebuilt> {
         let Some(mut shadow) = Shadow::take(self.database, Purpose::Replacement).await? else {
             bail!("another `tidings rebuild inbox` is under way");
         };
         let (origin, is_resumed) = self.begin(&shadow).await?;
         if !origin.is_copied {
-            // What is being copied is of no use where the log no longer goes on from its end.
+            // Copying is useless if the log no longer continues from the end of the backup.
             source::check_reach(self.log, &origin.start).await?;
         }
-        source::copy(&shadow, &origin, self.backup, told).await?;
+        source::copy(&shadow, &origin, self.backup, report).await?;
         let mut replay = Replay::resume(&shadow.store, self.log, self.partitions).await?;
         source::check_reach(self.log, &replay.positions()).await?;
-        replay.close_in(&shadow, told).await?;
+        replay.close_in(&shadow, report).await?;
         shadow.vacuum().await?;
-        let comparison = self.compare(&shadow, &mut replay, told).await?;
+        let comparison = self.compare(&shadow, &mut replay, report).await?;
         let mut rebuilt =
             Rebuilt { is_switched: false, is_resumed, origin, comparison, positions: replay.positions() };
         if self.may_switch(&rebuilt.comparison) {
-            self.switch(&mut shadow, &mut replay, &mut rebuilt, told).await?;
+            self.switch(&mut shadow, &mut replay, &mut rebuilt, report).await?;
         }
         Ok(rebuilt)
     }
 
-    /// Goes on with what is there, where it is of this release and of the same schema; else makes new tables.
+    /// Resumes the tables of an interrupted rebuild if they fit; else creates new ones. Returns true if it resumes.
     async fn begin(&self, shadow: &Shadow) -> anyhow::Result<(Origin, bool)> {
         if !self.is_afresh
             && let Some(found) = shadow.origin().await?
@@ -96,7 +94,7 @@ impl Rebuild<'_> {
         Ok((origin, false))
     }
 
-    /// Whether one that was begun is what this one would begin.
+    /// Returns true if the interrupted rebuild has the release, schema and starting point that a new one would have.
     async fn fits(&self, shadow: &Shadow, found: &Origin) -> anyhow::Result<bool> {
         let schema = shadow.store.schema_version().await?.unwrap_or_default();
         if found.release != env!("CARGO_PKG_VERSION")
@@ -110,28 +108,28 @@ impl Rebuild<'_> {
         Ok(found.is_from_backup && found.start == start)
     }
 
-    /// Compares all of it with the live tables as they are at one moment.
+    /// Compares all rows with a snapshot of the live tables.
     async fn compare(
         &self,
         shadow: &Shadow,
         replay: &mut Replay,
-        told: Told<'_>,
+        report: OnStep<'_>,
     ) -> anyhow::Result<Comparison> {
         let mut view = shadow.view().await?;
-        reach(replay, &view.positions(self.partitions), told).await?;
-        // What is written from here on is compared again by the switch.
+        reach(replay, &view.positions(self.partitions), report).await?;
+        // The switch compares again the inboxes that are written from here on.
         replay.remember();
-        told(Step::Begins(Phase::Comparing, 0));
+        report(Step::Begins(Phase::Comparing, 0));
         let comparison = view.compare(shadow, self.most).await?;
         view.close().await?;
         Ok(comparison)
     }
 
-    /// Compares what was written since it was compared, so that the switch has little left.
+    /// Compares the inboxes written since the last comparison, so that few remain for the switch.
     async fn compare_late(&self, shadow: &Shadow, replay: &mut Replay) -> anyhow::Result<Comparison> {
-        replay.close_in(shadow, &quietly).await?;
+        replay.close_in(shadow, &ignore).await?;
         let mut view = shadow.view().await?;
-        reach(replay, &view.positions(self.partitions), &quietly).await?;
+        reach(replay, &view.positions(self.partitions), &ignore).await?;
         let comparison = view.compare_some(shadow, &replay.take_written(), self.most).await?;
         view.close().await?;
         Ok(comparison)
@@ -146,11 +144,11 @@ impl Rebuild<'_> {
         shadow: &mut Shadow,
         replay: &mut Replay,
         rebuilt: &mut Rebuilt,
-        told: Told<'_>,
+        report: OnStep<'_>,
     ) -> anyhow::Result<()> {
         let streams: Vec<String> =
             (0..self.partitions).map(|number| StreamName::Inbox(number).to_string()).collect();
-        told(Step::Begins(Phase::Switching, 0));
+        report(Step::Begins(Phase::Switching, 0));
         for _ in 0..TRIES {
             let late = self.compare_late(shadow, replay).await?;
             if !self.may_switch(&late) {
@@ -159,7 +157,7 @@ impl Rebuild<'_> {
             }
             let mut switch = shadow.hold(&streams).await?;
             rebuilt.positions = switch.positions(self.partitions);
-            reach(replay, &rebuilt.positions, &quietly).await?;
+            reach(replay, &rebuilt.positions, &ignore).await?;
             let latest = switch.compare(&replay.take_written(), self.most).await?;
             if !self.may_switch(&latest) {
                 rebuilt.comparison = latest;
@@ -174,19 +172,20 @@ impl Rebuild<'_> {
             }
         }
         bail!(
-            "the tables are ready, but somebody reads the live ones all the time, such as a dump that is under way; run it \
-             again once that has ended"
+            "the new tables are ready, but another session, such as a running dump, keeps reading the live ones; run the \
+             rebuild again when it has ended"
         )
     }
 }
 
-/// For what new tables are not given.
+/// Context if the live tables have objects that the new tables do not get.
 const NOT_COPIED: &str =
-    "the live tables have what no new ones are given: drop it, and make it again once the inbox is rebuilt";
-/// For what somebody gave the live tables while they were rebuilt, or took from them.
-const CHANGED: &str = "the live tables were changed meanwhile, and nothing was switched: run it again";
-/// For an error of the switch's own transaction.
-const UNKNOWN: &str = "the switch failed; if it is not known whether it was committed, run it again";
+    "the live tables have objects that new tables do not get: drop them, and create them again afterwards";
+/// Context if the definition of the live tables changed during the rebuild.
+const CHANGED: &str =
+    "the live tables were altered during the rebuild, and nothing was switched: run it again";
+/// Context of an error of the switch's own transaction.
+const UNKNOWN: &str = "the switch failed; if it may have been committed nevertheless, run the rebuild again";
 
 async fn commit(switch: Switch<'_>) -> anyhow::Result<Switched> {
     match switch.commit().await {
@@ -195,12 +194,15 @@ async fn commit(switch: Switch<'_>) -> anyhow::Result<Switched> {
     }
 }
 
-/// What comes in while the rest is done is not worth a word.
-fn quietly(_: Step) {}
+/// Ignores progress of the short replays around the switch.
+fn ignore(_: Step) {}
 
-/// Replays up to the positions of live tables that somebody holds.
-async fn reach(replay: &mut Replay, positions: &[u64], told: Told<'_>) -> anyhow::Result<()> {
-    replay.advance(positions, told).await?;
-    ensure!(replay.positions() == positions, "the checkpoints of the live inbox have gone back meanwhile");
+/// Replays up to the positions of a snapshot, or of live tables that are held still.
+async fn reach(replay: &mut Replay, positions: &[u64], report: OnStep<'_>) -> anyhow::Result<()> {
+    replay.advance(positions, report).await?;
+    ensure!(
+        replay.positions() == positions,
+        "the checkpoints of the live inbox went backwards during the replay"
+    );
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Replaying the log into a shadow of the inbox: the same projection, into tables beside the live ones.
+//! Replaying the log into a shadow of the inbox: the same projection, into separate tables.
 
 use std::time::Duration;
 
@@ -10,27 +10,26 @@ use store::Store;
 use store::recovery::shadow::Shadow;
 
 use crate::partition::{Partition, Projected};
-use crate::progress::{Phase, Step, Told};
+use crate::progress::{OnStep, Phase, Step};
 use crate::source;
 
-/// Events that are read at once, and how long to gather them.
+/// Most events read at once, and how long to gather them.
 const BATCH: u64 = 500;
 const LINGER: Duration = Duration::from_millis(20);
-/// Partitions that are replayed at the same time.
+/// Partitions replayed at the same time.
 const AT_ONCE: usize = 4;
-/// Events that whoever holds the live tables may wait for.
+/// Lag in events at which the replay is close enough to hold the live tables while it catches up.
 const CLOSE: u64 = 1_000;
-/// Rounds after which the replay is as close as it gets.
+/// Most rounds of catching up with the live inbox.
 const ROUNDS: u32 = 10;
-
-/// Answers of the log without an event, of which each takes a second or fails, before it is given up.
+/// Consecutive reads without an event before the replay fails. Each takes a second or fails.
 const PATIENCE: u32 = 30;
 
-/// Every partition, on its way through the log.
+/// Replay of all partitions.
 pub(crate) struct Replay {
     log: EventLog,
     parts: Vec<Part>,
-    /// Whether it keeps whose inboxes it writes.
+    /// True if it remembers the users whose inboxes it writes.
     remembers: bool,
 }
 
@@ -41,7 +40,7 @@ struct Part {
 }
 
 impl Replay {
-    /// Goes on from the checkpoints of the shadow, and learns who was erased.
+    /// Resumes from the checkpoints of the shadow, and reads the erased users.
     pub(crate) async fn resume(shadow: &Store, log: &EventLog, partitions: u32) -> anyhow::Result<Replay> {
         let mut parts = Vec::new();
         for number in 0..partitions {
@@ -52,23 +51,23 @@ impl Replay {
         Ok(Replay { log: log.clone(), parts, remembers: false })
     }
 
-    /// The last sequence of each partition that is replayed.
+    /// Last replayed sequence of each partition.
     pub(crate) fn positions(&self) -> Vec<u64> {
         self.parts.iter().map(|part| part.partition.position()).collect()
     }
 
-    /// Events that are left to be replayed up to `targets`.
+    /// Events still to replay up to `targets`.
     pub(crate) fn left(&self, targets: &[u64]) -> u64 {
         self.positions().iter().zip(targets).map(|(position, target)| target.saturating_sub(*position)).sum()
     }
 
-    /// Replays up to exactly these sequences. What was replayed stays so where it fails; where that is because the log was
-    /// shortened meanwhile, it is told which backup would do.
-    pub(crate) async fn advance(&mut self, targets: &[u64], told: Told<'_>) -> anyhow::Result<()> {
-        told(Step::Begins(Phase::Replaying, self.left(targets)));
+    /// Replays up to exactly these sequences. On failure, replayed events stay replayed; if the log was shortened meanwhile,
+    /// the error names the backup that is needed.
+    pub(crate) async fn advance(&mut self, targets: &[u64], report: OnStep<'_>) -> anyhow::Result<()> {
+        report(Step::Begins(Phase::Replaying, self.left(targets)));
         let remembers = self.remembers;
         let advanced: anyhow::Result<()> = stream::iter(self.parts.iter_mut().zip(targets))
-            .map(|(part, &target)| part.advance(target, remembers, told))
+            .map(|(part, &target)| part.advance(target, remembers, report))
             .buffer_unordered(AT_ONCE)
             .try_collect()
             .await;
@@ -78,37 +77,37 @@ impl Replay {
         advanced
     }
 
-    /// Replays up to shortly behind the live inbox, which goes on.
-    pub(crate) async fn close_in(&mut self, shadow: &Shadow, told: Told<'_>) -> anyhow::Result<()> {
+    /// Replays until it is close behind the live inbox, which keeps running.
+    pub(crate) async fn close_in(&mut self, shadow: &Shadow, report: OnStep<'_>) -> anyhow::Result<()> {
         let partitions = u32::try_from(self.parts.len())?;
         for _ in 0..ROUNDS {
             let live = shadow.live_positions(partitions).await?;
             if self.left(&live) <= CLOSE {
                 break;
             }
-            self.advance(&live, told).await?;
+            self.advance(&live, report).await?;
         }
         Ok(())
     }
 
-    /// Keeps whose inboxes it writes from now on.
+    /// Starts to remember the users whose inboxes it writes.
     pub(crate) fn remember(&mut self) {
         self.remembers = true;
     }
 
-    /// Whose inboxes were written since it was asked last.
+    /// Takes the users whose inboxes were written since the last call.
     pub(crate) fn take_written(&mut self) -> Vec<(AppId, UserNumber)> {
         self.parts.iter_mut().flat_map(|part| part.partition.take_written()).collect()
     }
 }
 
-/// Whether the log is not what it was.
+/// True if the log no longer has the expected stream or events.
 fn is_permanent(error: &anyhow::Error) -> bool {
     error.downcast_ref::<event_log::Error>().is_some_and(event_log::Error::is_permanent)
 }
 
 impl Part {
-    async fn advance(&mut self, target: u64, remembers: bool, told: Told<'_>) -> anyhow::Result<()> {
+    async fn advance(&mut self, target: u64, remembers: bool, report: OnStep<'_>) -> anyhow::Result<()> {
         let stream = self.partition.stream();
         let mut silence = 0;
         while self.partition.position() < target {
@@ -118,17 +117,19 @@ impl Part {
             let records = match reader.next_batch(most, LINGER).await {
                 Ok(records) => records,
                 Err(error) if error.is_permanent() => {
-                    return Err(error).context("the log does not have what is left to be replayed");
+                    return Err(error).context("the log lacks events that remain to be replayed");
                 }
                 Err(error) => {
-                    tracing::warn!(%stream, %error, "the replay waits for the log");
+                    tracing::warn!(%stream, %error, "cannot read the log; trying again");
                     Vec::new()
                 }
             };
             if records.is_empty() {
                 silence += 1;
                 if silence == PATIENCE {
-                    bail!("{stream} brings nothing after {position}; it was to be replayed up to {target}");
+                    bail!(
+                        "{stream} delivers no events after {position}; the replay needs them up to {target}"
+                    );
                 }
                 continue;
             }
@@ -137,7 +138,7 @@ impl Part {
             if !remembers {
                 self.partition.take_written();
             }
-            told(Step::Done(self.partition.position() - position));
+            report(Step::Done(self.partition.position() - position));
         }
         Ok(())
     }
@@ -145,7 +146,7 @@ impl Part {
     async fn project(&mut self, records: &[Record], stream: StreamName) -> anyhow::Result<()> {
         match self.partition.project(records).await? {
             Projected::Yes => Ok(()),
-            Projected::Overtaken => bail!("somebody else writes the shadow of {stream}"),
+            Projected::Overtaken => bail!("another process writes the shadow of {stream}"),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What a replay starts from: the beginning of the log, or the inbox of a backup where the log does not reach back.
+//! Starting point of a replay: the beginning of the log, or the inbox of a backup if the log does not reach back.
 
 use std::fmt;
 
@@ -10,20 +10,19 @@ use store::database::schema::known_schema_version;
 use store::inbox::projection::INBOX;
 use store::recovery::shadow::{Origin, Shadow};
 
-use crate::progress::{Phase, Step, Told};
+use crate::progress::{OnStep, Phase, Step};
 
 /// A partition whose log does not start early enough.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shortened {
-    /// Its stream.
     pub stream: StreamName,
-    /// The first sequence that is left.
+    /// First sequence that the log still has.
     pub first: u64,
-    /// How far whatever there is before it reaches.
+    /// Last sequence that the starting point covers.
     pub reached: u64,
 }
 
-/// The log does not reach back as far as the replay would have to start.
+/// The log does not reach back to the start of the replay.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct OutOfReach {
     /// The partitions that cannot be replayed.
@@ -45,20 +44,20 @@ impl fmt::Display for OutOfReach {
         }
         write!(
             f,
-            "\nRestore a backup of this installation that is recent enough into a database of its own, and name it: \
+            "\nRestore a sufficiently recent backup of this installation into a separate database and pass it with \
              --backup postgres://…/restored"
         )
     }
 }
 
-/// What a new shadow is to start from: the backup, where one is named, else the beginning of the log.
+/// Chooses the start of a new shadow: the backup if one is given, else the beginning of the log.
 pub(crate) async fn choose(
     live: &Store,
     log: &EventLog,
     backup: Option<&Store>,
     partitions: u32,
 ) -> anyhow::Result<Origin> {
-    let schema = live.schema_version().await?.context("a migrated database")?;
+    let schema = live.schema_version().await?.context("the database is not migrated")?;
     let start = match backup {
         Some(backup) => positions_of(backup, log, schema, partitions).await?,
         None => vec![0; partitions as usize],
@@ -68,7 +67,7 @@ pub(crate) async fn choose(
     Ok(Origin { release, schema, start, is_from_backup: backup.is_some(), is_copied: backup.is_none() })
 }
 
-/// How far a backup's inbox goes, once it is known to be one of this installation, and not ahead of it.
+/// Reads the positions of a backup's inbox, after checking that it belongs to this installation and is not ahead of it.
 pub(crate) async fn positions_of(
     backup: &Store,
     log: &EventLog,
@@ -76,15 +75,15 @@ pub(crate) async fn positions_of(
     partitions: u32,
 ) -> anyhow::Result<Vec<u64>> {
     let found = backup.schema_version().await?;
-    let found = found.context("the backup is of no installation: it has no tables")?;
+    let found = found.context("the backup has no tables of Tidings")?;
     ensure!(
         found <= schema,
-        "the backup is of a newer release: it has schema version {found}, this database {schema}; run `tidings migrate` \
-         on this database first"
+        "the backup is of a newer release: it has schema version {found}, this database has {schema}; run \
+         `tidings migrate` on this database first"
     );
     ensure!(
         backup.partitions().await? == Some(partitions),
-        "the backup is of another installation: it has not {partitions} inbox partitions"
+        "the backup is of another installation: it does not have {partitions} inbox partitions"
     );
     let recorded = backup.recorded_streams().await?;
     let names: Vec<StreamName> = (0..partitions).map(StreamName::Inbox).collect();
@@ -93,20 +92,20 @@ pub(crate) async fn positions_of(
         let name = stream.name.to_string();
         ensure!(
             recorded.get(&name).map(|time| time.millis()) == Some(stream.created_at),
-            "the backup is of another installation: it does not know this stream {name}"
+            "the backup is of another installation: it has another stream {name}"
         );
         let position = backup.checkpoint(INBOX, stream.name).await?;
         ensure!(
             position <= stream.last_seq,
-            "the backup is ahead of the log, which has lost its end: {name}"
+            "the backup is ahead of stream {name}, which has lost its last events"
         );
         positions.push(position);
     }
     Ok(positions)
 }
 
-/// Brings a backup of an earlier release to the schema of the live database. It is a copy of this installation, and not
-/// the live database, which is ahead of it.
+/// Migrates a backup of an earlier release to the schema of the live database. The checks before make sure that it is a
+/// copy of this installation, and not the live database itself.
 async fn bring_up_to_date(backup: &Store, schema: i64) -> anyhow::Result<()> {
     let found = backup.schema_version().await?.unwrap_or_default();
     if found == schema {
@@ -115,32 +114,32 @@ async fn bring_up_to_date(backup: &Store, schema: i64) -> anyhow::Result<()> {
     let known = known_schema_version();
     ensure!(
         schema == known,
-        "the backup has schema version {found}, this database {schema}, and this release knows {known}: use the release \
-         that this database was migrated with"
+        "the backup has schema version {found}, this database has {schema}, and this release has {known}: use the release \
+         that migrated this database"
     );
-    backup.migrate().await.context("the backup cannot be brought to the schema of this database")
+    backup.migrate().await.context("cannot migrate the backup to the schema of this database")
 }
 
-/// Copies what is left to be copied of the backup that a shadow starts from.
+/// Copies the rows of the backup that the shadow does not have yet.
 pub(crate) async fn copy(
     shadow: &Shadow,
     origin: &Origin,
     backup: Option<&Store>,
-    told: Told<'_>,
+    report: OnStep<'_>,
 ) -> anyhow::Result<()> {
     if origin.is_copied {
         return Ok(());
     }
-    let backup = backup.context("the backup is not copied whole yet: name it again, with --backup")?;
+    let backup = backup.context("the backup is not fully copied yet: pass it again with --backup")?;
     bring_up_to_date(backup, origin.schema).await?;
-    told(Step::Begins(Phase::Copying, Shadow::estimated_items(backup).await?));
-    told(Step::Done(Shadow::estimated_items(&shadow.store).await?));
+    report(Step::Begins(Phase::Copying, Shadow::estimated_items(backup).await?));
+    report(Step::Done(Shadow::estimated_items(&shadow.store).await?));
     loop {
         let rows = shadow.copy_page(backup).await?;
         if rows == 0 {
             break;
         }
-        told(Step::Done(rows));
+        report(Step::Done(rows));
     }
     let mut positions = Vec::new();
     for number in 0..origin.start.len() as u64 {
@@ -149,13 +148,13 @@ pub(crate) async fn copy(
     }
     ensure!(
         positions == origin.start,
-        "the backup is not the one that copying began with, or something writes it: begin again, with --afresh"
+        "the backup is not the one that copying started from, or another process writes to it: start over with --afresh"
     );
     shadow.end_copy().await?;
     Ok(())
 }
 
-/// Checks that the log has everything after these positions, of which there is one for each partition.
+/// Checks that the log has all events after these positions, one for each partition.
 pub(crate) async fn check_reach(log: &EventLog, positions: &[u64]) -> anyhow::Result<()> {
     let mut partitions = Vec::new();
     for (number, position) in (0..).zip(positions) {

@@ -1,43 +1,42 @@
-//! Comparing the live inbox with a replay of the log, while everything goes on.
+//! Comparing the live inbox with a replay of the log, while all services keep running.
 
 use anyhow::{Context as _, bail, ensure};
 use event_log::EventLog;
 use store::recovery::shadow::{Comparison, Purpose, Shadow};
 use store::{Settings, Store};
 
-use crate::progress::{Phase, Step, Told};
+use crate::progress::{OnStep, Phase, Step};
 use crate::replay::Replay;
 use crate::source;
 
-/// What a comparison of the live inbox with a replay came to.
+/// Result of comparing the live inbox with a replay.
 #[derive(Clone, Debug)]
 pub struct Verification {
-    /// What was compared, and what differs.
     pub comparison: Comparison,
-    /// The last sequence of each partition up to which it holds.
+    /// Last sequence of each partition that the comparison covers.
     pub positions: Vec<u64>,
 }
 
-/// Replays the log, after a backup where one is named, into tables of its own, compares these with the live ones as they were at one moment, and drops them.
-/// Looks closer at the first `most` users whose inboxes differ.
+/// Replays the log, or a backup and the log after it, into separate tables, compares these with a snapshot of the live
+/// ones, and drops them. Details the differences of the first `most` users whose inboxes differ.
 ///
 /// # Errors
-/// Neither log nor backup reach, somebody else verifies, or a server failed: nothing can be told.
+/// Neither log nor backup reach far enough, another verification is running, or a server failed.
 pub async fn verify(
     database: &Settings,
     log: &EventLog,
     backup: Option<&Store>,
     partitions: u32,
     most: usize,
-    told: Told<'_>,
+    report: OnStep<'_>,
 ) -> anyhow::Result<Verification> {
     let Some(shadow) = Shadow::take(database, Purpose::Comparison).await? else {
-        bail!("another `tidings verify` is under way");
+        bail!("another `tidings verify` is running");
     };
-    let compared = compare(&shadow, log, backup, partitions, most, told).await;
+    let compared = compare(&shadow, log, backup, partitions, most, report).await;
     let discarded = shadow.discard().await;
     let verification = compared?;
-    discarded.context("the tables of the comparison stay until the next")?;
+    discarded.context("cannot drop the tables of the comparison; the next one drops them")?;
     Ok(verification)
 }
 
@@ -47,18 +46,21 @@ async fn compare(
     backup: Option<&Store>,
     partitions: u32,
     most: usize,
-    told: Told<'_>,
+    report: OnStep<'_>,
 ) -> anyhow::Result<Verification> {
     let origin = source::choose(&shadow.store, log, backup, partitions).await?;
     shadow.create(&origin).await?;
-    source::copy(shadow, &origin, backup, told).await?;
+    source::copy(shadow, &origin, backup, report).await?;
     let mut replay = Replay::resume(&shadow.store, log, partitions).await?;
-    replay.close_in(shadow, told).await?;
+    replay.close_in(shadow, report).await?;
     let mut view = shadow.view().await?;
     let positions = view.positions(partitions);
-    replay.advance(&positions, told).await?;
-    ensure!(replay.positions() == positions, "the checkpoints of the live inbox have gone back meanwhile");
-    told(Step::Begins(Phase::Comparing, 0));
+    replay.advance(&positions, report).await?;
+    ensure!(
+        replay.positions() == positions,
+        "the checkpoints of the live inbox went backwards during the replay"
+    );
+    report(Step::Begins(Phase::Comparing, 0));
     let comparison = view.compare(shadow, most).await?;
     view.close().await?;
     Ok(Verification { comparison, positions })

@@ -1,4 +1,4 @@
-//! How the tables of the services are read.
+//! Look-up in the answer tables of the services.
 
 use domain::{Answer, Outcome};
 use worker::Verdict;
@@ -17,7 +17,7 @@ pub fn row(table: &'static [Row], status: u16, code: &str) -> Option<&'static Ro
     table.iter().find(|(pattern, named, _)| fits(pattern, &status) && (*named == "*" || *named == code))
 }
 
-/// What a service said.
+/// Reply of a service.
 pub(crate) struct ServiceReply<'a> {
     pub(crate) status: u16,
     /// Its own code, empty where it gave none.

@@ -30,7 +30,7 @@ pub use token::ProviderToken;
 const MAX_STREAMS: usize = 500;
 /// Apple asks to keep connections open; one that is silent for this long is closed.
 const IDLE: Duration = Duration::from_secs(3_600);
-/// How often a connection is asked whether it lives, and how long it may take to say so.
+/// Interval of pings on a connection, and time for their answer.
 const PING: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(10));
 /// No device can have it.
 const IMPOSSIBLE_TOKEN: &str = "0000000000000000000000000000000000000000000000000000000000000000";

@@ -12,7 +12,7 @@ use crate::answers::ours;
 use crate::apns::ApnsClient;
 use crate::fcm::FcmClient;
 
-/// How long the connection and the credential of a provider that nobody uses are kept.
+/// Time for which the connection and the credential of an unused provider are kept.
 const IDLE: Duration = Duration::from_secs(600);
 /// Providers with a client at once.
 const MAX_CLIENTS: u64 = 10_000;

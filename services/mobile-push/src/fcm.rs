@@ -118,7 +118,7 @@ impl FcmClient {
         Answer { outcome: Outcome::PauseProvider, message: message.to_owned(), ..answer }
     }
 
-    /// Proves the credential, without a message to anybody.
+    /// Checks the credential without sending a message.
     pub(crate) async fn probe(&self, now: Timestamp) -> Result<String, Answer> {
         let message = json!({"token": IMPOSSIBLE_TOKEN, "notification": {"title": "probe"}});
         let answer = self.post(&json!({"validate_only": true, "message": message}), "", now).await;

@@ -1,4 +1,4 @@
-//! What a send asks for beyond its content: `override.channel.mobilePush`.
+//! Options of a send in addition to its content: `override.channel.mobilePush`.
 
 use std::time::Duration;
 
@@ -45,7 +45,7 @@ pub(crate) struct Message {
 }
 
 impl Message {
-    /// Reads a job's content; what it asks for in a form that nobody can follow is a failure for good.
+    /// Reads a job's content. Malformed options fail the delivery permanently.
     pub(crate) fn read(call: &Call<'_>, content: &PushContent) -> Result<Message, Answer> {
         let mut problems = Vec::new();
         let path = "override.channel.mobilePush";
@@ -57,7 +57,7 @@ impl Message {
         }
     }
 
-    /// Whether a person sees it.
+    /// Returns true if the push is shown to the user.
     pub(crate) fn is_shown(&self) -> bool {
         self.title.is_some() || self.body.is_some()
     }

@@ -1,4 +1,4 @@
-//! A call that proves a provider's credential and reaches nobody.
+//! A call that checks a provider's credential and reaches no device.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ const LIMIT: Duration = Duration::from_secs(20);
 /// Proves the credential of a provider by a push to a token that cannot be, and says in one sentence what it proved.
 ///
 /// # Errors
-/// What the service said instead, or that it could not be asked.
+/// The service's other answer, or the failure of the call.
 pub async fn probe(outbound: Outbound, provider: &Provider) -> Result<String, Answer> {
     let settings = |problem: String| ours(Outcome::PauseProvider, "settings", problem);
     match provider.kind.as_str() {

@@ -23,7 +23,7 @@ use crate::table;
 
 const LONGEST_GRACE: Duration = Duration::from_secs(90 * 24 * 3600);
 
-/// Create apps, list them, renew their secrets, set their switches.
+/// Create and list apps, rotate their secrets and keys, and set their switches.
 #[derive(Debug, Subcommand)]
 #[command(after_help = "Example:
   tidings app create shop")]
@@ -39,7 +39,7 @@ pub(crate) enum Command {
 }
 
 /// Create an app, and print its API key and its API secret, which is not shown again. Calls of its users need bearer
-/// tokens that expire, unless it is opened.
+/// tokens that expire, unless --open or --development is given.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   tidings app create shop
@@ -51,7 +51,8 @@ pub(crate) struct CreateArguments {
     /// Let users call with the public API key alone: secure-mode=off and require-exp=off
     #[arg(long)]
     open: bool,
-    /// For development: open, and the public API key alone may write the addresses of profiles, which templates see whole
+    /// For development: as --open; callers with only the public API key may also write the addresses of profiles, and
+    /// templates see all keys of a profile
     #[arg(long)]
     development: bool,
     /// Print JSON
@@ -73,7 +74,8 @@ pub(crate) struct ListArguments {
     installation: Installation,
 }
 
-/// Give an app a new API secret, and print it once. The previous one stays valid for a while; older ones end now.
+/// Create a new API secret for an app, and print it once. The previous one stays valid for a grace period; older ones become
+/// invalid now.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   tidings app rotate-secret shop
@@ -110,28 +112,27 @@ pub(crate) async fn run(command: Command) -> anyhow::Result<String> {
     }
 }
 
-/// An app that was just created, with the one copy of its secret.
+/// A new app with the only copy of its secret.
 pub(crate) struct Created {
-    /// The app.
     pub(crate) id: AppId,
-    /// The public half of its credentials.
+    /// Public half of the credentials.
     pub(crate) api_key: String,
-    /// The other half.
+    /// Secret half of the credentials.
     pub(crate) api_secret: SecretString,
 }
 
-/// How far a new app trusts the callers that have its public key alone.
+/// Trust of a new app in callers that have only its public API key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Openness {
-    /// Not at all: calls of users need a bearer token.
+    /// No trust: calls of users need a bearer token.
     Closed,
-    /// They are the users that they say they are.
+    /// Trusts the user id that a caller gives.
     Open,
     /// As [`Openness::Open`], with every relaxation for development.
     Development,
 }
 
-/// Creates an app with fresh credentials. None: the name is taken.
+/// Creates an app with new credentials. Returns None if the name is taken.
 pub(crate) async fn create_with_credentials(
     store: &Store,
     master_key: &MasterKey,
@@ -155,7 +156,7 @@ pub(crate) async fn create_with_credentials(
     Ok(Some(Created { id, api_key, api_secret }))
 }
 
-/// Gives an existing app a new secret, and returns it.
+/// Creates a new secret for an existing app, and returns it.
 pub(crate) async fn renew_secret(
     store: &Store,
     master_key: &MasterKey,
@@ -167,7 +168,7 @@ pub(crate) async fn renew_secret(
     let sealed = master_key.seal(&app_secret_context(app), secret)?;
     let new = NewSecret { digest: &sha256(secret), sealed: &sealed };
     let rotated = store.rotate_secret(app, new, grace, &actor()).await?;
-    rotated.then_some(api_secret).context("the app has been deleted meanwhile")
+    rotated.then_some(api_secret).context("the app has just been deleted")
 }
 
 async fn create(arguments: &CreateArguments) -> anyhow::Result<String> {
@@ -187,8 +188,8 @@ async fn create(arguments: &CreateArguments) -> anyhow::Result<String> {
     let created = create_with_credentials(&control_plane.store, &master_key, name, openness).await?;
     let Some(Created { id, api_key, api_secret }) = created else {
         bail!(
-            "there is an app named {name:?} already; choose another name, or renew its secret with \
-               `tidings app rotate-secret`"
+            "an app named {name:?} already exists; choose another name, or renew its secret with \
+             `tidings app rotate-secret`"
         );
     };
     let api_secret = api_secret.expose_secret();
@@ -201,24 +202,24 @@ async fn create(arguments: &CreateArguments) -> anyhow::Result<String> {
         format!(
             "Created app {name} with id {id}.\n\n  API key     {api_key}\n  API secret  {api_secret}\n\n\
              Keep the secret: it is not shown again.\n{}",
-            asks(openness)
+            requirement(openness)
         )
     })
 }
 
-/// One line on what the app asks of its callers.
-fn asks(openness: Openness) -> &'static str {
+/// Describes the credentials that the app requires of its callers, in one line.
+fn requirement(openness: Openness) -> &'static str {
     match openness {
         Openness::Closed => {
             "Calls of users need a bearer token that expires (`tidings app signing-key create`); \
-             `tidings app create --open` or `tidings app set APP secure-mode=off require-exp=off` lets them call without.\n"
+             `tidings app create --open` or `tidings app set APP secure-mode=off require-exp=off` removes this requirement.\n"
         }
         Openness::Open => {
-            "Open: whoever knows the API key and a user id acts as that user; `tidings app set APP secure-mode=on \
+            "Open: any caller that knows the API key and a user id acts as that user; `tidings app set APP secure-mode=on \
              require-exp=on` closes the app.\n"
         }
         Openness::Development => {
-            "For development alone: whoever knows the API key may do what any user may.\n"
+            "For development only: any caller that knows the API key may act as any user.\n"
         }
     }
 }
@@ -251,7 +252,7 @@ async fn list(arguments: &ListArguments) -> anyhow::Result<String> {
     Ok(table::render(["ID", "NAME", "API KEY", "STATE", "SECRETS", "CREATED"], &rows))
 }
 
-/// An app without its secrets.
+/// Renders an app as JSON, without its secrets.
 fn as_json(app: &App) -> serde_json::Value {
     let secrets: Vec<_> = app.secrets.iter().map(|secret| json!({"expiresAt": secret.expires_at})).collect();
     json!({

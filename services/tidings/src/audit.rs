@@ -1,4 +1,4 @@
-//! `tidings audit`: who changed what.
+//! `tidings audit`: reads the audit log.
 
 use clap::Subcommand;
 use domain::Timestamp;
@@ -8,9 +8,9 @@ use store::database::audit::AuditRow;
 use crate::control_plane::Installation;
 use crate::table;
 
-/// Read the audit log: changes by operators, and users erased and requests cancelled by the API.
+/// Read the audit log: changes by operators, and users erased and requests cancelled through the API.
 ///
-/// It is append-only. Users stand in it by number, never by identifier or address.
+/// The audit log is append-only. It names users by number, never by identifier or address.
 #[derive(Debug, Subcommand)]
 #[command(after_help = "Example:
   tidings audit list shop")]
@@ -18,7 +18,7 @@ pub(crate) enum Command {
     List(ListArguments),
 }
 
-/// List the audit log of an app, the latest first.
+/// List the audit log of an app, latest first.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   tidings audit list shop
@@ -26,7 +26,7 @@ pub(crate) enum Command {
 pub(crate) struct ListArguments {
     /// Name or id of the app
     app: String,
-    /// Only this time and later, in RFC 3339
+    /// Only rows of this time or later (RFC 3339)
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     since: Option<Timestamp>,
     /// Maximum number of rows

@@ -22,8 +22,8 @@ use crate::{demo, stand_ins, up};
   1  failed: a server cannot be reached, a name is taken or unknown, a port is in use
   2  not usable: the command line, the configuration or a document is not valid; nothing was changed
 
-Configuration: --config FILE, else the file that TIDINGS_CONFIG names; over it TIDINGS_* variables
-(TIDINGS_DATABASE__URL), DATABASE_URL and NATS_URL.
+Configuration: --config FILE, else the file that TIDINGS_CONFIG names. TIDINGS_* variables
+(TIDINGS_DATABASE__URL), DATABASE_URL and NATS_URL override the file.
 
 Start here:
   tidings migrate
@@ -79,7 +79,7 @@ pub(crate) enum Tool {
 }
 
 impl Cli {
-    /// Runs the command, and returns the exit code. `with_runtime` runs what needs a runtime; a service has its own.
+    /// Runs the command and returns its exit code. `with_runtime` runs the tools; a service creates its own runtime.
     pub(crate) fn run(self, with_runtime: impl FnOnce(Tool) -> ExitCode) -> ExitCode {
         match self.command {
             Command::Run(arguments) => run::run(&arguments),
@@ -90,7 +90,7 @@ impl Cli {
 }
 
 impl Tool {
-    /// Runs the command, prints what it has to say once it is done, and returns the exit code.
+    /// Runs the command, prints its report when it is done, and returns the exit code.
     pub(crate) async fn run(self) -> anyhow::Result<u8> {
         let text = match self {
             #[cfg(feature = "development")]
@@ -119,7 +119,7 @@ impl Tool {
     }
 }
 
-/// Writes to standard output, for people or for the next program.
+/// Writes to standard output and flushes it.
 pub(crate) fn print(text: &str) -> anyhow::Result<()> {
     let mut output = std::io::stdout().lock();
     output.write_all(text.as_bytes())?;
@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_command_line_is_sound_and_every_command_shows_an_example() {
+    fn the_command_line_is_valid_and_every_command_shows_an_example() {
         let mut cli = Cli::command();
         cli.build();
         cli.clone().debug_assert();

@@ -1,4 +1,4 @@
-//! Access to apps, providers and templates: the database and the master key, and nothing else.
+//! Access of the commands to an installation: its database, event log and master key.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -18,22 +18,23 @@ use crate::data_directory;
 use crate::dev_file::DevFile;
 use crate::refused::Refused;
 
-/// A command at a terminal has no patience for servers that may come up later.
+/// Shorter than for services: an operator at a terminal should not wait for a server that may start later.
 const CONNECTED_WITHIN: Duration = Duration::from_secs(5);
 
-/// Which installation a command is for.
+/// Arguments that select an installation.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Installation {
-    /// Configuration file (TOML); without it, the one that TIDINGS_CONFIG names, if any
+    /// Configuration file (TOML) [default: the file that TIDINGS_CONFIG names, if any]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Use what `tidings up` runs on this data directory [default: .tidings, where nothing else is configured]
+    /// Use the `tidings up` that runs on this data directory [default: .tidings, if nothing else is configured]
     #[arg(long, value_name = "DIR", conflicts_with = "config")]
     data_dir: Option<PathBuf>,
 }
 
 impl Installation {
-    /// What the arguments, the environment and a running `tidings up` add up to, and whether that one is meant.
+    /// Returns the configuration from the arguments, the environment and a running `tidings up`, and true if it is that of a
+    /// running `tidings up`.
     pub(crate) fn configuration(&self) -> anyhow::Result<(Config, bool)> {
         let mut config = Config::load(self.config.as_deref())?;
         let default = Path::new(data_directory::DEFAULT);
@@ -41,7 +42,7 @@ impl Installation {
             Some(directory) => {
                 let running = DevFile::read(directory)?.with_context(|| {
                     format!(
-                        "nothing runs on {0}: start it with `tidings up --data-dir {0}`",
+                        "no `tidings up` runs on {0}: start one with `tidings up --data-dir {0}`",
                         directory.display()
                     )
                 })?;
@@ -51,7 +52,7 @@ impl Installation {
                 let running = DevFile::read(default)?.ok_or_else(|| {
                     Refused(
                         "no database is configured: set DATABASE_URL or `[database] url` in the configuration \
-                         file, or start one with `tidings up` here"
+                         file, or start one here with `tidings up`"
                             .to_owned(),
                     )
                 })?;
@@ -68,7 +69,7 @@ impl Installation {
         Ok((config, running.is_some()))
     }
 
-    /// Connects to both servers, and checks that they belong together.
+    /// Connects to database and event log, and checks that they belong together.
     pub(crate) async fn open_with_log(&self) -> anyhow::Result<Installed> {
         let (config, _) = self.configuration()?;
         let (store, log) = tokio::try_join!(
@@ -82,7 +83,7 @@ impl Installation {
         Ok(Installed { database, log, partitions })
     }
 
-    /// Connects to the database alone.
+    /// Connects to the database only.
     pub(crate) async fn open(&self) -> anyhow::Result<ControlPlane> {
         let (config, running) = self.configuration()?;
         let store = connections::store(&config, CONNECTED_WITHIN).await.with_context(|| {
@@ -97,71 +98,67 @@ impl Installation {
     }
 }
 
-/// Database and log, which belong together.
+/// A database and an event log that belong together.
 pub(crate) struct Installed {
-    /// How to reach the database.
+    /// Connection settings of the database.
     pub(crate) database: Settings,
     pub(crate) log: EventLog,
-    /// Inbox partitions.
+    /// Number of inbox partitions.
     pub(crate) partitions: u32,
 }
 
-/// A database that was restored from a backup, whose inbox a replay can start from.
+/// A database restored from a backup, whose inbox is the start of a replay.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Backup {
-    /// Database restored from a backup of this installation, for a log that no longer starts at its beginning
+    /// Database restored from a backup of this installation, if the log has already lost its first messages
     #[arg(long, value_name = "URL", env = "BACKUP_DATABASE_URL", hide_env_values = true)]
     backup: Option<ServerUrl>,
 }
 
 impl Backup {
-    /// Connects to it, where one is named.
+    /// Connects to the restored backup, if one is named.
     pub(crate) async fn open(&self) -> anyhow::Result<Option<Store>> {
         let Some(url) = &self.backup else { return Ok(None) };
         let opened = Shadow::open_backup(url.expose()).await;
-        opened
-            .map(Some)
-            .with_context(|| format!("the restored backup at {} cannot be reached", url.endpoint()))
+        opened.map(Some).with_context(|| format!("cannot reach the restored backup at {}", url.endpoint()))
     }
 }
 
-/// What operators change.
+/// Database access of the commands that change apps, providers, templates and webhooks.
 pub(crate) struct ControlPlane {
-    /// The database.
     pub(crate) store: Store,
-    /// What calls may reach.
+    /// Policy for outbound calls.
     pub(crate) outbound: Outbound,
     security: Security,
 }
 
 impl ControlPlane {
-    /// The app that an operator named, by name or id.
+    /// Reads an app by its name or id.
     pub(crate) async fn app(&self, name_or_id: &str) -> anyhow::Result<App> {
         let app = self.store.app_by_name_or_id(name_or_id).await?;
-        app.with_context(|| {
-            format!("there is no app {name_or_id:?}; `tidings app list` shows those there are")
-        })
+        app.with_context(|| format!("app {name_or_id:?} does not exist; `tidings app list` lists the apps"))
     }
 
-    /// The key that secrets are sealed with, which is the one of this database.
+    /// Returns the configured master key after a check that it sealed the secrets of this database.
     pub(crate) async fn master_key(&self) -> anyhow::Result<MasterKey> {
         let master_key = self.configured_key()?;
         foreign::refuse(&self.store, &master_key, &self.security).await?;
         Ok(master_key)
     }
 
-    /// The key that is configured, whatever the database is sealed with.
+    /// Returns the configured master key without that check.
     pub(crate) fn configured_key(&self) -> anyhow::Result<MasterKey> {
         if self.security.master_key_file.is_none() {
             let message = "no master key is configured: set `[security] master_key_file` in the configuration file or \
-                 TIDINGS_SECURITY__MASTER_KEY_FILE to the file that the services use";
+                 TIDINGS_SECURITY__MASTER_KEY_FILE to the key file of the services";
             return Err(Refused(message.to_owned()).into());
         }
         Ok(MasterKey::configured(&self.security)?)
     }
 }
 
-/// The operator, for the audit log: the account behind sudo, that of the session, or the one that the process runs as.
+/// Name of the operator for the audit log: the account that called sudo, the account of the session, or the account of the
+/// process.
 pub(crate) fn actor() -> String {
     let named = ["SUDO_USER", "USER", "LOGNAME"].iter().find_map(|name| {
         let account = std::env::var(name).ok()?;
@@ -170,7 +167,7 @@ pub(crate) fn actor() -> String {
     format!("cli:{}", named.unwrap_or_else(account))
 }
 
-/// The account of this process by name, or `uid:` and its number if it has none, as in most containers.
+/// Account name of this process, or `uid:` and the user id if it has no name, as in most containers.
 fn account() -> String {
     let number = rustix::process::getuid().as_raw().to_string();
     let accounts = std::fs::read_to_string("/etc/passwd").unwrap_or_default();

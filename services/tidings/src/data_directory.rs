@@ -1,8 +1,8 @@
-//! The directory of a `tidings up`, as far as other commands know it.
+//! Names in the data directory of `tidings up` that other commands use.
 
 use std::path::{Path, PathBuf};
 
-/// The data directory if none is named.
+/// The default data directory.
 pub(crate) const DEFAULT: &str = ".tidings";
 
 /// The file of the master key in a data directory.

@@ -1,4 +1,4 @@
-//! `tidings demo`: a demo app and stand-ins for its providers, beside services that run elsewhere.
+//! `tidings demo`: a demo app and stand-ins for its providers, for services that run elsewhere.
 
 use std::path::PathBuf;
 
@@ -13,8 +13,8 @@ use crate::up::{Signals, demo, greeting};
 
 /// Run stand-ins for the providers, with a demo app that uses them, until SIGTERM or SIGINT.
 ///
-/// The services need outbound.allow_private, because the stand-ins have private addresses, and web_push.hosts with the origin of
-/// the push service. Messages that the stand-ins capture are in the outbox.
+/// The services need outbound.allow_private, because the stand-ins have private addresses, and web_push.hosts with the origin
+/// of the push service. The outbox holds the messages that the stand-ins capture.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:
   tidings demo --host demo --data-dir /var/lib/tidings-demo")]
@@ -22,22 +22,22 @@ pub(crate) struct Arguments {
     /// Name under which the services reach this process
     #[arg(long, value_name = "NAME")]
     host: String,
-    /// Where captured messages and the credentials of the demo app are kept
+    /// Directory for captured messages and the credentials of the demo app
     #[arg(long, value_name = "DIR")]
     data_dir: PathBuf,
     /// Port of the outbox; 0 for a free one
     #[arg(long, value_name = "N", default_value_t = 8025)]
     outbox_port: u16,
-    /// Port of the push service of browsers; 0 for a free one
+    /// Port of the stand-in for the browsers' push service; 0 for a free one
     #[arg(long, value_name = "N", default_value_t = 8026)]
     push_service_port: u16,
-    /// Origin of the API, for the lines that are printed
+    /// Origin of the API in the printed examples
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8080")]
     api: String,
-    /// Base of the outbox, for the lines that are printed
+    /// Base URL of the outbox in the printed examples
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8025")]
     outbox: String,
-    /// Configuration file (TOML); without it, the one that TIDINGS_CONFIG names, if any
+    /// Configuration file (TOML) [default: the file that TIDINGS_CONFIG names, if any]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 }

@@ -1,4 +1,4 @@
-//! `dev.json`: how other programs find the Tidings that runs on a data directory.
+//! `dev.json`: tells other programs how to reach the `tidings up` that runs on a data directory.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -11,23 +11,20 @@ use crate::private_file;
 
 const NAME: &str = "dev.json";
 
-/// Addresses and credentials of a running `tidings up`. The file exists while it is ready, and no longer.
+/// Addresses and credentials of a running `tidings up`. The file exists only while `tidings up` is ready.
 #[derive(Clone, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct DevFile {
     /// Origin of the API, without `/v3` and without a trailing slash.
     pub(crate) api: String,
-    /// URL of the metrics.
     pub(crate) metrics: String,
-    /// Base of the outbox.
+    /// Base URL of the outbox.
     pub(crate) outbox: String,
-    /// Origin of the push service of browsers, a stand-in.
+    /// Origin of the stand-in for the browsers' push service.
     pub(crate) push_service: String,
     /// The demo app.
     pub(crate) app_id: String,
-    /// The demo app's API key.
     pub(crate) api_key: String,
-    /// The demo app's API secret.
     pub(crate) api_secret: String,
     /// `postgres://…`, with its password.
     pub(crate) database_url: String,
@@ -36,13 +33,13 @@ pub(crate) struct DevFile {
 }
 
 impl DevFile {
-    /// Puts the file into `directory`, all at once.
+    /// Writes the file into `directory` atomically.
     #[cfg(feature = "development")]
     pub(crate) fn write(&self, directory: &Path) -> anyhow::Result<()> {
         private_file::write(&directory.join(NAME), &serde_json::to_string_pretty(self)?)
     }
 
-    /// The file in `directory`, or None where nothing runs.
+    /// Reads the file in `directory`; None if nothing runs.
     pub(crate) fn read(directory: &Path) -> anyhow::Result<Option<DevFile>> {
         let path = directory.join(NAME);
         let text = match std::fs::read_to_string(&path) {
@@ -54,7 +51,7 @@ impl DevFile {
         file.map(Some).with_context(|| format!("{} is not what `tidings up` writes", path.display()))
     }
 
-    /// Removes the file from `directory`, if it is there.
+    /// Removes the file from `directory`, if it exists.
     #[cfg(feature = "development")]
     pub(crate) fn remove(directory: &Path) -> anyhow::Result<()> {
         let path = directory.join(NAME);

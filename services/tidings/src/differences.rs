@@ -1,4 +1,4 @@
-//! How inboxes differ from their replays, for people and for scripts.
+//! Differences between inboxes and their replays, as text and as JSON.
 
 use std::fmt::Write;
 
@@ -7,7 +7,7 @@ use domain::inbox::Counts;
 use serde_json::{Value, json};
 use store::recovery::shadow::{Changed, Comparison, Difference, Items};
 
-/// Differences as scripts get them.
+/// Renders differences as JSON.
 pub(crate) fn as_json(shown: &[Difference]) -> Value {
     let counts =
         |counts: &Counts| json!({"total": counts.total, "unread": counts.unread, "unseen": counts.unseen});
@@ -37,7 +37,7 @@ pub(crate) fn as_json(shown: &[Difference]) -> Value {
         .collect()
 }
 
-/// Differences as people get them: a line for each of the users that are shown.
+/// Renders differences as text, one line for each user that is shown.
 pub(crate) fn describe(comparison: &Comparison) -> String {
     let mut text = String::new();
     for difference in &comparison.shown {
@@ -47,7 +47,7 @@ pub(crate) fn describe(comparison: &Comparison) -> String {
         }
         if difference.unexpected.count > 0 {
             parts.push(format!(
-                "items that the log does not have: {}",
+                "items that are not in the log: {}",
                 named(&difference.unexpected, ItemId::to_string)
             ));
         }
@@ -64,17 +64,17 @@ pub(crate) fn describe(comparison: &Comparison) -> String {
                 counts(&difference.replayed)
             ));
         }
-        // Writing to a text does not fail.
+        // Writing to a String cannot fail.
         writeln!(text, "  app {} user {}: {}", difference.app, difference.user, parts.join("; ")).ok();
     }
-    let untold = comparison.differing - comparison.shown.len() as u64;
-    if untold > 0 {
-        writeln!(text, "  and {untold} more; --show N tells of more").ok();
+    let more = comparison.differing - comparison.shown.len() as u64;
+    if more > 0 {
+        writeln!(text, "  and {more} more users; --show N lists more").ok();
     }
     text
 }
 
-/// The first items, and how many there are beside them.
+/// Renders the first items and the number of the others.
 fn named<T>(items: &Items<T>, name: impl Fn(&T) -> String) -> String {
     let names = items.first.iter().map(name).collect::<Vec<_>>().join(", ");
     match items.count - items.first.len() as u64 {

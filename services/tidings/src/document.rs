@@ -9,19 +9,19 @@ use serde_json::Value;
 
 use crate::refused::Refused;
 
-/// Longest document, in bytes.
+/// Maximum size of a document, in bytes.
 const LONGEST: u64 = 1024 * 1024;
 
-/// Where a document comes from.
+/// Source of a JSON document: a file or standard input.
 #[derive(Debug, clap::Args)]
 pub(crate) struct DocumentSource {
-    /// JSON file with the document; `-` or nothing reads standard input
+    /// JSON file with the document [default: standard input, also as `-`]
     #[arg(value_name = "FILE")]
     file: Option<PathBuf>,
 }
 
 impl DocumentSource {
-    /// How messages name it.
+    /// Name of the source in messages.
     pub(crate) fn name(&self) -> String {
         match self.path() {
             Some(path) => path.display().to_string(),
@@ -40,7 +40,7 @@ impl DocumentSource {
         let name = self.name();
         let bytes = bytes.with_context(|| format!("cannot read {name}"))?;
         if bytes.len() as u64 > LONGEST {
-            return Err(Refused(format!("{name} is longer than {LONGEST} bytes; no document may be")).into());
+            return Err(Refused(format!("{name} exceeds the limit of {LONGEST} bytes")).into());
         }
         let value = serde_json::from_slice(&bytes)
             .map_err(|error| Refused(format!("{name} is not JSON: {error}")))?;

@@ -1,4 +1,4 @@
-//! `tidings healthcheck`: asks the service on this machine whether it is ready, for containers without a shell.
+//! `tidings healthcheck`: checks that the service on this machine is ready, for containers without a shell.
 
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
@@ -11,12 +11,12 @@ use service_kit::{Config, ConfigError};
 
 use crate::{DONE, FAILED, UNUSABLE};
 
-/// An answer is a few hundred bytes.
+/// Maximum size of an answer, in bytes; usually it has a few hundred.
 const LONGEST_ANSWER: u64 = 65_536;
 
-/// Ask the service on this machine whether it is ready.
+/// Check that the service on this machine is ready.
 ///
-/// It calls /readyz at metrics.listen, as the service in the same container or unit reads it from the configuration.
+/// Calls /readyz at metrics.listen, which it reads from the same configuration as the service in the same container or unit.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Exit codes:
   0  ready
@@ -27,16 +27,16 @@ Examples:
   tidings healthcheck
   tidings healthcheck --live --address 127.0.0.1:9091")]
 pub(crate) struct Arguments {
-    /// Ask whether the process is alive (/healthz), whatever its servers do
+    /// Only check that the process is alive (/healthz), even if its servers are unavailable
     #[arg(long)]
     live: bool,
-    /// IP address and port to ask [default: metrics.listen]
+    /// IP address and port to call [default: metrics.listen]
     #[arg(long, value_name = "ADDRESS")]
     address: Option<SocketAddr>,
-    /// Time for the answer, such as 3s
+    /// Timeout for the answer, such as 3s
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = humantime::parse_duration)]
     timeout: Duration,
-    /// Configuration file (TOML); without it, the one that TIDINGS_CONFIG names, if any
+    /// Configuration file (TOML) [default: the file that TIDINGS_CONFIG names, if any]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 }
@@ -56,7 +56,8 @@ fn check(arguments: &Arguments) -> anyhow::Result<()> {
         Some(address) => address,
         None => Config::load(arguments.config.as_deref())?.metrics.listen,
     };
-    let (address, path) = (reachable(listen), if arguments.live { "/healthz" } else { "/readyz" });
+    let address = reachable(listen);
+    let path = if arguments.live { "/healthz" } else { "/readyz" };
     let answer =
         get(address, path, arguments.timeout).with_context(|| format!("no answer from {address}"))?;
     let status = answer.split_ascii_whitespace().nth(1).unwrap_or_default();
@@ -67,7 +68,7 @@ fn check(arguments: &Arguments) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A socket that listens on every address answers on the loopback one.
+/// Replaces an unspecified address by the loopback address.
 fn reachable(listen: SocketAddr) -> SocketAddr {
     let ip = match listen.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
@@ -77,7 +78,7 @@ fn reachable(listen: SocketAddr) -> SocketAddr {
     SocketAddr::new(ip, listen.port())
 }
 
-/// An HTTP/1.0 request, whose answer ends with the connection.
+/// Sends an HTTP/1.0 request; the end of the connection ends the answer.
 fn get(address: SocketAddr, path: &str, limit: Duration) -> std::io::Result<String> {
     let mut stream = TcpStream::connect_timeout(&address, limit)?;
     stream.set_read_timeout(Some(limit))?;

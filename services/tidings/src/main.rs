@@ -1,4 +1,4 @@
-//! The program of Tidings: its services, and the commands that install it and set up apps, providers and templates.
+//! The `tidings` program: the services, and the commands that install Tidings and set up apps, providers and templates.
 
 mod app;
 mod audit;
@@ -47,13 +47,13 @@ use crate::command::{Cli, Tool};
 use crate::refused::Refused;
 use crate::services::Service;
 
-/// Done.
+/// Exit code of a command that succeeded.
 const DONE: u8 = 0;
-/// Something failed; what was given may have been right.
+/// Exit code of a command that failed although its input may be valid.
 const FAILED: u8 = 1;
-/// What was given is not usable.
+/// Exit code for an invalid command line, configuration or document.
 const UNUSABLE: u8 = 2;
-/// For blocking calls that are still running at the end.
+/// Time for blocking calls that still run when a command ends.
 const RUNTIME_STOPPED_WITHIN: Duration = Duration::from_secs(2);
 
 fn main() -> ExitCode {

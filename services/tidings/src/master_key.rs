@@ -1,4 +1,4 @@
-//! `tidings master-key`: making the key that secrets are sealed with, and exchanging it.
+//! `tidings master-key`: creates and rotates the key that seals stored secrets.
 
 use std::path::PathBuf;
 
@@ -11,47 +11,46 @@ use serde_json::{Value, json};
 use crate::control_plane::Installation;
 use crate::table;
 
-/// Make the master key, which stored secrets are sealed with, and exchange it.
+/// Create and rotate the master key, which seals the stored secrets.
 #[derive(Debug, Subcommand)]
-#[command(after_help = "To exchange the key:
+#[command(after_help = "To rotate the key:
   1. tidings master-key generate new.key
   2. set master_key_file to the new file and previous_master_key_file to the old one, and restart the services one
-     after the other; set no secrets meanwhile
+     after the other; do not set secrets until all of them have restarted
   3. tidings master-key rotate
-  4. tidings master-key status    where nothing is under the old key, take previous_master_key_file away and restart
+  4. tidings master-key status    when nothing is left under the old key, remove previous_master_key_file and restart
 
 Example:
   tidings master-key status")]
 pub(crate) enum Command {
     Generate(GenerateArguments),
-    /// Seal everything anew that is not sealed with the primary key. Services go on meanwhile. Where it was interrupted,
-    /// run it again.
+    /// Reseal everything that is not sealed with the primary key. Services keep running. If interrupted, run it again.
     #[command(
-        after_help = "Exit code 1 where something cannot be opened with either key, or is still under the previous one.
+        after_help = "Exit code 1 if a secret cannot be opened with either key, or is still sealed with the previous one.
 
 Example:
   tidings master-key rotate"
     )]
     Rotate(Arguments),
-    /// Show which keys sealed what.
+    /// Show how many records each key seals.
     #[command(after_help = "Example:
   tidings master-key status --json")]
     Status(Arguments),
 }
 
-/// Make a new key in a file that only its owner can use.
+/// Create a new key in a file that only its owner can use.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:
   tidings master-key generate /etc/tidings/master.key")]
 pub(crate) struct GenerateArguments {
-    /// File to make; it must not exist
+    /// File to create; it must not exist
     file: PathBuf,
     /// Print JSON
     #[arg(long)]
     json: bool,
 }
 
-/// The installation whose secrets are meant.
+/// Arguments of `rotate` and `status`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// Print JSON
@@ -70,11 +69,12 @@ pub(crate) async fn run(command: Command) -> anyhow::Result<String> {
 }
 
 fn generate(arguments: &GenerateArguments) -> anyhow::Result<String> {
-    let (id, file) = (MasterKey::generate_file(&arguments.file)?.id(), arguments.file.display());
+    let id = MasterKey::generate_file(&arguments.file)?.id();
+    let file = arguments.file.display();
     Ok(if arguments.json {
         format!("{}\n", json!({"key": id, "file": arguments.file}))
     } else {
-        format!("Made master key {id} in {file}. Keep a copy apart from the backups of the database.\n")
+        format!("Created master key {id} in {file}. Keep a copy separate from the backups of the database.\n")
     })
 }
 
@@ -82,7 +82,7 @@ async fn rotate(arguments: &Arguments) -> anyhow::Result<String> {
     let control_plane = arguments.installation.open().await?;
     let master_key = control_plane.configured_key()?;
     let tables = rotation::reseal_all(&control_plane.store, &master_key, |table, records| {
-        eprintln!("tidings: {table}: {records} sealed anew");
+        eprintln!("tidings: {table}: {records} records resealed");
     })
     .await?;
     let unreadable: Vec<_> = tables.iter().flat_map(|table| &table.unreadable).collect();
@@ -90,16 +90,16 @@ async fn rotate(arguments: &Arguments) -> anyhow::Result<String> {
     if !unreadable.is_empty() {
         let lines: String = unreadable.iter().map(|(_, cause)| format!("\n  - {cause}")).collect();
         bail!(
-            "{records} records were sealed anew, and {} cannot be opened; set previous_master_key_file to the key that \
-             sealed them, or set them again:{lines}",
+            "{records} records were resealed, but {} cannot be opened; set previous_master_key_file to the key that \
+             sealed them, or set these secrets again:{lines}",
             unreadable.len()
         );
     }
     let left = rotation::left(&control_plane.store, &master_key).await?;
     if left > 0 {
         bail!(
-            "{records} records were sealed anew, and {left} are still under another key: a service that has the old key \
-             alone wrote them meanwhile; the previous key is still needed. Restart that service, and run this again"
+            "{records} records were resealed, but {left} are sealed with another key: a service that has only the old key \
+             wrote them during the rotation; the previous key is still needed. Restart that service, and run this again"
         );
     }
     let key = master_key.id();
@@ -111,15 +111,16 @@ async fn rotate(arguments: &Arguments) -> anyhow::Result<String> {
         return Ok(format!("{}\n", json!({"key": key, "resealed": records, "tables": tables})));
     }
     Ok(format!(
-        "Everything is sealed with master key {key}; {records} records were sealed anew. The previous key is not needed \
-         any more.\n"
+        "Everything is sealed with master key {key}; {records} records were resealed. The previous key is no longer \
+         needed.\n"
     ))
 }
 
 async fn status(arguments: &Arguments) -> anyhow::Result<String> {
     let control_plane = arguments.installation.open().await?;
     let master_key = control_plane.configured_key()?;
-    let (primary, previous) = (master_key.id(), master_key.previous_id());
+    let primary = master_key.id();
+    let previous = master_key.previous_id();
     let role = |key: &str| match key {
         key if key == primary => "primary",
         key if Some(key) == previous.as_deref() => "previous",
@@ -146,6 +147,8 @@ async fn status(arguments: &Arguments) -> anyhow::Result<String> {
     let table = table::render(["TABLE", "KEY", "ROLE", "RECORDS"], &rows);
     Ok(match left {
         0 => format!("{table}\nEverything is sealed with the primary key.\n"),
-        left => format!("{table}\n{left} records are not; `tidings master-key rotate` seals them anew.\n"),
+        left => format!(
+            "{table}\n{left} records are not sealed with the primary key; `tidings master-key rotate` reseals them.\n"
+        ),
     })
 }

@@ -1,4 +1,4 @@
-//! `tidings migrate`: brings the schema and the streams to where this release needs them.
+//! `tidings migrate`: brings the schema, the streams and the keys of apps up to date for this release.
 
 use std::time::Duration;
 
@@ -15,9 +15,9 @@ use crate::control_plane::Installation;
 
 /// Bring the database schema, the streams and the keys of apps up to date.
 ///
-/// Safe to run again, and by several processes at once. Run it before the services of a new release start. The number
-/// of inbox partitions (streams.partitions) is fixed when it runs for the first time. Streams get the limit
-/// (nats.max_messages) and the replicas (nats.replicas) that are set, while services go on.
+/// Safe to run again, and by several processes at once. Run it before the services of a new release start. The first run
+/// fixes the number of inbox partitions (streams.partitions). Later runs set the limit (nats.max_messages) and the replicas
+/// (nats.replicas) of the streams to the configured values; services may keep running.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   tidings migrate --config /etc/tidings.toml
@@ -25,11 +25,11 @@ use crate::control_plane::Installation;
   tidings migrate --config /etc/tidings.toml --make-master-key
   DATABASE_URL=postgres://tidings@db/tidings NATS_URL=nats://nats:4222 tidings migrate")]
 pub(crate) struct Arguments {
-    /// Existing PostgreSQL role that the services run as: it may read and write rows, and neither change the schema nor
-    /// the audit log
+    /// Existing PostgreSQL role that the services use: it may read and write rows, but change neither the schema nor the
+    /// audit log
     #[arg(long, value_name = "ROLE")]
     service_role: Option<String>,
-    /// Make the master key if its file does not exist and nothing in the database is sealed yet
+    /// Create the master key if its file does not exist and nothing in the database is sealed yet
     #[arg(long)]
     make_master_key: bool,
     #[command(flatten)]
@@ -46,23 +46,23 @@ pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<String> {
     if let Some(role) = &arguments.service_role {
         let store = connections::store(&config, CONNECTED_WITHIN).await?;
         let granted = store.grant_to_services(role).await;
-        granted.with_context(|| format!("cannot grant the rights of services to {role:?}"))?;
+        granted.with_context(|| format!("cannot grant the rights of the services to {role:?}"))?;
         store.close().await;
         report.push_str(&format!("Rights of services: granted to {role}.\n"));
     }
     Ok(report)
 }
 
-/// How many inbox partitions there are to be.
+/// Wanted number of inbox partitions.
 #[derive(Clone, Copy)]
 pub(crate) enum Partitions {
-    /// This many: an installation with another number is refused.
+    /// This number; an installation with another number is refused.
     Exactly(u32),
-    /// As many as the installation has; this many where there is none yet.
+    /// The number of the installation; this number if there is no installation yet.
     AsInstalledElse(u32),
 }
 
-/// What was there and what is now.
+/// State before and after the migration.
 pub(crate) struct MigrationReport {
     schema_before: Option<i64>,
     schema: Option<i64>,
@@ -70,13 +70,13 @@ pub(crate) struct MigrationReport {
     streams: usize,
     partitions: u32,
     resized: Vec<Resized>,
-    /// Id of the master key, if it was made.
+    /// Id of the master key, if it was created.
     made_master_key: Option<String>,
-    /// What apps lacked; None without a master key to seal it with.
+    /// Keys created for apps; None without a master key to seal them with.
     keys: Option<NewKeys>,
 }
 
-/// How many apps got keys that they lacked.
+/// Numbers of keys that were created for apps.
 struct NewKeys {
     /// Key pairs for web push.
     pairs: usize,
@@ -92,7 +92,8 @@ impl std::fmt::Display for MigrationReport {
             Some(before) => writeln!(f, "Schema: version {schema}, was {before}.")?,
             None => writeln!(f, "Schema: version {schema}, in an empty database.")?,
         }
-        let (streams, created) = (self.streams, self.streams.saturating_sub(self.streams_before));
+        let streams = self.streams;
+        let created = streams.saturating_sub(self.streams_before);
         writeln!(f, "Streams: {streams}, {created} of them new. Inbox partitions: {}.", self.partitions)?;
         for Resized { stream, max_messages: (limit_before, limit), replicas: (replicas_before, replicas) } in
             &self.resized
@@ -105,12 +106,12 @@ impl std::fmt::Display for MigrationReport {
             }
         }
         if let Some(id) = &self.made_master_key {
-            writeln!(f, "Master key: {id}, new. Keep a copy apart from the backups of the database.")?;
+            writeln!(f, "Master key: {id}, new. Keep a copy separate from the backups of the database.")?;
         }
         let Some(NewKeys { pairs, links }) = self.keys else {
             return writeln!(
                 f,
-                "Keys of apps: none made, as no master key is configured (security.master_key_file)."
+                "Keys of apps: none created, because no master key is configured (security.master_key_file)."
             );
         };
         if pairs > 0 {
@@ -123,8 +124,8 @@ impl std::fmt::Display for MigrationReport {
     }
 }
 
-/// Migrates the schema, declares the streams and makes the key pairs that apps lack, waiting at most `limit` for each server.
-/// With `make_master_key` it also makes a master key that does not exist yet.
+/// Migrates the schema, declares the streams and creates the key pairs that apps lack, waiting at most `limit` for each
+/// server. With `make_master_key` it also creates the master key if it does not exist yet.
 pub(crate) async fn install(
     config: &Config,
     wanted: Partitions,
@@ -138,7 +139,7 @@ pub(crate) async fn install(
     if let Some(newer) = schema_before.filter(|version| *version > known) {
         bail!(
             "the database is of a newer release: its schema has version {newer}, and this release knows up to {known}. \
-             Nothing was changed. Migrate with the newer release; services of this one may go on beside it"
+             Nothing was changed. Migrate with the newer release; services of this release may keep running"
         );
     }
     store.migrate().await?;
@@ -172,8 +173,8 @@ pub(crate) async fn install(
     Ok(installed)
 }
 
-/// Makes the master key if its file does not exist, and returns its id. A key for a database that holds sealed secrets cannot be
-/// made: those secrets need the key that sealed them.
+/// Creates the master key if its file does not exist, and returns its id. Fails if the database holds sealed secrets: they
+/// need the key that sealed them.
 async fn make_missing_key(store: &Store, config: &Config) -> anyhow::Result<Option<String>> {
     let file = config.security.master_key_file.as_deref();
     let file = file.context("--make-master-key needs security.master_key_file, which is not set")?;
@@ -182,7 +183,7 @@ async fn make_missing_key(store: &Store, config: &Config) -> anyhow::Result<Opti
     }
     if let Some(found) = rotation::status(store).await?.first() {
         bail!(
-            "master key file {} does not exist, and secrets of this database are sealed with master key {}: restore that \
+            "master key file {} does not exist, but secrets of this database are sealed with master key {}: restore that \
              file from its copy",
             file.display(),
             found.key
@@ -191,7 +192,7 @@ async fn make_missing_key(store: &Store, config: &Config) -> anyhow::Result<Opti
     Ok(Some(MasterKey::generate_file(file)?.id()))
 }
 
-/// Makes the keys that apps of before lack.
+/// Creates the keys that apps of earlier releases lack.
 async fn missing_keys(store: &Store, master_key: &MasterKey) -> anyhow::Result<NewKeys> {
     let pairs = vapid::create_missing(store, master_key).await?;
     let links = link::create_missing(store, master_key).await?;

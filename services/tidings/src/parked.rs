@@ -1,4 +1,4 @@
-//! `tidings parked`: what was set aside after its last retry, or because it fails by itself.
+//! `tidings parked`: messages that were parked after their last retry, or because they can never succeed.
 
 use std::collections::BTreeMap;
 
@@ -16,12 +16,12 @@ use crate::control_plane::{ControlPlane, Installation, actor};
 use crate::refused::Refused;
 use crate::table;
 
-/// Messages of one transaction.
+/// Messages per transaction.
 const PAGE: i64 = 100;
-/// Messages that are listed by name.
+/// Messages that the report of a redrive lists.
 const SHOWN: usize = 20;
 
-/// List, show and put back what was set aside.
+/// List, show and redrive parked messages.
 #[derive(Debug, Subcommand)]
 #[command(after_help = "Example:
   tidings parked redrive --app shop --channel email --dry-run")]
@@ -31,10 +31,10 @@ pub(crate) enum Command {
     Redrive(RedriveArguments),
 }
 
-/// Which parked messages are meant.
+/// Selection of parked messages.
 #[derive(Debug, clap::Args)]
 struct Selection {
-    /// Only of this app: its name or id
+    /// Only messages of this app, by name or id
     #[arg(long)]
     app: Option<String>,
     /// Only deliveries over this channel: email, webPush, mobilePush or sms
@@ -45,7 +45,7 @@ struct Selection {
     delivery: Option<DeliveryId>,
 }
 
-/// List what is parked, the earliest first, with what a redrive would do.
+/// List parked messages, earliest first, and whether a redrive would publish them.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   tidings parked list
@@ -53,7 +53,7 @@ struct Selection {
 pub(crate) struct ListArguments {
     #[command(flatten)]
     selection: Selection,
-    /// At most so many
+    /// Maximum number of messages
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(i64).range(1..=10_000))]
     limit: i64,
     /// Print JSON
@@ -68,7 +68,7 @@ pub(crate) struct ListArguments {
 #[command(after_help = "Example:
   tidings parked show 6f9a6721-db99-52b3-8e3e-78775110ebb0")]
 pub(crate) struct ShowArguments {
-    /// The delivery, or the parked message as it is listed
+    /// Id of the delivery, or of the parked message, as `list` shows it
     id: Uuid,
     /// Print JSON
     #[arg(long)]
@@ -77,10 +77,10 @@ pub(crate) struct ShowArguments {
     installation: Installation,
 }
 
-/// Put back what is parked: each delivery gets one more attempt, each send is planned.
+/// Redrive parked messages: each delivery gets one more attempt, each send is planned.
 ///
-/// What is of no use any more stays parked and is told: expired, erased, cancelled, suppressed, read in the inbox
-/// meanwhile, or reached over the same channel otherwise.
+/// Messages that are no longer useful stay parked, and the report counts them by reason: expired, erased, cancelled,
+/// suppressed, already read in the inbox, or already delivered otherwise over the same channel.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   tidings parked redrive --app shop --channel email --dry-run
@@ -88,15 +88,15 @@ pub(crate) struct ShowArguments {
   tidings parked redrive --delivery 6f9a6721-db99-52b3-8e3e-78775110ebb0
   tidings parked redrive --all --json
 
-Exit codes: 0 done, also where nothing was parked; 1 failed, what was put back until then is; 2 nothing was selected.
-Every message that is put back is recorded in the audit log.")]
+Exit codes: 0 done, even if nothing was parked; 1 failed, messages redriven until then stay redriven; 2 nothing was
+selected. The audit log records every redriven message.")]
 pub(crate) struct RedriveArguments {
     #[command(flatten)]
     selection: Selection,
-    /// Everything that is parked
+    /// Select all parked messages
     #[arg(long, conflicts_with_all = ["app", "channel", "delivery"])]
     all: bool,
-    /// Tell what would be put back, and change nothing
+    /// Report what would be redriven, and change nothing
     #[arg(long)]
     dry_run: bool,
     /// Print JSON
@@ -108,7 +108,7 @@ pub(crate) struct RedriveArguments {
 
 fn parse_channel(text: &str) -> Result<Channel, String> {
     let named = Channel::EXTERNAL.into_iter().find(|channel| channel.as_str().eq_ignore_ascii_case(text));
-    named.ok_or_else(|| format!("there are {}", Channel::EXTERNAL.map(Channel::as_str).join(", ")))
+    named.ok_or_else(|| format!("expected one of {}", Channel::EXTERNAL.map(Channel::as_str).join(", ")))
 }
 
 pub(crate) async fn run(command: Command) -> anyhow::Result<String> {
@@ -152,15 +152,12 @@ async fn show(arguments: &ShowArguments) -> anyhow::Result<String> {
         found = control_plane.store.list_parked(&by_id, None, 1).await?;
     }
     let parked = found.first();
-    ensure!(parked.is_some(), "nothing of the id {} is parked; see `tidings parked list`", arguments.id);
+    ensure!(parked.is_some(), "no parked message has the id {}; see `tidings parked list`", arguments.id);
     let Some(parked) = parked else { return Ok(String::new()) };
     let attempts = attempts(&control_plane, parked).await?;
     let mut whole = as_json(parked);
     whole["attempts"] = attempts;
-    Ok(match arguments.json {
-        true => format!("{whole}\n"),
-        false => format!("{whole:#}\n"),
-    })
+    Ok(if arguments.json { format!("{whole}\n") } else { format!("{whole:#}\n") })
 }
 
 async fn attempts(control_plane: &ControlPlane, parked: &Parked) -> anyhow::Result<Value> {
@@ -185,30 +182,33 @@ async fn attempts(control_plane: &ControlPlane, parked: &Parked) -> anyhow::Resu
 async fn redrive(arguments: &RedriveArguments) -> anyhow::Result<String> {
     if arguments.selection.is_empty() && !arguments.all {
         return Err(
-            Refused("say what to put back: --app, --channel or --delivery, or --all".to_owned()).into()
+            Refused("select what to redrive: --app, --channel or --delivery, or --all".to_owned()).into()
         );
     }
     let control_plane = arguments.installation.open().await?;
     let filter = arguments.selection.filter(&control_plane).await?;
-    let (store, actor) = (&control_plane.store, actor());
+    let store = &control_plane.store;
+    let actor = actor();
     let mut report = Report::default();
     let mut after = None;
     loop {
-        let page = match arguments.dry_run {
-            true => store.list_parked(&filter, after, PAGE).await?,
-            false => store.redrive(&filter, after, PAGE, clock::now(), &actor).await?,
+        let page = if arguments.dry_run {
+            store.list_parked(&filter, after, PAGE).await?
+        } else {
+            store.redrive(&filter, after, PAGE, clock::now(), &actor).await?
         };
         let Some(last) = position_after(&page) else { break };
         after = Some(last);
         report.add(page);
     }
-    Ok(match arguments.json {
-        true => format!("{}\n", report.as_json(arguments.dry_run)),
-        false => report.render(arguments.dry_run),
+    Ok(if arguments.json {
+        format!("{}\n", report.as_json(arguments.dry_run))
+    } else {
+        report.render(arguments.dry_run)
     })
 }
 
-/// What a redrive did, or would do.
+/// Result of a redrive or of its dry run.
 #[derive(Default)]
 struct Report {
     redriven: u64,
@@ -247,7 +247,7 @@ impl Report {
     }
 
     fn render(&self, dry_run: bool) -> String {
-        let verb = if dry_run { "Would put back" } else { "Put back" };
+        let verb = if dry_run { "Would redrive" } else { "Redrove" };
         let skipped: u64 = self.skipped.values().sum();
         let mut text = format!("{verb} {} of {}", self.redriven, self.redriven + skipped);
         if skipped > 0 {
@@ -262,7 +262,7 @@ impl Report {
     }
 }
 
-/// The channel of a job, else what the message is.
+/// Returns the channel of a job, or the type of another message.
 fn what(parked: &Parked) -> String {
     match (parked.channel(), parked.stream) {
         (Some(channel), _) => channel.to_string(),

@@ -1,4 +1,4 @@
-//! Files with secrets in them: complete or absent, and readable by their owner alone.
+//! Files that hold secrets: written atomically, and readable only by their owner.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -7,7 +7,7 @@ use std::path::Path;
 
 use anyhow::Context;
 
-/// Writes `text` to `path` with mode 0600; whoever looks sees the old file or the whole new one.
+/// Writes `text` to `path` with mode 0600. A reader sees the old file or the complete new one.
 pub(crate) fn write(path: &Path, text: &str) -> anyhow::Result<()> {
     replace(path, text).with_context(|| format!("cannot write {}", path.display()))
 }
@@ -19,11 +19,11 @@ fn replace(path: &Path, text: &str) -> std::io::Result<()> {
     file.write_all(text.as_bytes())?;
     file.sync_all()?;
     std::fs::rename(&unfinished, path)?;
-    // The new name too must outlive a power cut.
+    // The directory entry must also survive a power cut.
     File::open(path.parent().unwrap_or(Path::new(".")))?.sync_all()
 }
 
-/// Removes a file that may be absent.
+/// Removes a file if it exists.
 pub(crate) fn remove(path: &Path) -> std::io::Result<()> {
     match std::fs::remove_file(path) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),

@@ -1,4 +1,4 @@
-//! How far a long command is, on standard error: a bar on a terminal, lines elsewhere.
+//! Progress of a long command on standard error: a bar on a terminal, otherwise lines.
 
 use std::io::{IsTerminal, Write};
 use std::sync::{Mutex, PoisonError};
@@ -6,14 +6,15 @@ use std::time::{Duration, Instant};
 
 use inbox::{Phase, Step};
 
-/// Between two drawings of the bar, and between two lines.
+/// Minimum interval between two drawings of the bar.
 const REDRAWN_EVERY: Duration = Duration::from_millis(100);
+/// Interval of lines if the percentage grows slowly.
 const LINE_EVERY: Duration = Duration::from_secs(10);
-/// A line is written at each of these at the latest.
+/// A line is written at each multiple of this percentage.
 const PERCENT: u64 = 5;
 const WIDTH: u64 = 30;
 
-/// Tells how far it is.
+/// Progress display of one command.
 pub(crate) struct Progress {
     is_terminal: bool,
     state: Mutex<State>,
@@ -24,37 +25,37 @@ struct State {
     total: u64,
     done: u64,
     began: Instant,
-    /// When it was told last, and at which percentage.
-    told: Option<(Instant, u64)>,
+    /// Time and percentage of the last output.
+    printed: Option<(Instant, u64)>,
 }
 
 impl Progress {
     pub(crate) fn new() -> Progress {
-        let state = State { phase: None, total: 0, done: 0, began: Instant::now(), told: None };
+        let state = State { phase: None, total: 0, done: 0, began: Instant::now(), printed: None };
         Progress { is_terminal: std::io::stderr().is_terminal(), state: Mutex::new(state) }
     }
 
-    /// Takes in what is new.
-    pub(crate) fn tell(&self, step: Step) {
+    /// Records a step, and prints the progress if output is due.
+    pub(crate) fn report(&self, step: Step) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         match step {
-            // Rounds that go after what came meanwhile are not worth a word.
+            // Further rounds of a phase, for events that arrived during it, extend the same line.
             Step::Begins(phase, total) if state.phase == Some(phase) => state.total = state.done + total,
             Step::Begins(phase, total) => {
                 self.end_line(&state);
-                *state = State { phase: Some(phase), total, done: 0, began: Instant::now(), told: None };
+                *state = State { phase: Some(phase), total, done: 0, began: Instant::now(), printed: None };
             }
             Step::Done(more) => state.done += more,
         }
         let now = Instant::now();
         if self.is_due(&state, now) {
             self.write(&state, now);
-            state.told = Some((now, state.percent()));
+            state.printed = Some((now, state.percent()));
         }
     }
 
     fn is_due(&self, state: &State, now: Instant) -> bool {
-        let Some((at, percent)) = state.told else { return true };
+        let Some((at, percent)) = state.printed else { return true };
         let is_complete = state.total > 0 && state.done == state.total && percent < 100;
         if self.is_terminal {
             return is_complete || now - at >= REDRAWN_EVERY;
@@ -62,7 +63,7 @@ impl Progress {
         is_complete || state.percent() >= percent - percent % PERCENT + PERCENT || now - at >= LINE_EVERY
     }
 
-    /// What cannot be told is not missed.
+    /// Prints the progress; a failure to write is ignored.
     fn write(&self, state: &State, now: Instant) {
         let text = state.text(now);
         let mut errors = std::io::stderr().lock();
@@ -77,7 +78,7 @@ impl Progress {
     }
 
     fn end_line(&self, state: &State) {
-        if self.is_terminal && state.told.is_some() {
+        if self.is_terminal && state.printed.is_some() {
             writeln!(std::io::stderr()).ok();
         }
     }
@@ -100,7 +101,7 @@ impl State {
             Some(Phase::Replaying) => ("replaying", "events"),
             Some(Phase::Comparing) => ("comparing", "users"),
             Some(Phase::Switching) => ("switching", "tables"),
-            None => ("beginning", ""),
+            None => ("starting", ""),
         };
         if self.total == 0 && self.done == 0 {
             return verb.to_owned();

@@ -1,4 +1,4 @@
-//! `tidings provider`: whom an app's external deliveries go through.
+//! `tidings provider`: the providers of an app's external deliveries.
 
 mod document;
 pub(crate) mod kinds;
@@ -12,28 +12,28 @@ use clap::Subcommand;
 
 use crate::control_plane::Installation;
 
-/// Set, list, test, switch and remove the providers that deliver for an app.
+/// Set, list, show, test, enable, disable and remove the providers of an app.
 #[derive(Debug, Subcommand)]
 #[command(after_help = "Example:
   tidings provider set shop main.json")]
 pub(crate) enum Command {
     Set(set::Arguments),
     List(listing::ListArguments),
-    /// Show one provider of an app, without its secrets. What is shown can be changed and set again.
+    /// Show one provider of an app, without its secrets. The output can be edited and passed to `set`.
     #[command(after_help = "Examples:
   tidings provider show shop main > main.json
   tidings provider set shop main.json")]
     Show(ProviderArguments),
     Test(probe::Arguments),
-    /// Let a provider deliver again.
+    /// Enable a disabled provider. Workers notice within two seconds.
     #[command(after_help = "Example:
   tidings provider enable shop main")]
     Enable(ProviderArguments),
-    /// Keep a provider and its secrets, and let it deliver nothing. Workers notice within two seconds.
+    /// Disable a provider, and keep it and its secrets. Workers notice within two seconds.
     #[command(after_help = "Example:
   tidings provider disable shop main")]
     Disable(ProviderArguments),
-    /// Remove a provider and its secrets for good. Workers notice within two seconds.
+    /// Remove a provider and its secrets permanently. Workers notice within two seconds.
     #[command(after_help = "Example:
   tidings provider remove shop main")]
     Remove(ProviderArguments),
@@ -65,7 +65,7 @@ pub(crate) async fn run(command: Command) -> anyhow::Result<String> {
     }
 }
 
-/// What is said where the app has no such provider.
+/// Error text for an unknown provider.
 fn unknown(app: &str, identifier: &str) -> String {
-    format!("app {app} has no provider {identifier:?}; `tidings provider list` shows those there are")
+    format!("app {app} has no provider {identifier:?}; `tidings provider list` lists its providers")
 }

@@ -1,4 +1,4 @@
-//! `tidings rebuild`: making a projection anew from the log.
+//! `tidings rebuild`: rebuilds a projection from the log.
 
 use std::time::Instant;
 
@@ -11,7 +11,7 @@ use crate::progress::Progress;
 use crate::verify::by_stream;
 use crate::{DONE, FAILED, UNUSABLE, command, differences};
 
-/// Make what is projected from the log anew.
+/// Rebuild a projection from the log.
 #[derive(Debug, Subcommand)]
 #[command(after_help = "Example:
   tidings rebuild inbox")]
@@ -19,13 +19,13 @@ pub(crate) enum Command {
     Inbox(Arguments),
 }
 
-/// Make the inbox anew beside the live one, and put it in its place.
+/// Rebuild the inbox in new tables, and replace the live tables by them.
 ///
 /// Replays the log into new tables, compares rows, checksums and counters of every user with the live ones at the same
-/// position, and switches in one transaction, which drops the old tables. Services go on meanwhile; for the switch, changes
-/// and lists wait a moment. Where it is interrupted at any point, run it again: it goes on where it was. Where the tables
-/// differ, nothing is switched: what differs is told, and --accept-differences switches all the same. The new tables take as
-/// much room as the inbox has.
+/// position, and switches in one transaction, which drops the old tables. Services keep running; during the switch, changes
+/// and lists wait a moment. If the command is interrupted, run it again: it continues from where it stopped. If the tables
+/// differ, it prints the differences and does not switch; --accept-differences switches anyway. The new tables need as much
+/// disk space as the inbox.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   tidings rebuild inbox
@@ -35,23 +35,23 @@ pub(crate) enum Command {
 
 Exit codes:
   0  the new tables are live
-  1  nothing was switched: the tables differ, or a server failed; what was done so far is kept for the next run
-  2  nothing was switched: the log does not reach back far enough, nor does the backup; it is told which would
+  1  not switched: the tables differ, or a server failed; the next run continues from the progress so far
+  2  not switched: neither the log nor the backup reaches back far enough; the message says which backup would
 
 With --json: {\"switched\", \"resumed\", \"source\" (log or backup), \"users\", \"items\", \"differences\", \"shown\",
-\"beingErased\", \"positions\", \"seconds\"} as `tidings verify --help` says; where it fails, {\"switched\": false, \"cause\"}.")]
+\"beingErased\", \"positions\", \"seconds\"} as in `tidings verify --help`; if it fails, {\"switched\": false, \"cause\"}.")]
 pub(crate) struct Arguments {
-    /// Throw away what an interrupted rebuild left, and begin anew
+    /// Discard the progress of an interrupted rebuild, and start again
     #[arg(long)]
     afresh: bool,
-    /// Switch although the new tables differ from the live ones: the log is the truth
+    /// Switch even if the new tables differ from the live ones: the log is the truth
     #[arg(long)]
     accept_differences: bool,
     #[command(flatten)]
     comparing: Comparing,
 }
 
-/// Rebuilds the inbox, prints what came of it, and returns the exit code.
+/// Rebuilds the inbox, prints the result, and returns the exit code.
 pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<u8> {
     let began = Instant::now();
     match rebuild(arguments).await {
@@ -92,10 +92,10 @@ async fn rebuild(arguments: &Arguments) -> anyhow::Result<Rebuilt> {
         accepts_differences: arguments.accept_differences,
         most: arguments.comparing.most(),
     };
-    rebuild.run(&|step| progress.tell(step)).await
+    rebuild.run(&|step| progress.report(step)).await
 }
 
-/// What scripts get.
+/// Renders the result as JSON.
 fn report(rebuilt: &Rebuilt) -> Value {
     let comparison = &rebuilt.comparison;
     json!({
@@ -111,23 +111,23 @@ fn report(rebuilt: &Rebuilt) -> Value {
     })
 }
 
-/// What people get.
+/// Renders the result as text.
 fn render(rebuilt: &Rebuilt) -> String {
     let comparison = &rebuilt.comparison;
     let (users, items, differing) = (comparison.users, comparison.items, comparison.differing);
     let found = match differing {
-        0 => format!("They are equal to the old ones: {items} items of {users} users.\n"),
+        0 => format!("The new tables equal the old ones: {items} items of {users} users.\n"),
         _ => {
             let details = differences::describe(comparison);
             format!("The inboxes of {differing} of {users} users differ from the old ones:\n{details}")
         }
     };
     if rebuilt.is_switched {
-        format!("The inbox is rebuilt: its new tables are live, and the old ones are gone.\n{found}")
+        format!("The inbox is rebuilt: its new tables are live, and the old ones are dropped.\n{found}")
     } else {
         format!(
-            "Nothing was switched.\n{found}The new tables are what the log says, and are kept. To put them in the place of \
-             the old ones: tidings rebuild inbox --accept-differences\n"
+            "Nothing was switched.\n{found}The new tables match the log and are kept. To replace the old tables by them: \
+             tidings rebuild inbox --accept-differences\n"
         )
     }
 }

@@ -1,4 +1,4 @@
-//! What was given is not usable: exit code 2, and everything that is wrong with it at once.
+//! Invalid input: exit code 2, with all problems listed at once.
 
 use domain::Problem;
 
@@ -8,7 +8,7 @@ use domain::Problem;
 pub(crate) struct Refused(pub(crate) String);
 
 impl Refused {
-    /// Lists what is wrong with a document from `origin`.
+    /// Lists the problems of a document from `origin`.
     pub(crate) fn document(origin: &str, problems: &[Problem]) -> Self {
         let count = problems.len();
         let plural = if count == 1 { "problem" } else { "problems" };

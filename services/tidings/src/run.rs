@@ -1,4 +1,4 @@
-//! `tidings run`: one service as this process.
+//! `tidings run`: runs one service in this process.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -9,13 +9,13 @@ use crate::services::Service;
 
 /// Run one service until SIGTERM or SIGINT.
 ///
-/// It waits for PostgreSQL and NATS for up to 60 s, serves /metrics, /healthz and /readyz on metrics.listen, and finishes what
-/// is under way within 30 s of a signal. A link to the program that is named tidings-gateway, tidings-email and so on runs
-/// that service.
+/// The service waits up to 60 s for PostgreSQL and NATS, serves /metrics, /healthz and /readyz on metrics.listen, and
+/// finishes its work in progress within 30 s of a signal. A link to the program named tidings-gateway, tidings-email and so
+/// on runs that service.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Exit codes:
   0  stopped by a signal
-  1  failed; the last line of the log says why
+  1  failed; the last line of the log gives the cause
   2  the command line or the configuration is not valid
 
 Examples:
@@ -31,7 +31,7 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, clap::Args)]
 struct Configuration {
-    /// Configuration file (TOML); without it, the one that TIDINGS_CONFIG names, if any
+    /// Configuration file (TOML) [default: the file that TIDINGS_CONFIG names, if any]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 }

@@ -1,4 +1,4 @@
-//! The services by name.
+//! The services and their names.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -8,7 +8,7 @@ use service_kit::service_main;
 
 use crate::version::BUILD;
 
-/// A service, which runs as its own process.
+/// A service; each runs as its own process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Service {
     /// The API over HTTP
@@ -30,7 +30,7 @@ pub(crate) enum Service {
 }
 
 impl Service {
-    /// The service that the program was called by, if a link such as `tidings-gateway` leads to it.
+    /// Returns the service that the program's own name selects, if it was called by a link such as `tidings-gateway`.
     pub(crate) fn of_link(program: &Path) -> Option<Service> {
         let name = program.file_name()?.to_str()?.strip_prefix("tidings-")?;
         Service::from_str(name, false).ok()

@@ -1,4 +1,4 @@
-//! `tidings smoke`: one send to an inbox, through a running installation.
+//! `tidings smoke`: sends one notification to an inbox through a running installation.
 
 use std::time::Duration;
 
@@ -13,22 +13,22 @@ use tokio::time::{Instant, sleep};
 use crate::app::{Created, Openness, create_with_credentials, renew_secret};
 use crate::control_plane::Installation;
 
-/// The app that it sends with.
+/// The app that sends the notification.
 const APP: &str = "tidings-smoke";
 const USER: &str = "smoke";
-/// An earlier run may still be at work.
+/// Validity of the previous API secret: an earlier run may still use it.
 const GRACE: Duration = Duration::from_secs(600);
 const CALL_LIMIT: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(200);
 
 /// Send a notification through a running installation, and read it from the inbox.
 ///
-/// It sends with an app of its own (tidings-smoke), which it creates if it does not exist, and erases the user afterwards. Nothing
-/// leaves the installation.
+/// Uses its own app (tidings-smoke), which it creates if it does not exist, and erases the user afterwards. Nothing leaves
+/// the installation.
 #[derive(Debug, Args)]
 #[command(after_help = "Exit codes:
   0  the notification is in the inbox
-  1  it is not, or a server cannot be reached
+  1  the notification is not in the inbox in time, or a server cannot be reached
   2  the command line or the configuration is not valid
 
 Example:
@@ -37,7 +37,7 @@ pub(crate) struct Arguments {
     /// Origin of the API
     #[arg(long, value_name = "URL")]
     api: Url,
-    /// Time until the notification has to be in the inbox, such as 30s
+    /// Time within which the notification must be in the inbox, such as 30s
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = humantime::parse_duration)]
     timeout: Duration,
     /// Print JSON
@@ -52,14 +52,18 @@ pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<String> {
     let started = Instant::now();
     let end = started + arguments.timeout;
     let title = format!("Smoke test {}", random_token("", 8)?);
-    let send = json!({"notification": {"title": title}, "sendTo": {"recipients": [{"identifier": USER}]}, "override": {"channels": ["inApp"]}});
+    let send = json!({
+        "notification": {"title": title},
+        "sendTo": {"recipients": [{"identifier": USER}]},
+        "override": {"channels": ["inApp"]},
+    });
     let accepted = until(
         end,
         || backend.call(Method::POST, "/v3/notifications").json(&send),
         |status, _| status == StatusCode::ACCEPTED,
     )
     .await
-    .context("the send is not accepted")?;
+    .context("the gateway did not accept the send")?;
     let path = format!("/v3/notifications?userIdentifier={USER}");
     until(
         end,
@@ -71,21 +75,22 @@ pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<String> {
         },
     )
     .await
-    .context("the notification does not come to the inbox")?;
+    .context("the notification did not appear in the inbox")?;
     let took = started.elapsed();
     let erased = backend.call(Method::DELETE, &format!("/v3/users/{USER}")).send().await?;
     if !erased.status().is_success() {
-        bail!("the user {USER} of app {APP} cannot be erased: {}", erased.status());
+        bail!("cannot erase user {USER} of app {APP}: {}", erased.status());
     }
-    let (request, milliseconds) = (&accepted["requestId"], took.as_millis());
+    let request = &accepted["requestId"];
+    let milliseconds = took.as_millis();
     Ok(if arguments.json {
         format!("{}\n", json!({"requestId": request, "milliseconds": u64::try_from(milliseconds)?}))
     } else {
-        format!("A send was accepted and came to the inbox within {milliseconds} ms.\n")
+        format!("The send was accepted and reached the inbox within {milliseconds} ms.\n")
     })
 }
 
-/// The app's backend.
+/// API client with the app's credentials.
 struct Backend {
     client: Client,
     api: Url,
@@ -97,7 +102,8 @@ struct Backend {
 impl Backend {
     async fn open(arguments: &Arguments) -> anyhow::Result<Backend> {
         let control_plane = arguments.installation.open().await?;
-        let (store, master_key) = (&control_plane.store, control_plane.master_key().await?);
+        let store = &control_plane.store;
+        let master_key = control_plane.master_key().await?;
         let (api_key, api_secret) =
             match create_with_credentials(store, &master_key, APP, Openness::Closed).await? {
                 Some(Created { api_key, api_secret, .. }) => (api_key, api_secret),
@@ -122,7 +128,8 @@ impl Backend {
     }
 }
 
-/// Repeats a call until its answer is the wanted one. A gateway may take a moment to know the app, or a server may be away.
+/// Repeats a call until `is_wanted` accepts its answer or `end` passes. The gateway may not know a new app for a moment, and a
+/// server may be unavailable.
 async fn until(
     end: Instant,
     call: impl Fn() -> RequestBuilder,
@@ -136,12 +143,12 @@ async fn until(
                 if is_wanted(status, &body) {
                     return Ok(body);
                 }
-                format!("{status}: {}", body["message"].as_str().unwrap_or("another answer"))
+                format!("{status}: {}", body["message"].as_str().unwrap_or("not the expected answer"))
             }
             Err(error) => format!("{:#}", anyhow::Error::from(error)),
         };
         if Instant::now() + PAUSE >= end {
-            bail!("not in time; the last answer: {last}");
+            bail!("timed out; last answer: {last}");
         }
         sleep(PAUSE).await;
     }

@@ -1,4 +1,4 @@
-//! `tidings stand-ins`: the provider stand-ins of `tidings up` as a process of their own.
+//! `tidings stand-ins`: the provider stand-ins of `tidings up` in a separate process.
 
 use std::path::PathBuf;
 
@@ -9,18 +9,19 @@ use stand_ins::{StandInSettings, StandIns};
 use crate::command::print;
 use crate::up::Signals;
 
-/// Run the provider stand-ins until SIGTERM or SIGINT. Once they listen, one line of JSON tells their addresses.
+/// Run the provider stand-ins until SIGTERM or SIGINT. When they listen, the command prints their addresses as one line of
+/// JSON.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:
   tidings stand-ins --data-dir /tmp/stand-ins")]
 pub(crate) struct Arguments {
-    /// Where captured messages are kept
+    /// Directory for captured messages
     #[arg(long, value_name = "DIR")]
     data_dir: PathBuf,
     /// Port of the SMTP server; 0 for a free one
     #[arg(long, value_name = "N", default_value_t = 0)]
     smtp_port: u16,
-    /// Port of the push service of browsers; 0 for a free one
+    /// Port of the stand-in for the browsers' push service; 0 for a free one
     #[arg(long, value_name = "N", default_value_t = 0)]
     push_service_port: u16,
     /// Port of the outbox; 0 for a free one

@@ -1,4 +1,4 @@
-//! `tidings suppression`: targets that a provider called dead.
+//! `tidings suppression`: targets that a provider reported dead.
 
 use anyhow::Context;
 use clap::Subcommand;
@@ -10,10 +10,10 @@ use store::deliveries::suppression::{Lifted, Restored, Suppression, SuppressionF
 use crate::control_plane::{Installation, actor};
 use crate::table;
 
-/// List and lift suppressions: targets that a provider called dead, which nothing is sent to any more.
+/// List and lift suppressions: targets that a provider reported dead, to which nothing is sent any more.
 ///
-/// A push token is taken off the profiles that hold it, a browser's subscription is dropped; an address stays on the
-/// profile and is not used. A token or a subscription that is registered again is suppressed no more, by itself.
+/// A suppressed push token is removed from the profiles that hold it, and a suppressed browser subscription is dropped; an
+/// address stays on the profile but is not used. Registering a token or a subscription again lifts its suppression.
 #[derive(Debug, Subcommand)]
 #[command(after_help = "Examples:
   tidings suppression list --app shop
@@ -23,20 +23,20 @@ pub(crate) enum Command {
     Lift(LiftArguments),
 }
 
-/// List suppressions, the latest first.
+/// List suppressions, latest first.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   tidings suppression list
   tidings suppression list --app shop --channel email --reveal
   tidings suppression list --limit 1000 --json")]
 pub(crate) struct ListArguments {
-    /// Only of this app, by name or id
+    /// Only suppressions of this app, by name or id
     #[arg(long, value_name = "APP")]
     app: Option<String>,
-    /// Only of this channel: email, sms, mobilePush or webPush
+    /// Only suppressions of this channel: email, sms, mobilePush or webPush
     #[arg(long, value_name = "NAME", value_parser = parse_channel)]
     channel: Option<Channel>,
-    /// At most so many
+    /// Maximum number of suppressions
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     limit: u32,
     /// Show addresses and tokens in full
@@ -49,10 +49,11 @@ pub(crate) struct ListArguments {
     installation: Installation,
 }
 
-/// Lift a suppression: the target is used again, and what was taken away with it is put back.
+/// Lift a suppression: the target is used again, and what the suppression removed is restored.
 ///
-/// A token returns to the profiles that had it, unless their users are gone or have it again; a browser's subscription
-/// returns to its device, unless that is gone or has another. What the provider calls dead again is suppressed again.
+/// A token returns to the profiles that had it, unless their users no longer exist or have it again; a browser subscription
+/// returns to its device, unless the device no longer exists or has another one. If the provider reports the target dead
+/// again, it is suppressed again.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   tidings suppression lift shop email ada@example.com
@@ -81,7 +82,7 @@ pub(crate) struct LiftArguments {
 
 fn parse_channel(text: &str) -> Result<Channel, String> {
     let known = Channel::EXTERNAL.into_iter().find(|channel| channel.as_str() == text);
-    known.ok_or_else(|| format!("there are {}", Channel::EXTERNAL.map(Channel::as_str).join(", ")))
+    known.ok_or_else(|| format!("expected one of {}", Channel::EXTERNAL.map(Channel::as_str).join(", ")))
 }
 
 pub(crate) async fn run(command: Command) -> anyhow::Result<String> {
@@ -102,10 +103,8 @@ async fn list(arguments: &ListArguments) -> anyhow::Result<String> {
     let mut found = control_plane.store.list_suppressions(filter, limit + 1).await?;
     let has_more = found.len() > arguments.limit as usize;
     found.truncate(arguments.limit as usize);
-    let target = |found: &Suppression| match arguments.reveal {
-        true => found.target.clone(),
-        false => masked(&found.target),
-    };
+    let target =
+        |found: &Suppression| if arguments.reveal { found.target.clone() } else { masked(&found.target) };
     if arguments.json {
         let rows: Value = found.iter().map(|found| as_json(found, &target(found))).collect();
         return Ok(format!("{rows}\n"));
@@ -150,26 +149,27 @@ async fn lift(arguments: &LiftArguments) -> anyhow::Result<String> {
     let lifted = control_plane.store.lift_suppression(app.id, channel, target, &actor()).await?;
     let Lifted { target, restored } = lifted.with_context(|| {
         format!(
-            "app {0} has no such suppression of {channel}; `tidings suppression list --app {0}` shows those there are",
+            "app {0} has no such suppression of {channel}; `tidings suppression list --app {0}` lists its suppressions",
             app.name
         )
     })?;
     let target = masked(&target);
-    let (name, says) = match restored {
-        Restored::Nothing => ("nothing", "It was on its profiles all the time.".to_owned()),
+    let (name, effect) = match restored {
+        Restored::Nothing => ("nothing", "The target never left its profiles.".to_owned()),
         Restored::Token(users) => (
             "token",
-            format!("It is back on the profile of {users} user{}.", if users == 1 { "" } else { "s" }),
+            format!("The token is back on the profile of {users} user{}.", if users == 1 { "" } else { "s" }),
         ),
-        Restored::Subscription => ("subscription", "It is back at its device.".to_owned()),
+        Restored::Subscription => ("subscription", "The subscription is back on its device.".to_owned()),
         Restored::NotNeeded => (
             "notNeeded",
-            "Nothing was put back: its users or device are gone, or have one by now.".to_owned(),
+            "Nothing was restored: its users or device no longer exist, or already have a target again."
+                .to_owned(),
         ),
     };
     Ok(if arguments.json {
         format!("{}\n", json!({"app": app.name, "channel": channel, "target": target, "restored": name}))
     } else {
-        format!("Lifted the suppression of {channel} {target} of app {}. {says}\n", app.name)
+        format!("Lifted the suppression of {channel} {target} of app {}. {effect}\n", app.name)
     })
 }

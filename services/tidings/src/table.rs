@@ -1,6 +1,6 @@
 //! Rows in aligned columns, for people.
 
-/// `header` and `rows`, each column as wide as its widest cell.
+/// Renders `header` and `rows`, each column as wide as its widest cell.
 pub(crate) fn render<const N: usize>(header: [&str; N], rows: &[[String; N]]) -> String {
     let header = header.map(str::to_owned);
     let all = || std::iter::once(&header).chain(rows);

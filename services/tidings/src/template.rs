@@ -1,4 +1,4 @@
-//! `tidings template`: what an app's notifications say.
+//! `tidings template`: templates for the content of an app's notifications.
 
 mod document;
 
@@ -16,7 +16,7 @@ const FORMAT: &str = r#"The document:
   {
     "identifier": "welcome",       unique in the app; each put adds a version
     "name": "Welcome",             for people [default: the identifier]
-    "category": null,              category of its sends, unless they name one
+    "category": null,              category of its sends, unless a send names another
     "channels": {                  one or more of these
       "inApp": {"title", "message", "icon", "url", "data", "blocks"},
       "email": {"subject", "text", "html"},
@@ -25,9 +25,9 @@ const FORMAT: &str = r#"The document:
       "mobilePush": {"title", "body", "icon", "url"}
     },
     "sample": {"order": 7, "recipient": {"name": "Ada"}}
-                                   rendered once with these values, so that errors show now; not kept [default: none]
+                                   values to render the template with once, to find errors; not stored [default: none]
   }
-Texts may use {{ name }} for what a send has in `data`, and {{ recipient.name }} for the recipient's profile.
+Texts may use {{ name }} for a value in the `data` of a send, and {{ recipient.name }} for the recipient's profile.
 
 Examples:
   tidings template put shop welcome.json
@@ -57,7 +57,7 @@ pub(crate) struct PutArguments {
     installation: Installation,
 }
 
-/// List the templates of an app in their newest versions.
+/// List the templates of an app in their latest versions.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:
   tidings template list shop --json")]

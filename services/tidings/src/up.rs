@@ -1,4 +1,4 @@
-//! `tidings up`: everything on one machine, in one process beside private servers.
+//! `tidings up`: everything on one machine, in one process with private servers.
 
 mod api_address;
 mod data_directory;
@@ -27,14 +27,14 @@ pub(crate) use signals::Signals;
 
 /// A development machine needs no parallel inbox projection.
 const PARTITIONS: u32 = 1;
-/// What is logged to the terminal where nothing else is configured.
+/// Log settings if no configuration file is given.
 const QUIET: [(&str, &str); 2] = [("TIDINGS_LOG__FORMAT", "text"), ("TIDINGS_LOG__LEVEL", "warn")];
 
 /// Run everything on this machine until Ctrl-C: all services in one process, with private PostgreSQL and nats-server,
 /// a demo app, and local stand-ins for the providers.
 ///
-/// DATABASE_URL and NATS_URL, where set, name servers to use instead of private ones. The next start on the same data
-/// directory finds everything again.
+/// If DATABASE_URL and NATS_URL are set, they name servers to use instead of private ones. The next start on the same data
+/// directory continues with the same data.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "While it runs, dev.json in the data directory holds addresses and credentials.
 
@@ -42,16 +42,16 @@ Examples:
   tidings up
   tidings up --port 3000 --data-dir /var/tmp/tidings")]
 pub(crate) struct Arguments {
-    /// Where data are kept
+    /// Data directory
     #[arg(long, value_name = "DIR", default_value = crate::data_directory::DEFAULT)]
     data_dir: PathBuf,
-    /// Port of the API, 0 for a free one [default: 8080, or a free one where that is taken]
+    /// Port of the API, 0 for a free one [default: 8080, or a free one if 8080 is in use]
     #[arg(long, value_name = "N")]
     port: Option<u16>,
     /// Number of inbox partitions, fixed at the first start [default: 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
     partitions: Option<u32>,
-    /// Configuration file (TOML); without it, the one that TIDINGS_CONFIG names, if any
+    /// Configuration file (TOML) [default: the file that TIDINGS_CONFIG names, if any]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 }
@@ -63,18 +63,18 @@ pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let directory = DataDirectory::claim(&arguments.data_dir)?;
     DevFile::remove(directory.path())?;
     config.gateway.listen = api_address::choose(arguments.port)?;
-    // Nobody balances load here.
+    // There is no load balancer to wait for.
     config.gateway.drain = Duration::ZERO;
     if config.gateway.public_url.is_none() {
         config.gateway.public_url = Some(format!("http://{}", config.gateway.listen).parse()?);
     }
-    // An option of ours says how many there are to be.
+    // `--partitions` sets the number of partitions.
     config.streams.partitions_are_set = false;
     // The stand-ins are on this machine.
     config.outbound.allow_private = true;
     config.metrics.listen = (Ipv4Addr::LOCALHOST, 0).into();
     config.security.master_key_file = Some(directory.master_key_file()?);
-    // Dropped, they are killed, and what they have stored stays.
+    // Dropping the servers kills them; their data stays.
     let mut servers = tokio::select! {
         () = signals.received() => return say("stopped while starting"),
         started = Servers::start(&directory, &mut config) => started?,
@@ -95,7 +95,7 @@ fn configuration(arguments: &Arguments) -> anyhow::Result<Config> {
     Ok(config)
 }
 
-/// Runs the services until a signal comes or something fails.
+/// Runs the services until a signal arrives, a service ends or a server fails.
 async fn serve(
     arguments: &Arguments,
     config: Config,
@@ -115,7 +115,7 @@ async fn serve(
     };
     let running = tokio::select! {
         () = signals.received() => return Ok(()),
-        started = start => started.context("cannot start")?,
+        started = start => started.context("cannot start Tidings")?,
     };
     running.dev.write(directory.path())?;
     print(&greeting::text(&running.dev, running.header_prefix()))?;
@@ -127,7 +127,7 @@ async fn serve(
     outcome.and(running.stop().await)
 }
 
-/// One line of progress.
+/// Prints one line of progress.
 fn say(line: &str) -> anyhow::Result<()> {
     print(&format!("tidings: {line}\n"))
 }

@@ -1,4 +1,4 @@
-//! `tidings verify`: whether the inbox is what the log says.
+//! `tidings verify`: compares the inbox with a replay of the log.
 
 use std::time::Instant;
 
@@ -12,9 +12,9 @@ use crate::{DONE, FAILED, UNUSABLE, command, differences};
 
 /// Compare the inbox with a replay of the log.
 ///
-/// Replays the log into tables of its own, compares rows, checksums and counters of every user with the live ones as
-/// they were at one moment, and drops them again. Services go on meanwhile, and nothing of theirs is changed. It takes
-/// as much room as the inbox has. Users who are being erased are left out until that is done.
+/// Replays the log into separate tables, compares rows, checksums and counters of every user with the live ones as they were
+/// at one moment, and drops the separate tables. Services keep running, and their data does not change. The command needs as
+/// much disk space as the inbox. It skips users whose erasure is in progress.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   tidings verify
@@ -23,20 +23,20 @@ use crate::{DONE, FAILED, UNUSABLE, command, differences};
 
 Exit codes:
   0  equal
-  1  different: told are the users, the items and the columns, never their values
-  2  cannot tell: a server cannot be reached, log and backup do not reach back far enough, or another
+  1  different: the output names users, items and columns, never their values
+  2  unknown: a server cannot be reached, neither the log nor the backup reaches back far enough, or another
      `tidings verify` is under way
 
-With --json: {\"equal\", \"users\", \"items\", \"differences\" (users that differ, all of them), \"shown\" (the first of them),
-\"beingErased\", \"positions\" (stream: sequence), \"seconds\"}; where it cannot tell, {\"equal\": null, \"cause\"}.
+With --json: {\"equal\", \"users\", \"items\", \"differences\" (number of users that differ), \"shown\" (the first of them),
+\"beingErased\", \"positions\" (stream: sequence), \"seconds\"}; if the result is unknown, {\"equal\": null, \"cause\"}.
 
-What differs, `tidings rebuild inbox` mends.")]
+`tidings rebuild inbox` repairs differences.")]
 pub(crate) struct Arguments {
     #[command(flatten)]
     comparing: Comparing,
 }
 
-/// Verifies, prints what came of it, and returns the exit code.
+/// Verifies the inbox, prints the result, and returns the exit code.
 pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<u8> {
     let began = Instant::now();
     match verify(arguments).await {
@@ -67,12 +67,12 @@ async fn verify(arguments: &Arguments) -> anyhow::Result<Verification> {
     let progress = Progress::new();
     let most = arguments.comparing.most();
     inbox::verify(&installed.database, &installed.log, backup.as_ref(), installed.partitions, most, &|step| {
-        progress.tell(step);
+        progress.report(step);
     })
     .await
 }
 
-/// What scripts get.
+/// Renders the result as JSON.
 fn report(Verification { comparison, positions }: &Verification) -> Value {
     json!({
         "equal": comparison.differing == 0,
@@ -85,26 +85,26 @@ fn report(Verification { comparison, positions }: &Verification) -> Value {
     })
 }
 
-/// Positions by the names of their streams.
+/// Maps the names of the inbox streams to their positions.
 pub(crate) fn by_stream(positions: &[u64]) -> Value {
     let named = (0..).zip(positions).map(|(number, seq)| (StreamName::Inbox(number).to_string(), json!(seq)));
     Value::Object(named.collect::<Map<_, _>>())
 }
 
-/// What people get.
+/// Renders the result as text.
 fn render(Verification { comparison, .. }: &Verification) -> String {
     let (users, items) = (comparison.users, comparison.items);
     let mut text = if comparison.differing == 0 {
-        format!("Equal: {items} items of {users} users are what the log says.\n")
+        format!("Equal: {items} items of {users} users match the log.\n")
     } else {
         let differing = comparison.differing;
         format!(
-            "Different: the inboxes of {differing} of {users} users are not what the log says.\n{}",
+            "Different: the inboxes of {differing} of {users} users do not match the log.\n{}",
             differences::describe(comparison)
         )
     };
     if comparison.leaving > 0 {
-        text += &format!("Left out: {} users who are being erased.\n", comparison.leaving);
+        text += &format!("Skipped: {} users whose erasure is in progress.\n", comparison.leaving);
     }
     text
 }

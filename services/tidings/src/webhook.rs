@@ -1,4 +1,4 @@
-//! `tidings webhook`: where an app's backend is told what became of its deliveries.
+//! `tidings webhook`: the endpoints to which Tidings reports an app's outcomes.
 
 mod failed;
 mod listing;
@@ -13,7 +13,7 @@ use store::webhooks::Endpoint;
 
 use crate::control_plane::ControlPlane;
 
-/// Set, list, test and remove the endpoints of an app that are told what becomes of its deliveries.
+/// Set, list, test and remove the endpoints of an app that receive the outcomes of its deliveries.
 #[derive(Debug, Subcommand)]
 #[command(after_help = "Example:
   tidings webhook set shop https://shop.example.com/tidings")]
@@ -41,12 +41,12 @@ pub(crate) async fn run(command: Command) -> anyhow::Result<String> {
 }
 
 impl ControlPlane {
-    /// The endpoint that an operator named, by URL or id.
+    /// Reads an endpoint by its URL or id.
     async fn endpoint(&self, app: AppId, url_or_id: &str) -> anyhow::Result<Endpoint> {
         let endpoints = self.store.endpoints(app).await?;
         let named = |endpoint: &Endpoint| endpoint.url == url_or_id || endpoint.id.to_string() == url_or_id;
         endpoints.into_iter().find(named).with_context(|| {
-            format!("there is no endpoint {url_or_id:?}; `tidings webhook list` shows those there are")
+            format!("endpoint {url_or_id:?} does not exist; `tidings webhook list` lists the endpoints")
         })
     }
 }

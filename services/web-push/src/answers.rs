@@ -1,4 +1,4 @@
-//! What a push service's answer means: the table, and how it is read.
+//! Meaning of a push service's answers: the table and its look-up.
 
 use std::time::Duration;
 
@@ -47,12 +47,12 @@ const UNRESOLVED: RetryLimit = RetryLimit { retries: 3, over: Duration::from_sec
 /// Characters kept of what a push service said.
 const MESSAGE_LENGTH: usize = 500;
 
-/// What a push service said.
+/// Reply of a push service.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reply {
     /// HTTP status.
     pub status: u16,
-    /// How long it asks to wait.
+    /// Time that it asks to wait.
     pub retry_after: Option<Duration>,
     /// Its name for the message.
     pub id: Option<String>,
@@ -123,7 +123,7 @@ fn outcome(reply: &Reply) -> Outcome {
     }
 }
 
-/// Bounded, on one line, and without the endpoint: whoever knows that can write to the browser.
+/// Bounded, on one line, and without the endpoint, whose knowledge is enough to write to the browser.
 fn presentable(text: &str, endpoint: &str) -> String {
     let path =
         endpoint.split_once("://").and_then(|(_, rest)| rest.split_once('/')).map_or("", |(_, path)| path);

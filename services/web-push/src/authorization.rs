@@ -1,4 +1,4 @@
-//! How push services know that a message is the app's: signed tokens (VAPID, RFC 8292).
+//! Proof to push services that a message is the app's: signed tokens (VAPID, RFC 8292).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use serde::Serialize;
 use service_kit::Context;
 use store::Store;
 
-/// How long a token holds; push services refuse more than 24 h (RFC 8292, section 2).
+/// Lifetime of a token; push services refuse more than 24 h (RFC 8292, section 2).
 const LIFETIME: Duration = Duration::from_secs(12 * 3600);
 /// A token is used for this long, so that none runs out on its way.
 const USED_FOR: Duration = Duration::from_secs(6 * 3600);
@@ -42,7 +42,7 @@ pub(crate) enum Unauthorized {
     /// It cannot sign.
     #[error("the app's key pair cannot sign: {0}")]
     Unsigned(#[from] JwtError),
-    /// What was signed is no header.
+    /// The signed token is not a valid header value.
     #[error(transparent)]
     NoHeader(#[from] InvalidHeaderValue),
 }
@@ -84,7 +84,7 @@ impl Authorizations {
         }
     }
 
-    /// What to say to the push service at `origin` (with its port, where the scheme does not imply it).
+    /// Returns the `Authorization` header for the push service at `origin` (with its port, where the scheme does not imply it).
     pub(crate) async fn header(
         &self,
         app: AppId,

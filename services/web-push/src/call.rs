@@ -78,7 +78,7 @@ async fn reply(response: Response, now: Timestamp) -> Result<Reply, Failure> {
     Ok(Reply { status: status.as_u16(), retry_after, id, text })
 }
 
-/// What the push service calls the message: Apple's id, else the end of the `Location` (RFC 8030, section 5), which as a
+/// The push service's id of the message: Apple's id, else the end of the `Location` (RFC 8030, section 5), which as a
 /// whole would let its reader take the message back.
 fn id(headers: &HeaderMap) -> Option<String> {
     let text = |name| headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok());

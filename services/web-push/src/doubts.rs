@@ -10,7 +10,7 @@ use domain::{Answer, AppId, Outcome, UserNumber};
 use moka::future::Cache;
 use worker::{Provider, Refusals};
 
-/// How long the sends to a push service are remembered after the last one.
+/// Time for which sends to a push service are remembered after the last one.
 const IDLE: Duration = Duration::from_secs(3600);
 /// Push services of providers that are remembered at once.
 const MOST: u64 = 10_000;
@@ -20,7 +20,7 @@ pub(crate) struct Doubts {
     known: Cache<Place, Arc<Refusals>>,
 }
 
-/// A push service, as one version of a provider knows it: changed settings begin anew.
+/// A push service, as one version of a provider knows it: changed settings start without a history.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Place {
     app: AppId,

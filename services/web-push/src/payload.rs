@@ -1,4 +1,4 @@
-//! What a browser's service worker is told: `clients/web-push/README.md` describes it.
+//! Payload for a browser's service worker, which `clients/web-push/README.md` describes.
 
 use domain::content::{Object, PushContent};
 use domain::{DeliveryId, SendId};
@@ -21,7 +21,7 @@ pub(crate) struct Payload<'a> {
     delivery_id: DeliveryId,
     #[serde(skip_serializing_if = "Option::is_none")]
     request_id: Option<SendId>,
-    /// Where a click is reported, by a POST without a body.
+    /// URL that reports a click, by a POST without a body.
     #[serde(skip_serializing_if = "Option::is_none")]
     click_url: Option<&'a str>,
 }

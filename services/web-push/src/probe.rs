@@ -19,7 +19,7 @@ const NOWHERE: &str = "https://push.invalid";
 /// and belongs together. No push service is called; it answers for subscriptions alone.
 ///
 /// # Errors
-/// What an attempt would be answered.
+/// Answer that an attempt would get.
 pub async fn probe(
     store: &Store,
     master_key: &MasterKey,

@@ -22,14 +22,14 @@ pub const VAPID: worker::Kind = worker::Kind {
     }"#,
 };
 
-/// What push services are told.
+/// Values sent to push services.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VapidSettings {
     /// Whom they can write to about what the app sends (RFC 8292, section 2.1): a `mailto:` or `https:` URI.
     pub subject: String,
     /// Seconds that they keep a message, where the send says nothing of it.
     pub ttl: Option<u32>,
-    /// How much a message is worth waking a device for, where the send says nothing of it.
+    /// Default urgency of messages.
     pub urgency: Option<Urgency>,
 }
 

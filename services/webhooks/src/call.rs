@@ -15,10 +15,10 @@ use worker::outbound::{NotPublic, read_at_most, retry_after};
 
 use crate::signature::{Secret, signatures};
 
-/// Bytes read of an answer's body; whoever calls by hand gets to see them.
+/// Most bytes read of an answer's body; test calls show them.
 const MAX_ANSWER: usize = 4 * 1024;
 
-/// Calls endpoints.
+/// HTTP client for endpoints.
 #[derive(Clone)]
 pub struct Caller {
     outbound: Outbound,
@@ -26,26 +26,26 @@ pub struct Caller {
     limit: Duration,
 }
 
-/// What an endpoint is told.
+/// Message to an endpoint.
 #[derive(Clone, Copy)]
 pub struct Message<'a> {
-    /// The same in every attempt.
+    /// Identifier, the same in every attempt.
     pub id: Uuid,
-    /// The JSON text.
+    /// JSON text.
     pub body: &'a str,
-    /// The live secrets of the endpoint.
+    /// Valid secrets of the endpoint.
     pub secrets: &'a [Secret],
 }
 
-/// What came of a call.
+/// Result of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// The status, where there was an answer.
+    /// HTTP status, if the endpoint answered.
     pub status: Option<u16>,
-    /// The status as text, or what went wrong: `timeout`, `connect`, `connection_lost`, `not_public`, `not_https`, `url`,
+    /// HTTP status as text, or the failure: `timeout`, `connect`, `connection_lost`, `not_public`, `not_https`, `url`,
     /// `secret`.
     pub code: String,
-    /// How long the endpoint asks to be left alone.
+    /// Pause that the endpoint asks for.
     pub retry_after: Option<Duration>,
     /// The beginning of the answer's body.
     pub body: Bytes,
@@ -57,13 +57,13 @@ pub enum UnusableUrl {
     /// Not a URL with a host.
     #[error("{0:?} is not a URL such as https://example.com/webhooks")]
     Malformed(String),
-    /// Anybody on the way could read it.
+    /// Plain HTTP, which can be read on the way.
     #[error(
         "the URL must begin with https:// (http:// is for private networks, with outbound.allow_private)"
     )]
     NotHttps,
-    /// It has a user name or a password, which would be shown where endpoints are listed.
-    #[error("the URL must have no user name and no password; calls are proved by their signature")]
+    /// The URL has a user name or a password, which lists of endpoints would show.
+    #[error("the URL must have no user name and no password; signatures authenticate calls")]
     Credentials,
     /// A private address.
     #[error(transparent)]
@@ -73,7 +73,7 @@ pub enum UnusableUrl {
 /// Reads the URL of an endpoint.
 ///
 /// # Errors
-/// It cannot be called, or must not be.
+/// The URL cannot or must not be called.
 pub fn parse_url(outbound: Outbound, text: &str) -> Result<Url, UnusableUrl> {
     let malformed = || UnusableUrl::Malformed(text.to_owned());
     let url = Url::parse(text).map_err(|_| malformed())?;
@@ -91,7 +91,7 @@ pub fn parse_url(outbound: Outbound, text: &str) -> Result<Url, UnusableUrl> {
 }
 
 impl Caller {
-    /// Calls within `limit`, the whole answer included.
+    /// Creates a client whose calls take at most `limit`, including the whole answer.
     ///
     /// # Errors
     /// TLS cannot be set up.
@@ -99,7 +99,7 @@ impl Caller {
         Ok(Caller { outbound, client: outbound.client().build()?, limit })
     }
 
-    /// Tells an endpoint, once.
+    /// Sends a message to an endpoint once.
     pub async fn tell(&self, url: &str, message: Message<'_>) -> Answer {
         let url = match parse_url(self.outbound, url) {
             Ok(url) => url,
@@ -130,14 +130,14 @@ impl Caller {
             .await?;
         let status = response.status();
         let retry_after = retry_after(response.headers(), now);
-        // The status has said it all; what follows is for people.
+        // The status decides; the body is only shown to operators.
         let body = read_at_most(response, MAX_ANSWER).await.unwrap_or_default();
         Ok(Answer { status: Some(status.as_u16()), code: status.as_u16().to_string(), retry_after, body })
     }
 }
 
 impl Answer {
-    /// That no call could be signed.
+    /// Creates the result of a call that could not be signed.
     pub(crate) fn unsigned() -> Answer {
         Answer::none("secret")
     }
@@ -146,13 +146,13 @@ impl Answer {
         Answer { status: None, code: code.to_owned(), retry_after: None, body: Bytes::new() }
     }
 
-    /// Whether the endpoint took the message.
+    /// Returns true if the endpoint accepted the message.
     #[must_use]
     pub fn is_taken(&self) -> bool {
         self.status().is_some_and(|status| status.is_success())
     }
 
-    /// Whether the endpoint wants nothing any more.
+    /// Returns true if the endpoint asks for no further messages (410).
     #[must_use]
     pub fn is_gone(&self) -> bool {
         self.status() == Some(StatusCode::GONE)
@@ -164,11 +164,14 @@ impl Answer {
 }
 
 fn code(error: &reqwest::Error) -> &'static str {
-    match () {
-        () if NotPublic::among(error).is_some() => "not_public",
-        () if error.is_timeout() => "timeout",
-        () if error.is_connect() => "connect",
-        () => "connection_lost",
+    if NotPublic::among(error).is_some() {
+        "not_public"
+    } else if error.is_timeout() {
+        "timeout"
+    } else if error.is_connect() {
+        "connect"
+    } else {
+        "connection_lost"
     }
 }
 

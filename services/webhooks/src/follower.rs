@@ -1,7 +1,7 @@
 //! One stream, followed from its checkpoint into messages for endpoints.
 //!
-//! A durable consumer would hand neighbouring events to several instances, which could write those of one delivery in
-//! either order. The checkpoint lets one instance through at a time, so rows come in the order of the stream.
+//! A durable consumer would deliver neighbouring events to several instances, which could write those of one delivery in
+//! either order. The checkpoint admits one instance at a time, so rows are written in stream order.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -21,19 +21,19 @@ use store::webhooks::{Listener, WEBHOOKS, WebhookBatch};
 
 use crate::telling::Happening;
 
-/// Events that are read at once, and how long to gather them.
+/// Most events read at once, and how long to gather them.
 const BATCH: usize = 500;
 const LINGER: Duration = Duration::from_millis(5);
 /// Pause after a failure of the database or the log.
 const PAUSE: Duration = Duration::from_millis(200);
 /// Pause before an event that only a newer release can read.
 const NEWER_PAUSE: Duration = Duration::from_secs(2);
-/// Between two looks whether the inbox is projected as far as we have read.
+/// Poll interval while waiting for the inbox projection to catch up.
 const PROJECTION_PAUSE: Duration = Duration::from_millis(20);
-/// Items of one page, where a whole inbox was read.
+/// Items per page when a whole inbox was marked as read.
 const ITEMS: u32 = 1_000;
 
-/// The way of one stream into messages.
+/// Follower of one stream, which turns events into messages.
 pub(crate) struct Follower {
     context: Context,
     stream: StreamName,
@@ -41,20 +41,20 @@ pub(crate) struct Follower {
     position: u64,
 }
 
-/// What became of a batch.
+/// Result of writing a batch.
 #[derive(PartialEq, Eq)]
 enum Written {
     Yes,
-    /// Another instance is ahead: start again from its checkpoint.
+    /// Another instance is ahead; restart from its checkpoint.
     Overtaken,
 }
 
-/// Why a batch was not written.
+/// Failure to write a batch.
 #[derive(Debug, thiserror::Error)]
 enum Failure {
     #[error(transparent)]
     Store(#[from] store::Error),
-    /// Only an instance of a newer release can go on from here.
+    /// Only an instance of a newer release can continue from here.
     #[error("event {seq}: {cause}")]
     Newer { seq: u64, cause: DecodeError },
 }
@@ -81,23 +81,25 @@ impl Follower {
         Ok(())
     }
 
-    /// Returns when it has to start again from the checkpoint; an error is for good.
+    /// Follows from the checkpoint. Returns Ok when it must restart from there; an error is permanent.
     async fn follow_from_checkpoint(&mut self) -> anyhow::Result<()> {
         match self.context.store.checkpoint(WEBHOOKS, self.stream).await {
             Ok(position) => self.position = position,
-            Err(error) => return self.put_off(&error),
+            Err(error) => return self.retry_later(&error),
         }
         let mut reader = self.context.log.reader(self.stream, self.position + 1);
         loop {
             let records = match reader.next_batch(BATCH, LINGER).await {
                 Ok(records) => records,
-                Err(error) if error.is_permanent() => return Err(error).context("webhooks cannot follow"),
-                Err(error) => return self.put_off(&error),
+                Err(error) if error.is_permanent() => {
+                    return Err(error).context("webhooks cannot follow the log");
+                }
+                Err(error) => return self.retry_later(&error),
             };
             match self.write_all(&records).await {
                 Ok(Written::Yes) => {}
                 Ok(Written::Overtaken) => return Ok(()),
-                Err(Failure::Store(error)) => return self.put_off(&error),
+                Err(Failure::Store(error)) => return self.retry_later(&error),
                 Err(Failure::Newer { seq, cause }) => {
                     self.wait_for_newer(seq, &cause).await;
                     return Ok(());
@@ -106,12 +108,12 @@ impl Follower {
         }
     }
 
-    fn put_off(&self, error: &dyn std::error::Error) -> anyhow::Result<()> {
-        tracing::warn!(stream = %self.stream, %error, "webhooks are put off");
+    fn retry_later(&self, error: &dyn std::error::Error) -> anyhow::Result<()> {
+        tracing::warn!(stream = %self.stream, %error, "cannot write webhooks; trying again");
         Ok(())
     }
 
-    /// Leaves the stream to an instance of a newer release, and looks later how far that has come.
+    /// Pauses, so that an instance of a newer release can take over the stream.
     async fn wait_for_newer(&self, seq: u64, cause: &DecodeError) {
         counter!(NEWER_EVENTS, "type" => cause.kind().to_owned()).increment(1);
         tracing::error!(stream = %self.stream, seq, %cause, "webhooks of the stream wait for a newer release");
@@ -134,7 +136,7 @@ impl Follower {
         Ok(Written::Yes)
     }
 
-    /// Finds the event that the database refuses: it is tried five times by itself, then set aside.
+    /// Writes events one by one to find those that PostgreSQL rejects. Such an event is dead-lettered after five tries.
     async fn write_singly(&mut self, records: &[Record]) -> Result<Written, Failure> {
         for record in records {
             let batch = decode(std::slice::from_ref(record))?;
@@ -147,8 +149,8 @@ impl Follower {
                 written = if failures < MAX_FAILURES {
                     self.write(&batch).await
                 } else {
-                    let (records, dead) = (batch.records, vec![(record, cause)]);
-                    self.write(&Batch { records, envelopes: Vec::new(), dead }).await
+                    let dead = vec![(record, cause)];
+                    self.write(&Batch { records: batch.records, envelopes: Vec::new(), dead }).await
                 };
             }
             if written? == Written::Overtaken {
@@ -163,20 +165,18 @@ impl Follower {
             return Ok(Written::Yes);
         };
         let apps: HashSet<AppId> = batch.envelopes.iter().map(|envelope| envelope.app).collect();
-        let listeners = match apps.is_empty() {
-            true => Vec::new(),
-            false => self.context.store.listeners(&apps).await?,
-        };
-        if is_read_heard(&batch.envelopes, &listeners) {
-            self.projected_up_to(last).await?;
+        let listeners =
+            if apps.is_empty() { Vec::new() } else { self.context.store.listeners(&apps).await? };
+        if needs_projection(&batch.envelopes, &listeners) {
+            self.wait_for_projection(last).await?;
         }
         let Some(mut rows) = self.context.store.webhook_batch(self.stream, self.position, last).await? else {
             return Ok(Written::Overtaken);
         };
-        self.tell(&mut rows, &batch.envelopes, &listeners).await?;
+        self.add_all(&mut rows, &batch.envelopes, &listeners).await?;
         for (record, cause) in &batch.dead {
             counter!(DEAD_EVENTS, "stream" => self.stream.to_string()).increment(1);
-            tracing::error!(stream = %self.stream, seq = record.seq, cause, "an event is set aside");
+            tracing::error!(stream = %self.stream, seq = record.seq, cause, "an event cannot be applied; dead-lettered it");
             rows.bury(self.stream, record.seq, &record.payload, cause).await?;
         }
         rows.commit().await?;
@@ -184,33 +184,35 @@ impl Follower {
         Ok(Written::Yes)
     }
 
-    /// What was read stands in the read model, which may be behind us.
-    async fn projected_up_to(&self, seq: u64) -> Result<(), store::Error> {
+    /// Waits until the inbox is projected up to `seq`: its rows tell which items were read.
+    async fn wait_for_projection(&self, seq: u64) -> Result<(), store::Error> {
         while self.context.store.checkpoint(INBOX, self.stream).await? < seq {
             tokio::time::sleep(PROJECTION_PAUSE).await;
         }
         Ok(())
     }
 
-    async fn tell(
+    /// Adds the messages of these events.
+    async fn add_all(
         &self,
         rows: &mut WebhookBatch,
         envelopes: &[Envelope],
         listeners: &[Listener],
     ) -> Result<(), store::Error> {
-        let heard = |envelope: &&Envelope| listeners.iter().any(|listener| hears(listener, envelope));
+        let wanted = |envelope: &&Envelope| listeners.iter().any(|listener| wants(listener, envelope));
         let mut happenings = Vec::new();
-        for envelope in envelopes.iter().filter(heard) {
+        for envelope in envelopes.iter().filter(wanted) {
             match &envelope.event {
                 Event::InboxItemsChanged(ItemChange::Read, ItemsChanged { user, items }) => {
-                    let (app, at) = (envelope.app, envelope.at);
+                    let app = envelope.app;
+                    let at = envelope.at;
                     let read = self.context.store.items_read(app, *user, items, at).await?;
                     happenings.extend(read.into_iter().map(|item| Happening::of_read(app, *user, item, at)));
                 }
                 Event::InboxAllChanged(AllChange::Read, changed) => {
                     add(rows, &happenings, listeners).await?;
                     happenings.clear();
-                    self.tell_all_read(rows, envelope, changed, listeners).await?;
+                    self.add_all_read(rows, envelope, changed, listeners).await?;
                 }
                 _ => happenings.extend(Happening::of_outcome(envelope)),
             }
@@ -218,15 +220,16 @@ impl Follower {
         add(rows, &happenings, listeners).await
     }
 
-    /// A whole inbox may have been read at once: a page at a time.
-    async fn tell_all_read(
+    /// Adds the messages of a whole inbox that was marked as read, page by page.
+    async fn add_all_read(
         &self,
         rows: &mut WebhookBatch,
         envelope: &Envelope,
         &AllChanged { user, up_to }: &AllChanged,
         listeners: &[Listener],
     ) -> Result<(), store::Error> {
-        let (app, at) = (envelope.app, envelope.at);
+        let app = envelope.app;
+        let at = envelope.at;
         let mut after = ItemId(0);
         loop {
             let page = self.context.store.all_items_read(app, user, (after, up_to), at, ITEMS).await?;
@@ -238,15 +241,17 @@ impl Follower {
     }
 }
 
-/// Takes as many records from the front as this release can read.
+/// Decodes as many records from the front as this release can read.
 fn decode(records: &[Record]) -> Result<Batch<'_>, Failure> {
-    let (mut envelopes, mut dead, mut taken) = (Vec::new(), Vec::new(), 0);
+    let mut envelopes = Vec::new();
+    let mut dead = Vec::new();
+    let mut taken = 0;
     for record in records {
         match Envelope::decode(&record.payload) {
-            Ok(envelope) if tells(&envelope.event) => envelopes.push(envelope),
+            Ok(envelope) if is_reported(&envelope.event) => envelopes.push(envelope),
             Ok(_) => {}
             Err(DecodeError::UnknownType(kind)) => counter!(UNKNOWN_EVENTS, "type" => kind).increment(1),
-            // What was before it still counts.
+            // The events before it can still be written.
             Err(DecodeError::Newer { .. }) if taken > 0 => break,
             Err(cause @ DecodeError::Newer { .. }) => return Err(Failure::Newer { seq: record.seq, cause }),
             Err(malformed) => dead.push((record, malformed.to_string())),
@@ -256,7 +261,7 @@ fn decode(records: &[Record]) -> Result<Batch<'_>, Failure> {
     Ok(Batch { records: &records[..taken], envelopes, dead })
 }
 
-fn tells(event: &Event) -> bool {
+fn is_reported(event: &Event) -> bool {
     is_read(event) || matches!(event, Event::DeliverySettled(_) | Event::TargetSuppressed(_))
 }
 
@@ -267,17 +272,18 @@ fn is_read(event: &Event) -> bool {
     )
 }
 
-fn hears(listener: &Listener, envelope: &Envelope) -> bool {
-    let is_meant = listener.app == envelope.app && envelope.at >= listener.since;
-    is_meant && (!is_read(&envelope.event) || listener.events.contains(&WebhookEvent::NotificationRead))
+fn wants(listener: &Listener, envelope: &Envelope) -> bool {
+    let is_in_scope = listener.app == envelope.app && envelope.at >= listener.since;
+    is_in_scope && (!is_read(&envelope.event) || listener.events.contains(&WebhookEvent::NotificationRead))
 }
 
-fn is_read_heard(envelopes: &[Envelope], listeners: &[Listener]) -> bool {
-    let heard = |envelope: &Envelope| listeners.iter().any(|listener| hears(listener, envelope));
-    envelopes.iter().any(|envelope| is_read(&envelope.event) && heard(envelope))
+/// Returns true if a listener wants an event of the batch about read items, which needs the rows of the inbox.
+fn needs_projection(envelopes: &[Envelope], listeners: &[Listener]) -> bool {
+    let wanted = |envelope: &Envelope| listeners.iter().any(|listener| wants(listener, envelope));
+    envelopes.iter().any(|envelope| is_read(&envelope.event) && wanted(envelope))
 }
 
-/// Adds a message for each listener. A person who was erased is not told of.
+/// Adds a message for each listener. Events of erased users are skipped.
 async fn add(
     rows: &mut WebhookBatch,
     happenings: &[Happening],

@@ -1,8 +1,8 @@
-//! Status webhooks: apps' backends are told what became of their deliveries, and what was read.
+//! Status webhooks: report final states of deliveries, and read items, to the backends of apps.
 //!
-//! [`follower`] reads what happened from the log, [`telling`] makes messages of it, which are rows from then on, written
-//! in the transaction that moves the checkpoint; [`teller`] takes due rows and [`call`]s the endpoints, each attempt
-//! signed as [`signature`] says, and [`settler`] writes down what came of them; [`sweeper`] gives up, removes and counts what is left.
+//! [`follower`] reads events from the log, and [`telling`] turns them into messages: rows, written in the transaction that
+//! moves the checkpoint. [`teller`] claims due rows and [`call`]s the endpoints, each attempt with a [`signature`];
+//! [`settler`] records the results. [`sweeper`] gives up and removes old messages and counts pending ones.
 
 pub mod call;
 mod follower;
@@ -22,23 +22,23 @@ use store::webhooks::Pace;
 pub use call::{Answer, Caller};
 pub use signature::Secret;
 
-/// How messages are told.
+/// Settings of webhooks.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Delay after each failed attempt, ±20 %; after the last, a message is given up.
     pub schedule: Vec<Duration>,
-    /// Age at which messages for an endpoint that has failed all the while are given up, whatever the attempts.
+    /// Age at which messages for an endpoint that never succeeded in that time are given up, whatever the attempts.
     pub give_up_after: Duration,
-    /// For one call, the whole answer included.
+    /// Time limit of one call, including the whole answer.
     pub call_limit: Duration,
-    /// Calls that one process makes at the same time.
+    /// Most concurrent calls of one process.
     pub max_concurrency: usize,
-    /// How endpoints are treated.
+    /// Limits and pauses per endpoint and app.
     pub pace: Pace,
 }
 
 impl Settings {
-    /// As the configuration says.
+    /// Creates settings from the configuration.
     #[must_use]
     pub fn new(config: &Webhooks) -> Self {
         Settings {
@@ -47,7 +47,7 @@ impl Settings {
             call_limit: config.timeout,
             max_concurrency: 256,
             pace: Pace {
-                // A call, and as long again to write down what came of it.
+                // One call, and as much time again to record its result.
                 lease: config.timeout * 2,
                 per_endpoint: 8,
                 // An eighth of the calls.
@@ -69,7 +69,7 @@ pub async fn run(context: Context) -> anyhow::Result<()> {
     run_with(context, settings).await
 }
 
-/// As [`run`], with other settings.
+/// Runs the webhooks like [`run`], with other settings.
 ///
 /// # Errors
 /// As for [`run`].

@@ -1,4 +1,4 @@
-//! Settling what calls came to: all that ended while the batch before was written.
+//! Recording the results of calls in batches: all calls that ended while the previous batch was written.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,32 +10,32 @@ use tokio::time::{Instant, sleep};
 
 use crate::Settings;
 
-/// How long to try to settle; with the call it must fit into the time that a process has to stop.
+/// Time limit for settling; together with a call it must fit into the time that a process has to stop.
 const LIMIT: Duration = Duration::from_secs(10);
-/// Between two tries to settle after a failure of the database.
+/// Pause before another try after a failure of the database.
 const PAUSE: Duration = Duration::from_millis(500);
-/// Before another try at messages that another transaction has locked.
+/// Pause before another try at messages that another transaction has locked.
 const LOCKED_PAUSE: Duration = Duration::from_millis(20);
 
-/// The way to the task that settles.
+/// Handle of the task that settles attempts.
 #[derive(Clone)]
 pub(crate) struct Settler {
     ended: mpsc::Sender<EndedCall>,
-    /// How long an attempt may take to be settled: the message is ours for no longer.
+    /// Time limit for settling an attempt: then the lease of its message ends.
     limit: Duration,
 }
 
-/// An attempt that ended.
+/// An attempt whose call has ended.
 struct EndedCall {
     due: Due,
     settled: Settled,
     code: String,
     until: Instant,
-    /// Dropped when nothing is left to do.
+    /// Dropped when the attempt is settled or abandoned.
     _done: oneshot::Sender<()>,
 }
 
-/// A settler, and the task behind it, which ends when the last clone of the settler is dropped and all is settled.
+/// Creates a settler and its task, which ends when the last clone of the settler is dropped and all attempts are settled.
 pub(crate) fn settler(
     store: Store,
     settings: Arc<Settings>,
@@ -50,7 +50,7 @@ pub(crate) fn settler(
                 if let Some(pause) = write(&store, &settings, &mut batch).await {
                     sleep(pause).await;
                 }
-                // What ended meanwhile does not wait for what could not be written.
+                // Calls that ended meanwhile do not wait for attempts that could not be written.
                 while let Ok(ended) = receiver.try_recv() {
                     batch.push(ended);
                 }
@@ -62,19 +62,19 @@ pub(crate) fn settler(
 }
 
 impl Settler {
-    /// Returns when the attempt is settled, or is no longer this process's to settle.
+    /// Settles an attempt. Returns when that is done, or when the lease of its message has ended.
     pub(crate) async fn settle(&self, due: Due, settled: Settled, code: String) {
         let (done, settling) = oneshot::channel();
         let ended = EndedCall { due, settled, code, until: Instant::now() + self.limit, _done: done };
         if self.ended.send(ended).await.is_err() {
-            return tracing::warn!("settling has ended; the webhook is told again");
+            return tracing::warn!("the settler has stopped; the webhook is sent again");
         }
-        // It is dropped, never sent.
+        // The settler never sends a value: it drops the other end.
         drop(settling.await);
     }
 }
 
-/// Settles a batch. What is left in it comes again, after the pause that is returned.
+/// Settles a batch. Attempts that remain in it are to be settled again after the returned pause.
 async fn write(store: &Store, settings: &Settings, batch: &mut Vec<EndedCall>) -> Option<Duration> {
     let settlements: Vec<_> = batch
         .iter()
@@ -94,7 +94,7 @@ async fn write(store: &Store, settings: &Settings, batch: &mut Vec<EndedCall>) -
         let is_left = left.binary_search(&index).is_ok();
         index += 1;
         if is_left && now >= ended.until {
-            tracing::warn!(id = %ended.due.id, "cannot settle a webhook; it is told again");
+            tracing::warn!(id = %ended.due.id, "cannot settle a webhook in time; it is sent again");
         }
         is_left && now < ended.until
     });

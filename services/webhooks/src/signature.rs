@@ -1,4 +1,4 @@
-//! Signatures as Standard Webhooks (<https://www.standardwebhooks.com>) has them.
+//! Signatures according to Standard Webhooks (<https://www.standardwebhooks.com>).
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -6,19 +6,19 @@ use credentials::secrets::{SecretsError, hmac_sha256, random_bytes};
 use secrecy::zeroize::Zeroizing;
 use secrecy::{ExposeSecret, SecretSlice, SecretString};
 
-/// How a secret begins, so that it is known for one where it turns up.
+/// Prefix that makes a leaked secret recognizable.
 const PREFIX: &str = "whsec_";
-/// Between 24 and 64 bytes, as the scheme wants.
+/// Bytes of a secret; the standard asks for 24 to 64.
 const LENGTH: usize = 32;
 
-/// What an endpoint's calls are signed with.
+/// Key that signs the calls of an endpoint.
 pub struct Secret(SecretSlice<u8>);
 
 impl Secret {
-    /// A new secret.
+    /// Generates a secret.
     ///
     /// # Errors
-    /// There are no random numbers.
+    /// No random numbers are available.
     pub fn generate() -> Result<Secret, SecretsError> {
         Ok(Secret(random_bytes(LENGTH)?))
     }
@@ -30,7 +30,7 @@ impl Secret {
         Some(Secret(SecretSlice::from(key)))
     }
 
-    /// As the app's backend is told it.
+    /// Text of the secret, as shown to the app's backend.
     #[must_use]
     pub fn text(&self) -> SecretString {
         let text = Zeroizing::new(PREFIX.to_owned() + &STANDARD.encode(self.0.expose_secret()));
@@ -44,7 +44,7 @@ impl Secret {
     }
 }
 
-/// The value of `webhook-signature`: a signature with each secret, of which the receiver needs to know one.
+/// Builds the value of `webhook-signature`: one signature per secret. A receiver needs to know only one secret.
 #[must_use]
 pub fn signatures(secrets: &[Secret], id: &str, seconds: i64, body: &str) -> String {
     let signatures: Vec<String> = secrets.iter().map(|secret| secret.sign(id, seconds, body)).collect();

@@ -1,4 +1,4 @@
-//! Giving up what an endpoint has refused all the while, removing what is done, and counting what waits.
+//! Giving up messages of endpoints that keep failing, removing finished messages, and counting pending ones.
 
 use std::time::Duration;
 
@@ -9,9 +9,9 @@ use service_kit::metrics::{WEBHOOK_ATTEMPTS, WEBHOOK_OLDEST_AGE, WEBHOOK_PENDING
 /// Between two rounds.
 const PAUSE: Duration = Duration::from_secs(15);
 const DAY: Duration = Duration::from_secs(24 * 3600);
-/// Longer than anything tells of an event again.
+/// Retention of accepted messages: longer than an event can be published again.
 const KEEP_TAKEN: Duration = DAY.saturating_mul(8);
-/// As long can operators look at what was given up, and have it told again.
+/// Retention of messages that were given up: operators can inspect and resend them.
 const KEEP_GIVEN_UP: Duration = DAY.saturating_mul(30);
 
 /// Sweeps until the process stops. Several instances may do it at once.
@@ -19,7 +19,7 @@ pub(crate) async fn run(context: Context, give_up_after: Duration) -> anyhow::Re
     let token = context.tasks.token().clone();
     loop {
         if let Some(Err(error)) = token.run_until_cancelled(round(&context, give_up_after)).await {
-            tracing::warn!(%error, "old webhooks are not removed");
+            tracing::warn!(%error, "cannot clean up webhooks; trying again");
         }
         if token.run_until_cancelled(tokio::time::sleep(PAUSE)).await.is_none() {
             return Ok(());
@@ -34,7 +34,7 @@ async fn round(context: &Context, give_up_after: Duration) -> Result<(), store::
             break;
         }
         counter!(WEBHOOK_ATTEMPTS, "outcome" => "given_up").increment(given_up);
-        tracing::warn!(given_up, "webhooks are given up: their endpoints have failed for too long");
+        tracing::warn!(given_up, "gave up webhooks: their endpoints have failed for too long");
     }
     while context.store.prune_webhooks(KEEP_TAKEN, KEEP_GIVEN_UP).await? > 0 {}
     let (pending, age) = context.store.pending_webhooks().await?;

@@ -1,4 +1,4 @@
-//! Taking what is due, and calling endpoints.
+//! Claiming due messages, and calling endpoints.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -21,19 +21,19 @@ use crate::call::{Answer, Caller, Message};
 use crate::settler::{Settler, settler};
 use crate::signature::Secret;
 
-/// Between two looks for what is due.
+/// Poll interval for due messages.
 const PAUSE: Duration = Duration::from_millis(200);
-/// By how much delays differ from the schedule.
+/// Jitter of delays, as a share of the scheduled delay.
 const SPREAD: f64 = 0.2;
 
-/// Tells endpoints what is due.
+/// Worker that sends due messages to endpoints.
 pub(crate) struct Teller {
     context: Context,
     settings: Arc<Settings>,
     caller: Caller,
 }
 
-/// What one attempt needs.
+/// Dependencies of one attempt.
 #[derive(Clone)]
 struct Attempt {
     settings: Arc<Settings>,
@@ -41,17 +41,18 @@ struct Attempt {
     settler: Settler,
 }
 
-/// The secrets of an endpoint, opened once for all messages of a take; None if calls cannot be signed.
+/// Decrypted secrets of an endpoint, shared by all messages claimed together; None if calls cannot be signed.
 type Secrets = Option<Arc<Vec<Secret>>>;
 
 impl Teller {
     pub(crate) fn new(context: &Context, settings: Settings) -> anyhow::Result<Teller> {
         let outbound = Outbound::new(context.config.outbound.allow_private);
-        let caller = Caller::new(outbound, settings.call_limit).context("webhooks cannot be called")?;
+        let caller = Caller::new(outbound, settings.call_limit)
+            .context("cannot create the HTTP client of webhooks")?;
         Ok(Teller { context: context.clone(), settings: Arc::new(settings), caller })
     }
 
-    /// Tells until the process stops, then finishes what is under way.
+    /// Sends messages until the process stops, then finishes the calls in progress.
     pub(crate) async fn run(self) -> anyhow::Result<()> {
         let token = self.context.tasks.token().clone();
         let (settler, settling) = settler(self.context.store.clone(), Arc::clone(&self.settings));
@@ -71,11 +72,12 @@ impl Teller {
             let mut opened = HashMap::<(AppId, i64), Secrets>::new();
             for due in taken {
                 let secrets = opened.entry((due.app, due.endpoint)).or_insert_with(|| self.secrets(&due));
-                let (attempt, secrets) = (attempt.clone(), secrets.clone());
-                running.spawn(async move { attempt.make(due, secrets).await });
+                let attempt = attempt.clone();
+                let secrets = secrets.clone();
+                running.spawn(async move { attempt.run(due, secrets).await });
             }
             if !more {
-                // One that ends may let the next of its subject go.
+                // A call that ends may release the next message of its subject.
                 tokio::select! {
                     () = token.cancelled() => {}
                     () = sleep(PAUSE) => {}
@@ -94,7 +96,7 @@ impl Teller {
         match self.context.store.take_webhooks(most, self.settings.pace).await {
             Ok(due) => due,
             Err(error) => {
-                tracing::warn!(%error, "no webhooks can be taken");
+                tracing::warn!(%error, "cannot claim webhooks; trying again");
                 Vec::new()
             }
         }
@@ -105,7 +107,7 @@ impl Teller {
         let open = |sealed: &Vec<u8>| {
             let opened = self.context.master_key.open(&context, sealed)?;
             let text = std::str::from_utf8(opened.expose_secret()).ok();
-            text.and_then(Secret::parse).context("a secret is none")
+            text.and_then(Secret::parse).context("a stored secret is malformed")
         };
         let secrets = due.target.sealed.iter().map(open).collect::<anyhow::Result<Vec<_>>>();
         let secrets = secrets.and_then(|secrets| {
@@ -115,14 +117,14 @@ impl Teller {
         secrets
             .inspect_err(|error| {
                 let error = format!("{error:#}");
-                tracing::error!(app = %due.app, endpoint = due.endpoint, error, "webhooks cannot be signed");
+                tracing::error!(app = %due.app, endpoint = due.endpoint, error, "cannot sign webhooks of an endpoint; retrying later");
             })
             .ok()
     }
 }
 
 impl Attempt {
-    async fn make(&self, due: Due, secrets: Secrets) {
+    async fn run(&self, due: Due, secrets: Secrets) {
         let began = Instant::now();
         let answer = match secrets {
             Some(secrets) => {
@@ -135,12 +137,26 @@ impl Attempt {
         let settled = self.verdict(&due, &answer);
         counter!(WEBHOOK_ATTEMPTS, "outcome" => name(settled)).increment(1);
         match settled {
-            Settled::Taken => tracing::debug!(app = %due.app, id = %due.id, "a webhook was taken"),
+            Settled::Taken => {
+                tracing::debug!(app = %due.app, id = %due.id, "the endpoint accepted the webhook")
+            }
             Settled::Again { .. } => {
-                tracing::info!(app = %due.app, endpoint = due.endpoint, id = %due.id, code = answer.code, "told again later");
+                tracing::info!(
+                    app = %due.app,
+                    endpoint = due.endpoint,
+                    id = %due.id,
+                    code = answer.code,
+                    "the endpoint did not accept the webhook; retrying later"
+                );
             }
             Settled::GivenUp | Settled::Gone => {
-                tracing::warn!(app = %due.app, endpoint = due.endpoint, id = %due.id, code = answer.code, "a webhook is given up");
+                tracing::warn!(
+                    app = %due.app,
+                    endpoint = due.endpoint,
+                    id = %due.id,
+                    code = answer.code,
+                    "gave up a webhook"
+                );
             }
         }
         self.settler.settle(due, settled, answer.code).await;
@@ -174,9 +190,9 @@ fn name(settled: Settled) -> &'static str {
     }
 }
 
-/// A call that panicked comes again after its lease.
+/// Logs a call that panicked; its message is due again after its lease.
 fn reap(ended: Result<(), tokio::task::JoinError>) {
     if let Err(error) = ended {
-        tracing::error!(%error, "a webhook ended early");
+        tracing::error!(%error, "a webhook call panicked; retrying it after its lease");
     }
 }

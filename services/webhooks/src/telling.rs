@@ -1,5 +1,5 @@
-//! From an event to what an endpoint is told: ids, states and reasons, and the app's own identifier of the person; never
-//! an address.
+//! Conversion of events into messages for endpoints: ids, states and reasons, and the app's own identifier of the user;
+//! never an address.
 
 use domain::event::{DeliverySettled, TargetSuppressed};
 use domain::webhook::WebhookEvent;
@@ -8,27 +8,27 @@ use serde_json::{Value, json};
 use store::webhooks::{Listener, NewMessage, ReadItem};
 use uuid::Uuid;
 
-/// Something that happened, before it is known whom it concerns and who listens.
+/// Event to report, before its recipient's identifier and its listeners are known.
 #[derive(Clone, Debug)]
 pub(crate) struct Happening {
     pub(crate) app: AppId,
     pub(crate) user: UserNumber,
     pub(crate) event: WebhookEvent,
     at: Timestamp,
-    /// The same whenever the event is read, or told of again.
+    /// Identifier, the same however often the event is read or published.
     id: Uuid,
     subject: Uuid,
     data: Value,
 }
 
 impl Happening {
-    /// What an event of the stream of outcomes tells; None for what goes on, and for events that tell nothing.
+    /// Converts an event of the outcome stream. None if the delivery is not final, or the event is not reported.
     pub(crate) fn of_outcome(envelope: &Envelope) -> Option<Happening> {
         let send_id = envelope.send_id;
         let (event, subject, user, data) = match &envelope.event {
             Event::DeliverySettled(settled) => {
                 let event = WebhookEvent::of_status(settled.status)?;
-                // The person is gone, and so is whoever would be named.
+                // The user is erased, so there is no identifier to report.
                 if settled.reason == Some(Reason::RecipientErased) {
                     return None;
                 }
@@ -47,7 +47,7 @@ impl Happening {
         Some(Happening { app: envelope.app, user, event, at: envelope.at, id, subject, data })
     }
 
-    /// That a person read an item.
+    /// Creates the event that a user read an item.
     pub(crate) fn of_read(app: AppId, user: UserNumber, item: ReadItem, at: Timestamp) -> Happening {
         let event = WebhookEvent::NotificationRead;
         let subject = Uuid::new_v5(&item.send_id.0, format!("{app} {}", item.id).as_bytes());
@@ -58,7 +58,7 @@ impl Happening {
         Happening { app, user, event, at, id, subject, data }
     }
 
-    /// The message for a listener of the app; None where it does not want to hear of this.
+    /// Builds the message for a listener; None if the listener is of another app or does not subscribe to the event.
     pub(crate) fn message(&self, listener: &Listener, recipient: &str) -> Option<NewMessage> {
         let wants = listener.app == self.app && listener.events.contains(&self.event);
         if !wants || self.at < listener.since {

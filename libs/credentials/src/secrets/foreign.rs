@@ -1,7 +1,7 @@
 //! Refuses a master key that is not the one of this database.
 //!
-//! With another key every sealed secret is unreadable, and what is sealed from then on is unreadable with the right one. So
-//! a process that has the wrong key ends before it does anything.
+//! A wrong key cannot open the stored secrets, and new secrets sealed with it cannot be opened with the right key. So a process
+//! with the wrong key ends before it does anything.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,11 +10,11 @@ use store::Store;
 
 use super::{MasterKey, Security, rotation};
 
-/// Checks that every sealed record of the database opens with `master_key`, by the ids of keys alone. Keys that
-/// `security.lost_master_keys` names do not count.
+/// Checks, by key ids only, that `master_key` opens every sealed record of the database. Ignores keys that
+/// `security.lost_master_keys` names.
 ///
 /// # Errors
-/// Records are sealed with other keys, which are named with the number of their records; or the database failed.
+/// Records are sealed with other keys (the error names them with their numbers of records), or the database failed.
 pub async fn refuse(store: &Store, master_key: &MasterKey, security: &Security) -> anyhow::Result<()> {
     let ours: BTreeSet<String> = std::iter::once(master_key.id()).chain(master_key.previous_id()).collect();
     let mut foreign = BTreeMap::<String, u64>::new();
@@ -31,9 +31,9 @@ pub async fn refuse(store: &Store, master_key: &MasterKey, security: &Security) 
         foreign.iter().map(|(key, records)| format!("{records} with master key {key}")).collect();
     let ours: Vec<_> = ours.into_iter().collect();
     bail!(
-        "the secrets of this database are sealed with another master key: {}; security.master_key_file holds {}. Use the \
-         key of this database (as previous_master_key_file during a rotation). If that key is lost for good, name it in \
-         security.lost_master_keys and set the secrets again",
+        "secrets of this database are sealed with another master key: {}; security.master_key_file holds {}. Use the \
+         key of this database (as previous_master_key_file during a rotation). If that key is permanently lost, name it \
+         in security.lost_master_keys and set the secrets again",
         found.join(", "),
         ours.join(" and "),
     )

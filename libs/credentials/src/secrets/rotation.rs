@@ -1,26 +1,26 @@
-//! Exchanging the master key: everything that another key sealed is sealed anew, a bounded batch at a time.
+//! Rotation of the master key: seals the records of other keys with the new one, in bounded batches.
 //!
-//! It can end anywhere and begin again, beside services at work: each record is replaced only where it still is what was
-//! read, and what was done is known by its key.
+//! A rotation can be interrupted at any point and run again, while services run: a record is replaced only if it has not changed
+//! since it was read, and its key id shows whether it is done.
 
 use store::Store;
 use store::database::sealed::{SEALED, SealedRecord, SealedTable};
 
 use super::{HEADER_LENGTH, MasterKey, hex};
 
-/// Stands for the key of a record that is too short to name one.
+/// Placeholder for the key of a record that is too short to name one.
 pub const DAMAGED: &str = "damaged";
-/// Records of one statement.
+/// Records per statement.
 const BATCH: u32 = 200;
 
-/// What became of the records of a table.
+/// Result for the records of a table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Resealed {
     /// The table.
     pub table: &'static str,
-    /// Sealed anew by this run.
+    /// Number of records that this run resealed.
     pub records: u64,
-    /// Records that no key at hand opens, by their contexts, and why.
+    /// Contexts of records that no configured key opens, each with the error.
     pub unreadable: Vec<(String, String)>,
 }
 
@@ -31,15 +31,15 @@ pub struct UnderKey {
     pub table: &'static str,
     /// Id of the key, or [`DAMAGED`].
     pub key: String,
-    /// How many there are.
+    /// Number of records.
     pub records: u64,
 }
 
-/// Seals everything anew that is not sealed with the primary key, and tells of each batch: the table, and how many of its
-/// records were sealed anew so far.
+/// Reseals every record that is not sealed with the primary key. Calls `progress` for each batch with the table and the number
+/// of its records resealed so far.
 ///
 /// # Errors
-/// The database failed. What was done is done; run it again.
+/// The database failed. Completed batches stay; run it again.
 pub async fn reseal_all(
     store: &Store,
     master_key: &MasterKey,
@@ -48,14 +48,14 @@ pub async fn reseal_all(
     let mut tables = Vec::with_capacity(SEALED.len());
     for table in SEALED {
         let mut resealed = Resealed { table: table.name, ..Resealed::default() };
-        // Somebody may have written before the place where we are: until a round finds nothing to do.
+        // A process may write a record before the current place, so repeat until a round finds nothing to do.
         while round(store, master_key, table, &mut resealed, &mut progress).await? {}
         tables.push(resealed);
     }
     Ok(tables)
 }
 
-/// Whether anything was found that can be sealed anew.
+/// Reseals the table's records once, and returns true if it found a record that can be resealed.
 async fn round(
     store: &Store,
     master_key: &MasterKey,
@@ -86,8 +86,8 @@ async fn round(
     }
 }
 
-/// How many records are not sealed with the primary key: zero says that no other key is needed. A service that has the
-/// old key alone may have written while [`reseal_all`] was at work, where that had been already.
+/// Counts records that are not sealed with the primary key: zero means that no other key is needed. While [`reseal_all`] runs, a
+/// service with only the old key may write records that it has already passed.
 ///
 /// # Errors
 /// The database failed.
@@ -96,7 +96,7 @@ pub async fn left(store: &Store, master_key: &MasterKey) -> Result<u64, store::E
     Ok(status(store).await?.iter().filter(|found| found.key != primary).map(|found| found.records).sum())
 }
 
-/// Which keys sealed what.
+/// Counts the records of each table by master key.
 ///
 /// # Errors
 /// The database failed.

@@ -1,7 +1,7 @@
-//! What was decided for the recipients of a chunk, as `SendPlanned` tells it.
+//! The decisions for the recipients of a chunk, as published in `SendPlanned`.
 //!
-//! With the jobs and the accepted send it brings back a plan that the database has lost. Most recipients of a chunk are
-//! decided alike, so each distinct decision stands once.
+//! Together with the jobs and the accepted send they restore a plan that the database has lost. Most recipients of a
+//! chunk get the same decision, so each distinct decision is written once.
 
 use std::collections::HashSet;
 
@@ -11,35 +11,35 @@ use crate::id::TemplateId;
 use crate::plan::Decision;
 use crate::{CategoryId, Channel, Reason, UserNumber};
 
-/// What a chunk was decided on, and what was decided for each recipient beside its jobs.
+/// The basis of a chunk's decisions, and the decision for each recipient in addition to its jobs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Decided {
     /// The send's category.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub category: Option<CategoryId>,
-    /// The template and its version that the send is pinned to.
+    /// The template and version to which the send is pinned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub template: Option<(TemplateId, i32)>,
     /// Each distinct decision once.
     pub shapes: Vec<Shape>,
-    /// User, if there is one, and index into `shapes`, in the order of the chunk's recipients.
+    /// User, if known, and index into `shapes`, in the order of the chunk's recipients.
     pub recipients: Vec<(Option<UserNumber>, u32)>,
 }
 
-/// What was decided for a recipient, without the deliveries, which have jobs.
+/// The decision for a recipient, without the deliveries, which have jobs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Shape {
-    /// Whether the inbox gets it.
+    /// True if the inbox gets an item.
     pub in_app: bool,
-    /// The channels that do not, and why.
+    /// The skipped channels and their reasons.
     pub skips: Vec<(Channel, Reason)>,
 }
 
 impl Decided {
-    /// Adds the next recipient of the chunk. Of the channels in `unwritten` nothing went out, as their content could not
-    /// be rendered.
+    /// Adds the next recipient of the chunk. The channels in `unwritten` failed because their content could not be
+    /// rendered.
     pub fn push(&mut self, decision: &Decision, unwritten: &HashSet<Channel>) {
         let mut skips = decision.skips.clone();
         let ordered = decision.deliveries.iter().map(|delivery| delivery.channel);
@@ -55,14 +55,14 @@ impl Decided {
         self.recipients.push((decision.user, u32::try_from(place).unwrap_or(u32::MAX)));
     }
 
-    /// What was decided for each recipient of the chunk, in order. A shape that is not there is None.
+    /// Returns the decision for each recipient of the chunk, in order; None if its shape is missing.
     pub fn each(&self) -> impl Iterator<Item = (Option<UserNumber>, Option<&Shape>)> {
         self.recipients.iter().map(|(user, shape)| (*user, self.shapes.get(*shape as usize)))
     }
 }
 
 impl Shape {
-    /// Whether the recipient was erased when this was decided.
+    /// Returns true if the recipient was already erased at the time of the decision.
     #[must_use]
     pub fn is_of_erased(&self) -> bool {
         self.skips.iter().any(|(_, reason)| *reason == Reason::RecipientErased)
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn recipients_that_are_decided_alike_share_a_shape() {
+    fn recipients_with_equal_decisions_share_a_shape() {
         let mut decided = Decided::default();
         for user in 1..=500 {
             decided.push(&decision(user, &[Channel::Email]), &HashSet::new());
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_not_be_rendered_has_failed() {
+    fn channels_that_could_not_be_rendered_are_template_errors() {
         let mut decided = Decided::default();
         let unwritten = HashSet::from([Channel::InApp, Channel::Email, Channel::WebPush]);
         decided.push(&decision(1, &[Channel::Email, Channel::MobilePush]), &unwritten);

@@ -1,4 +1,4 @@
-//! The envelope in which events stand in the log.
+//! The envelope of events in the log.
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -10,23 +10,19 @@ use crate::{AppId, SendId, Timestamp};
 /// A message of the log.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Envelope {
-    /// Identity of this message.
     pub id: Uuid,
-    /// The app that it belongs to.
     pub app: AppId,
-    /// When the fact happened; what replays go by.
+    /// Time of the fact; replays use it instead of the current time.
     pub at: Timestamp,
-    /// The send that it concerns.
     pub send_id: Option<SendId>,
-    /// The message that led to it.
+    /// Id of the message that led to this one.
     pub caused_by: Option<Uuid>,
     /// W3C trace context (`traceparent`) of the work that wrote it.
     pub trace: Option<String>,
-    /// What happened.
     pub event: Event,
 }
 
-/// Why a message of the log cannot be read.
+/// Error reading a message of the log.
 #[derive(Debug, thiserror::Error)]
 pub enum DecodeError {
     /// Not an envelope, or its data does not fit its type.
@@ -35,19 +31,18 @@ pub enum DecodeError {
     /// A type that this release does not know; readers count and skip it.
     #[error("unknown message type {0:?}")]
     UnknownType(String),
-    /// A newer version of a known type, or a value that an enumeration of this release does not have; its reader must be
-    /// upgraded first.
+    /// A newer version of a known type, or an enum value that this release does not know; the reader must be upgraded
+    /// first.
     #[error("{kind} is of a newer release: {what}")]
     Newer {
-        /// The type.
         kind: String,
-        /// What of it this release does not know.
+        /// The part that this release does not know.
         what: String,
     },
 }
 
 impl DecodeError {
-    /// The type of the message, as far as it could be read; else empty.
+    /// The type of the message; empty if it could not be read.
     #[must_use]
     pub fn kind(&self) -> &str {
         match self {
@@ -59,7 +54,7 @@ impl DecodeError {
 
 /// The version of every type that this release writes.
 const VERSION: u16 = 1;
-/// How serde begins to tell of a value that an enumeration does not have, of which it keeps the text alone.
+/// Start of serde's error text for an unknown enum value; serde keeps only the text of the error.
 const UNKNOWN_VALUE: &str = "unknown variant `";
 
 #[derive(Serialize)]
@@ -99,7 +94,7 @@ impl Envelope {
     /// Writes the message as JSON.
     ///
     /// # Errors
-    /// Only where memory for the text cannot be had; every event is representable.
+    /// Never in practice: every event can be represented.
     pub fn encode(&self) -> Result<Vec<u8>, serde_json::Error> {
         serde_json::to_vec(&WireOut {
             id: self.id,
@@ -117,7 +112,7 @@ impl Envelope {
     /// Reads a message.
     ///
     /// # Errors
-    /// See [`DecodeError`]; an unknown type is to be skipped, a newer version to be waited for.
+    /// See [`DecodeError`]. Callers skip an unknown type and wait for an upgrade on a newer version.
     pub fn decode(bytes: &[u8]) -> Result<Envelope, DecodeError> {
         let wire: WireIn<'_> = serde_json::from_slice(bytes)?;
         let read = Event::read(wire.kind, wire.data.get());
@@ -137,7 +132,7 @@ impl Envelope {
     }
 }
 
-/// Nothing writes a value that no release has, so that one which is not known here is known to a newer one.
+/// Returns true if the error is about an unknown enum value: only a newer release can have written it.
 fn is_of_unknown_value(error: &serde_json::Error) -> bool {
     error.is_data() && error.to_string().starts_with(UNKNOWN_VALUE)
 }

@@ -1,4 +1,4 @@
-//! What a batch of inbox events comes down to: items to add, then steps that change them in the order of the log.
+//! Folds a batch of inbox events into items to add, then steps that change items in log order.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -10,28 +10,24 @@ use crate::event::{AllChanged, ItemStateSet, ItemsAdded, ItemsChanged, UserErase
 use crate::id::partition;
 use crate::{AppId, CategoryId, Envelope, Event, ItemId, SendId, Timestamp, UserNumber};
 
-/// What a change to a whole inbox counts for among the changes of a batch.
+/// Weight of a change to a whole inbox; a change to one item weighs 1.
 const WEIGHT_OF_AN_INBOX: usize = 50;
 
-/// The users of a partition that were erased. What the log still says of them is dropped.
+/// The erased users of a partition. Their remaining events are dropped.
 pub type Erased = HashSet<(AppId, UserNumber)>;
 
 /// An item to add.
 #[derive(Clone, Debug)]
 pub struct NewItem {
-    /// The app.
     pub app: AppId,
-    /// The owner.
     pub user: UserNumber,
-    /// Identifier in the interface.
+    /// Identifier in the API.
     pub id: ItemId,
-    /// The send that it comes from; an inbox has one item of a send.
+    /// The send that created it; an inbox has at most one item per send.
     pub send_id: SendId,
-    /// Its category.
     pub category: Option<CategoryId>,
-    /// Creation time.
     pub created_at: Timestamp,
-    /// Content as JSON text, shared by all items of an event that say the same.
+    /// Content as JSON text, shared by all items of an event with the same content.
     pub content: Arc<str>,
     /// The event that added it.
     pub event_id: Uuid,
@@ -40,54 +36,47 @@ pub struct NewItem {
 /// An item's key.
 pub type ItemKey = (AppId, UserNumber, ItemId);
 
-/// A new state of an item, with the one that it had.
+/// The old and the new state of an item.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Changed {
-    /// The item.
     pub key: ItemKey,
-    /// Its state before.
     pub old: ItemState,
-    /// Its state from now on.
     pub new: ItemState,
 }
 
-/// A change to every item of a user, up to one.
+/// A change to every item of a user up to a given id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WholeInbox {
-    /// The app.
     pub app: AppId,
-    /// The owner.
     pub user: UserNumber,
-    /// The highest id that is meant.
+    /// The highest id that changes.
     pub up_to: ItemId,
-    /// What happens to the items.
+    /// The change to the items.
     pub change: AllChange,
-    /// When.
     pub at: Timestamp,
 }
 
-/// Which partition the events come from.
+/// The partition of the events.
 #[derive(Clone, Copy, Debug)]
 pub struct Origin {
-    /// The partition.
     pub partition: u32,
-    /// How many there are.
+    /// Number of partitions.
     pub partitions: u32,
 }
 
 impl Origin {
-    /// Whether a user's events belong here.
+    /// Returns true if a user's events belong to this partition.
     #[must_use]
     pub fn owns(self, app: AppId, user: UserNumber) -> bool {
         partition(app, user, self.partitions) == self.partition
     }
 
-    /// Two partitions must never write the rows of one user.
+    /// Checks that the user belongs to this partition: two partitions must never write the rows of one user.
     fn check(self, app: AppId, user: UserNumber) -> Result<(), FoldError> {
         if self.owns(app, user) { Ok(()) } else { Err(FoldError::WrongPartition(user.0)) }
     }
 
-    /// The highest id that an item of this user may have had before the event with sequence `seq`.
+    /// Returns the highest id that an item of this user can have before the event with sequence `seq`.
     fn last_before(self, app: AppId, user: UserNumber, seq: u64) -> Result<ItemId, FoldError> {
         self.check(app, user)?;
         let first = ItemId::derive(seq, 0, self.partitions, 0).ok_or(FoldError::NoNumber)?;
@@ -95,31 +84,31 @@ impl Origin {
     }
 }
 
-/// Why an event cannot be applied. It is the event's own fault, so repeating does not help.
+/// Error applying an event. The event itself is invalid, so a retry does not help.
 #[derive(Debug, thiserror::Error)]
 pub enum FoldError {
-    /// Its type is of another stream.
-    #[error("{0} does not belong into an inbox stream")]
+    /// The event type belongs to another stream.
+    #[error("{0} does not belong in an inbox stream")]
     Foreign(&'static str),
-    /// Every item is of a send.
-    #[error("items are added without a send")]
+    /// The event names no send.
+    #[error("the event adds items without naming a send")]
     NoSend,
     /// The content of a recipient is missing.
-    #[error("a recipient points at content {0}, which the event does not have")]
+    #[error("a recipient refers to content {0}, which the event lacks")]
     NoContent(u32),
     /// Two partitions would write the rows of this user.
     #[error("user {0} belongs to another partition")]
     WrongPartition(i64),
     /// See [`ItemId::derive`].
-    #[error("an item has no number: too many recipients, or a sequence beyond 53 bits")]
+    #[error("cannot derive an item id: too many recipients, or a sequence beyond 53 bits")]
     NoNumber,
     /// Content cannot be written as JSON.
     #[error("content: {0}")]
     Content(#[from] serde_json::Error),
 }
 
-/// A batch of events, folded. All items are added before any is changed: a change names items that were there before
-/// it, so the order among additions and changes of other items does not matter.
+/// A folded batch of events. All items are added before any is changed: a change names only items that existed before
+/// it, so the order of additions and changes to other items does not matter.
 #[derive(Debug, Default)]
 pub struct Fold {
     adds: Vec<NewItem>,
@@ -127,7 +116,7 @@ pub struct Fold {
     weight: usize,
 }
 
-/// Changes that are made together. The steps of a batch are made one after the other.
+/// Changes that are applied together. The steps of a batch are applied one after the other.
 #[derive(Debug)]
 pub enum Step {
     /// Changes to single items, in the order of the log: one statement reads the items, another writes them.
@@ -148,8 +137,8 @@ pub enum Change {
 }
 
 impl Fold {
-    /// Takes in the event with sequence `seq`, and learns from it who is erased. An event that is unfit leaves
-    /// nothing behind.
+    /// Adds the event with sequence `seq`, and records in `erased` the user that it erases. An invalid event changes
+    /// nothing.
     ///
     /// # Errors
     /// The event cannot be applied, now or later.
@@ -202,31 +191,31 @@ impl Fold {
         }
     }
 
-    /// About how many rows a transaction of it touches.
+    /// Approximate number of rows that a transaction of this batch touches.
     #[must_use]
     pub fn weight(&self) -> usize {
         self.weight
     }
 
-    /// Creation time of every item to be added.
+    /// Returns the creation times of all items to add.
     pub fn created_at(&self) -> impl Iterator<Item = Timestamp> {
         self.adds.iter().map(|item| item.created_at)
     }
 
-    /// The items to add, before anything is changed.
+    /// The items to add before any step.
     #[must_use]
     pub fn adds(&self) -> &[NewItem] {
         &self.adds
     }
 
-    /// The steps to make then, one after the other.
+    /// The steps to apply after adding, one after the other.
     #[must_use]
     pub fn steps(&self) -> &[Step] {
         &self.steps
     }
 }
 
-/// What changes to single items make of those that are there, where it makes a difference.
+/// Applies changes of single items to the existing ones and returns those whose state differs.
 #[must_use]
 pub fn changed(before: Vec<(ItemKey, ItemState)>, changes: &[(ItemKey, Change)]) -> Vec<Changed> {
     let mut after: HashMap<ItemKey, ItemState> = before.iter().cloned().collect();

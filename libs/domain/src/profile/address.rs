@@ -1,4 +1,4 @@
-//! Which addresses a profile holds.
+//! The addresses in a profile.
 
 use serde_json::Value;
 
@@ -6,7 +6,7 @@ use super::tokens::{TOKEN_HOLDERS, tokens_in};
 use crate::content::Object;
 use crate::sms::number::is_e164;
 
-/// The address for email: the profile's, else the identifier where it is an address itself.
+/// Returns the email address: the profile's, or the identifier if it is an address itself.
 #[must_use]
 pub fn email<'a>(identifier: &'a str, profile: &'a Object) -> Option<&'a str> {
     match profile.get("email") {
@@ -16,14 +16,14 @@ pub fn email<'a>(identifier: &'a str, profile: &'a Object) -> Option<&'a str> {
     .filter(|address| is_email(address))
 }
 
-/// The number for SMS in E.164 form: `phoneNumber`, else `phone`.
+/// Returns the number for SMS in E.164 form: `phoneNumber`, or else `phone`.
 #[must_use]
 pub fn phone(profile: &Object) -> Option<&str> {
     let number = profile.get("phoneNumber").or_else(|| profile.get("phone"))?.as_str()?;
     is_e164(number).then_some(number)
 }
 
-/// Push targets of phones, as `fcm:{token}` and `apns:{token}`.
+/// Returns the mobile push targets, as `fcm:{token}` and `apns:{token}`.
 pub fn push_targets(profile: &Object) -> impl Iterator<Item = String> {
     TOKEN_HOLDERS.iter().flat_map(|service| {
         let holder = profile.get(*service).and_then(Value::as_object);
@@ -31,8 +31,8 @@ pub fn push_targets(profile: &Object) -> impl Iterator<Item = String> {
     })
 }
 
-/// Whether a text can be an email address. The lengths are those of RFC 5321, section 4.5.3.1; the provider judges the
-/// rest. No character passes that could open a header or a second address.
+/// Returns true if a text can be an email address. Lengths are limited by RFC 5321, section 4.5.3.1, and characters that
+/// could start a header or a second address are refused; the provider checks the rest.
 #[must_use]
 pub fn is_email(address: &str) -> bool {
     let forbidden =
@@ -53,12 +53,12 @@ mod tests {
     fn object(value: Value) -> Object {
         match value {
             Value::Object(members) => members,
-            other => panic!("{other} is no object"),
+            other => panic!("{other} is not an object"),
         }
     }
 
     #[test]
-    fn the_identifier_serves_as_address_only_without_one_on_the_profile() {
+    fn the_identifier_is_the_address_only_if_the_profile_has_none() {
         assert_eq!(email("ada@example.com", &Object::new()), Some("ada@example.com"));
         assert_eq!(email("ada@example.com", &object(json!({"email": "a@b.c"}))), Some("a@b.c"));
         assert_eq!(email("ada@example.com", &object(json!({"email": null}))), None);
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_that_could_inject_are_none() {
+    fn addresses_that_could_inject_headers_are_ignored() {
         for bad in ["a@b.c\r\nBcc: x@y.z", "a@b.c, d@e.f", "<a@b.c>", "a b@c.d", "@b.c", "a@", "a@b@c"] {
             assert_eq!(email("x", &object(json!({"email": bad}))), None, "{bad}");
         }

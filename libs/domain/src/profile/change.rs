@@ -1,4 +1,4 @@
-//! A write to a profile, and why it may be refused.
+//! Writes to a profile and their refusals.
 
 use super::keys::{self, APP_KEY, RESERVED_KEY};
 use super::{MAX_PROFILE, MAX_WORK, Patch, TokenChange, merge};
@@ -6,12 +6,12 @@ use crate::Problem;
 use crate::content::Object;
 use crate::size::json_size;
 
-/// A write to a profile that is sound in itself. What comes of it depends on the profile.
+/// A well-formed write to a profile. The profile decides whether it can be applied.
 #[derive(Clone, Debug)]
 pub enum Change {
     /// Pairs are merged onto the profile.
     Merge(Object),
-    /// A JSON Patch is applied to it.
+    /// A JSON Patch is applied to the profile.
     Patch(Patch),
 }
 
@@ -26,10 +26,10 @@ pub enum Author {
     Unproven,
 }
 
-/// Why a write to a profile is refused.
+/// Reason why a write to a profile is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// What the service reads itself would have a wrong type. The fields are those of the profile.
+    /// A key that Tidings reads itself would have a wrong type. The fields are those of the profile.
     #[error("the profile would be invalid")]
     Invalid(Vec<Problem>),
     /// The profile would be larger than [`MAX_PROFILE`].
@@ -49,21 +49,21 @@ pub enum Refusal {
         /// Bytes of the profile, as JSON text, before the operation that exceeds the budget.
         size: usize,
     },
-    /// An address, by a caller without a proof.
+    /// A caller without a proof reads or writes an address.
     #[error(
-        "email, phoneNumber, phone, fcm, apns and web-push subscriptions say where messages go: send a bearer token of the \
+        "email, phoneNumber, phone, fcm, apns and web-push subscriptions are addresses of messages: send a bearer token of the \
          user or the API secret, or, for the push token or subscription of this device alone, the device secret that its \
          first connect returned"
     )]
     AddressGuarded,
-    /// The key of the backend, by a user.
-    #[error("the profile key {APP_KEY} is written with the API secret alone")]
+    /// A user writes the key that is reserved for the app's backend.
+    #[error("the profile key {APP_KEY} can be written only with the API secret")]
     AppOnly,
     /// The profile would have the reserved key.
     #[error("the profile key {RESERVED_KEY} is reserved: a user cannot be renamed")]
     ReservedKey,
     /// The profile would not be an object.
-    #[error("the patch would make the profile something else than an object")]
+    #[error("the profile would no longer be an object")]
     NoObject,
     /// An operation of a patch, named by its index, cannot be applied.
     #[error("[{0}] cannot be applied: {1}")]
@@ -71,10 +71,11 @@ pub enum Refusal {
 }
 
 impl Change {
-    /// The profile after this change.
+    ///
+    /// Returns the profile after this change.
     ///
     /// # Errors
-    /// See [`Refusal`]; the change is then not made in any part.
+    /// See [`Refusal`]; no part of a refused change is applied.
     pub fn apply(&self, before: &Object, author: Author) -> Result<Object, Refusal> {
         let after = match author {
             Author::App | Author::User => self.apply_to(before)?,
@@ -93,8 +94,8 @@ impl Change {
         }
     }
 
-    /// Applies the change to the profile without its addresses, then puts them back: neither the result nor a refusal
-    /// depends on them.
+    /// Applies the change to the profile without its addresses and then adds them again, so that neither the result nor a
+    /// refusal depends on them.
     fn apply_without_addresses(&self, before: &Object) -> Result<Object, Refusal> {
         let names_address = match self {
             Change::Merge(pairs) => keys::holds_address(pairs),
@@ -113,7 +114,7 @@ impl Change {
         Ok(after)
     }
 
-    /// What the change did to the push tokens of the profile.
+    /// Returns the effect of the change on the push tokens of the profile.
     #[must_use]
     pub fn tokens(&self, before: &Object, after: &Object) -> TokenChange {
         match self {
@@ -123,7 +124,7 @@ impl Change {
     }
 }
 
-/// The profile as this author may see it.
+/// Returns the parts of the profile that this author may see.
 #[must_use]
 pub fn seen_by(mut profile: Object, author: Author) -> Object {
     if author == Author::Unproven {
@@ -132,8 +133,8 @@ pub fn seen_by(mut profile: Object, author: Author) -> Object {
     profile
 }
 
-/// The profile after a merge: top-level keys replace, `fcm` and `apns` merge their members, where `token` is appended
-/// to `tokens` and `tokens` are united.
+/// Merges pairs into a profile. Top-level keys are replaced, except for `fcm` and `apns`: their members are merged,
+/// `token` is appended to `tokens`, and `tokens` are united.
 ///
 /// # Errors
 /// The profile would have the reserved key, or be too long.

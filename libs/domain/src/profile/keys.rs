@@ -1,4 +1,4 @@
-//! The keys of a profile that the service reads itself, and the one that nobody may write.
+//! The keys of a profile that Tidings reads itself, and the reserved key.
 
 use serde_json::Value;
 
@@ -6,18 +6,18 @@ use super::tokens::TOKEN_HOLDERS;
 use crate::Problem;
 use crate::content::Object;
 
-/// A user cannot be renamed, so the profile must not seem to.
+/// Reserved key: a user cannot be renamed, so a profile must not contain another identifier.
 pub(super) const RESERVED_KEY: &str = "identifier";
 
-/// Key that the app's backend writes alone.
+/// Key that only the app's backend may write.
 pub const APP_KEY: &str = "app";
 
 /// Keys that hold one address each.
 const ADDRESS_KEYS: [&str; 3] = ["email", "phoneNumber", "phone"];
 
-/// Checks the types of the keys that the service reads itself, and that no address holds a control character. That
-/// they are plain JSON is checked with the body they came in. The reserved key is told apart, by
-/// [`Refusal`](super::Refusal), since it has a status of its own.
+/// Checks the types of the keys that Tidings reads itself, and that no address contains a control character. The checks
+/// for plain JSON are made on the whole body. The reserved key is reported by [`Refusal`](super::Refusal), since it has
+/// its own HTTP status.
 pub fn check(path: &str, pairs: &Object, problems: &mut Vec<Problem>) {
     let within = |key: &str| if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") };
     for key in ADDRESS_KEYS {
@@ -64,7 +64,7 @@ fn check_tokens(at: &str, tokens: &Value, problems: &mut Vec<Problem>) {
     }
 }
 
-// What becomes an address or a header must not be able to open another.
+// A text that is used as an address or a header must not be able to start another one.
 fn check_text(at: &str, value: &Value, problems: &mut Vec<Problem>) {
     match value {
         Value::Null => {}
@@ -82,12 +82,12 @@ fn control_character(at: &str) -> Problem {
     Problem::new(at, "invalid_character", format!("{at} must not contain control characters"))
 }
 
-/// Whether this key of a profile says where messages go. An app can restrict who sees and writes these keys.
+/// Returns true if this key holds an address. An app can restrict access to these keys.
 pub(super) fn is_address(key: &str) -> bool {
     ADDRESS_KEYS.contains(&key) || TOKEN_HOLDERS.contains(&key)
 }
 
-/// Whether any key says where messages go.
+/// Returns true if any key holds an address.
 pub(super) fn holds_address(profile: &Object) -> bool {
     profile.keys().any(|key| is_address(key))
 }

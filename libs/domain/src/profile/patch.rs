@@ -16,12 +16,12 @@ use crate::content::Object;
 use crate::fields::MAX_DEPTH;
 use crate::size::json_size;
 
-/// Most operations of a patch by a caller that has proven the app's secret.
+/// Maximum number of operations of a patch by a caller with the app's secret.
 pub const MAX_OPERATIONS: usize = 1_000;
-/// Most operations of a patch by any other caller.
+/// Maximum number of operations of a patch by any other caller.
 pub const MAX_USER_OPERATIONS: usize = 100;
-/// Most bytes that the operations of a patch may work on: each of them counts with the whole document, which it may
-/// have to walk, move or copy.
+/// Maximum number of bytes that the operations of a patch may process: each counts with the size of the whole document,
+/// which it may have to walk, move or copy.
 pub const MAX_WORK: usize = 1024 * 1024;
 
 const OPERATIONS: [&str; 6] = ["add", "remove", "replace", "move", "copy", "test"];
@@ -31,17 +31,17 @@ const MEMBERS: [&str; 4] = ["op", "path", "from", "value"];
 #[derive(Clone, Debug)]
 pub struct Patch(Vec<PatchOperation>);
 
-/// Why a well-formed operation cannot be applied.
+/// Reason why a well-formed operation cannot be applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Inapplicable {
-    /// A `test` found another value.
-    #[error("the value at path is another")]
+    /// A `test` found a different value.
+    #[error("the value at path differs")]
     TestFailed,
-    /// `path` does not lead to where the operation could work.
-    #[error("path leads nowhere")]
+    /// `path` does not exist, or the operation cannot be applied there.
+    #[error("path does not exist")]
     NoPath,
-    /// `from` does not lead to a value.
-    #[error("from leads nowhere")]
+    /// No value exists at `from`.
+    #[error("from does not exist")]
     NoFrom,
     /// A value cannot be moved into itself.
     #[error("path is inside from")]
@@ -49,8 +49,8 @@ pub enum Inapplicable {
 }
 
 impl Patch {
-    /// Reads the operations of a patch, `most` of them; each problem names its element and member, such as `[2].op`.
-    /// With `strict`, members that RFC 6902 does not know are problems.
+    /// Reads the operations of a patch, `most` at the maximum; each problem names its element and member, such as `[2].op`.
+    /// With `strict`, members that RFC 6902 does not define are problems.
     pub fn read(items: Vec<Value>, most: usize, strict: bool, problems: &mut Vec<Problem>) -> Patch {
         if items.len() > most {
             let with_secret = if most < MAX_OPERATIONS {
@@ -67,7 +67,7 @@ impl Patch {
         Patch(items.into_iter().enumerate().filter_map(read).collect())
     }
 
-    /// Whether an operation reads or writes the whole document, or a key for which `is_meant` holds.
+    /// Returns true if an operation reads or writes the whole document, or a key for which `is_meant` returns true.
     pub(super) fn touches(&self, is_meant: impl Fn(&str) -> bool) -> bool {
         let touches = |pointer: &PointerBuf| pointer.first().is_none_or(|key| is_meant(&key.decoded()));
         self.0.iter().any(|operation| match operation {
@@ -80,7 +80,7 @@ impl Patch {
         })
     }
 
-    /// The profile after every operation, with its push tokens in the form that merging gives them.
+    /// Applies all operations to a profile and normalizes its push tokens as merging does.
     ///
     /// # Errors
     /// See [`Refusal`].
@@ -98,14 +98,15 @@ impl Patch {
         Ok(profile)
     }
 
-    /// Any document after every operation.
+    /// Applies all operations to a document.
     ///
     /// # Errors
-    /// An operation cannot be applied, or makes the document larger or deeper than a profile may be, if only for the
-    /// next ones to shrink it again: copies of copies would otherwise grow beyond all memory. Or the operations work on
-    /// more than [`MAX_WORK`] bytes.
+    /// An operation cannot be applied, or makes the document larger or deeper than a profile may be, even if later
+    /// operations would shrink it again: copies of copies could otherwise exhaust memory. Or the operations process more
+    /// than [`MAX_WORK`] bytes.
     pub fn apply_to(&self, mut document: Value) -> Result<Value, Refusal> {
-        let (mut size, mut work) = (json_size(&document), 0);
+        let mut size = json_size(&document);
+        let mut work = 0;
         for (index, operation) in self.0.iter().enumerate() {
             work += size;
             if work > MAX_WORK {
@@ -198,7 +199,7 @@ fn apply_one(operation: &PatchOperation, document: &mut Value) -> Result<(), Ina
         let found = document.pointer(path.as_str()).ok_or(Inapplicable::NoPath)?;
         return same(found, value).then_some(()).ok_or(Inapplicable::TestFailed);
     }
-    // Whoever applies a patch drops the document when an operation fails, so nothing is to be undone.
+    // The callers drop the document when an operation fails, so it needs no rollback.
     json_patch::patch_unsafe(document, slice::from_ref(operation)).map_err(|error| match error.kind {
         PatchErrorKind::TestFailed => Inapplicable::TestFailed,
         PatchErrorKind::InvalidFromPointer => Inapplicable::NoFrom,
@@ -207,7 +208,7 @@ fn apply_one(operation: &PatchOperation, document: &mut Value) -> Result<(), Ina
     })
 }
 
-/// Whether two values are equal as RFC 6902, section 4.6, has it: numbers by what they say, however they are written.
+/// Returns true if two values are equal as defined in RFC 6902, section 4.6: numbers are compared by value, not by notation.
 fn same(one: &Value, other: &Value) -> bool {
     match (one, other) {
         (Value::Number(one), Value::Number(other)) => one == other || same_number(one, other),
@@ -222,12 +223,12 @@ fn same(one: &Value, other: &Value) -> bool {
     }
 }
 
-// Whole numbers of requests fit a double exactly.
+// A double represents the whole numbers of requests exactly.
 fn same_number(one: &Number, other: &Number) -> bool {
     one.as_f64().zip(other.as_f64()).is_some_and(|(one, other)| one == other)
 }
 
-/// Size of a document as JSON text, which must be no larger or deeper than a profile may be.
+/// Returns the size of a document as JSON text, and refuses one that is larger or deeper than a profile may be.
 fn bounded_size(document: &Value) -> Result<usize, Refusal> {
     if !is_within(document, MAX_DEPTH) {
         return Err(Refusal::TooDeep);

@@ -1,4 +1,4 @@
-//! Merging pairs onto a profile, and the push tokens that it collects.
+//! Merging pairs into a profile, and its push tokens.
 
 use std::collections::HashSet;
 
@@ -8,14 +8,14 @@ use super::push_targets;
 use crate::content::Object;
 use crate::plan::MAX_TARGET;
 
-/// Most push tokens of one service on a profile. The oldest make room for new ones.
+/// Maximum number of push tokens of one service on a profile. New tokens replace the oldest.
 pub const MAX_TOKENS: usize = 50;
 
-/// Profile members that hold push tokens; they merge one level deeper.
+/// Profile members that hold push tokens; they are merged one level deeper.
 pub(super) const TOKEN_HOLDERS: [&str; 2] = ["fcm", "apns"];
 
-/// Merges `pairs` onto `profile`: top-level keys replace, `fcm` and `apns` merge their members, where `token` is
-/// appended to `tokens` and `tokens` are united.
+/// Merges `pairs` into `profile`. Top-level keys are replaced, except for `fcm` and `apns`: their members are merged,
+/// `token` is appended to `tokens`, and `tokens` are united.
 pub(super) fn merge(profile: &mut Object, pairs: Object) {
     for (key, value) in pairs {
         match value {
@@ -41,7 +41,7 @@ fn merge_holder(holder: &mut Object, mut update: Object) {
     keep(holder, added);
 }
 
-/// Brings the tokens of a profile that was written freely into the form that [`merge`] gives them.
+/// Normalizes the tokens of a patched profile to the form that [`merge`] produces.
 pub(super) fn settle(profile: &mut Object) {
     for key in TOKEN_HOLDERS {
         if let Some(Value::Object(holder)) = profile.get_mut(key) {
@@ -51,9 +51,10 @@ pub(super) fn settle(profile: &mut Object) {
     }
 }
 
-/// Takes `tokens`, then `token`, out; None where neither says anything.
+/// Removes `tokens` and `token` and returns their tokens in this order, or None if neither is set.
 fn collect(holder: &mut Object) -> Option<Vec<String>> {
-    let (tokens, token) = (holder.remove("tokens"), holder.remove("token"));
+    let tokens = holder.remove("tokens");
+    let token = holder.remove("token");
     let given = tokens.iter().chain(&token).any(|value| !value.is_null());
     let tokens = match tokens {
         Some(Value::Array(items)) => items,
@@ -63,13 +64,13 @@ fn collect(holder: &mut Object) -> Option<Vec<String>> {
         Value::String(text) if !text.is_empty() => Some(text),
         _ => None,
     });
-    // The latest suffice, and comparing each with each stays cheap.
+    // The latest tokens suffice, and the bound keeps the pairwise comparison cheap.
     let mut texts: Vec<String> = texts.collect();
     texts.drain(..texts.len().saturating_sub(MAX_TOKENS));
     given.then_some(texts)
 }
 
-/// Adds to the tokens, of which the latest stay.
+/// Adds tokens and keeps the latest.
 fn keep(holder: &mut Object, added: Option<Vec<String>>) {
     let Some(added) = added else {
         return;
@@ -84,7 +85,7 @@ fn keep(holder: &mut Object, added: Option<Vec<String>>) {
     holder.insert("tokens".to_owned(), tokens.into());
 }
 
-/// Number of push tokens of `service` (`fcm` or `apns`) on the profile.
+/// Returns the number of push tokens of `service` (`fcm` or `apns`) on the profile.
 #[must_use]
 pub fn count_tokens(profile: &Object, service: &str) -> usize {
     profile.get(service).and_then(Value::as_object).map_or(0, |holder| tokens_in(holder).len())
@@ -96,21 +97,21 @@ pub fn remove_token(profile: &mut Object, target: &str) -> bool {
     let holder = profile.get_mut(service).and_then(Value::as_object_mut);
     let Some(Value::Array(tokens)) = holder.and_then(|holder| holder.get_mut("tokens")) else { return false };
     let before = tokens.len();
-    tokens.retain(|held| held.as_str() != Some(token));
+    tokens.retain(|known| known.as_str() != Some(token));
     tokens.len() < before
 }
 
-/// What a write does to the push tokens of a profile, as targets such as `fcm:{token}`.
+/// Effect of a write on the push tokens of a profile, as targets such as `fcm:{token}`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TokenChange {
-    /// Tokens that were written, also where the profile had them, and that it has now.
+    /// Written tokens that the profile has now, including those that it had before.
     pub named: Vec<String>,
-    /// Tokens that the profile has no more.
+    /// Tokens that the profile no longer has.
     pub dropped: Vec<String>,
 }
 
 impl TokenChange {
-    /// The change by pairs that were merged in turn. Nothing is compared where they hold no tokens.
+    /// Returns the change by pairs that were merged one after the other. It is empty if they hold no tokens.
     #[must_use]
     pub fn merged(before: &Object, after: &Object, pairs: &[&Object]) -> TokenChange {
         let holders =
@@ -128,7 +129,7 @@ impl TokenChange {
         TokenChange::between(before, after, |target| named.contains(target))
     }
 
-    /// The change by a patch, which names what was not there before.
+    /// Returns the change by a patch; `named` holds the new tokens.
     #[must_use]
     pub fn patched(before: &Object, after: &Object) -> TokenChange {
         TokenChange::between(before, after, |_| false)
@@ -145,7 +146,7 @@ impl TokenChange {
         }
     }
 
-    /// Whether the write is about no token.
+    /// Returns true if the write affects no token.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.named.is_empty() && self.dropped.is_empty()
@@ -165,7 +166,7 @@ mod tests {
 
     fn merged(profile: Value, pairs: Value) -> Value {
         let (Value::Object(mut profile), Value::Object(pairs)) = (profile, pairs) else {
-            panic!("objects are merged");
+            panic!("only objects can be merged");
         };
         merge(&mut profile, pairs);
         Value::Object(profile)
@@ -180,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn tokens_change_only_where_some_are_given() {
+    fn tokens_change_only_if_some_are_given() {
         let cases = [
             (json!({}), json!({"fcm": {"token": "a"}}), json!({"fcm": {"tokens": ["a"]}})),
             (json!({"fcm": null}), json!({"fcm": {"token": "a"}}), json!({"fcm": {"tokens": ["a"]}})),
@@ -195,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_write_names_the_tokens_that_it_holds() {
+    fn a_write_names_the_tokens_that_it_contains() {
         let object = |value: Value| value.as_object().unwrap().clone();
         let before = object(json!({"fcm": {"tokens": ["a", "b"]}, "apns": {"tokens": ["c"]}}));
         let sorted = |mut change: TokenChange| {
@@ -213,9 +214,9 @@ mod tests {
             let pairs = object(pairs);
             let mut after = before.clone();
             merge(&mut after, pairs.clone());
-            let (found, gone) = sorted(TokenChange::merged(&before, &after, &[&pairs]));
+            let (found, lost) = sorted(TokenChange::merged(&before, &after, &[&pairs]));
             assert_eq!(
-                (found, gone),
+                (found, lost),
                 (
                     named.iter().map(|&t| t.to_owned()).collect(),
                     dropped.iter().map(|&t| t.to_owned()).collect::<Vec<String>>()
@@ -228,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_tokens_make_room() {
+    fn new_tokens_replace_the_oldest() {
         let many: Vec<String> = (0..MAX_TOKENS).map(|number| number.to_string()).collect();
         let full = json!({"fcm": {"tokens": many}});
         assert_eq!(merged(full.clone(), json!({"fcm": {"token": "7"}})), full);

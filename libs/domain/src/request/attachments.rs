@@ -1,4 +1,4 @@
-//! `data.attachments`: the files of a send, read, checked and taken out of its data.
+//! `data.attachments`: reads and validates the files of a send and removes them from its data.
 
 use std::borrow::Cow;
 
@@ -11,9 +11,9 @@ use crate::Problem;
 use crate::content::{Attachment, Object};
 use crate::fields::Fields;
 
-/// Bytes that the files of a send may have together.
+/// Maximum total size of the files of a send, in bytes.
 pub const MAX_ATTACHED: usize = 10 * 1024 * 1024;
-/// Most files of a send.
+/// Maximum number of files of a send.
 pub const MAX_ATTACHMENTS: usize = 50;
 /// Longest name of a file, in bytes.
 pub const MAX_FILE_NAME: usize = 255;
@@ -27,18 +27,18 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
-/// The files of a send, which stay out of the log.
+/// The files of a send, which are not written to the log.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Files {
-    /// What the send says of each.
+    /// Name, media type and size of each file.
     pub list: Vec<Attachment>,
     /// Their bytes, in the same order.
     pub contents: Vec<Vec<u8>>,
-    /// How much of the body their contents were, in bytes.
+    /// Size of their encoded contents in the body, in bytes.
     pub encoded: usize,
 }
 
-/// Takes the files out of the data of a send.
+/// Removes the files from the data of a send and returns them.
 pub(super) fn take(data: &mut Object, strict: bool, problems: &mut Vec<Problem>) -> Files {
     let mut files = Files::default();
     let Some(given) = data.remove("attachments").filter(|given| !given.is_null()) else {
@@ -59,7 +59,7 @@ pub(super) fn take(data: &mut Object, strict: bool, problems: &mut Vec<Problem>)
     }
     let total: usize = files.contents.iter().map(Vec::len).sum();
     if total > MAX_ATTACHED {
-        let message = format!("{PATH} come to {total} bytes; at most {MAX_ATTACHED} together are allowed");
+        let message = format!("{PATH} has {total} bytes in total; at most {MAX_ATTACHED} are allowed");
         problems.push(Problem::new(PATH, "too_large", message));
     }
     files
@@ -95,12 +95,13 @@ fn read(number: u32, mut fields: Fields, strict: bool, files: &mut Files, proble
     }
 }
 
-/// Line breaks are forgiven: many encoders break lines (RFC 2045, section 6.8).
+/// Decodes base64. Line breaks are ignored: many encoders break lines (RFC 2045, section 6.8).
 fn decoded(path: &str, text: &str, problems: &mut Vec<Problem>) -> Option<Vec<u8>> {
     let is_space = |byte: u8| byte.is_ascii_whitespace();
-    let bytes = match text.bytes().any(is_space) {
-        true => Cow::Owned(text.bytes().filter(|byte| !is_space(*byte)).collect::<Vec<_>>()),
-        false => Cow::Borrowed(text.as_bytes()),
+    let bytes = if text.bytes().any(is_space) {
+        Cow::Owned(text.bytes().filter(|byte| !is_space(*byte)).collect::<Vec<_>>())
+    } else {
+        Cow::Borrowed(text.as_bytes())
     };
     let content = BASE64.decode(&*bytes).ok();
     if content.is_none() {
@@ -110,7 +111,7 @@ fn decoded(path: &str, text: &str, problems: &mut Vec<Problem>) -> Option<Vec<u8
     content
 }
 
-/// A leaf of a message (RFC 2045, section 5.1), with or without parameters.
+/// Returns true if a text is the media type of a leaf part (RFC 2045, section 5.1), with or without parameters.
 fn is_media_type(text: &str) -> bool {
     let is_token = |part: &str| {
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`{|}~".contains(&byte);

@@ -1,4 +1,4 @@
-//! `override`: read and checked.
+//! Reads and validates `override`.
 
 use std::collections::BTreeMap;
 
@@ -16,18 +16,18 @@ use crate::{Channel, Problem, profile};
 
 /// Longest HTML or text of an email, in bytes.
 pub const MAX_EMAIL_PART: usize = 256 * 1024;
-/// Most addresses in `cc` and `bcc` together.
+/// Maximum number of addresses in `cc` and `bcc` together.
 pub const MAX_COPIES: usize = 50;
-/// Most headers of an email.
+/// Maximum number of additional headers of an email.
 pub const MAX_HEADERS: usize = 50;
-/// Longest value of a header, in bytes: a line has 998 at most (RFC 5322, section 2.1.1).
+/// Longest value of a header, in bytes: the limit of a line (RFC 5322, section 2.1.1).
 pub const MAX_HEADER_VALUE: usize = 998;
 /// Longest name of a sender, in bytes.
 pub const MAX_SENDER: usize = 255;
-/// Most that a send may say to providers, as JSON text, in bytes: every job of it carries that.
+/// Maximum size of the overrides for providers, as JSON text, in bytes: every job of the send carries them.
 pub const MAX_PROVIDER_OVERRIDES: usize = 64 * 1024;
 
-/// Reads `override`: the only channels to use, and all else that it says.
+/// Reads `override`: the selected channels and all other members.
 pub(super) fn read(
     body: &mut Fields,
     strict: bool,
@@ -106,13 +106,13 @@ fn read_address(fields: &mut Fields, key: &str, problems: &mut Vec<Problem>) -> 
     check_address(&fields.path(key), value, problems)
 }
 
-/// One address, or an array of them.
+/// Reads one address or an array of addresses.
 fn read_addresses(fields: &mut Fields, key: &str, problems: &mut Vec<Problem>) -> Vec<String> {
     let path = fields.path(key);
     match fields.take(key) {
         None => Vec::new(),
         Some(Value::Array(items)) => {
-            // What is too many is told once, and none of them looked at.
+            // Too many addresses are one problem, and none of them is checked.
             if items.len() > MAX_COPIES {
                 let message =
                     format!("{path} names {} addresses; at most {MAX_COPIES} are allowed", items.len());
@@ -159,7 +159,7 @@ fn read_headers(fields: &mut Fields, problems: &mut Vec<Problem>) -> BTreeMap<St
         match check_header(&name, &value) {
             Err((code, demand)) => problems.push(Problem::new(&path, code, format!("{path} {demand}"))),
             Ok(_) if is_repeated => {
-                let message = format!("{path} is there twice; capitals do not matter");
+                let message = format!("{path} is repeated; header names are not case-sensitive");
                 problems.push(Problem::new(&path, "repeated", message));
             }
             Ok(text) => {
@@ -170,7 +170,7 @@ fn read_headers(fields: &mut Fields, problems: &mut Vec<Problem>) -> BTreeMap<St
     headers
 }
 
-/// The value of a header, or the code of what is wrong with it and what would be right.
+/// Returns the value of a header, or the code and the description of its problem.
 fn check_header<'a>(name: &str, value: &'a Value) -> Result<&'a str, (&'static str, String)> {
     match mail_header::refusal(name) {
         Some(Refusal::NoName) => {
@@ -181,10 +181,10 @@ fn check_header<'a>(name: &str, value: &'a Value) -> Result<&'a str, (&'static s
             return Err(("invalid_character", demand));
         }
         Some(Refusal::Owned) => {
-            return Err(("not_allowed", "is a header that the service writes itself".to_owned()));
+            return Err(("not_allowed", "is a header that Tidings writes itself".to_owned()));
         }
         Some(Refusal::Relay) => {
-            return Err(("not_allowed", "is a header that tells the provider what to do".to_owned()));
+            return Err(("not_allowed", "is a header that controls the provider".to_owned()));
         }
         None => {}
     }
@@ -211,7 +211,7 @@ fn read_sms(mut fields: Fields, strict: bool, problems: &mut Vec<Problem>) -> Sm
     SmsOverride { text, from }
 }
 
-/// What the services of a channel know beside the texts is theirs to read.
+/// Reads the texts; the channel's workers read all other members.
 fn read_push(mut fields: Fields, problems: &mut Vec<Problem>) -> PushOverride {
     PushOverride {
         title: fields.string("title", MAX_TITLE, problems),
@@ -223,7 +223,7 @@ fn read_push(mut fields: Fields, problems: &mut Vec<Problem>) -> PushOverride {
     }
 }
 
-/// Every other member of `override` names a provider.
+/// Reads the overrides for providers: every other member of `override` names one.
 fn read_providers(mut fields: Fields, problems: &mut Vec<Problem>) -> BTreeMap<String, Object> {
     let mut providers = BTreeMap::new();
     for identifier in fields.keys() {
@@ -235,16 +235,15 @@ fn read_providers(mut fields: Fields, problems: &mut Vec<Problem>) -> BTreeMap<S
     }
     let size = json_size(&providers);
     if size > MAX_PROVIDER_OVERRIDES {
-        let message = format!(
-            "override says {size} bytes to providers; at most {MAX_PROVIDER_OVERRIDES} together are allowed"
-        );
+        let message =
+            format!("override has {size} bytes for providers; at most {MAX_PROVIDER_OVERRIDES} are allowed");
         problems.push(Problem::new("override", "too_long", message));
     }
     providers
 }
 
-/// A send may name another sender. Where a provider is, and what opens it, is for the operators to say: a request must
-/// not lead credentials or messages to another host.
+/// Checks `_config`. A send may set another sender, but not the host or the credentials of a provider: a request must not
+/// direct credentials or messages to another host.
 fn check_config(path: &str, members: &Object, problems: &mut Vec<Problem>) {
     let Some(config) = members.get("_config").filter(|config| !config.is_null()) else { return };
     let path = format!("{path}._config");
@@ -260,7 +259,7 @@ fn check_config(path: &str, members: &Object, problems: &mut Vec<Problem>) {
             _ => {
                 let path = config.path(&key);
                 let message = format!(
-                    "{path} cannot be set by a send, which may set from, fromName and replyTo alone; hosts and \
+                    "{path} cannot be set by a send, which may set only from, fromName and replyTo; hosts and \
                      credentials belong to the provider's own settings"
                 );
                 problems.push(Problem::new(path, "not_allowed", message));

@@ -1,9 +1,9 @@
 //! The GSM 7 bit default alphabet with its extension table (3GPP TS 23.038, section 6.2.1).
 
-/// Announces a character of the extension table.
+/// Introduces a character of the extension table.
 const ESCAPE: u8 = 0x1b;
 
-/// The default alphabet by code. 0x1B, the escape, is no character.
+/// The default alphabet by code. 0x1B is the escape, not a character.
 const ALPHABET: [char; 128] = [
     '@', '£', '$', '¥', 'è', 'é', 'ù', 'ì', 'ò', 'Ç', '\n', 'Ø', 'ø', '\r', 'Å', 'å', //
     'Δ', '_', 'Φ', 'Γ', 'Λ', 'Ω', 'Π', 'Ψ', 'Σ', 'Θ', 'Ξ', '\u{1b}', 'Æ', 'æ', 'ß', 'É', //
@@ -15,7 +15,7 @@ const ALPHABET: [char; 128] = [
     'p', 'q', 'r', 's', 't', 'u', 'v', 'w', 'x', 'y', 'z', 'ä', 'ö', 'ñ', 'ü', 'à',
 ];
 
-/// The extension table: each character after the escape.
+/// The extension table: each code after the escape and its character.
 const EXTENSION: [(u8, char); 10] = [
     (0x0a, '\u{c}'),
     (0x14, '^'),
@@ -29,20 +29,20 @@ const EXTENSION: [(u8, char); 10] = [
     (0x65, '€'),
 ];
 
-/// A character as one septet, or as the escape and another.
+/// A character as one septet, or as the escape and a second septet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Septets {
-    /// Of the default alphabet.
+    /// A character of the default alphabet.
     One(u8),
-    /// Of the extension table.
+    /// A character of the extension table.
     Escaped(u8),
 }
 
 impl Septets {
-    /// The septets of a character; None where the alphabet does not have it.
+    /// Returns the septets of a character; None if the alphabet lacks it.
     #[must_use]
     pub fn of(character: char) -> Option<Septets> {
-        // Most texts are letters, which stand where ASCII has them.
+        // Most characters are letters and digits, whose codes are the same as in ASCII.
         if character.is_ascii_alphanumeric() || character == ' ' {
             return u8::try_from(character).ok().map(Septets::One);
         }
@@ -56,7 +56,7 @@ impl Septets {
         }
     }
 
-    /// How many they are.
+    /// Returns the number of septets.
     #[must_use]
     pub fn count(self) -> usize {
         match self {
@@ -66,7 +66,7 @@ impl Septets {
     }
 }
 
-/// The text with a septet an octet, not packed, as SMPP carries it. None where the alphabet lacks a character.
+/// Encodes a text with one septet per octet, unpacked, as in SMPP. Returns None if the alphabet lacks a character.
 #[must_use]
 pub fn encode(text: &str) -> Option<Vec<u8>> {
     let mut octets = Vec::with_capacity(text.len());
@@ -79,8 +79,8 @@ pub fn encode(text: &str) -> Option<Vec<u8>> {
     Some(octets)
 }
 
-/// What [`encode`] made of a text. None for what is no septet. A character that the extension table lacks is shown as
-/// the default alphabet has it (section 6.2.1.1).
+/// Decodes the result of [`encode`]. Returns None for an octet that is not a septet. An escaped code that the extension
+/// table lacks is decoded by the default alphabet (section 6.2.1.1).
 #[must_use]
 pub fn decode(octets: &[u8]) -> Option<String> {
     let mut text = String::with_capacity(octets.len());
@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_character_comes_back() {
+    fn every_character_survives_encoding_and_decoding() {
         let all: String =
             ALPHABET.iter().filter(|c| **c != '\u{1b}').chain(EXTENSION.iter().map(|(_, c)| c)).collect();
         let octets = encode(&all).unwrap();
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_alphabet_lacks_is_not_encoded() {
+    fn characters_outside_the_alphabet_are_not_encoded() {
         for text in ["ç", "`", "😀", "Ж", "\u{1b}", "a\u{300}", "\t"] {
             assert_eq!(encode(text), None, "{text:?}");
         }

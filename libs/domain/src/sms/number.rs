@@ -1,9 +1,9 @@
 //! Telephone numbers.
 
-/// Fewest and most digits of a number, the country's code included (ITU-T E.164, section 6).
+/// Minimum and maximum number of digits, including the country code (ITU-T E.164, section 6).
 const DIGITS: std::ops::RangeInclusive<usize> = 7..=15;
 
-/// Whether a number is written as E.164 says, with its `+`: `+4915112345678`.
+/// Returns true if a number is in E.164 form with the leading `+`: `+4915112345678`.
 #[must_use]
 pub fn is_e164(number: &str) -> bool {
     number.strip_prefix('+').is_some_and(|digits| {

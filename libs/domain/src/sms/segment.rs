@@ -1,48 +1,45 @@
-//! How a text is cut into the messages that a network carries (3GPP TS 23.040, section 9.2.3.24).
+//! Splits a text into SMS segments (3GPP TS 23.040, section 9.2.3.24).
 
 use super::gsm7::{self, Septets};
 
-/// Septets of a message that stands alone.
+/// Septets of a message with a single segment.
 const GSM7_ALONE: usize = 160;
-/// Septets of one of several, beside the six octets that number it.
+/// Septets of one of several segments, in addition to the six octets of its numbering.
 const GSM7_PART: usize = 153;
-/// UTF-16 code units of a message that stands alone.
+/// UTF-16 code units of a message with a single segment.
 const UCS2_ALONE: usize = 70;
-/// UTF-16 code units of one of several.
+/// UTF-16 code units of one of several segments.
 const UCS2_PART: usize = 67;
-/// Most parts of a message: their number is an octet.
+/// Maximum number of segments of a message: an octet holds their number.
 pub const MOST_SEGMENTS: usize = 255;
 
-/// How characters are written.
+/// Encoding of the characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Alphabet {
     /// The GSM 7 bit default alphabet with its extension table.
     Gsm7,
-    /// UCS-2, or rather UTF-16 in big-endian order, as every phone reads it.
+    /// UCS-2; in practice UTF-16 in big-endian order, which every phone reads.
     Ucs2,
 }
 
-/// A text, cut.
+/// A text split into segments.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Segmented<'a> {
-    /// How it is written.
     pub alphabet: Alphabet,
-    /// Its segments, at least one.
+    /// The segments, at least one.
     pub parts: Vec<&'a str>,
 }
 
 impl<'a> Segmented<'a> {
-    /// Cuts a text: in the 7 bit alphabet where that has all its characters, else as UCS-2.
+    /// Splits a text: in the 7 bit alphabet if that has all its characters, else as UCS-2.
     #[must_use]
     pub fn of(text: &'a str) -> Segmented<'a> {
-        let alphabet = match text.chars().all(|character| Septets::of(character).is_some()) {
-            true => Alphabet::Gsm7,
-            false => Alphabet::Ucs2,
-        };
+        let is_gsm7 = text.chars().all(|character| Septets::of(character).is_some());
+        let alphabet = if is_gsm7 { Alphabet::Gsm7 } else { Alphabet::Ucs2 };
         Segmented::written_in(alphabet, text)
     }
 
-    /// Cuts a text as UCS-2, whatever its characters.
+    /// Splits a text as UCS-2, whatever its characters.
     #[must_use]
     pub fn in_ucs2(text: &'a str) -> Segmented<'a> {
         Segmented::written_in(Alphabet::Ucs2, text)
@@ -54,14 +51,12 @@ impl<'a> Segmented<'a> {
             Alphabet::Ucs2 => (UCS2_ALONE, UCS2_PART),
         };
         let length = |character| units(alphabet, character);
-        let parts = match text.chars().map(length).sum::<usize>() <= alone {
-            true => vec![text],
-            false => cut(text, part, length),
-        };
+        let fits_alone = text.chars().map(length).sum::<usize>() <= alone;
+        let parts = if fits_alone { vec![text] } else { cut(text, part, length) };
         Segmented { alphabet, parts }
     }
 
-    /// How many segments there are.
+    /// Returns the number of segments.
     #[must_use]
     pub fn count(&self) -> u32 {
         u32::try_from(self.parts.len()).unwrap_or(u32::MAX)
@@ -69,8 +64,7 @@ impl<'a> Segmented<'a> {
 }
 
 impl Alphabet {
-    /// The octets of a text in this alphabet, as SMPP carries them: a septet an octet. None where the alphabet lacks a
-    /// character.
+    /// Encodes a text in this alphabet as in SMPP: one septet per octet. Returns None if the alphabet lacks a character.
     #[must_use]
     pub fn encode(self, text: &str) -> Option<Vec<u8>> {
         match self {
@@ -87,9 +81,10 @@ fn units(alphabet: Alphabet, character: char) -> usize {
     }
 }
 
-/// Neither an escape nor a surrogate is parted from what follows it.
+/// Splits a text without separating an escape or a surrogate from the code that follows it.
 fn cut(text: &str, room: usize, length: impl Fn(char) -> usize) -> Vec<&str> {
-    let (mut parts, mut rest) = (Vec::new(), text);
+    let mut parts = Vec::new();
+    let mut rest = text;
     while !rest.is_empty() {
         let mut taken = 0;
         let end = rest.char_indices().find(|(_, character)| {

@@ -1,4 +1,4 @@
-//! What Twilio's error codes mean, in its answers and in its status callbacks alike.
+//! Twilio's error codes in its answers and its status callbacks.
 
 use std::time::Duration;
 
@@ -33,15 +33,15 @@ pub const TABLE: &[(u32, Outcome)] = &[
     (21703, Outcome::PauseProvider),
     (30032, Outcome::PauseProvider),
     (30034, Outcome::PauseProvider),
-    // Too many, or the queue is full.
+    // Too many requests, or the queue is full.
     (20429, Outcome::RETRY),
     (21611, Outcome::RETRY),
     (30001, Outcome::RETRY),
     (30022, Outcome::RETRY),
-    // Unknown error; switched off or out of reach.
+    // Unknown error; the phone is switched off or unreachable.
     (30008, ONCE),
     (30003, TWICE_A_DAY),
-    // No such number, no mobile, a landline; opted out, until START lifts it.
+    // Number does not exist, is not mobile, or is a landline; opted out until the recipient sends START.
     (21211, Outcome::GONE),
     (21614, Outcome::GONE),
     (21635, Outcome::GONE),
@@ -57,33 +57,33 @@ pub const TABLE: &[(u32, Outcome)] = &[
     (30019, Outcome::Failed),
 ];
 
-/// Codes that blame the sender's number. Where the send chose that, it says nothing about the account.
+/// Codes that blame the sender's number. If the send chose that number, the code does not concern the account.
 const SENDER: [u32; 5] = [21212, 21603, 21606, 21659, 21660];
 
-/// Codes that speak of the account only as far as this recipient goes: a region or a kind of number that it may not
-/// send to. Another provider may, and others are reached by this one.
+/// Codes that concern the account only for this recipient: a region or a type of number to which it may not send. Another
+/// provider may be allowed to, and this provider can reach other recipients.
 const ABOUT_NUMBER: [u32; 4] = [21408, 21608, 30032, 30034];
 
-/// Whether a code speaks of the recipient's number, as far as the account's permission goes.
+/// Returns true if a code is about the account's permission to send to the recipient's number.
 #[must_use]
 pub fn is_about_number(code: u32) -> bool {
     ABOUT_NUMBER.contains(&code)
 }
 
-/// The class of a code; None for one that the table does not know.
+/// Returns the class of a code; None if the table lacks it.
 #[must_use]
 pub fn outcome(code: u32) -> Option<Outcome> {
     TABLE.iter().find(|(known, _)| *known == code).map(|(_, outcome)| outcome.clone())
 }
 
-/// Whether a code blames the sender's number.
+/// Returns true if a code blames the sender's number.
 #[must_use]
 pub fn is_about_sender(code: u32) -> bool {
     SENDER.contains(&code)
 }
 
-/// The class of an `ErrorCode` that a status callback tells of a message that was not delivered. What is unknown to us
-/// failed for good: Twilio had taken it, and tried.
+/// Returns the class of the `ErrorCode` in a status callback for an undelivered message. An unknown code is a permanent
+/// failure: Twilio had accepted the message and tried to deliver it.
 #[must_use]
 pub fn of_undelivered(code: Option<u32>) -> Outcome {
     code.and_then(outcome).unwrap_or(Outcome::Failed)

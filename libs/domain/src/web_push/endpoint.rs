@@ -1,4 +1,5 @@
-//! The address of a subscription. A browser names it, so anybody can: the service must not be made to call others.
+//! The endpoint of a subscription. Clients choose it, so it must be restricted to push services: otherwise a client could
+//! make Tidings call any host.
 
 use super::host::{PushHost, is_address, is_name, origin, split_port};
 use crate::Problem;
@@ -9,7 +10,7 @@ pub const MAX_ENDPOINT: usize = 2048;
 const SCHEME: &str = "https://";
 const PORT: &str = "443";
 
-/// The origin of an endpoint that may be called: in its one form, and at a push service that is known now.
+/// Returns the origin of an endpoint that may be called: in canonical form, and at a push service that is known now.
 #[must_use]
 pub fn origin_of<'a>(endpoint: &'a str, hosts: &[PushHost]) -> Option<&'a str> {
     let is_known = endpoint.len() <= MAX_ENDPOINT
@@ -19,13 +20,13 @@ pub fn origin_of<'a>(endpoint: &'a str, hosts: &[PushHost]) -> Option<&'a str> {
     endpoint.get(..scheme.len() + "://".len() + authority)
 }
 
-/// The endpoint in its one canonical form.
+/// Validates an endpoint and returns its canonical form.
 pub(super) fn check(text: &str, hosts: &[PushHost], problems: &mut Vec<Problem>) -> Option<String> {
     let before = problems.len();
     let mut problem =
         |code, message: &str| problems.push(Problem::new("endpoint", code, format!("endpoint {message}")));
     if !text.bytes().all(is_of_a_url) {
-        problem("invalid_character", "must be written in the characters of a URL");
+        problem("invalid_character", "must contain only characters of a URL");
         return None;
     }
     if let Some(endpoint) = at_an_origin(text, hosts) {
@@ -45,7 +46,7 @@ pub(super) fn check(text: &str, hosts: &[PushHost], problems: &mut Vec<Problem>)
     }
     let host_and_port = match authority.rsplit_once('@') {
         Some((_, host_and_port)) => {
-            problem("user_info", "must not hold a user or a password");
+            problem("user_info", "must not contain a user or a password");
             host_and_port
         }
         None => authority,
@@ -56,7 +57,7 @@ pub(super) fn check(text: &str, hosts: &[PushHost], problems: &mut Vec<Problem>)
     }
     let host = host.to_ascii_lowercase();
     if is_address(&host) {
-        problem("ip_address", "must name its host, not an IP address");
+        problem("ip_address", "must name a host, not an IP address");
     } else if !is_name(&host) {
         problem("invalid_host", "must name a host");
     } else if !hosts.iter().any(|known| known.covers(&host)) {
@@ -66,7 +67,7 @@ pub(super) fn check(text: &str, hosts: &[PushHost], problems: &mut Vec<Problem>)
     (problems.len() == before).then(|| format!("{SCHEME}{host}{slash}{tail}"))
 }
 
-/// The endpoint, where the configuration names exactly its origin.
+/// Returns the canonical endpoint if the configuration names exactly its origin.
 fn at_an_origin(text: &str, hosts: &[PushHost]) -> Option<String> {
     let (scheme, rest) = text.split_once("://")?;
     let (authority, tail) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
@@ -76,7 +77,7 @@ fn at_an_origin(text: &str, hosts: &[PushHost]) -> Option<String> {
     is_named.then(|| format!("{origin}{slash}{tail}"))
 }
 
-/// What RFC 3986 allows in a URL, and so no backslash, which some take for a slash.
+/// Returns true for a character that RFC 3986 allows in a URL. A backslash is not: some parsers treat it as a slash.
 fn is_of_a_url(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"-._~:/?#[]@!$&'()*+,;=%".contains(&byte)
 }
@@ -95,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn endpoints_of_push_services_are_taken_in_one_form() {
+    fn endpoints_of_push_services_are_accepted_in_canonical_form() {
         let cases = [
             ("https://fcm.googleapis.com/fcm/send/a:b_c", "https://fcm.googleapis.com/fcm/send/a:b_c"),
             ("HTTPS://FCM.googleapis.COM:443/wp/A", "https://fcm.googleapis.com/wp/A"),
@@ -117,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn every_other_address_is_refused_for_its_reason() {
+    fn every_other_endpoint_is_refused_with_its_reason() {
         let cases: [(&str, &[&str]); 33] = [
             ("", &["invalid_scheme"]),
             ("https:/", &["invalid_scheme"]),
@@ -159,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn an_origin_admits_itself_and_nothing_else() {
+    fn an_origin_allows_only_itself() {
         let hosts: Vec<PushHost> =
             ["http://127.0.0.1:9999", "https://localhost:8443", "https://push.example"]
                 .map(|text| text.parse().unwrap())
@@ -191,14 +192,14 @@ mod tests {
             assert_eq!(taken(text), None, "{text}");
             assert_eq!(origin_of(text, &hosts), None, "{text}");
         }
-        assert_eq!(origin_of("https://push.example:443/a", &hosts), None, "no canonical form");
+        assert_eq!(origin_of("https://push.example:443/a", &hosts), None, "not the canonical form");
         let known = PushHost::known();
         assert_eq!(origin_of("https://web.push.apple.com/?a=/b", &known), Some("https://web.push.apple.com"));
         assert_eq!(origin_of("https://evil.example/", &known), None);
     }
 
     #[test]
-    fn only_names_and_origins_make_a_push_host() {
+    fn only_names_and_origins_parse_as_push_hosts() {
         for text in [
             "push.example",
             "*.push.example",
@@ -237,9 +238,9 @@ mod tests {
     }
 
     proptest! {
-        // Whatever calls it later reads URLs by the rules of browsers, and must then see the same host.
+        // The HTTP client parses URLs by the rules of browsers and must see the same host.
         #[test]
-        fn what_is_taken_leads_to_a_push_service(
+        fn accepted_endpoints_lead_to_a_push_service(
             head in "(https|HTTPS|http)://([a-z@:\\[\\].]{0,6}|fcm\\.googleapis\\.com)", rest in "[ -~]{0,24}", suffix in "(\\.push\\.apple\\.com)?[/?]?[!-~]{0,6}",
         ) {
             if let Ok(endpoint) = checked(&format!("{head}{rest}{suffix}")) {

@@ -1,11 +1,11 @@
-//! Where push services are.
+//! Hosts of push services.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
 /// The push services of today's browsers.
 const KNOWN: [(&str, bool); 4] = [
-    // Chrome, and most that are built on it.
+    // Chrome and most browsers based on it.
     ("fcm.googleapis.com", false),
     // Firefox.
     ("push.services.mozilla.com", true),
@@ -18,7 +18,7 @@ const KNOWN: [(&str, bool); 4] = [
 const MAX_NAME: usize = 253;
 const MAX_LABEL: usize = 63;
 
-/// Where push services may be: a host, with `*.` before it every host below that name, or exactly one origin.
+/// An allowed location of push services: a host, every host below a name (`*.` before it), or exactly one origin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PushHost(Place);
 
@@ -35,7 +35,7 @@ impl PushHost {
         KNOWN.map(|(name, below)| PushHost(Place::Host { name: name.to_owned(), below })).into()
     }
 
-    /// Whether this is the host or, as the case may be, one above it. `host` is in lower case.
+    /// Returns true if this is the host, or with `*.` a parent of it. `host` is in lower case.
     #[must_use]
     pub fn covers(&self, host: &str) -> bool {
         let Place::Host { name, below } = &self.0 else {
@@ -48,15 +48,15 @@ impl PushHost {
         }
     }
 
-    /// Whether this is the origin, which is in lower case and names no port that its scheme implies.
+    /// Returns true if this is the origin, which is in lower case and without a default port.
     pub(super) fn is_origin(&self, origin: &str) -> bool {
         matches!(&self.0, Place::Origin(known) if known == origin)
     }
 }
 
-/// Neither the name of a host nor an origin.
+/// A text that is neither a host name nor an origin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("neither the name of a host nor an origin")]
+#[error("neither a host name nor an origin")]
 pub struct NotAHost;
 
 impl FromStr for PushHost {
@@ -78,8 +78,7 @@ impl FromStr for PushHost {
     }
 }
 
-/// The origin in its one form (RFC 6454, section 6.2): without a port that its scheme implies. Both parts are in lower
-/// case.
+/// Returns the origin in canonical form (RFC 6454, section 6.2): without a default port. Both parts are in lower case.
 pub(super) fn origin(scheme: &str, authority: &str) -> Option<String> {
     let implied = match scheme {
         "http" => 80,
@@ -100,7 +99,7 @@ pub(super) fn origin(scheme: &str, authority: &str) -> Option<String> {
     is_sound.then(|| format!("{scheme}://{host}{shown}"))
 }
 
-/// Host and port of an authority without a user.
+/// Splits an authority without a user into host and port.
 pub(super) fn split_port(text: &str) -> (&str, Option<&str>) {
     let end = text.rfind(']').map_or(0, |end| end + 1);
     match text[end..].find(':') {
@@ -109,7 +108,7 @@ pub(super) fn split_port(text: &str) -> (&str, Option<&str>) {
     }
 }
 
-/// Whether it is a name in lower case (RFC 1123, section 2.1), or an address that looks like one.
+/// Returns true if it is a name in lower case (RFC 1123, section 2.1), or an address that looks like one.
 pub(super) fn is_name(host: &str) -> bool {
     let is_label = |label: &str| {
         let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
@@ -121,8 +120,8 @@ pub(super) fn is_name(host: &str) -> bool {
     host.len() <= MAX_NAME && host.split('.').all(is_label)
 }
 
-/// Whether it is an IP address, or is read as one by what URLs are read with: a last label that is a number makes any
-/// host an IPv4 address.
+/// Returns true if it is an IP address, or if URL parsers read it as one: a numeric last label makes any host an IPv4
+/// address.
 pub(super) fn is_address(host: &str) -> bool {
     let last = host.strip_suffix('.').unwrap_or(host).rsplit('.').next().unwrap_or_default();
     host.starts_with('[') || last.starts_with(|first: char| first.is_ascii_digit())

@@ -1,4 +1,4 @@
-//! What a send may say to push services of browsers beyond its content: `override.channel.webPush`.
+//! Options of a send for browsers' push services, in addition to its content: `override.channel.webPush`.
 
 use serde_json::Value;
 
@@ -9,36 +9,35 @@ use crate::text_enum::text_enum;
 
 /// Longest `Topic` (RFC 8030, section 5.4).
 const MAX_TOPIC: usize = 32;
-/// The longest time that a push service is asked to keep a message: four weeks, in seconds.
+/// Longest time for which a push service is asked to keep a message: four weeks, in seconds.
 pub const MAX_TTL: u32 = 28 * 86_400;
 
 text_enum! {
-    /// How much a message is worth waking a device for (RFC 8030, section 5.3).
+    /// Urgency of a message (RFC 8030, section 5.3): the lowest device state in which it is delivered.
     Urgency {
         /// On power and Wi-Fi.
         VeryLow = "very-low",
         /// On either power or Wi-Fi.
         Low = "low",
-        /// On neither.
+        /// On neither power nor Wi-Fi.
         Normal = "normal",
         /// Low battery.
         High = "high",
     }
 }
 
-/// What one send wants otherwise than its provider and its content say.
+/// Options of one send that override those of its provider and its content.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WebPushOptions {
-    /// Seconds that the push service keeps a message for a browser that is away.
+    /// Seconds for which the push service keeps a message for an unreachable browser.
     pub ttl: Option<u32>,
-    /// How much it is worth waking a device for.
     pub urgency: Option<Urgency>,
-    /// A message replaces an undelivered one with the same topic: at most 32 characters of base64url.
+    /// Topic of at most 32 characters of base64url. A message replaces an undelivered one with the same topic.
     pub topic: Option<String>,
 }
 
 impl WebPushOptions {
-    /// Reads what `override.channel.webPush`, which stands at `path`, says beside texts. What it does not know is left.
+    /// Reads the options of `override.channel.webPush` at `path`; unknown members are ignored.
     pub fn parse(options: Object, path: &str, problems: &mut Vec<Problem>) -> WebPushOptions {
         let Some(mut fields) = Fields::open(path, Value::Object(options), problems) else {
             return WebPushOptions::default();
@@ -51,7 +50,7 @@ impl WebPushOptions {
     }
 }
 
-/// Takes `ttl`: whole seconds, at most four weeks. Settings of providers have it too.
+/// Reads `ttl`: whole seconds, at most four weeks. Provider settings use it too.
 pub fn read_ttl(fields: &mut Fields, problems: &mut Vec<Problem>) -> Option<u32> {
     let before = problems.len();
     let seconds = fields.whole_number("ttl", problems);
@@ -64,7 +63,7 @@ pub fn read_ttl(fields: &mut Fields, problems: &mut Vec<Problem>) -> Option<u32>
     ttl
 }
 
-/// Takes `urgency`. Settings of providers have it too.
+/// Reads `urgency`. Provider settings use it too.
 pub fn read_urgency(fields: &mut Fields, problems: &mut Vec<Problem>) -> Option<Urgency> {
     let value = fields.take("urgency")?;
     let urgency = value.as_str().and_then(|text| text.parse().ok());
@@ -101,14 +100,15 @@ mod tests {
     fn parse(options: &Value) -> Result<WebPushOptions, Vec<(String, &'static str)>> {
         let mut problems = Vec::new();
         let options = WebPushOptions::parse(options.as_object().cloned().unwrap(), "o", &mut problems);
-        match problems.is_empty() {
-            true => Ok(options),
-            false => Err(problems.into_iter().map(|problem| (problem.field, problem.code)).collect()),
+        if problems.is_empty() {
+            Ok(options)
+        } else {
+            Err(problems.into_iter().map(|problem| (problem.field, problem.code)).collect())
         }
     }
 
     #[test]
-    fn options_are_read_whole_and_every_problem_is_named() {
+    fn all_options_are_read_and_every_problem_is_named() {
         let whole =
             json!({"ttl": 60, "urgency": "very-low", "topic": "Basket_7-a", "requireInteraction": true});
         let (topic, urgency) = (Some("Basket_7-a".to_owned()), Some(Urgency::VeryLow));

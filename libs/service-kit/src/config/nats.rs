@@ -47,7 +47,7 @@ impl Nats {
             _ => None,
         };
         if let Some((key, other)) = alone {
-            settings.refuse(key, None, &format!("is of no use alone: set {other} too"));
+            settings.refuse(key, None, &format!("has no effect alone: set {other} too"));
         }
         nats
     }

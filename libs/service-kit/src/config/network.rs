@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::str::FromStr;
 
-/// A network in CIDR notation (RFC 4632, RFC 4291), such as `10.0.0.0/8`; an address alone is a network of one.
+/// A network in CIDR notation (RFC 4632, RFC 4291), such as `10.0.0.0/8`; a single address is a network of one address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Network {
     address: IpAddr,
@@ -16,7 +16,7 @@ pub struct Network {
 pub struct NoNetwork;
 
 impl Network {
-    /// Whether the address is in the network.
+    /// Returns true if the address is in the network.
     #[must_use]
     pub fn contains(&self, address: IpAddr) -> bool {
         let (network, bits) = number(self.address);
@@ -38,7 +38,7 @@ impl FromStr for Network {
     }
 }
 
-/// The address as a number, and its length in bits.
+/// Returns the address as a number, and its length in bits.
 fn number(address: IpAddr) -> (u128, u32) {
     match address {
         IpAddr::V4(address) => (u32::from(address).into(), 32),

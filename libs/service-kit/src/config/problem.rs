@@ -1,4 +1,4 @@
-//! What can be wrong with the configuration.
+//! Errors of the configuration.
 
 use std::fmt;
 use std::io;
@@ -12,20 +12,20 @@ pub enum ConfigError {
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// Cause.
         source: io::Error,
     },
-    /// The file is not TOML. The line itself is not shown, as it may hold a password.
+    /// The file is not TOML. The message does not show the line, because it may contain a password.
     #[error("{}, line {line}: {message}", path.display())]
     Syntax {
         /// The file.
         path: PathBuf,
-        /// From 1.
+        /// Line number from 1.
         line: usize,
-        /// What the parser said.
+        /// Message of the parser.
         message: String,
     },
-    /// Unknown keys and unusable values, all of them.
+    /// All unknown keys and unusable values.
     #[error("{}", lines(.0))]
     Invalid(Vec<Problem>),
 }
@@ -40,18 +40,18 @@ fn lines(problems: &[Problem]) -> String {
 pub struct Problem {
     /// The dotted key.
     pub key: String,
-    /// Where it was set.
+    /// Source of the value.
     pub origin: Origin,
-    /// What it was set to, unless that is a secret.
+    /// The value, unless it is a secret.
     pub value: Option<String>,
-    /// What is wrong and how to mend it.
+    /// The error, and how to correct it.
     pub advice: String,
 }
 
-/// Where a setting comes from.
+/// Source of a setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// Nowhere: the default.
+    /// The default.
     Default,
     /// The configuration file.
     File(PathBuf),

@@ -1,4 +1,4 @@
-//! Texts under dotted keys, from a file and from variables, each taken once and checked as it is taken.
+//! Texts by dotted key, from a file and from variables. Each is taken once, and checked when it is taken.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -15,11 +15,11 @@ use super::problem::{ConfigError, Origin, Problem};
 use crate::ServerUrl;
 
 const PREFIX: &str = "TIDINGS_";
-/// The prefix of what tests are told, which is not configuration.
+/// Prefix of variables for tests, which are not configuration.
 const TEST_PREFIX: &str = "TIDINGS_TEST_";
-/// Variables of other tools that hold where a key is not set.
+/// Common variables that apply if a key is not set.
 const FALLBACKS: [(&str, &str); 2] = [("DATABASE_URL", "database.url"), ("NATS_URL", "nats.url")];
-/// Variables that name a file with the value of another one, for secrets that an orchestrator mounts.
+/// Variables that name a file with the value of another variable, for secrets that an orchestrator mounts.
 const VALUE_FILES: [(&str, &str); 5] = [
     ("DATABASE_URL_FILE", "DATABASE_URL"),
     ("NATS_URL_FILE", "NATS_URL"),
@@ -27,9 +27,9 @@ const VALUE_FILES: [(&str, &str); 5] = [
     ("TIDINGS_NATS__URL_FILE", "TIDINGS_NATS__URL"),
     ("TIDINGS_OTLP__ENDPOINT_FILE", "TIDINGS_OTLP__ENDPOINT"),
 ];
-/// In bytes; more than a URL of every server of a cluster.
+/// Maximum size in bytes; enough for the URLs of all servers of a cluster.
 const LONGEST_VALUE_FILE: u64 = 65_536;
-/// A name less alike than this is not worth suggesting.
+/// Minimum similarity of a suggested key.
 const LIKENESS: f64 = 0.7;
 
 #[derive(Default)]
@@ -42,7 +42,7 @@ pub(super) struct Settings {
 enum Value {
     One(String),
     Many(Vec<String>),
-    /// A table without entries, whose name is to be checked all the same.
+    /// A table without entries; its name is checked too.
     Section,
 }
 
@@ -107,7 +107,7 @@ impl Settings {
         }
     }
 
-    /// A number within `range`.
+    /// Reads a number within `range`.
     pub(super) fn number<T>(&mut self, key: &'static str, default: T, range: RangeInclusive<T>) -> T
     where
         T: FromStr + PartialOrd + Display,
@@ -116,7 +116,7 @@ impl Settings {
         self.one(key, default, |text| text.parse().ok().filter(|number| range.contains(number)), &wanted)
     }
 
-    /// A time within `range`.
+    /// Reads a time within `range`.
     pub(super) fn duration(
         &mut self,
         key: &'static str,
@@ -129,17 +129,17 @@ impl Settings {
         self.one(key, default, parse, &wanted)
     }
 
-    /// An IP address and a port.
+    /// Reads an IP address and a port.
     pub(super) fn address(&mut self, key: &'static str, default: SocketAddr) -> SocketAddr {
         self.one(key, default, |text| text.parse().ok(), "an IP address and a port, such as 0.0.0.0:8080")
     }
 
-    /// A file's path.
+    /// Reads a file's path.
     pub(super) fn path(&mut self, key: &'static str) -> Option<PathBuf> {
         self.one(key, None, |text| (!text.is_empty()).then(|| Some(PathBuf::from(text))), "a file's path")
     }
 
-    /// A URL with one of these schemes. It counts as a secret, as it may hold a password.
+    /// Reads a URL with one of these schemes. It counts as a secret, because it may contain a password.
     pub(super) fn url(&mut self, key: &'static str, schemes: &[&str]) -> Option<ServerUrl> {
         let (value, origin) = self.take(key)?;
         let wanted = match value {
@@ -154,7 +154,7 @@ impl Settings {
         None
     }
 
-    /// One value, of which `parse` makes a `T`, or `None` where it is not what `wanted` says.
+    /// Reads one value with `parse`. If `parse` returns `None`, the problem names `wanted`.
     pub(super) fn one<T>(
         &mut self,
         key: &'static str,
@@ -177,11 +177,12 @@ impl Settings {
         default
     }
 
-    /// At least one value, of each of which `parse` makes a `T`.
+    /// Reads true or false.
     pub(super) fn flag(&mut self, key: &'static str, default: bool) -> bool {
         self.one(key, default, |text| text.parse().ok(), "true or false")
     }
 
+    /// Reads a list of at least one value, each with `parse`.
     pub(super) fn list<T>(
         &mut self,
         key: &'static str,
@@ -207,7 +208,7 @@ impl Settings {
         }
     }
 
-    /// Values, of each of which `parse` makes a `T`; none by default.
+    /// Reads a list that may be empty, each value with `parse`. The default is empty.
     pub(super) fn list_or_none<T>(
         &mut self,
         key: &'static str,
@@ -223,7 +224,7 @@ impl Settings {
         self.list(key, Vec::new(), parse, wanted)
     }
 
-    /// Whether a key that was taken had a value of its own.
+    /// Returns true if a key that was read was set explicitly.
     pub(super) fn is_set(&self, key: &str) -> bool {
         self.taken.get(key).is_some_and(|origin| !matches!(origin, Origin::Default))
     }
@@ -235,7 +236,7 @@ impl Settings {
         given
     }
 
-    /// Adds a problem with a value that is usable by itself, but not beside the others.
+    /// Adds a problem with a value that is usable alone, but not together with the others.
     pub(super) fn refuse(&mut self, key: &str, value: Option<String>, advice: &str) {
         let origin = self.taken.get(key).cloned().unwrap_or(Origin::Default);
         self.problem(key, value, origin, advice.to_owned());
@@ -245,7 +246,7 @@ impl Settings {
         self.problems.push(Problem { key: key.to_owned(), origin, value, advice });
     }
 
-    /// Refuses what is left over, once every known key was taken.
+    /// Refuses the remaining keys. Call it when every known key was taken.
     pub(super) fn finish(mut self) -> Result<(), ConfigError> {
         for (key, (value, origin)) in std::mem::take(&mut self.given) {
             let section = format!("{key}.");
@@ -271,7 +272,7 @@ impl Settings {
     }
 }
 
-/// The text of a file without the white space around it, or what is wrong with the file.
+/// Reads the text of a file without surrounding white space. The error is a problem's advice.
 fn value_in(path: &Path) -> Result<String, String> {
     let mut text = String::new();
     let read = File::open(path).and_then(|file| file.take(LONGEST_VALUE_FILE).read_to_string(&mut text));
@@ -308,7 +309,7 @@ mod tests {
     use super::*;
     use crate::Config;
 
-    /// Every key of `text`, those that are commented out (`#key = …`) included.
+    /// Lists every key of `text`, including those that are commented out (`#key = …`).
     fn keys(text: &str) -> Vec<String> {
         let mut section = String::new();
         let mut keys = Vec::new();

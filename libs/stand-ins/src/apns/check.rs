@@ -1,4 +1,4 @@
-//! What Apple checks of a push, in its order.
+//! Apple's checks of a push, in its order.
 
 use std::sync::PoisonError;
 

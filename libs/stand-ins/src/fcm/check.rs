@@ -1,4 +1,4 @@
-//! What Google checks of a message.
+//! Google's checks of a message.
 
 use hyper::Response;
 use hyper::body::Bytes;

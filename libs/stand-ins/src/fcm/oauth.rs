@@ -80,7 +80,7 @@ impl Google {
         Ok(())
     }
 
-    /// Whether a request carries an access token that lives.
+    /// Returns true if a request carries a valid access token.
     pub(super) fn believes(&self, request: &Request<Bytes>) -> bool {
         let header = request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok());
         let token = header.and_then(|value| value.strip_prefix("Bearer ")).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What a test tells an HTTP stand-in to do wrong.
+//! Faults that a test scripts for an HTTP stand-in.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -7,7 +7,7 @@ use hyper::body::Bytes;
 
 use crate::faults::{Fault, Faults};
 
-/// What happens instead of the usual.
+/// Reaction in place of the usual one.
 #[derive(Clone, Debug)]
 pub enum Reaction {
     /// This answer; nothing is captured.
@@ -20,7 +20,7 @@ pub enum Reaction {
     Stall,
 }
 
-/// How a provider says what goes wrong by chance.
+/// Answers by which a provider reports random faults.
 #[derive(Clone, Debug)]
 pub struct Answers {
     /// Not now.
@@ -29,7 +29,7 @@ pub struct Answers {
     pub busy: Response<Bytes>,
     /// The target is dead.
     pub gone: Response<Bytes>,
-    /// Nobody is served.
+    /// No caller is served.
     pub down: Response<Bytes>,
     /// Not this message.
     pub refused: Response<Bytes>,

@@ -16,7 +16,7 @@ pub(super) struct CaptureFile {
     lines: usize,
 }
 
-/// What a file held.
+/// Contents of a file.
 pub(super) struct Contents {
     /// The newest captures, oldest first.
     pub(super) captures: VecDeque<Capture>,

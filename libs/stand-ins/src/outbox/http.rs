@@ -93,7 +93,7 @@ async fn serve(stream: TcpStream, outbox: Arc<Outbox>) {
         .header_read_timeout(HEADER_LIMIT)
         .serve_connection(TokioIo::new(stream), service)
         .await;
-    // A client that goes away in mid-request harms nobody.
+    // A client that disconnects in mid-request does no harm.
     drop(served);
 }
 

@@ -1,4 +1,4 @@
-//! How the outbox shows a capture.
+//! Captures as the outbox page shows them.
 
 use std::collections::BTreeMap;
 

@@ -12,7 +12,7 @@ const LONGEST_SUBJECT: usize = 2_000;
 const MOST_RECIPIENTS: usize = 50;
 /// Characters of the names and values of `Metadata`, and how many there may be.
 const METADATA: (usize, usize, usize) = (20, 80, 10);
-/// Endings of files that nobody may send.
+/// Forbidden file extensions.
 const FORBIDDEN: &[&str] = &["exe", "bat", "com", "scr", "vbs", "js", "msi", "dll", "jar", "ps1"];
 
 /// An email.

@@ -1,4 +1,4 @@
-//! Who sends a message: the VAPID token of its `Authorization` (RFC 8292).
+//! Sender of a message: the VAPID token of its `Authorization` (RFC 8292).
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -13,7 +13,7 @@ use super::delivery::Refused;
 const LONGEST: u64 = 24 * 3600;
 const POINT: usize = 65;
 
-/// What a token says.
+/// Claims of a token.
 #[derive(Debug)]
 pub(super) struct Authorization {
     /// The key that signed it, as the header has it.

@@ -55,13 +55,13 @@ impl Browser {
         Ok(Browser { endpoint, key, public_key, auth })
     }
 
-    /// Where its messages go.
+    /// Outbox that receives its messages.
     #[must_use]
     pub fn endpoint(&self) -> &str {
         &self.endpoint
     }
 
-    /// What the browser's page sends to its server: a `PushSubscription` as JSON.
+    /// `PushSubscription` as JSON, as the browser's page sends it to its server.
     #[must_use]
     pub fn subscription(&self) -> Value {
         json!({
@@ -83,7 +83,7 @@ impl Browser {
         Ok(bytes.map_err(|Unspecified| anyhow!("the key cannot be written"))?.as_ref().to_vec())
     }
 
-    /// The secret that it shares with whoever sends to it.
+    /// Authentication secret that it shares with the sender.
     #[must_use]
     pub fn auth(&self) -> &[u8] {
         &self.auth

@@ -1,4 +1,4 @@
-//! What a strict push service checks of a message before it looks whom it is for (RFC 8030).
+//! Checks of a strict push service on a message before it looks up the browser (RFC 8030).
 
 use hyper::body::Bytes;
 use hyper::header::{CONTENT_ENCODING, HeaderMap};
@@ -66,7 +66,7 @@ impl Delivery {
         Ok(Delivery { authorization, ttl, urgency: urgency.to_owned(), topic: topic.map(str::to_owned) })
     }
 
-    /// What waits for the browser, once decrypted.
+    /// Message that waits for the browser, once decrypted.
     pub(super) fn waiting(&self, message: Vec<u8>) -> Waiting {
         Waiting { ttl: self.ttl, urgency: self.urgency.clone(), topic: self.topic.clone(), message }
     }

@@ -22,11 +22,11 @@ const MAX_WAITING: usize = 100;
 pub struct Waiting {
     /// Seconds that it is kept.
     pub ttl: u64,
-    /// How much it is worth waking the device for.
+    /// Urgency: whether it is worth waking the device.
     pub urgency: String,
-    /// What it replaces, and is replaced by.
+    /// Topic: a message replaces an earlier one with the same topic.
     pub topic: Option<String>,
-    /// What the browser reads.
+    /// Encrypted payload.
     pub message: Vec<u8>,
 }
 
@@ -74,7 +74,7 @@ impl Registry {
         }
     }
 
-    /// The browser, for whoever signs with this key; else the answer.
+    /// Returns the browser if the message is signed with this key, else the answer.
     pub(super) fn subscriber(&self, endpoint: &str, public_key: &str) -> Result<Arc<Browser>, Refused> {
         let state = self.lock();
         let subscription =

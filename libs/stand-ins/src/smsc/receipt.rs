@@ -22,7 +22,7 @@ const STATES: [&str; 10] = [
     "SKIPPED",
 ];
 
-/// How receipts are written.
+/// Format of receipts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReceiptForm {
     /// In the usual text alone.

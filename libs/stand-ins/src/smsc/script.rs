@@ -1,4 +1,4 @@
-//! What a test tells a message centre to do wrong.
+//! Faults that a test scripts for a message centre.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -24,7 +24,7 @@ pub enum Stage {
     EnquireLink,
 }
 
-/// What happens instead of the usual.
+/// Reaction in place of the usual one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reaction {
     /// An answer with this command_status.

@@ -36,9 +36,9 @@ const MAGIC: [(&str, &str, &str); 3] = [
     ("+15005550005", "UNDELIV", "001"),
     ("+15005550008", "REJECTD", "069"),
 ];
-/// How long a client may be silent before it has bound.
+/// Time that a client may be silent before it has bound.
 const BOUND_WITHIN: Duration = Duration::from_secs(60);
-/// How long a bound client may leave an enquire_link unanswered, at least.
+/// Time that a bound client may leave an enquire_link unanswered, at least.
 const SILENT_AT_MOST: Duration = Duration::from_secs(10);
 /// Receipts on the way to a client at a time.
 const RECEIPTS: usize = 10;
@@ -55,7 +55,7 @@ struct Session<'a, S> {
     heard: Instant,
 }
 
-/// Whether the conversation goes on.
+/// True while the conversation continues.
 type Next = io::Result<bool>;
 
 /// Talks with a client until one of the two ends it.

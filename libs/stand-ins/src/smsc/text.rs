@@ -1,4 +1,4 @@
-//! What a submission says.
+//! Text of a submission.
 
 use domain::sms::gsm7;
 use rusmpp::pdus::SubmitSm;

@@ -10,7 +10,7 @@ use super::script::Stage;
 use super::session::{COMMAND_LINE, Next, Session};
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
-    /// How a client may log in, and must if there is a way.
+    /// Mechanisms by which a client may log in; if there is one, it must.
     pub(super) fn mechanisms(&self) -> Vec<&'static str> {
         let (settings, token) = (&self.server.settings, self.server.token());
         let is_there = |mechanism: &&&str| match **mechanism {

@@ -1,4 +1,4 @@
-//! What a test tells an SMTP stand-in to do wrong.
+//! Faults that a test scripts for an SMTP stand-in.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -28,7 +28,7 @@ pub enum Stage {
     Dot,
 }
 
-/// What happens instead of the usual.
+/// Reaction in place of the usual one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reaction {
     /// This reply, such as `450 4.2.0 later`. The connection stays usable, except after a 421.

@@ -16,7 +16,7 @@ pub(super) const COMMAND_LINE: usize = 12_288;
 const CONTENT_LINE: usize = 1_000;
 const MAX_RECIPIENTS: usize = 100;
 
-/// How a conversation goes on after a command.
+/// Continuation of a conversation after a command.
 pub(super) enum Next {
     Command,
     /// Say what is to be said, then speak TLS.
@@ -42,7 +42,7 @@ pub(super) struct Session<'a, S> {
     utf8: bool,
 }
 
-/// Where in a connection a conversation begins.
+/// Point in a connection at which a conversation starts.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Begin {
     /// With a greeting.
@@ -112,7 +112,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
         }
     }
 
-    /// What the script says about `stage`, done as far as it is an answer.
+    /// Applies the script to `stage`, and sends its answer if it has one.
     pub(super) fn react(&mut self, stage: Stage) -> Option<Next> {
         let reaction = self.server.script.take(stage, &self.to)?;
         Some(self.perform(reaction))

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::time::timeout;
 
-/// What is wrong with a line.
+/// Defect of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Flaw {
     /// An LF without a CR before it, which ends no line (RFC 5321 section 2.3.8).
@@ -97,7 +97,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         Ok(())
     }
 
-    /// Says what there is to say, and gives the stream back. What came after the last line is an error: nobody may slip
+    /// Writes pending replies and returns the stream. Input after the last line is an error: no one on the network may slip
     /// something into the protected conversation.
     pub(super) async fn into_stream(mut self) -> io::Result<S> {
         self.flush().await?;

@@ -19,7 +19,7 @@ use super::form;
 const QUEUE: usize = 10_000;
 const ANSWERED_WITHIN: Duration = Duration::from_secs(10);
 
-/// What is told, and where.
+/// Report, and the URL that receives it.
 #[derive(Debug)]
 pub(super) struct Report {
     pub(super) url: String,
@@ -36,7 +36,7 @@ impl Callbacks {
         let posting = async move {
             while let Some(report) = reports.recv().await {
                 let signature = signature(&auth_token, &report.url, &report.params);
-                // Nobody is told of a callback that fails, here as there.
+                // Twilio does not report a callback that fails either.
                 drop(post(&report.url, &report.params, &signature).await);
             }
         };

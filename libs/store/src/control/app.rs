@@ -1,4 +1,4 @@
-//! Apps (tenants) and the secrets that prove their callers.
+//! Apps (tenants) and the secrets that authenticate their callers.
 
 use std::num::NonZeroU32;
 use std::str::FromStr;
@@ -13,7 +13,7 @@ use sqlx::{PgConnection, Postgres, Row, Transaction};
 use crate::control::signing_key::SigningKey;
 use crate::{Error, Store, control::signing_key, database::audit};
 
-/// Apps with their live secrets and signing keys, and `$rest` of the statement.
+/// Selects apps with their live secrets and signing keys; `$rest` completes the statement.
 macro_rules! select_apps {
     ($rest:literal) => {
         concat!(
@@ -41,90 +41,89 @@ macro_rules! select_apps {
 pub struct NewApp<'a> {
     /// Unique in the installation, not empty.
     pub name: &'a str,
-    /// The public half of its credentials.
+    /// Public half of the app's credentials.
     pub api_key: &'a str,
-    /// Whether the relaxations for development apply.
+    /// True if the relaxations for development apply.
     pub development: bool,
 }
 
-/// A secret of an app, in the two forms in which it is kept.
+/// A secret of an app, in its two stored forms.
 #[derive(Clone, Copy)]
 pub struct NewSecret<'a> {
-    /// Proves a caller.
+    /// Digest that authenticates callers.
     pub digest: &'a [u8],
-    /// The secret itself under the master key, in the context `app-secret:{app}`. It is stored only while signatures of
-    /// the app are keyed by it (`hmac`).
+    /// The secret, sealed under the master key in the context `app-secret:{app}`. Stored only while the app's switch
+    /// `hmac` is on, because user signatures are keyed by the secret.
     pub sealed: &'a [u8],
 }
 
 /// A live secret of an app.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AppSecret {
-    /// Digest of the secret, to compare in constant time.
+    /// Digest of the secret; compare it in constant time.
     pub digest: Vec<u8>,
-    /// The secret itself under the master key; see [`NewSecret::sealed`]. Empty for one that was created while the app
-    /// had no use for it.
+    /// The sealed secret; see [`NewSecret::sealed`]. Empty if `hmac` was off when the secret was created, or has been
+    /// turned off since.
     pub sealed: Vec<u8>,
-    /// When it stops to be accepted; None for the newest.
+    /// When the secret stops being accepted; None for the newest.
     pub expires_at: Option<Timestamp>,
 }
 
 /// An app, its switches, its live secrets and its signing keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct App {
-    /// The internal number; every tenant row's key starts with it.
+    /// Internal number; the key of every tenant row starts with it.
     pub id: AppId,
     /// Unique in the installation.
     pub name: String,
-    /// The public half of its credentials.
+    /// Public half of the app's credentials.
     pub api_key: String,
-    /// Whether its calls are refused.
+    /// True if all calls of the app are refused.
     pub disabled: bool,
-    /// Whether the relaxations for development apply.
+    /// True if the relaxations for development apply.
     pub development: bool,
-    /// Whether calls of users need a bearer token.
+    /// True if calls of users need a bearer token.
     pub secure_mode: bool,
-    /// Whether calls of users without a token need a signature of the user's identifier.
+    /// True if calls of users without a token need a signature of the user's identifier.
     pub hmac: bool,
-    /// Whether bearer tokens must expire.
+    /// True if bearer tokens must expire.
     pub require_exp: bool,
-    /// How the claim `sub` of bearer tokens names a user.
+    /// Form in which the claim `sub` of bearer tokens names a user.
     pub token_subject: TokenSubject,
-    /// What templates see of a profile.
+    /// Part of a profile that templates see.
     pub template_profile: TemplateProfile,
-    /// Most users; None for [`Quota::default_limit`](crate::control::quota::Quota::default_limit).
+    /// Maximum number of users; None for [`Quota::default_limit`](crate::control::quota::Quota::default_limit).
     pub max_users: Option<i64>,
-    /// Most categories; None likewise.
+    /// Maximum number of categories; None for the default.
     pub max_categories: Option<i64>,
-    /// Most devices of all users together; None likewise.
+    /// Maximum number of devices of all users together; None for the default.
     pub max_devices: Option<i64>,
-    /// What was decided about the addresses of profiles; see [`App::guards_addresses`].
+    /// The switch `address-keys`; None if it was never set. See [`App::guards_addresses`].
     pub guard_addresses: Option<bool>,
-    /// The web origins whose pages may make calls of users: None for all, empty for none.
+    /// Web origins whose pages may make calls of users: None for all, empty for none.
     pub cors_origins: Option<Vec<String>>,
-    /// Requests a second; None for the configured default.
+    /// Requests per second; None for the configured default.
     pub rate_limit: Option<NonZeroU32>,
-    /// Sends a second in the transactional lane; None for the configured default.
+    /// Sends per second in the transactional lane; None for the configured default.
     pub transactional_rate: Option<NonZeroU32>,
-    /// When it was created.
     pub created_at: Timestamp,
     /// Secrets that had not expired when they were read, newest first; at most two.
     pub secrets: Vec<AppSecret>,
-    /// Keys of bearer tokens, oldest first; at most [`MAX_SIGNING_KEYS`](signing_key::MAX_SIGNING_KEYS).
+    /// Keys that verify bearer tokens, oldest first; at most [`MAX_SIGNING_KEYS`](signing_key::MAX_SIGNING_KEYS).
     pub signing_keys: Vec<SigningKey>,
 }
 
 impl App {
-    /// Whether a public API key alone may not write the addresses of a profile. Where nothing was decided, apps in
-    /// development are open, and all others guarded.
+    /// Returns true if a public API key alone must not write the addresses of a profile. If the switch was never set,
+    /// apps in development are open and all others are guarded.
     #[must_use]
     pub fn guards_addresses(&self) -> bool {
         self.guard_addresses.unwrap_or(!self.development)
     }
 }
 
-/// An app that exists once it is committed. Its id is known before, because its first secret is sealed for it.
-/// Dropped uncommitted, it never was.
+/// An app that is being created. Its id is known before the commit, because the first secret is sealed for this id.
+/// If the draft is dropped, the app is not created.
 #[derive(Debug)]
 pub struct AppDraft {
     transaction: Transaction<'static, Postgres>,
@@ -132,17 +131,14 @@ pub struct AppDraft {
 }
 
 impl AppDraft {
-    /// The id that the app will have.
+    /// Id that the app will have.
     #[must_use]
     pub fn id(&self) -> AppId {
         self.id
     }
 
-    /// Makes the app safe by default: bearer tokens name their user by the prefix, and templates see what the backend
-    /// wrote of a person alone. If `closed`, calls of users also need a bearer token, and one that expires.
-    ///
-    /// # Errors
-    /// The database failed.
+    /// Applies the safe defaults: bearer tokens name their user with a prefix, and templates see only the profile data
+    /// that the backend wrote. If `closed`, calls of users also need a bearer token that expires.
     pub async fn distrust_users(&mut self, closed: bool) -> Result<(), Error> {
         sqlx::query(
             "UPDATE app SET token_subject = 'prefixed', template_profile = 'app', secure_mode = $2, require_exp = $2
@@ -158,7 +154,7 @@ impl AppDraft {
     /// Stores the app's first secret and makes the app visible.
     ///
     /// # Errors
-    /// The database failed; there is no such app then.
+    /// The database failed; the app does not exist then.
     pub async fn commit(mut self, secret: NewSecret<'_>) -> Result<AppId, Error> {
         insert_secret(&mut self.transaction, self.id, secret).await?;
         self.transaction.commit().await?;
@@ -167,10 +163,10 @@ impl AppDraft {
 }
 
 impl Store {
-    /// Begins an app; [`AppDraft::commit`] completes it. None: the name is taken.
+    /// Starts to create an app; [`AppDraft::commit`] completes it. Returns None if the name is taken.
     ///
     /// # Errors
-    /// The database failed, or refused the name or the key.
+    /// The database failed, or rejected the name or the key.
     pub async fn create_app(&self, app: NewApp<'_>, actor: &str) -> Result<Option<AppDraft>, Error> {
         let mut transaction = self.begin().await?;
         let id: Option<i64> = sqlx::query_scalar(
@@ -187,8 +183,8 @@ impl Store {
         Ok(Some(AppDraft { transaction, id }))
     }
 
-    /// Gives the app a new secret. The previous one lives on for `grace`, older ones end now: at most two are live.
-    /// False: there is no such app.
+    /// Gives the app a new secret. The previous one stays valid for `grace`, older ones expire now: at most two are live.
+    /// Returns false if the app does not exist.
     ///
     /// # Errors
     /// The database failed; the secrets are as before.
@@ -200,7 +196,7 @@ impl Store {
         actor: &str,
     ) -> Result<bool, Error> {
         let mut transaction = self.begin().await?;
-        // Rotations of one app wait for each other, so that no third secret stays live.
+        // The row lock serializes rotations of one app, so that no third secret stays live.
         let name: Option<String> = sqlx::query_scalar("SELECT name FROM app WHERE id = $1 FOR UPDATE")
             .bind(app.0)
             .fetch_optional(&mut *transaction)
@@ -221,20 +217,14 @@ impl Store {
         Ok(true)
     }
 
-    /// The app that a caller's API key names.
-    ///
-    /// # Errors
-    /// The database failed.
+    /// Finds the app of an API key.
     pub async fn app_by_key(&self, api_key: &str) -> Result<Option<App>, Error> {
         let row =
             sqlx::query(select_apps!("WHERE api_key = $1")).bind(api_key).fetch_optional(&self.pool).await?;
         Ok(row.as_ref().map(read_app).transpose()?)
     }
 
-    /// The app that an operator names: by its name, else by its id.
-    ///
-    /// # Errors
-    /// The database failed.
+    /// Finds the app with this name, or else with this id.
     pub async fn app_by_name_or_id(&self, name_or_id: &str) -> Result<Option<App>, Error> {
         let row =
             sqlx::query(select_apps!("WHERE name = $1 OR id::text = $1 ORDER BY name = $1 DESC LIMIT 1"))
@@ -244,10 +234,7 @@ impl Store {
         Ok(row.as_ref().map(read_app).transpose()?)
     }
 
-    /// Every app, in order of creation.
-    ///
-    /// # Errors
-    /// The database failed.
+    /// Lists all apps in order of creation.
     pub async fn list_apps(&self) -> Result<Vec<App>, Error> {
         let rows = sqlx::query(select_apps!("ORDER BY id")).fetch_all(&self.pool).await?;
         Ok(rows.iter().map(read_app).collect::<Result<_, _>>()?)

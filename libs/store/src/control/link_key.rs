@@ -1,4 +1,4 @@
-//! The keys that links of apps are sealed with.
+//! Keys that seal the links of apps.
 
 use std::time::Duration;
 
@@ -10,21 +10,20 @@ use crate::{Error, Store, database::audit};
 /// A key for the links of an app.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LinkKey {
-    /// The name by which links refer to it.
+    /// Id of the key in links.
     pub id: Uuid,
-    /// The app.
     pub app: AppId,
     /// The key, sealed in the context `link-key:{app}`.
     pub sealed: Vec<u8>,
-    /// Whether links under it are sealed. Those under the keys of earlier releases are signed.
+    /// True if links under this key are sealed; links under keys of earlier releases are signed.
     pub seals: bool,
 }
 
 impl Store {
-    /// Gives the app its first key, sealed in the context `link-key:{app}`. An app that has a key keeps it.
+    /// Stores the first key of an app, sealed in the context `link-key:{app}`. Does nothing if the app has a key.
     ///
     /// # Errors
-    /// The database failed, or there is no such app.
+    /// The database failed, or the app does not exist.
     pub async fn add_link_key(&self, app: AppId, sealed: &[u8]) -> Result<(), Error> {
         sqlx::query(
             "INSERT INTO app_link_key (app_id, sealed)
@@ -38,8 +37,8 @@ impl Store {
         Ok(())
     }
 
-    /// Gives the app another key. Links under the keys before it are good for `grace`, unless they end sooner. Returns the
-    /// version of the new key; None: there is no such app.
+    /// Gives the app a new key. Links under earlier keys stay valid for `grace`, unless their key expires sooner. Returns
+    /// the version of the new key, or None if the app does not exist.
     ///
     /// # Errors
     /// The database failed; the keys are as they were.
@@ -51,12 +50,12 @@ impl Store {
         actor: &str,
     ) -> Result<Option<i32>, Error> {
         let mut transaction = self.begin().await?;
-        // Rotations of one app wait for each other.
-        let known: Option<i64> = sqlx::query_scalar("SELECT id FROM app WHERE id = $1 FOR NO KEY UPDATE")
+        // The row lock serializes rotations of one app.
+        let locked: Option<i64> = sqlx::query_scalar("SELECT id FROM app WHERE id = $1 FOR NO KEY UPDATE")
             .bind(app.0)
             .fetch_optional(&mut *transaction)
             .await?;
-        if known.is_none() {
+        if locked.is_none() {
             return Ok(None);
         }
         sqlx::query(
@@ -84,10 +83,7 @@ impl Store {
         Ok(Some(version))
     }
 
-    /// The key in use of an app; None for an app that has none yet.
-    ///
-    /// # Errors
-    /// The database failed.
+    /// Returns the newest key of an app; None if the app has no key yet.
     pub async fn link_key(&self, app: AppId) -> Result<Option<LinkKey>, Error> {
         self.one_link_key(
             "SELECT id, app_id, sealed, seals FROM app_link_key WHERE app_id = $1 ORDER BY version DESC LIMIT 1",
@@ -96,10 +92,7 @@ impl Store {
         .await
     }
 
-    /// The first key of an app, under which links name their app instead of a key; None if it is not good any more.
-    ///
-    /// # Errors
-    /// The database failed.
+    /// Returns the first key of an app, whose links name the app instead of a key; None if the key has expired.
     pub async fn first_link_key(&self, app: AppId) -> Result<Option<LinkKey>, Error> {
         self.one_link_key(
             "SELECT id, app_id, sealed, seals FROM app_link_key
@@ -109,10 +102,7 @@ impl Store {
         .await
     }
 
-    /// The key with this id; None if there is none, or it is not good any more.
-    ///
-    /// # Errors
-    /// The database failed.
+    /// Finds a key by id; None if it is unknown or has expired.
     pub async fn find_link_key(&self, id: Uuid) -> Result<Option<LinkKey>, Error> {
         self.one_link_key(
             "SELECT id, app_id, sealed, seals FROM app_link_key
@@ -131,10 +121,7 @@ impl Store {
         Ok(row.map(|(id, app, sealed, seals)| LinkKey { id, app: AppId(app), sealed, seals }))
     }
 
-    /// The apps that have no key yet.
-    ///
-    /// # Errors
-    /// The database failed.
+    /// Lists the apps that have no key yet.
     pub async fn apps_without_link_key(&self) -> Result<Vec<AppId>, Error> {
         let apps = sqlx::query_scalar(
             "SELECT id FROM app WHERE NOT EXISTS (SELECT FROM app_link_key WHERE app_id = app.id) ORDER BY id",

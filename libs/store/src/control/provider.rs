@@ -1,4 +1,4 @@
-//! Providers: whom an app's external deliveries go through.
+//! Providers: services through which an app's external deliveries go.
 
 mod change;
 
@@ -17,30 +17,27 @@ pub use change::ProviderEdit;
 pub struct NewProvider<'a> {
     /// Unique in the app.
     pub identifier: &'a str,
-    /// The channel that it serves.
     pub channel: Channel,
-    /// What it is, such as `smtp`.
+    /// Type of the provider, such as `smtp`.
     pub kind: &'a str,
     /// The lowest number is tried first.
     pub priority: i32,
-    /// Whether it is used.
     pub enabled: bool,
-    /// Its settings, without secrets.
+    /// Settings without secrets.
     pub settings: &'a Value,
-    /// What becomes of its secrets.
     pub secret: SecretChange<'a>,
-    /// Calls a second that one worker makes of it at most, from 1.
+    /// Maximum number of calls per second by one worker, from 1.
     pub max_per_second: Option<u32>,
 }
 
-/// What becomes of the secrets of a provider that is set again. They never pass to another channel or kind.
+/// Change to the secrets of a provider that is set again. Secrets are never carried over to another channel or kind.
 #[derive(Clone, Copy)]
 pub enum SecretChange<'a> {
-    /// Those that it has stay.
+    /// Keeps the stored secrets.
     Keep,
-    /// It has none from now on.
+    /// Removes the stored secrets.
     Remove,
-    /// These replace them: under the master key, in the context `provider:{app}:{identifier}`.
+    /// Replaces them with these, sealed under the master key in the context `provider:{app}:{identifier}`.
     Replace(&'a [u8]),
 }
 
@@ -49,23 +46,20 @@ pub enum SecretChange<'a> {
 pub struct ProviderSummary {
     /// Unique in the app.
     pub identifier: String,
-    /// The channel that it serves.
     pub channel: Channel,
-    /// What it is, such as `smtp`.
+    /// Type of the provider, such as `smtp`.
     pub kind: String,
     /// The lowest number is tried first.
     pub priority: i32,
-    /// Whether it is used.
     pub enabled: bool,
-    /// Its settings, without secrets.
+    /// Settings without secrets.
     pub settings: Value,
-    /// Whether secrets are kept for it.
+    /// True if secrets are stored.
     pub has_secret: bool,
     /// Grows with every change, from 1.
     pub version: i64,
-    /// When it was changed last.
     pub updated_at: Timestamp,
-    /// Calls a second that one worker makes of it at most.
+    /// Maximum number of calls per second by one worker.
     pub max_per_second: Option<u32>,
 }
 
@@ -74,34 +68,32 @@ pub struct ProviderSummary {
 pub struct ProviderRow {
     /// Unique in the app.
     pub identifier: String,
-    /// What it is, such as `smtp`.
+    /// Type of the provider, such as `smtp`.
     pub kind: String,
     /// The lowest number is tried first.
     pub priority: i32,
-    /// Its settings, without secrets.
+    /// Settings without secrets.
     pub settings: Value,
-    /// Its secrets under the master key, in the context `provider:{app}:{identifier}`.
+    /// Secrets, sealed under the master key in the context `provider:{app}:{identifier}`.
     pub sealed: Option<Vec<u8>>,
     /// Grows with every change, from 1.
     pub version: i64,
-    /// Calls a second that one worker makes of it at most.
+    /// Maximum number of calls per second by one worker.
     pub max_per_second: Option<u32>,
 }
 
-/// A provider that is there, enabled or not.
+/// A stored provider, enabled or not.
 #[derive(Clone, PartialEq)]
 pub struct StoredProvider {
-    /// The channel that it serves.
     pub channel: Channel,
-    /// The rest of it.
     pub row: ProviderRow,
 }
 
 impl Store {
-    /// The app's provider of this identifier, enabled or not.
+    /// Finds the app's provider with this identifier, enabled or not.
     ///
     /// # Errors
-    /// The database failed, or the row is of a newer release.
+    /// The database failed, or a newer release wrote the row.
     pub async fn provider(&self, app: AppId, identifier: &str) -> Result<Option<StoredProvider>, Error> {
         let row = sqlx::query(
             "SELECT identifier, channel, kind, priority, settings, sealed, version, max_per_second
@@ -114,10 +106,10 @@ impl Store {
         row.as_ref().map(read_stored).transpose()
     }
 
-    /// Every provider of the app, by channel and in the order in which they are tried.
+    /// Lists all providers of the app, by channel and in the order in which they are tried.
     ///
     /// # Errors
-    /// The database failed, or a row is of a newer release.
+    /// The database failed, or a newer release wrote a row.
     pub async fn list_providers(&self, app: AppId) -> Result<Vec<ProviderSummary>, Error> {
         sqlx::query(
             "SELECT identifier, channel, kind, priority, enabled, settings, sealed IS NOT NULL AS has_secret,
@@ -132,10 +124,10 @@ impl Store {
         .collect()
     }
 
-    /// The channels for which the app has an enabled provider.
+    /// Lists the channels for which the app has an enabled provider.
     ///
     /// # Errors
-    /// The database failed, or a row is of a newer release.
+    /// The database failed, or a newer release wrote a row.
     pub async fn enabled_channels(&self, app: AppId) -> Result<Vec<Channel>, Error> {
         let names: Vec<String> = sqlx::query_scalar(
             "SELECT DISTINCT channel FROM provider WHERE app_id = $1 AND enabled ORDER BY channel",
@@ -146,11 +138,8 @@ impl Store {
         names.iter().map(|name| read_channel(name)).collect()
     }
 
-    /// Up to `most` enabled providers of a kind whose apps have messages that wait for a receipt. Which of
-    /// an app's providers took them is not looked at.
-    ///
-    /// # Errors
-    /// The database failed.
+    /// Lists up to `most` enabled providers of a kind whose apps have messages that wait for a receipt. Does not check
+    /// which of an app's providers accepted the messages.
     pub async fn providers_awaiting_receipts(
         &self,
         channel: Channel,
@@ -173,10 +162,7 @@ impl Store {
         Ok(rows.iter().map(read).collect::<Result<_, sqlx::Error>>()?)
     }
 
-    /// The app's enabled providers for a channel, in the order in which they are tried.
-    ///
-    /// # Errors
-    /// The database failed.
+    /// Lists the app's enabled providers for a channel, in the order in which they are tried.
     pub async fn providers(&self, app: AppId, channel: Channel) -> Result<Vec<ProviderRow>, Error> {
         let rows = sqlx::query(
             "SELECT identifier, kind, priority, settings, sealed, version, max_per_second FROM provider

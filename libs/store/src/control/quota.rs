@@ -1,4 +1,4 @@
-//! Quotas: how many users, categories and devices an app may have.
+//! Quotas: maximum numbers of users, categories and devices of an app.
 
 use std::fmt;
 
@@ -7,19 +7,18 @@ use sqlx::PgConnection;
 
 use crate::{Error, Store};
 
-/// What an app may have a limited number of.
+/// Kind of object whose number is limited per app.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Quota {
-    /// Users that calls of users create.
+    /// Users created by calls of users.
     Users,
-    /// Categories.
     Categories,
     /// Devices of all users together.
     Devices,
 }
 
 impl Quota {
-    /// Limit of an app for which none is set.
+    /// Limit of an app that sets none.
     #[must_use]
     pub const fn default_limit(self) -> i64 {
         match self {
@@ -29,7 +28,7 @@ impl Quota {
         }
     }
 
-    /// Name of the switch that sets it.
+    /// Name of the switch that sets the limit.
     #[must_use]
     pub const fn switch(self) -> &'static str {
         match self {
@@ -56,15 +55,15 @@ const USERS: &str = "
 const DEVICES: &str = "
     SELECT coalesce(sum(used), 0) <= (SELECT coalesce(max_devices, $2) FROM app WHERE id = $1)
     FROM app_usage WHERE app_id = $1 AND kind = 'devices'";
-/// Reads no more rows than the quota allows, and one.
+/// Reads at most one row more than the quota allows.
 const CATEGORIES: &str = "
     SELECT count(*) <= most FROM (SELECT coalesce(max_categories, $2) AS most FROM app WHERE id = $1) AS quota
     LEFT JOIN LATERAL (SELECT id FROM category WHERE app_id = $1 LIMIT most + 1) AS held ON true GROUP BY most";
 
-/// Checks that the app is within the quota, after what was added in this transaction.
+/// Checks that the app is within the quota, including the rows added in this transaction.
 ///
 /// # Errors
-/// It is not; the transaction must then not be committed.
+/// The quota is exceeded, or the database failed; the transaction must then not be committed.
 pub(crate) async fn check(connection: &mut PgConnection, app: AppId, quota: Quota) -> Result<(), Error> {
     let statement = match quota {
         Quota::Users => USERS,
@@ -80,10 +79,7 @@ pub(crate) async fn check(connection: &mut PgConnection, app: AppId, quota: Quot
 }
 
 impl Store {
-    /// Whether a send of the app may name this category: the app has it, or has room for another one.
-    ///
-    /// # Errors
-    /// The database failed.
+    /// Returns true if a send of the app may name this category: it exists, or the quota has room for it.
     pub async fn has_room_for_category(&self, app: AppId, identifier: &str) -> Result<bool, Error> {
         let known: bool =
             sqlx::query_scalar("SELECT EXISTS (SELECT FROM category WHERE app_id = $1 AND identifier = $2)")
@@ -103,14 +99,14 @@ impl Store {
     }
 }
 
-/// How many more categories each of the apps may have; reads no more rows than the quotas allow.
+/// Number of categories that each app may still create; reads no more rows than the quotas allow.
 const CATEGORY_ROOM: &str = "
     SELECT greatest(most - count(held.id), 0) AS room, quota.id AS app_id
     FROM (SELECT id, coalesce(max_categories, $2) AS most FROM app WHERE id = ANY($1)) AS quota
     LEFT JOIN LATERAL (SELECT id FROM category WHERE app_id = quota.id LIMIT most) AS held ON true
     GROUP BY quota.id, most";
 
-/// See [`CATEGORY_ROOM`].
+/// Returns, by app, how many categories may still be created.
 pub(crate) async fn category_room(
     connection: &mut PgConnection,
     apps: &[i64],

@@ -1,4 +1,4 @@
-//! The keys that bearer tokens of an app's users are signed with.
+//! Keys that sign the bearer tokens of an app's users.
 
 use chrono::{DateTime, Utc};
 use domain::{AppId, SigningAlgorithm, Timestamp};
@@ -7,47 +7,44 @@ use sqlx::postgres::PgRow;
 
 use crate::{Error, Store, database::audit};
 
-/// Keys that an app may have at a time: a token that names none is tried with each.
+/// Maximum number of keys of an app: a token without a key id is tried with each.
 pub const MAX_SIGNING_KEYS: i64 = 8;
 
-/// What tokens are verified with.
+/// Key material that verifies tokens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verifier {
-    /// The public half of a pair, as SubjectPublicKeyInfo (RFC 5280, section 4.1) in PEM.
+    /// Public half of a key pair, as SubjectPublicKeyInfo (RFC 5280, section 4.1) in PEM.
     PublicKey(String),
-    /// A shared secret under the master key, in the context `signing-key:{app}:{kid}`.
+    /// Shared secret, sealed under the master key in the context `signing-key:{app}:{kid}`.
     Sealed(Vec<u8>),
 }
 
 /// A key that is accepted until it is revoked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SigningKey {
-    /// Names the key in the header of a token; unique in the app, not empty.
+    /// Key id in the header of a token; unique in the app, not empty.
     pub kid: String,
-    /// The one algorithm that the key is for.
+    /// The only algorithm accepted with this key.
     pub algorithm: SigningAlgorithm,
-    /// What tokens are verified with.
     pub verifier: Verifier,
-    /// When it was created.
     pub created_at: Timestamp,
 }
 
 /// A key to store.
 #[derive(Clone, Copy, Debug)]
 pub struct NewSigningKey<'a> {
-    /// Names the key in the header of a token; unique in the app, not empty.
+    /// Key id in the header of a token; unique in the app, not empty.
     pub kid: &'a str,
-    /// The one algorithm that the key is for.
+    /// The only algorithm accepted with this key.
     pub algorithm: SigningAlgorithm,
-    /// What tokens are verified with.
     pub verifier: &'a Verifier,
 }
 
 impl Store {
-    /// Gives the app another signing key. False: it has [`MAX_SIGNING_KEYS`] already.
+    /// Adds a signing key. Returns false if the app already has [`MAX_SIGNING_KEYS`].
     ///
     /// # Errors
-    /// The database failed, there is no such app, or the `kid` is taken.
+    /// The database failed, the app does not exist, or the `kid` is taken.
     pub async fn create_signing_key(
         &self,
         app: AppId,
@@ -55,7 +52,7 @@ impl Store {
         actor: &str,
     ) -> Result<bool, Error> {
         let mut transaction = self.begin().await?;
-        // Creations for one app wait for each other, so that no key goes over the bound.
+        // The row lock serializes creations for one app, so that the limit holds.
         sqlx::query("SELECT id FROM app WHERE id = $1 FOR UPDATE")
             .bind(app.0)
             .execute(&mut *transaction)
@@ -86,10 +83,10 @@ impl Store {
         Ok(true)
     }
 
-    /// Takes a signing key away: tokens signed with it are worth nothing from now on. False: there is no such key.
+    /// Removes a signing key: tokens signed with it are refused from now on. Returns false if the key does not exist.
     ///
     /// # Errors
-    /// The database failed; the key is still there.
+    /// The database failed; the key was not removed.
     pub async fn revoke_signing_key(&self, app: AppId, kid: &str, actor: &str) -> Result<bool, Error> {
         let mut transaction = self.begin().await?;
         let deleted = sqlx::query("DELETE FROM signing_key WHERE app_id = $1 AND kid = $2")
@@ -106,7 +103,7 @@ impl Store {
     }
 }
 
-/// The keys in the aggregates of an app's row.
+/// Reads the signing keys from the aggregates of an app's row.
 pub(crate) fn read_all(row: &PgRow) -> Result<Vec<SigningKey>, sqlx::Error> {
     let kids: Option<Vec<String>> = row.try_get("kids")?;
     let algorithms: Option<Vec<String>> = row.try_get("algorithms")?;

@@ -1,4 +1,4 @@
-//! The switches of an app, which operators set.
+//! Switches of an app, set by operators.
 
 use std::fmt;
 use std::num::NonZeroU32;
@@ -8,34 +8,34 @@ use sqlx::PgConnection;
 
 use crate::{Error, Store, database::audit};
 
-/// A switch of an app, and what it is set to. It is displayed as operators write it: `secure-mode=on`.
+/// A switch of an app and its value. Displayed as operators write it: `secure-mode=on`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Switch {
-    /// Whether calls of users need a bearer token.
+    /// Calls of users need a bearer token.
     SecureMode(bool),
-    /// Whether calls of users without a token need a signature.
+    /// Calls of users without a token need a signature.
     Hmac(bool),
-    /// Whether bearer tokens must expire.
+    /// Bearer tokens must expire.
     RequireExp(bool),
-    /// How bearer tokens name their user.
+    /// Form in which bearer tokens name their user.
     TokenSubject(TokenSubject),
-    /// What templates see of a profile.
+    /// Part of a profile that templates see.
     TemplateProfile(TemplateProfile),
-    /// Whether a public API key alone may neither see nor write where a user's messages go.
+    /// A public API key alone may neither read nor write a user's addresses.
     GuardAddresses(bool),
-    /// The web origins whose pages may make calls of users: None for all, empty for none.
+    /// Web origins whose pages may make calls of users: None for all, empty for none.
     CorsOrigins(Option<Vec<String>>),
-    /// Requests a second, at most `i32::MAX`; None for the configured default.
+    /// Requests per second, at most `i32::MAX`; None for the configured default.
     RateLimit(Option<NonZeroU32>),
-    /// Sends a second in the transactional lane, at most `i32::MAX`; None for the configured default.
+    /// Sends per second in the transactional lane, at most `i32::MAX`; None for the configured default.
     TransactionalRate(Option<NonZeroU32>),
-    /// Most users; None for the default.
+    /// Maximum number of users; None for the default.
     MaxUsers(Option<NonZeroU32>),
-    /// Most categories; None for the default.
+    /// Maximum number of categories; None for the default.
     MaxCategories(Option<NonZeroU32>),
-    /// Most devices of all users together; None for the default.
+    /// Maximum number of devices of all users together; None for the default.
     MaxDevices(Option<NonZeroU32>),
-    /// Whether all calls are refused.
+    /// All calls are refused.
     Disabled(bool),
 }
 
@@ -65,10 +65,10 @@ impl fmt::Display for Switch {
 }
 
 impl Store {
-    /// Sets switches of an app, all of them or none. False: there is no such app.
+    /// Sets switches of an app, all of them or none. Returns false if the app does not exist.
     ///
     /// # Errors
-    /// The database failed, or refused a value; the switches are as before.
+    /// The database failed or rejected a value; the switches are unchanged.
     pub async fn set_switches(&self, app: AppId, switches: &[Switch], actor: &str) -> Result<bool, Error> {
         let mut transaction = self.begin().await?;
         for switch in switches {
@@ -85,7 +85,7 @@ impl Store {
     }
 }
 
-/// Removes the secrets themselves, which only signatures need. What proves callers by them stays.
+/// Removes the sealed secrets, which only signatures need. Their digests stay, so callers can still authenticate.
 async fn forget_secrets(connection: &mut PgConnection, app: AppId) -> Result<(), Error> {
     sqlx::query("UPDATE app_secret SET sealed = '' WHERE app_id = $1")
         .bind(app.0)

@@ -14,11 +14,11 @@ use crate::{Error, Store, database::audit};
 /// A version to add to a template.
 #[derive(Clone, Copy, Debug)]
 pub struct NewTemplate<'a> {
-    /// Unique in the app; stays the same over all versions.
+    /// Unique in the app; the same for all versions.
     pub identifier: &'a str,
-    /// For people.
+    /// Display name.
     pub name: &'a str,
-    /// Identifier of the category of its sends, unless they name one.
+    /// Identifier of the default category of sends with this template.
     pub category: Option<&'a str>,
     /// Content by channel.
     pub channels: &'a Value,
@@ -27,15 +27,15 @@ pub struct NewTemplate<'a> {
 /// One version of a template. It never changes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TemplateVersion {
-    /// The template, over all its versions.
+    /// Id of the template, shared by all versions.
     pub id: TemplateId,
     /// Unique in the app.
     pub identifier: String,
     /// From 1.
     pub version: i32,
-    /// For people.
+    /// Display name.
     pub name: String,
-    /// Identifier of the category of its sends, unless they name one.
+    /// Identifier of the default category of sends with this template.
     pub category: Option<String>,
     /// Content by channel.
     pub channels: Value,
@@ -44,27 +44,27 @@ pub struct TemplateVersion {
 /// A template's newest version, without its content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TemplateSummary {
-    /// The template, over all its versions.
+    /// Id of the template, shared by all versions.
     pub id: TemplateId,
     /// Unique in the app.
     pub identifier: String,
     /// The newest version, from 1.
     pub version: i32,
-    /// For people.
+    /// Display name.
     pub name: String,
-    /// Identifier of the category of its sends, unless they name one.
+    /// Identifier of the default category of sends with this template.
     pub category: Option<String>,
-    /// The channels that it has content for, as it lists them.
+    /// Channels with content, in the template's order.
     pub channels: Vec<String>,
-    /// When this version was made.
+    /// When this version was created.
     pub created_at: Timestamp,
 }
 
 impl Store {
-    /// Adds a version to a template, which is made if missing. Returns the template and the new version, from 1.
+    /// Adds a version to a template and creates the template if missing. Returns its id and the new version, from 1.
     ///
     /// # Errors
-    /// The database failed, or refused a value; there is no such app.
+    /// The database failed or rejected a value, or the app does not exist.
     pub async fn put_template(
         &self,
         app: AppId,
@@ -72,7 +72,7 @@ impl Store {
         actor: &str,
     ) -> Result<(TemplateId, i32), Error> {
         let mut transaction = self.begin().await?;
-        // Two puts at once: the second waits here for the first, so that versions have no gaps and no twins.
+        // The second of two concurrent puts waits here for the first, so that versions have no gaps or duplicates.
         let (id, version): (i64, i32) = sqlx::query_as(
             "INSERT INTO template (app_id, identifier, version) VALUES ($1, $2, 1)
              ON CONFLICT (app_id, identifier) DO UPDATE SET version = template.version + 1
@@ -99,10 +99,7 @@ impl Store {
         Ok((TemplateId(id), version))
     }
 
-    /// Every template of the app in its newest version, by identifier.
-    ///
-    /// # Errors
-    /// The database failed.
+    /// Lists the newest version of each template of the app, ordered by identifier.
     pub async fn list_templates(&self, app: AppId) -> Result<Vec<TemplateSummary>, Error> {
         let rows = sqlx::query(
             "SELECT t.id, t.identifier, t.version, v.name, v.category, v.created_at,
@@ -117,10 +114,7 @@ impl Store {
         Ok(rows.iter().map(read_summary).collect::<Result<_, _>>()?)
     }
 
-    /// The newest version of the template that a send names.
-    ///
-    /// # Errors
-    /// The database failed.
+    /// Finds the newest version of the template that a send names.
     pub async fn find_template(
         &self,
         app: AppId,
@@ -144,10 +138,7 @@ impl Store {
         Ok(row.as_ref().map(read_version).transpose()?)
     }
 
-    /// A given version of a template: the one that a send was planned with.
-    ///
-    /// # Errors
-    /// The database failed.
+    /// Finds one version of a template, such as the one that a send was planned with.
     pub async fn template_version(
         &self,
         app: AppId,

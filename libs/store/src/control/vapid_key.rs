@@ -1,33 +1,33 @@
-//! The key pairs by which push services know an app (VAPID, RFC 8292).
+//! Key pairs that identify an app to push services (VAPID, RFC 8292).
 
 use domain::AppId;
 use sqlx::Row;
 
 use crate::{Error, Store};
 
-/// A key pair of an app, as it is kept.
+/// A key pair to store for an app.
 #[derive(Clone, Copy)]
 pub struct NewVapidKey<'a> {
-    /// The public key, an uncompressed point of P-256 in base64url: what browsers subscribe with.
+    /// Public key that browsers subscribe with: an uncompressed point of P-256 in base64url.
     pub public_key: &'a str,
-    /// The key pair as PKCS #8 under the master key, in the context `vapid-key:{app}`.
+    /// The key pair as PKCS #8, sealed under the master key in the context `vapid-key:{app}`.
     pub sealed: &'a [u8],
 }
 
-/// A key pair of an app, read back.
+/// The stored key pair of an app.
 #[derive(Clone)]
 pub struct VapidKeyRow {
-    /// The public key, an uncompressed point of P-256 in base64url.
+    /// Public key, an uncompressed point of P-256 in base64url.
     pub public_key: String,
-    /// The key pair as PKCS #8 under the master key, in the context `vapid-key:{app}`.
+    /// The key pair as PKCS #8, sealed under the master key in the context `vapid-key:{app}`.
     pub sealed: Vec<u8>,
 }
 
 impl Store {
-    /// Gives the app its key pair. It keeps the one that it has: browsers are subscribed with that.
+    /// Stores the key pair of an app. Does nothing if the app has one, because browsers are subscribed with it.
     ///
     /// # Errors
-    /// The database failed, or there is no such app.
+    /// The database failed, or the app does not exist.
     pub async fn add_vapid_key(&self, app: AppId, key: NewVapidKey<'_>) -> Result<(), Error> {
         sqlx::query(
             "INSERT INTO vapid_key (app_id, public_key, sealed) VALUES ($1, $2, $3)
@@ -41,10 +41,7 @@ impl Store {
         Ok(())
     }
 
-    /// The app's key pair; None for an app that has none yet.
-    ///
-    /// # Errors
-    /// The database failed.
+    /// Returns the app's key pair; None if it has none yet.
     pub async fn vapid_key(&self, app: AppId) -> Result<Option<VapidKeyRow>, Error> {
         let row = sqlx::query("SELECT public_key, sealed FROM vapid_key WHERE app_id = $1")
             .bind(app.0)
@@ -56,10 +53,7 @@ impl Store {
         Ok(row.map(read).transpose()?)
     }
 
-    /// The app's public key; None for an app that has no key pair yet.
-    ///
-    /// # Errors
-    /// The database failed.
+    /// Returns the app's public key; None if it has no key pair yet.
     pub async fn vapid_public_key(&self, app: AppId) -> Result<Option<String>, Error> {
         let key = sqlx::query_scalar("SELECT public_key FROM vapid_key WHERE app_id = $1")
             .bind(app.0)
@@ -68,10 +62,7 @@ impl Store {
         Ok(key)
     }
 
-    /// The apps that have no key pair yet.
-    ///
-    /// # Errors
-    /// The database failed.
+    /// Lists the apps that have no key pair yet.
     pub async fn apps_without_vapid_key(&self) -> Result<Vec<AppId>, Error> {
         let apps = sqlx::query_scalar(
             "SELECT id FROM app WHERE NOT EXISTS (SELECT FROM vapid_key WHERE app_id = app.id) ORDER BY id",

@@ -1,5 +1,5 @@
-//! The audit log: who changed what, and who erased or cancelled what. Rows are written in the transaction of their change
-//! and never changed; a trigger and the grants of the service role see to it.
+//! The audit log: who changed, erased or cancelled what. A row is written in the transaction of its change and never
+//! changed; a trigger and the grants of the service role enforce this.
 
 use chrono::{DateTime, Utc};
 use domain::{AppId, Timestamp};
@@ -11,13 +11,12 @@ use crate::{Error, Store};
 /// One row of the audit log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuditRow {
-    /// When it happened.
     pub at: Timestamp,
-    /// `cli:` and the operator's account, or `api:` and the address of the caller who had the API secret.
+    /// `cli:` and the operator's account, or `api:` and the address of the caller that used the API secret.
     pub actor: String,
-    /// Such as `app.set`, `user.erase`, `request.cancel`.
+    /// Name of the action, such as `app.set`, `user.erase` or `request.cancel`.
     pub action: String,
-    /// The object of the action by name or number, without personal data.
+    /// Name or number of the object of the action, without personal data.
     pub subject: String,
 }
 
@@ -39,10 +38,7 @@ pub(crate) async fn record(
 }
 
 impl Store {
-    /// Lists at most `limit` rows of an app, the latest first, of `since` and later if it is given.
-    ///
-    /// # Errors
-    /// The database failed.
+    /// Lists at most `limit` rows of an app, latest first, from `since` on if given.
     pub async fn list_audit(
         &self,
         app: AppId,
@@ -61,8 +57,12 @@ impl Store {
         rows.iter()
             .map(|row| {
                 let at: DateTime<Utc> = row.try_get("at")?;
-                let (actor, action) = (row.try_get("actor")?, row.try_get("action")?);
-                Ok(AuditRow { at: at.into(), actor, action, subject: row.try_get("subject")? })
+                Ok(AuditRow {
+                    at: at.into(),
+                    actor: row.try_get("actor")?,
+                    action: row.try_get("action")?,
+                    subject: row.try_get("subject")?,
+                })
             })
             .collect()
     }

@@ -1,4 +1,4 @@
-//! Micro-batching: many concurrent callers, one statement.
+//! Micro-batching: one statement for many concurrent callers.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::Error;
 
-/// How long a caller waits for room in the queue and for its answer together.
+/// Limit for waiting for room in the queue and for the answer together.
 const CALL_LIMIT: Duration = Duration::from_secs(3);
 
 struct Call<Q, A> {
@@ -16,8 +16,7 @@ struct Call<Q, A> {
     answer: oneshot::Sender<Result<A, Error>>,
 }
 
-/// Gathers queries while the previous batch is under way, so that batches grow with load and an idle caller waits
-/// for nobody.
+/// Collects queries while the previous batch runs: batches grow with load, and without load a query runs at once.
 #[derive(Debug)]
 pub struct Batcher<Q, A> {
     calls: mpsc::Sender<Call<Q, A>>,
@@ -30,10 +29,10 @@ impl<Q, A> Clone for Batcher<Q, A> {
 }
 
 impl<Q: Send + 'static, A: Send + 'static> Batcher<Q, A> {
-    /// A batcher whose batches hold at most `most` queries, and the task that runs them; spawn the task, it ends
+    /// Creates a batcher with at most `most` queries per batch, and the task that runs the batches. Spawn the task; it ends
     /// when the last clone of the batcher is dropped.
     ///
-    /// `run` answers the queries in their order.
+    /// `run` returns the answers in the order of the queries.
     pub fn new<F, Fut>(most: usize, run: F) -> (Self, impl Future<Output = ()> + Send)
     where
         F: Fn(Vec<Q>) -> Fut + Send + 'static,
@@ -59,21 +58,21 @@ impl<Q: Send + 'static, A: Send + 'static> Batcher<Q, A> {
     /// Runs one query as part of a batch.
     ///
     /// # Errors
-    /// The batch failed, or no answer came within three seconds; the query may then still be carried out.
+    /// The batch failed, or no answer came within three seconds; the query may then still run.
     pub async fn call(&self, query: Q) -> Result<A, Error> {
         let (answer, answered) = oneshot::channel();
         let exchange = async {
-            self.calls.send(Call { query, answer }).await.map_err(|_| gone())?;
-            answered.await.map_err(|_| gone())?
+            self.calls.send(Call { query, answer }).await.map_err(|_| task_ended())?;
+            answered.await.map_err(|_| task_ended())?
         };
         match tokio::time::timeout(CALL_LIMIT, exchange).await {
             Ok(outcome) => outcome,
-            Err(_) => Err(Error::Unanswered("no answer in time")),
+            Err(_) => Err(Error::Unanswered("the batch timed out")),
         }
     }
 }
 
-fn gone() -> Error {
+fn task_ended() -> Error {
     Error::Unanswered("the batching task has ended")
 }
 
@@ -86,7 +85,7 @@ fn deliver<A>(callers: Vec<oneshot::Sender<Result<A, Error>>>, outcome: Result<V
         }
     };
     for (caller, answer) in callers.into_iter().zip(answers) {
-        // A caller that stopped waiting needs no answer.
+        // The send fails if the caller has stopped waiting.
         drop(caller.send(answer));
     }
 }

@@ -15,17 +15,17 @@ use crate::database::installation::{self, DatabaseIdentity};
 use crate::database::pooler;
 use crate::directory::user::writers::Writers;
 
-/// Limit for opening a session beside the pool.
+/// Limit for opening a session outside the pool.
 const SESSION_LIMIT: Duration = Duration::from_secs(3);
-/// What every session of Tidings calls itself.
+/// `application_name` of every session.
 pub(crate) const APPLICATION: &str = "tidings";
 
-/// What brings a schema to where this release needs it.
+/// Migrations up to the schema that this release needs.
 pub(crate) static MIGRATIONS: Migrator = sqlx::migrate!();
 
-/// Settings of every session. The planner never reads a whole table if an index leads to the rows: what it knows of a table's
-/// size may be from before the table grew, and a plan is kept for as long as the session. The cost that it gives to what it
-/// must not do would start the compiler, which takes longer than any statement here.
+/// Settings of every session. Sequential scans are off because a plan lives as long as its session, and its statistics may
+/// date from before the table grew. JIT is off because the penalty cost of disabled scans would trigger it, and compiling takes
+/// longer than any statement here.
 pub const SESSION: [(&str, &str); 5] = [
     ("statement_timeout", "30s"),
     ("lock_timeout", "10s"),
@@ -34,45 +34,45 @@ pub const SESSION: [(&str, &str); 5] = [
     ("jit", "off"),
 ];
 
-/// How to reach the database.
+/// Settings of the connection pool.
 #[derive(Clone)]
 pub struct Settings {
     /// `postgres://user:password@host:port/database`.
     pub url: String,
-    /// Upper bound of the pool.
+    /// Maximum size of the pool.
     pub max_connections: u32,
 }
 
-/// A pool of connections and every statement that runs on them.
+/// A connection pool and all statements that run on it.
 #[derive(Clone, Debug)]
 pub struct Store {
     pub(crate) pool: PgPool,
     pub(crate) writers: Writers,
 }
 
-/// Connections of a pool.
+/// Number of connections of a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Connections {
-    /// At work.
+    /// In use.
     pub used: u32,
     /// Open and free.
     pub idle: u32,
-    /// Upper bound of both together.
+    /// Maximum of both together.
     pub max: u32,
 }
 
-/// Sessions of the server, over all its clients.
+/// Number of sessions of the server, over all clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ServerSessions {
-    /// `max_connections`, less the slots reserved for privileged roles.
+    /// `max_connections` without the slots reserved for privileged roles.
     pub allowed: u64,
     /// Open now.
     pub open: u64,
 }
 
 impl Store {
-    /// Opens the pool and checks that it has connections. All of them lead to one database: if another one takes its place, as a
-    /// restored backup does, they fail until the process starts again.
+    /// Opens the pool and checks that it can connect. All connections must lead to the same database: if another one replaces it,
+    /// such as a restored backup, new connections fail until the process is restarted.
     ///
     /// # Errors
     /// The URL is malformed, or the server cannot be reached or refuses the session.
@@ -86,7 +86,7 @@ impl Store {
                 let database = Arc::clone(&database);
                 Box::pin(async move {
                     set(connection, &SESSION).await?;
-                    is_the_same(connection, &database).await
+                    check_same_database(connection, &database).await
                 })
             })
             .connect_with(options.clone())
@@ -97,7 +97,7 @@ impl Store {
         Ok(Store { pool: opened?, writers: Writers::new() })
     }
 
-    /// Checks that connections are sessions of their own, which they are not behind a pooler in transaction mode. Needs two
+    /// Checks that each connection has its own session, which is not so behind a pooler in transaction mode. Uses two
     /// connections of the pool for a moment.
     ///
     /// # Errors
@@ -106,8 +106,8 @@ impl Store {
         pooler::refuse_shared_sessions(&self.pool).await
     }
 
-    /// Opens a session beside the pool and closes it again. Its error has the server's own words; the pool only says that it
-    /// timed out, for instance when the server has no room for another session.
+    /// Opens a session outside the pool and closes it. Its error contains the server's message, for instance that the server
+    /// has no room for another session, when the pool would only report a timeout.
     ///
     /// # Errors
     /// The server cannot be reached or refuses the session.
@@ -115,18 +115,16 @@ impl Store {
         try_session(&self.pool.connect_options()).await
     }
 
-    /// Connections of the pool now.
+    /// Returns the current number of connections of the pool.
     #[must_use]
     pub fn connections(&self) -> Connections {
-        let (open, max) = (self.pool.size(), self.pool.options().get_max_connections());
+        let open = self.pool.size();
+        let max = self.pool.options().get_max_connections();
         let idle = u32::try_from(self.pool.num_idle()).unwrap_or(u32::MAX).min(open);
         Connections { used: open - idle, idle, max }
     }
 
-    /// Sessions that the server allows to services and has now.
-    ///
-    /// # Errors
-    /// The database failed.
+    /// Returns how many sessions the server allows for services, and how many are open.
     pub async fn server_sessions(&self) -> Result<ServerSessions, Error> {
         let row = sqlx::query(
             "SELECT current_setting('max_connections')::bigint
@@ -140,37 +138,37 @@ impl Store {
         Ok(ServerSessions { allowed: allowed.max(0).unsigned_abs(), open: open.unsigned_abs() })
     }
 
-    /// Asks the database for a sign of life.
+    /// Runs `SELECT 1`.
     ///
     /// # Errors
-    /// It did not answer within the pool's time limit.
+    /// The database did not answer within the pool's time limit.
     pub async fn ping(&self) -> Result<(), Error> {
         sqlx::query("SELECT 1").execute(&self.pool).await?;
         Ok(())
     }
 
-    /// Brings the schema up to date. Safe to run twice and by two processes at once: it holds an advisory lock.
+    /// Migrates the schema. Safe to repeat and to run concurrently: it holds an advisory lock.
     ///
     /// # Errors
-    /// A migration failed, or one that ran before has been changed since.
+    /// A migration failed, or a migration that was applied earlier has changed.
     pub async fn migrate(&self) -> Result<(), Error> {
         MIGRATIONS.run(&self.pool).await?;
         Ok(())
     }
 
-    /// Closes every connection, waiting for those in use.
+    /// Closes all connections after waiting for those in use.
     pub async fn close(&self) {
         self.pool.close().await;
     }
 }
 
-/// Options of a session that a pooler such as PgBouncer takes too: settings come later, by [`set`], because it refuses a session
-/// that asks for them at its start. `extra_float_digits` has a default that loses nothing since PostgreSQL 12.
+/// Parses the options of a session so that a pooler such as PgBouncer accepts them too: it refuses start-up settings, so [`set`]
+/// applies these later. Since PostgreSQL 12 the default of `extra_float_digits` loses no precision.
 pub(crate) fn options(url: &str) -> Result<PgConnectOptions, Error> {
     Ok(PgConnectOptions::from_str(url)?.application_name(APPLICATION).extra_float_digits(None))
 }
 
-/// Gives a session these settings.
+/// Applies settings to a session.
 pub(crate) async fn set(
     connection: &mut PgConnection,
     settings: &'static [(&'static str, &'static str)],
@@ -186,17 +184,17 @@ async fn try_session(options: &PgConnectOptions) -> Result<(), Error> {
     Ok(opened.map_err(|_| sqlx::Error::PoolTimedOut)??.close().await?)
 }
 
-/// Refuses a connection that leads elsewhere than the first one did: what this process knows, and holds in the log, is
-/// of that database.
-async fn is_the_same(
+/// Refuses a connection that leads to another database than the first one: the state of this process, in memory and in the
+/// log, belongs to the first.
+async fn check_same_database(
     connection: &mut PgConnection,
     first: &OnceLock<DatabaseIdentity>,
 ) -> Result<(), sqlx::Error> {
-    let found = installation::identity(connection).await?;
-    if first.get_or_init(|| found).is_still(found) {
+    let current = installation::identity(connection).await?;
+    if first.get_or_init(|| current).is_still(current) {
         return Ok(());
     }
     let message =
-        "another database stands in the place of the one that was connected to: start this process again";
+        "the database has been replaced by another one since this process connected; restart the process";
     Err(sqlx::Error::Io(io::Error::other(message)))
 }

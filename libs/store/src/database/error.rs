@@ -1,4 +1,4 @@
-//! What can go wrong with the database.
+//! Errors of the store.
 
 use std::borrow::Cow;
 use std::io;
@@ -13,47 +13,48 @@ pub enum Error {
     /// The schema could not be brought up to date.
     #[error("migration: {0}")]
     Migration(#[from] sqlx::migrate::MigrateError),
-    /// A row holds what this release cannot read.
+    /// This release cannot read a row.
     #[error("unreadable row: {0}")]
     Unreadable(String),
-    /// A profile cannot be changed so; nothing was written.
+    /// The change of a profile is refused; nothing was written.
     #[error("{0}")]
     Refused(#[from] domain::profile::Refusal),
-    /// The app has as many of these as it may; nothing was written.
-    #[error("the app has as many {0} as it may")]
+    /// The app's quota is reached; nothing was written.
+    #[error("the app's quota of {0} is reached")]
     QuotaReached(crate::control::quota::Quota),
-    /// Tables that are to take the place of others are not made as those are; nothing was changed.
-    #[error("the new tables of the inbox are not made as the live ones are:\n  - {}", .0.join("\n  - "))]
+    /// The shadow tables differ in structure from the tables that they should replace; nothing was changed.
+    #[error("the new inbox tables differ in structure from the live ones:\n  - {}", .0.join("\n  - "))]
     Differs(Vec<String>),
-    /// The batch that this call was part of failed. All its callers share the cause, which may be another's data.
-    #[error("the batch that this was part of failed: {0}")]
+    /// The batch of this call failed. All its callers share the cause, which may be another caller's data.
+    #[error("the batch of this call failed: {0}")]
     Batch(Arc<Error>),
-    /// A pooler in transaction or statement mode is in the way.
+    /// The address belongs to a pooler in transaction or statement mode.
     #[error(
         "the pooler at this address shares sessions between clients: switch it to session mode, or connect to PostgreSQL \
          itself (Tidings needs its own sessions for time limits, locks and prepared statements)"
     )]
     SharedSessions,
-    /// The call got no answer from its batch; it may still be carried out.
-    #[error("unanswered: {0}")]
+    /// The call got no answer; its statement may still run.
+    #[error("no answer: {0}")]
     Unanswered(&'static str),
 }
 
-// Not `#[from]`: as a source its own text, data included, would be printed beside ours.
+// Not `#[from]`: as a source, its own text, which may contain data, would be printed after ours.
 impl From<sqlx::Error> for Error {
     fn from(error: sqlx::Error) -> Self {
         Error::Database(error)
     }
 }
 
-/// The text of an error for logs. Messages about refused data and undecodable columns quote the data, which may be an
-/// address or a body, so the SQLSTATE, the constraint or the column stands for them.
+/// Formats an error for logs. Messages about rejected data and undecodable columns quote the data, which may be an address
+/// or a body; they are replaced by the SQLSTATE, the constraint or the column.
 fn without_data(error: &sqlx::Error) -> Cow<'static, str> {
     match error {
         sqlx::Error::Database(refused) => match refused.code().filter(|code| is_about_data(code)) {
             Some(code) => {
                 let constraint = refused.constraint().map(|name| format!(", constraint {name}"));
-                format!("the data were refused: SQLSTATE {code}{}", constraint.unwrap_or_default()).into()
+                format!("PostgreSQL rejected the data: SQLSTATE {code}{}", constraint.unwrap_or_default())
+                    .into()
             }
             None => refused.message().to_owned().into(),
         },
@@ -64,13 +65,13 @@ fn without_data(error: &sqlx::Error) -> Cow<'static, str> {
     }
 }
 
-/// SQLSTATE classes 22 (data exception) and 23 (integrity constraint violation).
+/// Returns true for SQLSTATE classes 22 (data exception) and 23 (integrity constraint violation).
 fn is_about_data(code: &str) -> bool {
     code.starts_with("22") || code.starts_with("23")
 }
 
 impl Error {
-    /// Whether the data itself was refused (SQLSTATE classes 22 and 23), so that repeating cannot help.
+    /// Returns true if the data itself was rejected (SQLSTATE classes 22 and 23), so that a retry cannot help.
     #[must_use]
     pub fn is_refused_data(&self) -> bool {
         match self {
@@ -83,8 +84,8 @@ impl Error {
         }
     }
 
-    /// Whether a row that the statement refers to is gone (SQLSTATE 23503), such as that of a user who was erased
-    /// meanwhile. Repeating finds out.
+    /// Returns true if a row that the statement refers to is missing (SQLSTATE 23503), such as that of a user who has just
+    /// been erased. A retry sees the new state.
     #[must_use]
     pub fn is_overtaken(&self) -> bool {
         match self {
@@ -94,8 +95,8 @@ impl Error {
         }
     }
 
-    /// Whether a lock that another transaction holds was not free in time (SQLSTATE 55P03), or waiting for it would have
-    /// been a deadlock (40P01).
+    /// Returns true if another transaction held a lock for too long (SQLSTATE 55P03), or waiting for it was a deadlock
+    /// (40P01).
     #[must_use]
     pub fn is_lock_timeout(&self) -> bool {
         match self {
@@ -107,7 +108,7 @@ impl Error {
         }
     }
 
-    /// Whether a row holds what this release cannot read, as one that a newer release has written.
+    /// Returns true if this release cannot read a row, for instance because a newer release wrote it.
     #[must_use]
     pub fn is_unreadable(&self) -> bool {
         match self {
@@ -127,7 +128,7 @@ impl Error {
                 error.code().is_some_and(|code| code.starts_with("28") || code == "3D000")
             }
             Error::Database(sqlx::Error::Configuration(_)) => true,
-            // An I/O error of another kind is a connection that broke during the handshake.
+            // An I/O error of another kind means that the connection broke during the handshake.
             Error::Database(sqlx::Error::Tls(cause)) => {
                 let io = cause.downcast_ref::<io::Error>();
                 io.is_none_or(|error| error.kind() == io::ErrorKind::InvalidData)
@@ -136,7 +137,7 @@ impl Error {
         }
     }
 
-    /// Whether the database could not be reached or could not do it now, so that repeating can help.
+    /// Returns true if the database could not be reached or could not run the statement now, so that a retry can help.
     #[must_use]
     pub fn is_unavailable(&self) -> bool {
         match self {

@@ -1,4 +1,4 @@
-//! Messages that fail by themselves: counted, and set aside before they can hold up the others.
+//! Messages whose processing fails: their failures are counted, and they are parked before they block others.
 
 use domain::{AppId, SendId, StreamName};
 use sqlx::PgExecutor;
@@ -6,34 +6,31 @@ use uuid::Uuid;
 
 use crate::{Error, Store};
 
-/// Own failures after which a message is set aside.
+/// A message is parked after this many failures of its own.
 pub const MAX_FAILURES: i32 = 5;
 
-/// A message to set aside.
+/// A message to park.
 #[derive(Clone, Debug)]
 pub struct SetAside<'a> {
-    /// Identity of the parked row.
+    /// Id of the parked row.
     pub id: Uuid,
-    /// The app, where the message could be read that far.
+    /// The app, if it could be read from the message.
     pub app: Option<AppId>,
-    /// The send, likewise.
+    /// The send, if it could be read from the message.
     pub send_id: Option<SendId>,
-    /// Where it came from, and goes when it is put back.
+    /// Stream of the message; a redrive publishes the message there again.
     pub stream: StreamName,
-    /// Its sequence there.
+    /// Sequence in the stream.
     pub seq: u64,
     /// The whole message.
     pub message: &'a [u8],
-    /// What went wrong, without personal data.
+    /// Cause of the failure, without personal data.
     pub cause: &'a str,
 }
 
 impl Store {
-    /// Counts a failure that is the message's own (undecodable, a panic, data that the database refuses), and
-    /// returns how many there have been. Outages do not count.
-    ///
-    /// # Errors
-    /// The database failed.
+    /// Counts a failure caused by the message itself (undecodable, a panic, data that PostgreSQL rejects) and returns
+    /// the number of failures so far. Outages do not count.
     pub async fn count_failure(&self, stream: StreamName, seq: u64, cause: &str) -> Result<i32, Error> {
         let failures = sqlx::query_scalar(
             "INSERT INTO message_failure (stream, seq, failures, cause) VALUES ($1, $2, 1, $3)
@@ -48,10 +45,7 @@ impl Store {
         Ok(failures)
     }
 
-    /// Forgets the failures of a message that is done, if there were any.
-    ///
-    /// # Errors
-    /// The database failed.
+    /// Deletes the failure count of a message that was processed.
     pub async fn forget_failure(&self, stream: StreamName, seq: u64) -> Result<(), Error> {
         forget(&self.pool, stream, seq).await
     }
@@ -59,7 +53,7 @@ impl Store {
     /// Parks a message after its last failure; the caller may then acknowledge it.
     ///
     /// # Errors
-    /// The database failed; then it is not parked.
+    /// The database failed; the message is not parked.
     pub async fn set_aside(&self, message: &SetAside<'_>) -> Result<(), Error> {
         let mut transaction = self.begin().await?;
         sqlx::query(

@@ -1,13 +1,13 @@
-//! Rights of the role that services run as: rows, and nothing of the schema.
+//! Privileges of the role that services run as: rows only, not the schema.
 
 use sqlx::AssertSqlSafe;
 
 use crate::{Error, Store};
 
 impl Store {
-    /// Grants an existing role what services and the daily commands need: reading and writing rows, in the tables that
-    /// exist and in those that this owner creates later, such as the shadow of a rebuild. The audit log and the list
-    /// of migrations it may not change. Safe to repeat.
+    /// Grants an existing role the privileges that services and the daily commands need: to read and write rows, in the
+    /// existing tables and in those that this owner creates later, such as the shadow of a rebuild. The role cannot
+    /// change rows of the audit log or the list of migrations. Safe to repeat.
     ///
     /// # Errors
     /// The role does not exist, or this connection does not own the schema.
@@ -26,7 +26,7 @@ impl Store {
     }
 }
 
-/// The statements. `role` and `schema` are quoted.
+/// Returns the statements; `role` and `schema` must be quoted.
 fn grants(role: &str, schema: &str) -> [String; 9] {
     [
         format!("GRANT USAGE ON SCHEMA {schema} TO {role}"),

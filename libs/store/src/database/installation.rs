@@ -1,4 +1,4 @@
-//! Which log this database belongs to, and whether it is still the database that it was.
+//! The log that this database belongs to, and the identity of the database.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -10,76 +10,70 @@ use tokio::time::timeout;
 
 use crate::{Error, Store};
 
-/// A stream as the log tells of it.
+/// A stream as the log reports it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KnownStream {
-    /// Its name.
     pub name: StreamName,
-    /// When the server created it: another stream under the same name has another time.
+    /// When the server created it. A later stream with the same name has another time.
     pub created_at: Timestamp,
 }
 
-/// What a database is known by: the cluster that it is in, its place there, and the table that says so. A dump that is
-/// restored has another one, even over the database that it was taken from; a physical copy has the same.
+/// Identity of a database: its cluster, its OID there, and the OID of the table that records them. A restored dump has
+/// another identity, even in the database that it was taken from; a physical copy has the same one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DatabaseIdentity {
     pub(crate) system_identifier: i64,
     pub(crate) database_oid: i64,
-    /// None before the schema is there.
+    /// None before the schema exists.
     pub(crate) table_oid: Option<i64>,
 }
 
 impl DatabaseIdentity {
-    /// Whether this is the same database at another time, when the schema may not have been there yet.
+    /// Returns true if both are the same database; the schema may be missing in one of them.
     pub(crate) fn is_still(self, other: DatabaseIdentity) -> bool {
-        let known = |identity: DatabaseIdentity| (identity.system_identifier, identity.database_oid);
+        let place = |identity: DatabaseIdentity| (identity.system_identifier, identity.database_oid);
         let tables = self.table_oid.zip(other.table_oid);
-        known(self) == known(other) && tables.is_none_or(|(one, other)| one == other)
+        place(self) == place(other) && tables.is_none_or(|(one, other)| one == other)
     }
 }
 
-/// How long whoever prepares waits for its session and for the others.
-const ALONE_WITHIN: Duration = Duration::from_secs(60);
+/// Limit for opening the session and acquiring the lock.
+const LOCK_LIMIT: Duration = Duration::from_secs(60);
 
-/// The right to prepare the installation, given back when it is dropped.
+/// Lock on the preparation of the installation, released on drop.
 #[derive(Debug)]
 pub struct Preparing {
-    /// Its session holds the lock. What is prepared goes over the pool's.
+    /// Holds the advisory lock. The preparation itself uses the sessions of the pool.
     _session: PgConnection,
 }
 
-/// What the installation says of the database that it is in.
+/// Database recorded in the installation, compared with the actual one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Recorded {
-    /// It was written in this one.
+    /// This database.
     Here,
-    /// It was written in another one: this one is restored from a backup.
+    /// Another database: this one was restored from a backup.
     Elsewhere,
-    /// The log is being read again for it, or was not to the end.
+    /// A restore from the log is running, or stopped before its end.
     HalfRestored,
-    /// Nothing yet, or not all of it.
+    /// None, or only a part of the identity.
     Nowhere,
 }
 
-/// A mark in a stream: what the log says up to there is in this database.
+/// A position in a stream: the effects of all messages up to it are in this database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogMark {
-    /// The stream.
     pub stream: StreamName,
-    /// The sequence.
     pub seq: u64,
-    /// When it was looked up.
+    /// When the sequence was read.
     pub at: Timestamp,
 }
 
 impl Store {
-    /// Whether the installation was written in this database.
-    ///
-    /// # Errors
-    /// The database failed.
+    /// Compares the database recorded in the installation with this one.
     pub async fn recorded_database(&self) -> Result<Recorded, Error> {
         let mut connection = self.pool.acquire().await?;
-        let real = identity(&mut connection).await?;
+        let actual = identity(&mut connection).await?;
         let row = sqlx::query("SELECT system_identifier, database_oid, table_oid FROM installation")
             .fetch_optional(&mut *connection)
             .await?;
@@ -88,40 +82,38 @@ impl Store {
         if recorded[..2] == [Some(0); 2] {
             return Ok(Recorded::HalfRestored);
         }
-        let real = [Some(real.system_identifier), Some(real.database_oid), real.table_oid];
-        Ok(match recorded.iter().zip(&real).all(|(recorded, real)| recorded.is_none() || recorded == real) {
-            false => Recorded::Elsewhere,
-            true if recorded.contains(&None) => Recorded::Nowhere,
-            true => Recorded::Here,
+        let actual = [Some(actual.system_identifier), Some(actual.database_oid), actual.table_oid];
+        let matches =
+            recorded.iter().zip(&actual).all(|(recorded, actual)| recorded.is_none() || recorded == actual);
+        Ok(if !matches {
+            Recorded::Elsewhere
+        } else if recorded.contains(&None) {
+            Recorded::Nowhere
+        } else {
+            Recorded::Here
         })
     }
 
-    /// Records this database as the one of the installation, where none is recorded, or where a release recorded it that
-    /// knew less of it.
-    ///
-    /// # Errors
-    /// The database failed.
+    /// Records this database in the installation if none is recorded, or if an older release recorded this one without the
+    /// OID of the table.
     pub async fn record_database(&self) -> Result<(), Error> {
         let mut connection = self.pool.acquire().await?;
-        let real = identity(&mut connection).await?;
+        let actual = identity(&mut connection).await?;
         sqlx::query(
             "UPDATE installation SET system_identifier = $1, database_oid = $2, table_oid = $3
              WHERE system_identifier IS NULL
                OR (system_identifier, database_oid) = ($1, $2) AND table_oid IS NULL",
         )
-        .bind(real.system_identifier)
-        .bind(real.database_oid)
-        .bind(real.table_oid)
+        .bind(actual.system_identifier)
+        .bind(actual.database_oid)
+        .bind(actual.table_oid)
         .execute(&mut *connection)
         .await?;
         Ok(())
     }
 
-    /// Records that the installation was written in another database, where nobody knows in which: a backup of a release
-    /// that did not record it. From here on no service starts on it.
-    ///
-    /// # Errors
-    /// The database failed.
+    /// Marks the installation as written in another, unknown database: the backup comes from a release that did not record
+    /// its database. From then on no service starts on this database.
     pub async fn disown_unrecorded(&self) -> Result<(), Error> {
         sqlx::query(
             "UPDATE installation SET system_identifier = 0
@@ -132,12 +124,9 @@ impl Store {
         Ok(())
     }
 
-    /// Writes marks; they never go back.
+    /// Writes marks; a mark never moves backwards.
     ///
-    /// For the caller to know: that the effects of every message up to a mark were committed before this is called.
-    ///
-    /// # Errors
-    /// The database failed.
+    /// The caller must ensure that the effects of all messages up to a mark are committed before this call.
     pub async fn mark_log(&self, marks: &[LogMark]) -> Result<(), Error> {
         sqlx::query(
             "INSERT INTO log_mark (stream, seq, at) SELECT * FROM unnest($1::text[], $2::bigint[], $3::timestamptz[])
@@ -152,15 +141,13 @@ impl Store {
         Ok(())
     }
 
-    /// The marks that were written, but for streams that this release does not know.
-    ///
-    /// # Errors
-    /// The database failed.
+    /// Lists the stored marks, without those of streams unknown to this release.
     pub async fn log_marks(&self) -> Result<Vec<LogMark>, Error> {
         let rows = sqlx::query("SELECT stream, seq, at FROM log_mark").fetch_all(&self.pool).await?;
         let mut marks = Vec::with_capacity(rows.len());
         for row in rows {
-            let (stream, at): (&str, DateTime<Utc>) = (row.try_get("stream")?, row.try_get("at")?);
+            let stream: &str = row.try_get("stream")?;
+            let at: DateTime<Utc> = row.try_get("at")?;
             let seq: i64 = row.try_get("seq")?;
             marks.extend(stream.parse().map(|stream| LogMark {
                 stream,
@@ -171,11 +158,11 @@ impl Store {
         Ok(marks)
     }
 
-    /// Waits for the right to prepare the installation, which one process has at a time: the log tells of a stream that
-    /// another is just creating with a time that will not stand. Waits for a minute at most.
+    /// Acquires the lock on the preparation of the installation, so that one process prepares at a time: while a stream is
+    /// being created, the log reports a preliminary creation time. Waits up to a minute.
     ///
     /// # Errors
-    /// The database failed, or the other took longer.
+    /// The database failed, or another process held the lock for longer.
     pub async fn prepare_alone(&self) -> Result<Preparing, Error> {
         let locked = async {
             let mut session = PgConnection::connect_with(&self.pool.connect_options()).await?;
@@ -187,13 +174,10 @@ impl Store {
             .await?;
             Ok(Preparing { _session: session })
         };
-        timeout(ALONE_WITHIN, locked).await.unwrap_or(Err(sqlx::Error::PoolTimedOut)).map_err(Error::from)
+        timeout(LOCK_LIMIT, locked).await.unwrap_or(Err(sqlx::Error::PoolTimedOut)).map_err(Error::from)
     }
 
-    /// Fixes the number of inbox partitions at the first call, and returns what was fixed.
-    ///
-    /// # Errors
-    /// The database failed.
+    /// Fixes the number of inbox partitions on the first call; returns the fixed number.
     pub async fn fix_partitions(&self, partitions: u32) -> Result<u32, Error> {
         sqlx::query("INSERT INTO installation (partitions) VALUES ($1) ON CONFLICT DO NOTHING")
             .bind(i32::try_from(partitions).unwrap_or(i32::MAX))
@@ -202,20 +186,14 @@ impl Store {
         self.partitions().await.map(|fixed| fixed.unwrap_or(partitions))
     }
 
-    /// The number of inbox partitions; None before the installation was made.
-    ///
-    /// # Errors
-    /// The database failed.
+    /// Returns the number of inbox partitions; None before the installation was prepared.
     pub async fn partitions(&self) -> Result<Option<u32>, Error> {
         let fixed: Option<i32> =
             sqlx::query_scalar("SELECT partitions FROM installation").fetch_optional(&self.pool).await?;
         Ok(fixed.and_then(|fixed| u32::try_from(fixed).ok()))
     }
 
-    /// Records streams that the database does not know yet. Those that it knows stay as recorded.
-    ///
-    /// # Errors
-    /// The database failed.
+    /// Records new streams. Streams that are recorded already stay unchanged.
     pub async fn record_streams(&self, streams: &[KnownStream]) -> Result<(), Error> {
         sqlx::query(
             "INSERT INTO stream_identity (name, created_at) SELECT * FROM unnest($1::text[], $2::timestamptz[])
@@ -228,10 +206,7 @@ impl Store {
         Ok(())
     }
 
-    /// The creation time of every stream that belongs to this database.
-    ///
-    /// # Errors
-    /// The database failed.
+    /// Returns the creation time of each recorded stream.
     pub async fn recorded_streams(&self) -> Result<HashMap<String, Timestamp>, Error> {
         let rows = sqlx::query("SELECT name, created_at FROM stream_identity").fetch_all(&self.pool).await?;
         rows.into_iter()
@@ -243,8 +218,8 @@ impl Store {
     }
 }
 
-/// The identity of the database that the connection leads to. The query is not prepared: a pooler in transaction mode may give two
-/// connections one session, where the second could not prepare a statement of the same name.
+/// Reads the identity of the database behind the connection. The query is not prepared: a pooler in transaction mode may give two
+/// connections the same session, and the second could not prepare a statement of the same name.
 pub(crate) async fn identity(connection: &mut PgConnection) -> Result<DatabaseIdentity, sqlx::Error> {
     let row = sqlx::raw_sql(
         "SELECT system_identifier, (SELECT oid::bigint FROM pg_database WHERE datname = current_database()) AS oid,

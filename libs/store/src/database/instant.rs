@@ -1,4 +1,4 @@
-//! The domain's time as PostgreSQL takes it.
+//! Conversion of the domain's timestamps for PostgreSQL.
 
 use chrono::{DateTime, Utc};
 use domain::Timestamp;

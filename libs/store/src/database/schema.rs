@@ -1,19 +1,16 @@
-//! How far the schema is.
+//! Version of the schema.
 
 use crate::database::connection::MIGRATIONS;
 use crate::{Error, Store};
 
-/// The schema's version that this release brings a database to.
+/// Returns the schema version of this release.
 #[must_use]
 pub fn known_schema_version() -> i64 {
     MIGRATIONS.iter().map(|migration| migration.version).max().unwrap_or_default()
 }
 
 impl Store {
-    /// The schema's version, which is that of its last migration; None for a database without one.
-    ///
-    /// # Errors
-    /// The database failed.
+    /// Returns the schema version, which is that of the last migration; None for a database without schema.
     pub async fn schema_version(&self) -> Result<Option<i64>, Error> {
         let migrated: bool = sqlx::query_scalar("SELECT to_regclass('_sqlx_migrations') IS NOT NULL")
             .fetch_one(&self.pool)

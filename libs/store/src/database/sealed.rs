@@ -1,6 +1,6 @@
-//! Everything that is sealed under the master key, in one table, for what concerns all of it: exchanging the key.
+//! List of all columns sealed under the master key, for rotating the key.
 //!
-//! Whoever adds a column named `sealed` adds a row to [`SEALED`]; a test compares the two.
+//! A new column named `sealed` needs an entry in [`SEALED`]; a test compares the two.
 
 use sqlx::Row;
 
@@ -9,7 +9,6 @@ use crate::{Error, Store};
 /// A table with a column `sealed`, and the context in which its rows are sealed.
 #[derive(Clone, Copy, Debug)]
 pub struct SealedTable {
-    /// The table.
     pub name: &'static str,
     count: &'static str,
     page: &'static str,
@@ -44,7 +43,7 @@ macro_rules! sealed {
     };
 }
 
-/// Every table with sealed rows, and how the context of a row is made (as where it is sealed).
+/// All tables with sealed rows, and the SQL for the context of a row. It must match the code that seals the row.
 pub const SEALED: &[SealedTable] = &[
     sealed!("app_link_key", "'link-key:' || app_id"),
     sealed!("app_secret", "'app-secret:' || app_id"),
@@ -54,36 +53,32 @@ pub const SEALED: &[SealedTable] = &[
     sealed!("webhook_secret", "'webhook-secret:' || app_id || ':' || endpoint_id"),
 ];
 
-/// A sealed record, where it was found.
+/// A sealed record and its location.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SealedRecord {
-    /// Where the row lay, which changes with the row.
+    /// `ctid` of the row, which changes with every update.
     pub place: String,
-    /// The record that it is bound to.
+    /// Context that the ciphertext is bound to.
     pub context: String,
-    /// As it is sealed.
+    /// Ciphertext with its header.
     pub sealed: Vec<u8>,
 }
 
 impl SealedRecord {
-    /// Before every row of a table.
+    /// Place before all rows of a table.
     pub const START: &'static str = "(0,0)";
 }
 
-/// How many records of a table begin with a header.
+/// Number of records of a table with the same header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SealedCount {
     /// Version and id of the master key.
     pub header: Vec<u8>,
-    /// Records with it.
     pub records: u64,
 }
 
 impl Store {
-    /// The records of a table by the key that sealed them.
-    ///
-    /// # Errors
-    /// The database failed.
+    /// Counts the records of a table by the key that sealed them.
     pub async fn count_sealed(&self, table: &SealedTable) -> Result<Vec<SealedCount>, Error> {
         let rows = sqlx::query(table.count).fetch_all(&self.pool).await?;
         rows.iter()
@@ -94,10 +89,7 @@ impl Store {
             .collect()
     }
 
-    /// Up to `most` records that do not begin with `header`, from after `place` on.
-    ///
-    /// # Errors
-    /// The database failed.
+    /// Lists up to `most` records after `place` that do not begin with `header`.
     pub async fn sealed_otherwise(
         &self,
         table: &SealedTable,
@@ -122,8 +114,8 @@ impl Store {
             .collect()
     }
 
-    /// Puts each new text in place of the old one, where that is still there, and returns how many were. What was
-    /// changed meanwhile stays as it is now.
+    /// Replaces each ciphertext by the new one if the row is unchanged, and returns the number of replaced rows. Rows that
+    /// have changed since they were read are skipped.
     ///
     /// # Errors
     /// The database failed; nothing was changed.

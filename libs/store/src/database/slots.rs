@@ -1,4 +1,4 @@
-//! Slots for costly work, shared fairly by apps: no app holds all of them, and waiting apps are served in turn.
+//! Slots for costly work, shared fairly between apps: a cap per app, and waiting apps are served round-robin.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use domain::AppId;
 use tokio::sync::oneshot;
 
-/// A bounded number of slots. Clones share them.
+/// A pool of slots. Clones share it.
 #[derive(Clone, Debug)]
 pub struct Slots {
     shared: Arc<Shared>,
@@ -30,20 +30,20 @@ struct Shared {
 struct State {
     held: usize,
     held_by: HashMap<AppId, usize>,
-    /// Callers that wait, the first of an app first.
+    /// Waiting callers by app, in order of arrival.
     waiting: HashMap<AppId, VecDeque<oneshot::Sender<Slot>>>,
-    /// Apps that have waiting callers, the next one to be served first.
+    /// Apps with waiting callers; the first is served next.
     order: VecDeque<AppId>,
 }
 
 impl Slots {
-    /// So many slots, of which an app holds at most `per_app` at a time.
+    /// Creates `all` slots, of which an app holds at most `per_app` at a time.
     #[must_use]
     pub fn new(all: usize, per_app: usize) -> Slots {
         Slots { shared: Arc::new(Shared { all, per_app, state: Mutex::default() }) }
     }
 
-    /// A slot for the app, once it is the app's turn and one is free. A caller that stops waiting loses its place.
+    /// Waits for a slot until it is the app's turn and a slot is free. A caller that stops waiting loses its place.
     pub async fn take(&self, app: AppId) -> Slot {
         let granted = {
             let mut state = self.shared.state();
@@ -59,12 +59,12 @@ impl Slots {
         };
         match granted.await {
             Ok(slot) => slot,
-            // Unreachable: grants live in the shared state, which this caller holds too.
+            // Unreachable: the senders live in the shared state, which this caller keeps alive.
             Err(_) => std::future::pending().await,
         }
     }
 
-    /// A slot for the app, if one is free now.
+    /// Returns a slot for the app if one is free now.
     #[must_use]
     pub fn try_take(&self, app: AppId) -> Option<Slot> {
         let mut state = self.shared.state();
@@ -99,7 +99,7 @@ impl State {
         }
     }
 
-    /// The next caller to be served, with its app.
+    /// Removes and returns the next caller to be served, with its app.
     fn next(&mut self, shared: &Shared) -> Option<(AppId, oneshot::Sender<Slot>)> {
         let place = self.order.iter().position(|app| self.has_room(shared, *app))?;
         let app = self.order.remove(place)?;
@@ -127,7 +127,7 @@ impl Drop for Slot {
             }
         }
         for (caller, slot) in granted {
-            // A slot that its caller does not want any more is released again as it is dropped here.
+            // If the caller has stopped waiting, the slot is dropped here and so released.
             drop(caller.send(slot));
         }
     }
@@ -144,7 +144,7 @@ mod tests {
     const OTHER: AppId = AppId(2);
 
     #[tokio::test]
-    async fn no_app_holds_every_slot() {
+    async fn one_app_cannot_hold_all_slots() {
         let slots = Slots::new(3, 2);
         let held = [slots.take(ONE).await, slots.take(ONE).await];
         assert!(slots.try_take(ONE).is_none());
@@ -170,7 +170,7 @@ mod tests {
         drop(first);
         assert!(
             waiting[0].as_mut().now_or_never().is_none(),
-            "the other app comes before the second of this one"
+            "the other app is served before this app's second caller"
         );
         drop(other.now_or_never().unwrap());
         assert!(waiting.remove(0).now_or_never().is_some());
@@ -180,12 +180,12 @@ mod tests {
     async fn a_caller_that_stops_waiting_takes_no_slot() {
         let slots = Slots::new(1, 1);
         let held = slots.take(ONE).await;
-        let mut gone = Box::pin(slots.take(ONE));
+        let mut cancelled = Box::pin(slots.take(ONE));
         let mut next = Box::pin(slots.take(OTHER));
-        assert!(gone.as_mut().now_or_never().is_none() && next.as_mut().now_or_never().is_none());
-        drop(gone);
+        assert!(cancelled.as_mut().now_or_never().is_none() && next.as_mut().now_or_never().is_none());
+        drop(cancelled);
         drop(held);
         assert!(next.now_or_never().is_some());
-        assert!(slots.try_take(ONE).is_some(), "every slot is free again");
+        assert!(slots.try_take(ONE).is_some(), "all slots are free again");
     }
 }

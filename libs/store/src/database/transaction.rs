@@ -1,24 +1,24 @@
-//! The beginning of a transaction.
+//! Starting transactions.
 
 use sqlx::{PgPool, Postgres, Transaction};
 
 use crate::{Error, Store};
 
 impl Store {
-    /// As [`begin`], on the store's own pool.
+    /// Calls [`begin`] with the store's pool.
     pub(crate) async fn begin(&self) -> Result<Transaction<'static, Postgres>, Error> {
         begin(&self.pool).await
     }
 }
 
-/// Begins a transaction, which is rolled back however it is given up.
+/// Starts a transaction that is rolled back whenever it is dropped, even if the caller is cancelled during this call.
 ///
-/// sqlx 0.9 does not roll back a `BEGIN` that is given up before its answer is there: the connection goes back to the pool
-/// inside a transaction, and what others write on it afterwards, one statement each, is never committed. So the `BEGIN` is
-/// carried through by a task of its own; the transaction of a caller that is gone is dropped there, and rolled back.
+/// sqlx 0.9 does not roll back a `BEGIN` that is cancelled before its answer arrives: the connection returns to the pool inside
+/// a transaction, and single statements that run on it later are never committed. So a separate task runs the `BEGIN` to its
+/// end; if the caller was cancelled, the task drops the transaction, which rolls it back.
 ///
 /// # Errors
-/// There was no connection in time, or it broke.
+/// No connection was free in time, or the connection broke.
 pub(crate) async fn begin(pool: &PgPool) -> Result<Transaction<'static, Postgres>, Error> {
     let pool = pool.clone();
     // Bounded by the time limit of the pool.

@@ -1,4 +1,4 @@
-//! The files of sends: written before their send is accepted, read by whoever mails them.
+//! The files of sends: written before their send is accepted, read by the email worker.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use sqlx::PgConnection;
 use crate::database::instant::instant;
 use crate::{Error, Store};
 
-/// How long files stay beyond the retention of the log: the send is accepted a moment after they are written.
+/// Time for which files outlive the log's retention: their send is accepted a moment after they are written.
 const MARGIN: Duration = Duration::from_secs(3600);
 
 /// Result of one review of old files.
@@ -21,11 +21,11 @@ pub struct Review {
 }
 
 impl Store {
-    /// Writes the files of a send, numbered from 0, unless they are there already. They are kept until `from` and for
-    /// `retention` after it, and for as long as a delivery of the send waits.
+    /// Writes the files of a send, numbered from 0, unless they exist. They are kept for `retention` (and a margin of
+    /// one hour) after `from`, and while a delivery of the send waits.
     ///
     /// # Errors
-    /// The database failed; then none is written.
+    /// The database failed; no file is written.
     pub async fn keep_attachments(
         &self,
         app: AppId,
@@ -63,10 +63,7 @@ impl Store {
         Ok(usize::try_from(found).is_ok_and(|found| found >= count))
     }
 
-    /// A file of a send; None once it has been removed.
-    ///
-    /// # Errors
-    /// The database failed.
+    /// Returns a file of a send; None once it has been removed.
     pub async fn attachment(
         &self,
         app: AppId,
@@ -90,9 +87,6 @@ impl Store {
     /// reviewed again in an hour.
     ///
     /// The caller makes sure that the log holds no unread send older than the retention.
-    ///
-    /// # Errors
-    /// The database failed.
     pub async fn review_old_attachments(&self, most: u32) -> Result<Review, Error> {
         let waiting = [Status::Queued, Status::Sending, Status::Retrying, Status::Parked];
         let (looked_at, removed): (i64, i64) = sqlx::query_as(
@@ -126,7 +120,7 @@ impl Store {
     }
 }
 
-/// Removes the files of a send that is for nobody any more.
+/// Removes the files of a send all of whose recipients were erased.
 pub(crate) async fn remove(connection: &mut PgConnection, app: AppId, send_id: SendId) -> Result<(), Error> {
     sqlx::query("DELETE FROM attachment WHERE app_id = $1 AND send_id = $2")
         .bind(app.0)

@@ -1,7 +1,7 @@
-//! Cancelling a request: nothing of it goes to a provider any more that has not gone there yet.
+//! Cancelling a request: no further message of it goes to a provider.
 //!
-//! Whoever plans a chunk, or schedules a retry, holds the request row for sharing; whoever cancels has it alone. So
-//! each of them comes before the cancellation, which then finds what they wrote, or after it, and finds that.
+//! Planning a chunk and scheduling a retry lock the request row for sharing; cancelling locks it exclusively. Each of
+//! them therefore commits either before the cancellation, which sees its rows, or after it, and sees the cancellation.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -26,14 +26,14 @@ struct CancelledRequest {
 }
 
 impl Store {
-    /// Cancels a request for `actor`: ends the deliveries that wait for an attempt, and has the chunks to come planned now, as
-    /// cancelled. Returns how many (recipient, channel) pairs that stops: deliveries by target, of recipients that
-    /// are not planned yet every channel that the send could take. A request that has ended, or was cancelled
-    /// before, stays as it is, and so does what a worker holds: it is not tried again. A send that was set aside before
-    /// anything of it was kept is not put back any more.
+    /// Cancels a request for `actor`: ends the deliveries that wait for an attempt, and makes the remaining chunks due,
+    /// to be planned as cancelled. Returns the number of stopped deliveries: one per target of planned recipients, and
+    /// one per channel that the send could use for recipients not planned yet. A request that has ended or was cancelled
+    /// before does not change. A delivery that a worker holds does not change either, but is not tried again. A parked
+    /// send of which no request row was written can no longer be redriven.
     ///
     /// # Errors
-    /// The database failed; then nothing is cancelled.
+    /// The database failed; nothing is cancelled.
     pub async fn cancel_request(&self, app: AppId, send_id: SendId, actor: &str) -> Result<u64, Error> {
         let mut transaction = self.begin().await?;
         let Some(request) = hold(&mut transaction, app, send_id).await? else {
@@ -58,7 +58,7 @@ impl Store {
         .bind(send_id.0)
         .fetch_one(&mut *transaction)
         .await?;
-        tell(&mut transaction, app, send_id, cancelled_at.into()).await?;
+        set_event_timer(&mut transaction, app, send_id, cancelled_at.into()).await?;
         record(&mut transaction, app, send_id, actor).await?;
         transaction.commit().await?;
         Ok(stopped)
@@ -74,9 +74,9 @@ async fn record(
     audit::record(connection, app, actor, "request.cancel", &format!("request {send_id}")).await
 }
 
-/// Has the log told, by a timer: a database that is restored from a backup learns of it there. A request is cancelled
-/// once, so that its id names the event.
-async fn tell(
+/// Sets the timer that publishes the cancellation; a restored database learns of it from the log. A request is cancelled
+/// at most once, so its id determines the id of the event.
+async fn set_event_timer(
     connection: &mut PgConnection,
     app: AppId,
     send_id: SendId,
@@ -91,7 +91,7 @@ async fn tell(
     timer::insert(connection, &[timer]).await
 }
 
-/// The request, from here on for this transaction alone; None where there is nothing to cancel.
+/// Locks the request for this transaction; returns None if it is unknown or cancelled already.
 async fn hold(
     connection: &mut PgConnection,
     app: AppId,
@@ -116,7 +116,7 @@ async fn hold(
     }))
 }
 
-/// Cancels a send that was set aside: its request row says so from now on, whoever is just putting it back.
+/// Cancels a parked send by writing a cancelled request row, which also stops a redrive under way.
 pub(crate) async fn stop_parked(
     connection: &mut PgConnection,
     app: AppId,
@@ -151,11 +151,12 @@ pub(crate) async fn stop_parked(
     .bind(i32::try_from(send.recipients.len()).unwrap_or(i32::MAX))
     .fetch_one(&mut *connection)
     .await?;
-    tell(connection, app, send_id, cancelled_at.into()).await?;
+    set_event_timer(connection, app, send_id, cancelled_at.into()).await?;
     Ok((send.recipients.len() * plan::stoppable(send.channels.as_deref()).len()) as u64)
 }
 
-/// Ends what waits for an attempt, or whose attempt's lease has ended; that token still holds against the end.
+/// Ends the deliveries that wait for an attempt or whose lease has expired. The token of an expired lease can still
+/// settle: its answer overrides this end.
 async fn end_deliveries(connection: &mut PgConnection, request: &CancelledRequest) -> Result<u64, Error> {
     let ended = sqlx::query(
         "WITH held AS (
@@ -187,7 +188,7 @@ async fn count_unplanned(connection: &mut PgConnection, request: &CancelledReque
     Ok(unplanned * plan::stoppable(request.selected.as_deref()).len() as u64)
 }
 
-/// Whether a worker holds a delivery, or a redrive could put one back.
+/// Returns true if a worker holds a delivery, or a redrive could publish one.
 async fn is_any_left(connection: &mut PgConnection, request: &CancelledRequest) -> Result<bool, Error> {
     let is_left = sqlx::query_scalar(
         "SELECT EXISTS (
@@ -201,8 +202,8 @@ async fn is_any_left(connection: &mut PgConnection, request: &CancelledRequest) 
     Ok(is_left)
 }
 
-/// Makes the timers due: those of chunks, which are planned as cancelled, and those of attempts, whose worker finds the
-/// end that the delivery has got and tells it. What somebody is just publishing is left to them.
+/// Makes timers due now: a chunk is then planned as cancelled, and the worker of a retry finds that the delivery has
+/// ended and publishes it. Skips timers that another process is publishing.
 async fn hasten_timers(connection: &mut PgConnection, request: &CancelledRequest) -> Result<(), Error> {
     let jobs = StreamName::all(0).into_iter().filter(|name| matches!(name, StreamName::Job(..)));
     let streams: Vec<_> = jobs.map(|name| name.to_string()).chain(send::streams()).collect();
@@ -219,7 +220,7 @@ async fn hasten_timers(connection: &mut PgConnection, request: &CancelledRequest
     Ok(())
 }
 
-/// Which of the requests are cancelled. Until the transaction ends, none of the others can be.
+/// Returns the cancelled requests. Locks the others, so that none can be cancelled until the transaction ends.
 pub(crate) async fn cancelled_among(
     connection: &mut PgConnection,
     requests: &[(AppId, SendId)],

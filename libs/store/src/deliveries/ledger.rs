@@ -1,4 +1,4 @@
-//! The ledger: who may call a provider for a delivery, and what came of it. PostgreSQL's clock alone decides.
+//! The ledger: claims on deliveries and the state of each. All times come from PostgreSQL's clock.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -10,81 +10,72 @@ use uuid::Uuid;
 
 use crate::{Error, Store};
 
-/// A wish to make an attempt.
+/// A request to claim a delivery for one attempt.
 #[derive(Clone, Debug)]
 pub struct ClaimRequest {
-    /// The app.
     pub app: AppId,
-    /// The delivery.
     pub delivery: DeliveryId,
-    /// Number of the attempt, as the job has it.
+    /// Number of the attempt in the job.
     pub attempt: u32,
-    /// The provider to call, unless an attempt under way when its lease ended had another.
+    /// The provider to call. If a lease on this attempt expired and its call may be repeated, the earlier provider
+    /// stays.
     pub provider: Option<String>,
 }
 
-/// A claim whose call is about to be made.
+/// A claim whose provider call is about to start.
 #[derive(Clone, Copy, Debug)]
 pub struct CallMark {
-    /// The app.
     pub app: AppId,
-    /// The delivery.
     pub delivery: DeliveryId,
-    /// The claim.
     pub token: Uuid,
 }
 
 /// The answer to a [`ClaimRequest`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Claim {
-    /// Ours until the lease ends.
+    /// Granted to the caller until the lease expires.
     Ours {
-        /// Names the claim; settling needs it.
+        /// Identifies the claim; settling requires it.
         token: Uuid,
         /// The provider to call.
         provider: Option<String>,
     },
-    /// Nothing to do: the delivery has ended, or has gone on to a later attempt.
+    /// Nothing to do: the delivery has ended or is at a later attempt.
     Done(DeliveryState),
-    /// Somebody else's for this much longer.
+    /// Another worker holds the claim for this much longer.
     Leased(Duration),
-    /// No such delivery, or the job is ahead of it: the database is behind the log.
+    /// The delivery is unknown or at an earlier attempt than the job: the database is behind the log.
     Missing,
 }
 
-/// What the ledger says of a delivery.
+/// State of a delivery in the ledger.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeliveryState {
-    /// The app.
     pub app: AppId,
-    /// The delivery.
     pub delivery: DeliveryId,
-    /// The send that it is part of.
     pub send_id: SendId,
-    /// Its user.
     pub user: UserNumber,
-    /// Its channel.
     pub channel: Channel,
-    /// Its state.
     pub status: Status,
-    /// Why it is in that state.
+    /// Reason for the status.
     pub reason: Option<Reason>,
-    /// Number of the attempt that comes next, or of the last one.
+    /// Number of the next attempt or, if the delivery has ended, of the last one.
     pub attempt: u32,
     /// The provider of the last attempt.
     pub provider: Option<String>,
 }
 
 impl DeliveryState {
-    /// Whether it was parked after this attempt, so that the next one is the redrive's.
+    /// Returns true if the delivery was parked after this attempt; only a redrive makes the next one.
     #[must_use]
     pub fn is_parked_after(&self, attempt: u32) -> bool {
         self.status == Status::Parked && self.attempt == attempt + 1
     }
 }
 
-/// Where a call may have been made that must not be repeated (`calling`), a lease that has ended leaves the outcome
-/// unknown. Whoever waited for a row's lock sees in `held` what the row has become; the statement's snapshot is older.
+/// If `calling` is set and the lease has expired, a provider may have received a call that must not be repeated: the
+/// outcome is unknown. A claim that waited for a row lock reads the current row through `held`, because the statement's
+/// snapshot is older than the lock.
 const CLAIM: &str = "
     WITH job AS (
       SELECT * FROM unnest($1::bigint[], $2::uuid[], $3::int[], $4::text[]) AS job (app_id, id, attempt, provider)
@@ -137,7 +128,7 @@ impl Store {
     /// requests for one delivery, the second finds it leased.
     ///
     /// # Errors
-    /// The database failed; whether a claim was made is then unknown, and its lease decides.
+    /// The database failed; the claims may have been made, and then last until their leases expire.
     pub async fn claim(&self, requests: &[ClaimRequest], lease: Duration) -> Result<Vec<Claim>, Error> {
         let mut seen = HashSet::with_capacity(requests.len());
         let first: Vec<_> =
@@ -176,11 +167,11 @@ impl Store {
             .collect()
     }
 
-    /// Marks that calls are being made which must not be repeated, by the holders of the claims. Says for each whether
-    /// its claim still held; where it did not, the call must not be made. Repeating is safe.
+    /// Marks claims whose provider call must not be repeated, just before the call. Returns for each whether the claim
+    /// is still valid; if it is not, the caller must not call the provider. Repeating is safe.
     ///
     /// # Errors
-    /// The database failed; whether the mark was made is then unknown.
+    /// The database failed; the claims may or may not be marked.
     pub async fn mark_calling(&self, marks: &[CallMark]) -> Result<Vec<bool>, Error> {
         let marked: Vec<Uuid> = sqlx::query_scalar(
             "WITH held AS (
@@ -203,10 +194,7 @@ impl Store {
         Ok(marks.iter().map(|mark| marked.contains(&mark.token)).collect())
     }
 
-    /// What the ledger says of deliveries; those that it does not know are left out.
-    ///
-    /// # Errors
-    /// The database failed.
+    /// Returns the states of deliveries; leaves out unknown ones.
     pub async fn delivery_states(&self, named: &[(AppId, DeliveryId)]) -> Result<Vec<DeliveryState>, Error> {
         let rows = sqlx::query(
             "SELECT d.* FROM delivery d
@@ -235,7 +223,8 @@ fn answer(request: &ClaimRequest, state: DeliveryState, row: &PgRow) -> Result<C
 }
 
 pub(crate) fn read_state(row: &PgRow) -> Result<DeliveryState, Error> {
-    let (channel, status): (&str, &str) = (row.try_get("channel")?, row.try_get("status")?);
+    let channel: &str = row.try_get("channel")?;
+    let status: &str = row.try_get("status")?;
     let reason: Option<&str> = row.try_get("reason")?;
     let unreadable = |error: domain::problem::UnknownName| Error::Unreadable(error.to_string());
     Ok(DeliveryState {

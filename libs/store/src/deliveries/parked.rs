@@ -1,26 +1,25 @@
-//! What was set aside: jobs after their last retry, and messages that fail by themselves.
+//! Parked messages: jobs after their last retry, and messages that fail on every delivery.
 
 use domain::{AppId, DeliveryId, Envelope, Event, SendId, StreamName, Timestamp, UserNumber};
 use sqlx::PgConnection;
 
 use crate::{Error, Store, sends::send};
 
-/// A send that was set aside before any of it was planned or kept.
+/// A send that was parked before any of it was planned or stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParkedSend {
-    /// When it was accepted.
     pub accepted_at: Timestamp,
-    /// Before which nothing goes out, where it was scheduled.
+    /// Earliest time of delivery, if the send is scheduled.
     pub send_at: Option<Timestamp>,
-    /// How many recipients it names.
+    /// Number of recipients.
     pub recipients: usize,
 }
 
 impl Store {
-    /// The send whose `SendAccepted` was set aside, while nobody has put it back.
+    /// Returns the send whose `SendAccepted` is parked; None if there is none.
     ///
     /// # Errors
-    /// The database failed, or the message cannot be read.
+    /// The database failed, or the message cannot be decoded.
     pub async fn find_parked_send(&self, app: AppId, send_id: SendId) -> Result<Option<ParkedSend>, Error> {
         let message: Option<Vec<u8>> = sqlx::query_scalar(
             "SELECT message FROM parked WHERE app_id = $1 AND send_id = $2 AND stream = ANY($3)
@@ -44,7 +43,7 @@ impl Store {
     }
 }
 
-/// A job that is set aside after its last retry.
+/// A job to park after its last retry.
 pub(crate) struct NewParked<'a> {
     pub(crate) app: AppId,
     pub(crate) send_id: Option<SendId>,

@@ -1,7 +1,7 @@
-//! Receipts: what a provider says of a message after it took it, or after nobody knew whether it had.
+//! Receipts: a provider's later reports on a message that it accepted or may have accepted.
 //!
-//! A receipt changes a delivery that is `sent` or `unknown`, and only for its last attempt; it may come often, late and
-//! in any order. One that comes before the answer of its call is settled is kept and looked at again.
+//! A receipt changes a delivery that is `sent` or `unknown`, and only for its last attempt; it may arrive repeatedly,
+//! late and in any order. A receipt that arrives before its attempt is settled is kept and processed again later.
 
 mod change;
 mod subject;
@@ -19,61 +19,60 @@ use uuid::Uuid;
 use crate::database::instant::instant;
 use crate::{Error, Store, deliveries::cancellation};
 
-/// How long a receipt is kept that belongs to no settled attempt.
+/// Retention of a receipt that belongs to no settled attempt.
 const EARLY_KEPT: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// A final receipt. One that says nothing final (queued, on its way) is none.
+/// A final receipt. A report of an intermediate state (queued, under way) is not one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Receipt {
-    /// A new id. What follows from the receipt is published under it.
+    /// A new id; a next attempt is published under it.
     pub id: Uuid,
-    /// The app.
     pub app: AppId,
-    /// What it is about.
+    /// The delivery or message that the receipt reports on.
     pub about: About,
-    /// The classified answer. `Sent` means that the message has arrived; `Unknown` says nothing.
+    /// The classified answer. `Sent` means that the message was delivered; `Unknown` changes nothing.
     pub answer: Answer,
-    /// When it came.
+    /// Time of arrival.
     pub at: Timestamp,
     /// A random number in 0..1; spreads further attempts.
     pub random: f64,
 }
 
-/// What a receipt is about.
+/// The subject of a receipt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum About {
-    /// A delivery by its id, and its attempt where the provider knows it; otherwise the last one.
+    /// A delivery by its id, with its attempt if the provider reports it; otherwise its last attempt.
     Delivery(DeliveryId, Option<u32>),
-    /// A message by the provider's own id of it.
+    /// A message by the id that its provider gave it.
     Message {
         /// The provider's identifier in the app.
         provider: String,
-        /// The id that it gave in its answer.
+        /// The message id in the provider's answer.
         id: String,
     },
 }
 
-/// What became of a receipt.
+/// Result of recording a receipt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Recorded {
-    /// The delivery has gone on to this state.
+    /// The delivery has changed to this status.
     Settled(Status),
-    /// It says nothing new: it came before, or later than something else.
+    /// No change: the receipt is a repeat, or the delivery no longer accepts it.
     Unchanged,
-    /// Nothing is known yet that it could be about: it is kept, and looked at again.
+    /// The subject is unknown or its attempt is not settled yet: the receipt is kept and processed again later.
     Early,
 }
 
 impl Store {
-    /// Records receipts in one transaction, each with what follows from it: the delivery's state, what the provider
-    /// said beside the attempt, the event that tells of it (a timer of `OUTCOME`), and where it is a temporary failure
-    /// the next attempt by the policy. Repeating is safe, and needed after an error.
+    /// Records receipts in one transaction, each with its consequences: the state of the delivery, the provider's report
+    /// in the attempt's row, the event to publish (as a timer for `OUTCOME`), and after a temporary failure the next
+    /// attempt by the policy. Repeating is safe, and required after an error.
     ///
-    /// As when an attempt is settled, no further attempt follows for a user who was erased or a request that was
-    /// cancelled, and of an erased user no words of the provider are kept.
+    /// As when settling an attempt, no further attempt follows for an erased user or a cancelled request, and no text
+    /// from the provider is kept for an erased user.
     ///
     /// # Errors
-    /// The database failed; then nothing is recorded.
+    /// The database failed; nothing is recorded.
     pub async fn record_receipts(
         &self,
         receipts: &[Receipt],
@@ -93,11 +92,11 @@ impl Store {
         Ok(recorded)
     }
 
-    /// Looks again at up to `most` receipts that came early, and forgets those that belong to nothing. Returns how many
-    /// of them have been recorded now.
+    /// Processes up to `most` early receipts again, and removes those that have found no attempt for 24 hours. Returns
+    /// the number of receipts that are no longer early.
     ///
     /// # Errors
-    /// The database failed; then nothing is recorded.
+    /// The database failed; nothing is recorded.
     pub async fn record_early_receipts(
         &self,
         most: u32,
@@ -138,11 +137,8 @@ impl Store {
         Ok(done.len())
     }
 
-    /// Removes the messages of up to `most` attempts whose receipt has not come for this long: none of them can be
-    /// repeated from then on. Returns how many.
-    ///
-    /// # Errors
-    /// The database failed.
+    /// Removes the messages of up to `most` attempts that have waited for a receipt for `age`; a later receipt can no
+    /// longer repeat them. Returns the number removed.
     pub async fn forget_awaited_receipts(&self, age: Duration, most: u32) -> Result<u64, Error> {
         let forgotten = sqlx::query(
             "DELETE FROM awaiting_receipt WHERE ctid = ANY(ARRAY(
@@ -169,7 +165,8 @@ impl Receipt {
     }
 }
 
-/// Records what can be recorded. Requests are held before deliveries, as by whoever settles or cancels.
+/// Records the receipts that are not early. Locks requests before deliveries, in the same order as settling and
+/// cancelling.
 async fn apply(
     connection: &mut PgConnection,
     receipts: &[Receipt],
@@ -186,7 +183,7 @@ async fn apply(
             recorded.push(Recorded::Early);
             continue;
         };
-        // Of two receipts for one delivery the second says nothing new.
+        // Of two receipts for one delivery, the second changes nothing.
         let Some(state) = held.remove(&(named.app, named.delivery)) else {
             recorded.push(Recorded::Unchanged);
             continue;

@@ -1,4 +1,4 @@
-//! Putting back what was set aside, after telling how much that is, for whom, and what is left out and why.
+//! Redriving parked messages, and listing them with the reasons why some would be skipped.
 
 use std::collections::{HashMap, HashSet};
 
@@ -13,59 +13,54 @@ use uuid::Uuid;
 use crate::deliveries::timer::{self, NewTimer};
 use crate::{Error, Store, deliveries::cancellation};
 
-/// Which parked messages are meant. `None` leaves a property out of account.
+/// Selection of parked messages. A property that is `None` matches all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ParkedFilter {
-    /// Of this app.
     pub app: Option<AppId>,
     /// Jobs of this channel.
     pub channel: Option<Channel>,
     /// The job of this delivery.
     pub delivery: Option<DeliveryId>,
-    /// This one.
+    /// Identity of the parked message.
     pub id: Option<Uuid>,
 }
 
-/// A place in the order in which parked messages are listed: the earliest first.
+/// A position in the list of parked messages, which is ordered by time, earliest first.
 pub type ParkedPosition = (Timestamp, Uuid);
 
-/// A message that was set aside.
+/// A parked message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parked {
-    /// Its identity while it is parked.
+    /// Identity of the message while it is parked.
     pub id: Uuid,
-    /// The app, where the message could be read that far.
+    /// The app, if the message could be read that far.
     pub app: Option<AppId>,
-    /// The app's name.
     pub app_name: Option<String>,
-    /// The send.
     pub send_id: Option<SendId>,
-    /// The delivery, of a job after its last retry.
+    /// The delivery, if the message is a job after its last retry.
     pub delivery: Option<DeliveryId>,
-    /// Its user.
     pub user: Option<UserNumber>,
-    /// Identifier of the recipient, where the delivery is known.
+    /// Identifier of the recipient, if the delivery is known.
     pub recipient: Option<String>,
     /// The address, token or subscription.
     pub target: Option<String>,
-    /// Where the message goes when it is put back; None for a stream that this release does not know.
+    /// Stream into which a redrive publishes the message; None if this release does not know the stream.
     pub stream: Option<StreamName>,
-    /// The last answer's code, or what went wrong.
+    /// The last answer's code, or the error.
     pub cause: String,
-    /// When it was set aside.
     pub parked_at: Timestamp,
-    /// The whole message.
+    /// The encoded message.
     pub message: Vec<u8>,
-    /// Why putting it back would be of no use; such a one stays where it is.
+    /// Reason why a redrive leaves the message parked, if any.
     pub skip: Option<Skip>,
-    /// Whether the only provider that may be called is not enabled any more.
+    /// True if the delivery's last provider is no longer enabled.
     provider_is_gone: bool,
 }
 
-/// Why a parked message is not put back.
+/// Reason why a redrive leaves a message parked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Skip {
-    /// Its `expiresAt` has passed.
+    /// `expiresAt` has passed.
     Expired,
     /// The user was erased.
     Erased,
@@ -73,20 +68,20 @@ pub enum Skip {
     Cancelled,
     /// The target is known to be dead.
     Suppressed,
-    /// The person has read the notification in the inbox.
+    /// The user has read the notification in the inbox.
     Read,
-    /// The same channel has reached the person at another target.
+    /// The same channel has reached the user at another target.
     DeliveredOtherwise,
-    /// The delivery is not parked any more.
+    /// The delivery is no longer parked.
     SettledOtherwise,
-    /// Of a message that must not be sent twice, the provider that may have taken it is not enabled any more.
+    /// The message must not be sent twice, and the provider that may have accepted it is no longer enabled.
     ProviderGone,
-    /// This release cannot read it.
+    /// This release cannot decode the message.
     Unreadable,
 }
 
 impl Skip {
-    /// Its name in the command's output.
+    /// The name in the command's output.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -117,7 +112,7 @@ impl Skip {
 }
 
 impl Parked {
-    /// The channel of a job.
+    /// The channel, if the message is a job.
     #[must_use]
     pub fn channel(&self) -> Option<Channel> {
         match self.stream {
@@ -166,11 +161,8 @@ const SELECT: &str = "
     ORDER BY date_trunc('milliseconds', p.parked_at), p.id LIMIT $7";
 
 impl Store {
-    /// At most `limit` parked messages, the earliest first, beginning after a position; with what would become of each
-    /// if it were put back now.
-    ///
-    /// # Errors
-    /// The database failed.
+    /// Lists at most `limit` parked messages after a position, earliest first. `skip` of each says whether a redrive
+    /// would publish it now.
     pub async fn list_parked(
         &self,
         filter: &ParkedFilter,
@@ -181,14 +173,15 @@ impl Store {
         select(&mut connection, filter, after, limit).await
     }
 
-    /// Puts back those of the next `limit` parked messages for which that is of use: a new timer, due at once, in the
-    /// transaction that takes the parked row away, sets the ledger to `retrying` and records who did it. What is to be
-    /// skipped stays. Returns all of them, as they were; none after the last one.
+    /// Redrives the next `limit` parked messages, except those to skip. One transaction sets a new timer, due at once,
+    /// removes the parked row, sets the delivery to `retrying` and records the actor. Skipped messages stay parked.
+    /// Returns all messages of the page as they were parked; empty after the last page.
     ///
-    /// A delivery has one attempt more, by the providers of now where the one that it was bound to is gone.
+    /// A delivery gets one more attempt. If the provider that it was bound to is no longer enabled, any current provider
+    /// may make it.
     ///
     /// # Errors
-    /// The database failed; then nothing is put back.
+    /// The database failed; nothing is redriven.
     pub async fn redrive(
         &self,
         filter: &ParkedFilter,
@@ -200,30 +193,30 @@ impl Store {
         let mut transaction = self.begin().await?;
         let found = select(&mut transaction, filter, after, limit).await?;
         hold(&mut transaction, &found).await?;
-        // What was found is looked at again, now that nobody can change it any more.
+        // Read again, now that the rows are locked.
         let held: HashSet<Uuid> = found.iter().map(|parked| parked.id).collect();
         let mut found = select(&mut transaction, filter, after, limit).await?;
         found.retain(|parked| held.contains(&parked.id));
         let mut timers = Vec::with_capacity(found.len());
         let mut again: Vec<&Parked> = Vec::with_capacity(found.len());
-        let mut told = found.clone();
-        for (parked, told) in found.iter().zip(&mut told).filter(|(parked, _)| parked.skip.is_none()) {
-            match put_back(parked, now) {
+        let mut page = found.clone();
+        for (parked, listed) in found.iter().zip(&mut page).filter(|(parked, _)| parked.skip.is_none()) {
+            match redrive_timer(parked, now) {
                 Some(timer) => {
                     timers.push(timer);
                     again.push(parked);
                 }
-                None => told.skip = Some(Skip::Unreadable),
+                None => listed.skip = Some(Skip::Unreadable),
             }
         }
-        take_away(&mut transaction, &again, actor).await?;
+        remove_parked(&mut transaction, &again, actor).await?;
         timer::insert(&mut transaction, &timers).await?;
         transaction.commit().await?;
-        Ok(told)
+        Ok(page)
     }
 }
 
-/// The position after the last of a page.
+/// Returns the position after the last message of a page.
 #[must_use]
 pub fn position_after(page: &[Parked]) -> Option<ParkedPosition> {
     page.last().map(Parked::position)
@@ -251,7 +244,7 @@ async fn select(
     rows.iter().map(read).collect()
 }
 
-/// Locks what decides: requests first, then deliveries, then the messages, as everybody does.
+/// Locks requests, then deliveries, then parked messages: the order of all transactions.
 async fn hold(connection: &mut PgConnection, found: &[Parked]) -> Result<(), Error> {
     let requests: Vec<_> = found.iter().filter_map(|parked| Some((parked.app?, parked.send_id?))).collect();
     cancellation::cancelled_among(connection, &requests).await?;
@@ -272,9 +265,10 @@ async fn hold(connection: &mut PgConnection, found: &[Parked]) -> Result<(), Err
     Ok(())
 }
 
-/// The timer that brings a message back; None for a message that this release cannot put anywhere.
-fn put_back(parked: &Parked, now: Timestamp) -> Option<NewTimer> {
-    // A message is parked once under an id, so that this is a new one too.
+/// Builds the timer that publishes a parked message; None if this release cannot encode the message or does not know its
+/// app or stream.
+fn redrive_timer(parked: &Parked, now: Timestamp) -> Option<NewTimer> {
+    // Each parking has a new id, so this id is new too.
     let id = Uuid::new_v5(&parked.id, b"redrive");
     let mut message = parked.message.clone();
     if let Ok(mut envelope) = Envelope::decode(&message)
@@ -285,14 +279,22 @@ fn put_back(parked: &Parked, now: Timestamp) -> Option<NewTimer> {
             job.route.unbind();
         }
         envelope.caused_by = Some(envelope.id);
-        (envelope.id, envelope.at) = (id, now);
+        envelope.id = id;
+        envelope.at = now;
         message = envelope.encode().ok()?;
     }
-    let (app, send_id, user) = (parked.app?, parked.send_id, parked.user);
-    Some(NewTimer { id, due_at: now, stream: parked.stream?, message, app, send_id, user })
+    Some(NewTimer {
+        id,
+        due_at: now,
+        stream: parked.stream?,
+        message,
+        app: parked.app?,
+        send_id: parked.send_id,
+        user: parked.user,
+    })
 }
 
-async fn take_away(connection: &mut PgConnection, again: &[&Parked], actor: &str) -> Result<(), Error> {
+async fn remove_parked(connection: &mut PgConnection, again: &[&Parked], actor: &str) -> Result<(), Error> {
     sqlx::query(
         "WITH gone AS (
            DELETE FROM parked WHERE id = ANY($1) RETURNING app_id, send_id, delivery_id
@@ -313,7 +315,7 @@ async fn take_away(connection: &mut PgConnection, again: &[&Parked], actor: &str
     Ok(())
 }
 
-/// Whether the message may have been taken by one provider, and another one would send it a second time.
+/// Returns true if one provider may have accepted the message, so that another one might send it a second time.
 fn is_bound(message: &[u8]) -> bool {
     Envelope::decode(message).is_ok_and(|envelope| match envelope.event {
         Event::DeliveryJob(job) => !job.channel.is_repeatable() && job.route.only.is_some(),

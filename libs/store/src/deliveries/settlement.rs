@@ -1,10 +1,9 @@
-//! Settling: writing what came of an attempt, by the holder of its claim alone.
+//! Settling: recording the outcome of an attempt, allowed only to the holder of its claim.
 
 use std::collections::{HashMap, HashSet};
 
 use bytes::Bytes;
 use domain::{Answer, AppId, DeliveryId, Outcome, Reason, SendId, Status, StreamName, Timestamp, UserNumber};
-use sabotage::Mutant;
 use sqlx::{PgConnection, Postgres, Row, Transaction};
 use uuid::Uuid;
 
@@ -14,50 +13,46 @@ use crate::deliveries::suppression::{self, DeadTarget};
 use crate::deliveries::timer::{self, NewTimer};
 use crate::{Error, Store, deliveries::cancellation};
 
-/// What came of an attempt, to be written in one transaction with what follows from it.
+/// The outcome of an attempt, recorded in one transaction with its follow-up.
 #[derive(Clone, Debug)]
 pub struct Settlement {
-    /// The app.
     pub app: AppId,
-    /// The send that the delivery is part of.
     pub send_id: Option<SendId>,
-    /// The delivery.
     pub delivery: DeliveryId,
-    /// Its user.
     pub user: UserNumber,
     /// The claim under which the attempt was made.
     pub token: Uuid,
-    /// Number of the attempt.
     pub attempt: u32,
     /// The provider called.
     pub provider: Option<String>,
-    /// When the call began.
+    /// Start of the call.
     pub started_at: Timestamp,
-    /// When the answer was there.
+    /// Arrival of the answer.
     pub ended_at: Timestamp,
     /// The classified answer.
     pub answer: Answer,
-    /// What follows.
     pub next: FollowUp,
-    /// The job and its stream: it comes again where the answer corrects an end, and is kept for receipts.
+    /// The job and its stream. The job is published again if the answer corrects an end, and is kept for receipts.
     pub job: (StreamName, Bytes),
-    /// Whether the provider may still say what became of a message that it took.
+    /// True if the provider may send a receipt for a message that it accepted.
     pub receipts: bool,
 }
 
 impl Settlement {
-    /// The same without any text of the provider's and anything that is kept: for an answer that the database refused.
+    /// Returns the settlement without the provider's text and id and without keeping the job for receipts, for an answer
+    /// that PostgreSQL rejected.
     #[must_use]
     pub fn reduced(&self) -> Settlement {
         let outcome = match &self.answer.outcome {
             Outcome::Sent { .. } => Outcome::Sent { provider_id: None },
             other => other.clone(),
         };
-        let message = "the database refused what the provider said";
+        let message = "PostgreSQL rejected the provider's answer";
         Settlement { answer: Answer::new(outcome, "unstorable", message), receipts: false, ..self.clone() }
     }
 
-    /// The same with nothing but the state that the delivery ends in: where not even a reduced answer can be written.
+    /// Returns the settlement with only the final state of the delivery, for when not even a reduced answer can be
+    /// written.
     #[must_use]
     pub fn bare(&self) -> Settlement {
         let next = match &self.next {
@@ -69,26 +64,26 @@ impl Settlement {
         Settlement { next, ..self.reduced() }
     }
 
-    /// Whether a receipt may follow: of a message that was taken, or may have been.
+    /// Returns true if a receipt may follow: the provider accepted the message, or may have accepted it.
     fn awaits_receipt(&self) -> bool {
         let is_open = matches!(self.next, FollowUp::End(Status::Sent | Status::Unknown, _));
         is_open && self.receipts
     }
 }
 
-/// What follows a settled attempt.
+/// The next step after a settled attempt.
 #[derive(Clone, Debug)]
 pub enum FollowUp {
-    /// Nothing.
+    /// None: the delivery has ended.
     End(Status, Option<Reason>),
-    /// Another attempt, by this timer.
+    /// Another attempt, started by this timer.
     Retry(NewTimer),
-    /// Set aside, with the message that would make the next attempt and the stream it belongs to.
+    /// Parked: retries are exhausted. Holds the stream and the message that a redrive would publish.
     Park(StreamName, Vec<u8>),
 }
 
 impl FollowUp {
-    /// The state that the delivery is in from then on, and why.
+    /// The status of the delivery after this step, and its reason.
     #[must_use]
     pub fn status(&self) -> (Status, Option<Reason>) {
         match self {
@@ -100,24 +95,22 @@ impl FollowUp {
 }
 
 impl Store {
-    /// Settles attempts in one transaction. Says for each whether its claim still held and what it asks for follows;
-    /// where the claim did not hold, nothing of it is written. A late answer also holds against the end that a
-    /// cancellation or a later claim gave the delivery (cancelled, expired, suppressed): the provider knows better what
-    /// became of it. No further attempt follows where the request was cancelled meanwhile; the ledger says so.
+    /// Settles attempts in one transaction. Returns for each whether its claim was still valid and its follow-up takes
+    /// place; if the claim was not valid, nothing is written. A late answer also overrides the end that a cancellation
+    /// or a later claim gave the delivery (cancelled, expired, suppressed): the provider's answer is more accurate. If
+    /// the request has been cancelled, no further attempt follows and the delivery becomes `cancelled`.
     ///
-    /// Whoever found the end may tell of it, and acknowledge the job, after a late answer was written and before that is
-    /// told. So the job comes again then, by a timer of the same transaction, and what the ledger says now is told.
+    /// A worker that found such an end may publish it, and acknowledge the job, after the late answer was written but
+    /// before that answer was published. A timer in the same transaction therefore publishes the job again, so that a
+    /// worker publishes the state that the ledger has now.
     ///
-    /// Of a user who was erased meanwhile only that the attempt was made, and how it ended, is written: no words or
-    /// ids of the provider. No further attempt follows then; the ledger says so.
+    /// For an erased user, only the attempt and its outcome are written, without text or ids from the provider. No
+    /// further attempt follows; the delivery becomes `skipped`.
     ///
     /// # Errors
-    /// The database failed; whether it was written is then unknown, and repeating is safe.
+    /// The database failed; the settlements may have been written, and repeating is safe.
     pub async fn settle(&self, settlements: &[Settlement]) -> Result<Vec<bool>, Error> {
         let mut transaction = self.begin().await?;
-        if sabotage::is(Mutant::UntokenedSettle) {
-            usurp(&mut transaction, settlements).await?;
-        }
         let cancelled = cancelled_repeats(&mut transaction, settlements).await?;
         let held = update_deliveries(&mut transaction, settlements, &cancelled).await?;
         let made: Vec<SettledAttempt<'_>> = settlements
@@ -125,9 +118,9 @@ impl Store {
             .filter_map(|settlement| Some(SettledAttempt { settlement, held: *held.get(&settlement.token)? }))
             .collect();
         insert_attempts(&mut transaction, &made).await?;
-        let ours: Vec<&Settlement> =
+        let unerased: Vec<&Settlement> =
             made.iter().filter(|made| !made.held.of_erased).map(|made| made.settlement).collect();
-        let timers: Vec<NewTimer> = ours
+        let timers: Vec<NewTimer> = unerased
             .iter()
             .filter_map(|settlement| match &settlement.next {
                 FollowUp::Retry(timer) if !cancelled.contains(&settlement.token) => Some(timer.clone()),
@@ -135,15 +128,13 @@ impl Store {
             })
             .collect();
         timer::insert(&mut transaction, &timers).await?;
-        tell_again(&mut transaction, &made).await?;
-        let aside = ours.iter().filter(|ours| !cancelled.contains(&ours.token));
-        parked::park(&mut transaction, &aside.filter_map(|aside| parking(aside)).collect::<Vec<_>>()).await?;
-        suppression::suppress(
-            &mut transaction,
-            &ours.iter().filter_map(|ours| dead_target(ours)).collect::<Vec<_>>(),
-        )
-        .await?;
-        keep_for_receipts(&mut transaction, &ours).await?;
+        requeue_corrected(&mut transaction, &made).await?;
+        let continued = unerased.iter().filter(|settlement| !cancelled.contains(&settlement.token));
+        let parked: Vec<_> = continued.filter_map(|settlement| parked_job(settlement)).collect();
+        parked::park(&mut transaction, &parked).await?;
+        let dead: Vec<_> = unerased.iter().filter_map(|settlement| dead_target(settlement)).collect();
+        suppression::suppress(&mut transaction, &dead).await?;
+        keep_for_receipts(&mut transaction, &unerased).await?;
         transaction.commit().await?;
         let follows = |settlement: &Settlement| match held.get(&settlement.token) {
             None => false,
@@ -157,17 +148,14 @@ impl Store {
 }
 
 impl Store {
-    /// Settles an attempt by the state of its delivery alone, without a row of the attempt. Says whether its claim
-    /// still held.
-    ///
-    /// # Errors
-    /// The database failed.
+    /// Settles an attempt by writing only the state of its delivery, without a row for the attempt. Returns true if its
+    /// claim was still valid.
     pub async fn settle_barely(&self, settlement: &Settlement) -> Result<bool, Error> {
         let mut transaction = self.begin().await?;
         let bare = [settlement.bare()];
         let held = update_deliveries(&mut transaction, &bare, &HashSet::new()).await?;
         let made = held.values().map(|held| SettledAttempt { settlement, held: *held });
-        tell_again(&mut transaction, &made.collect::<Vec<_>>()).await?;
+        requeue_corrected(&mut transaction, &made.collect::<Vec<_>>()).await?;
         transaction.commit().await?;
         Ok(!held.is_empty())
     }
@@ -179,24 +167,25 @@ struct SettledAttempt<'a> {
     held: DeliveryRow,
 }
 
-/// What a delivery was found like.
+/// State of a delivery before it is settled.
 #[derive(Clone, Copy)]
 struct DeliveryRow {
-    /// Whether its user was erased meanwhile.
+    /// True if its user has been erased.
     of_erased: bool,
-    /// Whether it had got an end without this answer.
+    /// True if it had already ended without this answer.
     had_ended: bool,
 }
 
 impl DeliveryRow {
-    /// Whether what is written now may be told by nobody. Nothing is kept of an erased user, a job least of all.
-    fn is_to_be_told(self) -> bool {
+    /// Returns true if this outcome might otherwise never be published, so that the job must be queued again. Never for
+    /// an erased user, whose jobs are not kept.
+    fn must_requeue(self) -> bool {
         self.had_ended && !self.of_erased
     }
 }
 
-/// The tokens of settlements that ask for a retry of a request that is cancelled, now or once it is redriven. Until the
-/// transaction ends, no other request of such a settlement can be.
+/// Returns the tokens of settlements whose follow-up is a retry or parking and whose request is cancelled. Locks the
+/// other requests of such settlements, so that none can be cancelled until the transaction ends.
 async fn cancelled_repeats(
     connection: &mut PgConnection,
     settlements: &[Settlement],
@@ -214,37 +203,19 @@ async fn cancelled_repeats(
         .collect())
 }
 
-/// Has the claims be ours, whosever they are, and takes back what others settled under them.
-#[cold]
-async fn usurp(connection: &mut PgConnection, settlements: &[Settlement]) -> Result<(), Error> {
-    for settlement in settlements {
-        sqlx::query(
-            "WITH settled AS (
-               DELETE FROM attempt WHERE (app_id, delivery_id, number) = ($1, $2, $4)
-             )
-             UPDATE delivery SET token = $3, attempt = $4, status = 'sending'
-             WHERE (app_id, id) = ($1, $2) AND token IS DISTINCT FROM $3",
-        )
-        .bind(settlement.app.0)
-        .bind(settlement.delivery.0)
-        .bind(settlement.token)
-        .bind(number(settlement.attempt))
-        .execute(&mut *connection)
-        .await?;
-    }
-    Ok(())
-}
-
-/// The tokens that held.
+/// Updates the deliveries whose claims are still valid. Returns their tokens.
 async fn update_deliveries(
     transaction: &mut Transaction<'static, Postgres>,
     settlements: &[Settlement],
     cancelled: &HashSet<Uuid>,
 ) -> Result<HashMap<Uuid, DeliveryRow>, Error> {
     let all = || settlements.iter();
-    let state = |settlement: &Settlement| match cancelled.contains(&settlement.token) {
-        true => (Status::Cancelled, Some(Reason::RequestCancelled)),
-        false => settlement.next.status(),
+    let state = |settlement: &Settlement| {
+        if cancelled.contains(&settlement.token) {
+            (Status::Cancelled, Some(Reason::RequestCancelled))
+        } else {
+            settlement.next.status()
+        }
     };
     let rows = sqlx::query(
         "WITH settled AS (
@@ -286,10 +257,10 @@ async fn update_deliveries(
         .collect()
 }
 
-/// Lets the jobs of answers that came after an end come again.
-async fn tell_again(connection: &mut PgConnection, made: &[SettledAttempt<'_>]) -> Result<(), Error> {
+/// Queues the jobs of answers that arrived after their delivery had ended.
+async fn requeue_corrected(connection: &mut PgConnection, made: &[SettledAttempt<'_>]) -> Result<(), Error> {
     let late: Vec<&Settlement> =
-        made.iter().filter(|made| made.held.is_to_be_told()).map(|made| made.settlement).collect();
+        made.iter().filter(|made| made.held.must_requeue()).map(|made| made.settlement).collect();
     if late.is_empty() {
         return Ok(());
     }
@@ -345,8 +316,7 @@ async fn insert_attempts(
     Ok(())
 }
 
-/// What is to be parked of a settlement.
-fn parking(settlement: &Settlement) -> Option<NewParked<'_>> {
+fn parked_job(settlement: &Settlement) -> Option<NewParked<'_>> {
     let FollowUp::Park(stream, message) = &settlement.next else { return None };
     Some(NewParked {
         app: settlement.app,
@@ -359,7 +329,7 @@ fn parking(settlement: &Settlement) -> Option<NewParked<'_>> {
     })
 }
 
-/// The target that a settlement ends as dead; another provider may yet reach one that is asked again.
+/// Returns the target that a settlement found dead. None if the attempt is retried: another provider may still reach it.
 fn dead_target(settlement: &Settlement) -> Option<DeadTarget<'_>> {
     let (Outcome::TargetGone(gone), FollowUp::End(..)) = (&settlement.answer.outcome, &settlement.next)
     else {
@@ -369,8 +339,8 @@ fn dead_target(settlement: &Settlement) -> Option<DeadTarget<'_>> {
     Some(DeadTarget { app: settlement.app, delivery: settlement.delivery, code, since: gone.since })
 }
 
-async fn keep_for_receipts(connection: &mut PgConnection, ours: &[&Settlement]) -> Result<(), Error> {
-    let kept: Vec<_> = ours.iter().filter(|settlement| settlement.awaits_receipt()).collect();
+async fn keep_for_receipts(connection: &mut PgConnection, settlements: &[&Settlement]) -> Result<(), Error> {
+    let kept: Vec<_> = settlements.iter().filter(|settlement| settlement.awaits_receipt()).collect();
     if kept.is_empty() {
         return Ok(());
     }

@@ -1,8 +1,8 @@
-//! Suppression: targets that a provider called dead, and what is taken away with them.
+//! Suppression: targets that a provider reported as dead.
 //!
-//! A push token leaves the profiles that hold it, a browser's subscription is dropped; an address stays where it is and
-//! is not used. All of it is in the transaction of the answer, and can be taken back ([`lift`]). Profiles are locked
-//! before suppressions are written, here as where tokens are registered.
+//! Suppressing a push token removes it from the profiles that hold it; suppressing a browser's subscription removes the
+//! subscription; an address stays and is no longer used. This happens in the transaction of the answer and is reversible
+//! ([`lift`]). Profiles are locked before suppressions are written, as they are when tokens are registered.
 
 mod lift;
 mod list;
@@ -18,18 +18,18 @@ use crate::{Error, Store};
 pub use lift::{Lifted, Restored};
 pub use list::{Suppression, SuppressionFilter};
 
-/// A target that an answer or a receipt found dead, by the delivery that went there.
+/// A target that an answer or a receipt reported as dead, identified by its delivery.
 pub(crate) struct DeadTarget<'a> {
     pub(crate) app: AppId,
     pub(crate) delivery: DeliveryId,
     /// The provider's code.
     pub(crate) code: &'a str,
-    /// Dead since then: a token that was registered later is not meant.
+    /// Time since which the target is dead; a token registered later is not suppressed.
     pub(crate) since: Option<Timestamp>,
 }
 
-/// Those who hold a dead token wait until this transaction ends: a registration that is under way counts, or finds the
-/// suppression and lifts it.
+/// Locks the users who hold a dead token. A concurrent registration then either commits first and counts, or waits,
+/// finds the suppression and lifts it.
 const LOCK_HOLDERS: &str = "
     SELECT FROM app_user u JOIN (
       SELECT d.app_id, d.user_number FROM delivery d JOIN unnest($1::bigint[], $2::uuid[]) AS dead (app_id, id)
@@ -93,7 +93,7 @@ const PRUNE_SUBSCRIPTIONS: &str = "
       'auth', encode(dropped.auth, 'base64'), 'expiresAt', dropped.expires_at))
     FROM dropped WHERE (s.app_id, s.channel, s.target) = (dropped.app_id, 'webPush', dropped.endpoint)";
 
-/// A suppression that was written now.
+/// A suppression just written.
 struct Written {
     app: i64,
     target: String,
@@ -101,10 +101,7 @@ struct Written {
 }
 
 impl Store {
-    /// Whether it was this delivery that had its target suppressed, as it still is.
-    ///
-    /// # Errors
-    /// The database failed.
+    /// Returns true if this delivery led to the suppression of its target, and the target is still suppressed.
     pub async fn has_suppressed(&self, app: AppId, delivery: DeliveryId) -> Result<bool, Error> {
         let has_suppressed = sqlx::query_scalar(
             "SELECT EXISTS (
@@ -120,8 +117,8 @@ impl Store {
     }
 }
 
-/// Suppresses targets, and takes away what leads to them. Returns the deliveries that led to it: none for a target that
-/// was suppressed before, or registered since it died.
+/// Suppresses targets, and removes their tokens and subscriptions. Returns the deliveries that led to a new suppression:
+/// none for a target that was suppressed before, or registered again since it died.
 pub(crate) async fn suppress(
     connection: &mut PgConnection,
     dead: &[DeadTarget<'_>],
@@ -139,18 +136,21 @@ pub(crate) async fn suppress(
         .bind(dead.iter().map(|dead| dead.since.map(instant)).collect::<Vec<_>>())
         .fetch_all(&mut *connection)
         .await?;
-    let (mut fcm, mut apns, mut browsers) = (Vec::new(), Vec::new(), Vec::new());
+    let mut fcm = Vec::new();
+    let mut apns = Vec::new();
+    let mut browsers = Vec::new();
     let mut suppressed = HashSet::with_capacity(rows.len());
     for row in rows {
         suppressed.insert((AppId(row.try_get("app_id")?), DeliveryId(row.try_get("delivery_id")?)));
-        let (channel, target): (&str, String) = (row.try_get("channel")?, row.try_get("target")?);
-        let of = match channel {
+        let channel: &str = row.try_get("channel")?;
+        let target: String = row.try_get("target")?;
+        let written = match channel {
             "webPush" => &mut browsers,
             "mobilePush" if target.starts_with("fcm:") => &mut fcm,
             "mobilePush" => &mut apns,
             _ => continue,
         };
-        of.push(Written { app: row.try_get("app_id")?, target, delivery: row.try_get("delivery_id")? });
+        written.push(Written { app: row.try_get("app_id")?, target, delivery: row.try_get("delivery_id")? });
     }
     prune_tokens(connection, "fcm", &fcm).await?;
     prune_tokens(connection, "apns", &apns).await?;
@@ -184,7 +184,7 @@ async fn prune_subscriptions(connection: &mut PgConnection, dead: &[Written]) ->
     Ok(())
 }
 
-/// An endpoint that a browser sends again lives, whatever was known of it.
+/// Lifts the suppression of an endpoint that a browser has subscribed again: the endpoint is alive.
 pub(crate) async fn lift_subscribed(
     connection: &mut PgConnection,
     app: AppId,

@@ -1,4 +1,4 @@
-//! Timers: messages to publish at their time.
+//! Timers: messages to publish at a given time.
 
 use std::time::Duration;
 
@@ -9,45 +9,42 @@ use uuid::Uuid;
 use crate::database::instant::instant;
 use crate::{Error, Store};
 
-/// How long a timer that could not be published waits for its next turn.
-pub const PUT_OFF: Duration = Duration::from_secs(1);
-/// How long a timer that this release cannot read waits for another one.
-const UNREADABLE_PUT_OFF: Duration = Duration::from_secs(60);
-/// Bytes of messages, beyond which no further timer is taken at once.
+/// Delay of a timer that could not be published.
+const POSTPONED: Duration = Duration::from_secs(1);
+/// Delay of a timer whose stream this release does not know.
+const UNREADABLE_POSTPONED: Duration = Duration::from_secs(60);
+/// Limit on the total bytes of messages taken in one batch.
 const TAKEN_BYTES: i64 = 8 * 1024 * 1024;
 
-/// A timer to be set. Every timer has a new id, under which its message is published: an earlier one would be
-/// swallowed by the stream's duplicate window.
+/// A timer to set. Its id must be new: the message is published under it, and the stream's duplicate window would drop
+/// a message with an id used before.
 #[derive(Clone, Debug)]
 pub struct NewTimer {
-    /// Identity of the timer and of the message when it is published.
+    /// Identity of the timer and of the published message.
     pub id: Uuid,
-    /// Not before this time.
+    /// Earliest time of publication.
     pub due_at: Timestamp,
-    /// Where the message goes.
+    /// Destination of the message.
     pub stream: StreamName,
-    /// The whole message.
+    /// The encoded message.
     pub message: Vec<u8>,
-    /// The app that it belongs to.
     pub app: AppId,
-    /// The send that it concerns.
     pub send_id: Option<SendId>,
-    /// The user that it concerns.
     pub user: Option<UserNumber>,
 }
 
-/// A timer whose time has come.
+/// A timer that is due.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DueTimer {
     /// Identity of the timer and of its message.
     pub id: Uuid,
-    /// Where the message goes.
+    /// Destination of the message.
     pub stream: StreamName,
-    /// The whole message.
+    /// The encoded message.
     pub message: Vec<u8>,
 }
 
-/// Due timers, locked until they are done with. Dropped without [`DueTimers::done`], they stay due.
+/// Due timers, locked until [`DueTimers::done`]. If dropped without it, they stay due.
 #[derive(Debug)]
 pub struct DueTimers {
     transaction: Transaction<'static, Postgres>,
@@ -60,26 +57,20 @@ impl Store {
     /// Sets timers.
     ///
     /// # Errors
-    /// The database failed; then none is set.
+    /// The database failed; no timer is set.
     pub async fn set_timers(&self, timers: &[NewTimer]) -> Result<(), Error> {
         let mut connection = self.pool.acquire().await?;
         insert(&mut connection, timers).await
     }
 
-    /// Takes up to `most` due timers that nobody else holds, fewer when they are large. One that names an unknown
-    /// stream is left out and put off.
-    ///
-    /// # Errors
-    /// The database failed.
+    /// Locks up to `most` due timers that no other process holds; fewer if their messages are large. A timer that names
+    /// an unknown stream is left out and postponed.
     pub async fn due_timers(&self, most: u32) -> Result<DueTimers, Error> {
         self.due_timers_but(most, &[]).await
     }
 
-    /// As [`due_timers`](Self::due_timers), but for those that belong to a send and go into a `closed` stream: they
-    /// stay due. What belongs to no send, such as word of an erasure, is taken.
-    ///
-    /// # Errors
-    /// The database failed.
+    /// Like [`due_timers`](Self::due_timers), but leaves out timers that belong to a send and go into a `closed` stream:
+    /// they stay due. A timer that belongs to no send, such as that of an erasure, is included.
     pub async fn due_timers_but(&self, most: u32, closed: &[StreamName]) -> Result<DueTimers, Error> {
         let mut transaction = self.begin().await?;
         let rows = sqlx::query(
@@ -98,29 +89,31 @@ impl Store {
         .bind(closed.iter().map(StreamName::to_string).collect::<Vec<_>>())
         .fetch_all(&mut *transaction)
         .await?;
-        let (mut timers, mut unreadable) = (Vec::with_capacity(rows.len()), Vec::new());
+        let mut timers = Vec::with_capacity(rows.len());
+        let mut unreadable = Vec::new();
         for row in rows {
-            let (id, stream): (Uuid, &str) = (row.try_get("id")?, row.try_get("stream")?);
+            let id: Uuid = row.try_get("id")?;
+            let stream: &str = row.try_get("stream")?;
             match stream.parse() {
                 Ok(stream) => timers.push(DueTimer { id, stream, message: row.try_get("message")? }),
                 Err(error) => {
-                    tracing::error!(timer = %id, stream, %error, "a timer is of no stream that this release knows");
+                    tracing::error!(timer = %id, stream, %error, "timer names an unknown stream; postponing it");
                     unreadable.push(id);
                 }
             }
         }
-        put_off(&mut transaction, &unreadable, UNREADABLE_PUT_OFF).await?;
+        postpone(&mut transaction, &unreadable, UNREADABLE_POSTPONED).await?;
         let ids = timers.iter().map(|timer| timer.id).collect();
         Ok(DueTimers { transaction, ids, timers })
     }
 }
 
 impl DueTimers {
-    /// Removes those that were published, and puts the others off by [`PUT_OFF`]: what cannot go now must not stand
-    /// before what can.
+    /// Removes the published timers and postpones the others by one second, so that they do not block timers that can
+    /// be published.
     ///
     /// # Errors
-    /// The database failed; the published ones are published again then, under the same ids.
+    /// The database failed; the published timers are published again, under the same ids.
     pub async fn done(mut self, published: &[Uuid]) -> Result<(), Error> {
         if !published.is_empty() {
             sqlx::query("DELETE FROM timer WHERE id = ANY($1)")
@@ -129,13 +122,13 @@ impl DueTimers {
                 .await?;
         }
         self.ids.retain(|id| !published.contains(id));
-        put_off(&mut self.transaction, &self.ids, PUT_OFF).await?;
+        postpone(&mut self.transaction, &self.ids, POSTPONED).await?;
         self.transaction.commit().await?;
         Ok(())
     }
 }
 
-async fn put_off(connection: &mut PgConnection, timers: &[Uuid], delay: Duration) -> Result<(), Error> {
+async fn postpone(connection: &mut PgConnection, timers: &[Uuid], delay: Duration) -> Result<(), Error> {
     if timers.is_empty() {
         return Ok(());
     }

@@ -13,39 +13,35 @@ use crate::{Error, Store};
 /// A category to create.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NewCategory<'a> {
-    /// The app's own identifier of it; unique in the app.
+    /// Unique in the app.
     pub identifier: &'a str,
     /// Display name.
     pub name: &'a str,
-    /// Whether its notifications go out whatever users prefer.
+    /// True if user preferences are ignored for this category.
     pub critical: bool,
-    /// What clients are told of showing it in inboxes.
+    /// True if clients should leave the category out of the inboxes that they show.
     pub hide_in_in_app: bool,
-    /// What clients are told of showing it in preference screens.
+    /// True if clients should leave the category out of their preference screens.
     pub hide_in_preference_manager: bool,
 }
 
-/// A category.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Category {
-    /// The service's number of it.
     pub id: CategoryId,
-    /// The app's own identifier of it; unique in the app.
+    /// Unique in the app.
     pub identifier: String,
     /// Display name.
     pub name: String,
-    /// Whether clients should leave it out of the inboxes that they show; lists and counters do not.
+    /// True if clients should leave the category out of the inboxes that they show; lists and counters include it.
     pub hide_in_in_app: bool,
-    /// Whether clients should leave it out of their preference screens.
+    /// True if clients should leave the category out of their preference screens.
     pub hide_in_preference_manager: bool,
-    /// When it was created.
     pub created_at: Timestamp,
-    /// When it was last changed.
     pub updated_at: Timestamp,
 }
 
 impl Store {
-    /// Creates a category; None when the identifier is taken.
+    /// Creates a category; returns None if the identifier is taken.
     ///
     /// # Errors
     /// The quota of categories is reached, or the database failed.
@@ -75,10 +71,7 @@ impl Store {
         Ok(row.as_ref().map(read_category).transpose()?)
     }
 
-    /// Up to `limit` categories of the app in order of creation, after the one with this number.
-    ///
-    /// # Errors
-    /// The database failed.
+    /// Lists up to `limit` categories of the app after the id `after`, in order of creation.
     pub async fn list_categories(
         &self,
         app: AppId,
@@ -97,10 +90,7 @@ impl Store {
         Ok(rows.iter().map(read_category).collect::<Result<_, _>>()?)
     }
 
-    /// Which of these numbers are categories of the app.
-    ///
-    /// # Errors
-    /// The database failed.
+    /// Returns those of the ids that are categories of the app.
     pub async fn known_categories(
         &self,
         app: AppId,
@@ -114,11 +104,8 @@ impl Store {
         Ok(known.into_iter().map(CategoryId).collect())
     }
 
-    /// Deletes a category and the preferences of it. Notifications stay as they are, without a category from then on;
-    /// a send that names its identifier makes a new one. False: the app has no such category.
-    ///
-    /// # Errors
-    /// The database failed.
+    /// Deletes a category and its preferences. Its notifications stay and lose the category; a later send that names the
+    /// identifier creates the category again. Returns false if the app has no such category.
     pub async fn delete_category(&self, app: AppId, id: CategoryId) -> Result<bool, Error> {
         let deleted = sqlx::query("DELETE FROM category WHERE app_id = $1 AND id = $2")
             .bind(app.0)

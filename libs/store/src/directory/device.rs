@@ -20,22 +20,23 @@ use crate::{Error, Store};
 /// A device of a user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Device {
-    /// The client's own name of it.
+    /// Identifier given by the client.
     pub device_id: String,
-    /// What it is; None where nobody said.
+    /// Type of the device; None if unknown.
     pub device_type: Option<DeviceType>,
     /// When the user was last connected on it.
     pub connected_at: Timestamp,
-    /// Whether web push reaches it.
+    /// True if the device has a usable web push subscription.
     pub web_push: bool,
 }
 
 impl Store {
-    /// Merges `pairs`, which hold a push token at most, onto the user's profile and records that the user is connected
-    /// on a device, whose secret ends. Both are created if missing; a device without a type keeps the one it has.
+    /// Merges `pairs`, which contain at most a push token, into the user's profile and records that the user is connected
+    /// on a device. The device's secret becomes invalid. User and device are created if missing; without `device_type`, the
+    /// device keeps its type.
     ///
     /// # Errors
-    /// The database failed; then neither has changed.
+    /// The database failed; neither has changed.
     pub async fn connect_device(
         &self,
         app: AppId,
@@ -63,18 +64,18 @@ impl Store {
         Ok(())
     }
 
-    /// The user's devices, the last connected first.
+    /// Lists the user's devices, last connected first.
     ///
     /// # Errors
-    /// The database failed, or a row is of a newer release.
+    /// The database failed, or a newer release wrote a row.
     pub async fn list_devices(&self, app: AppId, user: UserNumber) -> Result<Vec<Device>, Error> {
         Ok(self.list_devices_of(app, &[user]).await?.remove(&user).unwrap_or_default())
     }
 
-    /// The devices of each of the users, the last connected first.
+    /// Lists the devices of each user, last connected first.
     ///
     /// # Errors
-    /// The database failed, or a row is of a newer release.
+    /// The database failed, or a newer release wrote a row.
     pub async fn list_devices_of(
         &self,
         app: AppId,
@@ -101,8 +102,8 @@ impl Store {
     }
 }
 
-/// The user, created if missing, with `pairs` on the profile. Others that write the user's devices wait until the
-/// transaction ends.
+/// Locks the user, creates it if missing, and merges `pairs` into the profile. Other writers of the user's devices wait
+/// until the transaction ends.
 pub(crate) async fn claim_user(
     connection: &mut PgConnection,
     app: AppId,
@@ -112,8 +113,8 @@ pub(crate) async fn claim_user(
     merge_locked(connection, app, identifier, pairs, Author::User).await
 }
 
-/// Adds a device or refreshes it for a caller with a proof, ends its secret, and drops the devices beyond the limit:
-/// first those that callers without a proof added.
+/// Adds or refreshes a device for a caller with a proof, removes its secret, and deletes the devices beyond the limit:
+/// first those added by callers without a proof.
 pub(crate) async fn connect(
     connection: &mut PgConnection,
     app: AppId,

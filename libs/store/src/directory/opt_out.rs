@@ -1,19 +1,16 @@
-//! What recipients of short messages say of them: no more, or again.
+//! Opt-out and opt-in by recipients of SMS.
 
 use domain::AppId;
 use uuid::Uuid;
 
 use crate::{Error, Store};
 
-/// The code of a suppression that the recipient asked for.
+/// Code of a suppression that the recipient asked for.
 const CODE: &str = "STOP";
 
 impl Store {
-    /// Suppresses a number whose owner wants no more messages. The suppression goes with the last delivery to the
-    /// number, as those do that a provider asks for. Says whether that is new.
-    ///
-    /// # Errors
-    /// The database failed.
+    /// Suppresses a number whose owner wants no more messages. Like a suppression by a provider, it refers to the last
+    /// delivery to the number. Returns false if the number was suppressed already.
     pub async fn opt_out_of_sms(&self, app: AppId, number: &str) -> Result<bool, Error> {
         let last: Option<Uuid> = sqlx::query_scalar(
             "SELECT id FROM delivery WHERE app_id = $1 AND channel = 'sms' AND target = $2
@@ -36,11 +33,8 @@ impl Store {
         Ok(written.rows_affected() > 0)
     }
 
-    /// Lifts the suppression of a number, whatever led to it: its owner has just written from it. Says whether there
-    /// was one.
-    ///
-    /// # Errors
-    /// The database failed.
+    /// Lifts the suppression of a number, whatever its cause: the owner has just sent a message from it. Returns true if
+    /// the number was suppressed.
     pub async fn opt_in_to_sms(&self, app: AppId, number: &str) -> Result<bool, Error> {
         let lifted =
             sqlx::query("DELETE FROM suppression WHERE app_id = $1 AND channel = 'sms' AND target = $2")

@@ -1,4 +1,4 @@
-//! Which channels users want for which category.
+//! Preferences: the channels that users want, by category.
 
 use std::collections::BTreeMap;
 
@@ -10,24 +10,23 @@ use sqlx::Row;
 use crate::directory::device::claim_user;
 use crate::{Error, Store};
 
-/// What a user chose for a category.
+/// Choices of a user for a category.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CategoryPreference {
-    /// The service's number of the category.
     pub category: CategoryId,
-    /// The app's own identifier of the category.
+    /// The app's identifier of the category.
     pub identifier: String,
     /// Display name of the category.
     pub name: String,
-    /// The channels that the user turned on (true) or off.
+    /// Channels that the user turned on (true) or off.
     pub channels: BTreeMap<Channel, bool>,
 }
 
 impl Store {
-    /// What the user chose, by category in order of creation. Empty for a user unknown so far.
+    /// Lists the user's choices by category, in order of creation. Empty for an unknown user.
     ///
     /// # Errors
-    /// The database failed, or a row is of a newer release.
+    /// The database failed, or a newer release wrote a row.
     pub async fn list_preferences(
         &self,
         app: AppId,
@@ -63,11 +62,10 @@ impl Store {
         Ok(preferences)
     }
 
-    /// Sets what is named, and creates the user if missing. What names a category that the app does not have (any
-    /// more) is left out.
+    /// Sets the given choices and creates the user if missing. Choices for missing categories are ignored.
     ///
     /// # Errors
-    /// The database failed; then nothing has changed.
+    /// The database failed; nothing has changed.
     pub async fn set_preferences(
         &self,
         app: AppId,
@@ -78,16 +76,16 @@ impl Store {
         let mut transaction = self.begin().await?;
         let user = claim_user(&mut transaction, app, identifier, &Object::new()).await?;
         let wanted: Vec<i64> = choices.keys().map(|(category, _)| category.0).collect();
-        // Held, so that none is deleted before its preferences are written.
-        let held: Vec<i64> = sqlx::query_scalar(
+        // Locks the categories, so that none is deleted before its preferences are written.
+        let existing: Vec<i64> = sqlx::query_scalar(
             "SELECT id FROM category WHERE app_id = $1 AND id = ANY($2) ORDER BY id FOR KEY SHARE",
         )
         .bind(app.0)
         .bind(&wanted)
         .fetch_all(&mut *transaction)
         .await?;
-        let is_held = |category: CategoryId| held.binary_search(&category.0).is_ok();
-        let kept = || choices.iter().filter(|((category, _), _)| is_held(*category));
+        let exists = |category: CategoryId| existing.binary_search(&category.0).is_ok();
+        let kept = || choices.iter().filter(|((category, _), _)| exists(*category));
         sqlx::query(
             "INSERT INTO preference (app_id, user_number, category_id, channel, enabled)
              SELECT $1, $2, category_id, channel, enabled
@@ -106,22 +104,19 @@ impl Store {
     }
 }
 
-/// What a user who is asked about a category is told.
+/// Data for the page on which a user confirms an unsubscription from a category.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Subscription {
     /// Name of the app.
     pub app: String,
     /// Display name of the category.
     pub category: String,
-    /// Whether its notifications go out whatever users prefer.
+    /// True if user preferences are ignored for the category.
     pub critical: bool,
 }
 
 impl Store {
-    /// What a user gets by a category; None where the app has no such user or no such category (any more).
-    ///
-    /// # Errors
-    /// The database failed.
+    /// Reads the names of an app and a category for a user; None if the user or the category does not exist.
     pub async fn subscription(
         &self,
         app: AppId,
@@ -139,17 +134,20 @@ impl Store {
         .fetch_optional(&self.pool)
         .await?;
         row.map(|row| {
-            let (app, category) = (row.try_get("app")?, row.try_get("category")?);
-            Ok(Subscription { app, category, critical: row.try_get("critical")? })
+            Ok(Subscription {
+                app: row.try_get("app")?,
+                category: row.try_get("category")?,
+                critical: row.try_get("critical")?,
+            })
         })
         .transpose()
     }
 
-    /// Turns a channel off for a category. False where the app has no such user or category (any more), or where the
-    /// category is critical.
+    /// Turns a channel off for a category. Returns false if the user or the category does not exist, or if the category is
+    /// critical.
     ///
     /// # Errors
-    /// The database failed; then nothing has changed.
+    /// The database failed; nothing has changed.
     pub async fn turn_off(
         &self,
         app: AppId,

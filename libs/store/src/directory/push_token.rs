@@ -1,4 +1,4 @@
-//! Push tokens: when each was registered, on whose profile.
+//! Push tokens: registration time and user of each.
 
 use domain::profile::TokenChange;
 use domain::{AppId, UserNumber};
@@ -6,16 +6,16 @@ use sqlx::PgConnection;
 
 use crate::Error;
 
-/// What a write says of the tokens that it names.
+/// Meaning of a write for the tokens that it names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Naming {
-    /// The app or the device has the token now: it lives, whatever was known of it.
+    /// The app or the device has the token now: the token is alive, even if it was suppressed.
     Registers,
-    /// A send brings the profile along as its sender keeps it: that says nothing of a token which is known already.
+    /// A send contains the profile as its sender stored it: this says nothing about a token that is already known.
     Mentions,
 }
 
-/// A token goes and comes with its profile, in the same transaction. Whose profiles these are, the caller has locked.
+/// Removes and adds tokens in the transaction that writes their profiles. The caller has locked the users.
 const RECORD: &str = "
     WITH dropped AS (
       DELETE FROM push_token t USING unnest($1::bigint[], $2::bigint[], $3::text[]) AS gone (app_id, user_number, target)
@@ -34,8 +34,8 @@ const RECORD: &str = "
     ON CONFLICT (app_id, target, user_number)
     DO UPDATE SET registered_at = excluded.registered_at WHERE $7";
 
-/// Records what writes did to the tokens of profiles. A token that is registered again is no longer suppressed, and no
-/// longer the one that a device may replace by its secret, unless the caller binds it again.
+/// Records the changes that writes made to the tokens of profiles. A token that is registered again is no longer suppressed,
+/// and a device can no longer replace it with its secret, unless the caller binds it again.
 pub(crate) async fn record(
     connection: &mut PgConnection,
     changes: &[(AppId, UserNumber, TokenChange)],

@@ -17,8 +17,8 @@ use crate::database::slots::Slot;
 use crate::directory::push_token::{self, Naming};
 use crate::{Error, Store};
 
-/// How often a change is computed outside the lock of the user's row. A writer that lost so many races computes under the
-/// lock, so that it surely ends.
+/// Number of times that a change is computed without locking the user's row. A writer that loses that many races computes
+/// under the lock, so that it always completes.
 const RACES: usize = 4;
 
 /// A user of an app.
@@ -26,19 +26,15 @@ const RACES: usize = 4;
 pub struct User {
     /// Internal number, never reused.
     pub number: UserNumber,
-    /// The app's own identifier of the user.
+    /// The app's identifier of the user.
     pub identifier: String,
     /// Key-value pairs.
     pub profile: Object,
-    /// When the service first heard of the user.
     pub created_at: Timestamp,
 }
 
 impl Store {
-    /// The user with this identifier.
-    ///
-    /// # Errors
-    /// The database failed.
+    /// Finds a user by identifier.
     pub async fn find_user(&self, app: AppId, identifier: &str) -> Result<Option<User>, Error> {
         let row = sqlx::query(
             "SELECT number, identifier, profile, created_at FROM app_user WHERE app_id = $1 AND identifier = $2",
@@ -50,10 +46,7 @@ impl Store {
         row.as_ref().map(read_user).transpose()
     }
 
-    /// Up to `limit` users of the app in order of creation, after the one with this number.
-    ///
-    /// # Errors
-    /// The database failed.
+    /// Lists up to `limit` users of the app after the number `after`, in order of creation.
     pub async fn list_users(
         &self,
         app: AppId,
@@ -72,10 +65,7 @@ impl Store {
         rows.iter().map(read_user).collect()
     }
 
-    /// Which of the identifiers the app has users for.
-    ///
-    /// # Errors
-    /// The database failed.
+    /// Returns those of the identifiers for which the app has users.
     pub async fn known_identifiers(&self, app: AppId, identifiers: &[&str]) -> Result<Vec<String>, Error> {
         let known =
             sqlx::query_scalar("SELECT identifier FROM app_user WHERE app_id = $1 AND identifier = ANY($2)")
@@ -86,7 +76,7 @@ impl Store {
         Ok(known)
     }
 
-    /// Creates a user; None when the identifier is taken.
+    /// Creates a user; returns None if the identifier is taken.
     ///
     /// # Errors
     /// The profile is refused, or the database failed.
@@ -100,7 +90,7 @@ impl Store {
         self.insert_user(app, identifier, &after, tokens, Author::App).await
     }
 
-    /// Merges `pairs` onto the profile; creates the user if missing.
+    /// Merges `pairs` into the profile; creates the user if missing.
     ///
     /// # Errors
     /// The profile is refused, or the database failed.
@@ -108,12 +98,12 @@ impl Store {
         self.change_profile(app, identifier, Change::Merge(pairs), Author::App).await
     }
 
-    /// Changes the profile; creates the user if missing. No write is lost: the change is computed from a version of the
-    /// profile, and replaces that version alone. Writers of one profile in this process take turns; one that keeps losing
-    /// to those of other processes computes under the lock of the row.
+    /// Changes the profile; creates the user if missing. No write is lost: the change is computed from one version of the
+    /// profile and replaces only that version. Writers of one profile in this process take turns; a writer that keeps losing
+    /// races against other processes computes under the lock of the row.
     ///
     /// # Errors
-    /// The change is refused, and no user was created, or the database failed.
+    /// The change is refused (no user is created), or the database failed.
     pub async fn change_profile(
         &self,
         app: AppId,
@@ -125,7 +115,7 @@ impl Store {
         let change = Arc::new(change);
         for _ in 0..RACES {
             let before = self.find_version(app, identifier).await?;
-            let computed = self.computed(app, &change, before.as_ref(), author).await?;
+            let computed = self.compute_change(app, &change, before.as_ref(), author).await?;
             if let Some(user) = self.replace_version(app, identifier, before, computed, author).await? {
                 return Ok(user);
             }
@@ -146,9 +136,9 @@ impl Store {
         row.map(|row| Ok((read_user(&row)?, row.try_get("version")?))).transpose()
     }
 
-    /// Computes a change: a merge here, since it takes no longer than it took to read its pairs; a patch in a slot of the
+    /// Computes a change: a merge at once, because it costs no more than reading its pairs did; a patch in a slot of the
     /// app.
-    async fn computed(
+    async fn compute_change(
         &self,
         app: AppId,
         change: &Arc<Change>,
@@ -160,14 +150,15 @@ impl Store {
         if let Change::Merge(_) = **change {
             return Ok(compute(change, profile, author)?);
         }
-        let (change, profile) = (Arc::clone(change), profile.clone());
+        let change = Arc::clone(change);
+        let profile = profile.clone();
         let slot = self.writers.slot(app).await;
         let work = move || compute(&change, &profile, author);
         let (computed, _) = self.writers.compute(slot, work).await?;
         Ok(computed?)
     }
 
-    /// Writes what was computed from a version, or from no user. None: that is not the version any more.
+    /// Writes a profile computed from a version, or from a missing user. Returns None if the version has changed.
     async fn replace_version(
         &self,
         app: AppId,
@@ -201,7 +192,7 @@ impl Store {
         Ok(Some(user))
     }
 
-    /// None: the identifier is taken.
+    /// Inserts a user; returns None if the identifier is taken.
     async fn insert_user(
         &self,
         app: AppId,
@@ -231,7 +222,7 @@ impl Store {
         Ok(user)
     }
 
-    /// Changes the profile under the lock of its row. The slot was taken before the lock.
+    /// Changes the profile under the lock of its row. The caller acquires the slot before the lock.
     async fn change_locked(
         &self,
         app: AppId,
@@ -242,7 +233,8 @@ impl Store {
     ) -> Result<User, Error> {
         let mut transaction = self.begin().await?;
         let (mut user, _) = lock_or_create(&mut transaction, app, identifier, author).await?;
-        let (change, profile) = (Arc::clone(change), user.profile.clone());
+        let change = Arc::clone(change);
+        let profile = user.profile.clone();
         let work = move || compute(&change, &profile, author);
         let (computed, _slot) = self.writers.compute(slot, work).await?;
         write_computed(&mut transaction, app, &mut user, computed?).await?;
@@ -251,7 +243,7 @@ impl Store {
     }
 }
 
-/// A profile after a change, and what the change did to its push tokens.
+/// A profile after a change, and the change to its push tokens.
 struct Computed {
     after: Object,
     tokens: TokenChange,
@@ -263,8 +255,8 @@ fn compute(change: &Change, before: &Object, author: Author) -> Result<Computed,
     Ok(Computed { after, tokens })
 }
 
-/// Merges `pairs` onto the profile in a transaction that goes on to write more of the user; creates the user if missing.
-/// Its row is locked until the transaction ends.
+/// Merges `pairs` into the profile within a transaction that writes more data of the user; creates the user if missing.
+/// The user's row is locked until the transaction ends.
 ///
 /// # Errors
 /// The profile is refused, or the database failed; the transaction must then not be committed.
@@ -283,7 +275,7 @@ pub(crate) async fn merge_locked(
     Ok(user.number)
 }
 
-/// Writes what was computed from a profile whose row is locked.
+/// Writes a profile computed from a locked row.
 async fn write_computed(
     connection: &mut PgConnection,
     app: AppId,
@@ -302,8 +294,8 @@ async fn write_computed(
     push_token::record(connection, &[(app, user.number, tokens)], Naming::Registers).await
 }
 
-/// The user, with the row locked against other writers until the transaction ends. References to the user, such as those
-/// of new devices, do not wait.
+/// Locks the user's row against other writers until the transaction ends. Inserts that refer to the user, such as new
+/// devices, do not wait.
 pub(crate) async fn lock(
     connection: &mut PgConnection,
     app: AppId,
@@ -320,8 +312,8 @@ pub(crate) async fn lock(
     row.as_ref().map(read_user).transpose()
 }
 
-/// The user, locked until the transaction ends, and whether this call created it. The quota of users holds for every
-/// author but the app's backend.
+/// Locks the user until the transaction ends and creates it if missing. Also returns true if this call created the user. The
+/// quota of users applies to every author except the app's backend.
 pub(crate) async fn lock_or_create(
     connection: &mut PgConnection,
     app: AppId,
@@ -331,7 +323,7 @@ pub(crate) async fn lock_or_create(
     if let Some(user) = lock(connection, app, identifier).await? {
         return Ok((user, false));
     }
-    // If the user was created meanwhile, the update that changes nothing locks and reads that row.
+    // If the user has been created in the meantime, the no-op update locks and returns that row.
     let row = sqlx::query(
         "INSERT INTO app_user (app_id, identifier) VALUES ($1, $2)
          ON CONFLICT (app_id, identifier) DO UPDATE SET identifier = excluded.identifier

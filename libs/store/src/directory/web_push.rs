@@ -1,4 +1,4 @@
-//! Where browsers take web push: the subscriptions of devices.
+//! Web push subscriptions of devices.
 
 use std::collections::HashMap;
 
@@ -11,31 +11,27 @@ use sqlx::{PgConnection, Row};
 use crate::directory::device::{claim_user, connect};
 use crate::{Error, Store, deliveries::suppression};
 
-/// Names a subscription: an endpoint that has passed to another user is not the one that was meant.
+/// Key of a subscription. Contains the user, because an endpoint may have passed to another user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SubscriptionName {
-    /// The app.
     pub app: AppId,
-    /// The user whose device it is.
+    /// User of the device.
     pub user: UserNumber,
-    /// Where its messages go.
+    /// URL that messages are sent to.
     pub endpoint: String,
 }
 
-/// What a message to a browser is encrypted with (RFC 8291).
+/// Keys that encrypt messages to a browser (RFC 8291).
 #[derive(Clone, PartialEq, Eq)]
 pub struct BrowserKeys {
-    /// The browser's public key, an uncompressed point of P-256.
+    /// Public key of the browser, an uncompressed point of P-256.
     pub p256dh: Vec<u8>,
-    /// The secret that the browser shares with whoever sends to it.
+    /// Secret that the browser shares with the application server.
     pub auth: Vec<u8>,
 }
 
 impl Store {
-    /// The keys of subscriptions; None for one that is gone, has expired, or is another user's now.
-    ///
-    /// # Errors
-    /// The database failed.
+    /// Returns the keys of each subscription; None if it is missing, has expired, or belongs to another user now.
     pub async fn browser_keys(&self, named: &[SubscriptionName]) -> Result<Vec<Option<BrowserKeys>>, Error> {
         let rows = sqlx::query(
             "SELECT named.place, s.p256dh, s.auth FROM web_push_subscription s
@@ -56,12 +52,11 @@ impl Store {
         Ok((1..).zip(named).map(|(place, _)| found.remove(&place)).collect())
     }
 
-    /// Gives a device of the user its subscription, in place of the one that it had; user and device are created where
-    /// they are missing. Any other device that had this endpoint, whosever in the app it is, loses it. It is
-    /// suppressed no more.
+    /// Sets the subscription of a user's device and creates user and device if missing. Any other device of the app with this
+    /// endpoint loses it. A suppression of the endpoint is lifted.
     ///
     /// # Errors
-    /// The database failed; then nothing has changed.
+    /// The database failed; nothing has changed.
     pub async fn subscribe(
         &self,
         app: AppId,
@@ -79,10 +74,7 @@ impl Store {
         Ok(())
     }
 
-    /// Takes its subscription from a device of the user. False: it had none.
-    ///
-    /// # Errors
-    /// The database failed.
+    /// Removes the subscription of a user's device. Returns false if it had none.
     pub async fn unsubscribe(&self, app: AppId, identifier: &str, device_id: &str) -> Result<bool, Error> {
         let deleted = sqlx::query(
             "DELETE FROM web_push_subscription WHERE app_id = $1 AND device_id = $3
@@ -97,7 +89,7 @@ impl Store {
     }
 }
 
-/// Makes every other caller that wants the endpoint wait until the transaction ends, and returns the device that has it.
+/// Locks the endpoint until the transaction ends, and returns the device that has it.
 pub(crate) async fn lock_endpoint(
     connection: &mut PgConnection,
     app: AppId,
@@ -118,7 +110,7 @@ pub(crate) async fn lock_endpoint(
     Ok(owner.map(|(user, device)| (UserNumber(user), device)))
 }
 
-/// Gives a device its subscription, whose endpoint is locked. Any other device loses the endpoint.
+/// Sets the subscription of a device; the caller has locked the endpoint. Any other device loses the endpoint.
 pub(crate) async fn put(
     connection: &mut PgConnection,
     app: AppId,

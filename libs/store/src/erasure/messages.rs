@@ -1,5 +1,5 @@
-//! What whole messages in the database say of erased users: the bodies of sends with chunks to come, parked messages,
-//! events that were set aside.
+//! Removing erased users from whole messages in the database: bodies of sends with chunks still to be planned, parked
+//! messages, and dead events.
 
 use chrono::{DateTime, Utc};
 use domain::content::InAppContent;
@@ -12,10 +12,11 @@ use uuid::Uuid;
 use crate::erasure::{ErasedRecipients, digest};
 use crate::{Error, deliveries::attachment};
 
-/// Messages looked at by one statement. One may be a megabyte.
+/// Messages read by one statement. A message may be one megabyte large.
 const PAGE: i64 = 20;
 
-/// Takes erased users out of the app's kept sends. PostgreSQL finds the sends, so that only those are read.
+/// Removes erased users from the bodies of the app's sends. PostgreSQL finds the sends that name one, so that only these
+/// are transferred.
 pub(super) async fn clear_kept_sends(pool: &PgPool, app: AppId) -> Result<(), Error> {
     let mut after = Uuid::nil();
     loop {
@@ -86,8 +87,8 @@ async fn without_erased(
     Ok(erased.without(app, accepted_at, send))
 }
 
-/// Takes erased users out of the app's sends that were parked, and removes their parked jobs. These are messages that
-/// failed by themselves: their rows name no user. What no release can read stays, and names nobody.
+/// Removes erased users from the app's parked sends, and deletes their parked jobs. Reads only messages that were parked
+/// because processing them failed: their rows name no user. A message that cannot be decoded stays.
 pub(super) async fn clear_parked(pool: &PgPool, app: AppId) -> Result<(), Error> {
     let mut after = Uuid::nil();
     loop {
@@ -145,7 +146,7 @@ async fn clear_parked_message(
     Ok(())
 }
 
-/// The statements for a table of events that were set aside.
+/// The statements for a table of dead events.
 pub(super) struct DeadEvents {
     pub(super) page: &'static str,
     pub(super) update: &'static str,
@@ -171,7 +172,7 @@ macro_rules! dead_events {
 }
 pub(super) use dead_events;
 
-/// Takes erased users out of the inbox events that were set aside. There are next to none, so each is looked at.
+/// Removes erased users from dead inbox events. Reads every one, because there are hardly any.
 pub(super) async fn clear_dead_events(pool: &PgPool, table: &DeadEvents) -> Result<(), Error> {
     let mut after = (String::new(), String::new(), 0_i64);
     loop {
@@ -202,7 +203,7 @@ pub(super) async fn clear_dead_events(pool: &PgPool, table: &DeadEvents) -> Resu
     }
 }
 
-/// An event that adds items, without those for erased users; None where it has none of them.
+/// Returns an event that adds items without the items for erased users; None if it has no such items.
 async fn without_erased_users(pool: &PgPool, mut envelope: Envelope) -> Result<Option<Vec<u8>>, Error> {
     let Event::InboxItemsAdded(added) = &mut envelope.event else {
         return Ok(None);
@@ -220,7 +221,7 @@ async fn without_erased_users(pool: &PgPool, mut envelope: Envelope) -> Result<O
     envelope.encode().map(Some).map_err(|error| Error::Unreadable(error.to_string()))
 }
 
-/// Contents that nobody else gets are emptied in their places.
+/// Removes the recipients, and empties the contents that no other recipient gets; positions of contents do not change.
 fn leave_out(added: &mut ItemsAdded, is_erased: impl Fn(UserNumber) -> bool) {
     added.recipients.retain(|(user, _)| !is_erased(*user));
     for (place, content) in added.contents.iter_mut().enumerate() {

@@ -1,4 +1,4 @@
-//! The passes of an erasure: one at once, one when nothing can be under way any more that began before it.
+//! The passes of an erasure: one at once, and one after all work that started before the erasure must have ended.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -11,29 +11,28 @@ use crate::erasure::messages::{clear_dead_events, dead_events};
 use crate::erasure::{messages, remains, shadows};
 use crate::{Error, Store};
 
-/// How long a transaction, a lease or a wait for an acknowledgement that began before an erasure can last.
+/// Longest time that a transaction, a lease or a wait for an acknowledgement from before an erasure can last.
 const SETTLED_AFTER: Duration = Duration::from_secs(15 * 60);
-/// How long a pass has, after which another instance takes it over.
+/// Time for one pass; after that, another instance takes it over.
 const TAKEN_FOR: Duration = Duration::from_secs(5 * 60);
 /// Users of one pass.
 const USERS: i64 = 100;
 
-/// Erased users whose remains are to be looked through now, taken for a while.
+/// Erased users whose remaining data this instance clears now.
 #[derive(Debug, Default)]
 pub struct Pass {
     users: Vec<(AppId, UserNumber)>,
-    /// Those among them whose pass can be the last.
+    /// The users for whom this pass can be the last.
     settled: Vec<(AppId, UserNumber, Timestamp)>,
 }
 
 impl Pass {
-    /// Whether there is nothing to do now.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.users.is_empty()
     }
 
-    /// When the last of those was erased whose pass can be the final one, if there are any.
+    /// Time of the latest erasure among the users for whom this pass can be the last, if any.
     #[must_use]
     pub fn settled_since(&self) -> Option<Timestamp> {
         self.settled.iter().map(|(.., erased_at)| *erased_at).max()
@@ -41,10 +40,7 @@ impl Pass {
 }
 
 impl Store {
-    /// Takes erased users whose pass is due and that no other instance has.
-    ///
-    /// # Errors
-    /// The database failed.
+    /// Takes erased users whose pass is due and whom no other instance has taken.
     pub async fn take_erased(&self) -> Result<Pass, Error> {
         let rows = sqlx::query(
             "UPDATE erased e SET next_pass_at = now() + $1::float8 * interval '1 second'
@@ -62,7 +58,8 @@ impl Store {
         .await?;
         let mut pass = Pass::default();
         for row in rows {
-            let (app, user) = (AppId(row.try_get("app_id")?), UserNumber(row.try_get("user_number")?));
+            let app = AppId(row.try_get("app_id")?);
+            let user = UserNumber(row.try_get("user_number")?);
             pass.users.push((app, user));
             if row.try_get("settled")? {
                 pass.settled.push((app, user, row.try_get::<DateTime<Utc>, _>("erased_at")?.into()));
@@ -71,11 +68,11 @@ impl Store {
         Ok(pass)
     }
 
-    /// Looks through all that may be left of the users, and removes it. False where it could not look through all of it,
-    /// as somebody rebuilds or verifies the inbox: then this pass cannot be the last.
+    /// Finds and removes all remaining data of the users. Returns false if it could not search all tables because the
+    /// inbox is being rebuilt or verified; this pass cannot be the last then.
     ///
     /// # Errors
-    /// The database failed; what was removed so far stays so.
+    /// The database failed; data removed so far stays removed.
     pub async fn clear_erased(&self, pass: &Pass) -> Result<bool, Error> {
         remains::clear(&self.pool, &pass.users).await?;
         let apps: BTreeSet<AppId> = pass.users.iter().map(|(app, _)| *app).collect();
@@ -87,11 +84,11 @@ impl Store {
         shadows::clear(&self.pool, &pass.users).await
     }
 
-    /// Ends a pass. With `is_last`, nothing of before the erasures is left in the log to be acted on: those that are
-    /// old enough are done, and their digests go. The others are looked through again.
+    /// Ends a pass. `is_last` means that the log has no unprocessed message from before the erasures: erasures that are
+    /// old enough are then done, and their digests are removed. The others get another pass.
     ///
     /// # Errors
-    /// The database failed; then they are looked through once more.
+    /// The database failed; all users get another pass.
     pub async fn end_pass(&self, pass: &Pass, is_last: bool, again_after: Duration) -> Result<(), Error> {
         let done = |user: &(AppId, UserNumber)| {
             is_last && pass.settled.iter().any(|(app, number, _)| (*app, *number) == *user)

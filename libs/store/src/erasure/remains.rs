@@ -1,7 +1,7 @@
-//! What is left of erased users in the rows of sends: found by their numbers, a bounded step at a time.
+//! Clearing erased users from the rows of sends: found by user number, a bounded number of rows at a time.
 //!
-//! Rows are blanked and kept, so that counts of a send stay what they were. Rows that somebody holds are passed over:
-//! whoever waits for none can be part of no deadlock, and a later pass finds them.
+//! Rows of a send are blanked and kept, so that its counts do not change. Rows that another transaction has locked are
+//! skipped: a statement that waits for no lock cannot deadlock, and a later pass finds these rows.
 
 use domain::{AppId, UserNumber};
 use sqlx::{PgConnection, PgPool};
@@ -9,12 +9,12 @@ use sqlx::{PgConnection, PgPool};
 use crate::Error;
 use crate::erasure::STEP;
 
-/// What would still call a provider or an app.
+/// Statements that prevent further calls to providers and apps.
 const STOPPING: [&str; 5] = [TIMERS, PARKED, AWAITING, WAITING, WEBHOOKS];
-/// What is left then.
+/// Statements that clear the remaining data.
 const CLEARING: [&str; 6] = [EARLY, DELIVERIES, ATTEMPTS, RECIPIENTS, TITLES, FILES];
 
-/// Ends what would still call a provider or an app. No more than a step of each.
+/// Prevents further calls to providers and apps; one step of each statement.
 pub(super) async fn stop(connection: &mut PgConnection, users: &[(AppId, UserNumber)]) -> Result<(), Error> {
     for statement in STOPPING {
         step(&mut *connection, statement, users).await?;
@@ -22,7 +22,7 @@ pub(super) async fn stop(connection: &mut PgConnection, users: &[(AppId, UserNum
     Ok(())
 }
 
-/// Removes all that is left.
+/// Removes all remaining data.
 pub(super) async fn clear(pool: &PgPool, users: &[(AppId, UserNumber)]) -> Result<(), Error> {
     for statement in STOPPING.into_iter().chain(CLEARING) {
         all_steps(pool, statement, users).await?;
@@ -30,7 +30,7 @@ pub(super) async fn clear(pool: &PgPool, users: &[(AppId, UserNumber)]) -> Resul
     Ok(())
 }
 
-/// Repeats a statement for as long as it has a whole step to do.
+/// Repeats a statement until it changes less than a whole step.
 pub(super) async fn all_steps(
     pool: &PgPool,
     statement: &'static str,
@@ -77,7 +77,8 @@ const AWAITING: &str = "
       LIMIT $3 FOR UPDATE OF k SKIP LOCKED
     )";
 
-/// Not what may be with a provider: whoever takes it up finds out.
+/// Skips deliveries that wait for an attempt. A delivery that a provider may have received is ended by its worker or by
+/// the next claim.
 const WAITING: &str = "
     UPDATE delivery d SET status = 'skipped', reason = 'recipient_erased', lease_until = NULL, settled_at = now()
     FROM (
@@ -87,7 +88,7 @@ const WAITING: &str = "
       LIMIT $3 FOR UPDATE OF w SKIP LOCKED
     ) AS waiting WHERE (d.app_id, d.id) = (waiting.app_id, waiting.id)";
 
-/// Told or not, they name the user.
+/// Webhook messages name the user, whether sent or not.
 const WEBHOOKS: &str = "
     DELETE FROM webhook_message WHERE (app_id, endpoint_id, id) IN (
       SELECT w.app_id, w.endpoint_id, w.id
@@ -96,7 +97,8 @@ const WEBHOOKS: &str = "
       LIMIT $3 FOR UPDATE OF w SKIP LOCKED
     )";
 
-/// What providers said of attempts that are not settled yet. Before the attempts, by whose ids some of them are found.
+/// Receipts for attempts that are not settled yet. Runs before `ATTEMPTS`, because some are found by an attempt's
+/// provider id.
 const EARLY: &str = "
     UPDATE early_receipt e SET answer = jsonb_set(e.answer, '{message}', '\"\"')
     FROM (
@@ -117,7 +119,7 @@ const EARLY: &str = "
       LIMIT $3 FOR UPDATE OF r SKIP LOCKED
     ) AS told WHERE e.id = told.id";
 
-/// With the target goes its suppression, where it was one of these deliveries that found it dead.
+/// Blanks targets, and deletes their suppressions if one of these deliveries led to them.
 const DELIVERIES: &str = "
     WITH found AS (
       SELECT f.app_id, f.id, f.channel, f.target
@@ -129,7 +131,7 @@ const DELIVERIES: &str = "
     )
     UPDATE delivery d SET target = '', provider_id = NULL FROM found WHERE (d.app_id, d.id) = (found.app_id, found.id)";
 
-/// Providers quote addresses in their answers.
+/// Providers may quote addresses in their answers.
 const ATTEMPTS: &str = "
     UPDATE attempt a SET provider_message = '', provider_id = NULL, receipt_message = left(a.receipt_message, 0)
     FROM (
@@ -150,8 +152,8 @@ const RECIPIENTS: &str = "
     ) AS named
     WHERE (r.app_id, r.send_id, r.recipient_index) = (named.app_id, named.send_id, named.recipient_index)";
 
-/// A title may be about the one that it was for: it goes with the last recipient of its send. While the body is kept,
-/// chunks are to come.
+/// A title may refer to its recipient: it is removed with the last recipient of its send. While the body is kept, chunks
+/// are still to be planned.
 const TITLES: &str = "
     UPDATE request q SET title = NULL
     FROM (
@@ -167,7 +169,7 @@ const TITLES: &str = "
       LIMIT $3 FOR UPDATE OF t SKIP LOCKED
     ) AS titled WHERE (q.app_id, q.send_id) = (titled.app_id, titled.send_id)";
 
-/// So do its files.
+/// Files are removed like titles.
 const FILES: &str = "
     DELETE FROM attachment WHERE (app_id, send_id, number) IN (
       SELECT f.app_id, f.send_id, f.number FROM attachment f JOIN request q USING (app_id, send_id)

@@ -1,7 +1,7 @@
-//! What is left of erased users in tables that a rebuild or a comparison of the inbox left unfinished.
+//! Clearing erased users from the tables of an unfinished rebuild or verification of the inbox.
 //!
-//! Whoever is at work on such tables compares them with the live ones, and would find a difference where rows are gone: a
-//! pass leaves them alone, and the erasure is not done until then.
+//! A process at work on such tables compares them with the live ones and would report removed rows as differences. A
+//! pass therefore skips these tables, and the erasure is not done until a later pass has cleared them.
 
 use domain::{AppId, UserNumber};
 use sqlx::PgPool;
@@ -13,7 +13,7 @@ use crate::Error;
 /// The statements for the tables of one schema.
 struct Shadow {
     schema: &'static str,
-    /// Either kind of item has an index of its own.
+    /// Live and deleted items have separate indexes.
     rows: [&'static str; 3],
     dead_events: DeadEvents,
 }
@@ -60,9 +60,9 @@ macro_rules! shadow {
 
 const SHADOWS: [Shadow; 2] = [shadow!("inbox_rebuild"), shadow!("inbox_verify")];
 
-/// Removes all that is left there. False where somebody is at work on them.
+/// Removes all remaining rows. Returns false if another process is at work on the tables.
 pub(super) async fn clear(pool: &PgPool, users: &[(AppId, UserNumber)]) -> Result<bool, Error> {
-    // The lock that whoever is at work holds; given back with the end of the statement.
+    // A process at work on the tables holds this lock. Released at the end of the statement.
     let found: Vec<(String, bool)> = sqlx::query_as(
         "SELECT n.nspname::text, pg_try_advisory_xact_lock(hashtextextended(n.nspname, 0))
          FROM pg_namespace n JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = 'dead_event'
@@ -74,7 +74,7 @@ pub(super) async fn clear(pool: &PgPool, users: &[(AppId, UserNumber)]) -> Resul
     for (schema, _) in found.iter().filter(|(_, is_free)| *is_free) {
         for shadow in SHADOWS.iter().filter(|shadow| shadow.schema == schema) {
             match clear_one(pool, shadow, users).await {
-                Err(error) if is_gone(&error) => {}
+                Err(error) if is_undefined(&error) => {}
                 cleared => cleared?,
             }
         }
@@ -89,8 +89,8 @@ async fn clear_one(pool: &PgPool, shadow: &Shadow, users: &[(AppId, UserNumber)]
     clear_dead_events(pool, &shadow.dead_events).await
 }
 
-/// Somebody dropped the tables meanwhile, or put them in the place of the live ones.
-fn is_gone(error: &Error) -> bool {
+/// Returns true if the tables no longer exist: they were dropped or have become the live tables.
+fn is_undefined(error: &Error) -> bool {
     const UNDEFINED: [&str; 2] = ["42P01", "3F000"];
     matches!(error, Error::Database(sqlx::Error::Database(error))
         if error.code().is_some_and(|code| UNDEFINED.contains(&&*code)))

@@ -1,4 +1,4 @@
-//! Reading the inbox. Its rows are written by the projection alone.
+//! Reading the inbox. Only the projection writes its rows.
 
 use chrono::{DateTime, Utc};
 use domain::inbox::{Counts, ItemState};
@@ -9,10 +9,10 @@ use sqlx::postgres::PgRow;
 use crate::inbox::projection::INBOX;
 use crate::{Error, Store};
 
-/// Counting stops here: nobody pages through more, and a count must not grow with the inbox.
+/// Largest count: readers do not page further, and the cost of a count must not grow with the inbox.
 pub const MAX_COUNTED: i64 = 10_000;
 
-/// Above every item: where the first page begins.
+/// Position above every item, where the first page starts.
 const NEWEST: (Timestamp, ItemId) = (Timestamp::from_millis(253_402_300_799_000), ItemId(i64::MAX));
 
 /// The columns of an item.
@@ -30,8 +30,8 @@ macro_rules! join_category {
     };
 }
 
-/// What every list and count of a user's items goes by, as parameters 1 to 6. All of it stands in the index
-/// `inbox_item_list`.
+/// Conditions of every list and count of a user's items, as parameters 1 to 6. The index `inbox_item_list` contains all
+/// of these columns.
 macro_rules! matching {
     () => {
         "i.app_id = $1 AND i.user_number = $2 AND i.deleted_at IS NULL
@@ -45,13 +45,12 @@ macro_rules! matching {
 /// A user and the counters of the user's inbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InboxOwner {
-    /// The user.
     pub user: UserNumber,
     /// Counters of the whole inbox.
     pub counts: Counts,
 }
 
-/// An inbox at one moment.
+/// The counters of an inbox at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct InboxMoment {
     /// Counters of the whole inbox.
@@ -63,15 +62,13 @@ pub struct InboxMoment {
 /// An item of an inbox.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InboxItem {
-    /// Its id.
     pub id: ItemId,
-    /// Whose inbox it is in.
+    /// Owner of the inbox.
     pub user: UserNumber,
-    /// When it was created.
     pub created_at: Timestamp,
-    /// Seen, read, and the app's own state of it.
+    /// Seen and read marks, and the app's own state.
     pub state: ItemState,
-    /// Its category, unless that is gone.
+    /// The category; None if the item has none or it was deleted.
     pub category: Option<ItemCategory>,
     /// `domain::content::InAppContent` as JSON text.
     pub content: String,
@@ -80,24 +77,24 @@ pub struct InboxItem {
 /// The category of an item.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ItemCategory {
-    /// The service's number of it.
+    /// Number of the category in Tidings.
     pub id: CategoryId,
-    /// The app's own identifier of it.
+    /// The app's identifier of the category.
     pub identifier: String,
     /// Display name.
     pub name: String,
 }
 
-/// Which items of an inbox to list. `None` leaves a property out of account.
+/// Selection of items of an inbox. A property that is `None` matches all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct InboxFilter<'a> {
-    /// Identifier of their category.
+    /// Identifier of the category.
     pub category: Option<&'a str>,
-    /// Whether they are read.
+    /// True for read items, false for unread ones.
     pub read: Option<bool>,
-    /// Whether they are seen.
+    /// True for seen items, false for unseen ones.
     pub seen: Option<bool>,
-    /// Whether the app gave them a state.
+    /// True for items with an app state, false for those without.
     pub has_state: Option<bool>,
 }
 
@@ -110,7 +107,7 @@ pub struct InboxPage {
     pub items: Vec<InboxItem>,
 }
 
-/// Where a page of an inbox begins, newest first.
+/// Start of a page of an inbox, newest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PageStart {
     /// After this many items.
@@ -120,10 +117,7 @@ pub enum PageStart {
 }
 
 impl Store {
-    /// The user with this identifier and the inbox's counters; None for a user unknown so far.
-    ///
-    /// # Errors
-    /// The database failed.
+    /// Returns the user with this identifier and the counters of the inbox; None for an unknown user.
     pub async fn inbox_owner(&self, app: AppId, identifier: &str) -> Result<Option<InboxOwner>, Error> {
         let row: Option<(i64, i64, i64, i64)> = sqlx::query_as(
             "SELECT u.number, coalesce(c.total, 0), coalesce(c.unread, 0), coalesce(c.unseen, 0)
@@ -140,10 +134,7 @@ impl Store {
         }))
     }
 
-    /// The counters of a user's inbox, and how much of its `stream` they include.
-    ///
-    /// # Errors
-    /// The database failed.
+    /// Returns the counters of a user's inbox and the sequence of `stream` up to which they count.
     pub async fn inbox_moment(
         &self,
         app: AppId,
@@ -170,11 +161,8 @@ impl Store {
         }
     }
 
-    /// At most `limit` items of a user's inbox, newest first. One statement reads items and counters, so that they
-    /// agree; it passes over what stands before the page within the index alone.
-    ///
-    /// # Errors
-    /// The database failed.
+    /// Lists at most `limit` items of a user's inbox, newest first. One statement reads items and counters, so that they
+    /// agree; it skips the items before the page using only the index.
     pub async fn list_inbox(
         &self,
         app: AppId,
@@ -214,7 +202,7 @@ impl Store {
         let mut page = InboxPage::default();
         for row in &rows {
             page.counts = read_counts(row)?;
-            // A page without items is one row of counters alone.
+            // A page without items is one row with only the counters.
             if row.try_get::<Option<i64>, _>("id")?.is_some() {
                 page.items.push(read_item(row)?);
             }
@@ -222,10 +210,7 @@ impl Store {
         Ok(page)
     }
 
-    /// How many items of a user's inbox match, at most [`MAX_COUNTED`].
-    ///
-    /// # Errors
-    /// The database failed.
+    /// Counts the matching items of a user's inbox, up to [`MAX_COUNTED`].
     pub async fn count_inbox(
         &self,
         app: AppId,
@@ -249,10 +234,8 @@ impl Store {
         Ok(count)
     }
 
-    /// An item by its id, unless its user is gone. With `identifier`, only if it is in that user's inbox.
-    ///
-    /// # Errors
-    /// The database failed.
+    /// Finds an item by id, unless it is deleted or its user no longer exists. With `identifier`, finds it only in that
+    /// user's inbox.
     pub async fn find_item(
         &self,
         app: AppId,
@@ -262,7 +245,7 @@ impl Store {
         let row = sqlx::query(concat!(
             "SELECT ",
             item!(),
-            // By its key, whatever the planner believes of the index of what is not deleted.
+            // OFFSET 0 makes the planner use the primary key instead of the index of items that are not deleted.
             " FROM (SELECT * FROM inbox_item WHERE app_id = $1 AND id = $2 OFFSET 0) AS i",
             join_category!(),
             "WHERE i.deleted_at IS NULL AND EXISTS (
@@ -278,10 +261,7 @@ impl Store {
         row.as_ref().map(read_item).transpose()
     }
 
-    /// What a send has put into the user's inbox, while it is there and not read.
-    ///
-    /// # Errors
-    /// The database failed.
+    /// Finds the item that a send added to the user's inbox, if it is neither read nor deleted.
     pub async fn unread_item_of(
         &self,
         app: AppId,
@@ -300,10 +280,7 @@ impl Store {
         Ok(id.map(ItemId))
     }
 
-    /// How far the projection has committed each stream of the inbox: stream names and sequences.
-    ///
-    /// # Errors
-    /// The database failed.
+    /// Returns the last sequence of each inbox stream that the projection has committed, with the name of the stream.
     pub async fn inbox_positions(&self) -> Result<Vec<(String, u64)>, Error> {
         let rows: Vec<(String, i64)> =
             sqlx::query_as("SELECT stream, seq FROM checkpoint WHERE projection = $1")

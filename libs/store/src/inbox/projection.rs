@@ -10,7 +10,7 @@ use std::sync::Arc;
 use domain::inbox::{Counts, ItemState};
 use domain::{AppId, StreamName, UserNumber};
 use futures_util::FutureExt as _;
-use sabotage::{CrashPoint, Mutant};
+use sabotage::CrashPoint;
 use sqlx::postgres::PgArguments;
 use sqlx::query::Query;
 use sqlx::{PgConnection, Postgres, Row, Transaction};
@@ -21,7 +21,7 @@ use crate::{Error, Store, database::failure};
 /// Name of the inbox projection in `checkpoint`.
 pub const INBOX: &str = "inbox";
 
-/// A batch of a projection under way. Dropped without [`Batch::commit`], it leaves no trace.
+/// A batch of a projection under way. If dropped without [`Batch::commit`], it is rolled back.
 #[derive(Debug)]
 pub struct Batch {
     transaction: Transaction<'static, Postgres>,
@@ -29,10 +29,7 @@ pub struct Batch {
 }
 
 impl Store {
-    /// The last sequence of `stream` that a projection committed; 0 before the first.
-    ///
-    /// # Errors
-    /// The database failed.
+    /// Returns the last sequence of `stream` that a projection committed; 0 before the first.
     pub async fn checkpoint(&self, projection: &str, stream: StreamName) -> Result<u64, Error> {
         let seq: Option<i64> =
             sqlx::query_scalar("SELECT seq FROM checkpoint WHERE projection = $1 AND stream = $2")
@@ -43,14 +40,11 @@ impl Store {
         Ok(seq.unwrap_or(0).cast_unsigned())
     }
 
-    /// Begins a batch of the inbox projection that takes the checkpoint from `from` to `to`. None when the
+    /// Starts a batch of the inbox projection that moves the checkpoint from `from` to `to`. Returns None if the
     /// checkpoint is not at `from`: another writer is ahead.
     ///
-    /// Its commit waits for the disk, although the log could bring back what a crash took away: until then lists would
-    /// deny what they have shown.
-    ///
-    /// # Errors
-    /// The database failed.
+    /// The commit waits for the disk. The log could restore rows lost in a crash, but until then lists would lack items
+    /// that they have already shown.
     pub async fn project(&self, stream: StreamName, from: u64, to: u64) -> Result<Option<Batch>, Error> {
         let mut transaction = self.begin().await?;
         let moved = advance(&mut transaction, INBOX, stream, from, to).await?;
@@ -58,7 +52,7 @@ impl Store {
     }
 }
 
-/// Takes a projection's checkpoint from `from` to `to`. False when it is not at `from`.
+/// Moves a projection's checkpoint from `from` to `to`. Returns false if it is not at `from`.
 pub(crate) async fn advance(
     connection: &mut PgConnection,
     projection: &str,
@@ -66,10 +60,7 @@ pub(crate) async fn advance(
     from: u64,
     to: u64,
 ) -> Result<bool, Error> {
-    let moved = if sabotage::is(Mutant::UnfencedCheckpoint) {
-        sqlx::query("INSERT INTO checkpoint (projection, stream, seq) VALUES ($1, $2, $4)
-                     ON CONFLICT (projection, stream) DO UPDATE SET seq = excluded.seq WHERE $3::bigint IS NOT NULL")
-    } else if from == 0 {
+    let moved = if from == 0 {
         sqlx::query("INSERT INTO checkpoint (projection, stream, seq) VALUES ($1, $2, $4)
                      ON CONFLICT (projection, stream) DO UPDATE SET seq = excluded.seq WHERE checkpoint.seq = $3")
     } else {
@@ -84,7 +75,7 @@ pub(crate) async fn advance(
     Ok(moved.rows_affected() == 1)
 }
 
-/// Keeps an event that fails by itself, in the transaction that passes it.
+/// Keeps an event that always fails as a dead event, in the transaction that moves the checkpoint past it.
 pub(crate) async fn set_aside(
     connection: &mut PgConnection,
     projection: &str,
@@ -107,7 +98,7 @@ pub(crate) async fn set_aside(
     failure::forget(connection, stream, seq).await
 }
 
-/// The statement that inserts items, with an end that says what becomes of those that are there.
+/// The statement that inserts items; its end handles items that exist.
 macro_rules! insert_items {
     ($end:literal) => {
         concat!(
@@ -122,11 +113,10 @@ macro_rules! insert_items {
 }
 
 impl Batch {
-    /// Adds items of which the inbox has none, and had none, from the same send. Costs two thirds of
-    /// [`Batch::add`].
+    /// Adds items from sends of which the inbox has no item and never had one. Costs two thirds of [`Batch::add`].
     ///
     /// # Errors
-    /// The inbox has one of them, and the data is refused; or the database failed. The batch is then void.
+    /// The inbox has one of the items, or the database failed; the batch is void.
     pub async fn add_new(&mut self, items: &[NewItem]) -> Result<(), Error> {
         if items.is_empty() {
             return Ok(());
@@ -138,11 +128,11 @@ impl Batch {
         Ok(())
     }
 
-    /// Adds items. Those that the inbox has, or had, from the same send are left out; of several in one batch the one
-    /// with the lowest id stays, so that a replay in other batches keeps the same.
+    /// Adds items. Leaves out items from a send of which the inbox has or had an item; of several in one batch, keeps the
+    /// one with the lowest id, so that a replay in other batches keeps the same one.
     ///
     /// # Errors
-    /// The database failed; the batch is then void.
+    /// The database failed; the batch is void.
     pub async fn add(&mut self, items: &[NewItem]) -> Result<(), Error> {
         if items.is_empty() {
             return Ok(());
@@ -155,10 +145,10 @@ impl Batch {
         Ok(())
     }
 
-    /// Sets an event aside that keeps failing by itself, in the transaction of the checkpoint that passes it.
+    /// Keeps an event that always fails as a dead event, in the transaction that moves the checkpoint past it.
     ///
     /// # Errors
-    /// The database failed; the batch is then void.
+    /// The database failed; the batch is void.
     pub async fn bury(
         &mut self,
         stream: StreamName,
@@ -169,10 +159,10 @@ impl Batch {
         set_aside(&mut self.transaction, INBOX, stream, seq, message, cause).await
     }
 
-    /// Moves the counters, in key order, and commits everything with the checkpoint.
+    /// Updates the counters in key order, and commits everything with the checkpoint.
     ///
     /// # Errors
-    /// The database failed; whether it was committed is then unknown, and the checkpoint tells.
+    /// The database failed; the batch may have been committed, and the checkpoint shows whether it was.
     pub async fn commit(mut self) -> Result<(), Error> {
         self.counts.retain(|_, counts| *counts != Counts::default());
         if !self.counts.is_empty() {
@@ -191,7 +181,7 @@ impl Batch {
             .await?;
         }
         if sabotage::is_due(CrashPoint::InCommit) {
-            // Polled once, it is on its way.
+            // Polling once sends the commit.
             self.transaction.commit().now_or_never();
             sabotage::die(CrashPoint::InCommit);
             return Ok(());
@@ -219,14 +209,14 @@ fn bind_items<'q>(statement: &'static str, items: &'q [NewItem]) -> Query<'q, Po
         .bind(contents)
 }
 
-/// Each distinct content once, and for each item the number of its content, from 1.
+/// Returns each distinct content once, and for each item the number of its content, from 1.
 fn number_contents(items: &[NewItem]) -> (Vec<&str>, Vec<i64>) {
     let mut contents: Vec<&str> = Vec::new();
     let mut last: Option<&Arc<str>> = None;
     let numbers = items
         .iter()
         .map(|item| {
-            // Items of one event stand together, so comparing with the last one finds what they share.
+            // Items of one event are adjacent, so comparing with the last content finds shared ones.
             if !last.is_some_and(|last| Arc::ptr_eq(last, &item.content)) {
                 contents.push(&item.content);
                 last = Some(&item.content);

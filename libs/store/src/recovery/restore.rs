@@ -1,8 +1,8 @@
-//! Bringing a database that was restored from a backup to where the log is: what the log says of sends, jobs, plans and
-//! outcomes since the backup becomes rows again.
+//! Bringing a database restored from a backup up to date with the log: rows are written again for the sends, jobs, plans
+//! and outcomes that the log has since the backup.
 //!
-//! Every statement may run again: a restore that was interrupted begins anew. While it runs, the installation belongs to
-//! no database, so that nothing starts on it.
+//! Every statement may run again: an interrupted restore is repeated from the start. While it runs, the installation
+//! belongs to no database, so that no service starts on it.
 
 mod apps;
 mod erasures;
@@ -30,19 +30,17 @@ pub use unfinished::Unfinished;
 use crate::database::installation::identity;
 use crate::{Error, Store};
 
-/// A restore under way, the only one of its database.
+/// A restore under way; a database has at most one.
 #[derive(Debug)]
 pub struct Restore {
     store: Store,
-    /// Holds the lock, and has more time for a statement than services give it.
+    /// Holds the lock, and has a longer statement timeout than the services.
     connection: PgConnection,
 }
 
 impl Store {
-    /// Begins a restore: from here on no service starts on the database. None where another restore is under way.
-    ///
-    /// # Errors
-    /// The database failed.
+    /// Starts a restore; no service starts on the database until it is finished. Returns None if another restore is under
+    /// way.
     pub async fn begin_restore(&self) -> Result<Option<Restore>, Error> {
         let Some(mut restore) = self.restore_alone().await? else { return Ok(None) };
         sqlx::query("UPDATE installation SET system_identifier = 0, database_oid = 0")
@@ -51,11 +49,8 @@ impl Store {
         Ok(Some(restore))
     }
 
-    /// Takes the database as it is, as one that lost nothing. False, and nothing is changed, where a restore has begun
-    /// and not ended: half of what the log says is in it.
-    ///
-    /// # Errors
-    /// The database failed.
+    /// Accepts the database as it is, as one that has lost nothing. Returns false, without a change, if a restore is under
+    /// way or was not finished: the database has only part of the log's contents.
     pub async fn adopt_database(&self) -> Result<bool, Error> {
         let Some(mut restore) = self.restore_alone().await? else { return Ok(false) };
         let real = identity(&mut restore.connection).await?;
@@ -74,10 +69,11 @@ impl Store {
 
     async fn restore_alone(&self) -> Result<Option<Restore>, Error> {
         let mut connection = self.pool.acquire().await?.detach();
-        let is_ours: bool = sqlx::query_scalar("SELECT pg_try_advisory_lock(hashtextextended('restore', 0))")
-            .fetch_one(&mut connection)
-            .await?;
-        if !is_ours {
+        let is_locked: bool =
+            sqlx::query_scalar("SELECT pg_try_advisory_lock(hashtextextended('restore', 0))")
+                .fetch_one(&mut connection)
+                .await?;
+        if !is_locked {
             return Ok(None);
         }
         sqlx::raw_sql("SET statement_timeout = '30min'; SET lock_timeout = '1min'")
@@ -88,10 +84,10 @@ impl Store {
 }
 
 impl Restore {
-    /// Ends the restore: the installation belongs to this database, and services may start.
+    /// Finishes the restore: the installation belongs to this database, and services may start.
     ///
     /// # Errors
-    /// The database failed; then they may not.
+    /// The database failed; services may not start.
     pub async fn finish(mut self) -> Result<(), Error> {
         let real = identity(&mut self.connection).await?;
         let mut transaction = self.connection.begin().await?;

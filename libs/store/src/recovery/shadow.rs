@@ -1,7 +1,7 @@
-//! Shadows of the inbox: tables of the same shape beside the live ones, which a replay of the log writes.
+//! Shadows of the inbox: tables of the same shape as the live ones, which a replay of the log writes.
 //!
-//! A shadow is a schema that comes first on the search path of its connections. So whatever writes the inbox writes the
-//! shadow, by the same statements, with checkpoints of its own; what the shadow lacks, such as the directory, is live.
+//! A shadow is a schema that comes first in the search path of its connections. The statements that write the inbox
+//! therefore write the shadow, with its own checkpoints; tables that the shadow lacks, such as the directory, are live.
 
 mod compare;
 mod copy;
@@ -27,22 +27,22 @@ use crate::database::connection::{options, set};
 use crate::directory::user::writers::Writers;
 use crate::{Error, Settings, Store};
 
-/// Comparing a large inbox, or building its indexes, is one statement; so is a migration of a backup. A view of the live tables
-/// waits for the shadow to catch up, one side of a comparison for the other's statement.
+/// Comparing a large inbox is one statement, and so is building an index or a migration of a backup. Transactions may be
+/// idle: a view of the live tables waits for the shadow to catch up, and each side of a comparison for the other.
 const SESSION: [(&str, &str); 3] =
     [("statement_timeout", "2h"), ("lock_timeout", "10s"), ("idle_in_transaction_session_timeout", "2h")];
 const ACQUIRED_WITHIN: Duration = Duration::from_secs(30);
-/// Connections of a shadow, to the live tables, and to a backup.
+/// Connections to a shadow, to the live tables and to a backup.
 const CONNECTIONS: u32 = 6;
 const LIVE_CONNECTIONS: u32 = 2;
 const BACKUP_CONNECTIONS: u32 = 2;
 
-/// What a shadow is for, and so which schema it is.
+/// Purpose of a shadow; determines its schema.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// To be compared with the live tables and dropped. It does not outlive a crash of the server.
+    /// Compared with the live tables, then dropped. Does not survive a crash of the server.
     Comparison,
-    /// To take the place of the live tables.
+    /// Replaces the live tables.
     Replacement,
 }
 
@@ -55,21 +55,21 @@ impl Purpose {
     }
 }
 
-/// A shadow, and the live tables beside it. One process has it at a time.
+/// A shadow and the live tables. One process at a time holds it.
 #[derive(Debug)]
 pub struct Shadow {
-    /// The shadow: its inbox is the shadow's, its directory the live one.
+    /// Store with the inbox of the shadow and the live directory.
     pub store: Store,
     purpose: Purpose,
     /// The schema of the live tables.
     home: String,
     live: PgPool,
-    /// Holds the lock that keeps others off, for as long as it is open.
+    /// Holds the lock that excludes other processes while it is open.
     guard: PgConnection,
 }
 
 impl Shadow {
-    /// Takes a shadow, whether its tables are there or not. None: another process has it.
+    /// Takes a shadow, whether or not its tables exist. Returns None if another process holds it.
     ///
     /// # Errors
     /// The database failed, or its URL is malformed.
@@ -95,7 +95,7 @@ impl Shadow {
             let path = path.clone();
             Box::pin(async move {
                 set(connection, &SESSION).await?;
-                // What a crash of the server takes away here, its checkpoints go with.
+                // A crash of the server may lose recent rows, but their checkpoints with them.
                 let settings = "SELECT set_config('search_path', $1, false), set_config('synchronous_commit', 'off', false)";
                 sqlx::query(settings).bind(path).execute(connection).await?;
                 Ok(())
@@ -105,10 +105,11 @@ impl Shadow {
         Ok(Some(Shadow { store, purpose, home, live, guard }))
     }
 
-    /// Opens a database that was restored from a backup, to be copied from. As large as the live one, it has as much time.
+    /// Opens a database restored from a backup, to copy from it. Its timeouts are those of a shadow, because it is as large
+    /// as the live one.
     ///
     /// # Errors
-    /// The URL is malformed, or nobody answers there.
+    /// The URL is malformed, or the server cannot be reached.
     pub async fn open_backup(url: &str) -> Result<Store, Error> {
         let pool = pool(BACKUP_CONNECTIONS).connect_with(options(url)?).await?;
         Ok(Store { pool, writers: Writers::new() })

@@ -7,14 +7,11 @@ use domain::{AppId, SendId, Timestamp};
 /// One chunk of a send.
 #[derive(Clone, Debug)]
 pub struct Chunk {
-    /// The app.
     pub app: AppId,
-    /// The send.
     pub send_id: SendId,
     /// Number of the chunk, from 0.
     pub chunk: u32,
     /// When the send was accepted.
     pub accepted_at: Timestamp,
-    /// The send itself.
     pub send: Arc<domain::SendRequest>,
 }

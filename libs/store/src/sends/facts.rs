@@ -1,5 +1,5 @@
-//! What the decisions of a batch of chunks rest on: read in the transaction that freezes them, or imagined for a send
-//! that is only tried.
+//! Facts that the decisions of a batch of chunks depend on: read in the transaction that freezes the chunks, or simulated
+//! for a dry run.
 
 mod categories;
 mod erasures;
@@ -22,13 +22,12 @@ use crate::{Error, Store, deliveries::cancellation};
 /// A category as planning needs it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlanCategory {
-    /// Its number.
     pub id: CategoryId,
-    /// The app's identifier of it.
+    /// Unique in the app.
     pub identifier: String,
-    /// Its display name.
+    /// Display name.
     pub name: String,
-    /// Whether preferences do not apply to it.
+    /// True if user preferences are ignored for this category.
     pub critical: bool,
 }
 
@@ -46,7 +45,7 @@ struct Providers {
     push_kinds: Vec<String>,
 }
 
-/// The facts of a batch of chunks; chunks are named by their position in it.
+/// Facts of a batch of chunks. A chunk is addressed by its position in the batch.
 #[derive(Debug, Default)]
 pub struct Facts {
     templates: Vec<Option<Arc<TemplateVersion>>>,
@@ -62,31 +61,29 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// The template version that the send is pinned to.
+    /// Template version that the send is pinned to.
     #[must_use]
     pub fn template(&self, chunk: usize) -> Option<&Arc<TemplateVersion>> {
         self.templates.get(chunk)?.as_ref()
     }
 
-    /// The send's category.
     #[must_use]
     pub fn category(&self, chunk: usize) -> Option<&Arc<PlanCategory>> {
         self.categories.get(chunk)?.as_ref()
     }
 
-    /// The app's name.
     #[must_use]
     pub fn app_name(&self, app: AppId) -> &str {
         self.apps.get(&app).map_or("", |app| &app.name)
     }
 
-    /// What the app's templates see of a profile.
+    /// Part of a profile that the app's templates see.
     #[must_use]
     pub fn template_profile(&self, app: AppId) -> TemplateProfile {
         self.apps.get(&app).map_or(TemplateProfile::App, |app| app.template_profile)
     }
 
-    /// External channels that the app has an enabled provider for.
+    /// External channels for which the app has an enabled provider.
     #[must_use]
     pub fn providers(&self, app: AppId) -> &[Channel] {
         self.providers.get(&app).map_or(&[], |providers| &providers.channels)
@@ -98,7 +95,7 @@ impl Facts {
         self.providers.get(&app).map_or(&[], |providers| &providers.push_kinds)
     }
 
-    /// The user behind a recipient.
+    /// Number and profile of a recipient's user.
     #[must_use]
     pub fn user(&self, app: AppId, identifier: &str) -> Option<(UserNumber, &Object)> {
         self.users.get(&app)?.get(identifier).map(|(number, profile)| (*number, profile))
@@ -110,19 +107,19 @@ impl Facts {
         self.turned_off.get(&(app, category, user)).map_or(&[], Vec::as_slice)
     }
 
-    /// Where the user's browsers take web push, by device, where the app has a provider for it.
+    /// Web push endpoints of the user, ordered by device; empty if the app has no provider for web push.
     #[must_use]
     pub fn endpoints(&self, app: AppId, user: UserNumber) -> &[String] {
         self.endpoints.get(&(app, user)).map_or(&[], Vec::as_slice)
     }
 
-    /// Whether the chunk's request was cancelled before the chunk was planned.
+    /// Returns true if the chunk's send was cancelled before the chunk was planned.
     #[must_use]
     pub fn is_cancelled(&self, chunk: &Chunk) -> bool {
         self.cancelled.contains(&(chunk.app, chunk.send_id))
     }
 
-    /// The app's dead targets among those of the batch.
+    /// Suppressed targets of the app among the targets of the batch.
     #[must_use]
     pub fn suppressed(&self, app: AppId) -> Option<&Suppressed> {
         self.suppressed.get(&app)
@@ -130,12 +127,8 @@ impl Facts {
 }
 
 impl Store {
-    /// What the decisions on chunks would rest on if they were planned now. Nothing is written: the profiles that the
-    /// sends bring, and categories that they would make, are there in these facts alone. Users who are not there
-    /// yet have the number 0.
-    ///
-    /// # Errors
-    /// The database failed.
+    /// Returns the facts with which the chunks would be planned now, without writing anything: inline profiles and missing
+    /// categories appear only in these facts. Users that do not exist yet have the number 0.
     pub async fn imagine_facts(&self, chunks: &[Chunk]) -> Result<Facts, Error> {
         let mut connection = self.pool.acquire().await?;
         let mut facts = begin(&mut connection, chunks).await?;
@@ -146,21 +139,21 @@ impl Store {
     }
 }
 
-/// Applies what the new chunks bring, unless they are cancelled, then reads the facts. The transaction keeps erasures off
-/// already; here it keeps cancellations off first.
+/// Writes the inline profiles and missing categories of the new chunks that are not cancelled, then reads the facts. The
+/// transaction already locks out erasures; this function first locks out cancellations.
 pub(crate) async fn gather(
     connection: &mut PgConnection,
     chunks: &[Chunk],
     new: &[bool],
 ) -> Result<Facts, Error> {
     let erased = erasures::read(connection, chunks, new).await?;
-    // A restored database knows sends, too, that are planned within one chunk.
-    let named: Vec<_> = chunks.iter().map(|chunk| (chunk.app, chunk.send_id)).collect();
-    let cancelled = cancellation::cancelled_among(connection, &named).await?;
+    // Sends with a single chunk too: a restored database may contain their cancellations.
+    let sends: Vec<_> = chunks.iter().map(|chunk| (chunk.app, chunk.send_id)).collect();
+    let cancelled = cancellation::cancelled_among(connection, &sends).await?;
     let mut facts = Facts { erased, cancelled, ..begin(connection, chunks).await? };
     let applied: Vec<_> =
         chunks.iter().zip(new).map(|(chunk, new)| *new && !facts.is_cancelled(chunk)).collect();
-    categories::read_or_make(connection, chunks, &applied, &mut facts).await?;
+    categories::read_or_create(connection, chunks, &applied, &mut facts).await?;
     people::merge_inline_profiles(connection, chunks, &applied, &facts).await?;
     people::read(connection, chunks, &mut facts).await?;
     finish(connection, chunks, facts).await
@@ -201,7 +194,7 @@ async fn read_apps(connection: &mut PgConnection, chunks: &[Chunk], facts: &mut 
         let channels: Vec<String> = row.try_get("channels")?;
         let channels = channels.iter().filter_map(|channel| channel.parse().ok()).collect();
         facts.providers.insert(app, Providers { channels, push_kinds: row.try_get("push_kinds")? });
-        // A value of a newer release: the narrower of those that this one knows.
+        // A value written by a newer release: fall back to the more restrictive one.
         let template_profile = row.try_get::<&str, _>("template_profile")?.parse();
         let template_profile = template_profile.unwrap_or(TemplateProfile::App);
         facts.apps.insert(app, PlanApp { name: row.try_get("name")?, template_profile });

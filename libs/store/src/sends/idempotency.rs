@@ -1,4 +1,4 @@
-//! Idempotency keys: which send a caller's key stands for.
+//! Idempotency keys, which map a caller's key to a send.
 
 use std::collections::HashMap;
 
@@ -9,28 +9,26 @@ use sqlx::postgres::PgRow;
 use crate::database::batch::Batcher;
 use crate::{Error, Store};
 
-/// Callers that share a statement at most.
+/// Maximum number of callers that share a statement.
 const BATCH: usize = 256;
 
-/// What a caller wants a key to stand for.
+/// A caller's request to reserve a key for a send.
 #[derive(Clone, Debug)]
 pub struct Reservation {
-    /// The app whose key it is.
     pub app: AppId,
     /// The caller's key.
     pub key: String,
-    /// The send that it stands for, if the key is free.
+    /// Send to reserve the key for, if the key is free.
     pub send: Reserved,
 }
 
-/// What a key stands for.
+/// Send that a key is reserved for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reserved {
-    /// The send.
     pub send_id: SendId,
     /// Digest of the request's body.
     pub body_hash: [u8; 32],
-    /// The lane that it was, or is to be, published to.
+    /// Lane that the send is published to.
     pub lane: Lane,
 }
 
@@ -38,7 +36,7 @@ pub struct Reserved {
 pub type Reservations = Batcher<Reservation, Reserved>;
 
 impl Store {
-    /// The batcher for [`Store::reserve_keys`], and the task that serves it.
+    /// Creates the batcher for [`Store::reserve_keys`] and its task.
     pub fn reservations(&self) -> (Reservations, impl Future<Output = ()> + Send + use<>) {
         let store = self.clone();
         Batcher::new(BATCH, move |wanted| {
@@ -47,11 +45,11 @@ impl Store {
         })
     }
 
-    /// Reserves each key, in the order given, unless it stands for another send already. A key is free when it was
-    /// never used, or more than 24 hours ago. Answers what each key stands for now.
+    /// Reserves each free key, in the order given. A key is free if it was never used, or was used more than 24 hours ago.
+    /// Returns the send that each key is reserved for now.
     ///
     /// # Errors
-    /// The database failed; nothing is reserved.
+    /// The database failed; no key was reserved.
     pub async fn reserve_keys(&self, wanted: &[Reservation]) -> Result<Vec<Reserved>, Error> {
         let mut first: HashMap<(AppId, &str), &Reservation> = HashMap::with_capacity(wanted.len());
         for reservation in wanted {
@@ -65,15 +63,12 @@ impl Store {
                 stored
                     .get(&key)
                     .copied()
-                    .ok_or_else(|| Error::Unreadable("a key that was not stored".to_owned()))
+                    .ok_or_else(|| Error::Unreadable("missing idempotency key".to_owned()))
             })
             .collect()
     }
 
-    /// What a key stands for; None when it is free.
-    ///
-    /// # Errors
-    /// The database failed.
+    /// Returns the send that a key is reserved for; None if the key is free.
     pub async fn reserved_key(&self, app: AppId, key: &str) -> Result<Option<Reserved>, Error> {
         let row = sqlx::query(
             "SELECT app_id, key, send_id, body_hash, lane FROM idempotency_key
@@ -86,10 +81,7 @@ impl Store {
         Ok(row.as_ref().map(read_reserved).transpose()?.map(|(_, reserved)| reserved))
     }
 
-    /// Removes up to `most` keys that have become free, and returns how many.
-    ///
-    /// # Errors
-    /// The database failed.
+    /// Deletes up to `most` expired keys and returns how many.
     pub async fn forget_free_keys(&self, most: u32) -> Result<u64, Error> {
         let removed = sqlx::query(
             "DELETE FROM idempotency_key WHERE ctid = ANY(ARRAY(
@@ -107,8 +99,8 @@ impl Store {
         wanted: impl Iterator<Item = &Reservation>,
     ) -> Result<HashMap<(AppId, String), Reserved>, Error> {
         let wanted: Vec<&Reservation> = wanted.collect();
-        // Sorted, so that two batches never wait for each other's rows. The update, which changes nothing while the
-        // stored key is in force, is what makes the row of a concurrent batch come back.
+        // Sorted, so that two batches never deadlock. The update returns the row of a concurrent batch; it changes nothing
+        // as long as the stored key is valid.
         let rows = sqlx::query(
             "INSERT INTO idempotency_key AS stored (app_id, key, send_id, body_hash, lane)
              SELECT * FROM unnest($1::bigint[], $2::text[], $3::uuid[], $4::bytea[], $5::text[]) ORDER BY 1, 2
@@ -132,10 +124,11 @@ impl Store {
 }
 
 fn read_reserved(row: &PgRow) -> Result<((AppId, String), Reserved), Error> {
-    let (hash, lane): (&[u8], &str) = (row.try_get("body_hash")?, row.try_get("lane")?);
+    let hash: &[u8] = row.try_get("body_hash")?;
+    let lane: &str = row.try_get("lane")?;
     let reserved = Reserved {
         send_id: SendId(row.try_get("send_id")?),
-        body_hash: hash.try_into().map_err(|_| Error::Unreadable("a body hash".to_owned()))?,
+        body_hash: hash.try_into().map_err(|_| Error::Unreadable("body hash is not 32 bytes".to_owned()))?,
         lane: lane.parse().map_err(|_| Error::Unreadable(format!("lane {lane}")))?,
     };
     Ok(((AppId(row.try_get("app_id")?), row.try_get("key")?), reserved))

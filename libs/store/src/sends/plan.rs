@@ -1,4 +1,4 @@
-//! Freezing chunks: one transaction decides for good what a chunk of a send does.
+//! Freezing chunks: one transaction fixes the decisions of a chunk permanently.
 
 pub(crate) mod hold;
 mod render_failure;
@@ -7,7 +7,6 @@ use std::collections::HashMap;
 
 use domain::plan::{Decision, PlannedDelivery};
 use domain::{AppId, Channel, DeliveryId, Reason, SendId, Status, UserNumber};
-use sabotage::Mutant;
 use sqlx::{Postgres, Row, Transaction};
 
 use crate::database::instant::instant;
@@ -19,7 +18,7 @@ use crate::{Error, Store, deliveries::attachment};
 pub use hold::Hold;
 pub use render_failure::RenderFailure;
 
-/// A transaction in which chunks are being planned. Dropped without [`Freeze::commit`], it leaves no trace.
+/// A transaction that plans chunks. If it is dropped without [`Freeze::commit`], nothing is written.
 #[derive(Debug)]
 pub struct Freeze<'a> {
     transaction: Transaction<'static, Postgres>,
@@ -27,11 +26,11 @@ pub struct Freeze<'a> {
     new: Vec<bool>,
 }
 
-/// What one recipient of a chunk gets, with its position in the send.
+/// Decisions of a chunk: for each recipient its position in the send and its decision.
 pub type Decisions = Vec<(u32, Decision)>;
 
 impl Store {
-    /// Begins to freeze chunks, waiting for what they write: see [`Store::hold_all`] and [`Hold::freeze`].
+    /// Starts to freeze chunks and waits for the locks that they need; see [`Store::hold_all`] and [`Hold::freeze`].
     ///
     /// # Errors
     /// The database failed, or a lock was not free in time.
@@ -60,7 +59,7 @@ impl<'a> Freeze<'a> {
         for row in rows {
             inserted.insert((AppId(row.try_get(0)?), SendId(row.try_get(1)?), row.try_get::<i32, _>(2)?));
         }
-        // Of two messages for the same chunk in one batch, the first has the header.
+        // If a batch contains two messages for the same chunk, the header belongs to the first.
         let new = chunks
             .iter()
             .map(|chunk| inserted.remove(&(chunk.app, chunk.send_id, number(chunk.chunk))))
@@ -70,25 +69,22 @@ impl<'a> Freeze<'a> {
 }
 
 impl Freeze<'_> {
-    /// Whether this transaction wrote the header of the chunk at `index`, and so decides it.
+    /// Returns true if this transaction wrote the header of the chunk at `index`, and so decides the chunk.
     #[must_use]
     pub fn is_new(&self, index: usize) -> bool {
         self.new.get(index).copied().unwrap_or(false)
     }
 
-    /// Applies inline profiles and missing categories of the new chunks that are not cancelled, then reads all that the
-    /// decisions and the rendering of every chunk rest on. Until the transaction ends, none of their requests can be
-    /// cancelled.
-    ///
-    /// # Errors
-    /// The database failed.
+    /// Writes the inline profiles and missing categories of the new chunks that are not cancelled, then reads all facts for
+    /// deciding and rendering the chunks. None of the sends can be cancelled until the transaction ends.
     pub async fn facts(&mut self) -> Result<Facts, Error> {
         facts::gather(&mut self.transaction, self.chunks, &self.new).await
     }
 
-    /// The decisions of a chunk that was frozen before, without the deliveries that have gone on since. Those that have ended
-    /// without an order are among them, since it may be that nobody has told: what was cancelled, and what could not be
-    /// rendered. Whoever takes a job of one, or cannot render it, tells how it ended.
+    /// Reads the decisions of a chunk that was frozen earlier, without the deliveries that have progressed since. Deliveries
+    /// that ended without a job, because they were cancelled or could not be rendered, are included: their outcome may not be
+    /// published yet. The worker that receives a job for one now, or the dispatcher if it cannot render it, publishes the
+    /// outcome.
     ///
     /// # Errors
     /// The database failed, or a row cannot be read.
@@ -152,10 +148,10 @@ impl Freeze<'_> {
         Ok(deliveries)
     }
 
-    /// Writes the decisions of the new chunks and commits. From here on they hold.
+    /// Writes the decisions of the new chunks and commits. They never change after that.
     ///
     /// # Errors
-    /// The database failed; then nothing of any chunk is written.
+    /// The database failed; nothing was written for any chunk.
     pub async fn commit(mut self, facts: &Facts, decisions: &[Decisions]) -> Result<(), Error> {
         let new: Vec<(usize, &Chunk, &Decisions)> = self
             .chunks
@@ -167,16 +163,6 @@ impl Freeze<'_> {
             .collect();
         write_requests(&mut self.transaction, facts, &new).await?;
         write_recipients(&mut self.transaction, &new).await?;
-        if sabotage::is(Mutant::PlanNotFrozen) {
-            let all: Vec<_> = self
-                .chunks
-                .iter()
-                .zip(decisions)
-                .enumerate()
-                .map(|(index, (chunk, all))| (index, chunk, all))
-                .collect();
-            write_deliveries(&mut self.transaction, &all).await?;
-        }
         write_deliveries(&mut self.transaction, &new).await?;
         self.transaction.commit().await?;
         Ok(())
@@ -277,7 +263,7 @@ async fn write_deliveries(
     Ok(())
 }
 
-/// A delivery that was restored from a job which does not say whose it is learns of its place.
+/// Sets the recipient's position in deliveries that were restored from a job without it.
 async fn place_restored(
     transaction: &mut Transaction<'static, Postgres>,
     rows: &[(&&Chunk, u32, Option<UserNumber>, &PlannedDelivery)],

@@ -1,4 +1,4 @@
-//! What became of a request: its (recipient, channel) pairs, decided, under way and done.
+//! Status of a request: its (recipient, channel) pairs with their states.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -12,107 +12,98 @@ use uuid::Uuid;
 use crate::deliveries::parked::ParkedSend;
 use crate::{Error, Store, sends::send};
 
-/// A request as a whole.
+/// Summary of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// When it was accepted.
     pub accepted_at: Timestamp,
-    /// Before which nothing goes out, where it was scheduled.
+    /// Scheduled time, before which nothing is sent.
     pub send_at: Option<Timestamp>,
-    /// How many recipients it named.
+    /// Number of recipients.
     pub recipients: i32,
-    /// How many of them are planned.
+    /// Number of planned recipients.
     pub planned: i64,
-    /// Whether it was cancelled.
     pub cancelled: bool,
-    /// Whether a message of it was set aside, because it fails by itself.
+    /// True if a message of the request is parked.
     pub parked: bool,
-    /// How many (recipient, channel) pairs there are by channel and status.
+    /// Number of (recipient, channel) pairs by channel and status.
     pub counts: BTreeMap<Channel, BTreeMap<Status, i64>>,
 }
 
-/// Which pairs of a request to list. `None` leaves a property out of account.
+/// Filter for the pairs of a request; `None` matches everything.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeliveryFilter<'a> {
     /// Identifier of the recipient.
     pub recipient: Option<&'a str>,
-    /// The channel.
     pub channel: Option<Channel>,
-    /// The status.
     pub status: Option<Status>,
 }
 
-/// A place in the order in which a request's pairs are listed.
+/// Position in the list of a request's pairs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeliveryPosition {
     /// Index of the recipient in the request.
     pub recipient_index: i32,
-    /// The channel.
     pub channel: Channel,
-    /// The delivery; nil where there is none.
+    /// The delivery; nil if there is none.
     pub id: Uuid,
 }
 
-/// A (recipient, channel) of a request: a delivery, an inbox item, or a skip.
+/// A (recipient, channel) pair of a request: a delivery, an inbox item, or a skip.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeliveryEntry {
-    /// Its place in the list.
     pub position: DeliveryPosition,
-    /// Identifier of the recipient; None for one that was erased.
+    /// Identifier of the recipient; None if the recipient was erased.
     pub recipient: Option<String>,
-    /// The delivery, where there is an external one.
+    /// Id of an external delivery.
     pub id: Option<DeliveryId>,
-    /// The address, token or subscription of that.
+    /// Address, token or subscription of the delivery.
     pub target: Option<String>,
-    /// The provider that took or refused it last.
+    /// Provider that accepted or rejected the message last.
     pub provider: Option<String>,
-    /// What became of it so far.
     pub status: Status,
-    /// Why, where it did not go out.
+    /// Reason, if the message was not sent.
     pub reason: Option<Reason>,
-    /// When it was decided.
     pub planned_at: Option<Timestamp>,
-    /// When it ended, where that is known; an inbox item does not tell.
+    /// End of the delivery, if known; unknown for inbox items.
     pub settled_at: Option<Timestamp>,
-    /// Calls of a provider, from the first.
+    /// Provider calls, oldest first.
     pub attempts: Vec<Attempt>,
 }
 
-/// A call of a provider.
+/// A provider call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attempt {
     /// From 1.
     pub number: i32,
     /// When the call began.
     pub started_at: Timestamp,
-    /// When its outcome was known.
+    /// When the outcome was known.
     pub ended_at: Timestamp,
-    /// Who was called; None where nobody could be.
+    /// Provider that was called; None if no provider could be called.
     pub provider: Option<String>,
     /// Class of the answer.
     pub outcome: String,
     /// The provider's code.
     pub provider_code: String,
-    /// The provider's words.
+    /// The provider's text.
     pub provider_message: String,
-    /// The provider's id of the message, where it took it.
+    /// The provider's id of the message, if it accepted the message.
     pub provider_id: Option<String>,
-    /// Parts that the message took, where the channel counts them.
+    /// Number of message parts, if the channel counts them.
     pub segments: Option<i32>,
-    /// What the provider said of the message later.
+    /// The provider's later receipt for the message.
     pub receipt: Option<AttemptReceipt>,
 }
 
-/// What a provider said of a message after its answer.
+/// Receipt that a provider sent for a message after its answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AttemptReceipt {
-    /// `delivered`, or the class of what it said.
+    /// `delivered`, or the class of the reported outcome.
     pub outcome: String,
     /// The provider's code.
     pub provider_code: String,
-    /// The provider's words.
+    /// The provider's text.
     pub provider_message: String,
-    /// When it came.
     pub received_at: Timestamp,
 }
 
@@ -131,10 +122,7 @@ impl From<ParkedSend> for Request {
 }
 
 impl Store {
-    /// A request, as soon as the first of it is planned, or it is scheduled or set aside.
-    ///
-    /// # Errors
-    /// The database failed.
+    /// Finds a request. It exists as soon as its first chunk is planned, or the send is scheduled or parked.
     pub async fn find_request(&self, app: AppId, send: SendId) -> Result<Option<Request>, Error> {
         let row = sqlx::query(
             "SELECT accepted_at, send_at, recipients, cancelled_at IS NOT NULL AS cancelled,
@@ -166,8 +154,8 @@ impl Store {
         app: AppId,
         send: SendId,
     ) -> Result<BTreeMap<Channel, BTreeMap<Status, i64>>, Error> {
-        // Three scans of one send's rows: nothing is joined, so that no plan depends on what the statistics know of
-        // a send that has just come in.
+        // Three scans of one send's rows without joins, so that the query plan does not depend on statistics, which may
+        // not cover a new send yet.
         let rows: Vec<(String, String, i64)> = sqlx::query_as(
             "SELECT 'inApp', status, pairs FROM (
                SELECT (SELECT count(*) FROM planned_recipient WHERE app_id = $1 AND send_id = $2 AND in_app) AS planned,
@@ -193,10 +181,7 @@ impl Store {
         Ok(counts)
     }
 
-    /// When the request was accepted that [`Store::find_request`] finds.
-    ///
-    /// # Errors
-    /// The database failed.
+    /// Returns when the request was accepted; finds the same requests as [`Store::find_request`].
     pub async fn find_acceptance(&self, app: AppId, send: SendId) -> Result<Option<Timestamp>, Error> {
         let accepted_at: Option<DateTime<Utc>> =
             sqlx::query_scalar("SELECT accepted_at FROM request WHERE app_id = $1 AND send_id = $2")
@@ -210,11 +195,8 @@ impl Store {
         }
     }
 
-    /// At most `limit` (recipient, channel) pairs of a request, by recipient and channel, beginning after a position.
-    /// Of recipients that were erased they tell nothing personal, even where it is not removed yet.
-    ///
-    /// # Errors
-    /// The database failed.
+    /// Lists at most `limit` (recipient, channel) pairs of a request after a position, by recipient and channel. Personal data
+    /// of erased recipients is left out, even if it is not removed from the database yet.
     pub async fn list_deliveries(
         &self,
         app: AppId,
@@ -223,7 +205,7 @@ impl Store {
         after: Option<DeliveryPosition>,
         limit: i64,
     ) -> Result<Vec<DeliveryEntry>, Error> {
-        // Recipient by recipient, each by its keys, so that a page costs the same however large the send is.
+        // Looks up each recipient by its keys, so that the cost of a page does not depend on the size of the send.
         let rows = sqlx::query(
             "SELECT p.recipient_index, CASE WHEN e.user_number IS NULL THEN nullif(p.identifier, '') END AS identifier, turn.planned_at, pair.*
              FROM planned_recipient p
@@ -309,7 +291,7 @@ impl Store {
     }
 }
 
-/// The status of what planning ended, by its reason, where that is not `skipped`.
+/// Status by reason for pairs that ended in planning with a status other than `skipped`.
 fn planned_statuses() -> Json<BTreeMap<Reason, Status>> {
     let statuses = Reason::ALL.iter().map(|reason| (*reason, reason.planned_status()));
     Json(statuses.filter(|(_, status)| *status != Status::Skipped).collect())

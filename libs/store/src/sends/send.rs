@@ -1,4 +1,4 @@
-//! Sends as the dispatcher keeps them: the request row, and the body while chunks of it are still to come.
+//! Stored sends: the request row, and the body until the last chunk is done.
 
 use chrono::{DateTime, Utc};
 use domain::id::TemplateId;
@@ -22,26 +22,25 @@ pub(crate) struct NewRequest<'a> {
     pub(crate) body: Option<&'a domain::SendRequest>,
 }
 
-/// A send whose chunks are read back from its request row.
+/// A send read from its request row.
 #[derive(Clone, Debug)]
 pub struct KeptSend {
-    /// When it was accepted.
     pub accepted_at: Timestamp,
-    /// Its body; None once its last chunk has been acted on.
+    /// Body; None after the last chunk is done.
     pub send: Option<domain::SendRequest>,
-    /// About how many bytes the body takes in memory.
+    /// Approximate size of the body in memory, in bytes.
     pub size: usize,
 }
 
 impl Store {
-    /// Keeps a send for later: its request row with the body, and the timer that continues it. Repeats do nothing.
-    /// Recipients that were erased meanwhile are left out of the body.
+    /// Stores a send for later: its request row with the body, and the timer that continues it. Safe to repeat. Recipients
+    /// that have been erased are left out of the body.
     ///
-    /// Says whether the send waits for its timer: not where its first chunk is frozen by now, whose message may be the one
-    /// in hand. Whoever acknowledges that acts on the chunk first.
+    /// Returns true if the send waits for its timer. Returns false if its first chunk is frozen already: the caller's message
+    /// may be the one that froze it, so the caller must process the chunk before it acknowledges the message.
     ///
     /// # Errors
-    /// The database failed; then neither is written.
+    /// The database failed; neither row was written.
     pub async fn schedule(&self, chunk: &Chunk, timer: &NewTimer) -> Result<bool, Error> {
         let mut transaction = self.begin().await?;
         limit_waits_together(&mut transaction).await?;
@@ -55,12 +54,12 @@ impl Store {
         if without_erased.as_ref().is_some_and(|chunk| chunk.send.is_for_nobody()) {
             attachment::remove(&mut transaction, chunk.app, chunk.send_id).await?;
         }
-        let waits = written || !is_begun(&mut transaction, chunk).await?;
+        let waits = written || !is_first_chunk_frozen(&mut transaction, chunk).await?;
         transaction.commit().await?;
         Ok(waits)
     }
 
-    /// The send behind a `SendContinues`; None when there is no such request.
+    /// Reads the send of a `SendContinues`; None if the request does not exist.
     ///
     /// # Errors
     /// The database failed, or the body cannot be read.
@@ -83,10 +82,7 @@ impl Store {
         .transpose()
     }
 
-    /// Drops the body of a send whose last chunk has been acted on.
-    ///
-    /// # Errors
-    /// The database failed.
+    /// Removes the body of a send whose last chunk is done.
     pub async fn drop_body(&self, app: AppId, send_id: SendId) -> Result<(), Error> {
         sqlx::query("UPDATE request SET body = NULL WHERE app_id = $1 AND send_id = $2 AND body IS NOT NULL")
             .bind(app.0)
@@ -97,24 +93,23 @@ impl Store {
     }
 }
 
-/// Whether the first chunk of a send is frozen.
-async fn is_begun(connection: &mut PgConnection, chunk: &Chunk) -> Result<bool, Error> {
-    let is_begun = sqlx::query_scalar(
+async fn is_first_chunk_frozen(connection: &mut PgConnection, chunk: &Chunk) -> Result<bool, Error> {
+    let is_frozen = sqlx::query_scalar(
         "SELECT EXISTS (SELECT FROM plan WHERE app_id = $1 AND send_id = $2 AND turn = 0)",
     )
     .bind(chunk.app.0)
     .bind(chunk.send_id.0)
     .fetch_one(connection)
     .await?;
-    Ok(is_begun)
+    Ok(is_frozen)
 }
 
-/// The names of the streams that sends travel in.
+/// Names of the streams of sends.
 pub(crate) fn streams() -> Vec<String> {
     Lane::ALL.iter().map(|&lane| StreamName::Send(lane).to_string()).collect()
 }
 
-/// Writes request rows; those of scheduled sends are there already and gain what was decided since.
+/// Writes request rows; existing rows, of scheduled sends, get the category and the template version.
 pub(crate) async fn write_requests(
     connection: &mut PgConnection,
     requests: &[NewRequest<'_>],

@@ -1,4 +1,4 @@
-//! From events to messages for endpoints: one transaction per batch of events, fenced by the checkpoint.
+//! Turning events into messages for endpoints: one transaction per batch of events, fenced by the checkpoint.
 
 use std::collections::{HashMap, HashSet};
 
@@ -13,33 +13,30 @@ use super::{WEBHOOKS, read_events};
 use crate::database::instant::instant;
 use crate::{Error, Store, inbox::projection};
 
-/// An endpoint that is to be told.
+/// An enabled endpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listener {
-    /// The app.
     pub app: AppId,
-    /// Its number.
+    /// Number of the endpoint.
     pub endpoint: i64,
-    /// What it is told.
+    /// Kinds of events that are sent to it.
     pub events: Vec<WebhookEvent>,
-    /// What happened before is not told.
+    /// Earlier events are not sent.
     pub since: Timestamp,
 }
 
 /// A message for an endpoint. It is written once, however often it is added.
 #[derive(Clone, Debug)]
 pub struct NewMessage {
-    /// The app.
     pub app: AppId,
-    /// The endpoint.
+    /// Number of the endpoint.
     pub endpoint: i64,
     /// The same whenever the event is read.
     pub id: Uuid,
-    /// Messages of one subject go out one after the other.
+    /// Messages of one subject are sent one after the other.
     pub subject: Uuid,
-    /// What it tells.
     pub event: WebhookEvent,
-    /// Whom it names.
+    /// The user that the message names.
     pub user: UserNumber,
     /// The JSON text.
     pub body: String,
@@ -48,23 +45,21 @@ pub struct NewMessage {
 /// An inbox item that was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadItem {
-    /// The item.
     pub id: ItemId,
-    /// The send that it came from.
     pub send_id: SendId,
 }
 
-/// A batch of events on its way into messages. Dropped without [`WebhookBatch::commit`], it leaves no trace.
+/// A batch of events being turned into messages. If dropped without [`WebhookBatch::commit`], it is rolled back.
 #[derive(Debug)]
 pub struct WebhookBatch {
     transaction: Transaction<'static, Postgres>,
 }
 
 impl Store {
-    /// The endpoints of these apps that are turned on.
+    /// Returns the enabled endpoints of these apps.
     ///
     /// # Errors
-    /// The database failed, or a row is of a newer release.
+    /// The database failed, or a row was written by a newer release.
     pub async fn listeners(&self, apps: &HashSet<AppId>) -> Result<Vec<Listener>, Error> {
         sqlx::query(
             "SELECT app_id, id, events, since FROM webhook_endpoint
@@ -85,10 +80,8 @@ impl Store {
         .collect()
     }
 
-    /// Which of a user's items were read at `at`, as far as rows can still tell: read then, or changed again since.
-    ///
-    /// # Errors
-    /// The database failed.
+    /// Returns the given items of a user that may have been read at `at`: the rows show that time, a later one or, if
+    /// marked unread since, none.
     pub async fn items_read(
         &self,
         app: AppId,
@@ -112,10 +105,7 @@ impl Store {
         .collect()
     }
 
-    /// Up to `most` of a user's items from after `after` up to `up_to` that were read at `at`.
-    ///
-    /// # Errors
-    /// The database failed.
+    /// Returns up to `most` of a user's items after `after` and up to `up_to` that were read at `at`.
     pub async fn all_items_read(
         &self,
         app: AppId,
@@ -142,11 +132,8 @@ impl Store {
         .collect()
     }
 
-    /// Begins a batch that takes the checkpoint of `stream` from `from` to `to`. None when the checkpoint is not at
+    /// Starts a batch that moves the checkpoint of `stream` from `from` to `to`. Returns None if the checkpoint is not at
     /// `from`: another writer is ahead.
-    ///
-    /// # Errors
-    /// The database failed.
     pub async fn webhook_batch(
         &self,
         stream: StreamName,
@@ -160,10 +147,10 @@ impl Store {
 }
 
 impl WebhookBatch {
-    /// The identifiers of users. One who was erased has none, and whoever has one is not erased before the batch ends.
+    /// Returns the identifiers of users; leaves out erased ones. A returned user cannot be erased before the batch ends.
     ///
     /// # Errors
-    /// The database failed; the batch is then void.
+    /// The database failed; the batch is void.
     pub async fn identifiers(
         &mut self,
         users: &HashSet<(AppId, UserNumber)>,
@@ -185,10 +172,10 @@ impl WebhookBatch {
             .collect()
     }
 
-    /// Adds messages, in their order. Those of an endpoint that is gone, and those that are there, are left out.
+    /// Adds messages, in their order. Leaves out existing messages and those for a removed endpoint.
     ///
     /// # Errors
-    /// The database failed, or refused a value; the batch is then void.
+    /// The database failed, or rejected a value; the batch is void.
     pub async fn add(&mut self, messages: &[NewMessage]) -> Result<(), Error> {
         if messages.is_empty() {
             return Ok(());
@@ -213,10 +200,10 @@ impl WebhookBatch {
         Ok(())
     }
 
-    /// Sets an event aside that fails by itself.
+    /// Keeps an event that always fails as a dead event.
     ///
     /// # Errors
-    /// The database failed; the batch is then void.
+    /// The database failed; the batch is void.
     pub async fn bury(
         &mut self,
         stream: StreamName,
@@ -230,7 +217,7 @@ impl WebhookBatch {
     /// Commits everything with the checkpoint.
     ///
     /// # Errors
-    /// The database failed; whether it is committed, the checkpoint tells.
+    /// The database failed; the checkpoint shows whether the batch is committed.
     pub async fn commit(self) -> Result<(), Error> {
         self.transaction.commit().await?;
         Ok(())

@@ -1,4 +1,4 @@
-//! Messages that are done: shown, told again, removed in the end.
+//! Finished messages: listing, redelivering and removing them.
 
 use std::time::Duration;
 
@@ -9,34 +9,30 @@ use uuid::Uuid;
 
 use crate::{Error, Store};
 
-/// Rows that one statement changes at most.
+/// Limit on the rows that one statement changes.
 const STEP: i64 = 1_000;
-/// Messages that a count stops at.
+/// Largest count of messages.
 pub(super) const MAX_COUNTED: i64 = 100_000;
 
-/// A message that was given up.
+/// A message given up after its last attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FailedMessage {
-    /// Its id.
     pub id: Uuid,
     /// Number of the endpoint.
     pub endpoint: i64,
-    /// Where it was to go.
+    /// URL of the endpoint.
     pub url: String,
-    /// What it tells.
     pub event: String,
-    /// When it was written.
     pub created_at: Timestamp,
-    /// When it was given up.
     pub given_up_at: Timestamp,
-    /// Attempts that were made.
+    /// Number of attempts made.
     pub attempts: u32,
-    /// The last answer, such as `503`, or what went wrong.
+    /// The last answer, such as `503`, or the error.
     pub last_answer: String,
 }
 
 impl Store {
-    /// Removes the messages of an endpoint. Those that another transaction holds at the moment stay.
+    /// Removes the messages of an endpoint, except those that another transaction has locked.
     pub(super) async fn remove_messages(&self, app: AppId, endpoint: i64) -> Result<(), Error> {
         loop {
             let removed = sqlx::query(
@@ -56,10 +52,7 @@ impl Store {
         }
     }
 
-    /// Up to `most` messages of the app that were given up, the latest first; those of one endpoint, where it is named.
-    ///
-    /// # Errors
-    /// The database failed.
+    /// Lists up to `most` given-up messages of the app, latest first; if `endpoint` is given, only those of that endpoint.
     pub async fn failed_webhooks(
         &self,
         app: AppId,
@@ -94,11 +87,11 @@ impl Store {
         .collect()
     }
 
-    /// Has messages that were given up told again, from their first attempt on: these, or all; those of one endpoint,
-    /// where it is named. Returns how many there were.
+    /// Sends given-up messages again, starting with their first attempt: those with `ids`, or all; if `endpoint` is given,
+    /// only those of that endpoint. Returns their number.
     ///
     /// # Errors
-    /// The database failed; some may be told again.
+    /// The database failed; some messages may be sent again.
     pub async fn redeliver_webhooks(
         &self,
         app: AppId,
@@ -131,11 +124,8 @@ impl Store {
         }
     }
 
-    /// Gives up what is older than `age` and meant for an endpoint that has failed for as long: up to 1,000 messages that
-    /// are the next of their subject. Returns how many; the ones behind them may follow.
-    ///
-    /// # Errors
-    /// The database failed.
+    /// Gives up messages that are older than `age` and whose endpoint has failed for as long: up to 1,000 messages, each
+    /// the next of its subject. Returns their number; a further call may give up the ones behind them.
     pub async fn give_up_webhooks(&self, age: Duration) -> Result<u64, Error> {
         let given_up = sqlx::query(
             "WITH old AS MATERIALIZED (
@@ -164,11 +154,8 @@ impl Store {
         Ok(given_up.rows_affected())
     }
 
-    /// Removes messages that were taken before `taken` or given up before `given_up`, or wait as long as that for an
-    /// endpoint that is turned off: up to 1,000 of each. Returns how many.
-    ///
-    /// # Errors
-    /// The database failed.
+    /// Removes up to 1,000 each of messages delivered more than `taken` ago, messages given up more than `given_up` ago,
+    /// and messages for an endpoint that has been disabled for longer than `given_up`. Returns the number removed.
     pub async fn prune_webhooks(&self, taken: Duration, given_up: Duration) -> Result<u64, Error> {
         const TAKEN: &str = "
             DELETE FROM webhook_message WHERE ctid = ANY(ARRAY(
@@ -200,11 +187,8 @@ impl Store {
         Ok(removed)
     }
 
-    /// How many messages are to be told, of endpoints that are turned on, and how long the oldest waits. Counts up to
-    /// 100,000 of each endpoint, and no more than that in all.
-    ///
-    /// # Errors
-    /// The database failed.
+    /// Returns the number of pending messages of enabled endpoints and the age of the oldest one. Counts up to 100,000
+    /// messages, per endpoint and in total.
     pub async fn pending_webhooks(&self) -> Result<(u64, Duration), Error> {
         let row = sqlx::query(
             "SELECT count(*) AS pending, coalesce(extract(epoch FROM now() - (
@@ -223,7 +207,8 @@ impl Store {
         .bind(MAX_COUNTED)
         .fetch_one(&self.pool)
         .await?;
-        let (pending, age): (i64, f64) = (row.try_get("pending")?, row.try_get("age")?);
+        let pending: i64 = row.try_get("pending")?;
+        let age: f64 = row.try_get("age")?;
         Ok((pending.unsigned_abs(), Duration::from_secs_f64(age.max(0.0))))
     }
 }

@@ -1,7 +1,7 @@
-//! Messages on their way to endpoints: taken for a lease by one process, settled by the process that holds them.
+//! Sending messages to endpoints: one process claims a message for a lease, and settles it while it holds the claim.
 //!
-//! Two things bound the work, both kept by triggers (migration 0026): only the *head* of a subject is in the index of
-//! due messages, and `webhook_wake` names the apps to look at, so that apps with nothing due are never read.
+//! Two structures bound the work, both maintained by triggers (migration 0026): the index of due messages contains only
+//! the *head* of each subject, and `webhook_wake` lists the apps to read, so that apps without due messages are not read.
 
 mod settle;
 
@@ -18,82 +18,76 @@ use crate::{Error, Store};
 
 pub use settle::Settlement;
 
-/// Wakes that one take reads at most, and so the apps that it looks at.
+/// Limit on the wakes, and so on the apps, that one call reads.
 const MAX_WAKES: u32 = 64;
 
-/// How endpoints are treated.
+/// Limits on calls to endpoints.
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
-    /// How long a message belongs to who took it; longer than a call takes.
+    /// Duration of a claim on a message; longer than a call takes.
     pub lease: Duration,
-    /// Calls under way to one endpoint, over all processes.
+    /// Concurrent calls to one endpoint, over all processes.
     pub per_endpoint: u32,
-    /// Calls under way for one app, over all processes: what is slow in one must not keep all others waiting.
+    /// Concurrent calls for one app, over all processes, so that a slow app does not delay the others.
     pub per_app: u32,
-    /// Failures in a row after which an endpoint is called once at a time, with pauses that grow.
+    /// Consecutive failures after which an endpoint gets one call at a time, with growing pauses.
     pub failures: u32,
     /// The first pause; each further failure doubles it.
     pub pause: Duration,
-    /// The longest pause.
     pub longest_pause: Duration,
 }
 
-/// An endpoint that messages are taken for.
+/// The endpoint of claimed messages.
 #[derive(Debug)]
 pub struct Target {
-    /// URL of the endpoint.
     pub url: String,
     /// Secrets to sign with, newest first, in the context `webhook-secret:{app}:{endpoint}`.
     pub sealed: Vec<Vec<u8>>,
 }
 
-/// A message to be told now.
+/// A claimed message to send now.
 #[derive(Clone, Debug)]
 pub struct Due {
-    /// The app.
     pub app: AppId,
     /// Number of the endpoint.
     pub endpoint: i64,
     /// The message's id, the same in every attempt.
     pub id: Uuid,
-    /// The endpoint; messages that were taken together share it.
+    /// The endpoint; messages claimed together share it.
     pub target: Arc<Target>,
     /// The JSON text.
     pub body: String,
     /// Number of this attempt, from 1.
     pub attempt: u32,
-    /// Names the holder.
+    /// Identifies the claim.
     pub token: Uuid,
 }
 
-/// What became of an attempt.
+/// Result of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Settled {
-    /// The endpoint took it.
+    /// The endpoint accepted the message.
     Taken,
-    /// Again after this time; if the endpoint itself asked for it, it is left alone for as long.
+    /// The attempt failed and is retried.
     Again {
-        /// Until the next attempt.
+        /// Time until the next attempt.
         after: Duration,
-        /// For everything else, too.
+        /// Pause that the endpoint asked for, if any; it applies to all its messages.
         pause: Option<Duration>,
     },
-    /// Given up.
+    /// The message was given up.
     GivenUp,
-    /// The endpoint says that it is gone for good: given up, and the endpoint is turned off.
+    /// The endpoint reported that it is permanently gone: the message is given up, and the endpoint is disabled.
     Gone,
 }
 
 impl Store {
-    /// Takes up to `most` messages that are due: of each endpoint and app no more than may be under way at once, and of a
-    /// subject the earliest alone. Apps take turns; among those looked at, apps with few calls under way come first, then
-    /// what has been due for longest.
-    ///
-    /// # Errors
-    /// The database failed.
+    /// Claims up to `most` due messages: the earliest of each subject, and per endpoint and app no more than may be under
+    /// way at once. Apps take turns; among the apps read, those with fewer calls under way come first, then the messages
+    /// that have been due for longest.
     pub async fn take_webhooks(&self, most: u32, pace: Pace) -> Result<Vec<Due>, Error> {
         let mut transaction = self.begin().await?;
-        one_plan(&mut transaction).await?;
+        force_index_scans(&mut transaction).await?;
         let apps = woken(&mut transaction, most.saturating_mul(2).min(MAX_WAKES)).await?;
         if apps.is_empty() {
             return Ok(Vec::new());
@@ -106,9 +100,9 @@ impl Store {
     }
 }
 
-/// Leaves the planner one way to read each table of this transaction, the index that its statement is written for:
-/// statistics, which are missing in a new installation and old after a storm, decide nothing.
-async fn one_plan(transaction: &mut Transaction<'static, Postgres>) -> Result<(), Error> {
+/// Makes the planner read each table through the index for which the transaction's statements are written. Statistics are
+/// missing in a new installation and outdated after a burst, so plans must not depend on them.
+async fn force_index_scans(transaction: &mut Transaction<'static, Postgres>) -> Result<(), Error> {
     sqlx::query(
         "SELECT set_config(name, 'off', true) FROM unnest('{enable_seqscan, enable_bitmapscan, enable_sort,
            enable_hashjoin, enable_mergejoin, jit}'::text[]) AS name",
@@ -118,8 +112,8 @@ async fn one_plan(transaction: &mut Transaction<'static, Postgres>) -> Result<()
     Ok(())
 }
 
-/// Removes up to `most` wakes that are due, and returns their apps. No other process takes messages of these until the
-/// transaction ends, so that calls under way are counted exactly; wakes of apps that another process holds stay.
+/// Removes up to `most` due wakes, and returns their apps. Until the transaction ends, no other process claims messages of
+/// these apps, so that calls under way are counted exactly. Wakes of apps that another process holds stay.
 async fn woken(connection: &mut PgConnection, most: u32) -> Result<Vec<i64>, Error> {
     let mut apps: Vec<i64> = sqlx::query_scalar(
         "WITH woken AS MATERIALIZED (
@@ -141,14 +135,14 @@ async fn woken(connection: &mut PgConnection, most: u32) -> Result<Vec<i64>, Err
     Ok(apps)
 }
 
-/// Claims what is due of these apps. An app that has more to call than was taken is woken again, after the others.
+/// Claims due messages of these apps. An app with more messages than were claimed is woken again, after the others.
 async fn take(
     connection: &mut PgConnection,
     apps: &[i64],
     most: u32,
     pace: Pace,
 ) -> Result<Vec<PgRow>, Error> {
-    // Read of one app: twice its part of `most`, so that apps with little leave room to the others.
+    // Limit per app: twice its part of `most`, so that apps with few messages leave room for the others.
     let share = (2 * i64::from(most) / i64::try_from(apps.len()).unwrap_or(i64::MAX)).max(1);
     let rows = sqlx::query(
         "WITH endpoint AS MATERIALIZED (
@@ -204,7 +198,7 @@ async fn take(
     Ok(rows)
 }
 
-/// Where these messages go, each endpoint once.
+/// Reads the endpoints of these messages, each once.
 async fn targets(
     connection: &mut PgConnection,
     messages: &[PgRow],
@@ -235,9 +229,10 @@ async fn targets(
     Ok(rows.into_iter().map(|(app, id, url, sealed)| ((app, id), Arc::new(Target { url, sealed }))).collect())
 }
 
-/// None: the endpoint was removed a moment ago, and the message goes with it.
+/// Reads a claimed message; None if its endpoint has just been removed, and the message with it.
 fn read_due(row: &PgRow, targets: &HashMap<(i64, i64), Arc<Target>>) -> Result<Option<Due>, Error> {
-    let (app, endpoint) = (row.try_get("app_id")?, row.try_get("endpoint_id")?);
+    let app = row.try_get("app_id")?;
+    let endpoint = row.try_get("endpoint_id")?;
     let Some(target) = targets.get(&(app, endpoint)) else { return Ok(None) };
     let attempts: i32 = row.try_get("attempts")?;
     Ok(Some(Due {

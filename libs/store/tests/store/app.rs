@@ -49,7 +49,7 @@ async fn a_name_wins_over_the_id_of_another_app() {
 }
 
 #[tokio::test]
-async fn a_name_is_taken_once() {
+async fn an_app_name_is_unique_and_not_empty() {
     let fixture = fixture().await;
     fixture.app("shop").await;
     assert!(fixture.store.create_app(new_app("shop", "another"), "test").await.unwrap().is_none());
@@ -58,7 +58,7 @@ async fn a_name_is_taken_once() {
 }
 
 #[tokio::test]
-async fn an_app_without_its_secret_never_was() {
+async fn an_app_without_a_secret_is_not_created() {
     let fixture = fixture().await;
     drop(fixture.store.create_app(new_app("shop", "key"), "test").await.unwrap());
     let again = fixture.store.create_app(new_app("shop", "key"), "test").await.unwrap().unwrap();
@@ -84,7 +84,7 @@ async fn at_most_two_secrets_are_live() {
 }
 
 #[tokio::test]
-async fn rotations_at_once_leave_two() {
+async fn concurrent_rotations_leave_two_live_secrets() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     let rotate =
@@ -95,7 +95,7 @@ async fn rotations_at_once_leave_two() {
 }
 
 #[tokio::test]
-async fn every_change_is_in_the_audit_log() {
+async fn every_change_is_recorded_in_the_audit_log() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     fixture.store.rotate_secret(app, secret(b"two"), GRACE, "cli:ada").await.unwrap();

@@ -1,4 +1,4 @@
-//! The files of sends.
+//! Attachments of sends.
 
 use std::time::Duration;
 
@@ -9,9 +9,9 @@ use store::deliveries::attachment::Review;
 use crate::erasure::{LATER, chunk, timer, with_email};
 use crate::{Fixture, NOW, fixture, recipient, send_id, send_to};
 
-/// Long enough for what was kept since [`NOW`] to be old.
+/// Retention after which files stored at [`NOW`] are old.
 const SHORT: Duration = Duration::from_secs(1);
-/// Long enough for it not to be.
+/// Retention after which they are not old yet.
 const LONG: Duration = Duration::from_secs(100 * 365 * 86_400);
 
 impl Fixture {
@@ -20,7 +20,7 @@ impl Fixture {
         self.store.keep_attachments(app, send, &contents, NOW, SHORT).await.unwrap();
     }
 
-    /// How many files are removed of at most `most` that are looked at.
+    /// Reviews at most `most` files and returns how many were removed.
     async fn removed(&self, most: u32) -> u64 {
         self.store.review_old_attachments(most).await.unwrap().removed
     }
@@ -41,12 +41,12 @@ fn with_file(send: SendRequest) -> SendRequest {
 }
 
 #[tokio::test]
-async fn files_are_written_once_and_are_their_apps_own() {
+async fn files_are_written_once_and_belong_to_their_app() {
     let fixture = fixture().await;
     let (shop, bank) = (fixture.app("shop").await, fixture.app("bank").await);
     let bytes: Vec<u8> = (0..=255).collect();
     fixture.keep(shop, send_id(1), &[&bytes, b""]).await;
-    // A repeat leaves what is there; what an earlier one did not get to is written.
+    // A repeat keeps existing files and writes the missing ones.
     fixture.keep(shop, send_id(1), &[b"other", b"other", b"third"]).await;
     fixture.keep(shop, send_id(2), &[]).await;
     let read = async |app, send, number| fixture.store.attachment(app, send_id(send), number).await.unwrap();
@@ -60,11 +60,11 @@ async fn files_are_written_once_and_are_their_apps_own() {
 }
 
 #[tokio::test]
-async fn old_files_go_unless_something_waits_for_them() {
+async fn old_files_are_removed_unless_they_are_still_needed() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     let send = || with_file(send_to(vec![with_email("ada")]));
-    // A send that never was accepted, one that was delivered, one whose delivery waits, one that is scheduled.
+    // A send that was never accepted, a delivered one, one with a waiting delivery, and a scheduled one.
     for number in 1..=4 {
         fixture.keep(app, send_id(number), &[b"file"]).await;
     }
@@ -75,7 +75,7 @@ async fn old_files_go_unless_something_waits_for_them() {
     fixture.store.schedule(&chunk(app, 4, NOW, scheduled), &timer(app, None)).await.unwrap();
     let contents = [b"file".to_vec()];
     fixture.store.keep_attachments(app, send_id(5), &contents, NOW, LONG).await.unwrap();
-    // And one that was set aside before anything of it was kept.
+    // And one that was parked before its request was stored.
     fixture.keep(app, send_id(6), &[b"file"]).await;
     sqlx::query(
         "INSERT INTO parked (id, app_id, send_id, stream, message, cause)
@@ -89,7 +89,7 @@ async fn old_files_go_unless_something_waits_for_them() {
 
     assert_eq!(fixture.removed(1).await, 1);
     assert_eq!(fixture.store.review_old_attachments(10).await.unwrap(), Review { looked_at: 4, removed: 1 });
-    // What is needed is not looked at again at once.
+    // Files that are still needed are not reviewed again at once.
     assert_eq!(fixture.store.review_old_attachments(10).await.unwrap(), Review { looked_at: 0, removed: 0 });
     let mut left = Vec::new();
     for number in 1..=6 {
@@ -111,7 +111,7 @@ async fn old_files_go_unless_something_waits_for_them() {
 }
 
 #[tokio::test]
-async fn with_its_last_recipient_a_send_loses_its_files() {
+async fn erasing_the_last_recipient_removes_the_files_of_a_send() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     fixture.user(app, "ada").await;
@@ -140,7 +140,7 @@ async fn with_its_last_recipient_a_send_loses_its_files() {
 }
 
 #[tokio::test]
-async fn a_send_that_is_for_nobody_once_it_is_planned_or_kept_loses_its_files() {
+async fn a_send_without_recipients_loses_its_files_when_planned_or_scheduled() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     fixture.user(app, "ada").await;
@@ -157,7 +157,7 @@ async fn a_send_that_is_for_nobody_once_it_is_planned_or_kept_loses_its_files() 
 }
 
 #[tokio::test]
-async fn what_was_for_somebody_unknown_goes_with_the_name() {
+async fn erasing_a_user_removes_files_of_sends_planned_before_the_user_existed() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     fixture.keep(app, send_id(1), &[b"file"]).await;

@@ -1,4 +1,4 @@
-//! The audit log, and what error texts say of data.
+//! The audit log, and error texts without data.
 
 use domain::{AppId, Timestamp};
 use store::Error;
@@ -10,7 +10,7 @@ async fn the_audit_log_is_append_only_for_its_owner_too() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     let before = fixture.store.list_audit(app, None, 10).await.unwrap();
-    assert!(!before.is_empty(), "creating the app is in it");
+    assert!(!before.is_empty(), "the creation of the app is recorded");
     for change in ["UPDATE audit SET actor = 'cli:eve'", "DELETE FROM audit", "TRUNCATE audit"] {
         let refused = sqlx::query(change).execute(&fixture.pool).await.unwrap_err();
         assert!(refused.to_string().contains("append-only"), "{change}: {refused}");
@@ -19,7 +19,7 @@ async fn the_audit_log_is_append_only_for_its_owner_too() {
 }
 
 #[tokio::test]
-async fn the_audit_log_is_listed_by_app_and_time_the_latest_first() {
+async fn the_audit_log_is_listed_by_app_latest_first() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     fixture.app("other").await;
@@ -53,7 +53,7 @@ async fn the_text_of_an_error_never_quotes_refused_data() {
     assert!(!text.contains("planted"), "{text}");
 }
 
-/// The error and its causes, as a log line shows them.
+/// The error with its causes, as in a log line.
 fn text(error: &Error) -> String {
     let causes = std::iter::successors(std::error::Error::source(error), |cause| (*cause).source());
     causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))

@@ -1,4 +1,4 @@
-//! Many callers, one statement.
+//! Micro-batching of concurrent callers.
 
 use std::sync::{Arc, Mutex};
 
@@ -9,7 +9,7 @@ use tokio::sync::Semaphore;
 
 use crate::LIMIT;
 
-/// Doubles numbers, batch by batch as permits are given; refuses every batch with a 13 in it.
+/// A batcher that doubles numbers, one batch per permit, and fails every batch that contains 13.
 struct Doubling {
     batcher: Batcher<u32, u32>,
     permits: Arc<Semaphore>,
@@ -44,10 +44,10 @@ impl Doubling {
         tokio::spawn(async move { batcher.call(query).await })
     }
 
-    /// A first call that is under way, so that the others gather behind it.
+    /// Starts a first call, so that later calls queue up behind it.
     async fn hold(&self) -> tokio::task::JoinHandle<Result<u32, Error>> {
         let first = self.call(0);
-        eventually(LIMIT, "the first is under way", async || (!self.batches().is_empty()).then_some(()))
+        eventually(LIMIT, "the first call is running", async || (!self.batches().is_empty()).then_some(()))
             .await;
         first
     }
@@ -69,7 +69,7 @@ async fn callers_at_the_same_time_share_statements_and_get_their_own_answers() {
 }
 
 #[tokio::test]
-async fn an_error_reaches_everybody_in_the_batch_and_nobody_else() {
+async fn an_error_reaches_all_callers_of_its_batch_and_no_others() {
     let doubling = Doubling::start(40);
     let first = doubling.hold().await;
     let calls = [12, 13, 14].map(|query| doubling.call(query));
@@ -79,13 +79,13 @@ async fn an_error_reaches_everybody_in_the_batch_and_nobody_else() {
     for call in calls {
         let error = call.await.unwrap().unwrap_err();
         assert!(matches!(&error, Error::Batch(cause) if cause.to_string().contains("13")), "{error}");
-        assert!(!error.is_unavailable(), "it is no outage");
+        assert!(!error.is_unavailable(), "this is not an outage");
     }
     assert_eq!(doubling.batcher.call(15).await.unwrap(), 30);
 }
 
 #[tokio::test]
-async fn whoever_gives_up_disturbs_nobody() {
+async fn a_cancelled_caller_does_not_affect_others() {
     let doubling = Doubling::start(40);
     let first = doubling.hold().await;
     let calls = [1, 2, 3].map(|query| doubling.call(query));
@@ -104,7 +104,7 @@ async fn whoever_gives_up_disturbs_nobody() {
     held.abort();
     assert!(held.await.unwrap_err().is_cancelled());
     doubling.permits.add_permits(2);
-    assert_eq!(doubling.batcher.call(4).await.unwrap(), 8, "after one that gave up while it was under way");
+    assert_eq!(doubling.batcher.call(4).await.unwrap(), 8, "after a cancelled caller");
 }
 
 #[tokio::test(start_paused = true)]
@@ -115,7 +115,7 @@ async fn a_caller_waits_three_seconds_at_most() {
 }
 
 #[tokio::test]
-async fn callers_learn_that_the_task_has_ended() {
+async fn callers_get_an_error_after_the_task_has_ended() {
     let (batcher, running) = Batcher::<u32, u32>::new(1, |_| async { Ok(Vec::new()) });
     drop(running);
     assert!(batcher.call(1).await.unwrap_err().is_unavailable());

@@ -29,7 +29,7 @@ fn chunks(app: AppId, send: domain::SendRequest) -> [Chunk; 2] {
     [0, 1].map(|chunk| Chunk { app, send_id: send_id(1), chunk, accepted_at: NOW, send: Arc::clone(&send) })
 }
 
-/// A send of two chunks to people who come with a profile, over these channels.
+/// A send of two chunks over these channels, to recipients with inline profiles.
 fn to_600(channels: &[Channel]) -> domain::SendRequest {
     let person = |number: i32| Recipient {
         profile: Some(Object::new()),
@@ -38,7 +38,7 @@ fn to_600(channels: &[Channel]) -> domain::SendRequest {
     domain::SendRequest { channels: Some(channels.to_vec()), ..send_to((0..600).map(person).collect()) }
 }
 
-/// An email to everybody whose chunk is not cancelled.
+/// Plans an email to every recipient whose chunk is not cancelled.
 async fn finish(mut freeze: Freeze<'_>, chunks: &[Chunk]) -> Result<(), store::Error> {
     let all = freeze.facts().await?;
     let decide = |chunk: &Chunk| -> Decisions {
@@ -58,9 +58,10 @@ async fn finish(mut freeze: Freeze<'_>, chunks: &[Chunk]) -> Result<(), store::E
                 turned_off: &[],
                 endpoints: &[],
             });
-            let decision = match all.is_cancelled(chunk) {
-                true => plan::decide_cancelled(&facts, recipient, known),
-                false => plan::decide(&facts, recipient, known, &plan::Suppressed::new()),
+            let decision = if all.is_cancelled(chunk) {
+                plan::decide_cancelled(&facts, recipient, known)
+            } else {
+                plan::decide(&facts, recipient, known, &plan::Suppressed::new())
             };
             (position, decision)
         });
@@ -79,7 +80,7 @@ impl Fixture {
         self.store.cancel_request(app, send_id(1), "test").await.unwrap()
     }
 
-    /// What the request counts as cancelled.
+    /// Returns the number of cancelled notifications in the request's counts.
     async fn cancelled(&self, app: AppId) -> i64 {
         let request = self.store.find_request(app, send_id(1)).await.unwrap().unwrap();
         request.counts.values().filter_map(|statuses| statuses.get(&Status::Cancelled)).sum()
@@ -96,13 +97,11 @@ impl Fixture {
     }
 
     async fn settle_first(&self, app: AppId, delivery: DeliveryId, token: Uuid, sent: bool) -> bool {
-        let next = match sent {
-            true => FollowUp::End(Status::Sent, None),
-            false => FollowUp::Retry(timer(app, StreamName::Job(Channel::Email, Lane::Bulk), NOW)),
-        };
-        let outcome = match sent {
-            true => Outcome::Sent { provider_id: None },
-            false => Outcome::Retry { after: None, limit: None },
+        let (next, outcome) = if sent {
+            (FollowUp::End(Status::Sent, None), Outcome::Sent { provider_id: None })
+        } else {
+            let retry = timer(app, StreamName::Job(Channel::Email, Lane::Bulk), NOW);
+            (FollowUp::Retry(retry), Outcome::Retry { after: None, limit: None })
         };
         let answer = Answer::new(outcome, "250", "");
         let settlement = Settlement { answer, next, ..settlement(app, delivery, token) };
@@ -110,7 +109,7 @@ impl Fixture {
     }
 }
 
-/// Of the first attempt, which failed.
+/// Settlement of the first attempt, which failed.
 fn settlement(app: AppId, delivery: DeliveryId, token: Uuid) -> Settlement {
     Settlement {
         app,
@@ -143,9 +142,10 @@ fn timer(app: AppId, stream: StreamName, due_at: Timestamp) -> NewTimer {
 }
 
 #[tokio::test]
-async fn cancelling_ends_what_waits_and_spares_what_is_under_way_or_over() {
+async fn cancelling_ends_waiting_deliveries_and_spares_active_and_ended_ones() {
     let fixture = fixture().await;
-    let (app, other) = (fixture.app("shop").await, fixture.app("bank").await);
+    let app = fixture.app("shop").await;
+    let other = fixture.app("bank").await;
     let [first, _] = chunks(app, to_600(&[Channel::Email]));
     fixture.freeze(std::slice::from_ref(&first)).await;
     for statement in [
@@ -173,10 +173,10 @@ async fn cancelling_ends_what_waits_and_spares_what_is_under_way_or_over() {
     let due = fixture.store.due_timers(10).await.unwrap();
     let due: HashMap<_, _> = due.timers.iter().map(|timer| (timer.stream, timer)).collect();
     assert_eq!(due.len(), 2);
-    assert!(due.contains_key(&streams[0]), "whoever takes the job finds the end, and tells it");
+    assert!(due.contains_key(&streams[0]), "the job is due, so that its worker publishes the end");
     let told = Envelope::decode(&due[&StreamName::Outcome].message).unwrap();
     assert_eq!((told.app, told.send_id), (app, Some(send_id(1))));
-    assert!(matches!(told.event, Event::RequestCancelled(_)), "the log is told");
+    assert!(matches!(told.event, Event::RequestCancelled(_)), "the cancellation is published");
     assert_eq!(fixture.count("SELECT count(*) FROM timer").await, 3);
     assert_eq!(fixture.cancel(app).await, 0, "again");
     assert_eq!(fixture.count("SELECT count(*) FROM timer").await, 3);
@@ -184,7 +184,7 @@ async fn cancelling_ends_what_waits_and_spares_what_is_under_way_or_over() {
 }
 
 #[tokio::test]
-async fn chunks_to_come_are_planned_cancelled_and_bring_nothing() {
+async fn remaining_chunks_are_planned_as_cancelled_without_deliveries() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     let channels = [Channel::Email, Channel::Sms, Channel::Slack];
@@ -200,7 +200,7 @@ async fn chunks_to_come_are_planned_cancelled_and_bring_nothing() {
 }
 
 #[tokio::test]
-async fn a_scheduled_send_is_planned_at_once() {
+async fn cancelling_a_scheduled_send_plans_it_at_once() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     let send =
@@ -217,7 +217,7 @@ async fn a_scheduled_send_is_planned_at_once() {
 }
 
 #[tokio::test]
-async fn what_has_ended_is_not_cancelled() {
+async fn an_ended_request_is_not_cancelled() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     let [chunk, _] = chunks(app, send_to(vec![recipient("ada@example.com")]));
@@ -229,7 +229,7 @@ async fn what_has_ended_is_not_cancelled() {
 }
 
 #[tokio::test]
-async fn whoever_cancels_while_a_chunk_is_planned_waits_for_it() {
+async fn cancelling_waits_for_a_chunk_that_is_being_planned() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     let [first, second] = chunks(app, to_600(&[Channel::Email]));
@@ -247,7 +247,7 @@ async fn whoever_cancels_while_a_chunk_is_planned_waits_for_it() {
 }
 
 #[tokio::test]
-async fn an_attempt_under_way_is_not_made_again() {
+async fn an_attempt_under_way_is_not_retried_after_cancellation() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     let [chunk, _] = chunks(app, send_to(vec![recipient("a@example.com"), recipient("b@example.com")]));
@@ -268,7 +268,7 @@ async fn an_attempt_under_way_is_not_made_again() {
 }
 
 #[tokio::test]
-async fn an_attempt_that_nobody_answers_for_ends_unless_its_answer_comes_late() {
+async fn an_attempt_with_an_expired_lease_is_cancelled_until_its_late_answer() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     let [chunk, _] = chunks(app, send_to(vec![recipient("ada@example.com")]));
@@ -289,7 +289,7 @@ async fn an_attempt_that_nobody_answers_for_ends_unless_its_answer_comes_late() 
 }
 
 #[tokio::test]
-async fn a_retry_that_is_settled_first_is_found_by_the_cancellation() {
+async fn cancellation_ends_a_retry_settled_before_it() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     let [chunk, _] = chunks(app, send_to(vec![recipient("ada@example.com")]));
@@ -297,7 +297,7 @@ async fn a_retry_that_is_settled_first_is_found_by_the_cancellation() {
     fixture.freeze(&[chunk]).await;
     let first = fixture.first_delivery().await;
     let Claim::Ours { token, .. } = fixture.claim_first(app, first).await else { panic!("not ours") };
-    // Somebody holds the timers, so that the settlement waits with the request in its hands.
+    // Another transaction locks the timers, so that the settlement waits while it holds the request.
     let mut blocking = fixture.pool.begin().await.unwrap();
     sqlx::query("LOCK TABLE timer IN EXCLUSIVE MODE").execute(&mut *blocking).await.unwrap();
     let (settled, stopped, ()) = tokio::join!(
@@ -325,7 +325,7 @@ async fn a_retry_that_is_settled_first_is_found_by_the_cancellation() {
 }
 
 #[tokio::test]
-async fn what_would_be_set_aside_ends_instead_and_what_was_is_not_tried_again() {
+async fn cancellation_ends_deliveries_instead_of_parking_and_stops_redrives() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     let [chunk, _] = chunks(app, send_to(vec![recipient("a@example.com"), recipient("b@example.com")]));
@@ -346,7 +346,7 @@ async fn what_would_be_set_aside_ends_instead_and_what_was_is_not_tried_again() 
 }
 
 #[tokio::test]
-async fn a_request_of_which_only_parked_deliveries_are_left_is_cancelled() {
+async fn a_request_with_only_parked_deliveries_is_cancelled() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     let [chunk, _] = chunks(app, send_to(vec![recipient("ada@example.com")]));
@@ -355,7 +355,7 @@ async fn a_request_of_which_only_parked_deliveries_are_left_is_cancelled() {
     fixture.run("UPDATE delivery SET status = 'parked'").await;
     assert_eq!(fixture.cancel(app).await, 0);
     assert!(fixture.store.find_request(app, send_id(1)).await.unwrap().unwrap().cancelled);
-    // Somebody puts it back all the same.
+    // A redrive publishes it all the same.
     fixture.run("UPDATE delivery SET status = 'retrying'").await;
     let claim = fixture.claim_first(app, fixture.first_delivery().await).await;
     assert!(matches!(claim, Claim::Done(state) if state.status == Status::Cancelled));

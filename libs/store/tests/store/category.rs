@@ -8,7 +8,7 @@ use store::directory::category::NewCategory;
 use crate::fixture;
 
 #[tokio::test]
-async fn an_identifier_names_one_category_of_an_app() {
+async fn a_category_identifier_is_unique_in_its_app() {
     let fixture = fixture().await;
     let (shop, bank) = (fixture.app("shop").await, fixture.app("bank").await);
     let orders = NewCategory { identifier: "orders", name: "Orders", ..NewCategory::default() };

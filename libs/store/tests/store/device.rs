@@ -32,7 +32,7 @@ async fn connecting_again_updates_the_device() {
 }
 
 #[tokio::test]
-async fn the_device_connected_longest_ago_gives_way() {
+async fn the_least_recently_connected_device_is_dropped() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     let connecting = async |user: &str, device: &str| {

@@ -33,14 +33,14 @@ impl Fixture {
         user
     }
 
-    /// A pass, by which all are done with that were erased long enough ago.
+    /// Runs a pass, which completes erasures that are old enough.
     pub(crate) async fn pass(&self) {
         let pass = self.store.take_erased().await.unwrap();
         let is_whole = self.store.clear_erased(&pass).await.unwrap();
         self.store.end_pass(&pass, is_whole, Duration::ZERO).await.unwrap();
     }
 
-    /// Freezes the chunk with decisions that a plain send comes to. Returns them.
+    /// Freezes the chunk with the decisions of a plain send. Returns them.
     pub(crate) async fn plan(&self, chunk: &Chunk) -> Decisions {
         let chunks = [chunk.clone()];
         let mut freeze = self.store.freeze(&chunks).await.unwrap();
@@ -52,25 +52,25 @@ impl Fixture {
             providers: &[Channel::Email],
             push_kinds: &[],
         };
-        let decide = |recipient: &Recipient| match facts.is_erased(chunk, &recipient.identifier) {
-            true => plan::decide_erased(&send),
-            false => {
-                let user = facts.user(chunk.app, &recipient.identifier);
-                let person = user.map(|(number, profile)| plan::Person {
-                    number,
-                    profile,
-                    turned_off: &[],
-                    endpoints: &[],
-                });
-                plan::decide(&send, recipient, person, &plan::Suppressed::new())
+        let decide = |recipient: &Recipient| {
+            if facts.is_erased(chunk, &recipient.identifier) {
+                return plan::decide_erased(&send);
             }
+            let user = facts.user(chunk.app, &recipient.identifier);
+            let person = user.map(|(number, profile)| plan::Person {
+                number,
+                profile,
+                turned_off: &[],
+                endpoints: &[],
+            });
+            plan::decide(&send, recipient, person, &plan::Suppressed::new())
         };
         let decisions: Decisions = (0..).zip(chunk.send.chunk(chunk.chunk).iter().map(decide)).collect();
         freeze.commit(&facts, std::slice::from_ref(&decisions)).await.unwrap();
         decisions
     }
 
-    /// Everything that the table holds, as text; bytes as they are.
+    /// Returns all rows of the table as text; bytes unencoded.
     async fn text_of(&self, table: &str) -> String {
         let statement = format!("SELECT coalesce(string_agg(t::text, '\n'), '') FROM {table} t");
         sqlx::query_scalar(sqlx::AssertSqlSafe(statement)).fetch_one(&self.pool).await.unwrap()
@@ -104,7 +104,7 @@ pub(crate) fn with_email(identifier: &str) -> Recipient {
 }
 
 #[tokio::test]
-async fn an_erasure_names_its_user_by_the_digest_that_is_kept() {
+async fn an_erasure_returns_the_stored_digest() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     fixture.user(app, "ursula").await;
@@ -117,9 +117,10 @@ async fn an_erasure_names_its_user_by_the_digest_that_is_kept() {
 }
 
 #[tokio::test]
-async fn an_erased_user_is_gone_with_all_that_hangs_on_it_and_may_come_back_as_another() {
+async fn erasure_deletes_dependent_rows_and_a_new_user_gets_another_number() {
     let fixture = fixture().await;
-    let (shop, bank) = (fixture.app("shop").await, fixture.app("bank").await);
+    let shop = fixture.app("shop").await;
+    let bank = fixture.app("bank").await;
     let ursula = fixture.user(shop, "ursula").await;
     fixture.user(bank, "ursula").await;
     fixture.store.set_timers(&[timer(shop, Some(ursula)), timer(bank, Some(ursula))]).await.unwrap();
@@ -132,14 +133,14 @@ async fn an_erased_user_is_gone_with_all_that_hangs_on_it_and_may_come_back_as_a
     assert!(fixture.store.erase_user(shop, "ursula", NOW).await.unwrap().is_none());
     assert!(fixture.store.find_user(shop, "ursula").await.unwrap().is_none());
     assert!(fixture.store.find_user(bank, "ursula").await.unwrap().is_some());
-    // The bank's, and the one that tells the inbox.
+    // The bank's timer, and the one that publishes the erasure.
     assert_eq!(fixture.count("SELECT count(*) FROM timer").await, 2);
     assert_eq!(fixture.store.erased_users().await.unwrap(), [(shop, ursula)]);
     assert_ne!(fixture.user(shop, "ursula").await, ursula);
 }
 
 #[tokio::test]
-async fn what_is_left_is_blanked_and_counts_stay() {
+async fn erasure_blanks_remaining_rows_and_keeps_counts() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     let ursula = chunk(app, 1, NOW, send_to(vec![with_email("ursula")]));
@@ -174,14 +175,14 @@ async fn what_is_left_is_blanked_and_counts_stay() {
     let skipped =
         "SELECT count(*) FROM planned_recipient WHERE skips[1] = 'inApp:recipient_erased' AND NOT in_app";
     assert_eq!(fixture.count(skipped).await, 2);
-    // The title of the one that others got too stays.
+    // The title of the send that had other recipients too stays.
     assert_eq!(fixture.count("SELECT count(title) FROM request").await, 1);
     let done = "SELECT count(*) FROM erased WHERE done_at IS NOT NULL AND digest IS NULL";
     assert_eq!(fixture.count(done).await, 1);
 }
 
 #[tokio::test]
-async fn an_erasure_is_done_only_when_all_that_was_under_way_has_ended() {
+async fn an_erasure_is_done_only_after_earlier_work_must_have_ended() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     fixture.user(app, "ursula").await;
@@ -196,7 +197,7 @@ async fn an_erasure_is_done_only_when_all_that_was_under_way_has_ended() {
     sqlx::query(due).execute(&fixture.pool).await.unwrap();
     let pass = fixture.store.take_erased().await.unwrap();
     assert!(pass.settled_since().is_some());
-    // Taken: nobody else looks at it meanwhile.
+    // A taken pass is not given to another instance.
     assert!(fixture.store.take_erased().await.unwrap().is_empty());
     fixture.store.end_pass(&pass, false, Duration::ZERO).await.unwrap();
     fixture.pass().await;
@@ -204,7 +205,7 @@ async fn an_erasure_is_done_only_when_all_that_was_under_way_has_ended() {
 }
 
 #[tokio::test]
-async fn a_send_of_before_the_erasure_does_not_bring_the_user_back() {
+async fn a_send_accepted_before_the_erasure_does_not_re_create_the_user() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     fixture.user(app, "ursula").await;
@@ -232,7 +233,7 @@ async fn a_send_of_before_the_erasure_does_not_bring_the_user_back() {
 }
 
 #[tokio::test]
-async fn planning_and_erasing_take_turns() {
+async fn planning_and_erasing_exclude_each_other() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     let ursula = fixture.user(app, "ursula").await;
@@ -250,7 +251,7 @@ async fn planning_and_erasing_take_turns() {
     erasing.await.unwrap();
     assert_eq!(fixture.store.erased_users().await.unwrap(), [(app, ursula)]);
 
-    // And the other way round: planning waits, and finds the erasure.
+    // The other way round: planning waits, and finds the erasure.
     fixture.user(app, "bob").await;
     let erasure = fixture.store.erase_user(app, "bob", LATER).await.unwrap().unwrap();
     let chunks = [chunk(app, 2, NOW, send_to(vec![with_email("bob")]))];
@@ -265,7 +266,7 @@ async fn planning_and_erasing_take_turns() {
 }
 
 #[tokio::test]
-async fn no_provider_is_called_for_an_erased_user_and_a_late_answer_says_nothing_personal() {
+async fn no_provider_is_called_for_an_erased_user_and_late_answers_lose_their_text() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     let send = send_to(vec![with_email("ursula"), with_email("bob"), with_email("cid")]);
@@ -306,7 +307,7 @@ async fn no_provider_is_called_for_an_erased_user_and_a_late_answer_says_nothing
     let end = FollowUp::End(domain::Status::Sent, None);
     let again = FollowUp::Retry(timer(app, Some(user(1))));
     let answers = [settlement(0, ursulas, sent, end), settlement(1, bobs, Outcome::GONE, again)];
-    // What the second asks for does not follow: the ledger has ended it.
+    // The second does not get its retry: the ledger has ended it.
     assert_eq!(fixture.store.settle(&answers).await.unwrap(), [true, false]);
     let states: Vec<(String, Option<String>)> =
         sqlx::query_as("SELECT status, reason FROM delivery ORDER BY recipient_index")
@@ -324,7 +325,7 @@ async fn no_provider_is_called_for_an_erased_user_and_a_late_answer_says_nothing
 }
 
 #[tokio::test]
-async fn more_than_a_step_is_cleared() {
+async fn a_pass_clears_more_rows_than_one_step() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     let ursula = fixture.user(app, "ursula").await;

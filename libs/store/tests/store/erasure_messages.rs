@@ -1,4 +1,4 @@
-//! What whole messages in the database say of erased users.
+//! Removing erased users from whole messages in the database.
 
 use domain::content::InAppContent;
 use domain::event::{DeliveryJob, ItemsAdded};
@@ -12,7 +12,7 @@ use crate::erasure::{LATER, STREAM, chunk, timer, with_email};
 use crate::{Fixture, NOW, fixture, recipient, send_to};
 
 impl Fixture {
-    /// The data of every message that the query finds.
+    /// Returns the data of every message that the query finds.
     async fn data(&self, query: &'static str) -> Vec<Value> {
         let messages: Vec<Vec<u8>> = sqlx::query_scalar(query).fetch_all(&self.pool).await.unwrap();
         let data = |message: &Vec<u8>| serde_json::from_slice::<Value>(message).unwrap()["data"].clone();
@@ -32,7 +32,7 @@ fn job(user: UserNumber, target: &str) -> Event {
 }
 
 #[tokio::test]
-async fn kept_sends_lose_the_user_alone() {
+async fn kept_sends_lose_only_the_erased_user() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     fixture.user(app, "ada").await;
@@ -62,15 +62,17 @@ async fn kept_sends_lose_the_user_alone() {
 }
 
 #[tokio::test]
-async fn messages_that_failed_by_themselves_lose_the_user_alone() {
+async fn parked_messages_lose_only_the_erased_user() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
-    let (ada, bob) = (fixture.user(app, "ada").await, fixture.user(app, "bob").await);
+    let ada = fixture.user(app, "ada").await;
+    let bob = fixture.user(app, "bob").await;
     let send = Event::SendAccepted(Box::new(send_to(vec![with_email("ada"), with_email("bob")])));
     let messages =
         [encoded(app, send), encoded(app, job(ada, "ada")), encoded(app, job(bob, "bob")), b"{".to_vec()];
     for (seq, message) in (1..).zip(&messages) {
-        let (id, app) = (Uuid::from_u128(seq.into()), Some(app));
+        let id = Uuid::from_u128(seq.into());
+        let app = Some(app);
         let parked = SetAside { id, app, send_id: None, stream: STREAM, seq, message, cause: "it fails" };
         fixture.store.set_aside(&parked).await.unwrap();
     }
@@ -86,10 +88,11 @@ async fn messages_that_failed_by_themselves_lose_the_user_alone() {
 }
 
 #[tokio::test]
-async fn events_that_were_set_aside_lose_the_user_alone() {
+async fn dead_events_lose_only_the_erased_user() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
-    let (ada, bob) = (fixture.user(app, "ada").await, fixture.user(app, "bob").await);
+    let ada = fixture.user(app, "ada").await;
+    let bob = fixture.user(app, "bob").await;
     let own = |name: &str| InAppContent { title: Some(name.to_owned()), ..InAppContent::default() };
     let added = ItemsAdded {
         created_at: NOW,

@@ -1,4 +1,4 @@
-//! Messages that fail by themselves.
+//! Messages whose processing fails.
 
 use domain::{Lane, StreamName};
 use store::database::failure::{MAX_FAILURES, SetAside};
@@ -9,7 +9,7 @@ use crate::{fixture, send_id};
 const STREAM: StreamName = StreamName::Send(Lane::Bulk);
 
 #[tokio::test]
-async fn failures_of_a_message_add_up() {
+async fn failures_are_counted_per_message() {
     let fixture = fixture().await;
     for expected in 1..=MAX_FAILURES {
         assert_eq!(fixture.store.count_failure(STREAM, 7, "broken").await.unwrap(), expected);
@@ -20,7 +20,7 @@ async fn failures_of_a_message_add_up() {
 }
 
 #[tokio::test]
-async fn what_is_done_after_failures_is_forgotten() {
+async fn a_processed_message_loses_its_failure_count() {
     let fixture = fixture().await;
     for seq in [7, 8] {
         fixture.store.count_failure(STREAM, seq, "broken").await.unwrap();
@@ -31,7 +31,7 @@ async fn what_is_done_after_failures_is_forgotten() {
 }
 
 #[tokio::test]
-async fn what_is_set_aside_is_parked_and_forgotten() {
+async fn parking_a_message_removes_its_failure_count() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     fixture.store.count_failure(STREAM, 7, "broken").await.unwrap();

@@ -17,7 +17,7 @@ async fn a_key_keeps_the_send_that_reserved_it_first() {
     let (shop, bank) = (fixture.app("shop").await, fixture.app("bank").await);
     assert_eq!(fixture.store.reserved_key(shop, "a").await.unwrap(), None);
 
-    // Twice in one batch, twice in two batches, and another app's.
+    // The same key twice in one batch, again in a later batch, and in another app.
     let batch = [wanted(shop, "b", 1), wanted(shop, "a", 2), wanted(shop, "a", 3), wanted(bank, "a", 4)];
     let answers = fixture.store.reserve_keys(&batch).await.unwrap();
     assert_eq!(answers, [batch[0].send, batch[1].send, batch[1].send, batch[3].send]);
@@ -48,7 +48,7 @@ async fn a_key_is_free_again_after_a_day() {
 }
 
 #[tokio::test]
-async fn free_keys_are_forgotten_and_others_kept() {
+async fn expired_keys_are_deleted_and_others_kept() {
     let fixture = fixture().await;
     let shop = fixture.app("shop").await;
     for (number, key) in (1..).zip(["young", "old", "older", "oldest"]) {
@@ -67,7 +67,7 @@ async fn free_keys_are_forgotten_and_others_kept() {
 }
 
 #[tokio::test]
-async fn of_concurrent_callers_with_one_key_all_get_the_same_send() {
+async fn concurrent_callers_with_the_same_key_get_the_same_send() {
     let fixture = fixture().await;
     let shop = fixture.app("shop").await;
     let (reservations, task) = fixture.store.reservations();

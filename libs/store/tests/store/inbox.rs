@@ -11,7 +11,7 @@ use crate::{Fixture, fixture};
 const FIRST: PageStart = PageStart::Offset(0);
 
 impl Fixture {
-    /// Adds `count` items with ids and creation times from `first` on, two of them a millisecond.
+    /// Adds `count` items with ids and creation times from `first` on, two per millisecond.
     async fn add_items(&self, app: AppId, user: UserNumber, first: i64, count: i64) {
         sqlx::query(
             "INSERT INTO inbox_item (app_id, user_number, id, send_id, created_at, content, event_id)
@@ -59,7 +59,7 @@ async fn pages_go_from_the_newest_to_the_oldest() {
     assert_eq!(page[0].content, "{\"n\" : 7}");
     assert_eq!(fixture.ids(app, ada, all, PageStart::Offset(3)).await, [3, 2, 1]);
     assert_eq!(fixture.ids(app, ada, all, PageStart::Offset(6)).await, [0; 0]);
-    // Of two that were created together, the cursor stands between.
+    // The cursor lies between two items created at the same time.
     let after = PageStart::After(Timestamp::from_millis(3), ItemId(7));
     fixture.add_items(app, ada, 8, 1).await;
     assert_eq!(fixture.ids(app, ada, all, after).await, [6, 5, 3]);
@@ -120,9 +120,10 @@ async fn counting_is_bounded() {
 }
 
 #[tokio::test]
-async fn an_item_is_found_in_its_own_inbox_alone() {
+async fn an_item_is_found_only_in_its_own_inbox() {
     let fixture = fixture().await;
-    let (app, other) = (fixture.app("shop").await, fixture.app("bank").await);
+    let app = fixture.app("shop").await;
+    let other = fixture.app("bank").await;
     let ada = fixture.store.merge_user(app, "ada", Object::new()).await.unwrap().number;
     fixture.store.merge_user(app, "bob", Object::new()).await.unwrap();
     fixture.store.merge_user(other, "ada", Object::new()).await.unwrap();

@@ -1,4 +1,4 @@
-//! What belongs to the installation.
+//! The installation: partitions, streams and the identity of the database.
 
 use domain::{StreamName, Timestamp};
 use sqlx::{AssertSqlSafe, PgPool};
@@ -8,7 +8,7 @@ use testkit::eventually;
 use crate::{LIMIT, NOW, fixture};
 
 #[tokio::test]
-async fn the_number_of_partitions_is_fixed_by_the_first() {
+async fn the_first_call_fixes_the_number_of_partitions() {
     let fixture = fixture().await;
     assert_eq!(fixture.store.partitions().await.unwrap(), None);
     let (one, other) = tokio::join!(fixture.store.fix_partitions(4), fixture.store.fix_partitions(2));
@@ -18,7 +18,7 @@ async fn the_number_of_partitions_is_fixed_by_the_first() {
 }
 
 #[tokio::test]
-async fn a_stream_stays_as_it_was_recorded_first() {
+async fn a_recorded_stream_is_never_overwritten() {
     let fixture = fixture().await;
     let stream = |name, created_at| KnownStream { name, created_at };
     let (inbox, later) = (StreamName::Inbox(0), Timestamp::from_millis(NOW.millis() + 1));
@@ -30,7 +30,7 @@ async fn a_stream_stays_as_it_was_recorded_first() {
 }
 
 #[tokio::test]
-async fn a_process_gets_no_connection_to_a_database_in_the_place_of_its_own() {
+async fn a_process_refuses_connections_to_a_replaced_database() {
     let fixture = fixture().await;
     fixture.store.ping().await.unwrap();
     let options = fixture.pool.connect_options().as_ref().clone();
@@ -38,7 +38,7 @@ async fn a_process_gets_no_connection_to_a_database_in_the_place_of_its_own() {
     let server = PgPool::connect_with(options.clone().database("postgres")).await.unwrap();
     fixture.pool.close().await;
     let away = format!("{name}_away");
-    eventually(LIMIT, "nobody is connected any more", async || {
+    eventually(LIMIT, "all sessions are closed", async || {
         sqlx::query("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1")
             .bind(&name)
             .execute(&server)

@@ -12,13 +12,13 @@ use crate::{Fixture, LIMIT, fixture, send_id};
 
 const LEASE: Duration = Duration::from_secs(60);
 
-fn wish(app: AppId, delivery: DeliveryId, attempt: u32, provider: &str) -> ClaimRequest {
+fn request(app: AppId, delivery: DeliveryId, attempt: u32, provider: &str) -> ClaimRequest {
     ClaimRequest { app, delivery, attempt, provider: Some(provider.to_owned()) }
 }
 
 impl Fixture {
     async fn claim(&self, app: AppId, delivery: DeliveryId, attempt: u32, provider: &str) -> Claim {
-        let mut claims = self.store.claim(&[wish(app, delivery, attempt, provider)], LEASE).await.unwrap();
+        let mut claims = self.store.claim(&[request(app, delivery, attempt, provider)], LEASE).await.unwrap();
         assert_eq!(claims.len(), 1);
         claims.remove(0)
     }
@@ -50,7 +50,7 @@ fn done(claim: Claim) -> (Status, Option<Reason>) {
 }
 
 #[tokio::test]
-async fn a_free_delivery_is_ours_and_leased_to_others() {
+async fn the_first_claim_gets_a_lease_and_later_claims_wait() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     let id = fixture.deliveries(app, 1).await[0];
@@ -66,12 +66,12 @@ async fn a_free_delivery_is_ours_and_leased_to_others() {
 }
 
 #[tokio::test]
-async fn a_lease_that_ended_is_taken_over_with_the_same_provider() {
+async fn an_expired_lease_is_taken_over_with_the_same_provider() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     let id = fixture.deliveries(app, 1).await[0];
     let lease = Duration::from_millis(200);
-    let first = fixture.store.claim(&[wish(app, id, 1, "main")], lease).await.unwrap().remove(0);
+    let first = fixture.store.claim(&[request(app, id, 1, "main")], lease).await.unwrap().remove(0);
     let second = eventually(LIMIT, "the lease ends", async || {
         let claim = fixture.claim(app, id, 1, "other").await;
         (!matches!(claim, Claim::Leased(_))).then_some(claim)
@@ -95,9 +95,10 @@ async fn a_later_attempt_may_have_another_provider() {
 }
 
 #[tokio::test]
-async fn attempts_behind_are_done_and_attempts_ahead_are_missing() {
+async fn earlier_attempts_are_done_and_later_attempts_are_missing() {
     let fixture = fixture().await;
-    let (app, other) = (fixture.app("shop").await, fixture.app("bank").await);
+    let app = fixture.app("shop").await;
+    let other = fixture.app("bank").await;
     let id = fixture.deliveries(app, 1).await[0];
     fixture.update_deliveries("UPDATE delivery SET status = 'retrying', attempt = 2").await;
     let Claim::Done(state) = fixture.claim(app, id, 1, "main").await else { panic!("done") };
@@ -112,7 +113,7 @@ async fn attempts_behind_are_done_and_attempts_ahead_are_missing() {
 }
 
 #[tokio::test]
-async fn what_has_ended_is_done() {
+async fn a_claim_of_an_ended_delivery_is_done() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     let id = fixture.deliveries(app, 1).await[0];
@@ -129,7 +130,8 @@ async fn what_has_ended_is_done() {
 #[tokio::test]
 async fn expired_and_suppressed_deliveries_end_when_they_are_claimed() {
     let fixture = fixture().await;
-    let (app, other) = (fixture.app("shop").await, fixture.app("bank").await);
+    let app = fixture.app("shop").await;
+    let other = fixture.app("bank").await;
     let ids = fixture.deliveries(app, 3).await;
     fixture.update_deliveries("UPDATE delivery SET expires_at = now() WHERE user_number = 1").await;
     for suppressing in [app, other] {
@@ -144,7 +146,7 @@ async fn expired_and_suppressed_deliveries_end_when_they_are_claimed() {
         .await
         .unwrap();
     }
-    let requests = [1, 1, 1].into_iter().zip(&ids).map(|(attempt, id)| wish(app, *id, attempt, "main"));
+    let requests = [1, 1, 1].into_iter().zip(&ids).map(|(attempt, id)| request(app, *id, attempt, "main"));
     let claims = fixture.store.claim(&requests.collect::<Vec<_>>(), LEASE).await.unwrap();
     let [expired, suppressed, free] = <[Claim; 3]>::try_from(claims).unwrap();
     assert_eq!(done(expired), (Status::Expired, None));
@@ -170,12 +172,12 @@ async fn a_lease_outlasts_expiry_and_then_the_end_keeps_its_token() {
 }
 
 #[tokio::test]
-async fn of_two_wishes_in_a_batch_the_second_finds_it_leased() {
+async fn of_two_requests_in_a_batch_the_second_finds_the_delivery_leased() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     let ids = fixture.deliveries(app, 2).await;
     let unknown = DeliveryId(Uuid::nil());
-    let requests = [ids[1], ids[0], ids[1], unknown].map(|id| wish(app, id, 1, "main"));
+    let requests = [ids[1], ids[0], ids[1], unknown].map(|id| request(app, id, 1, "main"));
     let claims = fixture.store.claim(&requests, LEASE).await.unwrap();
     ours(&claims[0]);
     ours(&claims[1]);
@@ -184,14 +186,14 @@ async fn of_two_wishes_in_a_batch_the_second_finds_it_leased() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_two_claimers_at_once_exactly_one_wins_each_delivery() {
+async fn of_two_concurrent_claims_exactly_one_wins_each_delivery() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     let ids = fixture.deliveries(app, 200).await;
     let claimers: Vec<_> = [false, true]
         .into_iter()
         .map(|reversed| {
-            let mut requests: Vec<_> = ids.iter().map(|id| wish(app, *id, 1, "main")).collect();
+            let mut requests: Vec<_> = ids.iter().map(|id| request(app, *id, 1, "main")).collect();
             if reversed {
                 requests.reverse();
             }
@@ -219,7 +221,7 @@ async fn of_two_claimers_at_once_exactly_one_wins_each_delivery() {
 }
 
 #[tokio::test]
-async fn a_claimer_that_waited_for_another_finds_the_delivery_leased() {
+async fn a_claim_that_waited_for_another_finds_the_delivery_leased() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     let id = fixture.deliveries(app, 1).await[0];
@@ -232,7 +234,7 @@ async fn a_claimer_that_waited_for_another_finds_the_delivery_leased() {
     .await
     .unwrap();
     let store = fixture.store.clone();
-    let second = tokio::spawn(async move { store.claim(&[wish(app, id, 1, "other")], LEASE).await });
+    let second = tokio::spawn(async move { store.claim(&[request(app, id, 1, "other")], LEASE).await });
     fixture.somebody_waits().await;
     first.commit().await.unwrap();
     let claim = second.await.unwrap().unwrap().remove(0);

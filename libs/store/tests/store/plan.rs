@@ -15,7 +15,7 @@ use store::sends::plan::{Decisions, Freeze, RenderFailure};
 
 use crate::{Fixture, NOW, Seeded, fixture, recipient, send_id, send_to};
 
-/// A transaction is ended for another a few times in a row at most.
+/// A transaction loses to a concurrent one only a few times in a row.
 const MOST_TRIES: usize = 20;
 
 pub(crate) fn chunk(app: AppId, number: u128, chunk: u32, send: &SendRequest) -> Chunk {
@@ -54,7 +54,7 @@ fn decide(chunk: &Chunk, index: usize, facts: &Facts) -> Decisions {
         .collect()
 }
 
-/// Decides what is new, reads back what is not, and commits.
+/// Decides the new chunks, reads the decisions of the others, and commits.
 async fn finish(mut freeze: Freeze<'_>, chunks: &[Chunk]) -> Result<(Facts, Vec<Decisions>), store::Error> {
     let facts = freeze.facts().await?;
     let mut decisions = Vec::new();
@@ -73,8 +73,8 @@ pub(crate) async fn frozen(store: &Store, chunks: &[Chunk]) -> (Facts, Vec<Decis
     finish(store.freeze(chunks).await.unwrap(), chunks).await.unwrap()
 }
 
-/// Freezes chunks as often as another transaction ends this one, which a dispatcher answers in the same way.
-async fn frozen_in_the_end(store: &Store, chunks: &[Chunk]) {
+/// Freezes chunks and retries, as a dispatcher does, when a concurrent transaction aborts this one.
+async fn frozen_with_retries(store: &Store, chunks: &[Chunk]) {
     for _ in 0..MOST_TRIES {
         let frozen = async { finish(store.freeze(chunks).await?, chunks).await };
         match frozen.await {
@@ -116,7 +116,7 @@ async fn a_chunk_is_frozen_once_and_read_back_as_decided() {
     assert!(decided[0][0].1.in_app && decided[0][0].1.deliveries.len() == 1);
     assert_eq!(decided[0][1].1.user, None);
 
-    // What has changed since does not matter any more.
+    // Later changes do not affect the frozen decisions.
     fixture.store.merge_user(app, "eve", Object::new()).await.unwrap();
     let freeze = fixture.store.freeze(&chunks).await.unwrap();
     assert!(!freeze.is_new(0));
@@ -130,7 +130,7 @@ async fn a_chunk_is_frozen_once_and_read_back_as_decided() {
 }
 
 #[tokio::test]
-async fn of_two_transactions_the_second_waits_and_reads_back() {
+async fn a_concurrent_freeze_waits_and_reads_the_first_decisions() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     let chunks = [chunk(app, 1, 0, &send_to(vec![with_profile("ada", &json!({}))]))];
@@ -148,7 +148,7 @@ async fn of_two_transactions_the_second_waits_and_reads_back() {
 }
 
 #[tokio::test]
-async fn of_a_chunk_that_is_twice_in_a_batch_the_first_decides() {
+async fn a_duplicate_chunk_in_a_batch_is_decided_once() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     let one = chunk(app, 1, 0, &send_to(vec![with_profile("ada", &json!({}))]));
@@ -173,11 +173,11 @@ async fn nothing_is_written_before_the_commit() {
     let everything = "SELECT (SELECT count(*) FROM plan) + (SELECT count(*) FROM app_user)
         + (SELECT count(*) FROM category) + (SELECT count(*) FROM request)";
     assert_eq!(fixture.count(everything).await, 0);
-    assert!(fixture.store.freeze(&chunks).await.unwrap().is_new(0), "the chunk is free again");
+    assert!(fixture.store.freeze(&chunks).await.unwrap().is_new(0), "the chunk can be frozen again");
 }
 
 #[tokio::test]
-async fn inline_profiles_are_merged_by_the_inserter_alone() {
+async fn inline_profiles_are_merged_only_when_a_chunk_is_new() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     let chunks =
@@ -191,7 +191,7 @@ async fn inline_profiles_are_merged_by_the_inserter_alone() {
 }
 
 #[tokio::test]
-async fn a_missing_category_is_made_once() {
+async fn a_missing_category_is_created_once() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     let mut send = send_to(vec![recipient("ada")]);
@@ -243,7 +243,7 @@ async fn every_chunk_keeps_the_template_version_of_the_first() {
 }
 
 #[tokio::test]
-async fn decisions_rest_on_preferences_suppressions_providers_and_users() {
+async fn decisions_depend_on_preferences_suppressions_providers_and_users() {
     let fixture = fixture().await;
     let (app, other) = (fixture.app("shop").await, fixture.app("bank").await);
     fixture.email_provider(app, true).await;
@@ -288,7 +288,7 @@ async fn decisions_rest_on_preferences_suppressions_providers_and_users() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_rendered_is_recorded() {
+async fn render_failures_are_recorded() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     fixture.email_provider(app, true).await;
@@ -307,7 +307,7 @@ async fn what_cannot_be_rendered_is_recorded() {
     let (_, stored) = frozen(&fixture.store, &chunks).await;
     assert!(stored[0][0].1.in_app && stored[0][0].1.deliveries.len() == 1);
     let failed = &stored[0][1].1;
-    assert!(!failed.in_app && failed.deliveries.len() == 1, "it may be that nobody has told");
+    assert!(!failed.in_app && failed.deliveries.len() == 1, "the outcome may not be published yet");
     let recorded = failed.skips.iter().filter(|skip| **skip == (Channel::InApp, Reason::TemplateError));
     assert_eq!(recorded.count(), 1);
     let ended = "SELECT count(*) FROM delivery WHERE recipient_index = 1 AND status = 'failed'
@@ -316,7 +316,7 @@ async fn what_cannot_be_rendered_is_recorded() {
 }
 
 #[tokio::test]
-async fn of_what_cannot_be_rendered_only_what_no_worker_hears_of_is_to_be_told() {
+async fn render_failures_return_only_deliveries_without_a_worker() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     fixture.email_provider(app, true).await;
@@ -343,7 +343,7 @@ async fn of_what_cannot_be_rendered_only_what_no_worker_hears_of_is_to_be_told()
 }
 
 #[tokio::test]
-async fn deliveries_that_have_gone_on_are_not_ordered_again() {
+async fn deliveries_in_progress_are_not_ordered_again() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     fixture.email_provider(app, true).await;
@@ -363,12 +363,12 @@ async fn deliveries_that_have_gone_on_are_not_ordered_again() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn overlapping_batches_are_all_frozen_once() {
+async fn overlapping_batches_freeze_each_chunk_once() {
     let fixture = fixture().await;
     let apps = [fixture.app("shop").await, fixture.app("bank").await];
     let mut random = Seeded(7);
     for round in 0..6 {
-        // Neighbours share a send; all share users and categories, of which each round brings new ones.
+        // Neighbouring batches share a send; all share users and categories, and each round adds new ones.
         let batches: Vec<Vec<Chunk>> = (0..8)
             .map(|batch| {
                 let numbers = [batch, (batch + 1) % 8, 8 + batch, 16 + batch];
@@ -387,7 +387,7 @@ async fn overlapping_batches_are_all_frozen_once() {
             .into_iter()
             .map(|chunks| {
                 let store = fixture.store.clone();
-                tokio::spawn(async move { frozen_in_the_end(&store, &chunks).await })
+                tokio::spawn(async move { frozen_with_retries(&store, &chunks).await })
             })
             .collect();
         for frozen in freezing {

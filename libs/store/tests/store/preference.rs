@@ -13,7 +13,7 @@ async fn category(fixture: &Fixture, app: AppId, identifier: &str) -> CategoryId
 }
 
 #[tokio::test]
-async fn what_is_named_is_set_and_the_rest_stays() {
+async fn given_choices_are_set_and_others_stay() {
     let fixture = fixture().await;
     let (shop, bank) = (fixture.app("shop").await, fixture.app("bank").await);
     let (orders, news) = (category(&fixture, shop, "orders").await, category(&fixture, shop, "news").await);
@@ -32,7 +32,7 @@ async fn what_is_named_is_set_and_the_rest_stays() {
 }
 
 #[tokio::test]
-async fn a_category_takes_its_preferences_along() {
+async fn deleting_a_category_deletes_its_preferences() {
     let fixture = fixture().await;
     let (shop, bank) = (fixture.app("shop").await, fixture.app("bank").await);
     let orders = category(&fixture, shop, "orders").await;

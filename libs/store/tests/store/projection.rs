@@ -32,7 +32,7 @@ fn content(number: u32) -> Arc<str> {
 }
 
 impl Fixture {
-    /// A batch from the checkpoint on, one event long.
+    /// Starts a batch of one event at the checkpoint.
     async fn batch(&self) -> Batch {
         let at = self.store.checkpoint(INBOX, STREAM).await.unwrap();
         self.store.project(STREAM, at, at + 1).await.unwrap().unwrap()
@@ -97,7 +97,7 @@ async fn of_two_writers_one_moves_the_checkpoint() {
 }
 
 #[tokio::test]
-async fn a_dropped_batch_leaves_nothing() {
+async fn a_dropped_batch_writes_nothing() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     let mut batch = fixture.batch().await;
@@ -113,8 +113,10 @@ async fn a_dropped_batch_leaves_nothing() {
 #[tokio::test]
 async fn an_inbox_has_one_item_of_a_send() {
     let fixture = fixture().await;
-    let (app, other) = (fixture.app("shop").await, fixture.app("bank").await);
-    let (one, two) = (content(1), content(2));
+    let app = fixture.app("shop").await;
+    let other = fixture.app("bank").await;
+    let one = content(1);
+    let two = content(2);
     fixture
         .add(&[
             item(app, 1, 10, 1, &one),
@@ -175,10 +177,10 @@ async fn a_deleted_item_is_a_tombstone_without_content() {
 }
 
 #[tokio::test]
-async fn a_change_to_a_whole_inbox_touches_what_it_makes_a_difference_to() {
+async fn a_change_to_a_whole_inbox_touches_only_affected_items() {
     let later = NOW + std::time::Duration::from_secs(60);
-    // The change, and then of items 10 (new), 11 (seen before), 12 (read before) and 30 (beyond the bound): seen, read
-    // and deleted.
+    // Per case, the change and the expected times (seen, read, deleted) of items 10 (new), 11 (seen before),
+    // 12 (read before) and 30 (beyond the limit).
     let cases = [
         (AllChange::Seen, [vec![later], vec![NOW], vec![NOW, NOW], vec![]]),
         (AllChange::Read, [vec![later, later], vec![NOW, later], vec![NOW, NOW], vec![]]),
@@ -193,7 +195,7 @@ async fn a_change_to_a_whole_inbox_touches_what_it_makes_a_difference_to() {
         fixture.change(keys[1], ItemChange::Seen).await;
         fixture.change(keys[2], ItemChange::Read).await;
         let inbox = WholeInbox { app, user: UserNumber(1), up_to: ItemId(29), change, at: later };
-        // The second time changes nothing.
+        // Repeating changes nothing.
         for at in [later, later + std::time::Duration::from_secs(1)] {
             let mut batch = fixture.batch().await;
             batch.change_all(WholeInbox { at, ..inbox }).await.unwrap();
@@ -216,7 +218,8 @@ async fn deleting_a_whole_inbox_leaves_tombstones() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     fixture.add(&[item(app, 1, 10, 1, &content(1)), item(app, 1, 20, 2, &content(1))]).await;
-    let (user, change) = (UserNumber(1), AllChange::Deleted);
+    let user = UserNumber(1);
+    let change = AllChange::Deleted;
     let mut batch = fixture.batch().await;
     batch.change_all(WholeInbox { app, user, up_to: ItemId(20), change, at: NOW }).await.unwrap();
     batch.commit().await.unwrap();
@@ -230,13 +233,14 @@ async fn deleting_a_whole_inbox_leaves_tombstones() {
 #[tokio::test]
 async fn an_erased_user_has_no_rows_left() {
     let fixture = fixture().await;
-    let (app, other) = (fixture.app("shop").await, fixture.app("bank").await);
+    let app = fixture.app("shop").await;
+    let other = fixture.app("bank").await;
     let items = [(app, 1, 10), (app, 1, 11), (app, 2, 12), (other, 1, 13)]
         .map(|(app, user, id)| item(app, user, id, id.unsigned_abs().into(), &content(1)));
     fixture.add(&items).await;
     fixture.change((app, UserNumber(1), ItemId(11)), ItemChange::Deleted).await;
     let mut batch = fixture.batch().await;
-    // What came in the same batch counts as little as what was there before.
+    // Items of the same batch are erased like earlier ones.
     batch.add_new(&[item(app, 1, 20, 20, &content(1))]).await.unwrap();
     batch.erase(app, UserNumber(1)).await.unwrap();
     batch.commit().await.unwrap();
@@ -293,7 +297,8 @@ async fn counters_equal_a_recount_after_any_batches() {
         batch.change(&changes).await.unwrap();
         if round % 5 == 0 {
             let app = apps[usize::try_from(number(2)).unwrap()];
-            let (user, up_to) = (UserNumber(number(5)), ItemId(round * 100 - 200 + number(300)));
+            let user = UserNumber(number(5));
+            let up_to = ItemId(round * 100 - 200 + number(300));
             let change = ALL_CHANGES[usize::try_from(number(3)).unwrap()];
             batch.change_all(WholeInbox { app, user, up_to, change, at: NOW }).await.unwrap();
         }
@@ -308,7 +313,7 @@ async fn counters_equal_a_recount_after_any_batches() {
 }
 
 impl Fixture {
-    /// Up to eight of the items, by their ids' remainders, tombstones among them.
+    /// Returns up to eight items, selected by the remainders of their ids, including tombstones.
     async fn some_items(&self, seed: i64) -> Vec<ItemKey> {
         let rows = sqlx::query(
             "SELECT app_id, user_number, id FROM inbox_item ORDER BY md5((id + $1)::text) LIMIT 8",

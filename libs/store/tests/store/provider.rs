@@ -1,4 +1,4 @@
-//! Providers: upsert, order, and what becomes of their secrets.
+//! Providers: upsert, order and secrets.
 
 use domain::{AppId, Channel};
 use serde_json::{Value, json};
@@ -26,7 +26,7 @@ async fn put(fixture: &Fixture, app: AppId, provider: NewProvider<'_>) -> i64 {
 }
 
 #[tokio::test]
-async fn the_lowest_priority_number_comes_first_and_disabled_ones_never() {
+async fn enabled_providers_are_listed_by_priority_number() {
     let fixture = fixture().await;
     let (app, other) = (fixture.app("shop").await, fixture.app("other").await);
     let settings = json!({"host": "mail.example.com"});
@@ -70,7 +70,7 @@ async fn a_secret_is_kept_replaced_and_removed() {
 }
 
 #[tokio::test]
-async fn a_provider_set_anew_goes_on_after_the_version_of_the_removed_one() {
+async fn a_provider_created_again_continues_the_version_of_the_removed_one() {
     let fixture = fixture().await;
     let (app, other) = (fixture.app("shop").await, fixture.app("other").await);
     let settings = json!({});
@@ -88,7 +88,7 @@ async fn a_provider_set_anew_goes_on_after_the_version_of_the_removed_one() {
 }
 
 #[tokio::test]
-async fn a_provider_set_while_it_is_removed_goes_on_after_it() {
+async fn a_provider_set_during_its_removal_gets_a_higher_version() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     let settings = json!({});
@@ -103,7 +103,7 @@ async fn a_provider_set_while_it_is_removed_goes_on_after_it() {
 }
 
 #[tokio::test]
-async fn a_secret_does_not_pass_to_another_kind() {
+async fn a_secret_is_not_carried_over_to_another_kind() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     let settings = json!({});
@@ -121,7 +121,7 @@ async fn a_provider_of_an_unknown_app_is_refused() {
 }
 
 #[tokio::test]
-async fn a_limit_of_calls_is_kept_until_the_provider_is_set_again() {
+async fn setting_a_provider_again_replaces_its_rate_limit() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     let settings = json!({});

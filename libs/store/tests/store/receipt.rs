@@ -49,12 +49,13 @@ fn job(delivery: DeliveryId) -> Vec<u8> {
     let user = UserNumber(1);
     let order = DeliveryJob::first(delivery, Channel::Sms, user, "+4915112345678".to_owned(), content);
     let event = Event::DeliveryJob(Box::new(order));
-    let (id, send_id) = (Uuid::from_u128(77), Some(send_id(1)));
+    let id = Uuid::from_u128(77);
+    let send_id = Some(send_id(1));
     Envelope { id, app: AppId(1), at: NOW, send_id, caused_by: None, trace: None, event }.encode().unwrap()
 }
 
 impl Fixture {
-    /// Deliveries by SMS, the first attempt of each claimed and settled as `sent` under the id `p-{number}`.
+    /// Adds SMS deliveries; the first attempt of each is claimed and settled as `sent` under the id `p-{number}`.
     async fn taken(&self, app: AppId, count: i64) -> Vec<DeliveryId> {
         let ids = self.deliveries(app, count).await;
         sqlx::query("UPDATE delivery SET channel = 'sms'").execute(&self.pool).await.unwrap();
@@ -104,21 +105,22 @@ impl Fixture {
         (state.status, state.reason, state.attempt)
     }
 
-    /// What was told in the form of timers of `OUTCOME`, and how many jobs are to be made.
-    async fn told(&self) -> (Vec<DeliverySettled>, usize) {
+    /// Returns the outcomes to publish (timers of `OUTCOME`) and the number of other due timers.
+    async fn published(&self) -> (Vec<DeliverySettled>, usize) {
         let due = self.store.due_timers(100).await.unwrap();
-        let (told, jobs): (Vec<_>, Vec<_>) =
+        let (outcomes, jobs): (Vec<_>, Vec<_>) =
             due.timers.iter().partition(|timer| timer.stream == StreamName::Outcome);
-        let settled = told.iter().filter_map(|timer| match Envelope::decode(&timer.message).unwrap().event {
-            Event::DeliverySettled(settled) => Some(settled),
-            _ => None,
-        });
+        let settled =
+            outcomes.iter().filter_map(|timer| match Envelope::decode(&timer.message).unwrap().event {
+                Event::DeliverySettled(settled) => Some(settled),
+                _ => None,
+            });
         (settled.collect(), jobs.len())
     }
 }
 
 #[tokio::test]
-async fn a_receipt_makes_sent_delivered_once_and_tells_it() {
+async fn a_receipt_turns_sent_into_delivered_once_and_publishes_it() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     let id = fixture.taken(app, 1).await[0];
@@ -127,20 +129,21 @@ async fn a_receipt_makes_sent_delivered_once_and_tells_it() {
     assert_eq!(recorded, Recorded::Settled(Status::Delivered));
     assert_eq!(fixture.state(app, id).await, (Status::Delivered, None, 1));
     assert_eq!(fixture.count("SELECT count(*) FROM awaiting_receipt").await, 0);
-    let (told, jobs) = fixture.told().await;
+    let (told, jobs) = fixture.published().await;
     assert_eq!((told.len(), told[0].status, told[0].attempt, jobs), (1, Status::Delivered, 1, 0));
 
     for again in [arrived(), Outcome::Failed, Outcome::RETRY] {
         assert_eq!(fixture.record(receipt(app, 2, of(id), again)).await, Recorded::Unchanged);
     }
     assert_eq!(fixture.state(app, id).await, (Status::Delivered, None, 1));
-    assert_eq!(fixture.told().await.0.len(), 1);
+    assert_eq!(fixture.published().await.0.len(), 1);
 }
 
 #[tokio::test]
 async fn receipts_name_messages_by_the_providers_id_within_app_and_provider() {
     let fixture = fixture().await;
-    let (app, other) = (fixture.app("shop").await, fixture.app("bank").await);
+    let app = fixture.app("shop").await;
+    let other = fixture.app("bank").await;
     let ids = fixture.taken(app, 3).await;
     let elsewhere = About::Message { provider: "backup".to_owned(), id: "p-1".to_owned() };
     let receipts = [
@@ -154,14 +157,15 @@ async fn receipts_name_messages_by_the_providers_id_within_app_and_provider() {
     let recorded = fixture.store.record_receipts(&receipts, &policy()).await.unwrap();
     let delivered = Recorded::Settled(Status::Delivered);
     let failed = Recorded::Settled(Status::Failed);
-    let (early, same) = (Recorded::Early, Recorded::Unchanged);
+    let early = Recorded::Early;
+    let same = Recorded::Unchanged;
     assert_eq!(recorded, [early, early, delivered, failed, same, early]);
     assert_eq!(fixture.state(app, ids[0]).await, (Status::Sent, None, 1));
     assert_eq!(fixture.state(app, ids[2]).await, (Status::Failed, Some(Reason::ProviderRefused), 1));
 }
 
 #[tokio::test]
-async fn a_receipt_of_a_dead_target_suppresses_it() {
+async fn a_receipt_that_reports_a_dead_target_suppresses_it() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     let id = fixture.taken(app, 1).await[0];
@@ -190,11 +194,11 @@ async fn a_temporary_failure_sends_the_kept_message_again() {
     drop(due);
     assert_eq!(fixture.record(receipt(app, 2, by_id("p-1"), arrived())).await, Recorded::Unchanged, "late");
     let trouble = "SELECT count(*) FROM timer WHERE due_at = '2026-01-02 03:04:10+00'";
-    assert_eq!(fixture.count(trouble).await, 1, "by the schedule");
+    assert_eq!(fixture.count(trouble).await, 1, "on the normal schedule");
 }
 
 #[tokio::test]
-async fn trouble_with_the_account_passes_the_provider_over() {
+async fn a_paused_provider_is_passed_over() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     let id = fixture.taken(app, 1).await[0];
@@ -206,7 +210,7 @@ async fn trouble_with_the_account_passes_the_provider_over() {
 }
 
 #[tokio::test]
-async fn a_limited_retry_and_the_end_of_the_schedule_are_kept_to() {
+async fn receipts_respect_limited_retries_and_the_end_of_the_schedule() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     let ids = fixture.taken(app, 4).await;
@@ -231,7 +235,7 @@ async fn a_limited_retry_and_the_end_of_the_schedule_are_kept_to() {
     assert_eq!(fixture.state(app, ids[1]).await, (Status::Parked, Some(Reason::RetriesExhausted), 2));
     assert_eq!(fixture.count("SELECT count(*) FROM parked WHERE cause = '30008'").await, 1);
 
-    // Its message is gone by age.
+    // Its message was removed because of its age.
     let nothing = fixture.store.forget_awaited_receipts(LEASE, 10).await.unwrap();
     sqlx::query("UPDATE awaiting_receipt SET kept_at = now() - interval '73 hours'")
         .execute(&fixture.pool)
@@ -245,7 +249,8 @@ async fn a_limited_retry_and_the_end_of_the_schedule_are_kept_to() {
 #[tokio::test]
 async fn providers_whose_apps_await_receipts_are_found() {
     let fixture = fixture().await;
-    let (app, other) = (fixture.app("shop").await, fixture.app("other").await);
+    let app = fixture.app("shop").await;
+    let other = fixture.app("other").await;
     for app in [app, other] {
         for (identifier, kind, enabled) in
             [("a", "smpp", true), ("b", "smpp", true), ("off", "smpp", false), ("web", "twilio", true)]
@@ -297,7 +302,7 @@ async fn an_unknown_outcome_is_corrected_by_a_receipt_even_without_an_attempt() 
 }
 
 #[tokio::test]
-async fn nothing_follows_for_the_erased_and_the_cancelled() {
+async fn no_attempt_follows_for_erased_users_and_cancelled_requests() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     let ids = fixture.taken(app, 3).await;
@@ -324,7 +329,7 @@ async fn nothing_follows_for_the_erased_and_the_cancelled() {
     assert_eq!(fixture.state(app, ids[0]).await, (Status::Skipped, Some(Reason::RecipientErased), 1));
     assert_eq!(fixture.state(app, ids[1]).await, (Status::Cancelled, Some(Reason::RequestCancelled), 1));
     assert_eq!(fixture.state(app, ids[2]).await, (Status::Failed, Some(Reason::TargetGone), 1));
-    let (told, jobs) = fixture.told().await;
+    let (told, jobs) = fixture.published().await;
     assert_eq!((told.len(), jobs), (3, 0));
     assert_eq!(fixture.count("SELECT count(*) FROM suppression").await, 0);
     let words = "SELECT count(*) FROM attempt WHERE receipt_message <> ''";
@@ -332,7 +337,7 @@ async fn nothing_follows_for_the_erased_and_the_cancelled() {
 }
 
 #[tokio::test]
-async fn deliveries_tell_segments_and_receipts() {
+async fn deliveries_show_segments_and_receipts() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     let id = fixture.taken(app, 1).await[0];
@@ -350,7 +355,7 @@ async fn deliveries_tell_segments_and_receipts() {
     let listed = fixture.store.list_deliveries(app, send_id(1), filter, None, 10).await.unwrap();
     let attempt = &listed[0].attempts[0];
     assert_eq!(attempt.segments, Some(2));
-    let told = attempt.receipt.as_ref().unwrap();
-    assert_eq!((told.outcome.as_str(), told.provider_code.as_str()), ("delivered", "30008"));
-    assert_eq!((told.provider_message.as_str(), told.received_at), ("as said", NOW));
+    let receipt = attempt.receipt.as_ref().unwrap();
+    assert_eq!((receipt.outcome.as_str(), receipt.provider_code.as_str()), ("delivered", "30008"));
+    assert_eq!((receipt.provider_message.as_str(), receipt.received_at), ("as said", NOW));
 }

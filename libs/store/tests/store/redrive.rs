@@ -1,4 +1,4 @@
-//! Putting back what was set aside.
+//! Redriving parked messages.
 
 use domain::content::{Content, EmailContent};
 use domain::event::DeliveryJob;
@@ -28,12 +28,13 @@ fn job_of(channel: Channel, app: AppId, delivery: DeliveryId, user: i64) -> Vec<
         ..DeliveryJob::first(delivery, channel, UserNumber(user), target, content)
     };
     let event = Event::DeliveryJob(Box::new(order));
-    let (id, send_id) = (Uuid::from_u128(77), Some(send_id(1)));
+    let id = Uuid::from_u128(77);
+    let send_id = Some(send_id(1));
     Envelope { id, app, at: NOW, send_id, caused_by: None, trace: None, event }.encode().unwrap()
 }
 
 impl Fixture {
-    /// Parked deliveries `1..=count` of send 1, before their attempt 9.
+    /// Adds parked deliveries `1..=count` of send 1, whose next attempt is 9.
     async fn parked(&self, app: AppId, count: i64) -> Vec<DeliveryId> {
         let ids = self.deliveries(app, count).await;
         self.all("UPDATE delivery SET status = 'parked', reason = 'retries_exhausted', attempt = 9, provider = 'main'").await;
@@ -65,7 +66,7 @@ impl Fixture {
 }
 
 #[tokio::test]
-async fn a_redrive_makes_a_new_timer_takes_the_parked_row_away_and_is_recorded() {
+async fn a_redrive_sets_a_new_timer_removes_the_parked_row_and_is_audited() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     let id = fixture.parked(app, 1).await[0];
@@ -73,16 +74,16 @@ async fn a_redrive_makes_a_new_timer_takes_the_parked_row_away_and_is_recorded()
     assert_eq!((listed.len(), listed[0].skip, listed[0].delivery), (1, None, Some(id)));
     assert_eq!(listed[0].target.as_deref(), Some("user-1@example.com"));
     let redriven = fixture.redrive(ParkedFilter::default()).await;
-    assert_eq!(redriven, listed, "a dry run tells the same");
+    assert_eq!(redriven, listed, "a dry run returns the same");
     let state = fixture.store.delivery_states(&[(app, id)]).await.unwrap().remove(0);
     assert_eq!((state.status, state.reason, state.attempt), (Status::Retrying, None, 9));
     assert_eq!(fixture.count("SELECT count(*) FROM parked").await, 0);
     let due = fixture.store.due_timers(10).await.unwrap();
     let envelope = Envelope::decode(&due.timers[0].message).unwrap();
     assert_eq!((due.timers[0].stream, due.timers[0].id), (STREAM, envelope.id));
-    assert_ne!(envelope.id, Uuid::from_u128(77), "an old id would be swallowed");
+    assert_ne!(envelope.id, Uuid::from_u128(77), "a repeated id would be dropped as a duplicate");
     let Event::DeliveryJob(order) = envelope.event else { panic!("a job") };
-    assert_eq!((order.attempt, order.route), (9, Route::default()), "the provider is not enabled any more");
+    assert_eq!((order.attempt, order.route), (9, Route::default()), "the provider is no longer enabled");
     drop(due);
     let audit = "SELECT count(*) FROM audit WHERE actor = 'test' AND action = 'parked.redrive'
                  AND subject = '00000000-0000-0000-0000-000000000001'";
@@ -92,7 +93,7 @@ async fn a_redrive_makes_a_new_timer_takes_the_parked_row_away_and_is_recorded()
 }
 
 #[tokio::test]
-async fn a_short_message_that_may_have_been_taken_goes_to_no_other_provider() {
+async fn an_sms_that_may_have_been_accepted_goes_to_no_other_provider() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     let id = fixture.parked(app, 1).await[0];
@@ -120,7 +121,7 @@ async fn a_short_message_that_may_have_been_taken_goes_to_no_other_provider() {
 }
 
 #[tokio::test]
-async fn what_is_of_no_use_any_more_stays_and_is_told() {
+async fn skipped_messages_stay_parked_and_are_reported() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     fixture.parked(app, 7).await;
@@ -161,7 +162,7 @@ async fn what_is_of_no_use_any_more_stays_and_is_told() {
 }
 
 #[tokio::test]
-async fn a_cancelled_request_is_not_put_back() {
+async fn a_cancelled_request_is_not_redriven() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     fixture.parked(app, 1).await;
@@ -177,9 +178,10 @@ async fn a_cancelled_request_is_not_put_back() {
 }
 
 #[tokio::test]
-async fn only_what_is_selected_is_put_back_page_by_page() {
+async fn only_selected_messages_are_redriven_page_by_page() {
     let fixture = fixture().await;
-    let (app, other) = (fixture.app("shop").await, fixture.app("bank").await);
+    let app = fixture.app("shop").await;
+    let other = fixture.app("bank").await;
     let ids = fixture.parked(app, 5).await;
     let none = async |filter| fixture.redrive(filter).await.is_empty();
     assert!(none(ParkedFilter { app: Some(other), ..ParkedFilter::default() }).await);
@@ -188,7 +190,8 @@ async fn only_what_is_selected_is_put_back_page_by_page() {
     assert_eq!(fixture.redrive(one).await.len(), 1);
     fixture.all("UPDATE delivery SET expires_at = now() WHERE user_number < 3").await;
     let filter = ParkedFilter { app: Some(app), channel: Some(Channel::Email), ..ParkedFilter::default() };
-    let (mut pages, mut after) = (Vec::new(), None);
+    let mut pages = Vec::new();
+    let mut after = None;
     loop {
         let page = fixture.store.redrive(&filter, after, 2, NOW, "test").await.unwrap();
         let Some(last) = position_after(&page) else { break };
@@ -201,19 +204,20 @@ async fn only_what_is_selected_is_put_back_page_by_page() {
 }
 
 #[tokio::test]
-async fn a_parked_send_is_put_back_unless_it_was_cancelled() {
+async fn a_parked_send_is_redriven_unless_it_was_cancelled() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     let stream = StreamName::Send(Lane::Transactional);
     for number in [1, 2] {
         let event = Event::SendAccepted(Box::new(send_to(vec![recipient("ada")])));
-        let (id, send_id) = (Uuid::from_u128(number), Some(send_id(number)));
+        let id = Uuid::from_u128(number);
+        let send_id = Some(send_id(number));
         let envelope = Envelope { id, app, at: NOW, send_id, caused_by: None, trace: None, event };
         let message = &envelope.encode().unwrap()[..];
         let aside = SetAside { id, app: Some(app), send_id, stream, seq: 1, message, cause: "22021" };
         fixture.store.set_aside(&aside).await.unwrap();
     }
-    // In-app and every external channel of its one recipient.
+    // The in-app item and every external channel of the one recipient.
     assert_eq!(fixture.store.cancel_request(app, send_id(1), "test").await.unwrap(), 5);
     assert_eq!(fixture.store.cancel_request(app, send_id(1), "test").await.unwrap(), 0);
     let request = fixture.store.find_request(app, send_id(1)).await.unwrap().unwrap();
@@ -221,7 +225,7 @@ async fn a_parked_send_is_put_back_unless_it_was_cancelled() {
     let redriven = fixture.redrive(ParkedFilter { app: Some(app), ..ParkedFilter::default() }).await;
     assert_eq!((redriven.len(), redriven[0].send_id), (1, Some(send_id(2))));
     let mut due = fixture.store.due_timers(10).await.unwrap();
-    // The other tells of the cancellation.
+    // The other timer publishes the cancellation.
     due.timers.retain(|timer| timer.stream != StreamName::Outcome);
     assert_eq!((due.timers.len(), due.timers[0].stream), (1, stream));
     assert_ne!(due.timers[0].id, Uuid::from_u128(2));

@@ -1,4 +1,4 @@
-//! What became of requests.
+//! Status of requests.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ impl Fixture {
         sqlx::query(statement).bind(app.0).bind(SEND.0).execute(&self.pool).await.unwrap();
     }
 
-    /// Ada: inbox shown, two phones, an email refused by preference. Bob: inbox not shown yet, an email that was sent
+    /// Ada: inbox item projected, two phones, email turned off by preference. Bob: inbox item not projected yet, email sent
     /// at the second attempt. Eve: unknown. Cy: the template failed.
     async fn add_request(&self, app: AppId) {
         self.run_for(
@@ -112,7 +112,7 @@ async fn a_request_counts_every_channel_by_status() {
 }
 
 #[tokio::test]
-async fn deliveries_come_page_by_page_in_the_order_of_the_recipients() {
+async fn deliveries_are_paged_in_the_order_of_the_recipients() {
     let fixture = fixture().await;
     let (app, other) = (fixture.app("shop").await, fixture.app("bank").await);
     fixture.add_request(app).await;

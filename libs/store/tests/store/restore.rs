@@ -1,4 +1,4 @@
-//! What a restore writes of what the log says.
+//! Restoring rows from the log.
 
 mod attempts;
 mod ledger;
@@ -28,12 +28,13 @@ const SOON: Duration = Duration::from_secs(10);
 
 impl Fixture {
     async fn restore(&self) -> Restore {
-        self.store.begin_restore().await.unwrap().expect("nobody else restores")
+        self.store.begin_restore().await.unwrap().expect("no other restore")
     }
 
-    /// A job for the recipient at this place, whose user has the number 100 more.
+    /// A job for the recipient with this index; the user's number is 100 greater.
     fn job(&self, app: AppId, place: u32, channel: Channel, attempt: u32) -> FoundJob {
-        let (user, target) = (UserNumber(100 + i64::from(place)), format!("target-{place}"));
+        let user = UserNumber(100 + i64::from(place));
+        let target = format!("target-{place}");
         let id = DeliveryId::derive(send_id(1), user, channel, &target);
         let content = Content::Sms(SmsContent::default());
         let job = DeliveryJob {
@@ -41,7 +42,8 @@ impl Fixture {
             recipient: Some(place),
             ..DeliveryJob::first(id, channel, user, target, content)
         };
-        let (stream, seq) = (StreamName::Job(channel, Lane::Transactional), u64::from(attempt));
+        let stream = StreamName::Job(channel, Lane::Transactional);
+        let seq = u64::from(attempt);
         FoundJob { app, send_id: send_id(1), stream, seq, handed_out: true, job }
     }
 }
@@ -54,7 +56,7 @@ fn people(count: usize) -> Vec<Recipient> {
     (0..count).map(|place| recipient(&format!("user-{place}"))).collect()
 }
 
-/// A plan by which the first `recipients` of a chunk get the item and `deliveries` external ones.
+/// A plan in which the first `recipients` of a chunk get an inbox item, with `deliveries` external deliveries in total.
 fn plan(app: AppId, chunk: u32, recipients: u32, deliveries: u32) -> FoundPlan {
     let first = 100 + i64::from(chunk) * 500;
     let users = (first..).take(recipients as usize).map(|user| (Some(UserNumber(user)), 0)).collect();
@@ -91,14 +93,14 @@ async fn one_restore_runs_at_a_time_and_no_service_starts_meanwhile() {
     fixture.store.record_database().await.unwrap();
     assert_eq!(fixture.store.recorded_database().await.unwrap(), Recorded::HalfRestored);
     drop(restore);
-    assert!(!fixture.store.adopt_database().await.unwrap(), "what is half restored is not taken as it is");
+    assert!(!fixture.store.adopt_database().await.unwrap(), "an unfinished restore is not adopted");
     assert_eq!(fixture.store.recorded_database().await.unwrap(), Recorded::HalfRestored);
     fixture.restore().await.finish().await.unwrap();
     assert_eq!(fixture.store.recorded_database().await.unwrap(), Recorded::Here);
 }
 
 #[tokio::test]
-async fn a_dump_in_another_database_is_seen_to_be_one() {
+async fn a_dump_restored_into_another_database_is_detected() {
     let fixture = fixture().await;
     fixture.store.fix_partitions(1).await.unwrap();
     fixture.store.record_database().await.unwrap();
@@ -111,18 +113,18 @@ async fn a_dump_in_another_database_is_seen_to_be_one() {
     assert_eq!(
         fixture.store.recorded_database().await.unwrap(),
         Recorded::Elsewhere,
-        "it is not recorded anew"
+        "it is not recorded again"
     );
-    assert!(fixture.store.adopt_database().await.unwrap(), "it was only moved");
+    assert!(fixture.store.adopt_database().await.unwrap(), "the operator confirms that it was only moved");
     assert_eq!(fixture.store.recorded_database().await.unwrap(), Recorded::Here);
 }
 
 #[tokio::test]
-async fn a_dump_in_place_of_its_own_database_is_seen_to_be_one() {
+async fn a_dump_restored_over_its_own_database_is_detected() {
     let fixture = fixture().await;
     fixture.store.fix_partitions(1).await.unwrap();
     fixture.store.record_database().await.unwrap();
-    // As pg_restore --clean does.
+    // Like pg_restore --clean.
     sqlx::raw_sql(
         "CREATE TABLE kept AS TABLE installation; DROP TABLE installation;
          CREATE TABLE installation AS TABLE kept",
@@ -134,7 +136,7 @@ async fn a_dump_in_place_of_its_own_database_is_seen_to_be_one() {
 }
 
 #[tokio::test]
-async fn a_table_that_no_release_recorded_is_recorded_where_the_database_is_the_same() {
+async fn a_missing_table_identity_is_recorded_if_the_database_is_the_same() {
     let fixture = fixture().await;
     fixture.store.fix_partitions(1).await.unwrap();
     fixture.store.record_database().await.unwrap();
@@ -153,16 +155,16 @@ async fn a_table_that_no_release_recorded_is_recorded_where_the_database_is_the_
         .await
         .unwrap();
     fixture.store.record_database().await.unwrap();
-    assert_eq!(fixture.store.recorded_database().await.unwrap(), Recorded::Elsewhere, "a dump of before");
+    assert_eq!(fixture.store.recorded_database().await.unwrap(), Recorded::Elsewhere, "an earlier dump");
 }
 
 #[tokio::test]
-async fn what_is_connected_beside_the_one_that_asks_is_seen() {
+async fn sessions_of_other_processes_are_listed() {
     let fixture = fixture().await;
     let settings = Settings { url: fixture.database.url().to_owned(), max_connections: 2 };
     fixture.store.close().await;
     let asking = Store::connect(&settings).await.unwrap();
-    eventually(SOON, "the other sessions are gone", async || {
+    eventually(SOON, "the other sessions have ended", async || {
         asking.other_sessions().await.unwrap().is_empty().then_some(())
     })
     .await;
@@ -171,7 +173,7 @@ async fn what_is_connected_beside_the_one_that_asks_is_seen() {
 }
 
 #[tokio::test]
-async fn marks_never_go_back() {
+async fn marks_never_decrease() {
     let fixture = fixture().await;
     let mark = |seq, second| LogMark { stream: StreamName::Outcome, seq, at: at(second) };
     for (seq, second) in [(5, 1), (7, 2), (6, 3), (7, 4)] {
@@ -185,7 +187,7 @@ fn at(second: i64) -> Timestamp {
 }
 
 #[tokio::test]
-async fn numbers_go_on_after_those_that_the_log_names() {
+async fn new_numbers_follow_those_in_the_log() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     let mut restore = fixture.restore().await;
@@ -199,7 +201,7 @@ async fn numbers_go_on_after_those_that_the_log_names() {
 }
 
 #[tokio::test]
-async fn apps_that_are_lost_get_a_row_that_nobody_can_use() {
+async fn lost_apps_get_a_disabled_row() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     let lost = AppId(app.0 + 7);
@@ -210,7 +212,7 @@ async fn apps_that_are_lost_get_a_row_that_nobody_can_use() {
 }
 
 #[tokio::test]
-async fn a_callers_key_stands_for_its_send_again_while_it_is_in_force() {
+async fn an_unexpired_idempotency_key_names_its_send_again() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     let now: chrono::DateTime<chrono::Utc> =
@@ -240,7 +242,7 @@ async fn a_callers_key_stands_for_its_send_again_while_it_is_in_force() {
 }
 
 #[tokio::test]
-async fn a_send_that_was_set_aside_stays_so() {
+async fn a_parked_send_stays_parked() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     sqlx::query(
@@ -257,7 +259,7 @@ async fn a_send_that_was_set_aside_stays_so() {
 }
 
 #[tokio::test]
-async fn erased_users_are_erased_again_and_nobody_is_made_in_their_place() {
+async fn erased_users_are_erased_again_and_not_re_created() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     let known = fixture.store.merge_user(app, "ada", domain::content::Object::new()).await;
@@ -271,7 +273,7 @@ async fn erased_users_are_erased_again_and_nobody_is_made_in_their_place() {
     assert!(fixture.store.find_user(app, "ada").await.unwrap().is_none());
     assert_eq!(fixture.count("SELECT count(*) FROM erased WHERE digest IS NOT NULL").await, 1);
 
-    // Only the plan tells who the second was.
+    // Only the plan names the second user.
     restore.add_sends(&[accepted(app, people(2))]).await.unwrap();
     let restored = restore.add_plans(&[plan(app, 0, 2, 0)]).await.unwrap();
     assert_eq!((restored.chunks, restored.users), (1, 1));
@@ -280,7 +282,7 @@ async fn erased_users_are_erased_again_and_nobody_is_made_in_their_place() {
 }
 
 #[tokio::test]
-async fn an_erased_user_whom_the_backup_does_not_know_is_not_planned_anew() {
+async fn an_erased_user_missing_from_the_backup_is_not_planned_again() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     let named = app.0.to_string() + "\nuser-0";
@@ -302,7 +304,7 @@ async fn an_erased_user_whom_the_backup_does_not_know_is_not_planned_anew() {
 }
 
 #[tokio::test]
-async fn a_send_that_was_put_back_after_the_backup_is_restored_like_any_other() {
+async fn a_send_redriven_after_the_backup_is_restored_like_any_other() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     sqlx::query(
@@ -326,7 +328,7 @@ async fn a_send_that_was_put_back_after_the_backup_is_restored_like_any_other() 
 }
 
 #[tokio::test]
-async fn cancelled_requests_are_cancelled_again() {
+async fn cancelled_requests_stay_cancelled_after_restore() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     let mut restore = fixture.restore().await;
@@ -338,7 +340,7 @@ async fn cancelled_requests_are_cancelled_again() {
 }
 
 #[tokio::test]
-async fn a_send_that_was_set_aside_and_then_cancelled_is_cancelled_again() {
+async fn a_parked_send_stays_cancelled_after_restore() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     let envelope = Envelope {

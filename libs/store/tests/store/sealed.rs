@@ -1,10 +1,10 @@
-//! What is sealed under the master key: every column of it is known, and what changed meanwhile is left alone.
+//! Sealed columns: all are listed, and rows that change during a rotation are skipped.
 
 use store::database::sealed::{SEALED, SealedRecord, SealedTable};
 
 use crate::{Fixture, fixture};
 
-/// As a master key of some id would begin.
+/// A ciphertext with the header of the master key with this id.
 fn sealed(key: u8, text: &str) -> Vec<u8> {
     [&[1][..], &[key; 8], text.as_bytes()].concat()
 }
@@ -22,7 +22,7 @@ async fn secret(fixture: &Fixture, sealed: &[u8]) {
 }
 
 #[tokio::test]
-async fn every_sealed_column_of_the_schema_is_in_the_table() {
+async fn every_sealed_column_of_the_schema_is_listed() {
     let fixture = fixture().await;
     let columns: Vec<(String, String)> = sqlx::query_as(
         "SELECT table_name::text, column_name::text FROM information_schema.columns
@@ -45,7 +45,7 @@ async fn every_sealed_column_of_the_schema_is_in_the_table() {
 }
 
 #[tokio::test]
-async fn records_of_other_keys_are_paged_and_replaced_only_where_they_are_unchanged() {
+async fn records_of_other_keys_are_paged_and_replaced_only_if_unchanged() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     sqlx::query("DELETE FROM app_secret").execute(&fixture.pool).await.unwrap();

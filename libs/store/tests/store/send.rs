@@ -1,4 +1,4 @@
-//! Sends that are kept for chunks to come.
+//! Sends that are stored for later chunks.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,7 +37,7 @@ async fn a_send_is_scheduled_once() {
 }
 
 #[tokio::test]
-async fn a_send_whose_first_chunk_is_frozen_waits_for_no_timer() {
+async fn a_send_with_a_frozen_first_chunk_does_not_wait_for_a_timer() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     let chunks = [scheduled(app)];

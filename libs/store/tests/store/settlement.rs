@@ -16,7 +16,7 @@ const SENT: Outcome = Outcome::Sent { provider_id: None };
 const RETRY: Outcome = Outcome::Retry { after: None, limit: None };
 
 impl Fixture {
-    /// Claims the attempt, and says what came of it.
+    /// Claims the attempt, and returns its settlement.
     async fn attempt(&self, app: AppId, delivery: DeliveryId, attempt: u32, outcome: Outcome) -> Settlement {
         let request = ClaimRequest { app, delivery, attempt, provider: Some("main".to_owned()) };
         let lease = Duration::from_secs(60);
@@ -49,7 +49,7 @@ impl Fixture {
         self.store.settle(std::slice::from_ref(settlement)).await.unwrap()[0]
     }
 
-    /// Status, attempt, attempts made, timers and parked rows.
+    /// Returns status, attempt, and the numbers of attempts made, timers and parked rows.
     async fn ledger(&self, delivery: DeliveryId) -> (String, i32, i64, i64, i64) {
         sqlx::query_as(
             "SELECT status, attempt, (SELECT count(*) FROM attempt WHERE delivery_id = id),
@@ -63,7 +63,8 @@ impl Fixture {
 }
 
 fn timer(app: AppId, number: u128) -> NewTimer {
-    let (id, send_id) = (Uuid::from_u128(number), Some(send_id(1)));
+    let id = Uuid::from_u128(number);
+    let send_id = Some(send_id(1));
     NewTimer {
         id,
         due_at: NOW,
@@ -76,7 +77,7 @@ fn timer(app: AppId, number: u128) -> NewTimer {
 }
 
 #[tokio::test]
-async fn the_holder_of_the_claim_settles_once() {
+async fn the_holder_of_a_claim_settles_once() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     let id = fixture.deliveries(app, 1).await[0];
@@ -142,9 +143,10 @@ async fn a_dead_target_is_suppressed() {
 }
 
 #[tokio::test]
-async fn another_apps_delivery_stays_untouched() {
+async fn a_delivery_of_another_app_is_not_settled() {
     let fixture = fixture().await;
-    let (app, other) = (fixture.app("shop").await, fixture.app("bank").await);
+    let app = fixture.app("shop").await;
+    let other = fixture.app("bank").await;
     let id = fixture.deliveries(app, 1).await[0];
     let mine = fixture.attempt(app, id, 1, SENT).await;
     assert!(!fixture.settle(&Settlement { app: other, ..mine.clone() }).await);
@@ -154,7 +156,7 @@ async fn another_apps_delivery_stays_untouched() {
 }
 
 #[tokio::test]
-async fn whoever_lost_the_lease_does_not_settle() {
+async fn a_worker_that_lost_its_lease_does_not_settle() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     let id = fixture.deliveries(app, 1).await[0];
@@ -167,7 +169,7 @@ async fn whoever_lost_the_lease_does_not_settle() {
 }
 
 #[tokio::test]
-async fn a_late_answer_corrects_the_end_that_a_claim_gave() {
+async fn a_late_answer_overrides_the_end_that_a_claim_wrote() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     let ids = fixture.deliveries(app, 2).await;
@@ -186,7 +188,7 @@ async fn a_late_answer_corrects_the_end_that_a_claim_gave() {
     assert_eq!(fixture.store.settle(&[late.clone(), expired.clone()]).await.unwrap(), [true, true]);
     assert_eq!(fixture.ledger(ids[0]).await, ("sent".to_owned(), 1, 1, 1, 0));
     assert_eq!(fixture.store.settle(&[late, expired]).await.unwrap(), [false, false], "a second time");
-    // Whoever found it expired may acknowledge the job before this is told.
+    // A worker that found it expired may acknowledge the job before this is published.
     let due = fixture.store.due_timers(10).await.unwrap();
     let again: Vec<_> = due.timers.iter().map(|timer| (timer.stream, &timer.message[..])).collect();
     assert_eq!(again, [(STREAM, &b"the job"[..])]);

@@ -1,4 +1,4 @@
-//! Tables beside those of the inbox, and putting them in their place.
+//! Shadow tables of the inbox, and switching to them.
 
 use domain::content::InAppContent;
 use domain::event::ItemsAdded;
@@ -33,11 +33,11 @@ async fn switched(shadow: &mut Shadow) -> Result<Switched, Error> {
 }
 
 #[tokio::test]
-async fn a_switch_gives_way_to_whoever_has_a_table_and_comes_again() {
+async fn a_switch_gives_way_to_readers_and_can_be_repeated() {
     let fixture = fixture().await;
     let mut shadow = fixture.shadow(Purpose::Replacement).await;
     shadow.create(&fixture.origin().await).await.unwrap();
-    // A reader such as a dump; and what cleans up the tables, live and new.
+    // A reader such as a dump, and a vacuum of the live and new tables.
     for lock in [
         "LOCK TABLE inbox_counter IN ACCESS SHARE MODE",
         "LOCK TABLE inbox_item IN SHARE UPDATE EXCLUSIVE MODE",
@@ -55,7 +55,7 @@ async fn a_switch_gives_way_to_whoever_has_a_table_and_comes_again() {
 }
 
 #[tokio::test]
-async fn what_the_live_tables_were_given_meanwhile_is_not_dropped() {
+async fn a_switch_refuses_to_drop_later_changes_to_the_live_tables() {
     let fixture = fixture().await;
     let mut shadow = fixture.shadow(Purpose::Replacement).await;
     let origin = fixture.origin().await;
@@ -83,8 +83,8 @@ async fn what_the_live_tables_were_given_meanwhile_is_not_dropped() {
         )
         .await;
     let refused = switched(&mut shadow).await.unwrap_err().to_string();
-    assert!(refused.contains(&format!("the schema had version {}", origin.schema)), "{refused}");
-    // Tables that are made anew have all of it.
+    assert!(refused.contains(&format!("the schema version was {}", origin.schema)), "{refused}");
+    // Tables created again have all changes.
     let origin = Origin { schema: origin.schema + 1, ..origin };
     shadow.create(&origin).await.unwrap();
     assert_eq!(switched(&mut shadow).await.unwrap(), Switched::Yes);
@@ -94,7 +94,7 @@ async fn what_the_live_tables_were_given_meanwhile_is_not_dropped() {
 }
 
 #[tokio::test]
-async fn nothing_is_begun_where_new_tables_cannot_be_given_what_the_live_ones_have() {
+async fn a_shadow_is_refused_if_it_cannot_get_all_properties_of_the_live_tables() {
     let fixture = fixture().await;
     let shadow = fixture.shadow(Purpose::Replacement).await;
     let origin = fixture.origin().await;
@@ -126,7 +126,7 @@ async fn nothing_is_begun_where_new_tables_cannot_be_given_what_the_live_ones_ha
         fixture.execute(change).await;
         let refused = shadow.create(&origin).await.unwrap_err().to_string();
         assert!(refused.contains(told), "{change}: {refused}");
-        assert_eq!(shadow.origin().await.unwrap(), None, "nothing is made");
+        assert_eq!(shadow.origin().await.unwrap(), None, "nothing is created");
         fixture.execute(back).await;
     }
     shadow.create(&origin).await.unwrap();
@@ -134,12 +134,12 @@ async fn nothing_is_begun_where_new_tables_cannot_be_given_what_the_live_ones_ha
 }
 
 #[tokio::test]
-async fn a_backup_is_not_counted_before_it_is_copied() {
+async fn a_backup_has_no_estimate_before_it_is_analyzed() {
     let fixture = fixture().await;
     let backup = Shadow::open_backup(fixture.database.url()).await.unwrap();
     fixture.execute("ALTER TABLE inbox_item SET (autovacuum_enabled = false)").await;
     fill(&fixture, "public", AppId(1), UserNumber(1)).await;
-    assert_eq!(Shadow::estimated_items(&backup).await.unwrap(), 0, "not known yet");
+    assert_eq!(Shadow::estimated_items(&backup).await.unwrap(), 0, "no statistics yet");
     fixture.execute("ANALYZE inbox_item").await;
     assert_eq!(Shadow::estimated_items(&backup).await.unwrap(), 2);
 }
@@ -156,12 +156,13 @@ async fn fill(fixture: &Fixture, schema: &str, app: AppId, user: UserNumber) {
 }
 
 #[tokio::test]
-async fn an_erased_user_is_taken_out_of_what_a_killed_rebuild_left() {
+async fn an_erased_user_is_removed_from_the_tables_of_a_killed_rebuild() {
     for purpose in [Purpose::Replacement, Purpose::Comparison] {
         let fixture = fixture().await;
         let schema = if purpose == Purpose::Replacement { "inbox_rebuild" } else { "inbox_verify" };
         let app = fixture.app("shop").await;
-        let (ada, bob) = (fixture.user(app, "ada").await, fixture.user(app, "bob").await);
+        let ada = fixture.user(app, "ada").await;
+        let bob = fixture.user(app, "bob").await;
         let shadow = fixture.shadow(purpose).await;
         shadow.create(&fixture.origin().await).await.unwrap();
         fill(&fixture, schema, app, ada).await;
@@ -198,11 +199,11 @@ async fn an_erased_user_is_taken_out_of_what_a_killed_rebuild_left() {
         };
         let undone = "SELECT count(*) FROM erased WHERE done_at IS NULL";
 
-        // Whoever is at work there compares: nothing is taken away, and the erasure is not done.
+        // A process holds the tables to compare them: nothing is removed, and the erasure is not done.
         fixture.pass().await;
         assert_eq!((left(ada).await, fixture.count(undone).await), (4, 1));
         drop(shadow);
-        fixture.nobody_has_a_shadow().await;
+        fixture.wait_until_no_shadow_is_held().await;
         fixture.execute("UPDATE erased SET next_pass_at = now()").await;
         fixture.pass().await;
         assert_eq!((left(ada).await, left(bob).await, fixture.count(undone).await), (0, 3, 0), "{schema}");
@@ -210,8 +211,8 @@ async fn an_erased_user_is_taken_out_of_what_a_killed_rebuild_left() {
 }
 
 impl Fixture {
-    /// The server finds out soon that a connection is closed.
-    async fn nobody_has_a_shadow(&self) {
+    /// Waits until the server has noticed that the shadow's connection is closed.
+    async fn wait_until_no_shadow_is_held(&self) {
         testkit::eventually(crate::LIMIT, "the lock is free", async || {
             let locks = "SELECT count(*) FROM pg_locks JOIN pg_database d ON d.oid = database
                          WHERE locktype = 'advisory' AND datname = current_database()";

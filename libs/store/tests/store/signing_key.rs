@@ -1,4 +1,4 @@
-//! Signing keys: several at a time, a bounded number, each gone at once when it is revoked.
+//! Signing keys: several at a time up to a limit, each removed at once when it is revoked.
 
 use domain::{AppId, SigningAlgorithm};
 use sqlx::Row;
@@ -20,7 +20,7 @@ async fn keys(fixture: &Fixture, app: AppId) -> Vec<SigningKey> {
 }
 
 #[tokio::test]
-async fn keys_come_back_as_they_were_stored() {
+async fn keys_are_read_as_stored_until_they_are_revoked() {
     let fixture = fixture().await;
     let (shop, bank) = (fixture.app("shop").await, fixture.app("bank").await);
     assert_eq!(keys(&fixture, shop).await, []);
@@ -28,7 +28,7 @@ async fn keys_come_back_as_they_were_stored() {
     let sealed = Verifier::Sealed(b"sealed".to_vec());
     assert!(create(&fixture, shop, "one", &public).await);
     assert!(create(&fixture, shop, "two", &sealed).await);
-    assert!(create(&fixture, bank, "one", &sealed).await, "a kid is unique in its app alone");
+    assert!(create(&fixture, bank, "one", &sealed).await, "a kid is unique only within its app");
 
     let stored = keys(&fixture, shop).await;
     let expected = [("one", SigningAlgorithm::Es256, &public), ("two", SigningAlgorithm::Hs256, &sealed)];
@@ -50,7 +50,7 @@ async fn keys_come_back_as_they_were_stored() {
 }
 
 #[tokio::test]
-async fn creations_at_once_stay_within_the_bound() {
+async fn concurrent_creations_stay_within_the_limit() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     let sealed = Verifier::Sealed(b"sealed".to_vec());

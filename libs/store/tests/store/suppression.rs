@@ -1,4 +1,4 @@
-//! Suppression of dead targets: what goes with them, what comes back, and what nobody may call any more.
+//! Suppressing dead targets: removed and restored tokens and subscriptions, and targets that are no longer called.
 
 mod races;
 
@@ -53,7 +53,7 @@ impl Fixture {
         self.store.claim(&[request], LEASE).await.unwrap().remove(0)
     }
 
-    /// Claims the first attempt, and settles it as an answer that the target is gone.
+    /// Claims the first attempt, and settles it with an answer that the target is gone.
     async fn gone(&self, app: AppId, user: UserNumber, delivery: DeliveryId, gone: Gone) {
         let settlement = self.dead(app, user, delivery, gone).await;
         assert_eq!(self.store.settle(&[settlement]).await.unwrap(), [true]);
@@ -103,9 +103,10 @@ impl Fixture {
 }
 
 #[tokio::test]
-async fn a_dead_token_leaves_every_profile_that_holds_it_and_no_other_of_the_app() {
+async fn a_dead_token_is_removed_from_every_profile_of_the_app_that_holds_it() {
     let fixture = fixture().await;
-    let (app, other) = (fixture.app("shop").await, fixture.app("bank").await);
+    let app = fixture.app("shop").await;
+    let other = fixture.app("bank").await;
     let both = json!({"name": "Ada", "fcm": {"tokens": ["a:1", "b", "c"]}, "apns": {"tokens": ["a:1"]}});
     let ada = fixture.with_profile(app, "ada", &both).await;
     fixture.with_profile(app, "bob", &json!({"fcm": {"tokens": ["a:1"]}})).await;
@@ -152,9 +153,10 @@ async fn an_address_is_suppressed_and_stays_on_the_profile() {
 }
 
 #[tokio::test]
-async fn suppressions_are_listed_by_app_and_channel_the_last_first() {
+async fn suppressions_are_listed_by_app_and_channel_latest_first() {
     let fixture = fixture().await;
-    let (app, other) = (fixture.app("shop").await, fixture.app("bank").await);
+    let app = fixture.app("shop").await;
+    let other = fixture.app("bank").await;
     let ada = fixture.with_profile(app, "ada", &json!({})).await;
     let bob = fixture.with_profile(other, "bob", &json!({})).await;
     fixture.suppress(app, ada, Channel::Email, "first@example.com").await;
@@ -174,9 +176,10 @@ async fn suppressions_are_listed_by_app_and_channel_the_last_first() {
 }
 
 #[tokio::test]
-async fn lifting_brings_a_token_back_to_the_profiles_that_had_it() {
+async fn lifting_restores_a_token_to_the_profiles_that_had_it() {
     let fixture = fixture().await;
-    let (app, other) = (fixture.app("shop").await, fixture.app("bank").await);
+    let app = fixture.app("shop").await;
+    let other = fixture.app("bank").await;
     let profile = json!({"apns": {"tokens": ["a"]}});
     let ada = fixture.with_profile(app, "ada", &profile).await;
     fixture.with_profile(app, "bob", &profile).await;
@@ -198,7 +201,7 @@ async fn lifting_brings_a_token_back_to_the_profiles_that_had_it() {
 }
 
 #[tokio::test]
-async fn a_token_does_not_come_back_to_who_is_gone_or_has_it_again() {
+async fn a_token_is_not_restored_to_a_missing_user_or_one_who_has_it_again() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     let profile = json!({"fcm": {"tokens": ["a"]}});
@@ -212,9 +215,10 @@ async fn a_token_does_not_come_back_to_who_is_gone_or_has_it_again() {
 }
 
 #[tokio::test]
-async fn a_token_that_is_registered_again_is_suppressed_no_more() {
+async fn registering_a_token_again_lifts_its_suppression() {
     let fixture = fixture().await;
-    let (app, other) = (fixture.app("shop").await, fixture.app("bank").await);
+    let app = fixture.app("shop").await;
+    let other = fixture.app("bank").await;
     let profile = json!({"fcm": {"tokens": ["a"]}});
     for (number, writes) in [0_u128, 1, 2, 3, 4].into_iter().enumerate() {
         let ada = fixture.with_profile(app, "ada", &profile).await;
@@ -243,7 +247,7 @@ async fn a_token_that_is_registered_again_is_suppressed_no_more() {
 }
 
 #[tokio::test]
-async fn what_was_registered_after_the_death_that_is_told_lives() {
+async fn a_token_registered_after_its_reported_death_is_not_suppressed() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     let profile = json!({"apns": {"tokens": ["a"]}});
@@ -258,7 +262,7 @@ async fn what_was_registered_after_the_death_that_is_told_lives() {
     let delivery = fixture.delivery(app, ada, Channel::MobilePush, "apns:a").await;
     fixture.gone(app, ada, delivery, Gone { since: Some(FUTURE), here_only: false }).await;
     assert_eq!(fixture.suppressed().await, ["apns:a"]);
-    // A token from before registrations were noted was registered long ago.
+    // A token without a registration time counts as registered long ago.
     sqlx::query("INSERT INTO app_user (app_id, identifier, profile) VALUES ($1, 'old', $2)")
         .bind(app.0)
         .bind(json!({"apns": {"tokens": ["old"]}}))
@@ -273,7 +277,7 @@ async fn what_was_registered_after_the_death_that_is_told_lives() {
 }
 
 #[tokio::test]
-async fn tokens_that_leave_a_profile_take_their_registration_along() {
+async fn removing_a_token_from_a_profile_removes_its_registration() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     let targets = async || -> Vec<String> {
@@ -294,7 +298,7 @@ async fn tokens_that_leave_a_profile_take_their_registration_along() {
 }
 
 #[tokio::test]
-async fn of_a_user_who_was_erased_meanwhile_nothing_is_suppressed() {
+async fn no_target_of_a_user_erased_meanwhile_is_suppressed() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     let ada = fixture.with_profile(app, "ada", &json!({"fcm": {"tokens": ["a"]}})).await;
@@ -311,7 +315,7 @@ async fn of_a_user_who_was_erased_meanwhile_nothing_is_suppressed() {
 }
 
 #[tokio::test]
-async fn a_dead_subscription_is_dropped_and_comes_back_to_its_device() {
+async fn a_dead_subscription_is_removed_and_restored_to_its_device() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     let ada = fixture.with_profile(app, "ada", &json!({})).await;

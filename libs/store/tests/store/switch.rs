@@ -1,4 +1,4 @@
-//! The switches of an app.
+//! Switches of an app.
 
 use std::num::NonZeroU32;
 
@@ -44,7 +44,7 @@ async fn each_switch_is_set_alone_and_audited() {
     let fixture = fixture().await;
     let (shop, bank) = (fixture.app("shop").await, fixture.app("bank").await);
     let untouched = app(&fixture, bank).await;
-    let back = [
+    let defaults = [
         Switch::SecureMode(false),
         Switch::Hmac(false),
         Switch::RequireExp(false),
@@ -59,7 +59,7 @@ async fn each_switch_is_set_alone_and_audited() {
         Switch::TransactionalRate(None),
         Switch::Disabled(false),
     ];
-    assert!(fixture.store.set_switches(shop, &back, "test").await.unwrap());
+    assert!(fixture.store.set_switches(shop, &defaults, "test").await.unwrap());
     let before = app(&fixture, shop).await;
     let origins = vec!["https://a.example".to_owned(), "https://b.example".to_owned()];
     let limit = NonZeroU32::new(7);
@@ -88,7 +88,7 @@ async fn each_switch_is_set_alone_and_audited() {
     for (switch, expected) in cases {
         assert!(fixture.store.set_switches(shop, std::slice::from_ref(&switch), "cli:ada").await.unwrap());
         assert_eq!(app(&fixture, shop).await, expected, "{switch}");
-        assert!(fixture.store.set_switches(shop, &back, "test").await.unwrap());
+        assert!(fixture.store.set_switches(shop, &defaults, "test").await.unwrap());
     }
     assert_eq!(app(&fixture, shop).await, before);
     assert_eq!(app(&fixture, bank).await, untouched);

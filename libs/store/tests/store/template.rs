@@ -1,4 +1,4 @@
-//! Templates: versions are immutable and found by identifier, by number and by version.
+//! Templates: versions are immutable and found by identifier, number and version.
 
 use domain::AppId;
 use domain::id::TemplateId;
@@ -36,7 +36,7 @@ async fn each_put_is_a_new_version_and_old_ones_stay() {
 }
 
 #[tokio::test]
-async fn a_list_has_the_newest_version_of_each() {
+async fn a_list_contains_the_newest_version_of_each_template() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     let channels = json!({"inApp": {"title": "Hello"}, "email": {"subject": "Hello"}});
@@ -69,7 +69,7 @@ async fn another_apps_template_does_not_exist() {
 }
 
 #[tokio::test]
-async fn puts_at_once_get_different_versions() {
+async fn concurrent_puts_get_different_versions() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     let channels = json!({"inApp": {"title": "Hello"}});

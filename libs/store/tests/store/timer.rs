@@ -18,7 +18,7 @@ fn timer(app: AppId, number: u128, due_at: Timestamp) -> NewTimer {
 }
 
 impl Fixture {
-    /// The present time by the database's clock.
+    /// Returns the current time of the database's clock.
     async fn now(&self) -> Timestamp {
         let now: chrono::DateTime<chrono::Utc> =
             sqlx::query_scalar("SELECT now()").fetch_one(&self.pool).await.unwrap();
@@ -47,7 +47,7 @@ async fn a_timer_is_due_at_its_time() {
 }
 
 #[tokio::test]
-async fn two_takers_never_get_the_same_and_what_is_not_done_stays() {
+async fn two_processes_never_get_the_same_timer_and_unfinished_timers_stay() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     let timers: Vec<_> = (0..30).map(|number| timer(app, number, NOW)).collect();
@@ -59,7 +59,7 @@ async fn two_takers_never_get_the_same_and_what_is_not_done_stays() {
     let published: Vec<_> = one.timers[..5].iter().map(|timer| timer.id).collect();
     one.done(&published).await.unwrap();
     drop(other);
-    let rest = eventually(LIMIT, "the others are free again", async || {
+    let rest = eventually(LIMIT, "the other timers are due again", async || {
         let due = fixture.store.due_timers(100).await.unwrap();
         (due.timers.len() == 25).then_some(due)
     })
@@ -68,10 +68,11 @@ async fn two_takers_never_get_the_same_and_what_is_not_done_stays() {
 }
 
 #[tokio::test]
-async fn timers_that_cannot_go_stand_in_nobodys_way() {
+async fn unpublished_timers_do_not_block_others() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
-    let (stuck, fresh) = (timer(app, 1, NOW), timer(app, 2, NOW + Duration::from_secs(1)));
+    let stuck = timer(app, 1, NOW);
+    let fresh = timer(app, 2, NOW + Duration::from_secs(1));
     fixture.store.set_timers(&[stuck, fresh]).await.unwrap();
     let first = fixture.store.due_timers(1).await.unwrap();
     assert_eq!(first.timers[0].id, Uuid::from_u128(1));
@@ -87,7 +88,7 @@ async fn timers_that_cannot_go_stand_in_nobodys_way() {
 }
 
 #[tokio::test]
-async fn a_timer_of_an_unknown_stream_is_put_off_and_the_others_go() {
+async fn a_timer_of_an_unknown_stream_is_postponed_and_the_others_are_returned() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     fixture.store.set_timers(&[timer(app, 1, NOW), timer(app, 2, NOW)]).await.unwrap();

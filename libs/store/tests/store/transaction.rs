@@ -1,4 +1,4 @@
-//! Calls that are given up half-way, as one is whose caller ran out of time.
+//! Calls that are cancelled half-way, as after a timeout.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -11,16 +11,16 @@ use uuid::Uuid;
 
 use crate::fixture;
 
-/// More than a call has steps.
+/// More steps than any call has.
 const STEPS: usize = 50;
 
-/// Gives the call up after so many steps. True where it came to its end before.
-struct GivenUp<F> {
+/// Polls the call at most `steps` times. Resolves to true if the call completed.
+struct LimitedSteps<F> {
     call: Pin<Box<F>>,
     steps: usize,
 }
 
-impl<F: Future> Future for GivenUp<F> {
+impl<F: Future> Future for LimitedSteps<F> {
     type Output = bool;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<bool> {
@@ -34,20 +34,20 @@ impl<F: Future> Future for GivenUp<F> {
 }
 
 #[tokio::test]
-async fn whoever_gives_up_half_way_leaves_no_transaction_to_the_next() {
+async fn a_cancelled_call_leaves_no_open_transaction_on_its_connection() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
-    // With one connection, the next is whoever comes.
+    // A single connection, so that the next call uses the one of the cancelled call.
     let settings = Settings { url: fixture.database.url().to_owned(), max_connections: 1 };
     let store = Store::connect(&settings).await.unwrap();
     for steps in 1..=STEPS {
         let name = format!("after {steps} steps");
         let new = NewApp { name: &name, api_key: &name, development: false };
-        let is_done = GivenUp { call: Box::pin(store.create_app(new, "test")), steps }.await;
+        let is_done = LimitedSteps { call: Box::pin(store.create_app(new, "test")), steps }.await;
         let send = Reserved { send_id: SendId(Uuid::from_u128(1)), body_hash: [7; 32], lane: Lane::Bulk };
         store.reserve_keys(&[Reservation { app, key: name.clone(), send }]).await.unwrap();
         let seen = fixture.store.reserved_key(app, &name).await.unwrap();
-        assert_eq!(seen, Some(send), "{name}, what the next wrote is not committed");
+        assert_eq!(seen, Some(send), "{name}, the next write is not committed");
         if is_done {
             return;
         }

@@ -14,7 +14,7 @@ fn subscription(endpoint: &str) -> Subscription {
     Subscription { endpoint: endpoint.to_owned(), p256dh: vec![4; 65], auth: vec![7; 16], expires_at: None }
 }
 
-/// Who has a subscription: user, device and endpoint.
+/// User, device and endpoint of each subscription.
 async fn subscriptions(fixture: &Fixture, app: AppId) -> Vec<(String, String, String)> {
     sqlx::query_as(
         "SELECT u.identifier, s.device_id, s.endpoint FROM web_push_subscription s
@@ -42,7 +42,7 @@ fn web_push_targets(decided: &[Decisions]) -> Vec<Vec<&str>> {
 }
 
 #[tokio::test]
-async fn an_endpoint_belongs_to_the_last_that_sent_it() {
+async fn an_endpoint_belongs_to_the_last_device_that_subscribed_it() {
     let fixture = fixture().await;
     let (shop, bank) = (fixture.app("shop").await, fixture.app("bank").await);
     let subscribe = async |app, user, device, endpoint| {
@@ -68,7 +68,7 @@ async fn an_endpoint_belongs_to_the_last_that_sent_it() {
 }
 
 #[tokio::test]
-async fn users_that_want_the_same_endpoints_at_once_all_come_to_an_end() {
+async fn concurrent_subscriptions_to_the_same_endpoints_do_not_deadlock() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     let mut writers = tokio::task::JoinSet::new();
@@ -88,7 +88,7 @@ async fn users_that_want_the_same_endpoints_at_once_all_come_to_an_end() {
 }
 
 #[tokio::test]
-async fn a_device_that_gives_way_takes_its_subscription_along() {
+async fn a_dropped_device_loses_its_subscription() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     for index in 0..=MAX_DEVICES {
@@ -117,7 +117,7 @@ async fn an_app_keeps_its_first_key_pair() {
 }
 
 #[tokio::test]
-async fn keys_are_told_of_the_users_own_live_subscriptions_alone() {
+async fn browser_keys_are_returned_only_for_live_subscriptions_of_the_user() {
     let fixture = fixture().await;
     let (shop, bank) = (fixture.app("shop").await, fixture.app("bank").await);
     for (app, user, endpoint, auth, expires) in [
@@ -149,7 +149,7 @@ async fn keys_are_told_of_the_users_own_live_subscriptions_alone() {
 }
 
 #[tokio::test]
-async fn a_users_browsers_are_targets_where_the_app_can_reach_them() {
+async fn browsers_are_targets_if_the_app_has_a_web_push_provider() {
     let fixture = fixture().await;
     let (shop, bank) = (fixture.app("shop").await, fixture.app("bank").await);
     for (app, user, device, endpoint, expires) in [
@@ -178,9 +178,9 @@ async fn a_users_browsers_are_targets_where_the_app_can_reach_them() {
     let chunks =
         [chunk(shop, 1, 0, &to("ada")), chunk(shop, 2, 0, &to("bob")), chunk(bank, 3, 0, &to("ada"))];
     let (facts, decided) = frozen(&fixture.store, &chunks).await;
-    assert_eq!(web_push_targets(&decided), [[""; 0]; 3], "nobody has a provider");
+    assert_eq!(web_push_targets(&decided), [[""; 0]; 3], "no app has a provider");
     let ada = facts.user(shop, "ada").unwrap().0;
-    assert!(facts.endpoints(shop, ada).is_empty(), "and so nothing is read");
+    assert!(facts.endpoints(shop, ada).is_empty(), "endpoints are not read without a provider");
 
     sqlx::query(
         "INSERT INTO provider (app_id, identifier, channel, kind, priority, enabled, settings)
@@ -197,9 +197,9 @@ async fn a_users_browsers_are_targets_where_the_app_can_reach_them() {
     let statement = "SELECT count(DISTINCT id) FROM delivery WHERE channel = 'webPush'";
     assert_eq!(fixture.count(statement).await, 3);
 
-    // As a dry run reads them.
+    // The facts of a dry run.
     let imagined = fixture.store.imagine_facts(&chunks).await.unwrap();
-    assert_eq!(imagined.endpoints(shop, ada).len(), 3, "suppressed ones are left out where it is decided");
+    assert_eq!(imagined.endpoints(shop, ada).len(), 3, "the decision leaves out suppressed endpoints");
     let devices = fixture.store.list_devices(shop, ada).await.unwrap();
     let mut reached: Vec<_> = devices.iter().map(|one| (one.device_id.as_str(), one.web_push)).collect();
     reached.sort_unstable();

@@ -1,4 +1,4 @@
-//! Endpoints of apps: what the audit log says of them, and what it costs to take their messages.
+//! Webhook endpoints: their entries in the audit log, and the cost of claiming their messages.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -50,7 +50,7 @@ async fn the_audit_log_names_an_endpoint_without_its_tokens() {
     assert_eq!(rows, expected.map(|(action, subject)| (action.to_owned(), subject)));
 }
 
-/// Rows and index entries that sessions which have ended read of messages and wakes, and the scans that did it.
+/// Returns the number of scans of messages and wakes by ended sessions, and the number of rows and index entries read.
 async fn reads(pool: &PgPool) -> (i64, i64) {
     let read =
         "SELECT (SELECT sum(seq_scan + idx_scan)::bigint FROM pg_stat_user_tables WHERE relname = ANY($1)),
@@ -68,7 +68,7 @@ impl Fixture {
         id
     }
 
-    /// Adds messages of these numbers, which are their ids, of `subjects` subjects in turn.
+    /// Adds messages with these numbers as ids, alternating over `subjects` subjects.
     async fn messages(&self, app: AppId, endpoint: i64, numbers: RangeInclusive<i64>, subjects: i64) {
         let (app, first, last) = (app.0, numbers.start(), numbers.end());
         self.set_up(&format!(
@@ -80,14 +80,14 @@ impl Fixture {
         .await;
     }
 
-    /// Runs statements whose reads are counted when this returns.
+    /// Runs statements; their reads are counted when this returns.
     async fn set_up(&self, statements: &str) {
         let mut connection = self.pool.acquire().await.unwrap();
         sqlx::raw_sql(sqlx::AssertSqlSafe(statements.to_owned())).execute(&mut *connection).await.unwrap();
         sqlx::raw_sql("SELECT pg_stat_force_next_flush()").execute(&mut *connection).await.unwrap();
     }
 
-    /// Ids of the heads, in their order.
+    /// Returns the ids of the heads, in order.
     async fn heads(&self) -> Vec<i64> {
         let heads = "SELECT ('x' || right(id::text, 8))::bit(32)::bigint FROM webhook_message WHERE head ORDER BY number";
         sqlx::query_scalar(heads).fetch_all(&self.pool).await.unwrap()
@@ -95,7 +95,7 @@ impl Fixture {
 }
 
 #[tokio::test]
-async fn taking_and_settling_cost_by_what_is_taken_whatever_waits_and_whatever_statistics_say() {
+async fn the_cost_of_claiming_and_settling_does_not_depend_on_backlog_or_statistics() {
     const WAITING: [i64; 3] = [0, 10_000, 1_000_000];
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
@@ -122,7 +122,7 @@ async fn taking_and_settling_cost_by_what_is_taken_whatever_waits_and_whatever_s
             let settlements: Vec<_> =
                 taken.iter().map(|due| Settlement { due, settled: Settled::Taken, answer: "200" }).collect();
             assert!(store.settle_webhooks(&settlements, PACE).await.unwrap().is_empty());
-            // A session tells what it has read at its end at the latest.
+            // A session reports its reads at its end at the latest.
             store.close().await;
             let after = eventually(Duration::from_secs(60), "the reads are counted", async || {
                 let (now, read) = reads(&fixture.pool).await;
@@ -139,7 +139,8 @@ async fn taking_and_settling_cost_by_what_is_taken_whatever_waits_and_whatever_s
     }
 }
 
-/// A backlog of the release before heads: two subjects, one of whose messages is delivered, and an app that waits.
+/// A backlog of the release before heads were introduced: two subjects with one delivered message, in an app with due
+/// messages.
 const BACKLOG: &str = "
     INSERT INTO app (name, api_key) VALUES ('shop', 'shop');
     INSERT INTO webhook_endpoint (app_id, url, events) VALUES (1, 'https://hooks.example.com', '{delivery.sent}');
@@ -149,7 +150,7 @@ const BACKLOG: &str = "
     UPDATE webhook_message SET status = 'delivered', settled_at = now() WHERE number = 1";
 
 #[tokio::test]
-async fn webhooks_that_waited_before_an_upgrade_are_delivered_after_it() {
+async fn webhooks_pending_before_an_upgrade_are_delivered_after_it() {
     let database = Database::create().await;
     let pool = PgPool::connect(database.url()).await.unwrap();
     let mut before = sqlx::migrate!();
@@ -173,13 +174,13 @@ async fn webhooks_that_waited_before_an_upgrade_are_delivered_after_it() {
 }
 
 #[tokio::test]
-async fn a_subject_has_one_head_whatever_writes_its_messages() {
+async fn a_subject_always_has_one_head() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     let endpoint = fixture.endpoint(app).await;
     fixture.messages(app, endpoint, 1..=8, 2).await;
     assert_eq!(fixture.heads().await, [1, 2], "the earliest of each subject");
-    // As a process of the release before settles, an erasure removes, and an operator has things delivered again.
+    // The changes of a process of the previous release that settles, of an erasure, and of an operator who redelivers.
     fixture
         .set_up("UPDATE webhook_message SET status = 'delivered', settled_at = now() WHERE number = 1")
         .await;
@@ -192,7 +193,7 @@ async fn a_subject_has_one_head_whatever_writes_its_messages() {
     assert_eq!(fixture.heads().await, [7, 8]);
     fixture.set_up("UPDATE webhook_message SET token = gen_random_uuid() WHERE number = 8").await;
     assert_eq!(fixture.store.redeliver_webhooks(app, None, None).await.unwrap(), 2);
-    assert_eq!(fixture.heads().await, [5, 8], "one whose call is under way stays the head until it ends");
+    assert_eq!(fixture.heads().await, [5, 8], "a message under way stays the head until it ends");
     fixture.set_up("UPDATE webhook_message SET token = NULL WHERE number = 8").await;
     assert_eq!(fixture.heads().await, [5, 6]);
     fixture.set_up("UPDATE webhook_message SET status = 'delivered', settled_at = now()").await;
@@ -200,14 +201,14 @@ async fn a_subject_has_one_head_whatever_writes_its_messages() {
 }
 
 #[tokio::test]
-async fn a_message_that_is_added_while_the_one_before_it_is_settled_becomes_the_head() {
+async fn a_message_added_while_the_previous_one_is_settled_becomes_the_head() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     let endpoint = fixture.endpoint(app).await;
     fixture.messages(app, endpoint, 1..=1, 1).await;
     let taken = fixture.store.take_webhooks(1, PACE).await.unwrap();
     let settlement = [Settlement { due: &taken[0], settled: Settled::Taken, answer: "200" }];
-    // Added first: the settlement comes again.
+    // Added first: the settlement must be repeated.
     let mut adding = fixture.pool.begin().await.unwrap();
     let add = "INSERT INTO webhook_message (app_id, endpoint_id, id, subject, event, body)
         SELECT app_id, endpoint_id, gen_random_uuid(), subject, event, body FROM webhook_message LIMIT 1";
@@ -216,7 +217,7 @@ async fn a_message_that_is_added_while_the_one_before_it_is_settled_becomes_the_
     adding.commit().await.unwrap();
     assert!(fixture.store.settle_webhooks(&settlement, PACE).await.unwrap().is_empty());
     assert_eq!(fixture.count("SELECT count(*) FROM webhook_message WHERE head").await, 1);
-    // Settled first: what is added waits for it.
+    // Settled first: adding waits for it.
     let mut settling = fixture.pool.begin().await.unwrap();
     let settle = "UPDATE webhook_message SET status = 'delivered', settled_at = now() WHERE head";
     sqlx::raw_sql(settle).execute(&mut *settling).await.unwrap();
@@ -229,7 +230,7 @@ async fn a_message_that_is_added_while_the_one_before_it_is_settled_becomes_the_
 }
 
 #[tokio::test]
-async fn apps_with_nothing_due_cost_nothing() {
+async fn apps_without_due_messages_are_not_read() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     fixture.endpoint(app).await;

@@ -17,7 +17,7 @@ async fn a_refusal_that_breaks_off_before_its_cause_is_made_again() {
         assert_eq!(silence, Silence::CutShort(status));
         let answer = silence.answer();
         assert_eq!((answer.outcome, answer.code.as_str()), (Outcome::RETRY, "cut_short"));
-        assert_eq!(answer.blame, Blame::Nobody, "it answers");
+        assert_eq!(answer.blame, Blame::None, "it answers");
     }
 }
 

@@ -1,4 +1,4 @@
-//! Planning a batch of chunks, and what becomes of those that cannot be planned with it.
+//! Planning a batch of chunks, and handling those that cannot be planned with it.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use crate::planner::{Busy, PlanError, Planner};
 pub(super) struct Ordered {
     pub(super) delivered: Delivered,
     pub(super) chunk: Chunk,
-    /// About how many bytes the chunk's send takes in memory.
+    /// Approximate bytes of the chunk's send in memory.
     pub(super) size: usize,
     pub(super) cause: Cause,
 }
@@ -37,14 +37,14 @@ impl Batch {
 }
 
 impl Intake {
-    /// Plans and acts on a batch. Chunks whose users are busy leave it, to be planned alone. If another lock keeps the batch
-    /// waiting, the chunks of each app are planned by themselves, so that those of one app alone wait.
-    pub(super) async fn carry_out(&mut self, batch: Vec<Ordered>) {
+    /// Plans and acts on a batch. Chunks whose users are locked leave it and are planned alone. If another lock blocks the
+    /// batch, the chunks of each app are planned separately, so that only the blocked app waits.
+    pub(super) async fn plan_batch(&mut self, batch: Vec<Ordered>) {
         let Err((batch, error)) = self.attempt(batch).await else { return };
         if !error.is_lock_timeout() {
             return self.fail(batch, &error).await;
         }
-        tracing::info!(lane = %self.lane, sends = batch.len(), %error, "a lock is not free; planning app by app");
+        tracing::info!(lane = %self.lane, sends = batch.len(), %error, "a lock timed out; planning app by app");
         for batch in by_app(batch) {
             match self.attempt(batch).await {
                 Ok(()) => {}
@@ -58,11 +58,12 @@ impl Intake {
         }
     }
 
-    /// Unless the database or the log failed, the one at fault is found by taking each alone: what is refused as such is
-    /// counted, anything else, such as a row of a newer release, is tried again later.
+    /// Handles a failed batch. If the database or the log is down, retries all of it later; else plans each chunk alone to
+    /// find the failing one. A refused chunk counts as its own failure; any other, such as one that meets a row of a newer
+    /// release, is retried later.
     async fn fail(&mut self, batch: Vec<Ordered>, error: &PlanError) {
         if error.is_outage() {
-            return self.put_off(&batch, error).await;
+            return self.retry_later(&batch, error).await;
         }
         for ordered in batch {
             match self.attempt(vec![ordered]).await {
@@ -72,14 +73,14 @@ impl Intake {
         }
     }
 
-    /// Plans and acts on a batch, which it returns if that failed.
+    /// Plans and acts on a batch. Returns the batch with the error if that fails.
     async fn attempt(&mut self, batch: Vec<Ordered>) -> Result<(), (Vec<Ordered>, PlanError)> {
         if batch.is_empty() {
             return Ok(());
         }
         let sizes = batch.iter().map(|ordered| ordered.chunk.send.chunk(ordered.chunk.chunk).len());
         self.largest_chunk = sizes.max().unwrap_or_default().max(self.largest_chunk / 2);
-        match plan(&self.planner, &batch, Busy::LeftOut).await {
+        match plan(&self.planner, &batch, Busy::Skip).await {
             Ok(busy) => {
                 for (index, ordered) in batch.into_iter().enumerate() {
                     if busy.contains(&index) {
@@ -94,17 +95,18 @@ impl Intake {
         }
     }
 
-    /// Plans a chunk outside the batches, where it waits for what is locked. An app has a few places there: with none free,
-    /// its chunk comes again in a moment.
+    /// Plans a chunk outside the batches, where it can wait for locks. If all slots of its app are in use, the chunk is
+    /// retried in a moment.
     async fn plan_alone(&self, ordered: Ordered) {
         let Some(slot) = self.alone.try_take(ordered.chunk.app) else {
-            tracing::debug!(send_id = %ordered.chunk.send_id, "its users are busy; the send comes again");
+            tracing::debug!(send_id = %ordered.chunk.send_id, "users of the send are locked; retrying it");
             return self.inbound.again(&ordered.delivered).await;
         };
-        let (planner, inbound) = (self.planner.clone(), self.inbound.clone());
+        let planner = self.planner.clone();
+        let inbound = self.inbound.clone();
         self.context.spawn("a send whose users are busy", async move {
             let one = [ordered];
-            match plan(&planner, &one, Busy::AwaitedFor).await {
+            match plan(&planner, &one, Busy::Wait).await {
                 Ok(_) => done(&inbound, &one[0]).await,
                 Err(error) => fail_alone(&inbound, &one, &error).await,
             }
@@ -113,19 +115,19 @@ impl Intake {
         });
     }
 
-    async fn put_off(&self, batch: &[Ordered], error: &PlanError) {
-        tracing::warn!(lane = %self.lane, sends = batch.len(), %error, "cannot plan now; the sends come again");
+    async fn retry_later(&self, batch: &[Ordered], error: &PlanError) {
+        tracing::warn!(lane = %self.lane, sends = batch.len(), %error, "cannot plan sends; retrying them");
         for ordered in batch {
             self.inbound.again(&ordered.delivered).await;
         }
     }
 }
 
-/// Returns the positions of the chunks that were left out.
+/// Plans and acts on a batch. Returns the positions of the chunks that were skipped.
 async fn plan(planner: &Planner, batch: &[Ordered], busy: Busy) -> Result<Vec<usize>, PlanError> {
     let chunks: Vec<_> = batch.iter().map(|ordered| ordered.chunk.clone()).collect();
     let causes: Vec<_> = batch.iter().map(|ordered| ordered.cause.clone()).collect();
-    planner.carry_out(&chunks, &causes, busy).await
+    planner.plan_and_act(&chunks, &causes, busy).await
 }
 
 async fn done(inbound: &Inbound, ordered: &Ordered) {
@@ -133,20 +135,20 @@ async fn done(inbound: &Inbound, ordered: &Ordered) {
     inbound.done(&ordered.delivered).await;
 }
 
-/// Returns chunks that failed by themselves, and counts the failure if it is their own.
+/// Returns chunks that failed when planned alone to the log, and counts the failure if they caused it.
 async fn fail_alone(inbound: &Inbound, failed: &[Ordered], error: &PlanError) {
     for Ordered { delivered, chunk, .. } in failed {
         if error.is_own_failure() {
             let owner = Owner { app: Some(chunk.app), send_id: Some(chunk.send_id) };
             inbound.failed_by_itself(delivered, owner, &error.to_string()).await;
         } else {
-            tracing::warn!(send_id = %chunk.send_id, %error, "a send cannot be planned yet; it comes again");
+            tracing::warn!(send_id = %chunk.send_id, %error, "cannot plan a send; retrying it");
             inbound.again(delivered).await;
         }
     }
 }
 
-/// The batch in parts, one of each app.
+/// Splits the batch by app.
 fn by_app(batch: Vec<Ordered>) -> impl Iterator<Item = Vec<Ordered>> {
     let mut parts: BTreeMap<AppId, Vec<Ordered>> = BTreeMap::new();
     for ordered in batch {

@@ -1,4 +1,4 @@
-//! An email as the API takes it.
+//! Request bodies of the API.
 
 use domain::content::Object;
 use lettre::Address;
@@ -7,11 +7,11 @@ use serde_json::{Map, Value, json};
 use super::settings::PostmarkSettings;
 use crate::letter::{Letter, LetterError};
 
-/// Members that say who sends what to whom, in lower case: a send has other ways to ask for those.
+/// Members that a send must not override here, in lower case: it sets sender, recipients and content in other ways.
 const OWNED: &[&str] =
     &["from", "to", "cc", "bcc", "replyto", "subject", "textbody", "htmlbody", "headers", "attachments"];
 
-/// The body of the request. What the send says of this provider is merged into it.
+/// Builds the body of the request, and merges the send's overrides for this provider into it.
 pub(super) fn of(
     settings: &PostmarkSettings,
     letter: &Letter<'_>,
@@ -54,7 +54,7 @@ fn list(addresses: &[Address]) -> String {
     addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
-/// The API replaces a Message-ID that it is not told to keep.
+/// Builds the headers. Without `X-PM-KeepID` the API replaces the Message-ID.
 fn headers(letter: &Letter<'_>) -> Value {
     let own = [("Message-ID", letter.message_id.as_str()), ("X-PM-KeepID", "true")];
     let unsubscribing = letter.unsubscribing();
@@ -65,7 +65,10 @@ fn headers(letter: &Letter<'_>) -> Value {
 }
 
 fn attachments(letter: &Letter<'_>) -> Value {
-    let one = |(file, content): &(&domain::content::Attachment, std::sync::Arc<str>)| json!({"Name": file.name, "Content": content.replace("\r\n", ""), "ContentType": file.content_type});
+    let one = |(file, content): &(&domain::content::Attachment, std::sync::Arc<str>)| {
+        let content = content.replace("\r\n", "");
+        json!({"Name": file.name, "Content": content, "ContentType": file.content_type})
+    };
     letter.attachments.iter().map(one).collect()
 }
 

@@ -1,4 +1,4 @@
-//! The settings of a provider of kind `postmark`.
+//! Settings of a provider of kind `postmark`.
 
 use domain::Problem;
 use secrecy::SecretString;
@@ -8,22 +8,22 @@ use url::Url;
 use crate::identity::Identity;
 use crate::reader::Reader;
 
-/// The kind of provider that these settings are for.
+/// Name of this kind of provider.
 pub const KIND: &str = "postmark";
 const BASE_URL: &str = "https://api.postmarkapp.com";
 
-/// An API over HTTP as Postmark has it.
+/// Postmark's HTTP API.
 pub const POSTMARK: worker::Kind = worker::Kind {
     name: KIND,
     secrets: &["serverToken"],
     check: |settings| PostmarkSettings::parse(settings).map(drop),
     example: r#"{
-      "serverToken": "...",        kept encrypted; absent, the old one stays
+      "serverToken": "...",        stored encrypted; if absent, the old one stays
       "messageStream": "outbound",   optional
       "from": "shop@example.com",
       "fromName": "The shop",      optional
       "replyTo": "help@example.com",   optional
-      "allowedFrom": ["@example.com"],   optional: senders that a send may name; absent, those of the domain of from
+      "allowedFrom": ["@example.com"],   optional: senders that a send may use; default: every sender in the domain of from
       "baseUrl": "https://api.postmarkapp.com"   optional
     }"#,
 };
@@ -31,24 +31,24 @@ pub const POSTMARK: worker::Kind = worker::Kind {
 const MEMBERS: &[&str] =
     &["serverToken", "messageStream", "from", "fromName", "replyTo", "allowedFrom", "baseUrl"];
 
-/// How to call the API, and in whose name.
+/// Settings of the API and of the sender.
 #[derive(Clone, Debug)]
 pub struct PostmarkSettings {
-    /// Where the API is.
+    /// URL of the API.
     pub base_url: Url,
-    /// The token of one server there.
+    /// Server token.
     pub token: SecretString,
-    /// The stream that emails go over; None leaves the server's usual one.
+    /// Message stream; None uses the server's default.
     pub stream: Option<String>,
-    /// In whose name.
+    /// Sender of emails.
     pub identity: Identity,
 }
 
 impl PostmarkSettings {
-    /// Reads settings as `tidings provider set` takes them.
+    /// Parses settings in the format of `tidings provider set`.
     ///
     /// # Errors
-    /// Every problem found, none of which repeats the token.
+    /// All problems; none repeats the token.
     pub fn parse(settings: &Value) -> Result<Self, Vec<Problem>> {
         let mut reader = Reader::open(settings, MEMBERS)?;
         let token = reader.text("serverToken", true).filter(|token| {

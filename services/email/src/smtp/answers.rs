@@ -1,4 +1,4 @@
-//! What a server's answer means: the table, and how it is read.
+//! Classification of a server's answers.
 
 use std::time::Duration;
 
@@ -8,36 +8,36 @@ use worker::verdict::presentable;
 
 use super::connection::{Failure, Reply, Stage};
 
-/// The class of an answer.
+/// Verdict on an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SmtpVerdict {
-    /// Again, on the usual schedule.
+    /// Retry on the normal schedule.
     Retry,
-    /// Again, not before this time.
+    /// Retry after at least this delay.
     RetryAfter(Duration),
-    /// Again, on a schedule of its own.
+    /// Retry on a separate schedule.
     RetryWithin(RetryLimit),
-    /// Refused for good.
+    /// Permanent failure.
     Failed,
-    /// Refused for good, for what the server thinks of the sender: operators are told.
+    /// Permanent failure because of the sender's reputation or policy: operators are alerted.
     Blocked,
-    /// Refused for good, and the address is dead.
+    /// Permanent failure: the address is dead.
     TargetGone,
-    /// Trouble with the login or the account.
+    /// The login or the account failed: pause the provider.
     PauseProvider,
 }
 
 const MAILBOX_FULL: RetryLimit = RetryLimit { retries: 3, over: Duration::from_secs(24 * 3600) };
 const GREYLISTED: Duration = Duration::from_secs(5 * 60);
 
-/// Answers and their classes; the first row that fits counts. `x` stands for any number of an enhanced code
-/// (RFC 3463), or any digit of a basic one (RFC 5321).
+/// Verdicts by reply code. The first matching row applies. `x` matches any number of an enhanced code (RFC 3463), or any
+/// digit of a basic one (RFC 5321).
 pub const TABLE: &[(&str, SmtpVerdict)] = &[
-    // Authentication (RFC 4954 section 6), whatever the enhanced code beside it.
+    // Authentication (RFC 4954 section 6), with any enhanced code.
     ("530", SmtpVerdict::PauseProvider),
     ("534", SmtpVerdict::PauseProvider),
     ("535", SmtpVerdict::PauseProvider),
-    // No such mailbox or domain, no longer there, disabled.
+    // The mailbox or domain does not exist, was moved, or is disabled.
     ("5.1.1", SmtpVerdict::TargetGone),
     ("5.1.2", SmtpVerdict::TargetGone),
     ("5.1.3", SmtpVerdict::TargetGone),
@@ -61,7 +61,8 @@ pub const TABLE: &[(&str, SmtpVerdict)] = &[
     ("5xx", SmtpVerdict::Failed),
 ];
 
-/// The answer to a message, in whose words the server may repeat what is not to be recorded: addresses, the subject.
+/// Converts the result of an exchange. The texts in `hidden`, such as addresses and the subject, are removed from the
+/// server's words.
 #[must_use]
 pub fn answer(result: &Result<Reply, Failure>, hidden: &[&str]) -> Answer {
     let recorded =
@@ -75,13 +76,13 @@ pub fn answer(result: &Result<Reply, Failure>, hidden: &[&str]) -> Answer {
             let answer = recorded(outcome(at(*stage, verdict)), &reply.codes(), &reply.text);
             match stage {
                 Stage::Connect | Stage::Login => answer.blaming_provider(),
-                // From RCPT on the server speaks of this recipient and this message, unless it says goodbye.
+                // From RCPT on the reply is about this recipient or message, unless it closes the connection (421).
                 stage if *stage >= Stage::Rcpt && reply.code != 421 => answer.sparing_provider(),
                 _ => answer,
             }
         }
         Err(Failure::Busy) => {
-            let words = "every connection to the server was in use";
+            let words = "all connections to the server were in use";
             recorded(outcome(SmtpVerdict::Retry), "busy", words).sparing_provider()
         }
         Err(Failure::Forbidden { cause }) => recorded(Outcome::PauseProvider, "not_public", cause),
@@ -106,7 +107,7 @@ pub fn answer(result: &Result<Reply, Failure>, hidden: &[&str]) -> Answer {
     }
 }
 
-/// Whether operators are to hear of this failure: the server thinks ill of the sender, and so of every email.
+/// Returns true if operators must be alerted: the server blocks the sender, and so every email.
 #[must_use]
 pub fn is_alarming(result: &Result<Reply, Failure>) -> bool {
     let Err(Failure::Refused { stage, reply }) = result else { return false };
@@ -123,7 +124,7 @@ impl Reply {
         }
     }
 
-    /// The enhanced code in front of the text, where its class agrees with the basic code (RFC 2034 section 4).
+    /// The enhanced code at the start of the text, if its class agrees with the basic code (RFC 2034 section 4).
     #[must_use]
     pub fn enhanced(&self) -> Option<&str> {
         let word = self.text.split_whitespace().next()?;
@@ -137,21 +138,21 @@ impl Reply {
     }
 }
 
-/// The row that decides: the first of [`TABLE`] that fits.
+/// The first row of [`TABLE`] that matches.
 #[must_use]
 pub fn row(reply: &Reply) -> Option<&'static (&'static str, SmtpVerdict)> {
     let basic = reply.code.to_string();
     let enhanced = reply.enhanced().unwrap_or_default();
-    TABLE.iter().find(|(pattern, _)| match pattern.contains('.') {
-        true => part_by_part(pattern.split('.'), enhanced.split('.')),
-        false => part_by_part(pattern.split(""), basic.split("")),
+    TABLE.iter().find(|(pattern, _)| {
+        if pattern.contains('.') {
+            matches(pattern.split('.'), enhanced.split('.'))
+        } else {
+            matches(pattern.split(""), basic.split(""))
+        }
     })
 }
 
-fn part_by_part<'a>(
-    mut pattern: impl Iterator<Item = &'a str>,
-    mut code: impl Iterator<Item = &'a str>,
-) -> bool {
+fn matches<'a>(mut pattern: impl Iterator<Item = &'a str>, mut code: impl Iterator<Item = &'a str>) -> bool {
     loop {
         match (pattern.next(), code.next()) {
             (None, None) => return true,
@@ -162,7 +163,7 @@ fn part_by_part<'a>(
     }
 }
 
-/// What the verdict means at a stage: before RCPT the server cannot have spoken of the recipient.
+/// Adapts the verdict to the stage: before RCPT the reply cannot be about the recipient.
 fn at(stage: Stage, verdict: SmtpVerdict) -> SmtpVerdict {
     match (stage, verdict) {
         (_, SmtpVerdict::Retry | SmtpVerdict::RetryAfter(_)) => verdict,
@@ -184,12 +185,12 @@ fn outcome(verdict: SmtpVerdict) -> Outcome {
     }
 }
 
-/// Once content is on its way, silence says nothing: the server may have it.
+/// Outcome without an answer. Once content is being sent, the outcome is unknown: the server may have accepted it.
 fn undecided(stage: Stage) -> Outcome {
     if stage == Stage::Content { Outcome::Unknown } else { outcome(SmtpVerdict::Retry) }
 }
 
-/// The name that the server gave the message, as the usual servers write it: `queued as X`, `id=X`.
+/// Extracts the server's id of the message in its common forms: `queued as X`, `id=X`.
 fn queue_id(text: &str) -> Option<String> {
     let (_, after) = text.split_once("queued as ").or_else(|| text.split_once("id="))?;
     let id = after.split([' ', ';', ',']).next()?.trim_end_matches('.');

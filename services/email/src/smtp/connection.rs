@@ -1,4 +1,4 @@
-//! One conversation with a server.
+//! One connection to a server.
 
 use std::error::Error as _;
 
@@ -13,7 +13,7 @@ use super::login::Credentials;
 use super::route::Route;
 use crate::message::OutgoingMail;
 
-/// How far an exchange has come.
+/// Stage of an exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stage {
     /// No usable connection yet: connecting, TLS, greeting, EHLO.
@@ -26,85 +26,71 @@ pub enum Stage {
     Rcpt,
     /// DATA; no content was sent.
     Data,
-    /// Content is on its way: from here on the server may have taken the message.
+    /// Content is being sent: from here on the server may have accepted the message.
     Content,
 }
 
-/// What a server said.
+/// Reply of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reply {
-    /// The basic code, such as 550.
+    /// Basic code, such as 550.
     pub code: u16,
-    /// Its text, lines joined by spaces, with the enhanced code in front where there is one.
+    /// Text with lines joined by spaces; starts with the enhanced code, if any.
     pub text: String,
 }
 
-/// Why a message was not taken.
+/// Failure to send a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// As many connections as allowed were in use all the while; the server was not asked.
+    /// All allowed connections stayed in use; the server was not called.
     Busy,
     /// The server's addresses must not be called.
     Forbidden {
-        /// Which ones, and what would allow them.
+        /// The addresses, and the setting that would allow them.
         cause: String,
     },
-    /// No access token can be had.
+    /// No access token is available.
     NoToken {
-        /// Whether the token endpoint refused, for good.
+        /// True if the token endpoint refused permanently.
         is_refused: bool,
-        /// What it said, or what happened.
+        /// Error of the token endpoint, or of the call.
         cause: String,
     },
-    /// The server refused.
-    Refused {
-        /// At which command.
-        stage: Stage,
-        /// With which words.
-        reply: Reply,
-    },
-    /// The server cannot do what the exchange needs.
+    /// The server refused a command.
+    Refused { stage: Stage, reply: Reply },
+    /// The server lacks a feature that the exchange needs.
     Unsupported {
-        /// At which command it would be needed.
         stage: Stage,
-        /// What it lacks.
+        /// The missing feature.
         what: &'static str,
     },
-    /// The connection could not be made, was lost, or carried nonsense.
-    Broken {
-        /// After which command.
-        stage: Stage,
-        /// What happened.
-        cause: String,
-    },
-    /// The time for a part of the exchange was over.
-    TimedOut {
-        /// In which command.
-        stage: Stage,
-    },
+    /// The connection failed, was lost, or delivered an invalid reply.
+    Broken { stage: Stage, cause: String },
+    /// A part of the exchange timed out.
+    TimedOut { stage: Stage },
 }
 
 /// An open connection, logged in. Dropping it closes it.
 pub(crate) struct Connection {
     smtp: AsyncSmtpConnection,
-    /// The server takes several commands at once (RFC 2920).
+    /// True if the server supports PIPELINING (RFC 2920).
     pipelining: bool,
-    /// The server wants to hear the size first (RFC 1870).
+    /// True if the server supports SIZE (RFC 1870).
     sizes: bool,
     state: State,
     messages: u32,
-    /// Of the message that was begun: how many of its further recipients were refused, and the first refusal's codes.
+    /// Number of refused cc and bcc recipients of the current message, and the codes of the first refusal.
     refused_others: Option<(usize, String)>,
 }
 
-/// What may be said next.
+/// Commands that may follow.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
     /// MAIL.
     Ready,
-    /// RSET, since the last transaction was refused half-way.
+    /// RSET, because the last transaction was refused midway.
     Unfinished,
-    /// Nothing new: content is due, where the conversation stands is unknown, or it was ended.
+    /// None: content is due, the state of the connection is unknown, or it was closed.
     Spent,
 }
 
@@ -118,7 +104,7 @@ impl State {
 }
 
 impl Connection {
-    /// Connects along `route`, and logs in.
+    /// Connects along `route` and logs in.
     pub(crate) async fn open(
         route: &Route,
         credentials: Option<&Credentials>,
@@ -131,27 +117,28 @@ impl Connection {
             credentials.log_in(&mut smtp).await?;
         }
         *stage = Stage::Connect;
-        // Once more, for the library keeps only some of what the server offers.
+        // A second EHLO, because the library keeps only some of the features.
         let features = smtp.command(Ehlo::new(client)).await.map_err(|error| failure(*stage, &error))?;
         let offers = |keyword: &str| {
             let mut words = features.message().filter_map(|line| line.split(' ').next());
             words.any(|word| word.eq_ignore_ascii_case(keyword))
         };
-        let (pipelining, sizes) = (offers("PIPELINING"), offers("SIZE"));
+        let pipelining = offers("PIPELINING");
+        let sizes = offers("SIZE");
         Ok(Connection { smtp, pipelining, sizes, state: State::Ready, messages: 0, refused_others: None })
     }
 
-    /// How many messages were tried on it.
+    /// Number of messages tried on the connection.
     pub(crate) fn messages(&self) -> u32 {
         self.messages
     }
 
-    /// Whether another message can be tried: only after an exchange that ended as the protocol foresees.
+    /// Returns true if the connection can be reused: only if the last exchange ended in a defined state.
     pub(crate) fn is_usable(&self) -> bool {
         self.state != State::Spent
     }
 
-    /// Says everything before a message's content, and keeps `stage` at how far it came.
+    /// Sends all commands before a message's content, and updates `stage`.
     pub(crate) async fn begin(&mut self, mail: &OutgoingMail, stage: &mut Stage) -> Result<(), Failure> {
         *stage = Stage::Mail;
         self.messages += 1;
@@ -167,7 +154,7 @@ impl Connection {
     async fn commands(&mut self, mail: &OutgoingMail, stage: &mut Stage) -> Result<(), Failure> {
         if self.state == State::Unfinished {
             let reset = self.smtp.command(Rset).await;
-            // A refusal speaks of the connection here, not of this message.
+            // A refusal of RSET is about the connection, not about this message.
             reset.map_err(|error| Failure::Broken { stage: *stage, cause: error.to_string() })?;
         }
         let utf8 = if mail.needs_utf8 { " BODY=8BITMIME SMTPUTF8" } else { "" };
@@ -177,7 +164,7 @@ impl Connection {
             (Stage::Rcpt, format!("RCPT TO:<{}>\r\n", mail.to)),
             (Stage::Data, "DATA\r\n".to_owned()),
         ];
-        // PostmarkReply at once, a DATA could send something to the others although the first was refused.
+        // With pipelining, DATA could reach the other recipients although the first one was refused.
         if self.pipelining && mail.others.is_empty() {
             self.at_once(&commands, stage).await
         } else {
@@ -201,7 +188,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Names cc and bcc. The recipient of the delivery decides what becomes of it, so their refusals are noted only.
+    /// Sends RCPT for cc and bcc. Refusals are only noted, because the delivery's recipient decides the outcome.
     async fn name_others(&mut self, others: &[Address]) -> Result<(), Failure> {
         for other in others {
             let answer = self.smtp.command(format!("RCPT TO:<{other}>\r\n")).await;
@@ -217,20 +204,21 @@ impl Connection {
         Ok(())
     }
 
-    /// Says all commands, then hears each answer: the first refusal counts, but the rest is to be heard too.
+    /// Sends all commands at once, then reads every reply. The first refusal is the result.
     async fn at_once(&mut self, commands: &[(Stage, String)], stage: &mut Stage) -> Result<(), Failure> {
         let together = commands.iter().map(|(_, command)| command.as_str()).collect::<String>();
         let mut refusal = None;
         for (at, _) in commands {
-            let answer = match *at {
-                Stage::Mail => self.smtp.command(&together).await,
-                _ => self.smtp.read_response().await,
+            let answer = if *at == Stage::Mail {
+                self.smtp.command(&together).await
+            } else {
+                self.smtp.read_response().await
             };
             *stage = *at;
             match understood(*at, answer) {
                 Ok(_) if *at == Stage::Data && refusal.is_some() => {
-                    // It waits for content that nobody is to get: an empty one ends the transaction (RFC 2920
-                    // section 3.1). Were the connection broken now, the RSET before its next use would show it.
+                    // DATA was accepted although a command was refused: empty content ends the transaction (RFC 2920
+                    // section 3.1). A connection that breaks here is noticed by the RSET before its next use.
                     drop(self.smtp.command(".\r\n").await);
                 }
                 Ok(_) => {}
@@ -241,7 +229,7 @@ impl Connection {
         refusal.map_or(Ok(()), Err)
     }
 
-    /// Sends the content of a message that was begun, and hears whether the server took it.
+    /// Sends the content of the current message and reads the server's reply.
     pub(crate) async fn finish(&mut self, mail: &OutgoingMail) -> Result<Reply, Failure> {
         let result = understood(Stage::Content, self.smtp.command(&mail.data).await);
         self.state = result.as_ref().map_or_else(State::after, |_| State::Ready);
@@ -253,19 +241,19 @@ impl Connection {
         Ok(reply)
     }
 
-    /// Asks whether the server is still there.
+    /// Checks that the server still responds.
     pub(crate) async fn noop(&mut self) -> Result<(), Failure> {
         understood(Stage::Login, self.smtp.command(Noop).await).map(drop)
     }
 
-    /// Says goodbye.
+    /// Closes the connection with QUIT.
     pub(crate) async fn quit(mut self) {
-        // It ends in any case.
+        // The connection closes in any case.
         drop(self.smtp.quit().await);
     }
 }
 
-/// An answer of the kind that the command at `stage` asks for, or why it is none.
+/// Converts an answer. A success code that the command at `stage` does not expect is a failure.
 fn understood(stage: Stage, answer: Result<Response, Error>) -> Result<Reply, Failure> {
     let response = answer.map_err(|error| failure(stage, &error))?;
     let code = u16::from(response.code());
@@ -276,7 +264,7 @@ fn understood(stage: Stage, answer: Result<Response, Error>) -> Result<Reply, Fa
     Ok(Reply { code, text: response.message().collect::<Vec<_>>().join(" ") })
 }
 
-/// What an error of the library means.
+/// Converts an error of the library.
 pub(crate) fn failure(stage: Stage, error: &Error) -> Failure {
     match error.status() {
         Some(code) => {

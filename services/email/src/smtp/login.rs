@@ -1,4 +1,4 @@
-//! AUTH (RFC 4954), by ourselves: the library takes a refused XOAUTH2 for a broken connection.
+//! AUTH (RFC 4954), our own implementation: the library treats a refused XOAUTH2 as a broken connection.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -12,7 +12,7 @@ use super::connection::{Failure, Stage, failure};
 use super::oauth::Tokens;
 use super::settings::{Login, Mechanism, Proof, Token};
 
-/// Who logs in, and what for XOAUTH2 gives the tokens.
+/// User name with its proof, and the source of tokens for XOAUTH2.
 pub(crate) struct Credentials {
     login: Login,
     tokens: Option<Tokens>,
@@ -27,7 +27,7 @@ impl Credentials {
         Credentials { login, tokens }
     }
 
-    /// Logs in on a connection that has said EHLO.
+    /// Logs in on a connection after EHLO.
     pub(crate) async fn log_in(&self, smtp: &mut AsyncSmtpConnection) -> Result<(), Failure> {
         let username = &self.login.username;
         match &self.login.proof {
@@ -44,7 +44,7 @@ impl Credentials {
         }
     }
 
-    /// A token that was kept may have been revoked: one more try with another.
+    /// Logs in with a token. If the server refuses a cached token, which may have been revoked, tries once with a new one.
     async fn by_token(&self, smtp: &mut AsyncSmtpConnection, token: &Token) -> Result<(), Failure> {
         let username = &self.login.username;
         let (Some(tokens), Token::Refreshed { .. }) = (&self.tokens, token) else {
@@ -64,7 +64,7 @@ impl Credentials {
     }
 }
 
-/// PLAIN where the server offers both: it needs a round trip less.
+/// Chooses a mechanism: PLAIN if the server offers both, because it needs one round trip less.
 fn choose(server: &ServerInfo, wanted: Option<Mechanism>) -> Result<Mechanism, Failure> {
     let offers = |mechanism| match mechanism {
         Mechanism::Plain => server.supports_auth_mechanism(Offered::Plain),
@@ -108,7 +108,7 @@ async fn xoauth2(
         STANDARD.encode(format!("user={username}\u{1}auth=Bearer {}\u{1}\u{1}", token.expose_secret()));
     let answer = say(smtp, &format!("AUTH XOAUTH2 {response}\r\n")).await?;
     if u16::from(answer.code()) == 334 {
-        // The challenge says why not; the refusal follows an empty answer to it.
+        // The challenge contains the error; the refusal follows an empty response to it.
         return done(&say(smtp, "\r\n").await?);
     }
     done(&answer)
@@ -128,11 +128,10 @@ fn done(answer: &Response) -> Result<(), Failure> {
 
 fn expect(answer: &Response, expected: u16) -> Result<(), Failure> {
     let code = u16::from(answer.code());
-    match code == expected {
-        true => Ok(()),
-        false => {
-            Err(Failure::Broken { stage: Stage::Login, cause: format!("unexpected answer {code} to AUTH") })
-        }
+    if code == expected {
+        Ok(())
+    } else {
+        Err(Failure::Broken { stage: Stage::Login, cause: format!("unexpected answer {code} to AUTH") })
     }
 }
 

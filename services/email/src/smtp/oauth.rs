@@ -14,20 +14,20 @@ use worker::{Outbound, outbound};
 use super::connection::Failure;
 use super::settings::Token;
 
-/// For one call of the token endpoint.
+/// Time limit of one call of the token endpoint.
 const CALL_LIMIT: Duration = Duration::from_secs(8);
 const FORM: &str = "application/x-www-form-urlencoded";
-/// Octets read of its answer.
+/// Most octets read of its answer.
 const ANSWER: usize = 64 << 10;
-/// How long a token is believed whose lifetime nobody tells.
-const UNTOLD: Duration = Duration::from_secs(300);
-/// The longest that a token is believed, whatever the server tells.
+/// Lifetime of a token if the answer has none.
+const DEFAULT_LIFETIME: Duration = Duration::from_secs(300);
+/// Longest lifetime of a token, whatever the answer says.
 const LONGEST: Duration = Duration::from_secs(24 * 3600);
-/// A token is used no more so long before its end, as clocks differ and logging in takes its time.
+/// Time before its end from which a token is no longer used, because clocks differ and logging in takes time.
 const MARGIN: Duration = Duration::from_secs(30);
 
-/// Tokens for one login. One call at a time asks for a new one, ahead of the old one's end; whoever comes meanwhile
-/// takes the old one while it holds.
+/// Tokens for one login. One task at a time requests a new token before the old one ends; other tasks use the old one
+/// while it is valid.
 pub(crate) struct Tokens {
     client: Client,
     outbound: Outbound,
@@ -35,13 +35,13 @@ pub(crate) struct Tokens {
     client_id: String,
     client_secret: Option<SecretString>,
     kept: Mutex<TokenState>,
-    /// AccessToken while a new token is asked for.
+    /// Locked while a new token is requested.
     refreshing: tokio::sync::Mutex<()>,
 }
 
 struct TokenState {
     token: Option<AccessToken>,
-    /// The newest: some servers give another with each token.
+    /// The newest one: some servers issue a new refresh token with each access token.
     refresh_token: SecretString,
 }
 
@@ -65,7 +65,7 @@ struct TokenError {
 }
 
 impl Tokens {
-    /// None for a token that is given.
+    /// Creates the source of a refreshed token; None for a fixed token.
     pub(crate) fn of(token: &Token, outbound: Outbound, client: &Client) -> Option<Tokens> {
         let Token::Refreshed { url, client_id, client_secret, refresh_token } = token else { return None };
         let kept = TokenState { token: None, refresh_token: refresh_token.clone() };
@@ -80,44 +80,45 @@ impl Tokens {
         })
     }
 
-    /// A token, and whether it was just made. Never the one that a server `refused`.
+    /// Returns a valid token other than the `refused` one, and true if it is newly issued.
     pub(crate) async fn get(&self, refused: Option<&SecretString>) -> Result<(SecretString, bool), Failure> {
-        let held = self.held(refused);
-        if let Some(held) = &held
-            && Instant::now() < held.refresh_at
+        let cached = self.cached(refused);
+        if let Some(cached) = &cached
+            && Instant::now() < cached.refresh_at
         {
-            return Ok((held.value.clone(), false));
+            return Ok((cached.value.clone(), false));
         }
-        if let Some(held) = held {
-            // Due, and still good: whoever finds nobody at it makes the next one.
-            let Ok(_alone) = self.refreshing.try_lock() else { return Ok((held.value, false)) };
+        if let Some(cached) = cached {
+            // Due for renewal but still valid: renew it unless another task already does.
+            let Ok(_guard) = self.refreshing.try_lock() else { return Ok((cached.value, false)) };
             return match self.refresh().await {
                 Ok(value) => Ok((value, true)),
                 Err(failure) => {
-                    tracing::warn!(?failure, "no new access token; the old one is good for a while yet");
-                    Ok((held.value, false))
+                    tracing::warn!(?failure, "cannot renew the access token; using the old one");
+                    Ok((cached.value, false))
                 }
             };
         }
-        let _alone = self.refreshing.lock().await;
-        match self.held(refused) {
-            // Another made it while we waited.
-            Some(held) => Ok((held.value, true)),
+        let _guard = self.refreshing.lock().await;
+        match self.cached(refused) {
+            // Another task renewed it meanwhile.
+            Some(cached) => Ok((cached.value, true)),
             None => Ok((self.refresh().await?, true)),
         }
     }
 
-    fn held(&self, refused: Option<&SecretString>) -> Option<AccessToken> {
-        let is_refused =
-            |held: &AccessToken| refused.is_some_and(|old| old.expose_secret() == held.value.expose_secret());
-        self.lock().token.clone().filter(|held| Instant::now() < held.ends_at && !is_refused(held))
+    fn cached(&self, refused: Option<&SecretString>) -> Option<AccessToken> {
+        let is_refused = |token: &AccessToken| {
+            refused.is_some_and(|old| old.expose_secret() == token.value.expose_secret())
+        };
+        self.lock().token.clone().filter(|token| Instant::now() < token.ends_at && !is_refused(token))
     }
 
     async fn refresh(&self) -> Result<SecretString, Failure> {
         if self.outbound.check(&self.url).is_err()
             || !(self.url.scheme() == "https" || self.outbound.allows_private())
         {
-            return Err(no_token(true, "tokenUrl must be https, and lead to a public address"));
+            return Err(no_token(true, "tokenUrl must be https and resolve to a public address"));
         }
         let asked_at = Instant::now();
         let call = self.client.post(self.url.clone()).header(CONTENT_TYPE, FORM).body(self.form());
@@ -132,7 +133,7 @@ impl Tokens {
             return Err(no_token(status.is_client_error() && status.as_u16() != 429, &error));
         }
         let granted: TokenResponse =
-            serde_json::from_slice(&body).map_err(|_| no_token(false, "the answer holds no token"))?;
+            serde_json::from_slice(&body).map_err(|_| no_token(false, "the answer has no token"))?;
         Ok(self.keep(granted, asked_at))
     }
 
@@ -149,8 +150,8 @@ impl Tokens {
     }
 
     fn keep(&self, granted: TokenResponse, asked_at: Instant) -> SecretString {
-        let lifetime = granted.expires_in.map_or(UNTOLD, Duration::from_secs).min(LONGEST);
-        // Ahead by a tenth of its time, or five minutes where that is less.
+        let lifetime = granted.expires_in.map_or(DEFAULT_LIFETIME, Duration::from_secs).min(LONGEST);
+        // Renew ahead by a tenth of the lifetime, but at most five minutes.
         let ahead = (lifetime / 10).min(Duration::from_secs(300));
         let value = SecretString::from(granted.access_token);
         let mut kept = self.lock();
@@ -174,7 +175,7 @@ fn no_token(is_refused: bool, cause: &str) -> Failure {
     Failure::NoToken { is_refused, cause: cause.to_owned() }
 }
 
-/// What happened, without the URL.
+/// Text of an error, without the URL.
 fn cause(error: reqwest::Error) -> String {
     error.without_url().to_string()
 }
@@ -192,22 +193,23 @@ mod tests {
 
     use super::*;
 
-    /// Gives a token for every call, or refuses each.
+    /// Issues a token for every call, or fails every call.
     struct Endpoint(AtomicU64, bool);
 
     impl Handler for Endpoint {
         fn handle(&self, _: &Request<Bytes>) -> Reply {
             self.0.fetch_add(1, Ordering::Relaxed);
-            Reply::Answer(match self.1 {
-                true => http::json(200, &json!({"access_token": "new", "expires_in": 3600})),
-                false => http::json(500, &json!({})),
+            Reply::Answer(if self.1 {
+                http::json(200, &json!({"access_token": "new", "expires_in": 3600}))
+            } else {
+                http::json(500, &json!({}))
             })
         }
     }
 
-    /// Tokens of which one is due to be renewed, and good for an hour yet.
-    async fn due(gives: bool) -> (Tokens, HttpServer, Arc<Endpoint>) {
-        let endpoint = Arc::new(Endpoint(AtomicU64::new(0), gives));
+    /// Tokens with one that is due for renewal and valid for another hour.
+    async fn due(issues: bool) -> (Tokens, HttpServer, Arc<Endpoint>) {
+        let endpoint = Arc::new(Endpoint(AtomicU64::new(0), issues));
         let server = HttpServer::start(HttpSettings::default(), endpoint.clone()).await.unwrap();
         let token = Token::Refreshed {
             url: Url::parse(&server.url()).unwrap(),
@@ -217,13 +219,14 @@ mod tests {
         };
         let outbound = Outbound::new(true);
         let tokens = Tokens::of(&token, outbound, &outbound.client().build().unwrap()).unwrap();
-        let (now, hour) = (Instant::now(), Duration::from_secs(3600));
+        let now = Instant::now();
+        let hour = Duration::from_secs(3600);
         tokens.lock().token = Some(AccessToken { value: "old".into(), refresh_at: now, ends_at: now + hour });
         (tokens, server, endpoint)
     }
 
     #[tokio::test]
-    async fn one_renews_ahead_while_the_others_take_the_old_one() {
+    async fn one_task_renews_early_while_others_use_the_old_token() {
         let (tokens, _server, endpoint) = due(true).await;
         let all = futures_util::future::join_all((0..10).map(|_| tokens.get(None))).await;
         let got: Vec<_> = all.into_iter().map(|one| one.unwrap().0.expose_secret().to_owned()).collect();
@@ -233,7 +236,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_old_one_lasts_through_an_outage_unless_it_was_refused() {
+    async fn old_token_is_used_during_an_outage_unless_it_was_refused() {
         let (tokens, _server, _endpoint) = due(false).await;
         let (old, is_new) = tokens.get(None).await.unwrap();
         assert_eq!((old.expose_secret(), is_new), ("old", false));

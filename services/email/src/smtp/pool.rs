@@ -1,8 +1,7 @@
-//! Connections to one server, kept for the next message.
+//! Pool of connections to one server.
 //!
-//! A connection that is in use belongs to the exchange that uses it, and comes back only when that has ended as the
-//! protocol foresees. An exchange that is dropped or runs out of time takes its connection along, so nothing that
-//! was half said is ever continued by another message.
+//! An exchange owns its connection, and returns it only after ending in a defined state. If an exchange is dropped or
+//! times out, its connection is closed, so a message never continues a half-finished exchange.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -21,28 +20,28 @@ use super::settings::SmtpSettings;
 use super::tls::TlsError;
 use crate::message::OutgoingMail;
 
-/// Bounds of the connections to one server.
+/// Limits of the connections to one server.
 #[derive(Clone, Debug)]
 pub struct PoolLimits {
-    /// Connections, idle ones included.
+    /// Most connections, including idle ones.
     pub connections: usize,
-    /// Messages sent on one connection before it is closed; many servers close it themselves after some hundred.
+    /// Messages sent on one connection before it is closed; many servers close it after some hundred.
     pub messages_per_connection: u32,
-    /// How long an unused connection is kept.
+    /// Time that an unused connection is kept.
     pub idle: Duration,
-    /// Time to have what an email needs beyond its job: its attachments, its link, room for a large one.
+    /// Time to load attachments and the unsubscribe link, and to wait for a permit for a large email.
     pub preparing: Duration,
-    /// Time to wait for a connection that is in use, or to make one, or both.
+    /// Time to wait for a free connection and to open a new one.
     pub connecting: Duration,
     /// Time for the commands before the content, and for replacing a connection that the server closed meanwhile.
     pub commands: Duration,
-    /// Time for the content and the answer to it. Silence here leaves open whether the server took the message.
+    /// Time for the content and the reply to it. On a timeout here the outcome is unknown.
     pub content: Duration,
 }
 
 impl PoolLimits {
-    /// Limits that end below the three fifths of a lease that the worker gives a call: the pool knows how far a
-    /// message came, the worker does not.
+    /// Creates limits that sum up to less than three fifths of a lease, the worker's own limit for a call: on a timeout,
+    /// the pool knows the stage of the message, the worker does not.
     #[must_use]
     pub fn for_lease(lease: Duration) -> Self {
         PoolLimits {
@@ -62,8 +61,8 @@ pub(crate) struct Pool {
     route: Route,
     credentials: Option<Credentials>,
     limits: PoolLimits,
-    /// A permit is held from before a connection is taken or made until after it is put back, so that those in use
-    /// and those idle are never more than the bound.
+    /// A permit is held from before a connection is taken or opened until after it is returned, so that used and idle
+    /// connections together never exceed the limit.
     room: Semaphore,
     idle: Mutex<Vec<IdleConnection>>,
 }
@@ -74,7 +73,7 @@ struct IdleConnection {
 }
 
 impl Pool {
-    /// A pool without connections; access tokens are asked for through `client`.
+    /// Creates a pool without connections. Access tokens are requested through `client`.
     pub(crate) fn new(
         settings: SmtpSettings,
         limits: PoolLimits,
@@ -88,15 +87,15 @@ impl Pool {
         Ok(Pool { settings, route, credentials, limits, room, idle: Mutex::new(Vec::new()) })
     }
 
-    /// The settings that its connections were made with.
+    /// Settings of its connections.
     pub(crate) fn settings(&self) -> &SmtpSettings {
         &self.settings
     }
 
-    /// Sends one message. Whatever runs out of time before its content is begun was certainly not taken.
+    /// Sends one message. A message that times out before its content was certainly not accepted.
     pub(crate) async fn send(&self, mail: &OutgoingMail) -> Result<Reply, Failure> {
         let connected_by = Instant::now() + self.limits.connecting;
-        // The semaphore is never closed: it gives room, or the time is over.
+        // The semaphore is never closed, so an error is a timeout.
         let _permit = timeout_at(connected_by, self.room.acquire()).await.map_err(|_| Failure::Busy)?;
         let mut stage = Stage::Connect;
         let connected = timeout_at(connected_by, self.connect(&mut stage)).await;
@@ -109,7 +108,7 @@ impl Pool {
         result
     }
 
-    /// A connection, and whether it was used before.
+    /// Returns a connection, and true if it was used before.
     async fn connect(&self, stage: &mut Stage) -> Result<(Connection, bool), Failure> {
         match self.take() {
             Some(connection) => Ok((connection, true)),
@@ -117,7 +116,7 @@ impl Pool {
         }
     }
 
-    /// The connection on which the server waits for the content of `mail`.
+    /// Returns a connection on which the server waits for the content of `mail`.
     async fn begin(
         &self,
         mut connection: Connection,
@@ -137,17 +136,17 @@ impl Pool {
         Ok(connection)
     }
 
-    /// A new connection.
+    /// Opens a new connection.
     pub(super) async fn open(&self, stage: &mut Stage) -> Result<Connection, Failure> {
         Connection::open(&self.route, self.credentials.as_ref(), stage).await
     }
 
-    /// Where it leads.
+    /// Server and protection, for display.
     pub(super) fn describe(&self) -> String {
         self.route.describe()
     }
 
-    /// The connection used last, so that those beyond need grow old.
+    /// Takes the connection used last, so that surplus connections expire.
     fn take(&self) -> Option<Connection> {
         let idle = self.lock().pop()?;
         (idle.since.elapsed() < self.limits.idle).then_some(idle.connection)
@@ -159,13 +158,13 @@ impl Pool {
         }
     }
 
-    /// Removes the connections that have been idle too long.
+    /// Removes connections that were idle for too long.
     pub(crate) fn take_expired(&self) -> Vec<Connection> {
         let expired = |idle: &mut IdleConnection| idle.since.elapsed() >= self.limits.idle;
         self.lock().extract_if(.., expired).map(|idle| idle.connection).collect()
     }
 
-    /// Whether no idle connection is left.
+    /// Returns true if no idle connection is left.
     pub(crate) fn is_empty(&self) -> bool {
         self.lock().is_empty()
     }
@@ -175,7 +174,7 @@ impl Pool {
     }
 }
 
-/// Servers close idle connections: nothing was lost then, the message can go over a new one at once.
+/// Returns true if the server had closed the idle connection: nothing was sent, so a new connection can be used at once.
 fn was_closed_meanwhile(result: &Result<(), Failure>) -> bool {
     match result {
         Err(Failure::Broken { stage, .. }) => *stage == Stage::Mail,

@@ -11,17 +11,16 @@ use tokio::time::{MissedTickBehavior, interval, timeout};
 use super::connection::Connection;
 use super::pool::{Pool, PoolLimits};
 
-/// How long closing idle connections in order may take; then they are closed without a word.
+/// Time limit for closing idle connections with QUIT; after it they are just dropped.
 const QUIT_LIMIT: Duration = Duration::from_secs(2);
 
-/// A version of a provider: changed settings are another one, and get connections of their own.
+/// A version of a provider. Changed settings are another version with separate connections.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct ProviderVersion {
-    /// The app that it belongs to.
     pub(crate) app: AppId,
-    /// Its identifier, unique in the app.
+    /// Identifier, unique in the app.
     pub(crate) identifier: String,
-    /// Grows with every change.
+    /// Increases with every change.
     pub(crate) version: i64,
 }
 
@@ -36,7 +35,7 @@ impl Pools {
         Pools { limits, pools: Mutex::default() }
     }
 
-    /// The pool of a provider version, made by `create` where there is none.
+    /// Returns the pool of a provider version, creating it if needed.
     pub(crate) fn get<E>(
         &self,
         provider: ProviderVersion,
@@ -51,7 +50,7 @@ impl Pools {
         Ok(pool)
     }
 
-    /// Closes connections and forgets pools that nobody uses, for as long as it is polled.
+    /// Closes idle connections and drops unused pools, for as long as it is polled.
     pub(crate) async fn reap(&self) -> Infallible {
         let mut ticks = interval(self.limits.idle / 2);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -63,7 +62,7 @@ impl Pools {
                 }
             };
             if timeout(QUIT_LIMIT, quits).await.is_err() {
-                tracing::debug!("idle connections were closed without an answer to QUIT");
+                tracing::debug!("closed idle connections without waiting for the answer to QUIT");
             }
         }
     }
@@ -71,7 +70,7 @@ impl Pools {
     fn take_expired(&self) -> Vec<Connection> {
         let mut pools = self.lock();
         let expired = pools.values().flat_map(|pool| pool.take_expired()).collect();
-        // Under the lock, a count of one says that no exchange has it.
+        // Under the lock, a count of one means that no exchange uses the pool.
         pools.retain(|_, pool| Arc::strong_count(pool) > 1 || !pool.is_empty());
         expired
     }

@@ -1,4 +1,4 @@
-//! Whether a server would take emails, without sending one.
+//! Check that a server accepts the login, without sending an email.
 
 use std::time::Duration;
 
@@ -8,10 +8,10 @@ use super::Pool;
 use super::connection::{Failure, Stage};
 use super::settings::{Login, Proof};
 
-/// For all of it.
+/// Time limit of a probe.
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// Connects, logs in, says NOOP and QUIT. Says what that proved.
+/// Connects, logs in, sends NOOP and QUIT. Returns a sentence about what that proved.
 pub(crate) async fn probe(pool: &Pool) -> Result<String, Failure> {
     let mut stage = Stage::Connect;
     let talk = async {
@@ -24,11 +24,11 @@ pub(crate) async fn probe(pool: &Pool) -> Result<String, Failure> {
     let server = pool.describe();
     Ok(match &pool.settings().login {
         Some(Login { username, proof: Proof::Password(..) }) => {
-            format!("{server} took the password of {username}")
+            format!("{server} accepted the password of {username}")
         }
         Some(Login { username, proof: Proof::Token(_) }) => {
-            format!("{server} took an access token of {username}")
+            format!("{server} accepted an access token of {username}")
         }
-        None => format!("{server} greets as a mail server, and no login is set"),
+        None => format!("{server} answers as a mail server; no login is configured"),
     })
 }

@@ -1,4 +1,4 @@
-//! The way to a server: name resolution, TCP, TLS, greeting.
+//! Route to a server: name resolution, TCP, TLS, greeting.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -21,12 +21,12 @@ use super::settings::{Security, SmtpSettings};
 use super::starttls;
 use super::tls::{self, TlsError};
 
-/// For one address of the server, so that a dead one leaves time for the next.
+/// Time limit for one address of the server, so that a dead one leaves time for the next.
 const CONNECT_LIMIT: Duration = Duration::from_secs(4);
-/// The library begins with a greeting, and there is none after STARTTLS.
+/// Greeting for the library, which expects one, while a server sends none after STARTTLS.
 const GREETED_BEFORE: &[u8] = b"220 \r\n";
 
-/// Host, port and protection of a server.
+/// Host, port and encryption of a server.
 pub(crate) struct Route {
     host: String,
     port: u16,
@@ -53,8 +53,8 @@ impl Route {
         Ok(Route { host, port: settings.port, outbound, protection })
     }
 
-    /// Connects up to and including EHLO, over TLS where asked for. Also returns the name given in EHLO: the address
-    /// of this end, since a host name that others can resolve is not to be had everywhere (RFC 5321 section 4.1.4).
+    /// Connects up to and including EHLO, over TLS if configured. Also returns the name used in EHLO: the local address,
+    /// because a resolvable host name is not available everywhere (RFC 5321 section 4.1.4).
     pub(crate) async fn open(&self) -> Result<(AsyncSmtpConnection, ClientId), Failure> {
         let mut stream = self.dial().await.map_err(|error| match error.kind() {
             io::ErrorKind::PermissionDenied => Failure::Forbidden { cause: error.to_string() },
@@ -79,7 +79,7 @@ impl Route {
         Ok((smtp, client))
     }
 
-    /// Where it leads, and by what it is protected.
+    /// Server and encryption, for display.
     pub(crate) fn describe(&self) -> String {
         let protection = match self.protection {
             Protection::None => "without TLS",
@@ -89,7 +89,7 @@ impl Route {
         format!("{}:{} {protection}", self.host, self.port)
     }
 
-    /// A TCP connection that sends at once: the last small piece of a message must not wait for an ACK.
+    /// Opens a TCP connection without Nagle's algorithm: the last small piece of a message must not wait for an ACK.
     async fn dial(&self) -> io::Result<TcpStream> {
         let mut last = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
         for address in self.outbound.resolve(&self.host, self.port).await? {
@@ -110,11 +110,11 @@ fn broken(error: &io::Error) -> Failure {
     Failure::Broken { stage: Stage::Connect, cause: error.to_string() }
 }
 
-/// A TLS connection as the library wants its streams.
+/// A TLS connection with the stream traits of the library.
 #[derive(Debug)]
 struct Encrypted {
     stream: TlsStream<TcpStream>,
-    /// Read before anything that the server says.
+    /// Bytes to read before those of the server.
     first: &'static [u8],
 }
 

@@ -1,4 +1,4 @@
-//! The settings of a provider of kind `smtp`.
+//! Settings of a provider of kind `smtp`.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -14,9 +14,9 @@ use crate::dkim::Signer;
 use crate::identity::Identity;
 use crate::reader::Reader;
 
-/// The kind of provider that these settings are for.
+/// Name of this kind of provider.
 pub const KIND: &str = "smtp";
-/// The members that are kept encrypted and never shown.
+/// Members that are stored encrypted and never shown.
 pub const SECRETS: &[&str] = &["password", "accessToken", "clientSecret", "refreshToken", "dkim.privateKey"];
 
 /// A relay that speaks SMTP.
@@ -28,23 +28,23 @@ pub const SMTP: worker::Kind = worker::Kind {
       "host": "mail.example.com",
       "port": 587,
       "security": "starttls",      none, starttls or tls
-      "caCertificate": "-----BEGIN CERTIFICATE-----\n...",   optional: the authority that the server's certificate is of, as PEM; else those of the system
+      "caCertificate": "-----BEGIN CERTIFICATE-----\n...",   optional: authority of the server's certificate, as PEM; default: those of the system
       "auth": "auto",              optional: auto, plain, login or xoauth2
-      "username": "shop",          with a password or a token, where the server wants them
-      "password": "...",           kept encrypted; absent, the old one stays
-      "accessToken": "...",        for xoauth2: a token, kept encrypted; or where to get one:
+      "username": "shop",          with a password or a token, if the server needs a login
+      "password": "...",           stored encrypted; if absent, the old one stays
+      "accessToken": "...",        for xoauth2: a token, stored encrypted; or instead its source:
       "tokenUrl": "https://login.example.com/token",
       "clientId": "...",
-      "clientSecret": "...",       kept encrypted; optional
-      "refreshToken": "...",       kept encrypted
+      "clientSecret": "...",       stored encrypted; optional
+      "refreshToken": "...",       stored encrypted
       "from": "shop@example.com",
       "fromName": "The shop",      optional
       "replyTo": "help@example.com",   optional
-      "allowedFrom": ["@example.com", "ceo@example.org"],   optional: senders that a send may name; absent, those of the domain of from
+      "allowedFrom": ["@example.com", "ceo@example.org"],   optional: senders that a send may use; default: every sender in the domain of from
       "dkim": {                    optional: signs every email
         "domain": "example.com",
-        "selector": "tidings",     the key's other half is in the DNS at tidings._domainkey.example.com
-        "privateKey": "-----BEGIN PRIVATE KEY-----\n..."   kept encrypted; RSA (2048 bits or more) or Ed25519
+        "selector": "tidings",     the public key is in the DNS at tidings._domainkey.example.com
+        "privateKey": "-----BEGIN PRIVATE KEY-----\n..."   stored encrypted; RSA (2048 bits or more) or Ed25519
       }
     }"#,
 };
@@ -69,29 +69,29 @@ const MEMBERS: &[&str] = &[
     "dkim",
 ];
 
-/// How to reach a server, and in whose name.
+/// Settings of the server and of the sender.
 #[derive(Clone, Debug)]
 pub struct SmtpSettings {
     /// DNS name or IP address.
     pub host: String,
     /// TCP port, not 0.
     pub port: u16,
-    /// What protects the connection.
+    /// Encryption of the connection.
     pub security: Security,
-    /// The only authorities that may have issued the server's certificate, as PEM; None trusts those of the system.
+    /// Trusted authorities for the server's certificate, as PEM; None trusts those of the system.
     pub ca_certificate: Option<String>,
-    /// What to log in with, where the server wants it.
+    /// Credentials, if the server needs a login.
     pub login: Option<Login>,
-    /// In whose name.
+    /// Sender of emails.
     pub identity: Identity,
-    /// What signs every email.
+    /// DKIM signer of every email.
     pub(crate) signer: Option<Arc<Signer>>,
 }
 
-/// What protects a connection.
+/// Encryption of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Security {
-    /// Nothing.
+    /// No encryption.
     None,
     /// TLS after STARTTLS (RFC 3207); a server without it is not used.
     StartTls,
@@ -99,56 +99,52 @@ pub enum Security {
     Tls,
 }
 
-/// Who logs in.
+/// User name with its proof.
 #[derive(Clone, Debug)]
 pub struct Login {
-    /// The user name.
     pub username: String,
-    /// What proves it.
     pub proof: Proof,
 }
 
-/// What proves a user name.
+/// Proof of a user name.
 #[derive(Clone, Debug)]
 pub enum Proof {
-    /// A password, by this mechanism or the best that the server offers.
+    /// A password, with this mechanism or the best that the server offers.
     Password(SecretString, Option<Mechanism>),
     /// A token (XOAUTH2).
     Token(Token),
 }
 
-/// Ways to tell a password.
+/// SASL mechanisms for passwords.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mechanism {
     /// RFC 4616.
     Plain,
-    /// Older than any standard, and all that some servers know.
+    /// Never standardized; the only mechanism of some servers.
     Login,
 }
 
-/// Where an access token comes from.
+/// Source of an access token.
 #[derive(Clone, Debug)]
 pub enum Token {
-    /// The operator renews it.
+    /// A fixed token, which the operator renews.
     Given(SecretString),
-    /// It is renewed with a refresh token (RFC 6749 section 6).
+    /// A token renewed with a refresh token (RFC 6749 section 6).
     Refreshed {
-        /// The token endpoint.
+        /// Token endpoint.
         url: Url,
-        /// Who asks.
         client_id: String,
-        /// What proves it, for clients that have such.
+        /// Secret of the client, if it has one.
         client_secret: Option<SecretString>,
-        /// The grant.
         refresh_token: SecretString,
     },
 }
 
 impl SmtpSettings {
-    /// Reads settings as `tidings provider set` takes them.
+    /// Parses settings in the format of `tidings provider set`.
     ///
     /// # Errors
-    /// Every problem found, none of which repeats a secret.
+    /// All problems; none repeats a secret.
     pub fn parse(settings: &Value) -> Result<Self, Vec<Problem>> {
         let mut reader = Reader::open(settings, MEMBERS)?;
         let host = host(&mut reader);
@@ -176,8 +172,8 @@ impl SmtpSettings {
         }))
     }
 
-    /// Whether whoever listens to a connection would learn what logs in.
-    pub(crate) fn tells_a_secret_in_the_clear(&self) -> bool {
+    /// Returns true if the login would be sent without encryption.
+    pub(crate) fn exposes_login(&self) -> bool {
         self.security == Security::None && self.login.is_some()
     }
 }
@@ -224,7 +220,7 @@ fn ca_certificate(reader: &mut Reader<'_>) -> Option<String> {
     Some(pem)
 }
 
-/// What is there decides, unless `auth` says it.
+/// Reads the login. Without `auth`, the given members determine the mechanism.
 fn login(reader: &mut Reader<'_>) -> Option<Login> {
     let auth = reader.text("auth", false);
     let username = reader.text("username", false);
@@ -245,7 +241,7 @@ fn login(reader: &mut Reader<'_>) -> Option<Login> {
             reader.problem(
                 "accessToken",
                 "required",
-                "is required for xoauth2, or tokenUrl and refreshToken",
+                "is required for xoauth2, unless tokenUrl and refreshToken are set",
             );
             return None;
         }
@@ -254,7 +250,7 @@ fn login(reader: &mut Reader<'_>) -> Option<Login> {
         (_, Some(password), _) => Proof::Password(password.into(), None),
         (named, None, _) => {
             if named != "auto" || username.is_some() {
-                reader.problem("password", "required", "is required beside username");
+                reader.problem("password", "required", "is required with username");
             }
             return None;
         }

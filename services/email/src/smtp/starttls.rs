@@ -1,15 +1,15 @@
-//! What is said in the clear before STARTTLS (RFC 3207), by ourselves: the library would take what somebody in between
-//! adds after the server's answer for a part of the protected conversation.
+//! The plain-text part before STARTTLS (RFC 3207), our own implementation: the library would treat bytes that an attacker
+//! injects after the server's reply as part of the encrypted conversation.
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use super::connection::{Failure, Reply, Stage};
 
-/// Octets of one answer; a greeting or an EHLO needs less.
+/// Most octets of one reply; a greeting or the reply to EHLO needs fewer.
 const ANSWER: usize = 16 << 10;
 
-/// Greeting, EHLO, STARTTLS. The next that the server says is TLS.
+/// Reads the greeting and sends EHLO and STARTTLS. After it the server speaks TLS.
 pub(super) async fn negotiate(stream: &mut TcpStream, client: &str) -> Result<(), Failure> {
     let mut conversation = Conversation { stream, read: Vec::new() };
     conversation.answer().await?;
@@ -19,15 +19,16 @@ pub(super) async fn negotiate(stream: &mut TcpStream, client: &str) -> Result<()
         return Err(broken("the server offers no STARTTLS"));
     }
     conversation.say("STARTTLS\r\n").await?;
-    match conversation.read.is_empty() {
-        true => Ok(()),
-        false => Err(broken("more than the answer to STARTTLS came in the clear")),
+    if conversation.read.is_empty() {
+        Ok(())
+    } else {
+        Err(broken("unencrypted bytes followed the reply to STARTTLS"))
     }
 }
 
 struct Conversation<'a> {
     stream: &'a mut TcpStream,
-    /// What came and was not used.
+    /// Bytes received and not yet used.
     read: Vec<u8>,
 }
 
@@ -37,15 +38,16 @@ impl Conversation<'_> {
         self.answer().await
     }
 
-    /// The next answer, if it is a yes; the lines of its text are apart.
+    /// Reads the next reply, which must be positive. Lines of its text are separated by line feeds.
     async fn answer(&mut self) -> Result<Reply, Failure> {
         let mut text = String::new();
         let code = loop {
             let line = self.line().await?;
-            let (code, rest) = line.split_at_checked(3).ok_or_else(|| broken("a line is no answer"))?;
+            let (code, rest) =
+                line.split_at_checked(3).ok_or_else(|| broken("a line is not a valid reply"))?;
             text.push_str(rest.get(1..).unwrap_or_default());
             if !rest.starts_with('-') {
-                break code.parse::<u16>().map_err(|_| broken("a line is no answer"))?;
+                break code.parse::<u16>().map_err(|_| broken("a line is not a valid reply"))?;
             }
             if text.len() > ANSWER {
                 return Err(broken("an answer is too long"));

@@ -1,4 +1,4 @@
-//! Whom to trust.
+//! TLS connectors and trusted authorities.
 
 use std::sync::Arc;
 
@@ -8,12 +8,12 @@ use rustls::{ClientConfig, RootCertStore};
 use rustls_platform_verifier::BuilderVerifierExt;
 use tokio_rustls::TlsConnector;
 
-/// TLS cannot be set up on this machine.
+/// Failure to set up TLS.
 #[derive(Debug, thiserror::Error)]
 #[error("TLS cannot be set up: {0}")]
 pub(crate) struct TlsError(pub(super) String);
 
-/// A connector that trusts the authorities of this PEM text alone, or those of the system.
+/// Creates a connector that trusts only the authorities of this PEM text, or those of the system.
 pub(super) fn connector(ca_certificate: Option<&str>) -> Result<TlsConnector, TlsError> {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let builder = ClientConfig::builder_with_provider(provider)
@@ -21,7 +21,7 @@ pub(super) fn connector(ca_certificate: Option<&str>) -> Result<TlsConnector, Tl
         .map_err(|error| TlsError(error.to_string()))?;
     let builder = match ca_certificate {
         Some(pem) => {
-            let roots = roots(pem).ok_or_else(|| TlsError("no certificate can be read".to_owned()))?;
+            let roots = roots(pem).ok_or_else(|| TlsError("cannot read the CA certificates".to_owned()))?;
             builder.with_root_certificates(roots)
         }
         None => builder.with_platform_verifier().map_err(|error| TlsError(error.to_string()))?,
@@ -29,7 +29,7 @@ pub(super) fn connector(ca_certificate: Option<&str>) -> Result<TlsConnector, Tl
     Ok(TlsConnector::from(Arc::new(builder.with_no_client_auth())))
 }
 
-/// The certificates of a PEM text; None where there is none, or one that cannot be read.
+/// Reads the certificates of a PEM text. None if there is none, or if one is invalid.
 pub(super) fn roots(pem: &str) -> Option<RootCertStore> {
     let mut roots = RootCertStore::empty();
     for certificate in CertificateDer::pem_slice_iter(pem.as_bytes()) {

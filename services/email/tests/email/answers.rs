@@ -241,9 +241,9 @@ async fn what_the_server_repeats_of_the_subject_is_not_recorded() {
 #[tokio::test]
 async fn what_is_said_of_a_recipient_is_not_held_against_the_server() {
     for (stage, says, blame) in [
-        (Stage::Rcpt, "450 4.2.0 later", Blame::Nobody),
-        (Stage::Rcpt, "535 5.7.8 not for you", Blame::Nobody),
-        (Stage::Dot, "451 4.7.1 greylisted", Blame::Nobody),
+        (Stage::Rcpt, "450 4.2.0 later", Blame::None),
+        (Stage::Rcpt, "535 5.7.8 not for you", Blame::None),
+        (Stage::Dot, "451 4.7.1 greylisted", Blame::None),
         (Stage::Rcpt, "421 4.3.2 going down", Blame::Usual),
         (Stage::Mail, "451 4.3.0 no room", Blame::Usual),
         (Stage::Hello, "451 4.3.0 no room", Blame::Provider),

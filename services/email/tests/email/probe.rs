@@ -16,7 +16,7 @@ async fn a_login_is_proved_without_an_email() {
     mailer.provider.settings["username"] = json!("user");
     mailer.provider.settings["password"] = json!("secret");
     let proved = probe(Outbound::new(true), &mailer.provider).await.unwrap();
-    assert!(proved.contains("took the password of user"), "{proved}");
+    assert!(proved.contains("accepted the password of user"), "{proved}");
     assert!(mailer.captures().is_empty());
 
     mailer.provider.settings["password"] = json!("guess");

@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use crate::openapi::shared;
 
-/// An alias, and what it stands for, each as method and path.
+/// Aliases: method and path of the alias, then method and path of the operation that it stands for.
 const ALIASES: [(&str, &str, &str, &str); 19] = [
     ("post", "/v3/notifications/categories", "post", "/v3/categories"),
     ("delete", "/v3/notifications/categories/{id}", "delete", "/v3/categories/{id}"),
@@ -52,26 +52,26 @@ const ALIASES: [(&str, &str, &str, &str); 19] = [
     ("post", "/v3/markAllNotificationsAsSeen", "post", "/v3/notifications/markAllNotificationsAsSeen"),
     ("put", "/v3/markAllNotificationsAsSeen", "post", "/v3/notifications/markAllNotificationsAsSeen"),
     ("patch", "/v3/markAllNotificationsAsSeen", "post", "/v3/notifications/markAllNotificationsAsSeen"),
-    // A user may be called `bulk`.
+    // The identifier of a user may be `bulk`.
     ("get", "/v3/users/bulk", "get", "/v3/users/{identifier}"),
     ("put", "/v3/users/bulk", "put", "/v3/users/{identifier}"),
     ("delete", "/v3/users/bulk", "delete", "/v3/users/{identifier}"),
 ];
 
-/// Adds an operation for every alias, under an id of its own.
+/// Adds an operation with its own id for every alias.
 pub(crate) fn add(paths: &mut Map<String, Value>) {
     for (method, path, of_method, of_path) in ALIASES {
         let Some(mut operation) = paths.get(of_path).and_then(|calls| calls.get(of_method)).cloned() else {
             continue;
         };
         let id = format!("{}By{}", operation["operationId"].as_str().unwrap_or_default(), name(method, path));
-        let description = format!("Does what `{} {of_path}` does.", of_method.to_uppercase());
+        let description = format!("Same as `{} {of_path}`.", of_method.to_uppercase());
         operation["operationId"] = json!(id);
         operation["description"] = json!(description);
         if let Some(parameters) = operation["parameters"].as_array_mut() {
             parameters.retain(|parameter| parameter["in"] != "path" || is_in(path, &parameter["name"]));
         }
-        // A literal segment in place of a parameter: what it names may be missing all the same.
+        // A literal segment stands for a parameter here, and the resource that it names may be missing.
         if of_path.contains('{') && !path.contains('{') {
             operation["responses"]["404"] = shared::error("404");
         }
@@ -79,12 +79,12 @@ pub(crate) fn add(paths: &mut Map<String, Value>) {
     }
 }
 
-/// Whether a path has the parameter of this name.
+/// Returns true if the path has a parameter of this name.
 fn is_in(path: &str, name: &Value) -> bool {
     name.as_str().is_some_and(|name| path.contains(&format!("{{{name}}}")))
 }
 
-/// `PostNotificationsCategories`
+/// Builds a name such as `PostNotificationsCategories`.
 fn name(method: &str, path: &str) -> String {
     let segments = path
         .split('/')

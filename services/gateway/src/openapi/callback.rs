@@ -1,4 +1,4 @@
-//! What Twilio posts, as far as it is read.
+//! The fields of Twilio's callbacks that the gateway reads.
 
 use utoipa::ToSchema;
 
@@ -10,21 +10,21 @@ use utoipa::ToSchema;
 pub(crate) struct TwilioStatus {
     /// `delivered`, `read`, `undelivered` and `failed` are final; others change nothing.
     MessageStatus: Option<String>,
-    /// Why, where it was not delivered.
+    /// Twilio's error code, if the message was not delivered.
     ErrorCode: Option<String>,
     /// Twilio's id of the message.
     MessageSid: Option<String>,
 }
 
-/// A message that somebody sent to one of the account's numbers.
+/// A message that a person sent to one of the account's numbers.
 #[derive(ToSchema)]
 #[schema(example = json!({"From": "+4915112345678", "Body": "STOP", "OptOutType": "STOP"}))]
 #[allow(dead_code, non_snake_case, reason = "for the schema alone, in Twilio's spelling")]
 pub(crate) struct TwilioMessage {
-    /// Who sent it.
+    /// Phone number of the sender.
     From: Option<String>,
-    /// Its text.
+    /// Text of the message.
     Body: Option<String>,
-    /// `STOP`, `START` or `HELP`, where the account has Twilio look for them.
+    /// `STOP`, `START` or `HELP`, if the account lets Twilio detect opt-outs.
     OptOutType: Option<String>,
 }

@@ -1,5 +1,5 @@
 //! Requests about categories.
-#![expect(dead_code, reason = "these structs stand for their schemas alone")]
+#![expect(dead_code, reason = "these structs exist only for their schemas")]
 
 use utoipa::ToSchema;
 
@@ -12,13 +12,13 @@ pub(crate) struct NewCategory {
     /// Unique within the app.
     #[schema(value_type = Identifier)]
     identifier: String,
-    /// Visibility to users.
+    /// Display name, shown to users.
     #[schema(min_length = 1, max_length = 255)]
     name: String,
-    /// That what users prefer does not apply to it.
+    /// Critical: user preferences are ignored for this category. Default: false.
     critical: Option<bool>,
-    /// A hint for clients: that inboxes should not show it. Lists and counters do not regard it.
+    /// Hint for clients to hide the category in inboxes. Lists and counters ignore it. Default: false.
     hide_in_in_app: Option<bool>,
-    /// A hint for clients: that preference screens should not show it.
+    /// Hint for clients to hide the category on preference screens. Default: false.
     hide_in_preference_manager: Option<bool>,
 }

@@ -1,9 +1,9 @@
 //! A device that a user signs in on.
-#![expect(dead_code, reason = "this struct stands for its schema alone")]
+#![expect(dead_code, reason = "this struct exists only for its schema")]
 
 use utoipa::ToSchema;
 
-/// A device.
+/// The device that signs in.
 #[derive(ToSchema)]
 #[schema(
     rename_all = "camelCase",
@@ -14,10 +14,10 @@ pub(crate) struct Device {
     device_type: DeviceType,
     #[schema(max_length = 2048)]
     browser_type: Option<String>,
-    /// Added to the user's profile.
+    /// Push token of the device. It is added to the user's profile.
     #[schema(max_length = 2048)]
     push_token: Option<String>,
-    /// Service that the token is for; `fcm` if missing.
+    /// Push service that issued the token. Default: `fcm`.
     #[schema(inline)]
     push_provider: Option<PushProvider>,
 }

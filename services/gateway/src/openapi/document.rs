@@ -1,4 +1,4 @@
-//! `/openapi.json`: the document, made once.
+//! `/openapi.json`: the document, generated once at start-up.
 
 use std::collections::BTreeSet;
 
@@ -17,14 +17,14 @@ use crate::openapi::{Handlers, alias, security, shared};
 
 const METHODS: [&str; 5] = ["get", "post", "put", "patch", "delete"];
 
-/// The document as it is served.
+/// The document in its served form.
 pub(crate) struct Document {
     text: Bytes,
     tag: EntityTag,
 }
 
 impl Document {
-    /// The document of a gateway whose credential headers begin with `prefix`.
+    /// Generates the document of a gateway whose credential headers begin with `prefix`.
     pub(crate) fn new(prefix: &str) -> serde_json::Result<Document> {
         let text = serde_json::to_vec(&document(prefix)?)?;
         let tag = EntityTag::new_strong(URL_SAFE_NO_PAD.encode(secrets::sha256(&text)));
@@ -32,7 +32,7 @@ impl Document {
     }
 }
 
-/// This document.
+/// Gets this document.
 #[utoipa::path(
     get,
     path = "/openapi.json",
@@ -46,7 +46,7 @@ impl Document {
             body = FreeObject,
             headers(("ETag" = String, description = "Changes with the document.")),
         ),
-        (status = 304, description = "The document is the one that `If-None-Match` names."),
+        (status = 304, description = "The document has not changed since the `ETag` in `If-None-Match`."),
     ),
 )]
 pub(crate) async fn serve(gateway: Data<Gateway>, request: HttpRequest) -> HttpResponse {
@@ -58,13 +58,10 @@ pub(crate) async fn serve(gateway: Data<Gateway>, request: HttpRequest) -> HttpR
     };
     let mut response = if is_known { HttpResponse::NotModified() } else { HttpResponse::Ok() };
     response.insert_header((ETAG, tag.to_string())).insert_header((CACHE_CONTROL, "no-cache"));
-    match is_known {
-        true => response.finish(),
-        false => response.content_type("application/json").body(text.clone()),
-    }
+    if is_known { response.finish() } else { response.content_type("application/json").body(text.clone()) }
 }
 
-/// What the handlers say, completed by what they have in common.
+/// Generates the document from the handlers, and adds the parts that all operations share.
 pub(crate) fn document(prefix: &str) -> serde_json::Result<Value> {
     let mut document = serde_json::to_value(Handlers::openapi())?;
     if let Some(paths) = document["paths"].as_object_mut() {
@@ -82,7 +79,7 @@ pub(crate) fn document(prefix: &str) -> serde_json::Result<Value> {
     Ok(document)
 }
 
-/// Every operation with its path.
+/// Iterates over the operations with their paths.
 fn operations(paths: &mut Map<String, Value>) -> impl Iterator<Item = (&str, &mut Value)> {
     paths.iter_mut().flat_map(|(path, calls)| {
         let calls = calls.as_object_mut().into_iter().flat_map(Map::iter_mut);
@@ -91,7 +88,7 @@ fn operations(paths: &mut Map<String, Value>) -> impl Iterator<Item = (&str, &mu
     })
 }
 
-/// The names of all schemas that answers consist of.
+/// Returns the names of all schemas that answers use.
 fn answer_schemas(document: &Value) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     for calls in document["paths"].as_object().into_iter().flat_map(Map::values) {
@@ -119,7 +116,7 @@ fn collect(value: &Value, schemas: &Value, names: &mut BTreeSet<String>) {
     }
 }
 
-/// What has no value is null in answers, never absent.
+/// Makes every member required: in answers, a member without a value is null, never absent.
 fn require_members(schema: &mut Value) {
     if let Some(members) = schema.get("properties").and_then(Value::as_object) {
         schema["required"] = members.keys().cloned().collect();

@@ -1,9 +1,9 @@
 //! The bodies of errors.
-#![expect(dead_code, reason = "these structs stand for their schemas alone")]
+#![expect(dead_code, reason = "these structs exist only for their schemas")]
 
 use utoipa::ToSchema;
 
-/// The body of a 400: every problem, as a sentence each and with its code.
+/// The body of a 400. `errors` lists every problem; `message` repeats their sentences.
 #[derive(ToSchema)]
 #[schema(example = json!({
     "status": "error",
@@ -20,7 +20,7 @@ pub(crate) struct Problems {
 /// One problem of a request.
 #[derive(ToSchema)]
 pub(crate) struct Problem {
-    /// Path of the member, such as `sendTo.recipients[3]`; the name of a parameter or a header; empty for the body.
+    /// Path of the member, such as `sendTo.recipients[3]`, or the name of a parameter or header; empty for the whole body.
     field: String,
     /// Stable code, such as `too_long`.
     code: String,
@@ -54,7 +54,7 @@ pub(crate) struct Defect {
     status: String,
     message: String,
     code: String,
-    /// Leads to the cause in the service's log.
+    /// Id of this error in the service's log, where the cause is recorded.
     #[schema(format = "uuid")]
     error_id: String,
 }

@@ -1,4 +1,4 @@
-//! `/docs`: the document as a page, from files that the program carries.
+//! `/docs`: the document as a page, from files that are part of the binary.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use utoipa_swagger_ui::Config;
 
 use crate::http::failure::Failure;
 
-/// Nothing from elsewhere, nothing inline, in nobody's frame.
+/// No foreign sources, nothing inline, no framing.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; \
     connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
@@ -37,10 +37,10 @@ const SCRIPT: &str = r##"SwaggerUIBundle({
 });
 "##;
 
-/// What the page loads.
+/// A file that the page loads.
 #[derive(ToSchema)]
 #[schema(rename_all = "kebab-case")]
-#[expect(dead_code, reason = "it stands for its schema alone")]
+#[expect(dead_code, reason = "this enum exists only for its schema")]
 enum PageFile {
     #[schema(rename = "favicon-32x32.png")]
     Icon,
@@ -52,10 +52,10 @@ enum PageFile {
     Script,
 }
 
-/// The files of the page that the viewer's package has.
+/// The files of the page that come from the Swagger UI package.
 const OF_THE_VIEWER: [&str; 3] = ["favicon-32x32.png", "swagger-ui.css", "swagger-ui-bundle.js"];
 
-/// This document as a page.
+/// Shows this document as a page.
 #[utoipa::path(
     get,
     path = "/docs",
@@ -67,13 +67,13 @@ pub(crate) async fn page() -> HttpResponse {
     file("text/html; charset=utf-8", PAGE.as_bytes(), false)
 }
 
-/// A file of the page.
+/// Gets a file of the page.
 #[utoipa::path(
     get,
     path = "/docs/{file}",
     operation_id = "getDocsFile",
     tag = "operation",
-    params(("file" = inline(PageFile), Path, description = "Its name.")),
+    params(("file" = inline(PageFile), Path, description = "The file's name.")),
     responses((
         status = 200,
         description = "The file.",

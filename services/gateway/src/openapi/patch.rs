@@ -1,11 +1,11 @@
 //! Changes to a profile.
-#![expect(dead_code, reason = "these structs stand for their schemas alone")]
+#![expect(dead_code, reason = "these structs exist only for their schemas")]
 
 use utoipa::ToSchema;
 
 use crate::openapi::user::Profile;
 
-/// Pairs to be merged, or a JSON Patch.
+/// Pairs to merge onto the profile, or a JSON Patch.
 #[derive(ToSchema)]
 #[serde(untagged)]
 pub(crate) enum ProfileChange {
@@ -13,8 +13,8 @@ pub(crate) enum ProfileChange {
     Patch(JsonPatch),
 }
 
-/// A JSON Patch (RFC 6902): at most 1,000 operations with the API secret, else 100. Operations × bytes of the profile must
-/// not exceed 1 MiB.
+/// A JSON Patch (RFC 6902): at most 1,000 operations with the API secret, otherwise 100. The number of operations times the
+/// size of the profile in bytes must not exceed 1 MiB.
 #[derive(ToSchema)]
 #[schema(max_items = 1000, example = json!([
     {"op": "test", "path": "/plan", "value": "free"},

@@ -1,11 +1,11 @@
 //! Requests about preferences.
-#![expect(dead_code, reason = "these structs stand for their schemas alone")]
+#![expect(dead_code, reason = "these structs exist only for their schemas")]
 
 use utoipa::ToSchema;
 
 use crate::openapi::vocabulary::{Channel, Id};
 
-/// What to set. Of what is named twice, the last holds.
+/// Preferences to set. If a channel of a category is named twice, the last one counts.
 #[derive(ToSchema)]
 #[schema(example = json!({"preference": [{"categoryId": 7, "channels": [{"channel": "email", "enabled": false}]}]}))]
 pub(crate) struct NewPreferences {
@@ -13,7 +13,7 @@ pub(crate) struct NewPreferences {
     preference: Vec<NewPreference>,
 }
 
-/// What to set for a category.
+/// Preferences to set for one category.
 #[derive(ToSchema)]
 #[schema(rename_all = "camelCase")]
 pub(crate) struct NewPreference {
@@ -23,7 +23,7 @@ pub(crate) struct NewPreference {
     channels: Option<Vec<ChannelChoice>>,
 }
 
-/// Whether notifications may take a channel.
+/// Preference for one channel: `enabled` is true if notifications of the category may use it.
 #[derive(ToSchema)]
 pub(crate) struct ChannelChoice {
     #[schema(value_type = Channel)]

@@ -1,5 +1,5 @@
-//! The answer to a readiness probe, which `service_kit` makes.
-#![expect(dead_code, reason = "these structs stand for their schemas alone")]
+//! The schema of the answer to a readiness probe. `service_kit` builds the answer.
+#![expect(dead_code, reason = "these structs exist only for their schemas")]
 
 use utoipa::ToSchema;
 
@@ -9,12 +9,12 @@ use utoipa::ToSchema;
 pub(crate) struct Readiness {
     /// False once the process is stopping.
     ready: bool,
-    /// Servers that are away, and `process` while it stops.
+    /// Unreachable servers, and `process` while the process is stopping.
     #[schema(inline)]
     not_ready: Vec<NotReady>,
 }
 
-/// One thing that does not work.
+/// A dependency that is not ready.
 #[derive(ToSchema)]
 struct NotReady {
     /// `database`, `log` or `process`.

@@ -1,23 +1,24 @@
-//! Who may call what: the schemes, and the combinations of them that stand behind the words of the handlers.
+//! Security schemes, and the combinations of them that `app`, `user` and `either` stand for in the handlers.
 
 use serde_json::{Map, Value, json};
 
-/// The headers of the interface, whose names begin with the configured prefix.
+/// The credential headers: scheme, name without the configured prefix, description.
 const HEADERS: [(&str, &str, &str); 5] = [
     ("apiKey", "API-KEY", "The app's API key. It is public."),
     ("apiSecret", "API-SECRET", "The app's API secret. Never for front ends."),
-    ("secretKey", "SECRET-KEY", "The API secret by another name."),
+    ("secretKey", "SECRET-KEY", "Alias of the API secret header."),
     ("userId", "USER-ID", "The identifier of the user that the request is about."),
     ("userSignature", "USER-SIGNATURE", SIGNATURE),
 ];
 const SIGNATURE: &str = "Deprecated in favour of `bearer`. HMAC-SHA256 of the user's identifier with the API secret as \
-    the key, in base64 or hexadecimal; required where the app has HMAC turned on.";
-const BEARER: &str = "A JWT signed with the app's signing key; required where the app has secure mode turned on. \
-    `sub` is `user:<identifier>` (see `token-subject` of the app), `apiKey` the app's API key; `exp`, `nbf` and `iat` are honoured.";
+    the key, in base64 or hexadecimal; required if the app has HMAC turned on.";
+const BEARER: &str = "A JWT signed with the app's signing key; required if the app is in secure mode. \
+    `sub` is `user:<identifier>` (see `token-subject` of the app), `apiKey` the app's API key; `exp`, `nbf` and `iat` \
+    are checked.";
 
-/// What an app's backend sends.
+/// Credentials of an app's backend.
 const APP: [&[&str]; 2] = [&["apiKey", "apiSecret"], &["apiKey", "secretKey"]];
-/// What a user's front end sends, and what an app sends that acts for a user.
+/// Credentials of a user's front end, and of an app that acts for a user.
 const USER: [&[&str]; 6] = [
     &["apiKey", "userId"],
     &["apiKey", "userId", "bearer"],
@@ -27,7 +28,7 @@ const USER: [&[&str]; 6] = [
     &["apiKey", "secretKey", "userId"],
 ];
 
-/// Who a handler lets in.
+/// The callers that a handler admits.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Access {
     App,
@@ -36,7 +37,7 @@ pub(crate) enum Access {
 }
 
 impl Access {
-    /// What the handler says; None where it asks for no credentials.
+    /// Reads the access that the handler declares; None if the handler needs no credentials.
     pub(crate) fn of(operation: &Value) -> Option<Access> {
         let word = operation["security"][0].as_object()?.keys().next()?;
         match word.as_str() {
@@ -47,7 +48,7 @@ impl Access {
         }
     }
 
-    /// Every combination of schemes that it stands for.
+    /// Returns every combination of schemes that grants this access.
     pub(crate) fn requirements(self) -> Value {
         let combinations: Vec<_> = match self {
             Access::App => APP.to_vec(),
@@ -62,7 +63,7 @@ fn requirement(schemes: &[&str]) -> Value {
     schemes.iter().map(|scheme| ((*scheme).to_owned(), json!([]))).collect::<Map<_, _>>().into()
 }
 
-/// The schemes, under this prefix.
+/// Builds the schemes for this header prefix.
 pub(crate) fn schemes(prefix: &str) -> Value {
     let mut schemes = Map::new();
     for (scheme, suffix, description) in HEADERS {

@@ -1,4 +1,4 @@
-//! What the answers of APNs mean.
+//! Meaning of the answers of APNs.
 //!
 //! <https://developer.apple.com/documentation/usernotifications/handling-notification-responses-from-apns>
 

@@ -59,7 +59,7 @@ fn headers(message: &Message, topic: &str, over: &Object) -> Result<Vec<(&'stati
         let own = over.get(name).map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned));
         let value = own.or_else(|| match name {
             "apns-push-type" => Some(if is_background { "background" } else { "alert" }.to_owned()),
-            // APNs wants nothing else of what nobody sees.
+            // APNs accepts no other priority for a push that is not shown.
             "apns-priority" => Some(if message.is_urgent && !is_background { "10" } else { "5" }.to_owned()),
             "apns-expiration" => message.expires_at.map(|end| end.millis().div_euclid(1_000).to_string()),
             "apns-collapse-id" => message.collapse_id.clone(),

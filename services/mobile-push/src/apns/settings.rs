@@ -24,7 +24,7 @@ pub const APNS: worker::Kind = worker::Kind {
   }"#,
 };
 
-/// How APNs is called, and for which app.
+/// APNs environment and app.
 pub(crate) struct ApnsSettings {
     pub(super) base: Url,
     pub(super) topic: String,
@@ -32,7 +32,7 @@ pub(crate) struct ApnsSettings {
     pub(super) authorities: Vec<Certificate>,
 }
 
-/// What APNs believes.
+/// Credential for APNs.
 pub(super) enum Auth {
     /// A token in each request.
     Token(Box<ProviderToken>),

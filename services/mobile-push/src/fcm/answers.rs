@@ -1,4 +1,4 @@
-//! What the answers of FCM, and of Google's OAuth server, mean.
+//! Meaning of the answers of FCM and of Google's OAuth server.
 //!
 //! <https://firebase.google.com/docs/reference/fcm/rest/v1/ErrorCode>
 
@@ -121,12 +121,12 @@ pub(super) fn answer(reply: &Reply, token: &str) -> Answer {
     }
 }
 
-/// Whether FCM does not believe the access token.
+/// Returns true if FCM rejects the access token.
 pub(super) fn distrusts(answer: &Answer) -> bool {
     answer.code.starts_with("401") && !answer.code.ends_with("THIRD_PARTY_AUTH_ERROR")
 }
 
-/// What a refused access token means for the message, which was not sent.
+/// Outcome of a message that was not sent because the access token was refused.
 pub(super) fn of_oauth(reply: &Reply) -> Answer {
     let refusal: Value = serde_json::from_slice(&reply.body).unwrap_or_default();
     let text = |name: &str| refusal.get(name).and_then(Value::as_str).unwrap_or_default();

@@ -80,7 +80,7 @@ fn data(message: &Message) -> Result<Object, Answer> {
     Ok(data)
 }
 
-/// What the send lays over the message for one platform, without another link or id in the data of that platform.
+/// Overrides of the send for one platform, without another link or id in the data of that platform.
 fn overlay(over: &Object, data: &[&str], message: &Message) -> Result<Object, Answer> {
     let mut over = over.clone();
     for name in data {

@@ -24,7 +24,7 @@ pub const FCM: worker::Kind = worker::Kind {
 const BASE: &str = "https://fcm.googleapis.com";
 const TOKEN_URL: &str = "https://oauth2.googleapis.com/token";
 
-/// How FCM is called, and in whose name.
+/// FCM project and service account.
 pub(crate) struct FcmSettings {
     pub(super) base: Url,
     pub(super) token_url: Url,

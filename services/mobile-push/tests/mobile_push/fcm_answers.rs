@@ -156,7 +156,7 @@ async fn tokens_of_another_project_that_one_user_stores_never_pause_the_provider
 async fn what_a_token_provokes_is_not_held_against_the_whole_provider() {
     let pusher = Pusher::fcm().await;
     for (status, own, blame) in [
-        (401, "THIRD_PARTY_AUTH_ERROR", Blame::Nobody),
+        (401, "THIRD_PARTY_AUTH_ERROR", Blame::None),
         (403, "", Blame::User),
         (404, "", Blame::User),
         (503, "UNAVAILABLE", Blame::Usual),

@@ -97,7 +97,7 @@ async fn a_number_that_the_account_may_not_send_to_stops_no_other_number() {
     use domain::outcome::Blame;
     let (server, line) = twilio().await;
     for (code, blame) in
-        [(21408, Blame::Nobody), (21608, Blame::Nobody), (30034, Blame::Nobody), (20003, Blame::Usual)]
+        [(21408, Blame::None), (21608, Blame::None), (30034, Blame::None), (20003, Blame::Usual)]
     {
         server.script(Rule::answer(refusal(400, code, "no")));
         let answer = line.send(TO, "Hello").await;

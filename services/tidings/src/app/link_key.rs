@@ -19,11 +19,11 @@ pub(crate) enum Command {
     Rotate(RotateArguments),
 }
 
-/// Give an app another key for its links. Links that were sent before are good for a while, or end at once.
+/// Create a new link key for an app. Links under earlier keys stay valid for a grace period.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Readers must be able to unsubscribe by an email for 30 days at least (CAN-SPAM): end the links
-that were sent at once only if the key, or the links themselves, are in the wrong hands.
+    after_help = "Recipients must be able to unsubscribe for at least 30 days after an email (CAN-SPAM). Use a grace period
+of 0s only if the key or the links themselves have leaked.
 
 Examples:
   tidings app link-key rotate shop
@@ -32,7 +32,7 @@ Examples:
 pub(crate) struct RotateArguments {
     /// Name or id of the app
     app: String,
-    /// How long links under the keys before stay good, at most 400 days; 0s ends them within five seconds
+    /// How long links under earlier keys stay valid, at most 400 days; 0s invalidates them within five seconds
     #[arg(long, value_name = "TIME", default_value = "60d", value_parser = parse_grace)]
     grace: Duration,
     /// Print JSON
@@ -45,7 +45,7 @@ pub(crate) struct RotateArguments {
 fn parse_grace(text: &str) -> Result<Duration, String> {
     let time = humantime::parse_duration(text).map_err(|error| error.to_string())?;
     if time > LONGEST_GRACE {
-        return Err("at most 400 days, which is how long unsubscribe links are good in any case".to_owned());
+        return Err("at most 400 days, the maximum validity of unsubscribe links".to_owned());
     }
     Ok(time)
 }
@@ -54,9 +54,10 @@ pub(crate) async fn run(command: Command) -> anyhow::Result<String> {
     let Command::Rotate(arguments) = command;
     let control_plane = arguments.installation.open().await?;
     let app = control_plane.app(&arguments.app).await?;
-    let (master_key, grace) = (control_plane.master_key().await?, arguments.grace);
+    let master_key = control_plane.master_key().await?;
+    let grace = arguments.grace;
     let version = link::rotate(&control_plane.store, &master_key, app.id, grace, &actor()).await?;
-    let version = version.context("the app has been deleted meanwhile")?;
+    let version = version.context("the app has just been deleted")?;
     let grace = humantime::format_duration(grace).to_string();
     Ok(if arguments.json {
         format!(
@@ -65,10 +66,10 @@ pub(crate) async fn run(command: Command) -> anyhow::Result<String> {
         )
     } else {
         let earlier = if arguments.grace.is_zero() {
-            "Links that were sent before end within five seconds.".to_owned()
+            "Links under earlier keys end within five seconds.".to_owned()
         } else {
-            format!("Links that were sent before are good for {grace} more at most.")
+            format!("Links under earlier keys stay valid for at most {grace}.")
         };
-        format!("App {} seals its links with key version {version} from now on. {earlier}\n", app.name)
+        format!("App {} now seals its links with key version {version}. {earlier}\n", app.name)
     })
 }

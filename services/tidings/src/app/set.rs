@@ -14,22 +14,22 @@ use crate::refused::Refused;
 
 const HELP: &str = "Switches:
   secure-mode=on|off         calls of users need a bearer token, signed with `tidings app signing-key`
-  hmac=on|off                calls of users without a token need a signature of the user id (deprecated); once on,
-                             `tidings app rotate-secret` makes the secret that signs
+  hmac=on|off                calls of users without a token need a signature of the user id (deprecated); after turning
+                             it on, create the secret that signs with `tidings app rotate-secret`
   require-exp=on|off         bearer tokens must expire
   token-subject=prefixed|bare|either
-                             how the claim sub names a user: as user:ada, as ada, or either way
-  address-keys=open|guarded  guarded: a caller with the public API key alone neither sees nor writes where messages go:
-                             email, phoneNumber, phone, fcm, apns, and web-push subscriptions; only the call that
-                             creates a user may register a push token, and gets a device secret to replace it with
-  template-profile=all|app   what templates see of a profile: every key, or recipient.app alone, which only the app's
-                             backend writes
+                             form of the user in the claim sub: user:ada, ada, or either
+  address-keys=open|guarded  guarded: a caller with only the public API key can neither read nor write the targets of
+                             messages: email, phoneNumber, phone, fcm, apns, and web-push subscriptions; only the call
+                             that creates a user may register a push token, and gets a device secret to replace it with
+  template-profile=all|app   the part of a profile that templates see: every key, or only recipient.app, which only the
+                             app's backend writes
   cors-origins=any|none|https://a.example,https://b.example
                              the web pages that may make calls of users; calls from other pages are refused with
-                             403. It does not stop programs that are not browsers: that is what secure-mode is for
-  rate-limit=N|default       requests per second of the backend, and as many of all users
+                             403. This does not stop programs other than browsers; use secure-mode for that
+  rate-limit=N|default       requests per second of the backend, and as many of all users together
   transactional-rate=N|default
-                             sends a second that are not bulk
+                             sends per second outside of the bulk lane
   max-users=N|default        users that calls of users may create; 1000000 by default
   max-categories=N|default   categories; 1000 by default
   max-devices=N|default      devices of all users together; 2000000 by default
@@ -42,21 +42,21 @@ Examples:
 
 const NAMES: &str = "secure-mode, hmac, require-exp, token-subject, address-keys, template-profile, cors-origins, \
     rate-limit, transactional-rate, max-users, max-categories, max-devices and disabled";
-/// The most that a quota can be set to.
+/// Maximum value of a quota.
 const HIGHEST_QUOTA: u32 = 1_000_000_000;
 const QUOTAS: &str = "default, or a whole number from 1 to 1000000000";
-/// The most that the service's own limit can be set to.
+/// Maximum value of a rate.
 const HIGHEST_RATE: u32 = 1_000_000;
 const RATES: &str = "default, or a whole number from 1 to 1000000";
 const MOST_ORIGINS: usize = 100;
 
-/// Set switches of an app, all of them or none. The services notice within five seconds.
+/// Set switches of an app, either all of them or none. They take effect in the services within five seconds.
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
 pub(crate) struct Arguments {
     /// Name or id of the app
     app: String,
-    /// What to set
+    /// Switches to set
     #[arg(required = true, value_name = "SWITCH=VALUE")]
     switches: Vec<String>,
     /// Print the app as JSON
@@ -70,16 +70,16 @@ pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<String> {
     let switches = parse(&arguments.switches)?;
     let control_plane = arguments.installation.open().await?;
     let app = control_plane.app(&arguments.app).await?;
-    let gone = "the app has been deleted meanwhile";
-    ensure!(control_plane.store.set_switches(app.id, &switches, &actor()).await?, gone);
-    let app = control_plane.store.app_by_key(&app.api_key).await?.context(gone)?;
+    let deleted = "the app has just been deleted";
+    ensure!(control_plane.store.set_switches(app.id, &switches, &actor()).await?, deleted);
+    let app = control_plane.store.app_by_key(&app.api_key).await?.context(deleted)?;
     if arguments.json {
         return Ok(format!("{}\n", as_json(&app)));
     }
     let lines: String = switches.iter().map(|switch| format!("  {switch}\n")).collect();
     let unsigned = app.hmac && app.secrets.iter().all(|secret| secret.sealed.is_empty());
     let note = if unsigned {
-        "The live secrets were created while hmac was off and cannot verify signatures: make one that can with \
+        "The live secrets were created while hmac was off and cannot verify signatures: create one that can with \
          `tidings app rotate-secret`, and sign with it.\n"
     } else {
         ""
@@ -87,7 +87,7 @@ pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<String> {
     Ok(format!("Set for app {} with id {}:\n{lines}{note}", app.name, app.id))
 }
 
-/// Every switch, or every problem.
+/// Parses all switches, or returns all problems.
 fn parse(texts: &[String]) -> Result<Vec<Switch>, Refused> {
     let mut problems = Vec::new();
     let mut switches: Vec<Switch> = Vec::new();
@@ -95,7 +95,7 @@ fn parse(texts: &[String]) -> Result<Vec<Switch>, Refused> {
         let Some(switch) = parse_one(text, &mut problems) else { continue };
         if switches.iter().any(|earlier| discriminant(earlier) == discriminant(&switch)) {
             let name = text.split('=').next().unwrap_or_default();
-            problems.push(Problem::new(name, "repeated", format!("{name} must be given once")));
+            problems.push(Problem::new(name, "repeated", format!("{name} must be given only once")));
         }
         switches.push(switch);
     }
@@ -124,7 +124,7 @@ fn parse_one(text: &str, problems: &mut Vec<Problem>) -> Option<Switch> {
         "transactional-rate" => (rate(value).map(Switch::TransactionalRate), RATES),
         "cors-origins" => return cors_origins(value, problems),
         _ => {
-            let message = format!("{name:?} is no switch of an app; there are {NAMES}");
+            let message = format!("{name:?} is not a switch of an app; the switches are {NAMES}");
             problems.push(Problem::new(name, "unknown_member", message));
             return None;
         }
@@ -143,12 +143,12 @@ fn address_keys(value: &str) -> Option<Switch> {
     }
 }
 
-/// The rate, where the value is one; None in it stands for the default.
+/// Parses a rate; `Some(None)` is the default.
 fn rate(value: &str) -> Option<Option<NonZeroU32>> {
     number(value, HIGHEST_RATE)
 }
 
-/// The number, if the value is one up to `most`; None in it stands for the default.
+/// Parses a number from 1 to `most`; `Some(None)` is the default.
 fn number(value: &str, most: u32) -> Option<Option<NonZeroU32>> {
     if value == "default" {
         return Some(None);
@@ -166,21 +166,21 @@ fn cors_origins(value: &str, problems: &mut Vec<Problem>) -> Option<Switch> {
     let before = problems.len();
     let wrong = origins.iter().filter(|origin| !is_origin(origin)).map(|origin| {
         let message = format!(
-            "cors-origins must be any, none, or origins as browsers send them, such as https://shop.example or \
-             http://localhost:3000, with commas between them; {origin:?} is none"
+            "cors-origins must be any, none, or a comma-separated list of origins as browsers send them, such as \
+             https://shop.example or http://localhost:3000; {origin:?} is not an origin"
         );
         Problem::new("cors-origins", "invalid_origin", message)
     });
     problems.extend(wrong);
     if origins.len() > MOST_ORIGINS {
-        let message = format!("cors-origins must be at most {MOST_ORIGINS}");
+        let message = format!("cors-origins may list at most {MOST_ORIGINS} origins");
         problems.push(Problem::new("cors-origins", "too_many", message));
     }
     (problems.len() == before).then_some(Switch::CorsOrigins(Some(origins)))
 }
 
-/// Scheme, host, and a port that is not the scheme's own, in the one spelling of a browser (RFC 6454, section 6.2). Apps
-/// have schemes of their own, such as `capacitor://localhost`.
+/// Returns true for an origin in a browser's canonical spelling (RFC 6454, section 6.2): scheme, host, and a port unless it is
+/// the scheme's default. Apps have their own schemes, such as `capacitor://localhost`.
 fn is_origin(text: &str) -> bool {
     let Ok(url) = Url::parse(text) else { return false };
     let bare = url.username().is_empty() && matches!(url.path(), "" | "/");

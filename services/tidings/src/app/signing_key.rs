@@ -21,7 +21,7 @@ pub(crate) enum Command {
     Revoke(RevokeArguments),
 }
 
-/// Create a signing key, and print what signs, which is not shown again. Several keys can live at once.
+/// Create a signing key, and print its private key or secret, which is not shown again. Several keys can be valid at once.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   tidings app signing-key create shop
@@ -29,7 +29,7 @@ pub(crate) enum Command {
 pub(crate) struct CreateArguments {
     /// Name or id of the app
     app: String,
-    /// RS256 or ES256, of whose keys only the public half is kept, or HS256, whose secret is kept encrypted
+    /// RS256 or ES256 (only the public key is stored), or HS256 (the secret is stored encrypted)
     #[arg(long, value_name = "NAME", default_value = "RS256", value_parser = parse_algorithm)]
     algorithm: SigningAlgorithm,
     /// Print JSON
@@ -53,14 +53,14 @@ pub(crate) struct ListArguments {
     installation: Installation,
 }
 
-/// Revoke a signing key. Within five seconds no token that was signed with it is accepted any more.
+/// Revoke a signing key. Tokens signed with it are refused within five seconds.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:
   tidings app signing-key revoke shop key_3bXhBQ9mPq2w")]
 pub(crate) struct RevokeArguments {
     /// Name or id of the app
     app: String,
-    /// The key, as it is listed
+    /// Id of the key, as `list` shows it
     kid: String,
     /// Print JSON
     #[arg(long)]
@@ -71,7 +71,7 @@ pub(crate) struct RevokeArguments {
 
 fn parse_algorithm(text: &str) -> Result<SigningAlgorithm, String> {
     let algorithm = text.to_ascii_uppercase().parse();
-    algorithm.map_err(|_| "there are RS256, ES256 and HS256".to_owned())
+    algorithm.map_err(|_| "expected RS256, ES256 or HS256".to_owned())
 }
 
 pub(crate) async fn run(command: Command) -> anyhow::Result<String> {
@@ -85,12 +85,13 @@ pub(crate) async fn run(command: Command) -> anyhow::Result<String> {
 async fn create(arguments: &CreateArguments) -> anyhow::Result<String> {
     let control_plane = arguments.installation.open().await?;
     let app = control_plane.app(&arguments.app).await?;
-    let (master_key, algorithm) = (control_plane.master_key().await?, arguments.algorithm);
+    let master_key = control_plane.master_key().await?;
+    let algorithm = arguments.algorithm;
     let created = create_key(&control_plane.store, &master_key, app.id, algorithm, &actor()).await?;
     let Some(CreatedKey { kid, secret, public_key }) = created else {
         bail!(
-            "app {} has {MAX_SIGNING_KEYS} signing keys, and no app may have more; revoke one with `tidings app \
-             signing-key revoke`",
+            "app {} already has {MAX_SIGNING_KEYS} signing keys, the maximum; revoke one with `tidings app signing-key \
+             revoke`",
             app.name
         );
     };
@@ -103,7 +104,8 @@ async fn create(arguments: &CreateArguments) -> anyhow::Result<String> {
         });
         return Ok(format!("{key}\n"));
     }
-    let what = if is_pair { "private key" } else { "secret, whose characters are used as they stand" };
+    let what =
+        if is_pair { "private key" } else { "secret, whose characters are the key (do not decode them)" };
     Ok(format!(
         "Created signing key {kid} of app {}. The {what}:\n\n{}\n\nKeep it: it is not shown again. Tokens signed \
          with it have\n  the header  {{\"alg\": \"{algorithm}\", \"kid\": \"{kid}\"}}\n  the claims  {{\"sub\": \
@@ -127,7 +129,7 @@ async fn list(arguments: &ListArguments) -> anyhow::Result<String> {
     Ok(table::render(["KID", "ALGORITHM", "CREATED"], &rows))
 }
 
-/// The keys, without what verifies.
+/// Renders the keys as JSON, without their key material.
 pub(crate) fn keys_as_json(keys: &[SigningKey]) -> Value {
     let key =
         |key: &SigningKey| json!({"kid": key.kid, "algorithm": key.algorithm, "createdAt": key.created_at});
@@ -136,11 +138,12 @@ pub(crate) fn keys_as_json(keys: &[SigningKey]) -> Value {
 
 async fn revoke(arguments: &RevokeArguments) -> anyhow::Result<String> {
     let control_plane = arguments.installation.open().await?;
-    let (app, kid) = (control_plane.app(&arguments.app).await?, &arguments.kid);
+    let app = control_plane.app(&arguments.app).await?;
+    let kid = &arguments.kid;
     let revoked = control_plane.store.revoke_signing_key(app.id, kid, &actor()).await?;
     ensure!(
         revoked,
-        "app {} has no signing key {kid:?}; `tidings app signing-key list` shows those there are",
+        "app {} has no signing key {kid:?}; `tidings app signing-key list` lists its keys",
         app.name
     );
     Ok(if arguments.json {

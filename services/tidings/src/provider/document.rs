@@ -1,4 +1,4 @@
-//! A provider as an operator writes it.
+//! The JSON document of a provider.
 
 use domain::fields::{Fields, check_plain_json};
 use domain::{Channel, Problem};
@@ -9,14 +9,12 @@ use super::{kinds, secret_members};
 
 const DEFAULT_PRIORITY: i32 = 10;
 const MOST_PER_SECOND: u32 = 1_000_000;
-/// What a listing says of a provider beyond the document, so that what was shown can be set again.
+/// Members that `show` adds to the document, accepted so that its output can be set again.
 const SHOWN: [&str; 3] = ["hasSecret", "version", "updatedAt"];
 
-/// A document as far as it can be read without the provider that it replaces.
+/// A document read so far as is possible without the provider that it replaces.
 pub(super) struct Draft {
-    /// Of a known kind.
     pub(super) channel: Channel,
-    /// Its kind.
     pub(super) kind: &'static Kind,
     identifier: Option<String>,
     priority: i32,
@@ -26,7 +24,7 @@ pub(super) struct Draft {
     problems: Vec<Problem>,
 }
 
-/// A valid provider, its secrets apart from its settings.
+/// A valid provider, with its secrets separate from its settings.
 #[derive(PartialEq)]
 pub(super) struct ProviderDocument {
     pub(super) identifier: String,
@@ -34,19 +32,22 @@ pub(super) struct ProviderDocument {
     pub(super) kind: &'static str,
     pub(super) priority: i32,
     pub(super) enabled: bool,
-    /// Calls a second that one worker makes at most.
+    /// Maximum calls per second of one worker.
     pub(super) max_per_second: Option<u32>,
     pub(super) settings: Value,
-    /// Each where it stands in the settings.
+    /// Secrets, nested as in the settings.
     pub(super) secrets: Map<String, Value>,
     /// Names of secrets that the document gives.
     pub(super) given: Vec<&'static str>,
-    /// Names of secrets that stay as they were.
+    /// Names of secrets that stay unchanged.
     pub(super) kept: Vec<&'static str>,
 }
 
 impl Draft {
-    /// Reads the members that every provider has. Fails where nothing more can be said of the rest.
+    /// Reads the members that every provider has.
+    ///
+    /// # Errors
+    /// The document is not an object, or its channel and kind are unknown: its settings cannot be checked.
     pub(super) fn read(value: Value) -> Result<Draft, Vec<Problem>> {
         let mut problems = Vec::new();
         check_plain_json("", &value, &mut problems);
@@ -63,23 +64,23 @@ impl Draft {
             fields.take(name);
         }
         fields.finish(true, &mut problems);
-        // What settings there are, nobody knows for an unknown kind.
+        // The settings of an unknown kind cannot be checked.
         let Some((channel, kind)) = known else { return Err(problems) };
         Ok(Draft { channel, kind, identifier, priority, enabled, max_per_second, settings, problems })
     }
 
-    /// Its identifier, where what was read so far is right.
+    /// Identifier of the provider, if the document has no problems so far.
     pub(super) fn identifier(&self) -> Option<&str> {
         self.identifier.as_deref().filter(|_| self.problems.is_empty())
     }
 
-    /// Whether it leaves a secret to be kept.
+    /// Returns true if the document leaves out a secret of its kind.
     pub(super) fn leaves_secrets_out(&self) -> bool {
         self.kind.secrets.iter().any(|name| secret_members::find(&self.settings, name).is_none())
     }
 
-    /// Checks the settings with the secrets of the provider that it replaces filled in where it names none; null
-    /// takes a secret away. A secret within an object goes with that object.
+    /// Checks the settings after filling in the secrets in `kept` that the document leaves out. Null removes a secret. A secret
+    /// in an object is removed with that object.
     pub(super) fn complete(self, kept: &Map<String, Value>) -> Result<ProviderDocument, Vec<Problem>> {
         let Draft {
             channel,
@@ -103,15 +104,16 @@ impl Draft {
         }
         let complete = Value::Object(settings);
         if let Err(found) = (kind.check)(&complete) {
-            // With other problems, nobody has looked what is kept.
+            // If the document has other problems, the kept secrets were not read: a missing secret is then not reported.
             let is_unknown = |problem: &Problem| {
                 absent.iter().any(|name| problem.field.strip_prefix("settings.") == Some(name))
             };
-            let unlooked = !problems.is_empty();
-            problems.extend(found.into_iter().filter(|problem| !(unlooked && is_unknown(problem))));
+            let was_not_read = !problems.is_empty();
+            problems.extend(found.into_iter().filter(|problem| !(was_not_read && is_unknown(problem))));
         }
         let Value::Object(mut settings) = complete else { return Err(problems) };
-        let (mut secrets, mut given) = (Map::new(), Vec::new());
+        let mut secrets = Map::new();
+        let mut given = Vec::new();
         for &name in kind.secrets {
             let Some(secret) = secret_members::take(&mut settings, name) else { continue };
             if secret.is_null() || secret.as_str() == Some("") {
@@ -151,7 +153,7 @@ fn channel_and_kind(fields: &mut Fields, problems: &mut Vec<Problem>) -> Option<
     let known: Vec<_> = kinds::all().map(|(channel, kind)| format!("{channel}/{}", kind.name)).collect();
     let known = known.join(", ");
     let message =
-        format!("there is no provider of channel {channel:?} and kind {kind:?}; there are: {known}");
+        format!("channel {channel:?} has no kind {kind:?} of provider; the known ones are: {known}");
     problems.push(Problem::new("kind", "unknown", message));
     None
 }

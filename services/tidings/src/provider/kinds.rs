@@ -1,4 +1,4 @@
-//! Every kind of provider that can be set.
+//! All kinds of providers.
 
 use credentials::MasterKey;
 use domain::{Answer, Channel, Outcome};
@@ -14,12 +14,12 @@ const KINDS: [(Channel, &[Kind]); 4] = [
     (Channel::Sms, sms::KINDS),
 ];
 
-/// Every kind, with its channel.
+/// Lists all kinds with their channels.
 pub(crate) fn all() -> impl Iterator<Item = (Channel, &'static Kind)> {
     KINDS.iter().flat_map(|(channel, kinds)| kinds.iter().map(move |kind| (*channel, kind)))
 }
 
-/// Makes a real call that proves the provider's credentials and reaches no person, and says what it proved.
+/// Makes a real call that proves the provider's credentials and sends nothing to a person. Returns what it proved.
 pub(super) async fn probe(
     control_plane: &ControlPlane,
     master_key: &MasterKey,
@@ -33,11 +33,11 @@ pub(super) async fn probe(
         Channel::MobilePush => mobile_push::probe(outbound, provider).await,
         // The credentials are the app's own key pair.
         Channel::WebPush => web_push::probe(store, master_key, provider, clock::now()).await,
-        _ => Err(Answer::new(Outcome::Failed, "untested", format!("nobody knows how to test {channel}"))),
+        _ => Err(Answer::new(Outcome::Failed, "untested", format!("{channel} has no test call"))),
     }
 }
 
-/// What `tidings provider set --help` says of the document: the example of each kind.
+/// Help text of `tidings provider set`: the document, with an example for each kind.
 pub(super) fn format() -> String {
     let mut text = String::from(
         r#"The document:
@@ -47,12 +47,13 @@ pub(super) fn format() -> String {
     "kind": "smtp",                one of those below
     "priority": 10,                the lowest number is tried first [default: 10]
     "enabled": true,               [default: true]
-    "maxPerSecond": 50,            calls a second that each worker makes at most [default: no limit]
-    "settings": {...}              as the kind wants them
+    "maxPerSecond": 50,            maximum calls per second of each worker [default: no limit]
+    "settings": {...}              settings of the kind
   }
 
-Secrets are kept encrypted and never shown. Set again, a secret that the document leaves out stays as it was, and null
-removes it; a secret within an object goes with that object. To another channel or kind, no secret passes.
+Secrets are stored encrypted and never shown. When a provider is set again, a secret that the document leaves out stays
+unchanged, and null removes it; a secret in an object is removed with that object. A change of channel or kind keeps no
+secrets.
 
 "#,
     );
@@ -79,7 +80,7 @@ mod tests {
 
     use super::*;
 
-    /// The example without what stands behind two spaces in a line.
+    /// Parses an example without its comments, which follow two spaces in a line.
     fn settings(example: &str) -> Value {
         let lines = example.lines().map(|line| {
             let indent = line.len() - line.trim_start().len();
@@ -95,7 +96,7 @@ mod tests {
         for (channel, kind) in all() {
             let name = format!("{channel}/{}", kind.name);
             let settings = settings(kind.example);
-            // A key or a certificate that passes would fill the help.
+            // Examples abbreviate keys and certificates, because valid ones are too long for the help.
             let is_key = |field: &str| {
                 let name = field.strip_prefix("settings.").unwrap_or(field);
                 kind.secrets.contains(&name) || name == "caCertificate" || name == "certificate"

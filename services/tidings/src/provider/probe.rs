@@ -16,9 +16,9 @@ use crate::control_plane::Installation;
 
 const LONGEST: Duration = Duration::from_secs(300);
 
-/// Call a provider with the stored credentials, enabled or not, and say what that proved. Nothing is sent to a person.
+/// Call a provider with the stored credentials, even if it is disabled, and print the result. Nothing is sent to a person.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Exit code 1 where the provider did not pass.
+#[command(after_help = "Exit code 1 if the provider did not pass.
 
 Examples:
   tidings provider test shop main
@@ -28,7 +28,7 @@ pub(crate) struct Arguments {
     app: String,
     /// Identifier of the provider
     identifier: String,
-    /// Time for the call, at most 5 minutes
+    /// Timeout of the call, at most 5 minutes
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = parse_timeout)]
     timeout: Duration,
     /// Print JSON
@@ -41,7 +41,7 @@ pub(crate) struct Arguments {
 fn parse_timeout(text: &str) -> Result<Duration, String> {
     let time = humantime::parse_duration(text).map_err(|error| error.to_string())?;
     if time.is_zero() || time > LONGEST {
-        return Err("more than nothing, and at most 5 minutes".to_owned());
+        return Err("expected a time above 0 and up to 5 minutes".to_owned());
     }
     Ok(time)
 }
@@ -87,24 +87,24 @@ pub(super) async fn run(arguments: &Arguments) -> anyhow::Result<String> {
     }
 }
 
-/// What to do about an answer.
+/// Advice for the operator after a failed test.
 fn advice(outcome: &Outcome, code: &str) -> &'static str {
     match (outcome, code) {
         (_, "not_public") => {
-            "the host has a private address: set outbound.allow_private, if it is a host of your own"
+            "the host has a private address: set outbound.allow_private if this host is yours"
         }
         (_, "insecure_url" | "insecure_login") => {
-            "set a URL or a security with TLS; outbound.allow_private is for hosts of your own"
+            "use a URL or a `security` setting with TLS; set outbound.allow_private only for your own hosts"
         }
-        (_, "settings") => "mend the settings with `tidings provider set`",
+        (_, "settings") => "correct the settings with `tidings provider set`",
         (Outcome::PauseProvider, _) => {
-            "check the credentials and the account; until then deliveries fall over to the app's next provider"
+            "check the credentials and the account; until then deliveries fail over to the app's next provider"
         }
         (Outcome::Retry { .. } | Outcome::Unknown | Outcome::Repeat { .. }, _) => {
-            "check host, port and network, or try again later; deliveries are repeated meanwhile"
+            "check host, port and network, or try again later; until then deliveries are retried"
         }
         (Outcome::Failed | Outcome::TargetGone(_) | Outcome::Sent { .. }, _) => {
-            "the provider was reached and refused the call itself: check the settings"
+            "the provider was reached but refused the call: check the settings"
         }
     }
 }

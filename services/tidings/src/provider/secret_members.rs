@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-/// The member, where it is there, be it null.
+/// Returns the member if it exists, even if it is null.
 pub(super) fn find<'a>(settings: &'a Map<String, Value>, name: &str) -> Option<&'a Value> {
     match name.split_once('.') {
         None => settings.get(name),
@@ -10,7 +10,7 @@ pub(super) fn find<'a>(settings: &'a Map<String, Value>, name: &str) -> Option<&
     }
 }
 
-/// Takes the member out.
+/// Removes the member and returns it.
 pub(super) fn take(settings: &mut Map<String, Value>, name: &str) -> Option<Value> {
     match name.split_once('.') {
         None => settings.remove(name),
@@ -18,7 +18,7 @@ pub(super) fn take(settings: &mut Map<String, Value>, name: &str) -> Option<Valu
     }
 }
 
-/// Puts a member where it belongs. False: the object that it stands in is not there, and it was left out.
+/// Inserts a member. Returns false, without inserting it, if the object that contains it is missing.
 pub(super) fn put(settings: &mut Map<String, Value>, name: &str, value: Value) -> bool {
     match name.split_once('.') {
         None => {
@@ -32,7 +32,7 @@ pub(super) fn put(settings: &mut Map<String, Value>, name: &str, value: Value) -
     }
 }
 
-/// As [`put`], making the objects that it stands in.
+/// Inserts a member as [`put`] does, and creates the objects that contain it.
 pub(super) fn put_deep(secrets: &mut Map<String, Value>, name: &str, value: Value) {
     match name.split_once('.') {
         None => drop(secrets.insert(name.to_owned(), value)),

@@ -20,7 +20,7 @@ pub(crate) struct Arguments {
     app: String,
     #[command(flatten)]
     source: DocumentSource,
-    /// Check the document and say what would become of it, and change nothing
+    /// Check the document, print the result of setting it, and change nothing
     #[arg(long)]
     dry_run: bool,
     /// Print JSON
@@ -49,16 +49,15 @@ pub(super) async fn run(arguments: &Arguments) -> anyhow::Result<String> {
     let document = draft.complete(&kept).map_err(|problems| with_hint(refused(problems), &kept))?;
     let replaced = stored.map(|stored| stored.row.version);
     if arguments.dry_run {
-        return Ok(foretold(arguments, &document, replaced));
+        return Ok(preview(arguments, &document, replaced));
     }
-    let sealed = match document.secrets.is_empty() || (document.given.is_empty() && document.secrets == kept)
-    {
-        true => None,
-        false => {
-            let text = Value::Object(document.secrets.clone()).to_string();
-            let context = provider_context(app.id, &identifier);
-            Some(control_plane.master_key().await?.seal(&context, text.as_bytes())?)
-        }
+    let is_unchanged = document.given.is_empty() && document.secrets == kept;
+    let sealed = if document.secrets.is_empty() || is_unchanged {
+        None
+    } else {
+        let text = Value::Object(document.secrets.clone()).to_string();
+        let context = provider_context(app.id, &identifier);
+        Some(control_plane.master_key().await?.seal(&context, text.as_bytes())?)
     };
     let provider = NewProvider {
         identifier: &identifier,
@@ -83,13 +82,13 @@ pub(super) async fn run(arguments: &Arguments) -> anyhow::Result<String> {
 }
 
 impl ControlPlane {
-    /// The secrets that `stored` has for a provider of the same channel and kind.
+    /// Opens the secrets of `stored`, if it has the channel and kind of the draft.
     fn kept(&self, app: AppId, draft: &Draft, stored: &StoredProvider) -> anyhow::Result<Map<String, Value>> {
         let row = &stored.row;
         let is_same = (stored.channel, row.kind.as_str()) == (draft.channel, draft.kind.name);
         match row.sealed.as_deref().filter(|_| is_same) {
             Some(sealed) => worker::open_secrets(&self.configured_key()?, app, &row.identifier, sealed)
-                .context("what is kept cannot be kept: give every secret again, or null"),
+                .context("cannot open the stored secrets: give every secret again, or null"),
             None => Ok(Map::new()),
         }
     }
@@ -97,12 +96,13 @@ impl ControlPlane {
 
 fn with_hint(Refused(mut text): Refused, kept: &Map<String, Value>) -> Refused {
     if !kept.is_empty() {
-        text.push_str("\nSecrets that the document leaves out were kept; null removes one.");
+        text.push_str("\nSecrets that the document leaves out stay unchanged; null removes one.");
     }
     Refused(text)
 }
 
-fn foretold(arguments: &Arguments, document: &ProviderDocument, replaced: Option<i64>) -> String {
+/// Renders the result of a dry run.
+fn preview(arguments: &Arguments, document: &ProviderDocument, replaced: Option<i64>) -> String {
     let ProviderDocument { identifier, given, kept, .. } = document;
     let version = replaced.unwrap_or(0) + 1;
     if arguments.json {

@@ -1,4 +1,4 @@
-//! The next attempt of a delivery, made of the job that the log has, or that the backup kept.
+//! The next attempt of a stranded delivery, created from its job in the log or in the backup.
 
 use anyhow::Context as _;
 use domain::event::DeliveryJob;
@@ -9,17 +9,17 @@ use store::deliveries::timer::NewTimer;
 use store::recovery::restore::{LastJob, Stranded, StrandedAs};
 use uuid::Uuid;
 
-/// What becomes of a stranded delivery.
+/// Result of recovering a stranded delivery.
 pub(super) enum PutBack {
-    /// It is attempted at once.
+    /// The delivery is attempted at once.
     Timer(NewTimer),
-    /// It is parked as it was.
+    /// The delivery is parked again.
     Parked(Stranded, Vec<u8>),
-    /// The log has lost its job meanwhile.
+    /// The log no longer holds the job.
     Gone,
 }
 
-/// Makes the next attempt.
+/// Creates the next attempt of a stranded delivery.
 pub(super) async fn put_back(log: &EventLog, stranded: Stranded) -> anyhow::Result<PutBack> {
     let found = match &stranded.job {
         LastJob::Kept(message) => Envelope::decode(message),
@@ -28,11 +28,11 @@ pub(super) async fn put_back(log: &EventLog, stranded: Stranded) -> anyhow::Resu
             None => return Ok(PutBack::Gone),
         },
     };
-    let mut envelope = found.context("a job that was read before")?;
+    let mut envelope = found.context("cannot decode a job that was decoded before")?;
     let Event::DeliveryJob(job) = &mut envelope.event else { return Ok(PutBack::Gone) };
     if stranded.stranded != StrandedAs::HandedOut {
         job.attempt = stranded.attempt;
-        ask_again(job, &stranded);
+        bind_provider(job, &stranded);
     }
     if stranded.stranded == StrandedAs::Parked {
         job.limited_retries = 0;
@@ -40,7 +40,7 @@ pub(super) async fn put_back(log: &EventLog, stranded: Stranded) -> anyhow::Resu
     let now = clock::now();
     let id = Uuid::new_v5(&stranded.delivery.0, name(&stranded).as_bytes());
     (envelope.caused_by, envelope.id, envelope.at) = (Some(envelope.id), id, now);
-    let message = envelope.encode().context("the next attempt cannot be written")?;
+    let message = envelope.encode().context("cannot encode the next attempt")?;
     if stranded.stranded == StrandedAs::Parked {
         return Ok(PutBack::Parked(stranded, message));
     }
@@ -56,10 +56,11 @@ pub(super) async fn put_back(log: &EventLog, stranded: Stranded) -> anyhow::Resu
     }))
 }
 
-/// Which provider is to be asked after the last one is not in the log. It may have taken the message, so that no other
-/// may be asked; unless it said itself, in a receipt, that it did not deliver it. Whoever the job was bound to before stays
-/// the only one: the others have not been asked since.
-fn ask_again(job: &mut DeliveryJob, stranded: &Stranded) {
+/// Binds the job to the provider of its last attempt, because the log does not say which provider was next. That provider may
+/// have accepted the message, so no other may be called. If its receipt reported that it did not deliver the message (the
+/// backup then kept the job), the job is unbound instead. A job that was bound before stays bound: no other provider has been
+/// called since.
+fn bind_provider(job: &mut DeliveryJob, stranded: &Stranded) {
     match (&stranded.job, &stranded.provider) {
         (LastJob::Kept(_), _) => job.route.unbind(),
         (LastJob::InLog(_), Some(provider)) if job.route.only.is_none() => {
@@ -69,7 +70,7 @@ fn ask_again(job: &mut DeliveryJob, stranded: &Stranded) {
     }
 }
 
-/// The same in every run of the command, and another one once the job stands in the log anew.
+/// Name of the attempt: the same in every run of the command, and another one when the log has a newer job.
 fn name(stranded: &Stranded) -> String {
     let Stranded { stream, attempt, .. } = stranded;
     match &stranded.job {

@@ -1,4 +1,4 @@
-//! What a message of the log names: its app, and the numbers that were handed out.
+//! The app, and the allocated numbers, that a message of the log names.
 
 use domain::send::TemplateRef;
 use domain::{CategoryId, Event, UserNumber};
@@ -6,10 +6,11 @@ use store::recovery::restore::Numbers;
 
 use super::walk::Found;
 
-/// Raises `numbers` to those that the message names.
+/// Raises `numbers` to the highest ones that the message names.
 pub(super) fn note(numbers: &mut Numbers, found: &Found) {
     numbers.app = numbers.app.max(found.envelope.app.0);
-    let (mut users, mut category) = (Vec::new(), None);
+    let mut users = Vec::new();
+    let mut category = None;
     match &found.envelope.event {
         Event::SendAccepted(send) => {
             if let Some(TemplateRef::Id(id)) = send.template {

@@ -1,4 +1,4 @@
-//! The steps of a restore. Each reads a part of the log, or what the steps before have left open, and may run again.
+//! The steps of a restore. Each reads a part of the log, or the work that earlier steps left open, and may run again.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,16 +17,16 @@ use super::attempts;
 use super::found::note;
 use super::reach::{Range, Reach};
 use super::report::Report;
-use super::walk::{Found, Walk, tell};
+use super::walk::{Found, Walk, print_progress};
 
-/// Planned chunks of one transaction: each needs its send, which may be a megabyte.
+/// Planned chunks per transaction; each needs its send, which may be a megabyte.
 const PLANS: usize = 40;
-/// Unfinished sends of one transaction, likewise.
+/// Unfinished sends per transaction; each may be a megabyte.
 const SENDS: i64 = 20;
-/// Stranded deliveries of one transaction; each needs its message.
+/// Stranded deliveries per transaction; each needs its message.
 const STRANDED: i64 = 50;
 
-/// A restore on its way through its steps.
+/// A restore in progress.
 pub(super) struct Passes<'a> {
     log: &'a EventLog,
     restore: Restore,
@@ -40,7 +40,7 @@ impl<'a> Passes<'a> {
         Passes { log, restore, report, numbers: Numbers::default(), apps: BTreeSet::new() }
     }
 
-    /// The inbox needs no more than to be projected on; but whoever was erased stays so.
+    /// Recovers erasures from the inbox streams. The inbox itself needs nothing more: its projection continues by itself.
     pub(super) async fn erasures(&mut self, reach: &Reach) -> anyhow::Result<()> {
         for range in reach.of_streams(|stream| matches!(stream, StreamName::Inbox(_))) {
             let mut walk = Walk::new(self.log, range);
@@ -57,6 +57,7 @@ impl<'a> Passes<'a> {
         Ok(())
     }
 
+    /// Recovers accepted sends with their idempotency keys.
     pub(super) async fn sends(&mut self, reach: &Reach) -> anyhow::Result<()> {
         for range in reach.of_streams(|stream| matches!(stream, StreamName::Send(_))) {
             let mut walk = Walk::new(self.log, range);
@@ -72,6 +73,7 @@ impl<'a> Passes<'a> {
         Ok(())
     }
 
+    /// Recovers deliveries from their jobs.
     pub(super) async fn jobs(&mut self, reach: &Reach) -> anyhow::Result<()> {
         for range in reach.of_streams(|stream| matches!(stream, StreamName::Job(..))) {
             let mut walk = Walk::new(self.log, range);
@@ -84,6 +86,7 @@ impl<'a> Passes<'a> {
         Ok(())
     }
 
+    /// Recovers plans, outcomes, suppressions and cancellations.
     pub(super) async fn outcomes(&mut self, reach: &Reach) -> anyhow::Result<()> {
         for range in reach.of_streams(|stream| stream == StreamName::Outcome) {
             let mut walk = Walk::new(self.log, range);
@@ -95,10 +98,12 @@ impl<'a> Passes<'a> {
         Ok(())
     }
 
-    /// Of one batch the plans first: what is told of a delivery comes after its plan.
+    /// Adds one batch, its plans first: the outcome of a delivery refers to its plan.
     async fn add_outcomes(&mut self, batch: Vec<Found>) -> anyhow::Result<()> {
-        let (mut plans, mut outcomes, mut dead, mut cancelled) =
-            (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let mut plans = Vec::new();
+        let mut outcomes = Vec::new();
+        let mut dead = Vec::new();
+        let mut cancelled = Vec::new();
         for Found { envelope: Envelope { app, at, send_id, event, .. }, .. } in batch {
             match (event, send_id) {
                 (Event::SendPlanned(planned), Some(send_id)) => {
@@ -122,9 +127,9 @@ impl<'a> Passes<'a> {
         Ok(())
     }
 
-    /// Deliveries that nothing would attempt any more get their timers back; those that must not be called again end.
+    /// Creates timers for deliveries that have no next attempt, and ends those whose provider must not be called again.
     pub(super) async fn attempts(&mut self) -> anyhow::Result<()> {
-        tell("putting back deliveries that wait for an attempt");
+        print_progress("recovering deliveries that wait for an attempt");
         self.report.reopened += self.restore.reopen().await?;
         self.report.unknown += self.restore.end_unknown(clock::now()).await? as u64;
         let mut after = None;
@@ -146,7 +151,8 @@ impl<'a> Passes<'a> {
     }
 
     async fn put_back(&mut self, page: Vec<Stranded>) -> anyhow::Result<()> {
-        let (mut timers, mut parked) = (Vec::new(), Vec::new());
+        let mut timers = Vec::new();
+        let mut parked = Vec::new();
         for stranded in page {
             match attempts::put_back(self.log, stranded).await? {
                 attempts::PutBack::Timer(timer) => timers.push(timer),
@@ -160,12 +166,12 @@ impl<'a> Passes<'a> {
         Ok(())
     }
 
-    /// Sends whose plans are not told of are planned once more.
+    /// Orders a new plan for each send whose plans are not all in the log.
     ///
-    /// A timer of the backup that orders a chunk may have been published before the loss: its message is taken for a repeat,
-    /// and whoever planned the chunk may have lost what a full stream had refused. So each open chunk is ordered anew.
+    /// Each open chunk gets a new timer. The backup's own timer may have been published before the loss, so that its message
+    /// would count as a duplicate; and the dispatcher that planned the chunk may have lost messages that a full stream refused.
     pub(super) async fn unfinished_sends(&mut self, reach: &Reach) -> anyhow::Result<()> {
-        tell("ordering the chunks of sends that are still to be planned");
+        print_progress("scheduling the unplanned chunks of sends");
         let mut after = None;
         loop {
             let page = self.restore.unfinished(after, SENDS).await?;
@@ -176,20 +182,20 @@ impl<'a> Passes<'a> {
                 .filter(|unfinished| unfinished.is_open)
                 .map(|unfinished| order(unfinished, reach))
                 .collect::<Result<_, _>>()
-                .context("a send cannot be written")?;
+                .context("cannot encode a send")?;
             self.report.users += self.restore.go_on(&page, &timers).await?;
             self.report.ordered += timers.len() as u64;
         }
     }
 
-    /// Lets services start.
+    /// Ends the restore; services may start from then on.
     pub(super) async fn finish(mut self) -> anyhow::Result<Report> {
         self.restore.raise_numbers(self.numbers).await?;
         self.restore.finish().await?;
         Ok(self.report.done())
     }
 
-    /// The next batch of a stream, whose apps are there and whose numbers are noted.
+    /// Reads the next batch of a stream, adds its missing apps and notes its numbers.
     async fn next(&mut self, walk: &mut Walk) -> anyhow::Result<Option<Vec<Found>>> {
         let Some(batch) = walk.next().await? else { return Ok(None) };
         let unseen: BTreeSet<AppId> =
@@ -206,7 +212,7 @@ impl<'a> Passes<'a> {
     }
 }
 
-/// The sends of messages, each with the time at which its message came into the stream.
+/// Returns the sends of the messages, with the times at which the stream stored them.
 fn stored(batch: &[Found]) -> Vec<(AppId, SendId, Timestamp)> {
     let send = |found: &Found| Some((found.envelope.app, found.envelope.send_id?, found.stored_at));
     batch.iter().filter_map(send).collect()
@@ -229,20 +235,20 @@ fn job(range: Range, found: Found) -> Option<FoundJob> {
     Some(FoundJob { app, send_id: send_id?, stream: range.stream, seq: found.seq, handed_out, job: *job })
 }
 
-/// The timer that orders a chunk: the send itself where its body is not kept, else word that it goes on.
+/// Creates the timer that orders a chunk: its message is `SendContinues` if the database keeps the body of the send, and
+/// otherwise the send itself.
 fn order(unfinished: &Unfinished, reach: &Reach) -> Result<NewTimer, serde_json::Error> {
     let Chunk { app, send_id, chunk, accepted_at, ref send } = unfinished.send;
     let (stream, now) = (StreamName::Send(send.lane), clock::now());
-    // The same in every run of the command, and another one once the order stands in the log.
+    // The same id in every run of the command, and another one when the order is in the log.
     let last = reach.of_streams(|named| named == stream).map(|range| range.to).max();
     let name = format!("restored.{chunk}.{}", last.unwrap_or_default());
     let id = Uuid::new_v5(&send_id.0, name.as_bytes());
-    let (message_id, at, event, due_at) = match send.is_kept() {
-        true => {
-            let due_at = send.send_at.filter(|at| chunk == 0 && *at > now).unwrap_or(now);
-            (id, now, Event::SendContinues(SendContinues { chunk }), due_at)
-        }
-        false => (send_id.0, accepted_at, Event::SendAccepted(Box::new(send.as_ref().clone())), now),
+    let (message_id, at, event, due_at) = if send.is_kept() {
+        let due_at = send.send_at.filter(|at| chunk == 0 && *at > now).unwrap_or(now);
+        (id, now, Event::SendContinues(SendContinues { chunk }), due_at)
+    } else {
+        (send_id.0, accepted_at, Event::SendAccepted(Box::new(send.as_ref().clone())), now)
     };
     let envelope =
         Envelope { id: message_id, app, at, send_id: Some(send_id), caused_by: None, trace: None, event };

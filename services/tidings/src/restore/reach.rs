@@ -1,4 +1,4 @@
-//! From where to where the log is to be read, and whether it is all there.
+//! The ranges of the log that a restore reads, and the check that the log still holds them.
 
 use std::collections::HashMap;
 
@@ -9,15 +9,15 @@ use store::Store;
 use store::inbox::projection::INBOX;
 use store::webhooks::WEBHOOKS;
 
-/// What is to be read of a stream.
+/// The range of a stream that a restore reads.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Range {
     pub(super) stream: StreamName,
-    /// The first sequence that the backup may not know.
+    /// First sequence that the backup may not know.
     pub(super) from: u64,
-    /// The last one of the stream.
+    /// Last sequence of the stream.
     pub(super) to: u64,
-    /// The last one that a worker may have had, of a stream of jobs.
+    /// Last sequence that was delivered to a worker, for a stream of jobs.
     pub(super) handed_out: u64,
 }
 
@@ -27,19 +27,19 @@ impl Range {
     }
 }
 
-/// What is to be read of every stream.
+/// The ranges of all streams.
 #[derive(Debug)]
 pub(super) struct Reach {
     pub(super) ranges: Vec<Range>,
-    /// When the backup was still at work, as far as its marks say.
+    /// Last time at which the backed-up database was in use, according to its marks.
     pub(super) marked_at: Option<Timestamp>,
 }
 
 impl Reach {
-    /// Finds out what the database knows of each stream.
+    /// Reads how far the database knows each stream.
     ///
     /// # Errors
-    /// A stream begins after that: what was between is lost.
+    /// A stream begins after that position: the messages between are lost.
     pub(super) async fn of(store: &Store, log: &EventLog, partitions: u32) -> anyhow::Result<Reach> {
         let marks: HashMap<StreamName, _> =
             store.log_marks().await?.into_iter().map(|mark| (mark.stream, mark)).collect();
@@ -50,16 +50,16 @@ impl Reach {
                 StreamName::Inbox(_) => store.checkpoint(INBOX, stream).await?,
                 _ => marks.get(&stream).map_or(0, |mark| mark.seq),
             };
-            let told = match stream {
+            let reported = match stream {
                 StreamName::Inbox(_) | StreamName::Outcome => store.checkpoint(WEBHOOKS, stream).await?,
                 _ => 0,
             };
-            let needed = if told > 0 { told.min(known) } else { known };
+            let needed = if reported > 0 { reported.min(known) } else { known };
             ensure!(
                 state.first_seq <= needed + 1,
                 "the log does not reach back to the backup: stream {stream} begins at {}, and the backup knows it up to \
-                 {needed} only. Restore a younger backup, or a copy of the log that begins earlier; what was accepted, \
-                 sent and erased between the two is not known otherwise",
+                 {needed} only. Restore a newer backup, or a copy of the log that begins earlier; there is no other record \
+                 of what was accepted, sent and erased between the two",
                 state.first_seq
             );
             let handed_out = match durable_of(stream) {
@@ -74,9 +74,9 @@ impl Reach {
         Ok(Reach { ranges, marked_at })
     }
 
-    /// The ranges of the streams that `are_meant`.
-    pub(super) fn of_streams(&self, are_meant: impl Fn(StreamName) -> bool) -> impl Iterator<Item = Range> {
-        self.ranges.iter().copied().filter(move |range| are_meant(range.stream))
+    /// Lists the ranges of the streams that `is_wanted` selects.
+    pub(super) fn of_streams(&self, is_wanted: impl Fn(StreamName) -> bool) -> impl Iterator<Item = Range> {
+        self.ranges.iter().copied().filter(move |range| is_wanted(range.stream))
     }
 }
 

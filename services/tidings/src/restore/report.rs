@@ -1,4 +1,4 @@
-//! What a restore brought back, and what it could not.
+//! The report of a restore: what it recovered, and what it cannot recover.
 
 use std::fmt::{self, Display};
 
@@ -8,33 +8,33 @@ use serde_json::json;
 
 use super::reach::Reach;
 
-/// What the log does not hold.
+/// Data that the log does not hold.
 const LOST: [&str; 11] = [
-    "users' profiles, devices, push subscriptions, preferences and opt-outs as they were changed since the backup; users \
-     who came since are known by their identifier, with what sends said of them",
-    "users who came since the backup and were sent nothing",
-    "apps, keys, secrets, providers, templates, categories' settings and webhook endpoints as they were changed since: set \
-     them again before services start. A send whose template is not there, or not in its version, waits until it is put \
-     again; one whose provider is not there goes without that channel",
-    "files of sends that were accepted since: an email that needs one fails with the code attachment_gone",
-    "what providers said of single attempts since, and which of their own ids a later receipt may name",
-    "an erasure or a cancellation of the last moment before the database was lost, of which the log had no word yet",
-    "what a full stream had refused since and waited in the database for room: items of inboxes are lost that way, jobs are \
-     planned anew",
-    "suppressions that were lifted since, and what came with that (START by SMS, a subscription registered anew): the log \
-     tells of dead targets, not of their coming back",
-    "rows of the audit log since",
-    "the place of webhooks: what happened since is told again, under the same ids",
-    "which provider a retry was to go to: it goes to the one that was asked last",
+    "changes since the backup to users' profiles, devices, push subscriptions, preferences and opt-outs; of users created \
+     since, only the identifier and the profile data in sends are recovered",
+    "users who were created since the backup and were sent nothing",
+    "changes since the backup to apps, keys, secrets, providers, templates, settings of categories and webhook endpoints: \
+     set them again before services start. A send whose template or template version is missing waits until it is put \
+     again; a send whose provider is missing skips that channel",
+    "files of sends that were accepted since the backup: an email that needs one fails with the code attachment_gone",
+    "providers' answers to single attempts since the backup, and the providers' own ids that a later receipt may name",
+    "an erasure or a cancellation of the last moment before the loss, if it was not in the log yet",
+    "messages since the backup that a full stream refused and that waited in the database: items of inboxes are lost that \
+     way, jobs are planned again",
+    "suppressions that were lifted since the backup, and the reasons (START by SMS, a subscription registered again): the \
+     log records dead targets, not their return",
+    "rows of the audit log since the backup",
+    "the position of webhooks: events since the backup are delivered again, under the same ids",
+    "the provider to which a retry was due: the retry goes to the provider that was called last",
 ];
 
-/// The numbers of a restore.
+/// Counts of a restore.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Report {
     /// `restored`, `planned` (nothing was changed) or `adopted` (nothing was lost).
     outcome: &'static str,
-    /// When the backup was still at work, as far as it says itself.
+    /// Last time at which the backed-up database was in use, according to its own marks.
     backup_marked_at: Option<Timestamp>,
     /// Messages of the log that the backup may not know.
     messages: u64,
@@ -89,21 +89,21 @@ impl Report {
             (self.chunks, "planned chunks of sends"),
             (self.users, "users"),
             (self.categories, "categories"),
-            (self.deliveries, "deliveries, or attempts of them that had begun"),
-            (self.outcomes, "states that deliveries have reached"),
+            (self.deliveries, "deliveries, or started attempts of deliveries"),
+            (self.outcomes, "outcomes of deliveries"),
             (self.suppressed, "dead targets"),
             (self.cancelled, "cancellations"),
             (self.erased, "erasures"),
-            (self.reopened, "deliveries that were put back after they were parked"),
-            (self.reopened_sends, "sends that were put back after they were set aside"),
-            (self.parked, "deliveries that are parked"),
+            (self.reopened, "deliveries that were redriven after they were parked"),
+            (self.reopened_sends, "sends that were redriven after they were parked"),
+            (self.parked, "parked deliveries"),
             (
                 self.attempts,
-                "deliveries that are attempted now; a provider may have had some of them, under the same id",
+                "deliveries that are attempted now; a provider may have received some of them, under the same id",
             ),
             (self.unknown, "SMS that may have been sent: they end as unknown"),
             (self.ordered, "sends that are planned now, or at their time"),
-            (self.without_job, "deliveries whose message is not in the log any more: they stay as they are"),
+            (self.without_job, "deliveries whose job is no longer in the log: they stay unchanged"),
         ]
     }
 }
@@ -112,23 +112,19 @@ impl Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let marked_at = self.backup_marked_at.map_or("an unknown time".to_owned(), |at| at.to_string());
         match self.outcome {
-            "adopted" => return writeln!(f, "Taken as it is. Services may start."),
+            "adopted" => return writeln!(f, "Accepted as it is. Services may start."),
             "planned" => {
                 return writeln!(
                     f,
-                    "The log reaches back to the backup, which was at work at {marked_at}. {} messages would be read. \
+                    "The log reaches back to the backup, which was in use at {marked_at}. {} messages would be read. \
                      Nothing was changed.",
                     self.messages
                 );
             }
             _ => {}
         }
-        writeln!(
-            f,
-            "Restored. The backup was at work at {marked_at}; {} messages were read.",
-            self.messages
-        )?;
-        writeln!(f, "Came back, without what an interrupted run before this one brought back:")?;
+        writeln!(f, "Restored. The backup was in use at {marked_at}; {} messages were read.", self.messages)?;
+        writeln!(f, "Recovered by this run, in addition to earlier interrupted runs:")?;
         for (count, what) in self.lines().iter().filter(|(count, _)| *count > 0) {
             writeln!(f, "  {count:>9}  {what}")?;
         }
@@ -136,14 +132,14 @@ impl Display for Report {
             let apps: Vec<_> = self.apps.iter().map(i64::to_string).collect();
             writeln!(
                 f,
-                "Apps that the backup does not know: {}. They are turned off, under names that begin with `lost-`.",
+                "Apps that are missing in the backup: {}. They are disabled, under names that begin with `lost-`.",
                 apps.join(", ")
             )?;
         }
         if self.unreadable > 0 {
-            writeln!(f, "{} messages cannot be read by this release and were passed over.", self.unreadable)?;
+            writeln!(f, "{} messages cannot be read by this release and were skipped.", self.unreadable)?;
         }
-        writeln!(f, "Cannot come back:")?;
+        writeln!(f, "Cannot be recovered:")?;
         for lost in LOST {
             writeln!(f, "  - {lost}")?;
         }

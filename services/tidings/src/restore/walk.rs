@@ -1,4 +1,4 @@
-//! Reading a part of a stream, message by message, with word of how far it is.
+//! Reads a part of a stream in batches, and prints progress.
 
 use std::time::Duration;
 
@@ -10,12 +10,12 @@ use tokio::time::Instant;
 
 use super::reach::Range;
 
-/// Messages that are read at once. One may be a megabyte.
+/// Maximum number of messages per batch. A message may be a megabyte.
 const BATCH: usize = 200;
 const LINGER: Duration = Duration::from_millis(20);
-/// Between two words of progress.
-const TOLD_EVERY: Duration = Duration::from_secs(5);
-/// Longest time without a message, where one must come.
+/// Interval between two lines of progress.
+const PROGRESS_EVERY: Duration = Duration::from_secs(5);
+/// Maximum time without a message while more messages are expected.
 const SILENCE: Duration = Duration::from_secs(60);
 
 /// A part of a stream being read.
@@ -24,15 +24,16 @@ pub(super) struct Walk {
     reader: Reader,
     /// The last sequence read.
     read: u64,
-    told_at: Instant,
-    /// Messages that no release can read: they were set aside, or will be.
+    /// Time of the last line of progress.
+    printed_at: Instant,
+    /// Number of messages that no release can read: their consumer has parked or will park them.
     pub(super) unreadable: u64,
 }
 
-/// A message with its place.
+/// A message with its sequence.
 pub(super) struct Found {
     pub(super) seq: u64,
-    /// When the log got it.
+    /// Time at which the log stored the message.
     pub(super) stored_at: Timestamp,
     pub(super) envelope: Envelope,
 }
@@ -41,12 +42,12 @@ impl Walk {
     pub(super) fn new(log: &EventLog, range: Range) -> Walk {
         let reader = log.reader(range.stream, range.from);
         if range.messages() > 0 {
-            tell(&format!("reading {}: {} messages", range.stream, range.messages()));
+            print_progress(&format!("reading {}: {} messages", range.stream, range.messages()));
         }
-        Walk { range, reader, read: range.from - 1, told_at: Instant::now(), unreadable: 0 }
+        Walk { range, reader, read: range.from - 1, printed_at: Instant::now(), unreadable: 0 }
     }
 
-    /// The next messages; None at the end. A batch may be empty.
+    /// Reads the next batch, which may be empty; None at the end of the range.
     ///
     /// # Errors
     /// The log cannot be read, or a message is of a newer release.
@@ -56,17 +57,22 @@ impl Walk {
             let records = self.reader.next_batch(BATCH, LINGER).await;
             let records = match records {
                 Err(error) if error.is_permanent() || begun.elapsed() > SILENCE => {
-                    return Err(error).with_context(|| format!("{} cannot be read", self.range.stream));
+                    return Err(error).with_context(|| format!("cannot read {}", self.range.stream));
                 }
                 Err(_) => continue,
                 Ok(records) => records,
             };
             let Some(last) = records.last().map(|record| record.seq) else {
-                anyhow::ensure!(begun.elapsed() < SILENCE, "{} ends before its end", self.range.stream);
+                anyhow::ensure!(
+                    begun.elapsed() < SILENCE,
+                    "{} delivered no message for {SILENCE:?}, although {} are still to be read",
+                    self.range.stream,
+                    self.range.to - self.read
+                );
                 continue;
             };
             self.read = last;
-            self.tell_progress();
+            self.print_progress();
             let mut found = Vec::with_capacity(records.len());
             for record in records.iter().filter(|record| record.seq <= self.range.to) {
                 match Envelope::decode(&record.payload) {
@@ -85,16 +91,16 @@ impl Walk {
         Ok(None)
     }
 
-    fn tell_progress(&mut self) {
-        if self.told_at.elapsed() >= TOLD_EVERY {
-            self.told_at = Instant::now();
+    fn print_progress(&mut self) {
+        if self.printed_at.elapsed() >= PROGRESS_EVERY {
+            self.printed_at = Instant::now();
             let done = (self.read + 1).saturating_sub(self.range.from);
-            tell(&format!("  {}: {done} of {}", self.range.stream, self.range.messages()));
+            print_progress(&format!("  {}: {done} of {}", self.range.stream, self.range.messages()));
         }
     }
 }
 
-/// A line of progress, beside the report.
-pub(super) fn tell(line: &str) {
+/// Prints a line of progress to standard error; the report goes to standard output.
+pub(super) fn print_progress(line: &str) {
     eprintln!("tidings: {line}");
 }

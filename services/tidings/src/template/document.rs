@@ -1,11 +1,12 @@
-//! A template as an operator writes it.
+//! The JSON document of a template.
 
 use domain::fields::{Fields, check_plain_json};
 use domain::{Channel, Problem};
 use serde_json::{Map, Value};
 
-/// Longest name and longest text, in bytes.
+/// Maximum length of a name, in bytes.
 const LONGEST_NAME: usize = 1024;
+/// Maximum length of a text, in bytes.
 const LONGEST_TEXT: usize = 512 * 1024;
 
 /// A valid template.
@@ -19,7 +20,7 @@ pub(super) struct TemplateDocument {
 }
 
 impl TemplateDocument {
-    /// Reads a document, or tells everything that is wrong with it.
+    /// Reads a document, or returns all of its problems.
     pub(super) fn read(value: Value) -> Result<Self, Vec<Problem>> {
         let mut problems = Vec::new();
         check_plain_json("", &value, &mut problems);
@@ -32,7 +33,7 @@ impl TemplateDocument {
         let channels = fields.free_object("channels", &mut problems).unwrap_or_default();
         let sample = fields.free_object("sample", &mut problems);
         fields.finish(true, &mut problems);
-        let channels = Value::Object(sound(channels, &mut problems));
+        let channels = Value::Object(valid_channels(channels, &mut problems));
         if channels != Value::Object(Map::new())
             && let Err(found) =
                 planning::check(&channels).and_then(|()| planning::check_sample(&channels, sample.as_ref()))
@@ -49,8 +50,8 @@ impl TemplateDocument {
     }
 }
 
-/// The channels whose content has the right shape, without what is null.
-fn sound(mut channels: Map<String, Value>, problems: &mut Vec<Problem>) -> Map<String, Value> {
+/// Keeps the channels whose content has the right shape, without null members, and reports the others.
+fn valid_channels(mut channels: Map<String, Value>, problems: &mut Vec<Problem>) -> Map<String, Value> {
     channels.retain(|_, content| !content.is_null());
     if channels.is_empty() {
         let message = format!("channels must have content for at least one of {}", delivered());
@@ -62,7 +63,8 @@ fn sound(mut channels: Map<String, Value>, problems: &mut Vec<Problem>) -> Map<S
         match name.parse::<Channel>().ok().filter(|channel| channel.is_delivered()) {
             Some(channel) => check_content(channel, &path, content.clone(), problems),
             None => {
-                let message = format!("{path} is no channel of templates; there are {}", delivered());
+                let message =
+                    format!("{path} is not a channel of templates; expected one of {}", delivered());
                 problems.push(Problem::new(path, "unknown_member", message));
             }
         }
@@ -78,7 +80,7 @@ fn delivered() -> String {
     Channel::DELIVERED.map(Channel::as_str).join(", ")
 }
 
-/// Checks the members of one channel's content: which there may be, and of which groups one must be there.
+/// Checks the content of one channel: rejects unknown members, and requires one member of each group.
 fn check_content(channel: Channel, path: &str, content: Value, problems: &mut Vec<Problem>) {
     let Some(mut fields) = Fields::open(path, content, problems) else {
         return;
@@ -100,7 +102,7 @@ fn check_content(channel: Channel, path: &str, content: Value, problems: &mut Ve
         fields.array("blocks", problems);
     }
     fields.finish(true, problems);
-    // A member of the wrong type is no missing member.
+    // A member of the wrong type is not reported as missing too.
     if problems.len() > before {
         return;
     }
@@ -145,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn every_problem_of_the_shape_is_told_at_once() {
+    fn all_problems_of_the_shape_are_reported_at_once() {
         let wrong = json!({
             "name": 1,
             "kategory": "x",

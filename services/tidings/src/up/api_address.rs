@@ -1,4 +1,4 @@
-//! Where the API of `tidings up` listens.
+//! The address on which the API of `tidings up` listens.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 
@@ -9,15 +9,15 @@ use super::say;
 
 const DEFAULT: u16 = 8080;
 
-/// An address on the loopback interface, free a moment ago. The port is `asked`, where 0 means any; by default the
-/// usual one, or any where that is taken.
+/// Chooses an address on the loopback interface that is free at this moment. The port is `asked` (0 for any free one); the
+/// default is the usual port, or any free one if that is in use.
 pub(super) fn choose(asked: Option<u16>) -> anyhow::Result<SocketAddr> {
     let port = match asked {
         Some(0) => port::free()?,
         Some(asked) => {
             TcpListener::bind((Ipv4Addr::LOCALHOST, asked)).with_context(|| {
                 format!(
-                    "port {asked} cannot be used: stop what listens there, or choose another one with --port"
+                    "cannot use port {asked}: stop the program that listens there, or choose another one with --port"
                 )
             })?;
             asked
@@ -25,7 +25,7 @@ pub(super) fn choose(asked: Option<u16>) -> anyhow::Result<SocketAddr> {
         None if port::is_free(DEFAULT) => DEFAULT,
         None => {
             let free = port::free()?;
-            say(&format!("port {DEFAULT} is taken, so the API listens on port {free}"))?;
+            say(&format!("port {DEFAULT} is in use, so the API listens on port {free}"))?;
             free
         }
     };

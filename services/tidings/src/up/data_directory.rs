@@ -1,4 +1,4 @@
-//! The directory in which `tidings up` keeps everything.
+//! The data directory of `tidings up`.
 
 use std::fs::{DirBuilder, File, TryLockError};
 use std::os::unix::fs::DirBuilderExt;
@@ -10,14 +10,17 @@ use credentials::MasterKey;
 use crate::data_directory::master_key_file;
 use crate::dev_file::DevFile;
 
-/// A data directory that is ours alone until we end, however that comes.
+/// A data directory that this process has locked until it ends.
 pub(crate) struct DataDirectory {
     path: PathBuf,
     _lock: File,
 }
 
 impl DataDirectory {
-    /// Claims `path`, which is created if need be. Fails where another `tidings up` runs on it.
+    /// Locks the directory `path`, and creates it if it does not exist.
+    ///
+    /// # Errors
+    /// Another `tidings up` runs on the directory, or the directory cannot be created or locked.
     pub(super) fn claim(path: &Path) -> anyhow::Result<Self> {
         let path = std::path::absolute(path)?;
         let created = DirBuilder::new().recursive(true).mode(0o700).create(&path);
@@ -47,7 +50,7 @@ impl DataDirectory {
         &self.path
     }
 
-    /// The file of the master key, which is made at the first start.
+    /// Returns the path of the master key file, and creates the key at the first start.
     pub(super) fn master_key_file(&self) -> anyhow::Result<PathBuf> {
         let path = master_key_file(&self.path);
         if !path.exists() {
@@ -66,7 +69,7 @@ impl DataDirectory {
         self.path.join("nats")
     }
 
-    /// What the provider stand-ins captured.
+    /// Messages that the provider stand-ins captured.
     pub(super) fn outbox(&self) -> PathBuf {
         self.path.join("outbox")
     }

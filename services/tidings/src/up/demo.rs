@@ -22,10 +22,10 @@ use crate::provider::kinds;
 
 const NAME: &str = "demo";
 const PRIORITY: i32 = 100;
-/// Another data directory may use the same database and know the previous secret.
+/// Validity of the previous secret: another data directory may use the same database and that secret.
 const GRACE: Duration = Duration::from_secs(24 * 3600);
 
-/// What a caller of the demo app needs; kept in the data directory, as the database does not tell the secret again.
+/// Credentials of the demo app. They are stored in the data directory, because the database does not reveal the secret.
 #[derive(Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Credentials {
@@ -34,7 +34,7 @@ pub(crate) struct Credentials {
     pub(crate) api_secret: String,
 }
 
-/// The credentials that `file` keeps, where the database still knows them; else new ones, which it keeps from now on.
+/// Returns the credentials in `file` if they are still valid; otherwise creates new ones and writes them to `file`.
 pub(crate) async fn credentials(context: &Context, file: &Path) -> anyhow::Result<Credentials> {
     if let Some(kept) = read(file)?
         && is_valid(context, &kept).await?
@@ -65,7 +65,7 @@ fn read(file: &Path) -> anyhow::Result<Option<Credentials>> {
     };
     let kept = serde_json::from_str(&text);
     kept.map(Some)
-        .with_context(|| format!("{} is damaged; remove it, and new credentials are made", file.display()))
+        .with_context(|| format!("{} is damaged; remove it to create new credentials", file.display()))
 }
 
 async fn is_valid(context: &Context, kept: &Credentials) -> anyhow::Result<bool> {
@@ -76,16 +76,16 @@ async fn is_valid(context: &Context, kept: &Credentials) -> anyhow::Result<bool>
     }))
 }
 
-/// A stand-in, as a provider of the demo app.
+/// A stand-in that is a provider of the demo app.
 pub(crate) struct StandIn {
     identifier: &'static str,
     channel: Channel,
     kind: &'static str,
-    /// With the secrets.
+    /// Settings with the secrets.
     settings: Value,
 }
 
-/// The providers that the stand-ins make: where they listen now.
+/// Lists the stand-ins as providers, with their current addresses.
 pub(crate) fn providers(stand_ins: &StandIns) -> Vec<StandIn> {
     let smtp = stand_ins.smtp_address();
     let email = StandIn {
@@ -127,7 +127,7 @@ pub(crate) fn providers(stand_ins: &StandIns) -> Vec<StandIn> {
     vec![email, web_push, apns, fcm, twilio, smpp, http]
 }
 
-/// Points the demo app's providers to the stand-ins. What an operator changed about priority and use stays.
+/// Points the demo app's providers to the stand-ins. Keeps the priority of a provider, and whether it is enabled.
 pub(crate) async fn set_providers(
     context: &Context,
     app: AppId,
@@ -153,7 +153,7 @@ pub(crate) async fn set_providers(
     Ok(())
 }
 
-/// Takes the secrets out of the settings and seals them, where there are any.
+/// Removes the secrets from the settings and seals them. Returns None if there are none.
 fn seal(
     context: &Context,
     app: AppId,

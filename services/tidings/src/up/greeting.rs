@@ -1,8 +1,8 @@
-//! What to do first: lines to paste into another terminal.
+//! First steps: commands to paste into another terminal.
 
 use crate::dev_file::DevFile;
 
-/// The addresses of what runs on this machine, and the first steps.
+/// Renders the addresses of the running services, and the first steps.
 pub(super) fn text(dev: &DevFile, prefix: &str) -> String {
     let DevFile { api, metrics, outbox, push_service, app_id, api_key, api_secret, .. } = dev;
     let steps = steps(&Steps { api, outbox, api_key, api_secret, prefix });
@@ -16,26 +16,26 @@ Tidings is running.
   push     {push_service}
   app      {app_id} (demo)
 {steps}
-Ctrl-C stops everything; the next start finds it again.
+Ctrl-C stops everything; the next start continues with the same data.
 "#
     )
 }
 
-/// What the first steps name.
+/// Values for the first steps.
 pub(crate) struct Steps<'a> {
     /// Origin of the API.
     pub(crate) api: &'a str,
-    /// Base of the outbox.
+    /// Base URL of the outbox.
     pub(crate) outbox: &'a str,
-    /// Of the demo app.
+    /// API key of the demo app.
     pub(crate) api_key: &'a str,
-    /// Of the demo app.
+    /// API secret of the demo app.
     pub(crate) api_secret: &'a str,
-    /// How the API's headers begin.
+    /// Prefix of the API's headers.
     pub(crate) prefix: &'a str,
 }
 
-/// One send from a user to an inbox and a mailbox, by curl.
+/// Renders curl commands that send a notification to a user's inbox and mailbox.
 pub(crate) fn steps(Steps { api, outbox, api_key, api_secret, prefix }: &Steps<'_>) -> String {
     let app = format!("-H '{prefix}-API-KEY: {api_key}' -H '{prefix}-API-SECRET: {api_secret}'");
     let user = format!("-H '{prefix}-API-KEY: {api_key}' -H '{prefix}-USER-ID: ada'");
@@ -54,10 +54,10 @@ Try it in another terminal:
   # The user's inbox
   curl -sS {api}/v3/notifications {user}; echo
 
-  # The email, as the local stand-in for a provider took it
+  # The email, as the local provider stand-in received it
   curl -sS '{outbox}/messages?channel=email&to=ada@example.com'; echo
 
-  # What became of the send
+  # The outcome of the send
   REQUEST=$(echo "$SENT" | cut -d '"' -f 4)
   curl -sS {api}/v3/requests/$REQUEST {app}; echo
   curl -sS {api}/v3/requests/$REQUEST/deliveries {app}; echo

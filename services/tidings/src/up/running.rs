@@ -17,9 +17,9 @@ const READY_WITHIN: Duration = Duration::from_secs(30);
 const READY_INTERVAL: Duration = Duration::from_millis(20);
 const CLOSED_WITHIN: Duration = Duration::from_secs(5);
 
-/// Everything that runs in this process.
+/// The services and stand-ins that run in this process.
 pub(super) struct Running {
-    /// What the services share.
+    /// Context of all services.
     pub(super) context: Context,
     /// Addresses and credentials.
     pub(super) dev: DevFile,
@@ -30,7 +30,7 @@ impl Running {
     /// Starts the stand-ins and every service, and waits until the API answers.
     pub(super) async fn start(mut config: Config, directory: &DataDirectory) -> anyhow::Result<Running> {
         let stand_ins = StandIns::start(&StandInSettings::in_directory(directory.outbox())).await;
-        let stand_ins = stand_ins.context("the provider stand-ins")?;
+        let stand_ins = stand_ins.context("cannot start the provider stand-ins")?;
         config.web_push.hosts.push(stand_ins.push_service_url().parse()?);
         let context = Context::connect(config).await?;
         let demo = demo::credentials(&context, &directory.demo_app()).await?;
@@ -62,23 +62,23 @@ impl Running {
         Ok(Running { context, dev, stand_ins })
     }
 
-    /// How the API's headers begin.
+    /// Prefix of the API's headers.
     pub(super) fn header_prefix(&self) -> &str {
         self.context.config.header_prefixes.first().map_or("X-SERVICE", String::as_str)
     }
 
-    /// Lets the services finish what they have begun, then stops the stand-ins.
+    /// Lets the services finish their work in progress, then stops the stand-ins.
     pub(super) async fn stop(self) -> anyhow::Result<()> {
         self.context.tasks.stop();
         let finished = self.context.finish().await;
         self.stand_ins.stop().await;
-        // A connection that is still in use then ends with its server.
+        // A connection still in use after this time ends with its server.
         timeout(CLOSED_WITHIN, self.context.store.close()).await.ok();
-        finished.context("a service ended; the log above says why")
+        finished.context("a service ended; the log above gives the cause")
     }
 }
 
-/// Returns once the API takes connections.
+/// Waits until the API accepts connections.
 async fn ready(context: &Context, api: SocketAddr) -> anyhow::Result<()> {
     let mut ticks = interval(READY_INTERVAL);
     let connected = async {
@@ -91,11 +91,11 @@ async fn ready(context: &Context, api: SocketAddr) -> anyhow::Result<()> {
     };
     tokio::select! {
         () = context.tasks.stopping() => {
-            context.tasks.finish().await.context("a service ended; the log above says why")?;
+            context.tasks.finish().await.context("a service ended; the log above gives the cause")?;
             bail!("the services were stopped")
         }
         connected = timeout(READY_WITHIN, connected) => {
-            connected.with_context(|| format!("the API does not answer at {api} within {READY_WITHIN:?}"))
+            connected.with_context(|| format!("the API did not answer at {api} within {READY_WITHIN:?}"))
         }
     }
 }

@@ -1,4 +1,4 @@
-//! PostgreSQL and nats-server: private ones, unless others are configured.
+//! The servers of `tidings up`: private ones, unless the configuration names others.
 
 use std::path::Path;
 use std::time::Duration;
@@ -12,14 +12,14 @@ use super::say;
 
 const CHECK_INTERVAL: Duration = Duration::from_millis(250);
 
-/// The servers that we started. Dropping them kills them.
+/// The private servers that this process started. Dropping them kills them.
 pub(super) struct Servers {
     postgres: Option<Postgres>,
     nats: Option<NatsServer>,
 }
 
 impl Servers {
-    /// Starts what the configuration does not name, and puts its address there.
+    /// Starts the servers that the configuration does not name, and sets their addresses in it.
     pub(super) async fn start(directory: &DataDirectory, config: &mut Config) -> anyhow::Result<Servers> {
         let mut servers = Servers { postgres: None, nats: None };
         match &config.database.url {
@@ -45,7 +45,7 @@ impl Servers {
         Ok(servers)
     }
 
-    /// Returns when one of them has ended by itself, with what to tell of it.
+    /// Waits until a server ends unexpectedly, and returns the error.
     pub(super) async fn failure(&mut self) -> anyhow::Error {
         let mut ticks = tokio::time::interval(CHECK_INTERVAL);
         loop {
@@ -70,7 +70,7 @@ impl Servers {
         Ok(())
     }
 
-    /// Stops what we started, in order; what does not stop in time is killed.
+    /// Stops the private servers in order, and kills a server that does not stop in time.
     pub(super) async fn stop(self) -> anyhow::Result<()> {
         if let Some(nats) = self.nats {
             nats.stop().await?;
@@ -83,5 +83,5 @@ impl Servers {
 }
 
 fn ended(server: &str, log: &Path) -> anyhow::Error {
-    anyhow!("{server} has ended; its log {} says why. Start again to continue", log.display())
+    anyhow!("{server} has ended; its log {} gives the cause. Start again to continue", log.display())
 }

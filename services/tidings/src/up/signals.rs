@@ -1,8 +1,8 @@
-//! The signals that stop a process in order.
+//! The signals that stop a process gracefully.
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// SIGTERM, SIGINT (Ctrl-C) and SIGHUP (the terminal is gone), from the moment of listening on.
+/// Listener for SIGTERM, SIGINT (Ctrl-C) and SIGHUP (closed terminal).
 pub(crate) struct Signals {
     terminate: Signal,
     interrupt: Signal,
@@ -10,7 +10,7 @@ pub(crate) struct Signals {
 }
 
 impl Signals {
-    /// From here on they no longer end the process by themselves.
+    /// Starts to listen. From then on these signals no longer end the process by default.
     pub(crate) fn listen() -> std::io::Result<Self> {
         Ok(Signals {
             terminate: signal(SignalKind::terminate())?,
@@ -19,7 +19,7 @@ impl Signals {
         })
     }
 
-    /// Returns when one of them has come.
+    /// Waits for one of these signals.
     pub(crate) async fn received(&mut self) {
         tokio::select! {
             _ = self.terminate.recv() => {}

@@ -1,4 +1,4 @@
-//! `tidings webhook failed` and `redeliver`: what was given up.
+//! `tidings webhook failed` and `redeliver`: messages whose delivery was given up.
 
 use serde_json::{Value, json};
 use store::webhooks::FailedMessage;
@@ -8,17 +8,17 @@ use crate::control_plane::Installation;
 use crate::refused::Refused;
 use crate::table;
 
-/// List what was given up, after a day of attempts or because the endpoint said that it is gone; the latest first.
+/// List messages that were given up after a day of attempts, or because the endpoint answered 410 Gone; latest first.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:
   tidings webhook failed shop --limit 20")]
 pub(crate) struct Arguments {
     /// Name or id of the app
     app: String,
-    /// Only those of this endpoint, by URL or id
+    /// Only messages to this endpoint, by URL or id
     #[arg(long)]
     endpoint: Option<String>,
-    /// How many at most
+    /// Maximum number of messages
     #[arg(long, value_name = "N", default_value = "100", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     limit: u32,
     /// Print JSON
@@ -28,7 +28,7 @@ pub(crate) struct Arguments {
     installation: Installation,
 }
 
-/// Tell again what was given up, under the same ids, with all attempts before it.
+/// Deliver messages again that were given up, under the same ids, with a full series of attempts.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   tidings webhook redeliver shop 0197b5a2-3c4d-5e6f-8a9b-0c1d2e3f4a5b
@@ -39,10 +39,10 @@ pub(crate) struct RedeliverArguments {
     /// Ids of messages, as `failed` lists them
     #[arg(required_unless_present = "all", conflicts_with = "all")]
     ids: Vec<Uuid>,
-    /// All that were given up
+    /// Select all messages that were given up
     #[arg(long)]
     all: bool,
-    /// Only those of this endpoint, by URL or id
+    /// Only messages to this endpoint, by URL or id
     #[arg(long)]
     endpoint: Option<String>,
     /// Print JSON
@@ -107,6 +107,6 @@ pub(super) async fn redeliver(arguments: &RedeliverArguments) -> anyhow::Result<
     Ok(if arguments.json {
         format!("{}\n", json!({"redelivered": redelivered}))
     } else {
-        format!("{redelivered} messages are told again.\n")
+        format!("{redelivered} messages will be delivered again.\n")
     })
 }

@@ -21,7 +21,7 @@ pub(crate) struct ListArguments {
     installation: Installation,
 }
 
-/// Remove an endpoint, with its secrets and with what was still to be told.
+/// Remove an endpoint, with its secrets and its pending messages.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:
   tidings webhook remove shop https://shop.example.com/tidings")]
@@ -90,13 +90,10 @@ pub(super) async fn remove(arguments: &RemoveArguments) -> anyhow::Result<String
     let app = control_plane.app(&arguments.app).await?;
     let Endpoint { id, url, pending, .. } = control_plane.endpoint(app.id, &arguments.endpoint).await?;
     let removed = control_plane.store.remove_endpoint(app.id, id, &actor()).await?;
-    ensure!(removed, "the endpoint has just been removed by somebody else");
+    ensure!(removed, "another process has just removed the endpoint");
     Ok(if arguments.json {
         format!("{}\n", json!({"id": id, "url": url, "untold": pending}))
     } else {
-        format!(
-            "Removed endpoint {id} of app {}, {url}, with {pending} messages that it was not told.\n",
-            app.name
-        )
+        format!("Removed endpoint {id} of app {}, {url}, with {pending} pending messages.\n", app.name)
     })
 }

@@ -1,4 +1,4 @@
-//! `tidings webhook test`: one signed call, now.
+//! `tidings webhook test`: one signed call.
 
 use std::time::Duration;
 
@@ -15,9 +15,9 @@ use crate::control_plane::Installation;
 
 const LIMIT: Duration = Duration::from_secs(15);
 
-/// Send an endpoint a signed `webhook.test` event, once, and print its answer.
+/// Send an endpoint one signed `webhook.test` event, and print its answer.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Exit code 1 where the endpoint did not take it.
+#[command(after_help = "Exit code 1 if the endpoint did not accept it.
 
 Example:
   tidings webhook test shop https://shop.example.com/tidings")]
@@ -37,35 +37,38 @@ pub(super) async fn run(arguments: &Arguments) -> anyhow::Result<String> {
     let control_plane = arguments.installation.open().await?;
     let app = control_plane.app(&arguments.app).await?;
     let endpoint = control_plane.endpoint(app.id, &arguments.endpoint).await?;
-    let (master_key, context) =
-        (control_plane.master_key().await?, webhook_secret_context(app.id, endpoint.id));
+    let master_key = control_plane.master_key().await?;
+    let context = webhook_secret_context(app.id, endpoint.id);
     let mut secrets = Vec::new();
     for sealed in control_plane.store.webhook_secrets(app.id, endpoint.id).await? {
         let opened = master_key.open(&context, &sealed)?;
         let text = std::str::from_utf8(opened.expose_secret()).ok();
-        secrets.push(text.and_then(Secret::parse).context("the stored secret cannot be read")?);
+        secrets.push(text.and_then(Secret::parse).context("cannot read the stored secret")?);
     }
     install_crypto_provider();
     let body = json!({"type": "webhook.test", "timestamp": clock::now(), "data": {}}).to_string();
     let message = Message { id: clock::new_id(), body: &body, secrets: &secrets };
     let answer = Caller::new(control_plane.outbound, LIMIT)?.tell(&endpoint.url, message).await;
-    let (taken, code) = (answer.is_taken(), &answer.code);
-    let said = String::from_utf8_lossy(&answer.body);
+    let accepted = answer.is_taken();
+    let code = &answer.code;
+    let body = String::from_utf8_lossy(&answer.body);
     if arguments.json {
-        let told =
-            json!({"id": message.id, "url": endpoint.url, "taken": taken, "answer": code, "body": said});
-        print(&format!("{told}\n"))?;
+        let report =
+            json!({"id": message.id, "url": endpoint.url, "taken": accepted, "answer": code, "body": body});
+        print(&format!("{report}\n"))?;
     }
-    if !taken {
-        bail!("{} did not take the call: {code}{}", endpoint.url, shown(&said));
+    if !accepted {
+        bail!("{} did not accept the call: {code}{}", endpoint.url, printable(&body));
     }
-    Ok(match arguments.json {
-        true => String::new(),
-        false => format!("{} took the call: {code}{}\n", endpoint.url, shown(&said)),
+    Ok(if arguments.json {
+        String::new()
+    } else {
+        format!("{} accepted the call: {code}{}\n", endpoint.url, printable(&body))
     })
 }
 
-fn shown(said: &str) -> String {
-    let plain: String = said.chars().filter(|letter| !letter.is_control() || *letter == '\n').collect();
+/// Removes control characters from an answer, and separates it from the line before.
+fn printable(answer: &str) -> String {
+    let plain: String = answer.chars().filter(|letter| !letter.is_control() || *letter == '\n').collect();
     if plain.trim().is_empty() { String::new() } else { format!("\n\n{}", plain.trim()) }
 }

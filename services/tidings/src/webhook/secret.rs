@@ -1,4 +1,4 @@
-//! `tidings webhook secret`: what calls are signed with.
+//! `tidings webhook secret`: the secrets that sign an endpoint's calls.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::control_plane::{Installation, actor};
 
 const LONGEST_GRACE: Duration = Duration::from_secs(90 * 24 * 3600);
 
-/// Renew the secret that an endpoint's calls are signed with.
+/// Rotate the secret that signs an endpoint's calls.
 #[derive(Debug, Subcommand)]
 #[command(after_help = "Example:
   tidings webhook secret rotate shop https://shop.example.com/tidings")]
@@ -21,7 +21,7 @@ pub(crate) enum Command {
     Rotate(RotateArguments),
 }
 
-/// Give an endpoint a new secret, and print it once. Calls are signed with the previous one too for a while.
+/// Create a new secret for an endpoint, and print it once. Calls are also signed with the previous one for a grace period.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:
   tidings webhook secret rotate shop https://shop.example.com/tidings --grace 1h")]
@@ -30,7 +30,7 @@ pub(crate) struct RotateArguments {
     app: String,
     /// URL or id of the endpoint
     endpoint: String,
-    /// How long calls are signed with the previous secret too, at most 90 days
+    /// How long calls are also signed with the previous secret, at most 90 days
     #[arg(long, value_name = "TIME", default_value = "24h", value_parser = parse_grace)]
     grace: Duration,
     /// Print JSON
@@ -60,7 +60,7 @@ pub(super) async fn run(command: Command) -> anyhow::Result<String> {
     let store = &control_plane.store;
     let rotated =
         store.rotate_webhook_secret(app.id, endpoint.id, &sealed, arguments.grace, &actor()).await?;
-    ensure!(rotated, "the endpoint has just been removed by somebody else");
+    ensure!(rotated, "another process has just removed the endpoint");
     Ok(if arguments.json {
         format!("{}\n", json!({"id": endpoint.id, "url": endpoint.url, "secret": secret}))
     } else {

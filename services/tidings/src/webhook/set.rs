@@ -12,8 +12,8 @@ use webhooks::call::parse_url;
 use crate::control_plane::{Installation, actor};
 use crate::refused::Refused;
 
-/// Have an app's endpoint told what happens from now on. A new one gets a secret, which is printed once; for one that is
-/// there, the events are set, and it is turned on where it was off.
+/// Set an endpoint of an app, which receives events from now on. A new endpoint gets a secret, which is printed once. For an
+/// existing one, the command sets the events and turns it on if it was off.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Events: delivery.sent, delivery.delivered, delivery.failed, delivery.suppressed, notification.read
@@ -25,9 +25,9 @@ Examples:
 pub(crate) struct Arguments {
     /// Name or id of the app
     app: String,
-    /// Where to call; https
+    /// URL to call; https
     url: String,
-    /// What to tell [default: everything]
+    /// Events to report [default: all]
     #[arg(long, value_name = "EVENTS", value_delimiter = ',', value_parser = parse_event)]
     events: Vec<WebhookEvent>,
     /// Print JSON
@@ -39,28 +39,23 @@ pub(crate) struct Arguments {
 
 fn parse_event(text: &str) -> Result<WebhookEvent, String> {
     let names: Vec<_> = WebhookEvent::ALL.iter().map(|event| event.as_str()).collect();
-    text.trim().parse().map_err(|_| format!("there are {}", names.join(", ")))
+    text.trim().parse().map_err(|_| format!("expected one of {}", names.join(", ")))
 }
 
 pub(super) async fn run(arguments: &Arguments) -> anyhow::Result<String> {
     let control_plane = arguments.installation.open().await?;
     let url =
         parse_url(control_plane.outbound, &arguments.url).map_err(|error| Refused(error.to_string()))?;
-    let mut events = match arguments.events.is_empty() {
-        true => WebhookEvent::ALL.to_vec(),
-        false => arguments.events.clone(),
-    };
+    let mut events =
+        if arguments.events.is_empty() { WebhookEvent::ALL.to_vec() } else { arguments.events.clone() };
     events.sort_unstable();
     events.dedup();
     let app = control_plane.app(&arguments.app).await?;
     let Some(draft) = control_plane.store.put_endpoint(app.id, url.as_str(), &events).await? else {
-        bail!("app {} has {MAX_ENDPOINTS} endpoints, and no app may have more", app.name);
+        bail!("app {} already has {MAX_ENDPOINTS} endpoints, the maximum", app.name);
     };
     let id = draft.id();
-    let secret = match draft.is_new() {
-        true => Some(Secret::generate()?.text()),
-        false => None,
-    };
+    let secret = if draft.is_new() { Some(Secret::generate()?.text()) } else { None };
     let sealed = match &secret {
         Some(secret) => {
             let context = webhook_secret_context(app.id, id);
@@ -77,12 +72,12 @@ pub(super) async fn run(arguments: &Arguments) -> anyhow::Result<String> {
         ));
     }
     let names: Vec<_> = events.iter().map(|event| event.as_str()).collect();
-    let told = format!("Endpoint {id} of app {} is told {} at {url}.\n", app.name, names.join(", "));
+    let report = format!("Endpoint {id} of app {} receives {} at {url}.\n", app.name, names.join(", "));
     Ok(match shown {
         Some(secret) => format!(
-            "{told}\n  secret  {secret}\n\nKeep the secret: it is not shown again. Calls are signed with it; how to verify \
-             them, docs/webhooks.md says.\n"
+            "{report}\n  secret  {secret}\n\nKeep the secret: it is not shown again. It signs the calls; docs/webhooks.md \
+             describes how to verify them.\n"
         ),
-        None => told,
+        None => report,
     })
 }

@@ -132,7 +132,7 @@ async fn a_host_that_does_not_resolve_fails_for_good_within_an_hour() {
         .await;
     let job = world.job(&endpoint, crate::fixture::hello()).await;
     let answer = world.send_job(&job).await;
-    assert_eq!((answer.code.as_str(), answer.blame), ("unresolved", Blame::Nobody), "{answer:?}");
+    assert_eq!((answer.code.as_str(), answer.blame), ("unresolved", Blame::None), "{answer:?}");
     let Outcome::Retry { limit: Some(limit), .. } = answer.outcome else { panic!("{answer:?}") };
     assert!(limit.over <= Duration::from_secs(3_600) && limit.retries > 0, "{limit:?}");
     let (_, host) = origin.split_once("://").unwrap();

@@ -1,4 +1,4 @@
-//! Changes of providers, each with its line in the audit log.
+//! Changes to providers, each with a row in the audit log.
 
 use domain::AppId;
 use sqlx::{PgConnection, Postgres, Transaction};
@@ -6,7 +6,7 @@ use sqlx::{PgConnection, Postgres, Transaction};
 use super::{NewProvider, SecretChange, StoredProvider, read_stored};
 use crate::{Error, Store, database::audit};
 
-/// A provider that is about to be set, held as it is until then: nobody else changes it, its secrets included.
+/// A provider that is about to be set. Its row, with the secrets, is locked against other changes until then.
 #[derive(Debug)]
 pub struct ProviderEdit {
     transaction: Transaction<'static, Postgres>,
@@ -14,11 +14,11 @@ pub struct ProviderEdit {
 }
 
 impl Store {
-    /// Creates or replaces a provider of the app by its identifier, and returns its version: 1, or one more than the last
-    /// that a provider of this identifier ever had.
+    /// Creates or replaces a provider of the app by its identifier and returns its version: 1, or one more than the last
+    /// version that a provider with this identifier ever had.
     ///
     /// # Errors
-    /// The database failed, or refused a value; there is no such app.
+    /// The database failed or rejected a value, or the app does not exist.
     pub async fn put_provider(
         &self,
         app: AppId,
@@ -29,11 +29,11 @@ impl Store {
         edit.put(provider, actor).await
     }
 
-    /// Begins to set the provider of this identifier. What is there is returned beside; it stays so until the edit is
-    /// put or dropped.
+    /// Starts to set the provider with this identifier. Also returns the stored provider, which stays locked until the
+    /// edit is put or dropped.
     ///
     /// # Errors
-    /// The database failed, or the row is of a newer release.
+    /// The database failed, or a newer release wrote the row.
     pub async fn edit_provider(
         &self,
         app: AppId,
@@ -52,7 +52,7 @@ impl Store {
         Ok((ProviderEdit { transaction, app }, stored))
     }
 
-    /// Turns a provider on or off, and returns its version. None: there is no such provider.
+    /// Turns a provider on or off and returns its version, or None if the provider does not exist.
     ///
     /// # Errors
     /// The database failed; nothing was changed.
@@ -81,10 +81,10 @@ impl Store {
         Ok(version)
     }
 
-    /// Takes a provider away, with its secrets; its last version is kept. False: there is no such provider.
+    /// Removes a provider with its secrets; its last version is kept. Returns false if the provider does not exist.
     ///
     /// # Errors
-    /// The database failed; the provider is still there.
+    /// The database failed; the provider was not removed.
     pub async fn remove_provider(&self, app: AppId, identifier: &str, actor: &str) -> Result<bool, Error> {
         let mut transaction = self.begin().await?;
         let removed = sqlx::query(
@@ -108,10 +108,10 @@ impl Store {
 }
 
 impl ProviderEdit {
-    /// Creates or replaces the provider, and returns its version, as [`Store::put_provider`] does.
+    /// Creates or replaces the provider and returns its version, as [`Store::put_provider`] does.
     ///
     /// # Errors
-    /// The database failed, or refused a value; there is no such app.
+    /// The database failed or rejected a value, or the app does not exist.
     pub async fn put(mut self, provider: NewProvider<'_>, actor: &str) -> Result<i64, Error> {
         let version = upsert(&mut self.transaction, self.app, &provider).await?;
         let version = after_removed(&mut self.transaction, self.app, provider.identifier, version).await?;
@@ -155,8 +155,8 @@ async fn upsert(connection: &mut PgConnection, app: AppId, provider: &NewProvide
     Ok(version)
 }
 
-/// The version, raised above that of a provider which was removed before. A statement of its own: only now is the other
-/// one's removal seen, where the upsert waited for it.
+/// Raises the version above the last one of a removed provider with this identifier. This is a separate statement: if the
+/// upsert waited for a concurrent removal, only a new snapshot sees its result.
 async fn after_removed(
     connection: &mut PgConnection,
     app: AppId,

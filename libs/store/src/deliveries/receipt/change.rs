@@ -1,4 +1,4 @@
-//! What a receipt changes, decided and written.
+//! The changes that receipts make: deciding and writing them.
 
 use domain::event::{DeliverySettled, TargetSuppressed};
 use domain::retry::{FinishedAttempt, RetryDecision, RetryPolicy};
@@ -20,11 +20,11 @@ pub(super) struct Change<'a> {
     state: State,
     pub(super) status: Status,
     reason: Option<Reason>,
-    /// The job of the next attempt, and when it is due; None where it is parked.
+    /// The job of the next attempt and its due time; without a due time, the job is parked.
     next: Option<(StreamName, Vec<u8>, Option<domain::Timestamp>)>,
 }
 
-/// What follows from a receipt; None where it says nothing new.
+/// Decides what a receipt changes; None if it changes nothing.
 pub(super) fn decide<'a>(
     receipt: &'a Receipt,
     named: &'a NamedAttempt,
@@ -58,7 +58,7 @@ pub(super) fn decide<'a>(
         return Ok(change(Status::Cancelled, Some(Reason::RequestCancelled), None, state));
     }
     let Some((stream, job)) = next_job(receipt, &state, &verdict)? else {
-        // Without its message nothing can be sent again.
+        // Without its message, the delivery cannot be sent again.
         return Ok(change(Status::Failed, Some(Reason::RetriesExhausted), None, state));
     };
     Ok(match verdict {
@@ -67,7 +67,8 @@ pub(super) fn decide<'a>(
     })
 }
 
-/// How many retries on a short schedule the last attempt's job knows of, where that counts.
+/// Returns how often the last attempt's job was retried on the limited schedule; 0 if the receipt's outcome is not
+/// limited.
 fn limited_retries(receipt: &Receipt, state: &State) -> Result<u32, Error> {
     let Some((_, message)) = state.kept.as_ref().filter(|_| receipt.answer.outcome.is_limited()) else {
         return Ok(0);
@@ -82,7 +83,7 @@ fn unreadable(error: &dyn std::fmt::Display) -> Error {
     Error::Unreadable(error.to_string())
 }
 
-/// The job of the next attempt, made of the last one's.
+/// Builds the job of the next attempt from that of the last one.
 fn next_job(
     receipt: &Receipt,
     state: &State,
@@ -93,12 +94,11 @@ fn next_job(
     let Event::DeliveryJob(job) = &mut envelope.event else { return Ok(None) };
     job.attempt = state.attempt + 1;
     job.limited_retries = match verdict {
-        // Whoever puts it back lets it begin anew.
+        // A redrive restarts the count.
         RetryDecision::Park => 0,
         _ => job.limited_retries + u32::from(receipt.answer.outcome.is_limited()),
     };
-    // The message was not delivered, for certain: any provider may be asked again, but first another one than that
-    // which is in trouble.
+    // The message was certainly not delivered: any provider may be called again, the one in trouble last.
     job.route.unbind();
     if receipt.answer.outcome == Outcome::PauseProvider {
         job.route.passed_over.extend(state.provider.clone());
@@ -115,13 +115,13 @@ pub(super) async fn write(connection: &mut PgConnection, changes: &[Change<'_>])
         return Ok(());
     }
     update_deliveries(connection, changes).await?;
-    record_beside_attempts(connection, changes).await?;
+    add_to_attempts(connection, changes).await?;
     let mut timers: Vec<NewTimer> = changes.iter().filter_map(Change::timer).collect();
     let dead: Vec<_> = changes.iter().filter_map(Change::dead_target).collect();
     let suppressed = suppression::suppress(connection, &dead).await?;
     for change in changes {
         let is_suppressed = suppressed.contains(&(change.named.app, change.named.delivery));
-        change.tell(is_suppressed, &mut timers)?;
+        change.push_events(is_suppressed, &mut timers)?;
     }
     timer::insert(connection, &timers).await?;
     parked::park(connection, &changes.iter().filter_map(Change::parking).collect::<Vec<_>>()).await
@@ -148,8 +148,9 @@ async fn update_deliveries(connection: &mut PgConnection, changes: &[Change<'_>]
     Ok(())
 }
 
-/// A call that nobody lived to settle has no row yet: what is known of it is the receipt alone.
-async fn record_beside_attempts(connection: &mut PgConnection, changes: &[Change<'_>]) -> Result<(), Error> {
+/// Adds each receipt to the row of its attempt. If the worker died before it settled the attempt, there is no row yet,
+/// and the receipt creates one.
+async fn add_to_attempts(connection: &mut PgConnection, changes: &[Change<'_>]) -> Result<(), Error> {
     sqlx::query(
         "INSERT INTO attempt (app_id, delivery_id, number, started_at, ended_at, provider, outcome, provider_code,
            provider_message, receipt, receipt_code, receipt_message, receipt_at)
@@ -171,7 +172,7 @@ async fn record_beside_attempts(connection: &mut PgConnection, changes: &[Change
     .bind(changes.iter().map(|change| change.state.provider.as_deref()).collect::<Vec<_>>())
     .bind(changes.iter().map(Change::receipt_name).collect::<Vec<_>>())
     .bind(changes.iter().map(|change| change.receipt.answer.code.as_str()).collect::<Vec<_>>())
-    .bind(changes.iter().map(Change::words).collect::<Vec<_>>())
+    .bind(changes.iter().map(Change::provider_text).collect::<Vec<_>>())
     .bind(changes.iter().map(|change| instant(change.receipt.at)).collect::<Vec<_>>())
     .execute(connection)
     .await?;
@@ -186,7 +187,7 @@ impl Change<'_> {
         }
     }
 
-    fn words(&self) -> &str {
+    fn provider_text(&self) -> &str {
         if self.state.is_erased { "" } else { &self.receipt.answer.message }
     }
 
@@ -229,9 +230,11 @@ impl Change<'_> {
         })
     }
 
-    /// The events that tell of it, as timers: what is told is what was committed.
-    fn tell(&self, is_suppressed: bool, timers: &mut Vec<NewTimer>) -> Result<(), Error> {
-        let (delivery_id, user, channel) = (self.named.delivery, self.state.user, self.state.channel);
+    /// Adds the events of the change as timers, so that exactly what is committed is published.
+    fn push_events(&self, is_suppressed: bool, timers: &mut Vec<NewTimer>) -> Result<(), Error> {
+        let delivery_id = self.named.delivery;
+        let user = self.state.user;
+        let channel = self.state.channel;
         let settled = DeliverySettled {
             delivery_id,
             channel,
@@ -246,13 +249,15 @@ impl Change<'_> {
             let suppressed = TargetSuppressed { delivery_id, channel, user };
             events.push(("suppressed", Event::TargetSuppressed(suppressed)));
         }
-        for (what, event) in events {
-            let id = Uuid::new_v5(&self.receipt.id, what.as_bytes());
-            let (app, send_id) = (self.named.app, Some(self.named.send_id));
+        for (name, event) in events {
+            let id = Uuid::new_v5(&self.receipt.id, name.as_bytes());
+            let app = self.named.app;
+            let send_id = Some(self.named.send_id);
             let envelope =
                 Envelope { id, app, at: self.receipt.at, send_id, caused_by: None, trace: None, event };
             let message = envelope.encode().map_err(|error| Error::Unreadable(error.to_string()))?;
-            let (due_at, stream) = (self.receipt.at, StreamName::Outcome);
+            let due_at = self.receipt.at;
+            let stream = StreamName::Outcome;
             timers.push(NewTimer { id, due_at, stream, message, app, send_id, user: None });
         }
         Ok(())

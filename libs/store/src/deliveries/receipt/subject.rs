@@ -1,4 +1,4 @@
-//! What receipts are about: the deliveries that they name, and what the ledger says of those.
+//! The subjects of receipts: the attempts that they name, and the state of their deliveries in the ledger.
 
 use std::collections::HashMap;
 
@@ -17,11 +17,11 @@ pub(super) struct NamedAttempt {
     pub(super) app: AppId,
     pub(super) delivery: DeliveryId,
     pub(super) send_id: SendId,
-    /// None: the last one.
+    /// Number of the attempt; None means the last one.
     pub(super) attempt: Option<u32>,
 }
 
-/// A delivery, from here on for this transaction alone.
+/// State of a delivery that this transaction has locked.
 pub(super) struct State {
     pub(super) user: UserNumber,
     pub(super) channel: Channel,
@@ -30,27 +30,27 @@ pub(super) struct State {
     pub(super) provider: Option<String>,
     pub(super) expires_at: Option<Timestamp>,
     pub(super) is_erased: bool,
-    /// The job of the attempt and its stream, while it is kept.
+    /// The job of the attempt and its stream, if kept.
     pub(super) kept: Option<(StreamName, Vec<u8>)>,
 }
 
 impl State {
-    fn is_meant(&self, named: &NamedAttempt) -> bool {
+    fn is_last_attempt(&self, named: &NamedAttempt) -> bool {
         named.attempt.is_none_or(|attempt| attempt == self.attempt)
     }
 
-    /// Whether the answer of the attempt's call is not settled yet.
+    /// Returns true if the attempt is not settled yet.
     pub(super) fn is_under_way(&self, named: &NamedAttempt) -> bool {
-        self.status == Status::Sending && self.is_meant(named)
+        self.status == Status::Sending && self.is_last_attempt(named)
     }
 
-    /// Whether a receipt for the attempt can say something new.
+    /// Returns true if a receipt for the attempt can change the delivery.
     pub(super) fn is_open(&self, named: &NamedAttempt) -> bool {
-        matches!(self.status, Status::Sent | Status::Unknown) && self.is_meant(named)
+        matches!(self.status, Status::Sent | Status::Unknown) && self.is_last_attempt(named)
     }
 }
 
-/// The attempts that receipts name, in their order; None where no delivery is known by that name.
+/// Finds the attempts that receipts name, in the order of the receipts; None for an unknown delivery or message.
 pub(super) async fn find(
     connection: &mut PgConnection,
     receipts: &[Receipt],
@@ -104,7 +104,7 @@ pub(super) async fn find(
     Ok(found)
 }
 
-/// Locks the deliveries, and reads them after that: whoever held them may have changed all that is read.
+/// Locks the deliveries, then reads them in a second statement: the transaction that held a lock may have changed them.
 pub(super) async fn hold(
     connection: &mut PgConnection,
     named: &[Option<NamedAttempt>],
@@ -138,7 +138,8 @@ pub(super) async fn hold(
 
 fn read(row: &PgRow) -> Result<((AppId, DeliveryId), State), Error> {
     let unreadable = |error: UnknownName| Error::Unreadable(error.to_string());
-    let (channel, status): (&str, &str) = (row.try_get("channel")?, row.try_get("status")?);
+    let channel: &str = row.try_get("channel")?;
+    let status: &str = row.try_get("status")?;
     let kept = match row.try_get::<Option<&str>, _>("stream")? {
         Some(stream) => Some((stream.parse().map_err(unreadable)?, row.try_get("message")?)),
         None => None,

@@ -1,4 +1,4 @@
-//! Lifting a suppression: the target may be used again, and what was taken away with it is put back.
+//! Lifting a suppression: the target may be used again, and its removed token or subscription is restored.
 
 use std::collections::BTreeMap;
 
@@ -12,29 +12,28 @@ use sqlx::{PgConnection, Row};
 use crate::database::instant::instant;
 use crate::{Error, Store, database::audit};
 
-/// A suppression that was lifted.
+/// A lifted suppression.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lifted {
     /// The target, in full.
     pub target: String,
-    /// What was put back.
     pub restored: Restored,
 }
 
-/// What was put back.
+/// Result of restoring a token or subscription.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Restored {
-    /// Nothing had been taken away: an address stays where it is.
+    /// Nothing had been removed: an address stays in the profile.
     Nothing,
-    /// A token, to the profiles of so many users.
+    /// A token, in the profiles of this many users.
     Token(usize),
-    /// A browser's subscription, to its device.
+    /// A browser's subscription, on its device.
     Subscription,
-    /// The user or the device is gone, has been given the token otherwise, or has another one by now.
+    /// The user or the device no longer exists, or has the token or another one already.
     NotNeeded,
 }
 
-/// What was taken away, as it was written.
+/// The removed tokens or subscription, as recorded with the suppression.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Pruned {
@@ -50,11 +49,11 @@ struct Holder {
 }
 
 impl Store {
-    /// Lifts the suppression of a target, or the one that a delivery led to, and puts back what was taken away with it.
-    /// None: there is no such suppression.
+    /// Lifts the suppression of a target, or the one that a delivery led to, and restores its token or subscription.
+    /// Returns None if there is no such suppression.
     ///
     /// # Errors
-    /// The database failed; then nothing has changed.
+    /// The database failed; nothing has changed.
     pub async fn lift_suppression(
         &self,
         app: AppId,
@@ -74,7 +73,8 @@ impl Store {
         .fetch_optional(&mut *transaction)
         .await?;
         let Some(row) = found else { return Ok(None) };
-        let (target, delivery): (String, uuid::Uuid) = (row.try_get("target")?, row.try_get("delivery_id")?);
+        let target: String = row.try_get("target")?;
+        let delivery: uuid::Uuid = row.try_get("delivery_id")?;
         let pruned = row.try_get::<Option<Json<Pruned>>, _>("pruned")?.map(|Json(pruned)| pruned);
         let mut profiles = lock_profiles(&mut transaction, app, pruned.as_ref()).await?;
         let deleted =
@@ -96,7 +96,7 @@ impl Store {
                 restore_token(&mut transaction, app, &target, &users, &mut profiles).await?
             }
         };
-        // The log of changes names no addresses.
+        // The audit log contains no addresses.
         let subject = format!("{channel} of delivery {delivery}");
         audit::record(&mut transaction, app, actor, "suppression.lift", &subject).await?;
         transaction.commit().await?;
@@ -104,7 +104,7 @@ impl Store {
     }
 }
 
-/// Those from whose profiles the token was taken, as they are now.
+/// Locks and returns the current profiles of the users from whose profiles the token was removed.
 async fn lock_profiles(
     connection: &mut PgConnection,
     app: AppId,
@@ -142,9 +142,9 @@ async fn restore_token(
         }
         let pairs = json!({service: {"token": token}});
         let pairs = pairs.as_object().cloned().unwrap_or_default();
-        // No room on the profile: as if it had been given another.
+        // The profile has no room for the token: treated as if it had another one.
         let Ok(after) = profile::merged(&before, &pairs) else { continue };
-        // It is not registered again, so that its registration is as old as it was.
+        // Restores the original time of registration.
         sqlx::query(
             "WITH changed AS (
                UPDATE app_user SET profile = $3, updated_at = now() WHERE app_id = $1 AND number = $2

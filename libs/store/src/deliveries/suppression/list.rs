@@ -10,36 +10,31 @@ use crate::{Error, Store};
 /// A target that is known to be dead.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Suppression {
-    /// The app.
     pub app: AppId,
-    /// The app's name.
     pub app_name: String,
-    /// The channel.
     pub channel: Channel,
     /// The address, token or subscription, in full.
     pub target: String,
-    /// The delivery whose answer showed it.
+    /// The delivery that led to the suppression.
     pub delivery: DeliveryId,
     /// The provider's code.
     pub code: String,
-    /// Since when it is suppressed.
+    /// Start of the suppression.
     pub at: Timestamp,
 }
 
-/// Which suppressions are meant; a part that is None admits all.
+/// Selection of suppressions. A property that is None matches all.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SuppressionFilter {
-    /// Of this app.
     pub app: Option<AppId>,
-    /// Of this channel.
     pub channel: Option<Channel>,
 }
 
 impl Store {
-    /// The latest suppressions, the last first, at most `limit`.
+    /// Lists at most `limit` suppressions, latest first.
     ///
     /// # Errors
-    /// The database failed, or a row is of a newer release.
+    /// The database failed, or a row was written by a newer release.
     pub async fn list_suppressions(
         &self,
         filter: SuppressionFilter,

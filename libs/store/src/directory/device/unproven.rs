@@ -18,21 +18,18 @@ use crate::{Error, Store, directory::web_push};
 /// A device that connects without a proof.
 #[derive(Clone, Copy, Debug)]
 pub struct Connecting<'a> {
-    /// The client's own name of it.
+    /// Identifier given by the client.
     pub device_id: &'a str,
-    /// What it is, if it says so.
+    /// Type of the device, if the client reports it.
     pub device_type: Option<DeviceType>,
-    /// Push token to register, a target such as `fcm:{token}`.
+    /// Push token to register, as a target such as `fcm:{token}`.
     pub push_target: Option<&'a str>,
-    /// Digest of its secret, if the caller has sent the right one.
+    /// Digest of the device's secret, if the caller sent the right one.
     pub secret: Option<&'a [u8]>,
 }
 
 impl Store {
-    /// Digest of a device's secret. None: the device is unknown or has no secret.
-    ///
-    /// # Errors
-    /// The database failed.
+    /// Returns the digest of a device's secret; None if the device is unknown or has no secret.
     pub async fn device_secret(
         &self,
         app: AppId,
@@ -52,12 +49,12 @@ impl Store {
         Ok(digest.flatten())
     }
 
-    /// Records that a user is connected on a device. A user that this call creates gets the device with `fresh` as the
-    /// digest of its secret, and the call returns true. For any other user, a push token is registered only in place of
-    /// the one that the device registered with its secret.
+    /// Records that a user is connected on a device. If the call creates the user, the device gets `fresh` as the digest of
+    /// its secret, and the call returns true. For an existing user, a push token is registered only with the device's secret,
+    /// and only in place of the token that the device registered.
     ///
     /// # Errors
-    /// [`Refusal::AddressGuarded`], a quota is reached, or the database failed; then nothing has changed.
+    /// [`Refusal::AddressGuarded`], a quota is reached, or the database failed; nothing has changed.
     pub async fn connect_unproven(
         &self,
         app: AppId,
@@ -84,10 +81,10 @@ impl Store {
         Ok(created)
     }
 
-    /// Gives a device its subscription, in place of the one that it had. Its endpoint must not be another device's.
+    /// Sets the subscription of a device. The endpoint must not belong to another device.
     ///
     /// # Errors
-    /// [`Refusal::AddressGuarded`], or the database failed; then nothing has changed.
+    /// [`Refusal::AddressGuarded`], or the database failed; nothing has changed.
     pub async fn subscribe_unproven(
         &self,
         app: AppId,
@@ -110,7 +107,7 @@ impl Store {
     /// Removes the subscription of a device. Returns false if it had none.
     ///
     /// # Errors
-    /// [`Refusal::AddressGuarded`], or the database failed; then nothing has changed.
+    /// [`Refusal::AddressGuarded`], or the database failed; nothing has changed.
     pub async fn unsubscribe_unproven(
         &self,
         app: AppId,
@@ -132,12 +129,12 @@ impl Store {
         Ok(deleted.rows_affected() > 0)
     }
 
-    /// Removes the push token that a device registered from the user's profile. With `secret`, which must be the
-    /// device's, the secret stays; without, the caller has a proof and the secret ends. Returns false if the device has
-    /// no token.
+    /// Removes the push token that a device registered from the user's profile. With `secret`, which must be the device's,
+    /// the secret stays valid; without it, the caller has a proof and the secret becomes invalid. Returns false if the device
+    /// has no token.
     ///
     /// # Errors
-    /// [`Refusal::AddressGuarded`], or the database failed; then nothing has changed.
+    /// [`Refusal::AddressGuarded`], or the database failed; nothing has changed.
     pub async fn remove_push_token(
         &self,
         app: AppId,
@@ -168,8 +165,8 @@ impl Store {
     }
 }
 
-/// Adds a device. One that has a secret or was connected with a proof stays as it is; any other one is refreshed. Beyond
-/// the limit, only devices without secret and proof are dropped, the new one among them.
+/// Adds a device. An existing device with a secret or a proof stays unchanged; any other is refreshed. Beyond the limit,
+/// only devices without secret and proof are deleted, which may include the new one.
 async fn add(
     connection: &mut PgConnection,
     app: AppId,
@@ -230,8 +227,8 @@ async fn refresh(
     if refreshed.rows_affected() == 0 { Err(Refusal::AddressGuarded.into()) } else { Ok(()) }
 }
 
-/// Locks the user of a device with this secret, or with any for None. Returns the user and the token that the device
-/// registered; None if there is no such device.
+/// Locks the user of a device. With `secret`, the device must have this secret. Returns the user and the token that the
+/// device registered, or None if no device matches.
 async fn lock_holder(
     connection: &mut PgConnection,
     app: AppId,
@@ -253,8 +250,8 @@ async fn lock_holder(
     Ok(target.map(|target| (user, target)))
 }
 
-/// Puts a token on the profile in place of the one that the device registered. One that belongs to another user, or
-/// would evict another token, is refused; one that the profile has already stays as it was written.
+/// Replaces the token that the device registered in the user's profile. A token of another user, or one that would evict
+/// another token, is refused; a token that the profile already contains is left unchanged.
 async fn replace_token(
     connection: &mut PgConnection,
     app: AppId,
@@ -302,7 +299,7 @@ async fn replace_token(
     Ok(())
 }
 
-/// Writes the profile of a locked user, if it differs, and what became of its tokens.
+/// Writes the profile of a locked user and the changes to its tokens, if the profile has changed.
 async fn write_profile(
     connection: &mut PgConnection,
     app: AppId,

@@ -1,4 +1,4 @@
-//! Merging pairs onto the profiles of many users at a time.
+//! Merging pairs into the profiles of many users at a time.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::mem;
@@ -17,34 +17,34 @@ use crate::{Error, Store};
 /// Users whose profiles are in memory at a time.
 const BATCH: usize = 100;
 
-/// What is to be merged, in order, by whose profile.
+/// Pairs to merge, by user, in order.
 pub(crate) type Updates<'a> = BTreeMap<(AppId, &'a str), Vec<&'a Object>>;
 
-/// A user, and what is to be merged onto the profile, in order.
+/// A user and the pairs to merge into the profile, in order.
 type Pairs = (String, Vec<Object>);
 
-/// Apps, users and profiles, row by row.
+/// Columns of apps, users and profiles.
 type Profiles = (Vec<i64>, Vec<i64>, Vec<Json<Object>>);
 
-/// What became of an update.
+/// Result of one merge.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Merged {
-    /// The user was created with it.
+    /// The user was created.
     Created,
-    /// It was merged onto what was there.
+    /// The existing profile was updated.
     Updated,
-    /// It would have made the profile unsound; the profile is as before.
+    /// The merge would have made the profile invalid; the profile is unchanged.
     Refused(Refusal),
 }
 
 impl Store {
-    /// Merges pairs onto the profiles of the users named, creating who is missing, up to 100 users in one transaction; what
-    /// is refused leaves the others alone. Answers in the order given; several pairs for one user are merged in that order.
-    /// What comes of them is computed outside the locks of their rows, as a change of one profile is.
+    /// Merges pairs into the profiles of users and creates missing users, with up to 100 users per transaction. A refused
+    /// merge does not affect the others. Returns the results in the order given; several pairs for one user are merged in
+    /// that order. Profiles are computed without locking their rows, as in [`Store::change_profile`].
     ///
     /// # Errors
-    /// The database failed, or a user was erased meanwhile. The users before may have been merged: repeating merges them
-    /// again, which changes nothing.
+    /// The database failed, or a user was erased during the call. Earlier users may have been merged already; merging them
+    /// again changes nothing.
     pub async fn merge_many(&self, app: AppId, pairs: Vec<(String, Object)>) -> Result<Vec<Merged>, Error> {
         let mut by_user: BTreeMap<String, Vec<(usize, Object)>> = BTreeMap::new();
         for (index, (identifier, pairs)) in pairs.into_iter().enumerate() {
@@ -73,7 +73,7 @@ impl Store {
         Ok(answers.into_iter().map(|(_, merged)| merged).collect())
     }
 
-    /// Answers for each user in order.
+    /// Merges up to [`BATCH`] users; returns the results of each user in order.
     async fn merge_batch(&self, app: AppId, named: Vec<Pairs>) -> Result<Vec<Vec<Merged>>, Error> {
         let named = Arc::new(named);
         let mut answers: Vec<Option<Vec<Merged>>> = vec![None; named.len()];
@@ -83,7 +83,8 @@ impl Store {
                 break;
             }
             let versions = self.read_versions(app, &named, open).await?;
-            let (slot, all) = (self.writers.slot(app).await, Arc::clone(&named));
+            let slot = self.writers.slot(app).await;
+            let all = Arc::clone(&named);
             let work =
                 move || versions.into_iter().map(|version| merge_version(version, &all)).collect::<Vec<_>>();
             let (computed, _) = self.writers.compute(slot, work).await?;
@@ -105,7 +106,7 @@ impl Store {
         answers.into_iter().map(|answer| answer.ok_or(Error::Unanswered("a user was erased"))).collect()
     }
 
-    /// The profiles of the users at these places, as they are now.
+    /// Reads the current profiles of the users at these places.
     async fn read_versions(
         &self,
         app: AppId,
@@ -135,8 +136,8 @@ impl Store {
         Ok(places.into_iter().map(version).collect())
     }
 
-    /// Writes what was computed, but for the users whose version is another by now, or who were created or erased
-    /// meanwhile. Returns what became of the others, by place.
+    /// Writes the computed profiles, except those of users whose version has changed or who have been created or erased
+    /// in the meantime. Returns the results of the written ones, by place.
     async fn replace_versions(
         &self,
         app: AppId,
@@ -149,7 +150,7 @@ impl Store {
             .map(|merged| named[merged.place].0.as_str())
             .collect();
         let mut transaction = self.begin().await?;
-        let mut held = HashMap::with_capacity(computed.len());
+        let mut current = HashMap::with_capacity(computed.len());
         if !missing.is_empty() {
             let created: Vec<(String, i64)> = sqlx::query_as(
                 "INSERT INTO app_user (app_id, identifier) SELECT $1, identifier FROM unnest($2::text[]) AS new (identifier)
@@ -159,7 +160,7 @@ impl Store {
             .bind(&missing)
             .fetch_all(&mut *transaction)
             .await?;
-            held.extend(created.into_iter().map(|(identifier, number)| (identifier, (number, None))));
+            current.extend(created.into_iter().map(|(identifier, number)| (identifier, (number, None))));
         }
         let locked: Vec<(String, i64, i64)> = sqlx::query_as(
             "SELECT identifier, number, version FROM app_user WHERE app_id = $1 AND number = ANY($2)
@@ -169,13 +170,15 @@ impl Store {
         .bind(computed.iter().filter_map(|merged| Some(merged.row?.0)).collect::<Vec<_>>())
         .fetch_all(&mut *transaction)
         .await?;
-        held.extend(
+        current.extend(
             locked.into_iter().map(|(identifier, number, version)| (identifier, (number, Some(version)))),
         );
 
-        let (mut changed, mut tokens, mut answers) = (Profiles::default(), Vec::new(), Vec::new());
+        let mut changed = Profiles::default();
+        let mut tokens = Vec::new();
+        let mut answers = Vec::new();
         for merged in computed {
-            let Some(&(number, version)) = held.get(&named[merged.place].0) else { continue };
+            let Some(&(number, version)) = current.get(&named[merged.place].0) else { continue };
             if version != merged.row.map(|(_, version)| version) {
                 continue;
             }
@@ -196,19 +199,19 @@ impl Store {
     }
 }
 
-/// A profile to merge onto, by the place of its user among those named.
+/// A profile to merge into. `place` is the index of its user in the batch.
 struct Version {
     place: usize,
-    /// Number of the user and version of the profile; None: there is no such user.
+    /// Number of the user and version of the profile; None if the user does not exist.
     row: Option<(i64, i64)>,
     profile: Object,
 }
 
-/// What came of merging onto a [`Version`].
+/// Result of merging into a [`Version`].
 struct MergedVersion {
     place: usize,
     row: Option<(i64, i64)>,
-    /// The profile, if it is another now.
+    /// The new profile, if it has changed.
     after: Option<Object>,
     tokens: TokenChange,
     answers: Vec<Merged>,
@@ -221,13 +224,12 @@ fn merge_version(Version { place, row, profile }: Version, named: &[Pairs]) -> M
     MergedVersion { place, row, after: (after != profile).then_some(after), tokens, answers }
 }
 
-/// Creates what is missing of the named users, then merges onto each, in order, the pairs given for it. Locks rows
-/// in key order, and holds them until the transaction ends: for a batch of the dispatcher, whose merges must commit with
-/// its plans, and for what lost too many races. Answers for each user with what became of its pairs; a user erased
-/// meanwhile is not among them.
+/// Creates missing users, then merges the given pairs into each profile, in order. Locks the rows in key order until the
+/// transaction ends: for a batch of the dispatcher, whose merges must commit with its plans, and for merges that lost too many
+/// races. Returns the results of each user; users erased in the meantime are missing from the map.
 ///
 /// # Errors
-/// The database failed; the transaction is then void.
+/// The database failed; the transaction must not be committed.
 pub(crate) async fn merge_users<'a>(
     connection: &mut PgConnection,
     updates: &Updates<'a>,
@@ -255,7 +257,8 @@ pub(crate) async fn merge_users<'a>(
     let mut answers = BTreeMap::new();
     let named: Vec<_> = updates.iter().collect();
     for row in rows {
-        let (app, number): (i64, i64) = (row.try_get("app_id")?, row.try_get("number")?);
+        let app: i64 = row.try_get("app_id")?;
+        let number: i64 = row.try_get("number")?;
         let place: i64 = row.try_get("place")?;
         let Some(&(user, pairs)) = usize::try_from(place - 1).ok().and_then(|place| named.get(place)) else {
             continue;
@@ -278,7 +281,7 @@ pub(crate) async fn merge_users<'a>(
     Ok(answers)
 }
 
-/// The numbers of the users created.
+/// Creates missing users and returns their numbers.
 async fn create_missing(
     connection: &mut PgConnection,
     apps: &[i64],

@@ -1,4 +1,4 @@
-//! Changes to what an inbox holds, as parts of a batch.
+//! Changes to existing items of an inbox, as parts of a batch.
 
 use chrono::{DateTime, Utc};
 use domain::inbox::{AllChange, Counts, ItemState};
@@ -9,12 +9,12 @@ use super::{Batch, Changed, ItemKey, WholeInbox};
 use crate::Error;
 use crate::database::instant::instant;
 
-/// Rows that one statement of a change to a whole inbox touches, so that none runs into the time limit of
-/// statements, however large the inbox is.
+/// Limit on the rows that one statement of a change to a whole inbox touches, so that no statement exceeds the statement
+/// timeout, however large the inbox is.
 const ROWS: i64 = 50_000;
 
-/// The statement that changes at most `$5` of a user's items, those that the change makes a difference to, and counts
-/// them as they were.
+/// The statement that changes at most `$5` of the user's items that the change affects, and counts them as they were
+/// before.
 macro_rules! change_all {
     ($meant:literal, $new:literal) => {
         concat!(
@@ -42,7 +42,7 @@ fn change_all(change: AllChange) -> &'static str {
     }
 }
 
-/// The statement that deletes at most `$3` of a user's rows. Those of either kind have an index of their own.
+/// The statement that deletes at most `$3` of a user's rows. Live and deleted rows have separate indexes.
 macro_rules! erase {
     ($kind:literal) => {
         concat!(
@@ -55,10 +55,10 @@ macro_rules! erase {
 }
 
 impl Batch {
-    /// The present states of items; those that do not exist are left out.
+    /// Returns the current states of items; leaves out missing ones.
     ///
     /// # Errors
-    /// The database failed; the batch is then void.
+    /// The database failed; the batch is void.
     pub async fn states(&mut self, keys: &[ItemKey]) -> Result<Vec<(ItemKey, ItemState)>, Error> {
         let rows = sqlx::query(
             "SELECT app_id, user_number, id, seen_at, clicked_at, deleted_at, state FROM inbox_item
@@ -90,7 +90,7 @@ impl Batch {
     /// Writes new states of existing items.
     ///
     /// # Errors
-    /// The database failed; the batch is then void.
+    /// The database failed; the batch is void.
     pub async fn change(&mut self, changes: &[Changed]) -> Result<(), Error> {
         if changes.is_empty() {
             return Ok(());
@@ -117,10 +117,10 @@ impl Batch {
         Ok(())
     }
 
-    /// Changes every item of a user up to one.
+    /// Changes every item of a user up to a given id.
     ///
     /// # Errors
-    /// The database failed; the batch is then void.
+    /// The database failed; the batch is void.
     pub async fn change_all(&mut self, inbox: WholeInbox) -> Result<(), Error> {
         loop {
             let (total, unread, unseen): (i64, i64, i64) = sqlx::query_as(change_all(inbox.change))
@@ -138,11 +138,10 @@ impl Batch {
         }
     }
 
-    /// Deletes every row of a user, tombstones and counters included. What comes of the user later must not be
-    /// added.
+    /// Deletes every row of a user, including tombstones and counters. The caller must not add later items of the user.
     ///
     /// # Errors
-    /// The database failed; the batch is then void.
+    /// The database failed; the batch is void.
     pub async fn erase(&mut self, app: AppId, user: UserNumber) -> Result<(), Error> {
         for statement in [erase!("IS NULL"), erase!("IS NOT NULL")] {
             loop {

@@ -1,4 +1,4 @@
-//! Apps that were created after the backup: their rows stand for what can come back of them.
+//! Apps created after the backup: placeholder rows, to which their restored rows refer.
 
 use std::collections::BTreeSet;
 
@@ -8,12 +8,12 @@ use crate::Error;
 use crate::recovery::restore::Restore;
 
 impl Restore {
-    /// Makes rows for the apps that the database does not know, turned off and without a credential. Returns them.
+    /// Creates rows for unknown apps, disabled and without a usable credential. Returns these apps.
     ///
     /// # Errors
-    /// The database failed; then none is made.
+    /// The database failed; no row is created.
     pub async fn add_apps(&mut self, apps: &BTreeSet<AppId>) -> Result<Vec<AppId>, Error> {
-        let made: Vec<i64> = sqlx::query_scalar(
+        let created: Vec<i64> = sqlx::query_scalar(
             "INSERT INTO app (id, name, api_key, disabled) OVERRIDING SYSTEM VALUE
              SELECT id, 'lost-' || id || '-' || left(gen_random_uuid()::text, 8), 'lost-' || gen_random_uuid(), true
              FROM unnest($1::bigint[]) AS named (id) ORDER BY id ON CONFLICT DO NOTHING RETURNING id",
@@ -21,6 +21,6 @@ impl Restore {
         .bind(apps.iter().map(|app| app.0).collect::<Vec<_>>())
         .fetch_all(&mut self.connection)
         .await?;
-        Ok(made.into_iter().map(AppId).collect())
+        Ok(created.into_iter().map(AppId).collect())
     }
 }

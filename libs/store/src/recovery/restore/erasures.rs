@@ -1,4 +1,4 @@
-//! Users that were erased after the backup.
+//! Users erased after the backup.
 
 use domain::event::UserErased;
 use domain::{AppId, Timestamp};
@@ -10,13 +10,14 @@ use crate::erasure::digest;
 use crate::recovery::restore::Restore;
 
 impl Restore {
-    /// Erases a user again. What is left of them goes in the passes that follow every erasure. False where that is done.
+    /// Erases a user again; the passes that follow every erasure remove the remaining data. Returns false if the database
+    /// has the erasure already.
     ///
-    /// A user whom the backup does not know is known by the digest of the event: sends that were accepted before and are
-    /// planned now do not make them anew.
+    /// A user missing from the backup is identified by the digest in the event, so that an earlier send planned now does
+    /// not re-create the user.
     ///
     /// # Errors
-    /// The database failed; then the user is not erased.
+    /// The database failed; the user is not erased.
     pub async fn add_erasure(
         &mut self,
         app: AppId,

@@ -1,4 +1,4 @@
-//! Jobs: the deliveries that they are for.
+//! Restoring deliveries from the jobs in the log.
 
 use std::collections::BTreeMap;
 
@@ -10,29 +10,25 @@ use crate::Error;
 use crate::database::instant::instant;
 use crate::recovery::restore::{Restore, number};
 
-/// A job that stands in the log.
+/// A job found in the log.
 #[derive(Clone, Debug)]
 pub struct FoundJob {
-    /// The app.
     pub app: AppId,
-    /// The send.
     pub send_id: SendId,
-    /// Where it stands.
     pub stream: StreamName,
-    /// Its sequence there.
+    /// Sequence in the stream.
     pub seq: u64,
-    /// Whether a worker may have had it.
+    /// True if a worker may have received it.
     pub handed_out: bool,
-    /// The job.
     pub job: DeliveryJob,
 }
 
 impl Restore {
-    /// Adds the deliveries that jobs are for, and takes those that are known as far as the jobs show. Returns how many
-    /// rows that wrote.
+    /// Adds the deliveries of jobs, and moves existing deliveries to the attempts of their jobs. Returns the number of rows
+    /// written.
     ///
     /// # Errors
-    /// The database failed; then none is written.
+    /// The database failed; nothing is written.
     pub async fn add_jobs(&mut self, jobs: &[FoundJob]) -> Result<u64, Error> {
         let mut transaction = self.connection.begin().await?;
         write_jobs(&mut transaction, jobs).await?;
@@ -68,8 +64,9 @@ async fn write_jobs(connection: &mut PgConnection, jobs: &[FoundJob]) -> Result<
     Ok(())
 }
 
-/// The job of an attempt shows that the one before has been settled, and asks for another, whatever the backup says of it. Jobs of a release that did not
-/// write the recipient's place go by what was planned for the user; else they have no place until the chunk is planned.
+/// The job of an attempt proves that the previous attempt was settled and another one follows, whatever the backup says.
+/// For jobs of a release that did not write the recipient's index, the index is that of the user's plan row; without one,
+/// it is -1 until the chunk is planned.
 async fn write_deliveries(connection: &mut PgConnection, jobs: &[FoundJob]) -> Result<u64, Error> {
     let mut latest: BTreeMap<_, &FoundJob> = BTreeMap::new();
     for found in jobs {

@@ -1,4 +1,4 @@
-//! Numbers that were handed out after the backup, which must not be handed out to somebody else.
+//! Numbers assigned after the backup, which must not be assigned again.
 
 use crate::Error;
 use crate::recovery::restore::Restore;
@@ -6,21 +6,17 @@ use crate::recovery::restore::Restore;
 /// The highest numbers that the log names; 0 for none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Numbers {
-    /// Of apps.
     pub app: i64,
-    /// Of users.
     pub user: i64,
-    /// Of categories.
     pub category: i64,
-    /// Of templates.
     pub template: i64,
 }
 
 impl Restore {
-    /// Has numbers go on after these.
+    /// Raises the sequences, so that the next numbers follow these.
     ///
     /// # Errors
-    /// The database failed; those that were raised stay so.
+    /// The database failed; sequences raised so far stay raised.
     pub async fn raise_numbers(&mut self, numbers: Numbers) -> Result<(), Error> {
         let Numbers { app, user, category, template } = numbers;
         let columns = [

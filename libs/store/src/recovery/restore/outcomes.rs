@@ -1,4 +1,4 @@
-//! Outcomes: the states that deliveries have reached, targets that were found dead, requests that were cancelled.
+//! Restoring outcomes: the states of deliveries, suppressions of targets, and cancellations of requests.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -13,28 +13,28 @@ use crate::deliveries::suppression::{self, DeadTarget};
 use crate::recovery::restore::{Restore, number};
 use crate::{deliveries::cancellation, sends::send};
 
-/// What stands in place of a provider's code and words, which the log does not hold.
+/// Stands in for the provider's code, which the log does not contain.
 const CODE: &str = "restored";
 
-/// What the log says of a delivery.
+/// An outcome found in the log.
 #[derive(Clone, Debug)]
 pub struct FoundOutcome {
-    /// The app.
     pub app: AppId,
-    /// When it was told.
+    /// Time of the event.
     pub at: Timestamp,
-    /// What was told.
     pub settled: DeliverySettled,
 }
 
 impl Restore {
-    /// Takes deliveries as far as outcomes say, in the order of the log. Returns how many deliveries that changed.
+    /// Moves deliveries to the states in outcomes, which are in the order of the log. Returns the number of changed
+    /// deliveries.
     ///
-    /// An attempt is told of as often as somebody is not sure that it was, and can end twice: without its answer, and then
-    /// with it. So the highest attempt counts, of that the provider's word before our own, and of its words the last.
+    /// An outcome may be published more than once, and an attempt can end twice: first without its answer, then with it.
+    /// The highest attempt counts; within an attempt, a state from the provider's answer precedes one set by Tidings; of
+    /// several, the last counts.
     ///
     /// # Errors
-    /// The database failed; then none is changed.
+    /// The database failed; no delivery is changed.
     pub async fn add_outcomes(&mut self, outcomes: &[FoundOutcome]) -> Result<u64, Error> {
         let mut transaction = self.connection.begin().await?;
         write_attempts(&mut transaction, outcomes).await?;
@@ -43,11 +43,11 @@ impl Restore {
         Ok(changed)
     }
 
-    /// Suppresses the targets of deliveries whose answers showed that they are dead, and takes away what leads to them,
-    /// as far as that was not registered since. Returns how many are new.
+    /// Suppresses targets that answers reported as dead, and removes their tokens and subscriptions, unless a token was
+    /// registered since. Returns the number of new suppressions.
     ///
     /// # Errors
-    /// The database failed; then none is suppressed.
+    /// The database failed; no target is suppressed.
     pub async fn add_suppressions(
         &mut self,
         dead: &[(AppId, DeliveryId, Timestamp)],
@@ -62,10 +62,10 @@ impl Restore {
         Ok(suppressed.len())
     }
 
-    /// Cancels requests again, and sends that are set aside in the backup. Returns how many were not cancelled.
+    /// Cancels requests again, and sends that are parked in the backup. Returns the number of new cancellations.
     ///
     /// # Errors
-    /// The database failed; then none is cancelled.
+    /// The database failed; nothing is cancelled.
     pub async fn add_cancellations(
         &mut self,
         cancelled: &[(AppId, SendId, Timestamp)],
@@ -73,7 +73,7 @@ impl Restore {
         let apps: Vec<_> = cancelled.iter().map(|(app, ..)| app.0).collect();
         let send_ids: Vec<_> = cancelled.iter().map(|(_, send_id, _)| send_id.0).collect();
         let mut transaction = self.connection.begin().await?;
-        let aside: Vec<(i64, Uuid)> = sqlx::query_as(
+        let parked: Vec<(i64, Uuid)> = sqlx::query_as(
             "SELECT DISTINCT app_id, send_id FROM parked p
              JOIN unnest($1::bigint[], $2::uuid[]) AS cancelled (app_id, send_id) USING (app_id, send_id)
              WHERE p.stream = ANY($3)
@@ -84,7 +84,7 @@ impl Restore {
         .bind(send::streams())
         .fetch_all(&mut *transaction)
         .await?;
-        for (app, send_id) in &aside {
+        for (app, send_id) in &parked {
             cancellation::stop_parked(&mut transaction, AppId(*app), SendId(*send_id)).await?;
         }
         let changed = sqlx::query(
@@ -98,11 +98,11 @@ impl Restore {
         .execute(&mut *transaction)
         .await?;
         transaction.commit().await?;
-        Ok(changed.rows_affected() + aside.len() as u64)
+        Ok(changed.rows_affected() + parked.len() as u64)
     }
 }
 
-/// How much a state says of an attempt. The statement below asks the same of the ledger's states.
+/// Returns how much a state says about an attempt. The statement below ranks the ledger's states in the same way.
 fn rank(status: Status) -> i32 {
     match status {
         Status::Queued | Status::Sending => -1,
@@ -113,7 +113,7 @@ fn rank(status: Status) -> i32 {
     }
 }
 
-/// A delivery that is retried has gone on to an attempt of which nothing is known; one that is parked has not.
+/// Updates deliveries. A `retrying` delivery is at a next attempt, whose outcome is unknown; a parked one is not.
 async fn update_deliveries(connection: &mut PgConnection, outcomes: &[FoundOutcome]) -> Result<u64, Error> {
     let mut last: HashMap<_, &FoundOutcome> = HashMap::new();
     for outcome in outcomes {
@@ -151,7 +151,7 @@ async fn update_deliveries(connection: &mut PgConnection, outcomes: &[FoundOutco
     Ok(changed.rows_affected())
 }
 
-/// Attempts that were made, without what the provider said.
+/// Adds the attempts that were made, without the provider's code and text.
 async fn write_attempts(connection: &mut PgConnection, outcomes: &[FoundOutcome]) -> Result<(), Error> {
     let mut made = BTreeMap::new();
     for outcome in outcomes {
@@ -181,7 +181,7 @@ async fn write_attempts(connection: &mut PgConnection, outcomes: &[FoundOutcome]
     Ok(())
 }
 
-/// The class of answer that led to a state; None where no provider was called.
+/// Returns the class of the answer that led to a state; None if no provider was called.
 fn class(settled: &DeliverySettled) -> Option<&'static str> {
     settled.provider.as_ref()?;
     let outcome = match settled.status {

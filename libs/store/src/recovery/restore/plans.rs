@@ -1,4 +1,4 @@
-//! Plans: what was decided for chunks, as the log tells it, with the users that it names.
+//! Restoring plans of chunks from the log, with the users that they name.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -16,27 +16,24 @@ use crate::erasure::digest;
 use crate::recovery::restore::{Restore, number};
 use crate::sends::plan::skips_text;
 
-/// A planned chunk, as the log tells of it.
+/// A planned chunk found in the log.
 #[derive(Clone, Debug)]
 pub struct FoundPlan {
-    /// The app.
     pub app: AppId,
-    /// The send.
     pub send_id: SendId,
-    /// When it was told.
+    /// Time of the event.
     pub at: Timestamp,
-    /// What was told.
     pub planned: SendPlanned,
 }
 
-/// What plans brought back.
+/// Number of rows restored from plans.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RestoredPlans {
     /// Chunks of sends.
     pub chunks: u64,
-    /// Users that the database did not know.
+    /// Users missing from the database.
     pub users: u64,
-    /// Categories that it did not know.
+    /// Categories missing from the database.
     pub categories: u64,
 }
 
@@ -62,14 +59,14 @@ impl Decided<'_> {
 }
 
 impl Restore {
-    /// Freezes chunks again as they were. Left to be planned anew is a chunk whose send is not known, whose decisions the
-    /// log does not hold, or of whose jobs one is missing.
+    /// Freezes chunks again as they were planned. A chunk is left to be planned again if its send is unknown, the log does
+    /// not contain its decisions, or one of its jobs is missing.
     ///
     /// # Errors
-    /// The database failed; then none is frozen.
+    /// The database failed; no chunk is frozen.
     pub async fn add_plans(&mut self, plans: &[FoundPlan]) -> Result<RestoredPlans, Error> {
         let mut transaction = self.connection.begin().await?;
-        let chunks = known(&mut transaction, plans).await?;
+        let chunks = restorable(&mut transaction, plans).await?;
         let decided: Vec<Decided<'_>> = chunks.iter().flat_map(each).collect();
         let restored = RestoredPlans {
             chunks: chunks.len() as u64,
@@ -84,8 +81,11 @@ impl Restore {
     }
 }
 
-/// The chunks that are not frozen and can be, each once.
-async fn known<'a>(connection: &mut PgConnection, plans: &'a [FoundPlan]) -> Result<Vec<Known<'a>>, Error> {
+/// Returns the chunks that can be frozen and are not, each once.
+async fn restorable<'a>(
+    connection: &mut PgConnection,
+    plans: &'a [FoundPlan],
+) -> Result<Vec<Known<'a>>, Error> {
     let rows = sqlx::query(
         "SELECT place, r.body, (
            SELECT count(*) FROM delivery d WHERE (d.app_id, d.send_id) = (named.app_id, named.send_id)
@@ -104,9 +104,11 @@ async fn known<'a>(connection: &mut PgConnection, plans: &'a [FoundPlan]) -> Res
     .bind(i32::try_from(CHUNK_RECIPIENTS).unwrap_or(i32::MAX))
     .fetch_all(connection)
     .await?;
-    let (mut chunks, mut seen) = (Vec::with_capacity(rows.len()), HashSet::new());
+    let mut chunks = Vec::with_capacity(rows.len());
+    let mut seen = HashSet::new();
     for row in rows {
-        let (place, deliveries): (i64, i64) = (row.try_get("place")?, row.try_get("deliveries")?);
+        let place: i64 = row.try_get("place")?;
+        let deliveries: i64 = row.try_get("deliveries")?;
         let Some(found) = usize::try_from(place - 1).ok().and_then(|place| plans.get(place)) else {
             continue;
         };
@@ -133,7 +135,8 @@ fn each<'a>(chunk: &'a Known<'a>) -> impl Iterator<Item = Decided<'a>> {
     })
 }
 
-/// Whoever was erased since is not made again; their digest tells of them to sends that are still to be planned.
+/// Creates missing users. An erased user is not created again; the erasure gets the user's digest instead, so that sends
+/// still to be planned leave the user out.
 async fn write_users(connection: &mut PgConnection, decided: &[Decided<'_>]) -> Result<u64, Error> {
     let users: BTreeMap<_, &str> = decided
         .iter()
@@ -170,7 +173,7 @@ async fn write_users(connection: &mut PgConnection, decided: &[Decided<'_>]) -> 
     Ok(written.rows_affected())
 }
 
-/// A category that a chunk went by, under the identifier that the send or its template names.
+/// Creates the missing categories of chunks, under the identifiers that the sends or their templates name.
 async fn write_categories(connection: &mut PgConnection, chunks: &[Known<'_>]) -> Result<u64, Error> {
     let categories: BTreeMap<(i64, CategoryId), _> = chunks
         .iter()
@@ -201,21 +204,21 @@ async fn write_categories(connection: &mut PgConnection, chunks: &[Known<'_>]) -
     Ok(written.rows_affected())
 }
 
-/// Merges the profiles that the sends brought, for users who are who they were.
+/// Merges the inline profiles of the sends, for users whose identifiers have not changed.
 async fn merge_profiles(connection: &mut PgConnection, decided: &[Decided<'_>]) -> Result<(), Error> {
-    let brought: Vec<_> = decided
+    let inline: Vec<_> = decided
         .iter()
         .filter_map(|decided| Some((decided, decided.user?, decided.recipient.profile.as_ref()?)))
         .collect();
-    if brought.is_empty() {
+    if inline.is_empty() {
         return Ok(());
     }
     let rows = sqlx::query(
         "SELECT u.app_id, u.number, u.identifier FROM app_user u
          JOIN unnest($1::bigint[], $2::bigint[]) AS named (app_id, number) USING (app_id, number)",
     )
-    .bind(brought.iter().map(|(decided, ..)| decided.app().0).collect::<Vec<_>>())
-    .bind(brought.iter().map(|(_, user, _)| user.0).collect::<Vec<_>>())
+    .bind(inline.iter().map(|(decided, ..)| decided.app().0).collect::<Vec<_>>())
+    .bind(inline.iter().map(|(_, user, _)| user.0).collect::<Vec<_>>())
     .fetch_all(&mut *connection)
     .await?;
     let mut known: HashMap<(AppId, UserNumber), String> = HashMap::with_capacity(rows.len());
@@ -223,7 +226,7 @@ async fn merge_profiles(connection: &mut PgConnection, decided: &[Decided<'_>]) 
         known.insert((AppId(row.try_get(0)?), UserNumber(row.try_get(1)?)), row.try_get(2)?);
     }
     let mut updates = Updates::new();
-    for (decided, user, profile) in brought {
+    for (decided, user, profile) in inline {
         let identifier = decided.recipient.identifier.as_str();
         if known.get(&(decided.app(), user)).is_some_and(|known| known == identifier) {
             updates.entry((decided.app(), identifier)).or_default().push(profile);
@@ -261,9 +264,8 @@ async fn write_chunks(connection: &mut PgConnection, chunks: &[Known<'_>]) -> Re
 }
 
 async fn write_recipients(connection: &mut PgConnection, decided: &[Decided<'_>]) -> Result<(), Error> {
-    let identifier = |decided: &Decided<'_>| match decided.shape.is_of_erased() {
-        true => String::new(),
-        false => decided.recipient.identifier.clone(),
+    let identifier = |decided: &Decided<'_>| {
+        if decided.shape.is_of_erased() { String::new() } else { decided.recipient.identifier.clone() }
     };
     sqlx::query(
         "INSERT INTO planned_recipient (app_id, send_id, turn, recipient_index, identifier, user_number, in_app, skips)

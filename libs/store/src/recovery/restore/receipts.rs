@@ -1,5 +1,5 @@
-//! Deliveries whose provider took its yes back by a receipt: the backup may have nothing of the attempt that follows but
-//! the message that it kept for the receipt.
+//! Deliveries whose provider reported a failure in a receipt after it had accepted the message: the message kept for the
+//! receipt may be all that the backup has of the next attempt.
 
 use domain::{AppId, DeliveryId, SendId, UserNumber};
 use sqlx::Row;
@@ -10,11 +10,8 @@ use crate::Error;
 use crate::recovery::restore::{LastJob, Restore, Stranded, StrandedAs};
 
 impl Restore {
-    /// Up to `limit` deliveries that a receipt has set going or aside since the backup and of which the log has no job, in
-    /// the order of their keys, after one.
-    ///
-    /// # Errors
-    /// The database failed.
+    /// Lists up to `limit` deliveries that a receipt has set to `retrying` or `parked` since the backup and that have no
+    /// job in the log, in key order after `after`.
     pub async fn stranded_by_receipts(
         &mut self,
         after: Option<(AppId, DeliveryId)>,
@@ -40,11 +37,8 @@ impl Restore {
         rows.iter().map(read).collect()
     }
 
-    /// Removes the messages that the backup kept for receipts which have come, and returns how many deliveries are left that
-    /// are to be attempted, or can be put back, with nothing that holds their message.
-    ///
-    /// # Errors
-    /// The database failed.
+    /// Removes the messages that the backup kept for receipts that have arrived. Returns the number of deliveries that are
+    /// `retrying` or `parked` and whose message is lost.
     pub async fn forget_kept_jobs(&mut self) -> Result<u64, Error> {
         sqlx::query(
             "DELETE FROM awaiting_receipt k USING delivery d

@@ -1,4 +1,4 @@
-//! Accepted sends: their requests, and the keys that callers have for them.
+//! Restoring accepted sends: their requests and the callers' idempotency keys.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -11,21 +11,21 @@ use crate::recovery::restore::Restore;
 use crate::sends::chunk::Chunk;
 use crate::sends::send::{self, NewRequest};
 
-/// How many rows accepted sends brought back.
+/// Number of rows restored from accepted sends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RestoredSends {
-    /// Requests that the database did not know, or whose deliveries may need them.
+    /// Requests that were missing from the database or got their bodies back.
     pub requests: u64,
     /// Idempotency keys.
     pub keys: u64,
 }
 
 impl Restore {
-    /// Takes back sends that were set aside in the backup and came into the log once more after that, where they are named
-    /// with the time at which they came: somebody had put them back. Returns how many.
+    /// Removes the parked messages of sends that were redriven after they had been parked. `stored` has the time at which
+    /// the log stored each send. Returns the number of removed messages.
     ///
     /// # Errors
-    /// The database failed; then none is taken back.
+    /// The database failed; no message is removed.
     pub async fn reopen_sends(&mut self, stored: &[(AppId, SendId, Timestamp)]) -> Result<u64, Error> {
         let reopened = sqlx::query(
             "DELETE FROM parked p USING unnest($1::bigint[], $2::uuid[], $3::timestamptz[]) AS again (app_id, send_id, at)
@@ -40,11 +40,11 @@ impl Restore {
         Ok(reopened.rows_affected())
     }
 
-    /// Adds accepted sends, each as its first chunk: its request with its body, until [`Restore::unfinished`] has seen it,
-    /// and the caller's key for as long as that is in force. A send that was set aside stays so.
+    /// Adds accepted sends, each given as its first chunk: the request with its body, which [`Restore::go_on`] removes
+    /// again if it is not needed, and the caller's idempotency key if it has not expired. A parked send stays parked.
     ///
     /// # Errors
-    /// The database failed; then none is added.
+    /// The database failed; no send is added.
     pub async fn add_sends(&mut self, accepted: &[Chunk]) -> Result<RestoredSends, Error> {
         let mut seen = HashSet::with_capacity(accepted.len());
         let accepted: Vec<&Chunk> =
@@ -57,8 +57,8 @@ impl Restore {
     }
 }
 
-/// A request that is known has its body again only where a delivery of it may wait for a job that was never published:
-/// whoever acts on the chunk once more needs it.
+/// Adds requests. An existing request gets its body back only if one of its deliveries may wait for a job that was never
+/// published: carrying out its chunk again needs the body.
 async fn write_requests(connection: &mut PgConnection, accepted: &[&Chunk]) -> Result<u64, Error> {
     let requests: Vec<_> = accepted
         .iter()

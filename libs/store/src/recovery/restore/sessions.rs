@@ -1,4 +1,4 @@
-//! Who else works on the database.
+//! Sessions of other Tidings processes on the database.
 
 use sqlx::Row;
 
@@ -8,18 +8,15 @@ use crate::{Error, Store};
 /// A session of a Tidings process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Session {
-    /// The server's process, which `pg_terminate_backend` ends.
+    /// Process id of the server's backend; `pg_terminate_backend` ends it.
     pub pid: i32,
-    /// The address that it comes from; None for a socket of the server's own machine, and where the asker may not see it.
+    /// The client's address; None for a Unix socket, and if the asking role may not see it.
     pub address: Option<String>,
 }
 
 impl Store {
-    /// Sessions of services and commands on this database, other than the one that asks. To be asked first of all, while
-    /// the pool has a single connection.
-    ///
-    /// # Errors
-    /// The database failed.
+    /// Returns the sessions of services and commands on this database, other than this one. Call it first, while the pool
+    /// has a single connection.
     pub async fn other_sessions(&self) -> Result<Vec<Session>, Error> {
         let rows = sqlx::query(
             "SELECT pid, host(client_addr) AS address FROM pg_stat_activity

@@ -1,4 +1,4 @@
-//! Deliveries that nothing would attempt any more, and those that must not be.
+//! Deliveries that no job or timer would attempt again, and deliveries that must not be attempted again.
 
 use domain::event::DeliverySettled;
 use domain::{
@@ -13,58 +13,55 @@ use crate::deliveries::parked::{self, NewParked};
 use crate::deliveries::timer::{self, NewTimer};
 use crate::recovery::restore::Restore;
 
-/// Deliveries that one statement ends.
+/// Limit on the deliveries that one statement ends.
 const STEP: i64 = 500;
 
-/// A delivery whose next attempt somebody has to see to.
+/// A delivery whose next attempt the restore must start or park.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stranded {
-    /// The app.
     pub app: AppId,
-    /// The delivery.
     pub delivery: DeliveryId,
-    /// Its send.
     pub send_id: SendId,
-    /// Its user.
     pub user: UserNumber,
-    /// The attempt to come.
+    /// Number of the next attempt.
     pub attempt: u32,
-    /// The provider that was called last, where one was.
+    /// The provider called last, if any.
     pub provider: Option<String>,
-    /// The stream of its jobs.
+    /// The stream of the delivery's jobs.
     pub stream: StreamName,
-    /// The job to go by.
+    /// The job from which the next one is built.
     pub job: LastJob,
-    /// What became of the attempt to come.
+    /// Fate of the next attempt.
     pub stranded: StrandedAs,
 }
 
-/// The job that the next attempt of a delivery is made of.
+/// The job from which the next attempt of a delivery is built.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LastJob {
-    /// It stands in the log, at this sequence.
+    /// In the log, at this sequence.
     InLog(u64),
-    /// The backup kept it for the receipt, by which the provider took its yes back.
+    /// Kept by the backup for the receipt that reported the failure.
     Kept(Vec<u8>),
 }
 
-/// What became of the next attempt of a delivery.
+/// Fate of the next attempt of a delivery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StrandedAs {
-    /// Its job was handed to a worker, of which nothing more was heard: the job found is its own.
+    /// A worker received the job, and its outcome is unknown. The job found is that of this attempt.
     HandedOut,
-    /// Its timer is lost: the job found is that of the attempt before.
+    /// The timer is lost. The job found is that of the previous attempt.
     Retrying,
-    /// It was set aside, and is lost: the job found is that of the attempt before.
+    /// The parked message is lost. The job found is that of the previous attempt.
     Parked,
 }
 
 impl Restore {
-    /// Opens again what was put back after it was parked: the log has the job. Where it was parked anew, the message of the
-    /// time before goes too: it asks for an attempt that was made.
+    /// Reopens deliveries that were redriven after they had been parked: the log has the job. Removes their parked
+    /// messages. If a delivery was parked again, removes only the earlier message: its attempt has been made. Returns the
+    /// number of reopened deliveries.
     ///
     /// # Errors
-    /// The database failed; then nothing is changed.
+    /// The database failed; nothing is changed.
     pub async fn reopen(&mut self) -> Result<u64, Error> {
         let mut transaction = self.connection.begin().await?;
         let opened = sqlx::query(
@@ -86,11 +83,11 @@ impl Restore {
         Ok(opened.rows_affected())
     }
 
-    /// Ends deliveries of channels whose calls must not be repeated, where a worker had the job and nothing is known of
-    /// what came of it; with the timers that tell of it. Returns how many.
+    /// Ends deliveries of channels whose calls must not be repeated, if a worker received the job and its outcome is
+    /// unknown, and sets timers that publish this. Returns the number of ended deliveries.
     ///
     /// # Errors
-    /// The database failed; what was ended so far stays so.
+    /// The database failed; deliveries ended so far stay ended.
     pub async fn end_unknown(&mut self, now: Timestamp) -> Result<usize, Error> {
         let mut ended = 0;
         loop {
@@ -113,17 +110,15 @@ impl Restore {
             if rows.is_empty() {
                 return Ok(ended);
             }
-            let told: Vec<NewTimer> = rows.iter().map(|row| tell(row, now)).collect::<Result<_, _>>()?;
-            insert(&mut transaction, &told).await?;
+            let timers: Vec<NewTimer> =
+                rows.iter().map(|row| event_timer(row, now)).collect::<Result<_, _>>()?;
+            insert(&mut transaction, &timers).await?;
             transaction.commit().await?;
             ended += rows.len();
         }
     }
 
-    /// Up to `limit` stranded deliveries in the order of their keys, after one.
-    ///
-    /// # Errors
-    /// The database failed.
+    /// Lists up to `limit` stranded deliveries in key order after `after`.
     pub async fn stranded(
         &mut self,
         after: Option<(AppId, DeliveryId)>,
@@ -155,11 +150,11 @@ impl Restore {
         rows.iter().map(read).collect()
     }
 
-    /// Has stranded deliveries attempted by these timers, or keeps them parked with these messages. A timer of an earlier
-    /// run is replaced.
+    /// Sets the timers of stranded deliveries that are attempted again, and parks the messages of the others. Replaces
+    /// timers of an earlier run.
     ///
     /// # Errors
-    /// The database failed; then nothing is changed.
+    /// The database failed; nothing is changed.
     pub async fn put_back(
         &mut self,
         timers: &[NewTimer],
@@ -185,7 +180,7 @@ impl Restore {
     }
 }
 
-/// Sets timers, in place of those of an earlier run.
+/// Sets timers, replacing those of an earlier run.
 pub(super) async fn insert(connection: &mut PgConnection, timers: &[NewTimer]) -> Result<(), Error> {
     sqlx::query("DELETE FROM timer WHERE id = ANY($1)")
         .bind(timers.iter().map(|timer| timer.id).collect::<Vec<_>>())
@@ -194,10 +189,11 @@ pub(super) async fn insert(connection: &mut PgConnection, timers: &[NewTimer]) -
     timer::insert(connection, timers).await
 }
 
-/// The timer that tells of a delivery that ended as unknown, under the id that a worker would give the event.
-fn tell(row: &PgRow, now: Timestamp) -> Result<NewTimer, Error> {
+/// Builds the timer that publishes the unknown outcome of a delivery, under the id that a worker would give the event.
+fn event_timer(row: &PgRow, now: Timestamp) -> Result<NewTimer, Error> {
     let channel: &str = row.try_get("channel")?;
-    let (app, send_id) = (AppId(row.try_get("app_id")?), Some(SendId(row.try_get("send_id")?)));
+    let app = AppId(row.try_get("app_id")?);
+    let send_id = Some(SendId(row.try_get("send_id")?));
     let settled = DeliverySettled {
         delivery_id: DeliveryId(row.try_get("id")?),
         channel: channel.parse().map_err(|_| Error::Unreadable(format!("channel {channel}")))?,
@@ -215,7 +211,8 @@ fn tell(row: &PgRow, now: Timestamp) -> Result<NewTimer, Error> {
 }
 
 fn read(row: &PgRow) -> Result<Stranded, Error> {
-    let (stream, seq): (&str, i64) = (row.try_get("stream")?, row.try_get("seq")?);
+    let stream: &str = row.try_get("stream")?;
+    let seq: i64 = row.try_get("seq")?;
     let stranded = match (row.try_get("parked")?, row.try_get("own")?) {
         (true, _) => StrandedAs::Parked,
         (false, true) => StrandedAs::HandedOut,

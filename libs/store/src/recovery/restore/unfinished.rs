@@ -1,4 +1,4 @@
-//! Sends of which a chunk is still to be planned, or to be acted on.
+//! Sends with a chunk still to be planned or carried out.
 
 use std::sync::Arc;
 
@@ -17,17 +17,17 @@ use crate::sends::chunk::Chunk;
 /// A send whose body is kept.
 #[derive(Clone, Debug)]
 pub struct Unfinished {
-    /// The send, with the chunk to go on with.
+    /// The send, with the next chunk.
     pub send: Chunk,
-    /// Whether that chunk is to be ordered; if not, every chunk has been acted on.
+    /// True if that chunk must be ordered; false if every chunk has been carried out.
     pub is_open: bool,
 }
 
 impl Restore {
-    /// Up to `limit` sends with a body, in the order of their keys, after one.
+    /// Lists up to `limit` sends with a body, in key order after `after`.
     ///
     /// # Errors
-    /// The database failed, or a body cannot be read.
+    /// The database failed, or a body cannot be decoded.
     pub async fn unfinished(
         &mut self,
         after: Option<(AppId, SendId)>,
@@ -54,11 +54,12 @@ impl Restore {
         rows.iter().map(read).collect()
     }
 
-    /// Orders chunks by these timers, and drops the bodies that no chunk to come needs. Before that, the users are made whose
-    /// jobs the log has and who are not known: by their numbers the chunk decides as it did. Returns how many.
+    /// Sets the timers that order chunks, and removes the bodies that no further chunk needs. First creates missing users
+    /// whose jobs are in the log, under their numbers, so that planning decides as it did before. Returns the number of
+    /// created users.
     ///
     /// # Errors
-    /// The database failed; then nothing is changed.
+    /// The database failed; nothing is changed.
     pub async fn go_on(&mut self, sends: &[Unfinished], timers: &[NewTimer]) -> Result<u64, Error> {
         let mut transaction = self.connection.begin().await?;
         let mut users = 0;
@@ -112,12 +113,13 @@ async fn add_users(connection: &mut PgConnection, send: &Chunk) -> Result<u64, E
     Ok(written.rows_affected())
 }
 
-/// Chunks follow each other: a chunk that is ordered orders the next. Of a send with chunks to come that are all frozen
-/// nobody knows whether the last one was acted on.
+/// Reads a send and finds the chunk to order; that chunk orders the next one. If all chunks of a send that keeps its body
+/// are frozen, it is unknown whether the last one was carried out, so it is ordered again.
 fn read(row: &PgRow) -> Result<Unfinished, Error> {
     let Json(send): Json<domain::SendRequest> = row.try_get("body")?;
     let accepted_at: DateTime<Utc> = row.try_get("accepted_at")?;
-    let (frozen, waiting): (Vec<i32>, Vec<i32>) = (row.try_get("frozen")?, row.try_get("waiting")?);
+    let frozen: Vec<i32> = row.try_get("frozen")?;
+    let waiting: Vec<i32> = row.try_get("waiting")?;
     let chunks = i32::try_from(send.chunks()).unwrap_or(i32::MAX);
     let open = (0..chunks).find(|chunk| !frozen.contains(chunk) || waiting.contains(chunk));
     let next = open.or(send.is_kept().then_some(chunks - 1));

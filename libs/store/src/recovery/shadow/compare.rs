@@ -1,5 +1,5 @@
-//! Comparing a shadow with the live tables: for each user how many rows there are, a checksum over all of their columns,
-//! and the counters beside a recount.
+//! Comparing a shadow with the live tables: for each user the number of rows, a checksum over all of their columns, and
+//! the counters with a recount.
 
 use std::cmp::Ordering;
 
@@ -13,8 +13,8 @@ use super::difference::Difference;
 use super::{Shadow, View, difference};
 use crate::Error;
 
-/// A line for each user that has anything, in the order of their keys. A row's checksum is over its text, which has
-/// every column. `$of_items` and `$of_counters` choose whose.
+/// One line per user with any row, in key order. A row's checksum covers its text form, which includes every column.
+/// `$items` and `$of_counters` select the users.
 macro_rules! inboxes {
     ($items:literal, $of_counters:literal) => {
         concat!(
@@ -40,7 +40,7 @@ macro_rules! inboxes {
 
 const ALL: &str = inboxes!("inbox_item", "");
 
-/// Either kind of row has an index that starts with the user.
+/// Live and deleted rows have separate indexes, which start with the user.
 const SOME: &str = inboxes!(
     "(SELECT * FROM inbox_item WHERE deleted_at IS NULL
         AND (app_id, user_number) IN (SELECT * FROM unnest($1::bigint[], $2::bigint[]))
@@ -50,80 +50,74 @@ const SOME: &str = inboxes!(
     "WHERE (app_id, user_number) IN (SELECT * FROM unnest($1::bigint[], $2::bigint[]))"
 );
 
-/// Users that are compared by one statement where not all are.
+/// Number of users that one statement compares if not all users are compared.
 const USERS: usize = 5_000;
 
-/// What there is of one user.
+/// Summary of one user's inbox.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Inbox {
-    /// Rows, those of deleted items included.
+    /// Number of rows, including those of deleted items.
     pub items: i64,
     checksum: i64,
-    /// What the rows add up to.
+    /// Counters recounted from the rows.
     pub recounted: Counts,
-    /// What the counters say; nothing where there are none.
+    /// Stored counters; zeros if there are none.
     pub kept: Counts,
 }
 
-/// What came of a comparison.
+/// Result of a comparison.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Comparison {
-    /// Users that have anything on either side.
+    /// Users with any row on either side.
     pub users: u64,
     /// Rows of items in the live tables.
     pub items: u64,
     /// Users whose inboxes differ.
     pub differing: u64,
-    /// Users who are being erased, and so are not compared.
+    /// Users under erasure, who are not compared.
     pub leaving: u64,
-    /// The first of those that differ.
+    /// Details of the first differing inboxes.
     pub shown: Vec<Difference>,
 }
 
 type Line = ((AppId, UserNumber), Inbox);
 
 impl View {
-    /// Compares all users' inboxes with the shadow's, which must be at the same positions. Looks closer at the first
-    /// `most` that differ.
-    ///
-    /// # Errors
-    /// The database failed.
+    /// Compares the inboxes of all users with those of the shadow, which must be at the same positions. Reports details of
+    /// the first `most` that differ.
     pub async fn compare(&mut self, shadow: &Shadow, most: usize) -> Result<Comparison, Error> {
         let mut comparison = Comparison { leaving: self.leaving.len() as u64, ..Comparison::default() };
-        let mut beside = shadow.store.pool.acquire().await?;
+        let mut replay = shadow.store.pool.acquire().await?;
         let differing = {
             let live = lines(&mut self.transaction, ALL, None);
-            let shadowed = lines(&mut beside, ALL, None);
+            let shadowed = lines(&mut replay, ALL, None);
             let leaving = |user: &_| self.leaving.contains(user);
             comparison.merge(live, shadowed, leaving, most).await?
         };
         for (user, live, replayed) in differing {
-            let (here, there) = (&mut *self.transaction, &mut *beside);
+            let (here, there) = (&mut *self.transaction, &mut *replay);
             comparison.shown.push(difference::look(here, there, user, live, replayed).await?);
         }
         Ok(comparison)
     }
 
-    /// The same for some users alone.
-    ///
-    /// # Errors
-    /// The database failed.
+    /// Compares the inboxes of some users only.
     pub async fn compare_some(
         &mut self,
         shadow: &Shadow,
         users: &[(AppId, UserNumber)],
         most: usize,
     ) -> Result<Comparison, Error> {
-        let mut beside = shadow.store.pool.acquire().await?;
+        let mut replay = shadow.store.pool.acquire().await?;
         let leaving = |user: &_| self.leaving.contains(user);
-        compare_some(&mut self.transaction, &mut beside, users, leaving, most).await
+        compare_some(&mut self.transaction, &mut replay, users, leaving, most).await
     }
 }
 
-/// As [`View::compare_some`], on connections of one's own.
+/// Like [`View::compare_some`], on the given connections.
 pub(super) async fn compare_some(
     live: &mut PgConnection,
-    beside: &mut PgConnection,
+    replay: &mut PgConnection,
     users: &[(AppId, UserNumber)],
     leaving: impl Fn(&(AppId, UserNumber)) -> bool,
     most: usize,
@@ -132,18 +126,18 @@ pub(super) async fn compare_some(
     for users in users.chunks(USERS) {
         let room = most.saturating_sub(comparison.shown.len());
         let differing = {
-            let (here, there) = (lines(live, SOME, Some(users)), lines(beside, SOME, Some(users)));
+            let (here, there) = (lines(live, SOME, Some(users)), lines(replay, SOME, Some(users)));
             comparison.merge(here, there, &leaving, room).await?
         };
         for (user, here, there) in differing {
-            comparison.shown.push(difference::look(live, beside, user, here, there).await?);
+            comparison.shown.push(difference::look(live, replay, user, here, there).await?);
         }
     }
     Ok(comparison)
 }
 
 impl Comparison {
-    /// Goes through both sides at once, and returns the first that differ.
+    /// Merges both sides, and returns the first `most` inboxes that differ.
     async fn merge(
         &mut self,
         mut live: BoxStream<'_, Result<Line, Error>>,
@@ -173,7 +167,8 @@ impl Comparison {
                 continue;
             }
             let inbox = |line: Option<Line>| line.map(|(_, inbox)| inbox).unwrap_or_default();
-            let (kept, replayed) = (inbox(kept), inbox(replayed));
+            let kept = inbox(kept);
+            let replayed = inbox(replayed);
             self.users += u64::from(kept != Inbox::default() || replayed != Inbox::default());
             self.items += kept.items.cast_unsigned();
             if kept != replayed || kept.kept != kept.recounted {

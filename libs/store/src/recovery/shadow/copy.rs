@@ -11,7 +11,7 @@ use crate::{Error, Store};
 /// Rows of one transaction.
 const PAGE: i64 = 5_000;
 
-/// A row of `inbox_item`, its content as it is written.
+/// A row of `inbox_item`, with its content as JSON text.
 #[derive(sqlx::FromRow)]
 struct Item {
     app_id: i64,
@@ -29,11 +29,8 @@ struct Item {
 }
 
 impl Shadow {
-    /// About how many rows of items a database has, as it has counted them last: to count a large inbox takes minutes. 0
-    /// where it has not counted them yet, as right after it was restored.
-    ///
-    /// # Errors
-    /// The database failed.
+    /// Estimates the number of item rows in a database from PostgreSQL's statistics, because counting a large inbox takes
+    /// minutes. Returns 0 if there are no statistics yet, as right after a restore.
     pub async fn estimated_items(of: &Store) -> Result<u64, Error> {
         let items: i64 = sqlx::query_scalar(
             "SELECT greatest(reltuples, 0)::bigint FROM pg_class WHERE oid = 'inbox_item'::regclass",
@@ -43,11 +40,11 @@ impl Shadow {
         Ok(items.cast_unsigned())
     }
 
-    /// Copies the next rows of a backup, without those of erased users, and remembers how far it came. Returns how many
-    /// the backup had: none at its end.
+    /// Copies the next rows of a backup, except those of erased users, and stores the position. Returns the number of rows
+    /// read from the backup; 0 at its end.
     ///
     /// # Errors
-    /// The database or the backup failed; then nothing is copied.
+    /// The database or the backup failed; no row is copied.
     pub async fn copy_page(&self, backup: &Store) -> Result<u64, Error> {
         let mut transaction = self.store.begin().await?;
         let (app, id): (i64, i64) = sqlx::query_as("SELECT copied_app, copied_id FROM origin FOR UPDATE")
@@ -75,10 +72,10 @@ impl Shadow {
         Ok(items.len() as u64)
     }
 
-    /// Ends copying: counts what was copied, and lets the log go on from where the backup ends.
+    /// Ends copying: writes the counters of the copied rows, and sets the checkpoints from which the replay continues.
     ///
     /// # Errors
-    /// The database failed; then it is not ended.
+    /// The database failed; copying is not ended.
     pub async fn end_copy(&self) -> Result<(), Error> {
         let mut transaction = self.store.begin().await?;
         sqlx::query(

@@ -1,4 +1,4 @@
-//! What it is that differs in an inbox: which items, which of their columns, and the counters.
+//! Details of differing inboxes: the items, their columns and the counters.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,43 +12,40 @@ use sqlx::PgConnection;
 use super::Inbox;
 use crate::Error;
 
-/// Items of each kind that are named.
+/// Limit on the items of each kind that a difference names.
 const NAMED: usize = 10;
 
-/// How an inbox of the live tables differs from its replay. Values of items are not told: they are people's.
+/// Differences between a live inbox and its replay. Contains no values of items, which are personal data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
-    /// The app.
     pub app: AppId,
-    /// The owner.
+    /// Owner of the inbox.
     pub user: UserNumber,
-    /// Items that the live tables lack.
+    /// Items missing from the live tables.
     pub missing: Items<ItemId>,
     /// Items that only the live tables have.
     pub unexpected: Items<ItemId>,
-    /// Items that both have.
+    /// Items that both have, with different values.
     pub changed: Items<Changed>,
     /// The live counters.
     pub kept: Counts,
-    /// What the live items add up to.
+    /// Counters recounted from the live items.
     pub recounted: Counts,
     /// The counters of the replay.
     pub replayed: Counts,
 }
 
-/// How many items there are of a kind, and the first of them.
+/// Number of items of a kind, and the first of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Items<T> {
-    /// How many.
     pub count: u64,
-    /// The first ten, by their ids.
+    /// The first ten, ordered by id.
     pub first: Vec<T>,
 }
 
-/// An item that is not what its replay is.
+/// An item that differs from its replay.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Changed {
-    /// The item.
     pub id: ItemId,
     /// The columns whose values differ.
     pub columns: Vec<String>,
@@ -69,10 +66,10 @@ impl<T> Items<T> {
     }
 }
 
-/// Looks closer at a user whose inboxes differ.
+/// Finds the differences between the two inboxes of a user.
 pub(super) async fn look(
     live: &mut PgConnection,
-    beside: &mut PgConnection,
+    replay: &mut PgConnection,
     (app, user): (AppId, UserNumber),
     here: Inbox,
     there: Inbox,
@@ -89,8 +86,9 @@ pub(super) async fn look(
     };
     let mut changed = Items::default();
     {
-        let (mut live, mut beside) = (rows(live, app, user), rows(beside, app, user));
-        let (mut one, mut other) = (live.try_next().await?, beside.try_next().await?);
+        let (mut live, mut replay) = (rows(live, app, user), rows(replay, app, user));
+        let mut one = live.try_next().await?;
+        let mut other = replay.try_next().await?;
         loop {
             let order = match (&one, &other) {
                 (None, None) => break,
@@ -108,16 +106,16 @@ pub(super) async fn look(
                 one = live.try_next().await?;
             }
             if order.is_ge() {
-                other = beside.try_next().await?;
+                other = replay.try_next().await?;
             }
         }
     }
-    let columns = columns(live, beside, app, &changed.first).await?;
+    let columns = columns(live, replay, app, &changed.first).await?;
     difference.changed = Items { count: changed.count, first: columns };
     Ok(difference)
 }
 
-/// Ids and checksums of a user's items, by id.
+/// Streams the ids and checksums of a user's items, ordered by id.
 fn rows(
     connection: &mut PgConnection,
     app: AppId,
@@ -135,17 +133,19 @@ fn rows(
 
 async fn columns(
     live: &mut PgConnection,
-    beside: &mut PgConnection,
+    replay: &mut PgConnection,
     app: AppId,
     ids: &[i64],
 ) -> Result<Vec<Changed>, Error> {
     if ids.is_empty() {
         return Ok(Vec::new());
     }
-    let (live, replayed) = (values(live, app, ids).await?, values(beside, app, ids).await?);
+    let live = values(live, app, ids).await?;
+    let replayed = values(replay, app, ids).await?;
     let nothing = BTreeMap::new();
     let changed = ids.iter().map(|id| {
-        let (one, other) = (live.get(id).unwrap_or(&nothing), replayed.get(id).unwrap_or(&nothing));
+        let one = live.get(id).unwrap_or(&nothing);
+        let other = replayed.get(id).unwrap_or(&nothing);
         let names: BTreeSet<&String> = one.keys().chain(other.keys()).collect();
         let text = |row: &Row, name| row.get(name).map(|value| value.get().to_owned());
         let differing = names.into_iter().filter(|name| text(one, *name) != text(other, *name));
@@ -154,7 +154,7 @@ async fn columns(
     Ok(changed.collect())
 }
 
-/// The values of a row by their columns, as they are written.
+/// The values of a row by column, as JSON text.
 type Row = BTreeMap<String, Box<RawValue>>;
 
 async fn values(connection: &mut PgConnection, app: AppId, ids: &[i64]) -> Result<BTreeMap<i64, Row>, Error> {

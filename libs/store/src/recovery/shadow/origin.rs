@@ -1,4 +1,4 @@
-//! What a shadow starts from: kept beside its tables, so that whoever goes on with it knows.
+//! The origin of a shadow, stored with its tables so that an interrupted rebuild can be resumed.
 
 use domain::StreamName;
 use sqlx::{Executor, PgConnection};
@@ -6,26 +6,26 @@ use sqlx::{Executor, PgConnection};
 use super::Shadow;
 use crate::Error;
 
-/// Where a shadow comes from.
+/// The origin of a shadow.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Origin {
-    /// The release that makes it: another may project otherwise.
+    /// The release that builds the shadow; another one may project differently.
     pub release: String,
-    /// The schema's version: the tables are as they were at it.
+    /// Version of the schema at which the tables were created.
     pub schema: i64,
-    /// The last sequence of each partition that a backup has; zeros for the beginning of the log.
+    /// The last sequence of each partition in the backup; zeros if the shadow starts with the log.
     pub start: Vec<u64>,
-    /// Whether rows of a backup come first.
+    /// True if the rows of a backup are copied first.
     pub is_from_backup: bool,
-    /// Whether all of those are copied.
+    /// True if all of these rows are copied.
     pub is_copied: bool,
 }
 
 impl Shadow {
-    /// What the shadow that is there starts from; None where there is none.
+    /// Returns the origin of the existing shadow; None if there is no shadow.
     ///
     /// # Errors
-    /// The database failed, or the shadow is of a release that kept this otherwise.
+    /// The database failed, or a release that stored the origin differently created the shadow.
     pub async fn origin(&self) -> Result<Option<Origin>, Error> {
         let table: Option<String> = sqlx::query_scalar("SELECT to_regclass($1)::text")
             .bind(format!("{}.origin", self.purpose.schema()))
@@ -45,7 +45,7 @@ impl Shadow {
     }
 }
 
-/// Makes the tables for it, which the schema's end takes along.
+/// Creates the tables of the origin in the shadow's schema, which are dropped with it, and fills them.
 pub(super) async fn insert(connection: &mut PgConnection, origin: &Origin) -> Result<(), Error> {
     connection
         .execute(

@@ -1,11 +1,11 @@
-//! How tables are made: what those that are to take the place of others may not lack, nor have beside.
+//! Definitions of tables: tables that replace others must be defined in the same way.
 
 use sqlx::PgConnection;
 
 use crate::Error;
 
-/// What only the tables of one of the schemas `$1` (the live ones) and `$2` have, in a line each. Whatever a new table is
-/// not given (triggers, policies, publications) is in it too, so that nothing of that is lost silently.
+/// Lists, one per line, the properties that only the tables of one of the schemas `$1` (live) and `$2` have. Includes
+/// properties that a new table does not get (triggers, policies, publications), so that none is lost silently.
 const DIFFERENCES: &str = "
     WITH made AS (
       SELECT c.*, c.relname AS name, n.nspname, n.nspname = $1 AS is_live
@@ -53,7 +53,7 @@ const DIFFERENCES: &str = "
     SELECT text || CASE WHEN bool_or(is_live) THEN ' (the live table alone)' ELSE ' (the new table alone)' END
     FROM line GROUP BY text HAVING bool_and(is_live) OR NOT bool_or(is_live) ORDER BY text";
 
-/// Checks that the inbox's tables in both schemas are made alike.
+/// Checks that the inbox's tables are defined in the same way in both schemas.
 pub(super) async fn check(connection: &mut PgConnection, live: &str, new: &str) -> Result<(), Error> {
     let differences: Vec<String> =
         sqlx::query_scalar(DIFFERENCES).bind(live).bind(new).fetch_all(connection).await?;

@@ -1,4 +1,4 @@
-//! Putting a shadow in the place of the live tables, in one transaction.
+//! Replacing the live tables with a shadow, in one transaction.
 
 use std::collections::{HashMap, HashSet};
 
@@ -11,12 +11,12 @@ use super::{Purpose, Shadow, shape, tables, view};
 use crate::Error;
 use crate::inbox::projection::INBOX;
 
-/// Whoever reads the live tables is let finish for so long. Lists that come meanwhile wait too, and are refused after two
-/// seconds. An automatic vacuum goes only after `deadlock_timeout`, which is a second.
+/// Time for readers of the live tables to finish. New lists wait as long, and are refused after two seconds. An automatic
+/// vacuum is cancelled only after `deadlock_timeout`, which is one second.
 const READERS_GIVEN: &str = "SET LOCAL lock_timeout = '1500ms'";
-/// The projection stands still for as long as we do.
+/// The projection is paused while the switch is idle.
 const IDLE_LIMIT: &str = "SET LOCAL idle_in_transaction_session_timeout = '30s'";
-/// What there is of users. Either kind of item has an index of its own.
+/// Deletes the rows of users. Live and deleted items have separate indexes.
 const LEAVING: [&str; 3] = [
     "DELETE FROM inbox_item WHERE deleted_at IS NULL
        AND (app_id, user_number) IN (SELECT * FROM unnest($1::bigint[], $2::bigint[]))",
@@ -24,10 +24,10 @@ const LEAVING: [&str; 3] = [
        AND (app_id, user_number) IN (SELECT * FROM unnest($1::bigint[], $2::bigint[]))",
     "DELETE FROM inbox_counter WHERE (app_id, user_number) IN (SELECT * FROM unnest($1::bigint[], $2::bigint[]))",
 ];
-/// `lock_not_available`, and `deadlock_detected` where a reader has one table and wants the other.
-const HELD_BY_OTHERS: [&str; 2] = ["55P03", "40P01"];
+/// `lock_not_available`, and `deadlock_detected` for a reader that has locked one table and waits for the other.
+const LOCKED: [&str; 2] = ["55P03", "40P01"];
 
-/// A switch under way: the live projection stands still. Dropped without [`Switch::commit`], it leaves no trace.
+/// A switch under way; the live projection is paused. If dropped without [`Switch::commit`], it is rolled back.
 #[derive(Debug)]
 pub struct Switch<'s> {
     transaction: Transaction<'s, Postgres>,
@@ -37,24 +37,24 @@ pub struct Switch<'s> {
     leaving: HashSet<(AppId, UserNumber)>,
 }
 
-/// What became of a switch.
+/// Result of a switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Switched {
-    /// The new tables are live, and the old ones gone.
+    /// The new tables are live, and the old ones are dropped.
     Yes,
-    /// Somebody has the tables for long. Nothing was switched.
+    /// Readers held the tables for too long; nothing was switched.
     Hindered,
 }
 
 impl Shadow {
-    /// Lets the live projection stand still at its checkpoints.
+    /// Pauses the live projection at its checkpoints.
     ///
     /// # Errors
-    /// The database failed, or somebody else has the checkpoints for long.
+    /// The database failed, or another process held the checkpoints for too long.
     pub async fn hold(&mut self, streams: &[String]) -> Result<Switch<'_>, Error> {
         let mut transaction = self.guard.begin().await?;
         transaction.execute(IDLE_LIMIT).await?;
-        // A projection that has not begun yet waits for its row, too.
+        // With its row, a projection that has not started yet waits too.
         sqlx::query(
             "INSERT INTO checkpoint (projection, stream, seq)
              SELECT $1, stream, 0 FROM unnest($2::text[]) AS named (stream) ORDER BY stream ON CONFLICT DO NOTHING",
@@ -73,10 +73,7 @@ impl Shadow {
         Ok(Switch { transaction, shadow, home: &self.home, positions, leaving })
     }
 
-    /// Makes the shadow ready to be read: tells the planner what is in it, and which pages everybody may see.
-    ///
-    /// # Errors
-    /// The database failed.
+    /// Prepares the shadow for readers: updates the planner's statistics and the visibility map.
     pub async fn vacuum(&self) -> Result<(), Error> {
         let mut connection = self.store.pool.acquire().await?;
         connection.execute("VACUUM (ANALYZE) inbox_item").await?;
@@ -86,47 +83,44 @@ impl Shadow {
 }
 
 impl Switch<'_> {
-    /// The checkpoint of each partition, at which the live projection stands.
+    /// The checkpoint of each partition at which the live projection is paused.
     #[must_use]
     pub fn positions(&self, partitions: u32) -> Vec<u64> {
         view::in_order(&self.positions, partitions)
     }
 
-    /// Compares these users' inboxes with the shadow's, which must be at the same positions.
-    ///
-    /// # Errors
-    /// The database failed.
+    /// Compares the inboxes of these users with those of the shadow, which must be at the same positions.
     pub async fn compare(&mut self, users: &[(AppId, UserNumber)], most: usize) -> Result<Comparison, Error> {
-        let mut beside = self.shadow.acquire().await?;
+        let mut replay = self.shadow.acquire().await?;
         let leaving = |user: &_| self.leaving.contains(user);
-        compare::compare_some(&mut self.transaction, &mut beside, users, leaving, most).await
+        compare::compare_some(&mut self.transaction, &mut replay, users, leaving, most).await
     }
 
-    /// Drops the live tables and moves the shadow's to where they were; events that fail by themselves are those of the
-    /// replay from now on.
+    /// Drops the live tables and moves the shadow's tables into their schema; the dead events of the replay replace the
+    /// live ones.
     ///
     /// # Errors
-    /// The database failed, or the live tables or the schema's version are not what they were when the shadow was made
-    /// ([`Error::Differs`]). Where it is the commit that failed, it is not known whether all or nothing was switched.
+    /// The database failed, or the live tables or the schema's version have changed since the shadow was created
+    /// ([`Error::Differs`]). If the commit itself failed, either everything or nothing was switched.
     pub async fn commit(mut self) -> Result<Switched, Error> {
-        self.drop_leaving().await?;
-        let Err(error) = self.put_in_place().await else {
+        self.delete_leaving().await?;
+        let Err(error) = self.replace_tables().await else {
             self.transaction.commit().await?;
             return Ok(Switched::Yes);
         };
-        // At once: dropped, it would hold its locks until the connection is used again.
+        // Explicitly: a dropped transaction would hold its locks until the connection is used again.
         let rolled_back = self.transaction.rollback().await;
-        if is_held_by_others(&error) {
+        if is_locked(&error) {
             rolled_back?;
             return Ok(Switched::Hindered);
         }
         Err(error)
     }
 
-    async fn put_in_place(&mut self) -> Result<(), Error> {
+    async fn replace_tables(&mut self) -> Result<(), Error> {
         self.transaction.execute(READERS_GIVEN).await?;
         self.transaction.execute("LOCK TABLE inbox_item, inbox_counter IN ACCESS EXCLUSIVE MODE").await?;
-        // From here on nobody changes how they are made.
+        // The lock prevents changes to their definitions.
         self.check_schema().await?;
         shape::check(&mut self.transaction, self.home, Purpose::Replacement.schema()).await?;
         self.transaction.execute("DROP TABLE inbox_item, inbox_counter").await?;
@@ -152,7 +146,7 @@ impl Switch<'_> {
         tables::drop_schema(&mut self.transaction, Purpose::Replacement).await
     }
 
-    /// A migration that came after the shadow was made may have changed what is in the tables, too.
+    /// Fails if the schema was migrated after the shadow was created: a migration may also change the contents of tables.
     async fn check_schema(&mut self) -> Result<(), Error> {
         let (then, now): (i64, Option<i64>) = sqlx::query_as(
             "SELECT schema, (SELECT max(version) FROM _sqlx_migrations WHERE success) FROM inbox_rebuild.origin",
@@ -163,11 +157,11 @@ impl Switch<'_> {
             return Ok(());
         }
         let now = now.unwrap_or_default();
-        Err(Error::Differs(vec![format!("the schema had version {then}, and has {now}")]))
+        Err(Error::Differs(vec![format!("the schema version was {then} and is now {now}")]))
     }
 
-    /// Whoever is being erased has no rows in the shadow either, whether the log tells of it yet or not.
-    async fn drop_leaving(&self) -> Result<(), Error> {
+    /// Deletes the rows of users under erasure from the shadow, whether or not the log has the erasure yet.
+    async fn delete_leaving(&self) -> Result<(), Error> {
         if self.leaving.is_empty() {
             return Ok(());
         }
@@ -182,7 +176,7 @@ impl Switch<'_> {
     }
 }
 
-fn is_held_by_others(error: &Error) -> bool {
+fn is_locked(error: &Error) -> bool {
     matches!(error, Error::Database(sqlx::Error::Database(error))
-        if error.code().is_some_and(|code| HELD_BY_OTHERS.contains(&&*code)))
+        if error.code().is_some_and(|code| LOCKED.contains(&&*code)))
 }

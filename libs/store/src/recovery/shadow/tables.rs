@@ -1,16 +1,16 @@
-//! The tables of a shadow: made after the live ones, dropped with their schema.
+//! The tables of a shadow: created like the live ones, dropped with their schema.
 
 use sqlx::{AssertSqlSafe, Executor, PgConnection};
 
 use super::{Origin, Purpose, Shadow, origin, shape};
 use crate::Error;
 
-/// What a projection writes.
+/// The tables that a projection writes.
 const TABLES: [&str; 5] = ["inbox_item", "inbox_counter", "checkpoint", "dead_event", "message_failure"];
 
-/// Statements that make the tables `$3` of schema `$2` anew in schema `$1`, as they are: columns, checks, keys, indexes
-/// under the same names, storage, statistics targets, owner and grants. Whoever may use a table may use the schema, so that
-/// erasures reach it.
+/// Generates the statements that create the tables `$3` of schema `$2` in schema `$1` with the same definitions: columns,
+/// checks, keys, indexes under the same names, storage, statistics targets, owner and grants. Roles that may use a table
+/// may also use the schema, so that erasures reach it.
 const DEFINITION: &str = "
     WITH original AS (
       SELECT c.oid, c.relname AS name, c.reloptions, c.relowner, c.relacl
@@ -54,11 +54,11 @@ const DEFINITION: &str = "
     ORDER BY step";
 
 impl Shadow {
-    /// Makes the tables, empty. Those that are there go.
+    /// Creates empty tables, and drops existing ones.
     ///
     /// # Errors
-    /// The database failed, or the role may not make a schema, or the live tables have what those that are to take their
-    /// place cannot be given ([`Error::Differs`]).
+    /// The database failed, the role may not create a schema, or the live tables have properties that their replacement
+    /// cannot be given ([`Error::Differs`]).
     pub async fn create(&self, origin: &Origin) -> Result<(), Error> {
         let mut transaction = self.store.begin().await?;
         drop_schema(&mut transaction, self.purpose).await?;
@@ -75,7 +75,7 @@ impl Shadow {
             .fetch_all(&mut *transaction)
             .await?;
         for (_, statement) in statements {
-            // The names in it come from the catalog, and it was the server that quoted them.
+            // The names in it come from the catalog, quoted by the server.
             transaction.execute(AssertSqlSafe(statement)).await?;
         }
         if self.purpose == Purpose::Replacement {
@@ -86,10 +86,7 @@ impl Shadow {
         Ok(())
     }
 
-    /// Whether the tables are still made as the live ones are.
-    ///
-    /// # Errors
-    /// The database failed.
+    /// Returns true if the tables are still defined like the live ones.
     pub async fn is_like_live(&self) -> Result<bool, Error> {
         let mut connection = self.live.acquire().await?;
         match shape::check(&mut connection, &self.home, self.purpose.schema()).await {

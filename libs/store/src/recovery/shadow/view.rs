@@ -1,4 +1,4 @@
-//! The live inbox as it is at one moment, however long one looks at it.
+//! A snapshot of the live inbox.
 
 use std::collections::{HashMap, HashSet};
 
@@ -9,32 +9,26 @@ use super::Shadow;
 use crate::Error;
 use crate::inbox::projection::INBOX;
 
-/// The live tables as they were when the view was opened, while projections go on.
+/// A snapshot of the live tables; projections continue.
 #[derive(Debug)]
 pub struct View {
     pub(super) transaction: Transaction<'static, Postgres>,
     positions: HashMap<String, u64>,
-    /// Users whose erasure may be under way: what of them is where does not count.
+    /// Users whose erasure may be under way; their rows are not compared.
     pub(super) leaving: HashSet<(AppId, UserNumber)>,
 }
 
 impl Shadow {
-    /// The last sequence that the live inbox has of each partition.
-    ///
-    /// # Errors
-    /// The database failed.
+    /// Returns the last sequence of each partition in the live inbox.
     pub async fn live_positions(&self, partitions: u32) -> Result<Vec<u64>, Error> {
         let positions = positions(&mut *self.live.acquire().await?).await?;
         Ok(in_order(&positions, partitions))
     }
 
-    /// Opens a view of the live tables. It keeps the server from cleaning up, and so must not last.
-    ///
-    /// # Errors
-    /// The database failed.
+    /// Opens a view of the live tables. It keeps PostgreSQL from removing dead rows, so keep it short.
     pub async fn view(&self) -> Result<View, Error> {
         let mut transaction = self.live.begin_with("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY").await?;
-        // Before the snapshot is taken: from here on nobody puts other tables in the place of these.
+        // Locked before the snapshot is taken, so that no switch replaces the tables.
         transaction.execute("LOCK TABLE inbox_item, inbox_counter IN ACCESS SHARE MODE").await?;
         let positions = positions(&mut transaction).await?;
         let leaving = leaving(&mut transaction).await?;
@@ -43,16 +37,12 @@ impl Shadow {
 }
 
 impl View {
-    /// The last sequence that it has of each partition.
+    /// The last sequence of each partition in the view.
     #[must_use]
     pub fn positions(&self, partitions: u32) -> Vec<u64> {
         in_order(&self.positions, partitions)
     }
 
-    /// Ends it.
-    ///
-    /// # Errors
-    /// The database failed.
     pub async fn close(self) -> Result<(), Error> {
         self.transaction.rollback().await?;
         Ok(())
@@ -72,7 +62,8 @@ pub(super) fn in_order(positions: &HashMap<String, u64>, partitions: u32) -> Vec
     (0..partitions).map(of).collect()
 }
 
-/// Where an erasure is not done yet, the live tables may still have rows that no replay makes, or lack some that it does.
+/// Returns the users whose erasure is not done: the live tables may still have rows that a replay does not create, or lack
+/// rows that it does.
 pub(super) async fn leaving(connection: &mut PgConnection) -> Result<HashSet<(AppId, UserNumber)>, Error> {
     let rows: Vec<(i64, i64)> =
         sqlx::query_as("SELECT app_id, user_number FROM erased WHERE done_at IS NULL")

@@ -14,15 +14,15 @@ use crate::sends::facts::{Facts, PlanCategory};
 type CategoryKey = (i64, String);
 type Known = HashMap<CategoryKey, Arc<PlanCategory>>;
 
-/// Reads them. Those that new chunks name and that are missing are created, as far as the quota of their app goes: a chunk
-/// beyond it has no category.
-pub(super) async fn read_or_make(
+/// Reads the categories and creates the missing ones of new chunks, up to the quota of their app: a chunk beyond the quota
+/// has no category.
+pub(super) async fn read_or_create(
     connection: &mut PgConnection,
     chunks: &[Chunk],
     new: &[bool],
     facts: &mut Facts,
 ) -> Result<(), Error> {
-    let named = named(chunks, facts);
+    let named = category_keys(chunks, facts);
     let mut known = select(connection, &named).await?;
     let missing: Vec<_> = named
         .iter()
@@ -37,25 +37,25 @@ pub(super) async fn read_or_make(
     Ok(())
 }
 
-/// Reads them. Those that are missing are there as if they had just been made.
+/// Reads the categories; missing ones appear in the facts as if they had just been created.
 pub(super) async fn imagine(
     connection: &mut PgConnection,
     chunks: &[Chunk],
     facts: &mut Facts,
 ) -> Result<(), Error> {
-    let named = named(chunks, facts);
+    let named = category_keys(chunks, facts);
     let known = select(connection, &named).await?;
-    let category = |key: CategoryKey| known.get(&key).cloned().unwrap_or_else(|| Arc::new(unmade(key.1)));
+    let category = |key: CategoryKey| known.get(&key).cloned().unwrap_or_else(|| Arc::new(simulated(key.1)));
     facts.categories = named.into_iter().map(|named| named.map(category)).collect();
     Ok(())
 }
 
-fn unmade(identifier: String) -> PlanCategory {
+fn simulated(identifier: String) -> PlanCategory {
     PlanCategory { id: CategoryId(0), name: identifier.clone(), identifier, critical: false }
 }
 
-/// What each chunk's send names, else its template.
-fn named(chunks: &[Chunk], facts: &Facts) -> Vec<Option<CategoryKey>> {
+/// Category of each chunk: the one that the send names, or else the one of its template.
+fn category_keys(chunks: &[Chunk], facts: &Facts) -> Vec<Option<CategoryKey>> {
     let named = chunks.iter().enumerate().map(|(index, chunk)| {
         let own = chunk.send.category.as_ref();
         let identifier = own.or_else(|| facts.template(index)?.category.as_ref())?;
@@ -104,7 +104,7 @@ async fn insert(connection: &mut PgConnection, missing: &[Option<CategoryKey>]) 
     Ok(())
 }
 
-/// As many of the new categories of each app as it has room for.
+/// Keeps as many new categories of each app as its quota has room for.
 async fn within_quota<'a>(
     connection: &mut PgConnection,
     (apps, identifiers): (Vec<i64>, Vec<&'a str>),
@@ -123,7 +123,7 @@ async fn within_quota<'a>(
     Ok(kept.unzip())
 }
 
-/// Each key once, in key order, so that two transactions never lock rows crosswise.
+/// Columns of the distinct keys in key order, so that two transactions never deadlock.
 fn columns(keys: &[Option<CategoryKey>]) -> (Vec<i64>, Vec<&str>) {
     let keys: BTreeSet<_> = keys.iter().flatten().collect();
     keys.into_iter().map(|(app, identifier)| (*app, identifier.as_str())).unzip()

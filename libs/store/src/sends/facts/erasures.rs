@@ -1,4 +1,4 @@
-//! Which recipients were erased after their send was accepted.
+//! Recipients that were erased after their send was accepted.
 
 use sqlx::PgConnection;
 
@@ -8,21 +8,21 @@ use crate::sends::chunk::Chunk;
 use crate::sends::facts::Facts;
 
 impl Facts {
-    /// Whether a recipient of the chunk was erased after the send was accepted.
+    /// Returns true if a recipient of the chunk was erased after the send was accepted.
     #[must_use]
     pub fn is_erased(&self, chunk: &Chunk, identifier: &str) -> bool {
         identifier.is_empty() || self.erased.holds(chunk.app, identifier, chunk.accepted_at)
     }
 
-    /// What is to be kept of the chunk's send, where some of its recipients were erased.
+    /// Returns the chunk with a send without the erased recipients; None if no recipient was erased.
     pub(crate) fn without_erased(&self, chunk: &Chunk) -> Option<Chunk> {
         let send = self.erased.without(chunk.app, chunk.accepted_at, &chunk.send)?;
         Some(Chunk { send: send.into(), ..chunk.clone() })
     }
 }
 
-/// Asks for the recipients that the new chunks decide on, and for those that come with the body of a send to be kept.
-/// The transaction keeps erasures of their apps off.
+/// Reads which recipients of the new chunks were erased; for a first chunk, those of the whole send, whose body may be
+/// stored. The transaction locks out erasures of their apps.
 pub(super) async fn read(
     connection: &mut PgConnection,
     chunks: &[Chunk],
@@ -33,9 +33,9 @@ pub(super) async fn read(
         return Ok(ErasedRecipients::default());
     };
     let recipients = new().flat_map(|chunk| {
-        let written =
+        let recipients =
             if chunk.chunk == 0 { &chunk.send.recipients[..] } else { chunk.send.chunk(chunk.chunk) };
-        written.iter().map(|recipient| (chunk.app, recipient.identifier.as_str()))
+        recipients.iter().map(|recipient| (chunk.app, recipient.identifier.as_str()))
     });
     ErasedRecipients::read(connection, since, &recipients.collect::<Vec<_>>()).await
 }

@@ -1,4 +1,4 @@
-//! The users behind recipients: their profiles, what they turned off, and their dead targets.
+//! Users of recipients: their profiles, the channels they turned off, and their suppressed targets.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -13,8 +13,8 @@ use crate::directory::user::merge::{Merged, Updates, merge_users};
 use crate::sends::chunk::Chunk;
 use crate::sends::facts::Facts;
 
-/// Merges the profiles that new chunks bring onto those of their users, who are made if missing. Who was erased since
-/// stays so. What would make a profile too long is left out, since it must not hold up the recipients beside it.
+/// Merges the inline profiles of new chunks into those of their users and creates missing users, except erased ones. Skips
+/// an inline profile that would make the stored profile invalid, so that it does not block the other recipients.
 pub(super) async fn merge_inline_profiles(
     connection: &mut PgConnection,
     chunks: &[Chunk],
@@ -34,12 +34,12 @@ pub(super) async fn merge_inline_profiles(
     let merged = merge_users(connection, &updates, Naming::Mentions).await?;
     let refused = merged.values().flatten().filter(|merged| matches!(merged, Merged::Refused(_))).count();
     if refused > 0 {
-        tracing::warn!(refused, "profiles sent along were not merged: their users' would be unsound");
+        tracing::warn!(refused, "skipped inline profiles that would make the stored profile invalid");
     }
     Ok(())
 }
 
-/// Reads the users that the service knows.
+/// Reads the existing users of the recipients.
 pub(super) async fn read(
     connection: &mut PgConnection,
     chunks: &[Chunk],
@@ -69,14 +69,14 @@ pub(super) async fn read(
     Ok(())
 }
 
-/// Merges the profiles that the chunks bring in these facts alone.
+/// Merges the inline profiles of the chunks in these facts only.
 pub(super) fn imagine(chunks: &[Chunk], facts: &mut Facts) {
     for chunk in chunks {
         let of_app = facts.users.entry(chunk.app).or_default();
         for recipient in chunk.send.chunk(chunk.chunk) {
             if let Some(pairs) = &recipient.profile {
-                let unmade = || (UserNumber(0), Object::new());
-                let (_, known) = of_app.entry(recipient.identifier.clone()).or_insert_with(unmade);
+                let new = || (UserNumber(0), Object::new());
+                let (_, known) = of_app.entry(recipient.identifier.clone()).or_insert_with(new);
                 if let Ok(merged) = profile::merged(known, pairs) {
                     *known = merged;
                 }
@@ -85,7 +85,7 @@ pub(super) fn imagine(chunks: &[Chunk], facts: &mut Facts) {
     }
 }
 
-/// Reads which channels users turned off.
+/// Reads the channels that users turned off.
 pub(super) async fn read_preferences(
     connection: &mut PgConnection,
     chunks: &[Chunk],
@@ -122,7 +122,7 @@ pub(super) async fn read_preferences(
     Ok(())
 }
 
-/// Reads where the users' browsers take web push, in apps that have a provider for it.
+/// Reads the web push endpoints of the users, for apps that have a provider for web push.
 pub(super) async fn read_endpoints(connection: &mut PgConnection, facts: &mut Facts) -> Result<(), Error> {
     let apps = facts.users.iter().filter(|(app, _)| facts.providers(**app).contains(&Channel::WebPush));
     let (apps, users): (Vec<i64>, Vec<i64>) =
@@ -147,7 +147,7 @@ pub(super) async fn read_endpoints(connection: &mut PgConnection, facts: &mut Fa
     Ok(())
 }
 
-/// Reads which of the users' targets are dead.
+/// Reads which targets of the users are suppressed.
 pub(super) async fn read_suppressions(connection: &mut PgConnection, facts: &mut Facts) -> Result<(), Error> {
     let mut asked: (Vec<i64>, Vec<&str>, Vec<String>) = Default::default();
     for (app, users) in &facts.users {

@@ -1,4 +1,4 @@
-//! The template versions that sends are pinned to.
+//! Template versions that sends are pinned to.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::control::template;
 use crate::sends::chunk::Chunk;
 use crate::sends::facts::Facts;
 
-/// Reads them: the version that a send was planned with first, the newest for a new one.
+/// Reads the template versions: for a send with a planned chunk, the version of that plan; for a new send, the newest.
 pub(super) async fn read(
     connection: &mut PgConnection,
     chunks: &[Chunk],

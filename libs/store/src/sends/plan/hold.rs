@@ -1,5 +1,5 @@
-//! Holding what the planning of chunks writes, before any of it is written: one user's row, or an erasure of one app, must
-//! not keep the chunks of others waiting.
+//! Locks for the planning of chunks, acquired before the first write: a locked user's row, or an erasure in one app, must
+//! not delay the chunks of other apps.
 
 use std::collections::{BTreeSet, HashSet};
 use std::time::Duration;
@@ -10,12 +10,12 @@ use crate::sends::chunk::Chunk;
 use crate::sends::plan::Freeze;
 use crate::{Error, Store, erasure};
 
-/// How long a statement waits for a lock that is not known to be busy beforehand, while chunks of several apps wait with it.
+/// Lock timeout while chunks of several apps share the transaction: for locks that could not be tested without waiting.
 const TOGETHER: Duration = Duration::from_millis(100);
-/// How long it waits if the chunks are of one app alone.
+/// Lock timeout while all chunks belong to one app.
 const ALONE: Duration = Duration::from_secs(5);
 
-/// A transaction that holds the users whose profiles free chunks write, and keeps erasures of their apps off.
+/// A transaction that locks the users whose profiles the free chunks write, and locks out erasures of their apps.
 #[derive(Debug)]
 pub struct Hold {
     transaction: Transaction<'static, Postgres>,
@@ -23,23 +23,20 @@ pub struct Hold {
 }
 
 impl Store {
-    /// Holds what the chunks write, without waiting for any user's row or for an erasure: a chunk that needs what is locked
-    /// elsewhere is busy, and must be left out of what is frozen.
-    ///
-    /// # Errors
-    /// The database failed.
+    /// Locks the rows that the chunks write, without waiting for a user's row or an erasure: a chunk that needs a row locked
+    /// elsewhere is busy, and must not be frozen with the others.
     pub async fn hold_free(&self, chunks: &[Chunk]) -> Result<Hold, Error> {
         let mut transaction = self.begin().await?;
         limit_waits(&mut transaction, TOGETHER).await?;
         let apps = erasure::try_hold_off(&mut transaction, chunks.iter().map(|chunk| chunk.app)).await?;
         let free = |chunk: &Chunk| !apps.contains(&chunk.app);
         let users = busy_users(&mut transaction, chunks.iter().filter(|chunk| free(chunk))).await?;
-        let is_busy = |chunk: &Chunk| !free(chunk) || written(chunk).any(|user| users.contains(&user));
+        let is_busy = |chunk: &Chunk| !free(chunk) || written_users(chunk).any(|user| users.contains(&user));
         let busy = chunks.iter().map(is_busy).collect();
         Ok(Hold { transaction, busy })
     }
 
-    /// Holds what the chunks write, waiting up to 5 s for each lock.
+    /// Locks the rows that the chunks write, waiting up to 5 s for each lock.
     ///
     /// # Errors
     /// The database failed, or a lock was not free in time ([`Error::is_lock_timeout`]).
@@ -47,7 +44,7 @@ impl Store {
         let mut transaction = self.begin().await?;
         limit_waits(&mut transaction, ALONE).await?;
         erasure::hold_off(&mut transaction, chunks.iter().map(|chunk| chunk.app)).await?;
-        let users: BTreeSet<_> = chunks.iter().flat_map(written).collect();
+        let users: BTreeSet<_> = chunks.iter().flat_map(written_users).collect();
         if !users.is_empty() {
             let (apps, identifiers): (Vec<_>, Vec<_>) = users.into_iter().unzip();
             sqlx::query(
@@ -65,40 +62,37 @@ impl Store {
 }
 
 impl Hold {
-    /// Whether the chunk at `index` needs what is locked elsewhere.
+    /// Returns true if the chunk at `index` needs a lock that another transaction holds.
     #[must_use]
     pub fn is_busy(&self, index: usize) -> bool {
         self.busy.get(index).copied().unwrap_or(false)
     }
 
-    /// Begins to freeze chunks, none of which is busy: writes their headers in key order. A header that exists already
-    /// belongs to the transaction that wrote it, whose decisions then hold.
-    ///
-    /// # Errors
-    /// The database failed.
+    /// Starts to freeze chunks, none of which may be busy: writes their headers in key order. If a header exists already,
+    /// the decisions of the transaction that wrote it apply.
     pub async fn freeze(self, chunks: &[Chunk]) -> Result<Freeze<'_>, Error> {
         Freeze::begin(self.transaction, chunks).await
     }
 }
 
-/// Users that a chunk writes.
-fn written(chunk: &Chunk) -> impl Iterator<Item = (i64, &str)> {
+/// Users whose profiles a chunk writes.
+fn written_users(chunk: &Chunk) -> impl Iterator<Item = (i64, &str)> {
     let recipients = chunk.send.chunk(chunk.chunk).iter().filter(|recipient| recipient.profile.is_some());
     recipients.map(|recipient| (chunk.app.0, recipient.identifier.as_str()))
 }
 
-/// Locks the rows of the users that chunks write, as far as they exist and are free; returns the others that exist.
+/// Locks the existing, free rows of the users that chunks write; returns the users whose rows exist but are locked.
 async fn busy_users<'t>(
     connection: &mut PgConnection,
     chunks: impl Iterator<Item = &'t Chunk>,
 ) -> Result<HashSet<(i64, &'t str)>, Error> {
-    let users: BTreeSet<_> = chunks.flat_map(written).collect();
+    let users: BTreeSet<_> = chunks.flat_map(written_users).collect();
     if users.is_empty() {
         return Ok(HashSet::new());
     }
     let users: Vec<_> = users.into_iter().collect();
     let (apps, identifiers): (Vec<_>, Vec<_>) = users.iter().copied().unzip();
-    // Both parts see the same users. One that is created or erased meanwhile counts as busy at worst.
+    // Both parts use one snapshot. A user that is created or erased concurrently counts as busy at worst.
     let rows = sqlx::query(
         "WITH named AS (
            SELECT * FROM unnest($1::bigint[], $2::text[]) WITH ORDINALITY AS named (app_id, identifier, place)
@@ -121,7 +115,7 @@ async fn busy_users<'t>(
     Ok(busy)
 }
 
-/// Limits how long statements of this transaction wait for a lock.
+/// Limits how long the statements of this transaction wait for a lock.
 async fn limit_waits(connection: &mut PgConnection, limit: Duration) -> Result<(), Error> {
     sqlx::query("SELECT set_config('lock_timeout', $1, true)")
         .bind(format!("{}ms", limit.as_millis()))
@@ -130,7 +124,7 @@ async fn limit_waits(connection: &mut PgConnection, limit: Duration) -> Result<(
     Ok(())
 }
 
-/// Limits the waits of a transaction that belongs to one message of many.
+/// Limits the lock waits of a transaction for a message that shares a batch with others.
 pub(crate) async fn limit_waits_together(connection: &mut PgConnection) -> Result<(), Error> {
     limit_waits(connection, TOGETHER).await
 }

@@ -1,4 +1,4 @@
-//! What was planned and cannot be rendered.
+//! Planned deliveries and inbox items that cannot be rendered.
 
 use domain::{AppId, Channel, Reason, SendId, Status};
 
@@ -6,26 +6,22 @@ use super::number;
 use crate::deliveries::ledger::{self, DeliveryState};
 use crate::{Error, Store};
 
-/// A (recipient, channel) whose template failed while its frozen chunk was acted on.
+/// A recipient and channel whose template failed when the frozen chunk was rendered.
 #[derive(Clone, Copy, Debug)]
 pub struct RenderFailure {
-    /// The app.
     pub app: AppId,
-    /// The send.
     pub send_id: SendId,
     /// The recipient's position in the send.
     pub recipient_index: u32,
-    /// The channel.
     pub channel: Channel,
 }
 
 impl Store {
-    /// Records that nothing could be rendered for these: the inbox does not get it, deliveries end as failed. Returns the
-    /// deliveries that have ended so, now or before, or were cancelled: no worker hears of them, so that the caller has to
-    /// tell.
+    /// Records render failures: inbox items are not added, deliveries fail. Returns the deliveries that have failed to render,
+    /// now or earlier, or were cancelled: no worker receives a job for them, so the caller must publish their outcome.
     ///
     /// # Errors
-    /// The database failed; repeating is safe, and returns the same.
+    /// The database failed; a retry is safe and returns the same.
     pub async fn record_render_failures(
         &self,
         failures: &[RenderFailure],
@@ -34,7 +30,7 @@ impl Store {
             return Ok(Vec::new());
         }
         self.end_unrendered(failures).await?;
-        // Another statement, so that it sees what the first has waited for.
+        // A separate statement, whose snapshot sees the rows that the first one waited for.
         let rows = sqlx::query(
             "SELECT d.* FROM delivery d
              WHERE (d.app_id, d.send_id, d.recipient_index, d.channel) IN (

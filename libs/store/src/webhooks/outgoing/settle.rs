@@ -1,4 +1,4 @@
-//! Attempts that ended: settled many at once, each endpoint's health noted once.
+//! Settling attempts in batches, with one health update per endpoint.
 
 use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
@@ -12,22 +12,21 @@ use crate::{Error, Store};
 /// The end of one attempt.
 #[derive(Clone, Copy, Debug)]
 pub struct Settlement<'a> {
-    /// The message, as it was taken.
+    /// The claimed message.
     pub due: &'a Due,
-    /// What became of it.
     pub settled: Settled,
-    /// The answer, such as `503`, or what went wrong.
+    /// The answer, such as `503`, or the error.
     pub answer: &'a str,
 }
 
-/// What a batch says of one endpoint, in the order of its settlements.
+/// Health of one endpoint as seen by a batch, in the order of its settlements.
 #[derive(Default)]
 struct Health {
-    /// An attempt succeeded: failures are counted from there.
+    /// True if an attempt succeeded; failures before the last success are not counted.
     succeeded: bool,
-    /// Failures since then.
+    /// Failures since the last success.
     failures: i32,
-    /// The longest pause that the endpoint asked for since then.
+    /// The longest pause that the endpoint asked for since the last success.
     asked: Duration,
     gone: bool,
 }
@@ -47,19 +46,19 @@ impl Health {
 }
 
 impl Store {
-    /// Settles attempts, and notes how their endpoints fare. Returns the indices of those to settle again in a moment:
-    /// another transaction has them locked. An attempt whose message another process holds, or that was removed, is
-    /// passed over.
+    /// Settles attempts, and updates the health of their endpoints. Returns the indices of settlements to repeat shortly,
+    /// because another transaction has locked their messages. Skips an attempt whose message was removed or is claimed by
+    /// another process.
     ///
     /// # Errors
-    /// The database failed and nothing is settled; messages come again after their lease.
+    /// The database failed; nothing is settled, and the messages are sent again after their leases expire.
     pub async fn settle_webhooks(
         &self,
         settlements: &[Settlement<'_>],
         pace: Pace,
     ) -> Result<Vec<usize>, Error> {
         let mut transaction = self.begin().await?;
-        super::one_plan(&mut transaction).await?;
+        super::force_index_scans(&mut transaction).await?;
         let noted = lock_noted(&mut transaction, settlements).await?;
         let (settled, locked) = settle(&mut transaction, settlements).await?;
         let mut healths = BTreeMap::<(i64, i64), Health>::new();
@@ -69,15 +68,15 @@ impl Store {
                 healths.entry(endpoint).or_default().add(settlement.settled);
             }
         }
-        note(&mut transaction, &healths, pace).await?;
+        update_health(&mut transaction, &healths, pace).await?;
         transaction.commit().await?;
-        let held_up = |settlement: &Settlement<'_>| locked.contains(&settlement.due.token);
-        Ok((0..settlements.len()).filter(|index| held_up(&settlements[*index])).collect())
+        let is_locked = |settlement: &Settlement<'_>| locked.contains(&settlement.due.token);
+        Ok((0..settlements.len()).filter(|index| is_locked(&settlements[*index])).collect())
     }
 }
 
-/// Locks the endpoints about which there may be something to note, in an order that all processes share, and before
-/// their messages, as removing an endpoint does. Most batches are all success of endpoints that did not fail.
+/// Locks the endpoints whose health may change, in an order that all processes share and before their messages, as
+/// removing an endpoint does. Most batches have only successes of healthy endpoints and lock none.
 async fn lock_noted(
     connection: &mut PgConnection,
     settlements: &[Settlement<'_>],
@@ -103,8 +102,8 @@ async fn lock_noted(
     Ok(noted.into_iter().collect())
 }
 
-/// Settles what this process holds and no other transaction has locked. Returns the tokens of what is settled, and of
-/// what is locked.
+/// Settles the messages that this process holds and no other transaction has locked. Returns the tokens of the settled
+/// messages and those of the locked ones.
 async fn settle(
     connection: &mut PgConnection,
     settlements: &[Settlement<'_>],
@@ -139,25 +138,26 @@ async fn settle(
          )
          SELECT held.token, settled.token IS NOT NULL AS settled FROM held LEFT JOIN settled USING (token)",
     )
-    .bind(each().map(|told| told.due.app.0).collect::<Vec<_>>())
-    .bind(each().map(|told| told.due.endpoint).collect::<Vec<_>>())
-    .bind(each().map(|told| told.due.id).collect::<Vec<_>>())
-    .bind(each().map(|told| told.due.token).collect::<Vec<_>>())
-    .bind(each().map(|told| outcome(told.settled).0).collect::<Vec<_>>())
-    .bind(each().map(|told| told.answer).collect::<Vec<_>>())
-    .bind(each().map(|told| outcome(told.settled).1.as_secs_f64()).collect::<Vec<_>>())
+    .bind(each().map(|settlement| settlement.due.app.0).collect::<Vec<_>>())
+    .bind(each().map(|settlement| settlement.due.endpoint).collect::<Vec<_>>())
+    .bind(each().map(|settlement| settlement.due.id).collect::<Vec<_>>())
+    .bind(each().map(|settlement| settlement.due.token).collect::<Vec<_>>())
+    .bind(each().map(|settlement| outcome(settlement.settled).0).collect::<Vec<_>>())
+    .bind(each().map(|settlement| settlement.answer).collect::<Vec<_>>())
+    .bind(each().map(|settlement| outcome(settlement.settled).1.as_secs_f64()).collect::<Vec<_>>())
     .fetch_all(connection)
     .await?;
-    let (mut settled, mut locked) = (HashSet::new(), HashSet::new());
+    let mut settled = HashSet::new();
+    let mut locked = HashSet::new();
     for row in rows {
-        let which = if row.try_get::<bool, _>("settled")? { &mut settled } else { &mut locked };
-        which.insert(row.try_get("token")?);
+        let tokens = if row.try_get::<bool, _>("settled")? { &mut settled } else { &mut locked };
+        tokens.insert(row.try_get("token")?);
     }
     Ok((settled, locked))
 }
 
-/// Notes how endpoints fare.
-async fn note(
+/// Updates the health of endpoints.
+async fn update_health(
     connection: &mut PgConnection,
     healths: &BTreeMap<(i64, i64), Health>,
     pace: Pace,

@@ -1,9 +1,9 @@
-//! Receipts that come before the answer that they belong to.
+//! Receipts that arrive before the answer to their call is settled.
 
 use super::*;
 
 #[tokio::test]
-async fn a_receipt_before_the_answer_is_settled_is_recorded_after_it() {
+async fn a_receipt_that_precedes_the_settled_answer_is_recorded_after_it() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     let ids = fixture.deliveries(app, 2).await;
@@ -45,7 +45,7 @@ async fn a_receipt_before_the_answer_is_settled_is_recorded_after_it() {
 }
 
 #[tokio::test]
-async fn of_an_erased_user_a_receipt_that_came_early_keeps_no_words() {
+async fn an_early_receipt_for_an_erased_user_loses_its_text() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     let ada = fixture.user(app, "ada").await;
@@ -77,7 +77,7 @@ async fn of_an_erased_user_a_receipt_that_came_early_keeps_no_words() {
 }
 
 #[tokio::test]
-async fn a_receipt_that_belongs_to_nothing_is_forgotten_after_a_day() {
+async fn an_unmatched_receipt_is_removed_after_a_day() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     fixture.record(receipt(app, 1, by_id("foreign"), arrived())).await;

@@ -1,4 +1,4 @@
-//! Deliveries whose next attempt is lost, and those that must not have one.
+//! Deliveries whose next attempt is lost, and deliveries that must not have one.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use super::outcome;
 use crate::{NOW, fixture};
 
 #[tokio::test]
-async fn an_sms_that_a_worker_had_is_unknown_and_one_that_nobody_had_is_sent() {
+async fn an_sms_handed_to_a_worker_is_unknown_and_any_other_is_sent() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     let had = fixture.job(app, 0, Channel::Sms, 1);
@@ -41,11 +41,11 @@ async fn an_sms_that_a_worker_had_is_unknown_and_one_that_nobody_had_is_sent() {
         && told.status == Status::Unknown));
     let stranded = restore.stranded(None, 10).await.unwrap();
     let stranded: Vec<_> = stranded.iter().map(|stranded| (stranded.delivery, stranded.stranded)).collect();
-    assert_eq!(stranded, [(again.job.delivery_id, StrandedAs::Retrying)], "a certain no is tried again");
+    assert_eq!(stranded, [(again.job.delivery_id, StrandedAs::Retrying)], "a certain failure is retried");
 }
 
 #[tokio::test]
-async fn what_nothing_would_attempt_is_found_with_the_job_to_go_by() {
+async fn stranded_deliveries_are_found_with_their_last_job() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     let job = |place, attempt| fixture.job(app, place, Channel::Email, attempt);
@@ -89,13 +89,13 @@ async fn what_nothing_would_attempt_is_found_with_the_job_to_go_by() {
     for _ in 0..2 {
         restore.put_back(std::slice::from_ref(&timer), &[]).await.unwrap();
     }
-    assert_eq!(fixture.count("SELECT count(*) FROM timer").await, 1, "of an earlier run");
+    assert_eq!(fixture.count("SELECT count(*) FROM timer").await, 1, "the earlier timer is replaced");
     restore.put_back(&[], &[(parked, b"job".to_vec())]).await.unwrap();
-    assert_eq!(restore.stranded(None, 10).await.unwrap().len(), 3, "what is parked stays so");
+    assert_eq!(restore.stranded(None, 10).await.unwrap().len(), 3, "a parked delivery is no longer stranded");
 }
 
 #[tokio::test]
-async fn what_was_put_back_after_the_backup_is_open_again() {
+async fn a_delivery_redriven_after_the_backup_is_reopened() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     let job = |attempt| fixture.job(app, 0, Channel::Email, attempt);
@@ -105,7 +105,7 @@ async fn what_was_put_back_after_the_backup_is_open_again() {
     let stranded = restore.stranded(None, 10).await.unwrap().remove(0);
     restore.put_back(&[], &[(stranded, message(&job(2)))]).await.unwrap();
     assert_eq!(restore.reopen().await.unwrap(), 0);
-    assert_eq!(fixture.count("SELECT count(*) FROM parked").await, 1, "it is as the log says");
+    assert_eq!(fixture.count("SELECT count(*) FROM parked").await, 1, "it stays parked, as in the log");
 
     restore.add_jobs(&[job(2)]).await.unwrap();
     restore.add_outcomes(&[outcome(&job(1), Status::Parked)]).await.unwrap();
@@ -116,7 +116,7 @@ async fn what_was_put_back_after_the_backup_is_open_again() {
     assert_eq!(fixture.count(open).await, 1);
 }
 
-/// The job as it is kept whole.
+/// Encodes the job as a whole message.
 fn message(found: &FoundJob) -> Vec<u8> {
     let event = Event::DeliveryJob(Box::new(found.job.clone()));
     let send_id = Some(found.send_id);
@@ -126,7 +126,7 @@ fn message(found: &FoundJob) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn what_was_parked_again_after_it_was_put_back_is_parked_with_its_last_job() {
+async fn a_delivery_parked_again_after_a_redrive_keeps_its_last_job() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     let job = |attempt| fixture.job(app, 0, Channel::Email, attempt);
@@ -142,7 +142,7 @@ async fn what_was_parked_again_after_it_was_put_back_is_parked_with_its_last_job
     assert_eq!(
         fixture.count("SELECT count(*) FROM parked").await,
         0,
-        "its message asked for an attempt that was made"
+        "its message asked for an attempt that has been made"
     );
     let stranded = restore.stranded(None, 10).await.unwrap();
     let stranded: Vec<_> =
@@ -151,7 +151,7 @@ async fn what_was_parked_again_after_it_was_put_back_is_parked_with_its_last_job
 }
 
 #[tokio::test]
-async fn what_a_receipt_set_going_or_aside_is_found_with_the_job_that_the_backup_kept() {
+async fn deliveries_retried_or_parked_by_receipts_are_found_with_their_kept_job() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     let job = |place, attempt| fixture.job(app, place, Channel::Sms, attempt);
@@ -173,7 +173,7 @@ async fn what_a_receipt_set_going_or_aside_is_found_with_the_job_that_the_backup
         .await
         .unwrap();
     }
-    // As the backup has them: the log is read from after their jobs. Of the third the retry is in the log too.
+    // The state of the backup: the log is read from after their jobs, and has only the retry of the third.
     sqlx::query("TRUNCATE restored_job").execute(&fixture.pool).await.unwrap();
     restore.add_jobs(&[FoundJob { handed_out: false, ..job(2, 2) }]).await.unwrap();
     let states = [Status::Retrying, Status::Parked, Status::Retrying, Status::Delivered, Status::Retrying];
@@ -209,7 +209,7 @@ async fn what_a_receipt_set_going_or_aside_is_found_with_the_job_that_the_backup
         user: Some(found[0].user),
     };
     restore.put_back(&[timer], &[(found[1].clone(), message(&job(1, 2)))]).await.unwrap();
-    assert_eq!(restore.forget_kept_jobs().await.unwrap(), 1, "of the last one nothing was kept");
+    assert_eq!(restore.forget_kept_jobs().await.unwrap(), 1, "nothing was kept for the last one");
     assert_eq!(restore.stranded_by_receipts(None, 10).await.unwrap(), []);
-    assert_eq!(fixture.count("SELECT count(*) FROM awaiting_receipt").await, 0, "none awaits a receipt");
+    assert_eq!(fixture.count("SELECT count(*) FROM awaiting_receipt").await, 0, "none waits for a receipt");
 }

@@ -1,4 +1,4 @@
-//! How far outcomes take deliveries.
+//! Restoring the states of deliveries from outcomes.
 
 use domain::{AppId, Channel, Reason, Status, Timestamp};
 
@@ -18,7 +18,7 @@ async fn with_app() -> (Fixture, AppId) {
 }
 
 #[tokio::test]
-async fn the_highest_attempt_counts_and_the_providers_word_before_ours_in_whatever_order() {
+async fn the_highest_attempt_and_then_the_providers_answer_count_in_any_order() {
     let (fixture, app) = with_app().await;
     let job = |attempt| fixture.job(app, 0, Channel::Email, attempt);
     let told = vec![
@@ -46,14 +46,15 @@ async fn the_highest_attempt_counts_and_the_providers_word_before_ours_in_whatev
 }
 
 #[tokio::test]
-async fn what_could_not_be_rendered_stays_so_without_an_attempt() {
+async fn a_render_failure_is_restored_without_an_attempt() {
     let (fixture, app) = with_app().await;
     let job = fixture.job(app, 0, Channel::Email, 1);
     let mut told = outcome(&job, Status::Failed);
-    (told.settled.reason, told.settled.provider) = (Some(Reason::TemplateError), None);
+    told.settled.reason = Some(Reason::TemplateError);
+    told.settled.provider = None;
     let mut restore = fixture.restore().await;
-    assert_eq!(restore.add_outcomes(std::slice::from_ref(&told)).await.unwrap(), 0, "a plan says so alone");
-    // The backup was made when it was planned, and waited for its order.
+    assert_eq!(restore.add_outcomes(std::slice::from_ref(&told)).await.unwrap(), 0, "only the plan has it");
+    // The backup was made after the delivery was planned and before its job was published.
     restore.add_jobs(&[job]).await.unwrap();
     restore.add_outcomes(&[told]).await.unwrap();
     assert_eq!(fixture.standing().await, ("failed".to_owned(), 1));
@@ -61,7 +62,7 @@ async fn what_could_not_be_rendered_stays_so_without_an_attempt() {
 }
 
 #[tokio::test]
-async fn what_a_receipt_said_later_holds() {
+async fn a_later_receipt_overrides_the_answer() {
     let (fixture, app) = with_app().await;
     let job = |attempt| fixture.job(app, 0, Channel::Sms, attempt);
     let mut restore = fixture.restore().await;
@@ -76,7 +77,7 @@ async fn what_a_receipt_said_later_holds() {
 }
 
 #[tokio::test]
-async fn a_backup_that_knows_more_than_an_outcome_is_left_alone() {
+async fn an_outcome_does_not_change_a_delivery_that_is_further_on() {
     let (fixture, app) = with_app().await;
     let job = |attempt| fixture.job(app, 0, Channel::Email, attempt);
     let mut restore = fixture.restore().await;
@@ -93,7 +94,7 @@ async fn a_backup_that_knows_more_than_an_outcome_is_left_alone() {
 }
 
 #[tokio::test]
-async fn a_later_job_takes_a_delivery_on_that_the_backup_calls_ended() {
+async fn a_later_job_reopens_a_delivery_that_ended_in_the_backup() {
     let (fixture, app) = with_app().await;
     let job = |attempt| fixture.job(app, 0, Channel::Email, attempt);
     let mut restore = fixture.restore().await;
@@ -101,13 +102,13 @@ async fn a_later_job_takes_a_delivery_on_that_the_backup_calls_ended() {
     restore.add_outcomes(&[outcome(&job(1), Status::Sent)]).await.unwrap();
     restore.add_jobs(&[job(1)]).await.unwrap();
     assert_eq!(fixture.standing().await, ("sent".to_owned(), 1));
-    // A receipt asked for it, and was not told of before the loss.
+    // A receipt asked for it, and was not published before the loss.
     restore.add_jobs(&[job(2)]).await.unwrap();
     assert_eq!(fixture.standing().await, ("retrying".to_owned(), 2));
 }
 
 #[tokio::test]
-async fn an_outcome_of_a_delivery_that_nobody_knows_is_nothing() {
+async fn an_outcome_of_an_unknown_delivery_is_ignored() {
     let (fixture, app) = with_app().await;
     let found = fixture.job(app, 0, Channel::Email, 1);
     let mut restore = fixture.restore().await;
@@ -116,7 +117,7 @@ async fn an_outcome_of_a_delivery_that_nobody_knows_is_nothing() {
 }
 
 #[tokio::test]
-async fn targets_that_were_found_dead_are_suppressed_again_unless_they_were_registered_since() {
+async fn dead_targets_are_suppressed_again_unless_registered_since() {
     let (fixture, app) = with_app().await;
     let (dead, alive) =
         (fixture.job(app, 0, Channel::MobilePush, 1), fixture.job(app, 1, Channel::MobilePush, 1));

@@ -1,4 +1,4 @@
-//! Plans that come back, and sends that are planned once more.
+//! Restored plans, and sends that are planned again.
 
 use domain::content::Object;
 use domain::event::SendPlanned;
@@ -11,7 +11,7 @@ use super::{accepted, people, plan};
 use crate::{NOW, fixture, recipient, send_id};
 
 #[tokio::test]
-async fn a_chunk_is_frozen_as_it_was_with_the_users_that_it_names() {
+async fn a_chunk_is_frozen_again_with_its_users() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     let mut brought = recipient("user-1");
@@ -31,11 +31,11 @@ async fn a_chunk_is_frozen_as_it_was_with_the_users_that_it_names() {
                   AND user_number = 100 + recipient_index AND identifier = 'user-' || recipient_index";
     assert_eq!(fixture.count(stored).await, 2);
     let chunk = accepted(app, people(2));
-    assert!(!fixture.store.freeze(&[chunk]).await.unwrap().is_new(0), "whoever plans it finds it frozen");
+    assert!(!fixture.store.freeze(&[chunk]).await.unwrap().is_new(0), "the chunk is frozen");
 }
 
 #[tokio::test]
-async fn a_chunk_of_which_something_is_missing_is_left_to_be_planned() {
+async fn an_incomplete_chunk_is_left_to_be_planned() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     let mut restore = fixture.restore().await;
@@ -46,7 +46,7 @@ async fn a_chunk_of_which_something_is_missing_is_left_to_be_planned() {
         ..plan(app, 0, 2, 0)
     };
     assert_eq!(restore.add_plans(&[of_before]).await.unwrap().chunks, 0, "no decisions");
-    assert_eq!(restore.add_plans(&[plan(app, 0, 1, 0)]).await.unwrap().chunks, 0, "a recipient too few");
+    assert_eq!(restore.add_plans(&[plan(app, 0, 1, 0)]).await.unwrap().chunks, 0, "one recipient missing");
     assert_eq!(restore.add_plans(&[plan(app, 0, 2, 1)]).await.unwrap().chunks, 0, "no job");
 
     let open = restore.unfinished(None, 10).await.unwrap();
@@ -55,7 +55,7 @@ async fn a_chunk_of_which_something_is_missing_is_left_to_be_planned() {
 }
 
 #[tokio::test]
-async fn categories_come_back_under_their_numbers() {
+async fn categories_are_restored_under_their_numbers() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     let chunk = accepted(app, people(1));
@@ -73,7 +73,7 @@ async fn categories_come_back_under_their_numbers() {
 }
 
 #[tokio::test]
-async fn a_send_goes_on_with_the_first_chunk_that_is_not_planned() {
+async fn a_send_continues_with_its_first_unplanned_chunk() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     let mut restore = fixture.restore().await;
@@ -86,7 +86,7 @@ async fn a_send_goes_on_with_the_first_chunk_that_is_not_planned() {
     assert_eq!(
         (open[0].send.chunk, open[0].is_open),
         (2, true),
-        "nobody knows whether the last was acted on"
+        "the last chunk may not have been carried out"
     );
     restore.go_on(&open, &[]).await.unwrap();
     assert_eq!(restore.unfinished(None, 10).await.unwrap().len(), 1, "the chunk needs the body");
@@ -95,7 +95,7 @@ async fn a_send_goes_on_with_the_first_chunk_that_is_not_planned() {
 }
 
 #[tokio::test]
-async fn a_chunk_that_is_planned_anew_finds_the_users_of_its_jobs() {
+async fn a_chunk_that_is_planned_again_finds_the_users_of_its_jobs() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     let mut restore = fixture.restore().await;
@@ -109,7 +109,7 @@ async fn a_chunk_that_is_planned_anew_finds_the_users_of_its_jobs() {
 }
 
 #[tokio::test]
-async fn what_waits_for_a_job_that_was_never_published_is_acted_on_again() {
+async fn a_chunk_whose_job_was_never_published_is_carried_out_again() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     let chunk = accepted(app, vec![recipient("ada@example.com")]);
@@ -123,7 +123,7 @@ async fn what_waits_for_a_job_that_was_never_published_is_acted_on_again() {
     let mut found = fixture.job(app, 0, Channel::Email, 1);
     found.job.delivery_id = delivery(app, &fixture).await;
     restore.add_jobs(&[found]).await.unwrap();
-    assert!(!restore.unfinished(None, 10).await.unwrap()[0].is_open, "the job is there");
+    assert!(!restore.unfinished(None, 10).await.unwrap()[0].is_open, "the job exists");
 }
 
 async fn delivery(app: AppId, fixture: &crate::Fixture) -> domain::DeliveryId {

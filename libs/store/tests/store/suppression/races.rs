@@ -1,4 +1,4 @@
-//! Claims, registrations and suppressions at the same time.
+//! Concurrent claims, registrations and suppressions.
 
 use std::time::Duration;
 
@@ -48,8 +48,8 @@ async fn no_dead_target_is_called_by_an_attempt_claimed_after_its_suppression_co
     ];
     let dead = fixture.dead(app, ada, ids[0], Gone::default()).await;
 
-    // Claims of another transaction begin before the suppression commits, and go on after it: they wait for a row. Which
-    // of the two rows comes first, their ids decide; either way the claim of the dead target was not made yet.
+    // Claims of another transaction start before the suppression commits and wait for a row until after it. The ids
+    // determine which of the two rows comes first; either way, the dead target is not claimed yet.
     for held in [&ids[1..2], &ids[2..3]] {
         let mut holding = fixture.pool.begin().await.unwrap();
         sqlx::query("SELECT FROM delivery WHERE id = $1 FOR UPDATE")

@@ -28,7 +28,7 @@ fn fields(problems: &[Problem]) -> Vec<&str> {
     problems.iter().map(|problem| problem.field.as_str()).collect()
 }
 
-/// A kind with secrets on two levels, one of them needed.
+/// A kind with secrets on two levels, of which `token` is required.
 const NESTED: Kind = Kind {
     name: "nested",
     secrets: &["token", "dkim.privateKey"],
@@ -84,7 +84,7 @@ fn an_absent_secret_keeps_the_old_one_and_null_removes_it() {
 }
 
 #[test]
-fn secrets_within_objects_are_kept_each_by_itself_and_go_with_their_object() {
+fn secrets_in_objects_are_kept_separately_and_removed_with_their_object() {
     let kept = json!({"token": "t", "dkim": {"privateKey": "k"}});
     let read = nested(json!({"dkim": {"selector": "s"}}), kept.clone()).unwrap();
     assert_eq!(
@@ -104,7 +104,7 @@ fn secrets_within_objects_are_kept_each_by_itself_and_go_with_their_object() {
 }
 
 #[test]
-fn every_problem_is_told_at_once() {
+fn all_problems_are_reported_at_once() {
     let wrong = json!({
         "identifier": "", "channel": "email", "kind": "smtp", "priority": 1.5, "enabled": "yes", "prio": 1,
         "settings": {"host": "mail.example.com", "port": 0, "security": "ssl", "from": "nobody", "username": "u"},
@@ -116,20 +116,23 @@ fn every_problem_is_told_at_once() {
     for field in expected {
         assert!(fields.contains(&field), "{field} is missing in {fields:?}");
     }
-    assert!(!fields.contains(&"settings.password"), "nobody has looked whether one is kept");
+    assert!(
+        !fields.contains(&"settings.password"),
+        "the kept secrets are not read if the document has other problems"
+    );
     assert!(Draft::read(json!([1])).is_err());
 }
 
 #[test]
-fn an_unknown_kind_is_answered_with_those_there_are() {
+fn an_unknown_kind_is_refused_with_a_list_of_the_known_ones() {
     let unknown = json!({"identifier": "main", "channel": "sms", "kind": "pigeon", "settings": {}});
     let problems = Draft::read(unknown).err().unwrap();
     assert_eq!(problems.len(), 1, "{problems:?}");
-    assert!(problems[0].message.contains("there are: email/smtp"), "{}", problems[0].message);
+    assert!(problems[0].message.contains("the known ones are: email/smtp"), "{}", problems[0].message);
 }
 
 #[test]
-fn what_a_listing_shows_can_be_set_again() {
+fn a_shown_provider_can_be_set_again() {
     let mut shown = document(&settings());
     shown["hasSecret"] = json!(false);
     shown["version"] = json!(3);

@@ -1,0 +1,101 @@
+//! Rules of `docs/style.md` that a program can check.
+
+use std::path::PathBuf;
+
+use crate::{files, pages, read, relative, report, root};
+
+/// Share of doc comments that begin with a headless clause stays below this.
+const HEADLESS_PERCENT: usize = 4;
+/// Words of the right column of `docs/style.md` that have no other meaning here.
+const STILTED: [&str; 14] = [
+    "nobody",
+    "somebody",
+    "anybody",
+    "everybody",
+    "whoever",
+    "whosever",
+    "is told",
+    "are told",
+    "be had",
+    "anew",
+    "set aside",
+    "put off",
+    "give back",
+    "hand back",
+];
+
+/// `docs/style.md`: a doc comment begins with a noun or a verb.
+#[test]
+fn few_doc_comments_begin_with_a_headless_clause() {
+    let headless = ["What", "Who", "Whether", "How", "Where"];
+    let blocks: Vec<(String, String)> = production()
+        .iter()
+        .flat_map(|path| doc_blocks(&read(path)).into_iter().map(|block| (relative(path), block)))
+        .collect();
+    let found: Vec<_> = blocks
+        .iter()
+        .filter(|(_, block)| headless.contains(&block.split_whitespace().next().unwrap_or_default()))
+        .map(|(path, block)| format!("{path}: {}", block.trim()))
+        .collect();
+    let percent = found.len() * 100 / blocks.len();
+    assert!(percent < HEADLESS_PERCENT, "{percent} % of {} doc comments\n{}", blocks.len(), found.join("\n"));
+}
+
+/// `docs/style.md`: words that operators and users never read from us, in logs, errors, help, OpenAPI and documentation.
+#[test]
+fn the_words_of_the_style_page_are_kept() {
+    let mut problems = Vec::new();
+    for page in
+        pages().iter().filter(|page| !page.ends_with("docs/style.md") && !page.ends_with("docs/logging.md"))
+    {
+        for (number, line) in read(page).lines().enumerate() {
+            problems.extend(
+                stilted(line).into_iter().map(|word| format!("{}:{}: {word}", relative(page), number + 1)),
+            );
+        }
+    }
+    for path in production() {
+        let text = read(&path);
+        for (number, line) in text.lines().enumerate() {
+            let is_read = line.trim_start().starts_with("///") || !line.trim_start().starts_with("//");
+            let words = if is_read { line } else { "" };
+            problems.extend(
+                stilted(words).into_iter().map(|word| format!("{}:{}: {word}", relative(&path), number + 1)),
+            );
+        }
+    }
+    report(&problems);
+}
+
+/// Words of [`STILTED`] in a line, except quoted ones, which are names (the account `nobody`).
+fn stilted(line: &str) -> Vec<&'static str> {
+    let line = line.to_lowercase();
+    let is_letter = |letter: char| letter.is_alphanumeric() || letter == '_';
+    let has = |words: &str| {
+        line.match_indices(words).any(|(at, _)| {
+            let (before, after) = (&line[..at], &line[at + words.len()..]);
+            !before.ends_with(is_letter) && !before.ends_with(['`', '"']) && !after.starts_with(is_letter)
+        })
+    };
+    STILTED.into_iter().filter(|words| has(words)).collect()
+}
+
+/// The text of each run of `///` lines.
+fn doc_blocks(text: &str) -> Vec<String> {
+    let mut blocks = Vec::new();
+    let mut block = String::new();
+    for line in text.lines().chain([""]) {
+        match line.trim_start().strip_prefix("///") {
+            Some(words) => block += words,
+            None if !block.is_empty() => blocks.push(std::mem::take(&mut block)),
+            None => {}
+        }
+    }
+    blocks
+}
+
+/// Rust of the crates, without their tests.
+fn production() -> Vec<PathBuf> {
+    let folders = ["libs", "services", "xtask"].iter().flat_map(|folder| files(&root().join(folder), "rs"));
+    folders.filter(|path| !relative(path).split('/').any(|part| part == "tests")).collect()
+}
