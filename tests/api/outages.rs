@@ -220,10 +220,8 @@ async fn every_call_is_answered_without_the_log() {
     let mut service = Service::start().await;
     let shop = service.app("shop").await;
     let items = two_items(&service, &shop).await;
-    let expected = |needs: Needs| match needs.contains(&Server::Log) {
-        true => Expected::Unavailable,
-        false => Expected::Served,
-    };
+    let expected =
+        |needs: Needs| if needs.contains(&Server::Log) { Expected::Unavailable } else { Expected::Served };
     service.nats.pause().unwrap();
     all_are_answered(&service, &shop, &items, expected).await;
     service.nats.kill();
@@ -292,10 +290,8 @@ async fn every_call_is_answered_while_the_log_is_full() {
              FROM app_user, generate_series(1, 2) item",
         )
         .await;
-    let expected = |needs: Needs| match needs.contains(&Server::Log) {
-        true => Expected::Unavailable,
-        false => Expected::Served,
-    };
+    let expected =
+        |needs: Needs| if needs.contains(&Server::Log) { Expected::Unavailable } else { Expected::Served };
     warm_up(&service, &shop).await;
     all_are_answered(&service, &shop, &[json!(1), json!(2)], expected).await;
 }

@@ -1,4 +1,4 @@
-//! `tidings app`: credentials that are shown once and hold for as long as was said.
+//! `tidings app`: credentials are shown once and stay valid for the given time.
 
 use credentials::secrets::sha256;
 use domain::{TemplateProfile, TokenSubject};

@@ -1,4 +1,4 @@
-//! Traces of what the API secret may destroy, and of credentials that were refused.
+//! Audit rows of destructive API calls, and log lines of refused credentials.
 
 use std::time::Duration;
 

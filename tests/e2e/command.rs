@@ -1,4 +1,4 @@
-//! What is the same for every command: exit codes and messages.
+//! Exit codes and messages that all commands share.
 
 use std::net::TcpListener;
 
@@ -62,7 +62,7 @@ fn without_a_database_it_says_how_to_name_one() {
 
 #[test]
 fn a_database_that_cannot_be_reached_is_1_without_its_password() {
-    // Nobody listens there any more.
+    // No process listens there any more.
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let url = format!("postgres://tidings:hunter2@127.0.0.1:{port}/tidings");
     let answer = Directory::new().run_with(&["app", "list"], &[("DATABASE_URL", &url)], "");

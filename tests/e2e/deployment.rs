@@ -1,5 +1,5 @@
-//! `docker-compose.yml` and the files that it mounts, as far as they can be tested without Docker: the broker's settings on
-//! a real nats-server, the service role on a real PostgreSQL.
+//! Tests of `docker-compose.yml` and the files that it mounts, without Docker: the broker's settings on a real nats-server, the
+//! service role on a real PostgreSQL.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ const WITHIN: Duration = Duration::from_secs(60);
 const COMPOSE: &str = include_str!("../../docker-compose.yml");
 const NATS: &str = include_str!("../../deploy/compose/nats.conf");
 
-/// The lines of a service of docker-compose.yml.
+/// Returns the lines of a service of docker-compose.yml.
 fn composed(name: &str) -> &'static str {
     let start = COMPOSE.find(&format!("\n  {name}:\n")).unwrap_or_else(|| panic!("no service {name}"));
     let rest = &COMPOSE[start + 1..];
@@ -48,7 +48,7 @@ fn composed_services_have_bounds_and_no_password_of_the_owner() {
     assert!(!composed("nats").contains("ports:") && !composed("postgres").contains("ports:"));
 }
 
-/// Two processes of each service, which is what an upgrade starts beside each other, and 30 sessions for commands.
+/// During an upgrade, two processes of each service run; commands need 30 more sessions.
 #[test]
 fn composed_services_fit_into_the_connections_of_the_composed_database() {
     let settings = include_str!("../../deploy/compose/services.env");
@@ -89,7 +89,7 @@ async fn the_composed_broker_refuses_clients_without_its_password() {
     let directory = Directory::new();
     let (client, monitor) = (port::free().unwrap(), port::free().unwrap());
     assert!(NATS.contains("http: \"127.0.0.1:8222\""), "monitoring is for the container alone");
-    // Older servers, which Tidings runs on as well, do not know the setting.
+    // Older servers, which Tidings also supports, do not know the setting.
     let settings = NATS
         .replace("  sync_interval: always\n", "")
         .replace("/data", directory.path().join("nats").to_str().unwrap())
@@ -113,7 +113,7 @@ async fn the_composed_broker_refuses_clients_without_its_password() {
     assert!(stranger.is_err(), "it lets a client in without a password");
 }
 
-/// An installation whose services run as a role of their own.
+/// An installation whose services use a separate role.
 struct Restricted {
     database: Database,
     nats: NatsServer,

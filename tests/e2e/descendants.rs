@@ -1,8 +1,8 @@
-//! The processes that a process has started, directly or not.
+//! The direct and indirect child processes of a process.
 
 use std::path::PathBuf;
 
-/// A process by its number and its start, so that a later one with the same number is another.
+/// A process by its id and start time, so that a later process with the same id differs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Descendant {
     pub(crate) id: u32,
@@ -13,13 +13,13 @@ pub(crate) struct Descendant {
 }
 
 impl Descendant {
-    /// Whether it runs; who has ended and only waits to be reaped does not.
+    /// Returns true if the process runs; a zombie does not.
     pub(crate) fn is_running(&self) -> bool {
         read(self.id).is_some_and(|now| now.started == self.started)
     }
 }
 
-/// Everything below the process `ancestor` now.
+/// Lists the current descendants of the process `ancestor`.
 pub(crate) fn of(ancestor: u32) -> Vec<Descendant> {
     let ids = std::fs::read_dir("/proc")
         .unwrap()
@@ -35,7 +35,7 @@ pub(crate) fn of(ancestor: u32) -> Vec<Descendant> {
     found
 }
 
-/// A process by its number; None for one that is gone or dead.
+/// Reads a process by its id; None if it has ended.
 fn read(id: u32) -> Option<Descendant> {
     let stat = std::fs::read_to_string(PathBuf::from(format!("/proc/{id}/stat"))).ok()?;
     // proc_pid_stat(5): the name, in parentheses, may contain anything.

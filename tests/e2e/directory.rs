@@ -1,4 +1,4 @@
-//! A working directory of its own, in which `tidings` is run.
+//! A private working directory in which tests run `tidings`.
 
 use std::io::Write;
 use std::path::Path;
@@ -6,16 +6,16 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-/// Variables of the environment that would configure more than the test does.
+/// Environment variables that would change the configuration of the test.
 const NOT_INHERITED: [&str; 4] =
     ["DATABASE_URL", "NATS_URL", "TIDINGS_CONFIG", "TIDINGS_SECURITY__MASTER_KEY_FILE"];
 
-/// An empty directory, gone with the value.
+/// An empty directory, removed when this is dropped.
 pub(crate) struct Directory {
     files: tempfile::TempDir,
 }
 
-/// How a command ended, and what it said.
+/// Exit code and output of a command.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) code: i32,
@@ -24,7 +24,7 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// What it said to a script that asked for JSON.
+    /// Parses the standard output as JSON.
     pub(crate) fn json(&self) -> Value {
         assert_eq!(self.code, 0, "{}", self.errors);
         serde_json::from_str(&self.output).unwrap()
@@ -60,7 +60,7 @@ impl Directory {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        // A command that wants no input may have ended before it is written.
+        // A command without input may end before the input is written.
         child.stdin.take().unwrap().write_all(input.as_bytes()).ok();
         let ended = child.wait_with_output().unwrap();
         Answer {

@@ -1,4 +1,4 @@
-//! Nothing of an erased user is left, wherever a full run has put it.
+//! After an erasure, no data of the user is left in any place that a full run has written.
 
 use std::path::Path;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::running::Running;
 const SEEN_WITHIN: Duration = Duration::from_secs(30);
 const USER: &str = "canary-person";
 const ADDRESS: &str = "canary.address@example.com";
-/// What a full run is told of the user.
+/// Personal data of the user in a full run.
 const CANARIES: [&str; 9] = [
     USER,
     ADDRESS,
@@ -27,7 +27,7 @@ const CANARIES: [&str; 9] = [
     "canary-data",
 ];
 
-/// The tables of the database with a row that says `canary`, as text or in bytes.
+/// Lists the tables of the database with a row that contains `canary`, as text or in bytes.
 async fn tables_with(database: &mut PgConnection, canary: &str) -> Vec<String> {
     let tables = "SELECT quote_ident(table_name) FROM information_schema.tables
                   WHERE table_schema = 'public' AND table_type = 'BASE TABLE'";
@@ -48,7 +48,7 @@ async fn tables_with(database: &mut PgConnection, canary: &str) -> Vec<String> {
     found
 }
 
-/// Every file below that a server logs to.
+/// Lists all log files of servers below a directory.
 fn log_files(directory: &Path) -> Vec<(String, String)> {
     let mut logs = Vec::new();
     for entry in std::fs::read_dir(directory).unwrap().map(Result::unwrap) {
@@ -63,7 +63,7 @@ fn log_files(directory: &Path) -> Vec<(String, String)> {
     logs
 }
 
-/// Puts every canary wherever a run puts such things.
+/// Sends every canary to all places where a run stores such data.
 async fn plant(running: &Running) {
     let content = json!({"title": CANARIES[6], "message": CANARIES[7]});
     let send = |recipient, send_at| {
@@ -74,7 +74,7 @@ async fn plant(running: &Running) {
         "identifier": USER, "email": ADDRESS, "phoneNumber": CANARIES[2], "name": CANARIES[3],
         "fcm": {"token": CANARIES[4]},
     });
-    // To somebody unknown, then with a profile, then for tomorrow.
+    // To an unknown user, then to a user with a profile, then scheduled for tomorrow.
     for body in [
         send(json!(USER), json!(null)),
         send(profile.clone(), json!(null)),
@@ -83,7 +83,7 @@ async fn plant(running: &Running) {
         let (status, receipt) = running.call(Method::POST, "/notifications", Some(&body)).await;
         assert_eq!(status, 202, "{receipt}");
         let path = format!("/requests/{}", receipt["requestId"].as_str().unwrap());
-        eventually(SEEN_WITHIN, "the send is done, or put off", async || {
+        eventually(SEEN_WITHIN, "the send is done or postponed", async || {
             let (_, request) = running.call(Method::GET, &path, None).await;
             ["completed", "scheduled"].iter().any(|status| request["status"] == *status).then_some(())
         })
@@ -98,7 +98,7 @@ async fn plant(running: &Running) {
     assert_eq!((status, &inbox["unreadCount"]), (200, &json!(1)));
 }
 
-/// Lets both passes of the erasure run, the second without its quarter of an hour.
+/// Lets both passes of the erasure run, the second without its wait of 15 minutes.
 async fn wait_for_both_passes(database: &mut PgConnection) {
     let count = async |database: &mut PgConnection, condition: &str| -> i64 {
         let statement = format!("SELECT count(*) FROM erased WHERE {condition}");

@@ -1,5 +1,4 @@
-//! `docs/api.md`: every snippet runs, in order, in one shell beside a running `tidings up`, and answers what the guide
-//! says.
+//! `docs/api.md`: every snippet runs, in order, in one shell with a running `tidings up`, and returns the answer in the guide.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -14,15 +13,15 @@ use crate::directory::Directory;
 use crate::running::Running;
 
 const GUIDE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/api.md");
-/// A snippet that begins with this word waits for something: it is repeated until it answers what it should.
+/// A snippet that begins with this word waits for something: it is repeated until it returns the expected answer.
 const WAITS: &str = "# Once ";
 const HAPPENS_WITHIN: Duration = Duration::from_secs(30);
 const ANSWERED_WITHIN: Duration = Duration::from_secs(30);
-/// In an expected answer: whatever is there.
+/// Wildcard in an expected answer.
 const ANYTHING: &str = "…";
 const END_OF_SNIPPET: &str = "@@@ ended with ";
 
-/// Lines to type, and what they answer where the guide shows it.
+/// Lines to type, and their answer if the guide shows it.
 struct Snippet {
     line: usize,
     script: String,
@@ -68,7 +67,7 @@ impl Snippet {
     }
 }
 
-/// The `sh` blocks, each with the `json` block that follows it at once.
+/// Lists the `sh` blocks, each with the `json` block that directly follows it.
 fn snippets(guide: &str) -> Vec<Snippet> {
     let mut snippets: Vec<Snippet> = Vec::new();
     let mut lines = (1..).zip(guide.lines());
@@ -114,7 +113,7 @@ fn matches(expected: &Value, found: &Value) -> bool {
     }
 }
 
-/// A bash that keeps functions and variables from one snippet to the next.
+/// A shell that keeps functions and variables between snippets.
 struct Shell {
     process: Child,
     input: ChildStdin,
@@ -148,7 +147,7 @@ impl Shell {
         Shell { process, input, output }
     }
 
-    /// Runs lines, and returns the exit code of the last command with what all of them printed.
+    /// Runs lines, and returns the exit code of the last command with the output of all of them.
     fn run(&mut self, script: &str) -> (i32, String) {
         writeln!(self.input, "{{ {script}\n}} 2>&1\ncode=$?; echo; echo \"{END_OF_SNIPPET}$code\"").unwrap();
         let mut output = Vec::new();

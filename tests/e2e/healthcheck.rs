@@ -1,4 +1,4 @@
-//! `tidings healthcheck` and `tidings run`, as a container starts and asks them.
+//! `tidings healthcheck` and `tidings run`, as a container uses them.
 
 use std::time::Duration;
 

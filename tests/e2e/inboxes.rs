@@ -1,4 +1,4 @@
-//! An installation whose inbox is projected by its own service, and a log full of what happens to inboxes.
+//! An installation with the inbox service, and a log with all kinds of inbox events.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -36,17 +36,17 @@ pub(crate) struct Inboxes {
     pub(crate) database: PgPool,
     pub(crate) store: Store,
     pub(crate) log: EventLog,
-    /// Projects the inbox.
+    /// The service that projects the inbox.
     _service: Service,
     random: RefCell<Random>,
-    /// What was published of each user.
+    /// Published events by user.
     items: RefCell<HashMap<(AppId, UserNumber), Vec<ItemId>>>,
     directory: Arc<Directory>,
     servers: Servers,
 }
 
 struct Servers {
-    /// None where it is the test that has the cluster.
+    /// None if the test owns the cluster.
     database: Option<Database>,
     database_url: String,
     nats: NatsServer,
@@ -55,7 +55,7 @@ struct Servers {
 struct Random(u64);
 
 impl Random {
-    /// Below `end`; splitmix64.
+    /// Returns a number below `end`, by splitmix64.
     fn below(&mut self, end: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
@@ -72,7 +72,7 @@ impl Inboxes {
         Inboxes::start_in(url, Some(database)).await
     }
 
-    /// In a cluster of the test's own, which it can stop.
+    /// Starts in a cluster that the test owns and can stop.
     pub(crate) async fn start_on(cluster: &Postgres) -> Inboxes {
         Inboxes::start_in(cluster.url().to_owned(), None).await
     }
@@ -118,7 +118,7 @@ impl Inboxes {
         }
     }
 
-    /// Publishes that many events: mostly new items, and changes of every kind to them.
+    /// Publishes that many events: mostly new items, and all kinds of changes to them.
     pub(crate) async fn publish(&self, events: usize) {
         let mut left = events;
         while left > 0 {
@@ -129,7 +129,7 @@ impl Inboxes {
         }
     }
 
-    /// Publishes one event to the partition that it belongs to, and returns its sequence.
+    /// Publishes one event to its partition, and returns its sequence.
     pub(crate) async fn publish_event(&self, app: AppId, user: UserNumber, event: Event) -> u64 {
         let envelope = self.envelope(app, None, event);
         self.append(&[(StreamName::Inbox(partition(app, user, PARTITIONS)), envelope)]).await[0]
@@ -187,7 +187,7 @@ impl Inboxes {
                 Event::InboxAllChanged(change, AllChanged { user, up_to: some(&known) })
             }
             _ => {
-                // A send in forty comes again: its items are there already.
+                // One send in forty is repeated; its items already exist.
                 let send =
                     SendId(Uuid::from_u128(u128::from(below(if below(40) == 0 { 50 } else { u64::MAX }))));
                 let others = (1..=USERS.cast_signed()).map(UserNumber);
@@ -222,7 +222,7 @@ impl Inboxes {
         Envelope { id, app, at: self.now(), send_id, caused_by: None, trace: None, event }
     }
 
-    /// Erases a user as the directory does, done or still under way, without telling the inbox.
+    /// Erases a user as the directory does, completed or in progress, without an event to the inbox.
     pub(crate) async fn note_erasure(&self, app: AppId, user: UserNumber, is_done: bool) {
         let done = if is_done { "now()" } else { "NULL" };
         let statement = format!(
@@ -232,7 +232,7 @@ impl Inboxes {
         self.execute(&statement).await;
     }
 
-    /// Tells the inbox of an erasure.
+    /// Publishes the erasure event to the inbox.
     pub(crate) async fn publish_erasure(&self, app: AppId, user: UserNumber) {
         self.publish_event(app, user, Event::UserErased(UserErased { user, digest: None })).await;
     }
@@ -253,20 +253,20 @@ impl Inboxes {
         sqlx::raw_sql(AssertSqlSafe(statement.to_owned())).execute(&self.database).await.unwrap();
     }
 
-    /// The one value that a query brings, as text.
+    /// Returns the single value of a query as text.
     pub(crate) async fn text(&self, query: &str) -> String {
         let query = format!("SELECT ({query})::text");
         sqlx::query_scalar(AssertSqlSafe(query)).fetch_one(&self.database).await.unwrap()
     }
 
-    /// A backup of what the database holds now, restored.
+    /// Backs up the current database, and restores the backup.
     pub(crate) async fn backed_up(&self) -> Database {
         let file = self.directory.path().join("backup");
         self.servers.database.as_ref().unwrap().dump(&file).unwrap();
         Database::restored(&file).await.unwrap()
     }
 
-    /// The same, with the schema of a release that knew nothing of restored backups.
+    /// Restores a backup with the schema of a release that does not detect restored backups.
     pub(crate) async fn backed_up_by_an_earlier_release(&self) -> Database {
         const VERSION: i64 = 15;
         let earlier = Database::create().await;
@@ -284,7 +284,7 @@ impl Inboxes {
         earlier
     }
 
-    /// Removes from the log what the live inbox has, as the janitor does with time, and returns where each stream starts.
+    /// Removes from the log the events that the live inbox has, as the janitor does later, and returns the first sequences.
     pub(crate) async fn shorten_log(&self) -> Vec<u64> {
         let mut starts = Vec::new();
         for number in 0..PARTITIONS {
@@ -310,14 +310,14 @@ impl Inboxes {
         run.await.unwrap()
     }
 
-    /// Starts `tidings` on this installation, with what it says on standard error in a pipe.
+    /// Starts `tidings` on this installation, with its standard error in a pipe.
     pub(crate) fn spawn(&self, arguments: &[&str]) -> Child {
         let mut command = Command::new(testkit::binary("tidings"));
         command.args(arguments).envs(self.variables()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command.spawn().unwrap()
     }
 
-    /// The server finds out soon that a client was killed.
+    /// Waits until the server notices that a client was killed.
     pub(crate) async fn nobody_rebuilds(&self) {
         let locks = "SELECT count(*) FROM pg_locks JOIN pg_database d ON d.oid = database
                      WHERE locktype = 'advisory' AND datname = current_database()";

@@ -1,4 +1,4 @@
-//! A database with today's schema and a master key: what the commands of operators work on.
+//! A database with the current schema and a master key, for the commands of operators.
 
 use std::path::Path;
 
@@ -35,7 +35,7 @@ impl Installation {
         self.run_configured(arguments, &[], input)
     }
 
-    /// Runs `tidings` with these variables over those that every command needs.
+    /// Runs `tidings` with these variables in addition to those that every command needs.
     pub(crate) fn run_configured(
         &self,
         arguments: &[&str],
@@ -47,12 +47,12 @@ impl Installation {
         self.directory.run_with(arguments, &[&needed, variables].concat(), input)
     }
 
-    /// Where its database is.
+    /// URL of the database.
     pub(crate) fn database_url(&self) -> &str {
         self.database.url()
     }
 
-    /// The directory in which commands run; the master key is in its file `master.key`.
+    /// Directory in which commands run; its file `master.key` holds the master key.
     pub(crate) fn path(&self) -> &Path {
         self.directory.path()
     }

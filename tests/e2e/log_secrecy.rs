@@ -1,4 +1,4 @@
-//! Logs carry ids, never addresses, tokens, bodies or credentials: every channel at `trace`, searched for what was planted.
+//! Logs contain ids, never addresses, tokens, bodies or credentials: runs every channel at `trace`, and searches for canaries.
 
 use std::time::Duration;
 
@@ -25,15 +25,15 @@ const WRONG_SECRET: &str = "planted-wrong-secret";
 const MALFORMED: &str = "planted-malformed-body";
 const TOKEN: &str = "planted-bearer-token";
 
-/// Every form in which a text may stand in a log line: as it is, percent-encoded, in hexadecimal, and in base64 at each of
-/// the three positions that it may have within a longer text.
+/// Lists every form that a text may have in a log line: plain, percent-encoded, hexadecimal, and base64 at each of the three
+/// offsets in a longer text.
 fn forms(planted: &str) -> Vec<String> {
     let escaped = url::form_urlencoded::byte_serialize(planted.as_bytes()).collect::<String>();
     let hexadecimal = planted.bytes().map(|byte| format!("{byte:02x}")).collect();
     let mut forms = vec![planted.to_owned(), escaped.replace('+', "%20"), escaped, hexadecimal];
     for before in 0..3 {
         let bytes = [&[0; 2][..before], planted.as_bytes()].concat();
-        // The characters that depend on nothing but the planted text.
+        // The characters that depend only on the planted text.
         let characters = (8 * before).div_ceil(6)..8 * bytes.len() / 6;
         forms.extend(
             [&STANDARD_NO_PAD, &URL_SAFE_NO_PAD]
@@ -96,7 +96,7 @@ async fn send(running: &Running) {
     .await;
 }
 
-/// Requests that are refused, each of which holds something that an error could repeat.
+/// Sends requests that are refused, each with data that an error could repeat.
 async fn provoke(running: &Running) {
     let call = || Client::new().post(format!("{}/v3/notifications", running.dev("api")));
     let wrong = call().header("X-SERVICE-API-KEY", running.dev("apiKey")).json(&json!({}));
@@ -157,8 +157,8 @@ async fn no_channel_logs_addresses_tokens_bodies_or_credentials_at_trace() {
     check(&log, &[&secret]);
 }
 
-/// What a library prints below `info` is its own affair, so operators name one for a test installation alone; the passwords
-/// of the servers are in no line even then.
+/// Tidings does not control what a library logs below `info`, so operators name one only for a test installation; even then no
+/// line contains the passwords of the servers.
 #[tokio::test]
 async fn libraries_named_at_trace_still_log_no_password_of_the_servers() {
     let directory = Directory::new();

@@ -1,4 +1,4 @@
-//! The `tidings` command as people and scripts use it: the real binary, real servers, the printed lines.
+//! Tests of the `tidings` command as people and scripts use it: the real binary, real servers, the printed lines.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod app;

@@ -1,4 +1,4 @@
-//! `tidings master-key`: exchanged beside a service at work, interrupted anywhere, losing nothing.
+//! `tidings master-key`: a rotation while a service works, interrupted at any point, loses nothing.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ const NEW_KEY: [(&str, &str); 2] = [
     ("TIDINGS_SECURITY__PREVIOUS_MASTER_KEY_FILE", "master.key"),
 ];
 
-/// An installation with something in every table that is sealed, and a new key beside the old.
+/// Creates an installation with a record in every sealed table, and a new key next to the old one.
 async fn sealed_with_the_old_key() -> Installation {
     let installation = Installation::create().await;
     installation.run(&["app", "create", "shop"]);
@@ -62,7 +62,7 @@ fn left(installation: &Installation) -> u64 {
     status["left"].as_u64().unwrap()
 }
 
-/// `tidings master-key rotate` as a process of its own.
+/// Starts `tidings master-key rotate` as a separate process.
 fn start_rotation(installation: &Installation) -> Service {
     let path = |name: &str| installation.path().join(name).to_str().unwrap().to_owned();
     let (new, old) = (path("new.key"), path("master.key"));
@@ -138,7 +138,7 @@ async fn a_rotation_killed_half_way_is_taken_up_again() {
     rotation.kill();
     held.rollback().await.unwrap();
     let still = left(&installation);
-    assert!((1..4).contains(&still), "some are sealed anew and some are not: {still} left");
+    assert!((1..4).contains(&still), "some records are resealed and some are not: {still} left");
 
     let again = installation.run_configured(&["master-key", "rotate"], &NEW_KEY, "");
     assert_eq!((again.code, left(&installation)), (0, 0), "{}", again.errors);
@@ -151,7 +151,7 @@ async fn a_secret_set_meanwhile_is_not_lost() {
     let app = app(&installation).await;
     let mut database = PgConnection::connect(installation.database_url()).await.unwrap();
     let mut watcher = PgConnection::connect(installation.database_url()).await.unwrap();
-    // A process that still has the old key alone sets a password, and the rotation has read the one before.
+    // A process with only the old key sets a password after the rotation has read the previous one.
     let mut set = database.begin().await.unwrap();
     let sealed = installation
         .master_key
@@ -182,7 +182,7 @@ async fn the_previous_key_is_said_to_be_needed_while_anything_is_under_it() {
     sqlx::query("SELECT FROM signing_key FOR UPDATE").execute(&mut *held).await.unwrap();
     let mut rotation = start_rotation(&installation);
     somebody_waits(&mut watcher).await;
-    // The rotation has passed this table, and a process that still has the old key alone writes there.
+    // The rotation has passed this table, and a process with only the old key writes to it.
     sqlx::query("UPDATE app_link_key SET sealed = $1").bind(sealed).execute(&mut watcher).await.unwrap();
     held.rollback().await.unwrap();
     let ended = eventually(SOON, "the rotation has ended", async || rotation.ended().unwrap()).await;

@@ -1,4 +1,4 @@
-//! `tidings migrate`: twice, by two processes at once, and never against what is installed.
+//! `tidings migrate`: repeatable, safe in two processes at once, and never against the existing installation.
 
 use credentials::MasterKey;
 use local_servers::NatsServer;

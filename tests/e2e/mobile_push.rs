@@ -1,4 +1,4 @@
-//! Push to phones through `tidings up`: one by each service, and a token that turns out to be dead.
+//! Push to phones through `tidings up`: one message by each service, and a dead token.
 
 use std::time::Duration;
 
@@ -56,7 +56,7 @@ async fn a_send_reaches_phones_over_apns_and_fcm_and_a_dead_token_leaves_the_pro
     assert_eq!(running.stop().await, 0, "{}", running.log());
 }
 
-/// The message to a token, as its service took it.
+/// Returns the message to a token, as its push service received it.
 async fn push(running: &Running, to: &str) -> Value {
     use base64::Engine as _;
     let outbox = running.dev("outbox");

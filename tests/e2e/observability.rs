@@ -7,7 +7,7 @@ const RULES: &str = include_str!("../../deploy/observability/rules/tidings.yml")
 const RULE_TESTS: &str = include_str!("../../deploy/observability/tests/tidings.yml");
 const RUNBOOK: &str = include_str!("../../docs/operating.md");
 const METRICS: &str = include_str!("../../libs/service-kit/src/metrics.rs");
-/// Of the process, which a library measures; a test of the health check sees them.
+/// Metrics of the process, which a library measures; a test of the health check covers them.
 const OF_PROCESSES: [&str; 4] = [
     "process_cpu_seconds_total",
     "process_open_fds",
@@ -15,7 +15,7 @@ const OF_PROCESSES: [&str; 4] = [
     "process_start_time_seconds",
 ];
 
-/// Names of metrics in a text, without what a histogram appends.
+/// Lists the names of metrics in a text, without the suffixes of histograms.
 fn metrics(text: &str) -> BTreeSet<&str> {
     let words = text.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_');
     let ours = words.filter(|word| {

@@ -1,4 +1,4 @@
-//! `tidings parked`: what was set aside is told and put back.
+//! `tidings parked`: lists, shows and redrives parked messages.
 
 use domain::{Lane, SendId, StreamName};
 use store::database::failure::SetAside;

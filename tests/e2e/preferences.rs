@@ -1,4 +1,4 @@
-//! What a user turned off does not arrive, and front ends learn what they need for a preference screen and web push.
+//! A category that a user turned off does not arrive, and front ends get the data for a preference screen and web push.
 
 use std::time::Duration;
 
@@ -61,7 +61,7 @@ async fn send(running: &Running, title: &str, category: Option<&str>) -> String 
     sent["requestId"].as_str().unwrap().to_owned()
 }
 
-/// What became of the mail of a send, once that is certain.
+/// Waits for the final delivery of a send's email, and returns it.
 async fn mail_of(running: &Running, request: &str) -> Value {
     let path = format!("/requests/{request}/deliveries?channel=email");
     eventually(SETTLED_WITHIN, "the delivery is settled", async || {

@@ -1,4 +1,4 @@
-//! `tidings provider`: documents from files and standard input, secrets apart.
+//! `tidings provider`: documents from files and standard input, with secrets stored separately.
 
 use domain::Channel;
 use secrecy::ExposeSecret;

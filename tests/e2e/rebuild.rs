@@ -1,4 +1,4 @@
-//! `tidings rebuild inbox`: new tables from the log, in the place of the live ones.
+//! `tidings rebuild inbox`: new tables from the log replace the live ones.
 
 use std::io::{BufRead, BufReader};
 
@@ -9,7 +9,7 @@ use store::inbox::list::{InboxFilter, PageStart};
 use crate::directory::Answer;
 use crate::inboxes::Inboxes;
 
-/// Everything about the tables that is not their rows.
+/// Everything about the tables except their rows.
 const SHAPE: &str = "
     SELECT string_agg(line, E'\\n' ORDER BY line) FROM (
       SELECT indexdef AS line FROM pg_indexes WHERE schemaname = 'public' AND tablename LIKE 'inbox_%'
@@ -30,7 +30,7 @@ fn report(answer: &Answer) -> Value {
 }
 
 impl Inboxes {
-    /// Titles in an inbox, by a statement that this process has prepared on every connection.
+    /// Reads the titles in an inbox, with a statement that this process has prepared on every connection.
     async fn listed(&self, app: AppId, user: UserNumber) -> usize {
         let start = PageStart::Offset(0);
         self.store.list_inbox(app, user, InboxFilter::default(), start, 20).await.unwrap().items.len()
@@ -72,7 +72,7 @@ async fn new_tables_take_the_place_of_equal_ones_and_everybody_goes_on() {
     assert_eq!(inboxes.text(ROWS).await, rows);
     assert_eq!(inboxes.text(LEFT).await, "0");
 
-    // The same connections, statements prepared before.
+    // The same connections, with statements prepared before the switch.
     assert_eq!(inboxes.listed(AppId(1), UserNumber(1)).await, listed);
     inboxes.publish(500).await;
     inboxes.assert_equal().await;
@@ -126,7 +126,7 @@ async fn a_rebuild_that_was_killed_goes_on_where_it_was() {
     let inboxes = Inboxes::start().await;
     inboxes.publish(6_000).await;
     inboxes.projected().await;
-    // Nothing is switched while somebody reads the live tables.
+    // The switch waits while another session reads the live tables.
     let mut reader = inboxes.database.begin().await.unwrap();
     sqlx::query("SELECT FROM inbox_item LIMIT 1").execute(&mut *reader).await.unwrap();
     let table = inboxes.text(TABLE).await;
@@ -134,7 +134,7 @@ async fn a_rebuild_that_was_killed_goes_on_where_it_was() {
         inboxes.nobody_rebuilds().await;
         let mut child = inboxes.spawn(&["rebuild", "inbox"]);
         let errors = BufReader::new(child.stderr.take().unwrap());
-        // It may be so fast that it passes a mark between two lines; then the next phase has begun.
+        // The rebuild may pass a mark between two lines; then the next phase has begun.
         let next = if mark == "switching" { mark } else { "comparing" };
         let reached = tokio::task::spawn_blocking(move || {
             errors.lines().map_while(Result::ok).find(|line| line.contains(mark) || line.contains(next))

@@ -1,4 +1,4 @@
-//! `tidings rebuild inbox` where the log no longer starts at its beginning: a restored backup, and the log from there.
+//! `tidings rebuild inbox` if the log has lost its first messages: from a restored backup, and the log from there.
 
 use std::io::{BufRead, BufReader};
 
@@ -58,7 +58,7 @@ async fn a_restored_backup_and_the_log_after_it_make_the_same_inbox() {
     let verified = inboxes.run(&[&["verify"][..], &from_backup].concat()).await;
     assert_eq!((verified.code, &report(&verified)["equal"]), (0, &json!(true)), "{verified:?}");
 
-    // Killed while it copies, it goes on from there, and does not without the backup.
+    // A rebuild killed while it copies continues from there, but only with the backup.
     let mut child = inboxes.spawn(&["rebuild", "inbox", "--backup", backup.url()]);
     let errors = BufReader::new(child.stderr.take().unwrap());
     let copying = tokio::task::spawn_blocking(move || {
@@ -82,7 +82,7 @@ async fn a_restored_backup_and_the_log_after_it_make_the_same_inbox() {
         "{refused:?}"
     );
     assert_eq!(found["shown"][0]["user"], json!(8));
-    // Everything is copied: the backup is not needed any more.
+    // Everything is copied: the backup is no longer needed.
     let answer = inboxes.run(&["rebuild", "inbox", "--accept-differences", "--json"]).await;
     let found = report(&answer);
     assert_eq!(
@@ -91,7 +91,7 @@ async fn a_restored_backup_and_the_log_after_it_make_the_same_inbox() {
         "{answer:?}"
     );
 
-    // Whoever is being erased has nothing in the new tables, whatever backup and log say.
+    // A user whose erasure is in progress has no rows in the new tables, even if backup and log have some.
     let of_erased = "SELECT (SELECT count(*) FROM inbox_item WHERE app_id = 1 AND user_number = 7)
                      + (SELECT count(*) FROM inbox_counter WHERE app_id = 1 AND user_number = 7)";
     assert_eq!(inboxes.text(of_erased).await, "0");
@@ -120,7 +120,7 @@ async fn a_backup_of_an_earlier_release_is_brought_up_to_date() {
     let answer = inboxes.run(&[&["rebuild", "inbox"][..], &from_backup].concat()).await;
     assert_eq!((answer.code, &report(&answer)["switched"]), (0, &json!(true)), "{answer:?}");
 
-    // One of a later release is not changed.
+    // A backup of a later release is not changed.
     let later = "INSERT INTO _sqlx_migrations SELECT version + 1, description, now(), success, checksum, 0
                  FROM _sqlx_migrations ORDER BY version DESC LIMIT 1";
     let backup = PgPool::connect(earlier.url()).await.unwrap();

@@ -1,4 +1,4 @@
-//! `tidings rebuild inbox` that ends in the middle of its replay: it is killed, loses the database, or loses the log.
+//! `tidings rebuild inbox` interrupted in the middle of its replay: it is killed, loses the database, or loses the log.
 
 use std::process::Child;
 
@@ -14,9 +14,9 @@ const REPLAYED: &str =
 const LIVE: &str = "SELECT seq FROM checkpoint WHERE projection = 'inbox' AND stream = 'INBOX_1'";
 const REBUILD: [&str; 4] = ["rebuild", "inbox", "--accept-differences", "--json"];
 
-/// A rebuild that cannot go on with one of the partitions until the lock is given back.
+/// Starts a rebuild that cannot continue with one of the partitions until the lock is released.
 async fn rebuild_in_the_middle(inboxes: &Inboxes) -> (Child, Transaction<'static, Postgres>) {
-    // One that ended with a difference leaves its tables, in which a lock can wait for the next one.
+    // A rebuild that ended with a difference leaves its tables, in which a lock can stop the next rebuild.
     inboxes.publish(200).await;
     inboxes.projected().await;
     inboxes.execute("UPDATE inbox_counter SET unseen = 77 WHERE app_id = 1 AND user_number = 3").await;
@@ -35,7 +35,7 @@ async fn rebuild_in_the_middle(inboxes: &Inboxes) -> (Child, Transaction<'static
     (child, lock)
 }
 
-/// What it came to: its exit code, its report, and what it said beside.
+/// Waits for the end of the rebuild, and returns its exit code, report and standard error.
 async fn ended(child: Child) -> (i32, Value, String) {
     let output = tokio::task::spawn_blocking(move || child.wait_with_output()).await.unwrap().unwrap();
     let (report, errors) =
@@ -43,7 +43,7 @@ async fn ended(child: Child) -> (i32, Value, String) {
     (output.status.code().unwrap(), serde_json::from_str(&report).unwrap(), errors)
 }
 
-/// Runs it again, which ends it.
+/// Runs the rebuild again, to its end.
 async fn goes_on(inboxes: &Inboxes) {
     inboxes.nobody_rebuilds().await;
     let answer = inboxes.run(&REBUILD).await;
@@ -58,7 +58,7 @@ async fn goes_on(inboxes: &Inboxes) {
     assert_eq!(answer.code, 0, "{answer:?}");
 }
 
-/// Whether it ended in the middle.
+/// Returns true if the rebuild stopped in the middle.
 async fn is_in_the_middle(inboxes: &Inboxes) -> bool {
     let position = async |query| inboxes.text(query).await.parse::<u64>().unwrap();
     let (replayed, live) = (position(REPLAYED).await, position(LIVE).await);
@@ -87,7 +87,7 @@ async fn one_that_loses_the_database_says_so_and_goes_on_once_that_is_back() {
     assert_eq!((code, &report["switched"]), (1, &json!(false)), "{errors}");
     let cause = report["cause"].as_str().unwrap();
     assert!(cause.starts_with("database: ") && errors.contains(cause), "{errors}");
-    // It went with the server.
+    // The lock ended with the server.
     drop(lock);
     cluster.restart().await.unwrap();
     assert!(is_in_the_middle(&inboxes).await);

@@ -1,4 +1,4 @@
-//! `tidings rebuild inbox` while sends and changes come in, beside every service.
+//! `tidings rebuild inbox` while all services run and sends and changes arrive.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -11,7 +11,7 @@ use crate::inboxes::SOON;
 use crate::running::Running;
 
 const PEOPLE: [&str; 4] = ["ada", "bob", "eve", "joe"];
-/// Each list then has more than a page.
+/// Enough for more than one page per list.
 const BEFORE: usize = 30;
 const REBUILDS: usize = 3;
 
@@ -73,7 +73,7 @@ async fn nothing_is_lost_and_nobody_is_failed_by_a_switch() {
     assert_eq!(running.stop().await, 0, "{}", running.log());
 }
 
-/// A notification for everybody.
+/// Sends a notification to all users.
 async fn send(running: &Running, sent: &AtomicUsize) {
     let send = json!({"notification": {"title": "News"}, "sendTo": {"recipients": PEOPLE}});
     let (status, answer) = running.call(Method::POST, "/notifications", Some(&send)).await;
@@ -81,7 +81,7 @@ async fn send(running: &Running, sent: &AtomicUsize) {
     sent.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Lists an inbox, reads its latest, and looks whether the next list shows that.
+/// Lists an inbox, marks its latest item as read, and checks that the next list shows that.
 async fn change(running: &Running, person: &str) {
     let (status, inbox) = running.get_as(person, "/notifications").await;
     assert_eq!(status, 200, "{inbox}");

@@ -1,4 +1,4 @@
-//! Credentials that change while everything runs.
+//! Credentials that change while the services run.
 
 use std::path::Path;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::running::Running;
 const SOON: Duration = Duration::from_secs(60);
 const PASSWORDS: [&str; 2] = ["canary-old-password", "canary-new-password"];
 
-/// A relay that wants this password.
+/// Starts a relay that requires this password.
 async fn relay(port: u16, password: &str) -> SmtpStandIn {
     let login = Some(("shop".to_owned(), password.to_owned()));
     SmtpStandIn::start(SmtpSettings { port, login, ..SmtpSettings::default() }, Outbox::in_memory())

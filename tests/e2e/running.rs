@@ -11,30 +11,30 @@ use crate::descendants::{self, Descendant};
 
 const READY_WITHIN: Duration = Duration::from_secs(90);
 pub(crate) const STOPPED_WITHIN: Duration = Duration::from_secs(60);
-/// Empty counts as unset: what is configured around the test must not reach it.
+/// Variables set to empty, which counts as unset: the environment of the test must not configure it.
 const UNSET: [(&str, &str); 3] = [("DATABASE_URL", ""), ("NATS_URL", ""), ("TIDINGS_CONFIG", "")];
 
 pub(crate) struct Running {
     pub(crate) service: Service,
-    /// What dev.json says.
+    /// Content of dev.json.
     pub(crate) dev: Value,
     directory: PathBuf,
     client: Client,
 }
 
 impl Running {
-    /// Starts it on the data directory, and waits until it is ready.
+    /// Starts `tidings up` on the data directory, and waits until it is ready.
     pub(crate) async fn start(directory: &Path) -> Self {
         Self::start_with(directory, &[]).await
     }
 
-    /// The same with more variables.
+    /// Starts `tidings up` with additional variables.
     pub(crate) async fn start_with(directory: &Path, more: &[(&str, &str)]) -> Self {
         let data = directory.to_str().unwrap();
         let variables = [&UNSET[..], more].concat();
         let mut service =
             Service::start("tidings", &["up", "--data-dir", data, "--port", "0"], &variables).unwrap();
-        // What a killed predecessor left is removed before the servers are started.
+        // `tidings up` removes the dev.json of a killed predecessor before it starts the servers.
         let started = eventually(READY_WITHIN, "the services are started", async || {
             let log = log(&service);
             if service.ended().unwrap().is_some() {
@@ -52,12 +52,12 @@ impl Running {
         self.dev[name].as_str().unwrap()
     }
 
-    /// Everything that it wrote to its terminal.
+    /// Output of `tidings up` to its terminal.
     pub(crate) fn log(&self) -> String {
         log(&self.service)
     }
 
-    /// The processes that it has started, and theirs. The watcher that ends it with this test is none of them.
+    /// Descendants of `tidings up`, without the watcher that ends it with this test.
     pub(crate) fn descendants(&self) -> Vec<Descendant> {
         let id = self.service.id();
         descendants::of(id)
@@ -70,7 +70,7 @@ impl Running {
         self.directory.join("dev.json").exists()
     }
 
-    /// A call as the demo app.
+    /// Calls the API as the demo app.
     pub(crate) async fn call(&self, method: Method, path: &str, body: Option<&Value>) -> (u16, Value) {
         let request = self.request(method, path);
         answer(match body {
@@ -80,46 +80,46 @@ impl Running {
         .await
     }
 
-    /// A call as a user.
+    /// Calls the API as a user.
     pub(crate) async fn get_as(&self, user: &str, path: &str) -> (u16, Value) {
         let request = self.client.get(format!("{}/v3{path}", self.dev("api")));
         let request = request.header("X-SERVICE-API-KEY", self.dev("apiKey"));
         answer(request.header("X-SERVICE-USER-ID", user)).await
     }
 
-    /// A change as a user.
+    /// Changes something as a user.
     pub(crate) async fn post_as(&self, user: &str, path: &str) -> (u16, Value) {
         let request = self.client.post(format!("{}/v3{path}", self.dev("api")));
         let request = request.header("X-SERVICE-API-KEY", self.dev("apiKey"));
         answer(request.header("X-SERVICE-USER-ID", user)).await
     }
 
-    /// The address, credentials and client for a call that sets more than these.
+    /// Builds a request with address and credentials, for calls that set more than these.
     pub(crate) fn request(&self, method: Method, path: &str) -> RequestBuilder {
         let request = self.client.request(method, format!("{}/v3{path}", self.dev("api")));
         let request = request.header("X-SERVICE-API-KEY", self.dev("apiKey"));
         request.header("X-SERVICE-API-SECRET", self.dev("apiSecret"))
     }
 
-    /// What the outbox holds for an address, newest first.
+    /// Reads the outbox for an address, newest first.
     pub(crate) async fn mails(&self, to: &str) -> Vec<Value> {
         let url = format!("{}/messages?channel=email&to={to}", self.dev("outbox"));
         let answer: Value = self.client.get(url).send().await.unwrap().json().await.unwrap();
         answer["data"].as_array().unwrap().clone()
     }
 
-    /// Status of a plain GET.
+    /// Returns the status of a plain GET.
     pub(crate) async fn status_of(&self, url: &str) -> u16 {
         self.client.get(url).send().await.unwrap().status().as_u16()
     }
 
-    /// SIGTERM, then its exit code.
+    /// Sends SIGTERM, and returns the exit code.
     pub(crate) async fn stop(&mut self) -> i32 {
         self.service.terminate().unwrap();
         self.exit_code().await
     }
 
-    /// Waits for its end.
+    /// Waits until `tidings up` has ended.
     pub(crate) async fn exit_code(&mut self) -> i32 {
         let ended =
             eventually(STOPPED_WITHIN, "tidings up has ended", async || self.service.ended().unwrap()).await;

@@ -1,4 +1,4 @@
-//! Short messages through `tidings up`: from the send to what the provider reports.
+//! SMS through `tidings up`: from the send to the provider's report.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::running::Running;
 const REPORTED_WITHIN: Duration = Duration::from_secs(30);
 const TEXT: &str = "Grüße, 5 € und ein 😀";
 
-/// Sends to a number, and returns the delivery once it is in this state.
+/// Sends to a number, waits until the delivery has this status, and returns it.
 async fn send(running: &Running, number: &str, status: &str) -> Value {
     let send = json!({
         "notification": {"title": "Hello", "message": TEXT},
@@ -41,7 +41,7 @@ async fn a_message_is_delivered_once_the_provider_says_so() {
     let captured: Value = reqwest::get(outbox).await.unwrap().json().await.unwrap();
     assert_eq!((&captured["data"][0]["text"], &captured["data"][1]), (&json!(TEXT), &Value::Null));
 
-    // Twilio's stand-in reports 30005 for it.
+    // Twilio's stand-in reports 30005 for this number.
     let failed = send(&running, "+15005530005", "failed").await;
     assert_eq!(
         (&failed["reason"], &failed["attempts"][0]["outcome"]),

@@ -1,4 +1,4 @@
-//! `tidings app signing-key`: what signs is shown once, what verifies is kept.
+//! `tidings app signing-key`: shows a signing key once, and stores the verification key.
 
 use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey, Header, Validation, decode, encode};
 use secrecy::ExposeSecret;

@@ -1,4 +1,4 @@
-//! `tidings suppression`: dead targets are listed masked, and lifted.
+//! `tidings suppression`: lists dead targets masked, and lifts suppressions.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! `tidings app set`: all that is asked for, or nothing and every reason why not.
+//! `tidings app set`: sets all given switches, or none with a list of all problems.
 
 use serde_json::{Value, json};
 use store::control::app::App;
@@ -113,7 +113,7 @@ async fn every_bad_switch_is_named_and_none_is_set() {
             &["hmac=on", "secure-mode=yes", "rate-limit=0", "frobnicate=on"][..],
             &["secure-mode", "rate-limit", "frobnicate"][..],
         ),
-        (&["hmac=on", "hmac=off"], &["hmac must be given once"]),
+        (&["hmac=on", "hmac=off"], &["hmac must be given only once"]),
         (&["hmac"], &["hmac must be on or off"]),
         (&["address-keys=on", "disabled="], &["open or guarded", "disabled must be"]),
         (&["rate-limit=1000001"], &["from 1 to 1000000"]),

@@ -1,4 +1,4 @@
-//! What operators see of a send: its trace, its lines in the log, its metrics; and what they must not see.
+//! Operators see the trace, log lines and metrics of a send, but no personal data.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -28,7 +28,7 @@ const METRICS: [&str; 7] = [
     "tidings_projection_lag_events{stream=\"INBOX_0\"} 0",
 ];
 
-/// A collector that keeps the bytes of every export.
+/// A collector that stores the bytes of every export.
 struct Collector {
     url: String,
     received: Arc<Mutex<Vec<u8>>>,
@@ -49,7 +49,7 @@ impl Collector {
         Collector { url, received }
     }
 
-    /// Whether spans of the trace, with each of these names, have arrived.
+    /// Returns true if spans of the trace with each of these names have arrived.
     fn has(&self, trace: &[u8], names: &[&str]) -> bool {
         let received = self.received.lock().unwrap();
         let holds = |part: &[u8]| received.windows(part.len()).any(|window| window == part);
@@ -99,7 +99,7 @@ async fn a_send_is_traced_logged_and_counted_without_what_it_says() {
         (running.mails(CANARIES[1]).await.len() == 1).then_some(())
     })
     .await;
-    // The span of the HTTP request and that of the provider's call, in the client's own trace.
+    // The spans of the HTTP request and of the provider's call, in the client's trace.
     eventually(SEEN_WITHIN, "the spans of the send", async || {
         collector.has(&trace_bytes(), &["request", "attempt"]).then_some(())
     })

@@ -1,4 +1,4 @@
-//! `tidings template`: each put is a version, and what cannot be rendered is refused.
+//! `tidings template`: each put adds a version, and a template that cannot be rendered is refused.
 
 use domain::send::TemplateRef;
 use serde_json::json;

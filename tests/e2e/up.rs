@@ -1,4 +1,4 @@
-//! `tidings up`: the newcomer's first minutes.
+//! `tidings up`: the first steps of a new user.
 
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
@@ -52,7 +52,7 @@ async fn a_send_reaches_inbox_and_mailbox_and_outlives_a_restart() {
     assert_eq!(running.stop().await, 0, "{}", running.log());
 }
 
-/// Sends as the printed line does, and returns the request's id.
+/// Sends as in the printed first steps, and returns the request's id.
 async fn send(running: &Running) -> String {
     let send = json!({
         "notification": {"title": TITLE, "message": MESSAGE},
@@ -73,7 +73,7 @@ fn check_contents(item: &Value, mail: &Value, delivery: &Value) {
     assert!(message_id.contains(delivery["id"].as_str().unwrap()), "{message_id} of {delivery}");
 }
 
-/// People's messages are for the owner of the data directory alone (S23).
+/// Only the owner of the data directory can read captured messages (S23).
 fn check_that_captures_are_private(data: &std::path::Path) {
     let mode = |path: &std::path::Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
     let outbox = data.join("outbox");
@@ -84,7 +84,7 @@ fn check_that_captures_are_private(data: &std::path::Path) {
     }
 }
 
-/// Every address in dev.json is printed, with the lines to paste; the file is for its owner alone.
+/// `tidings up` prints every address in dev.json with the first steps; only the owner can read the file.
 fn check_what_it_tells(running: &Running, data: &std::path::Path) {
     let (log, api, outbox) = (running.log(), running.dev("api"), running.dev("outbox"));
     for line in [
@@ -108,7 +108,7 @@ fn check_what_it_tells(running: &Running, data: &std::path::Path) {
     assert_eq!(names, expected);
 }
 
-/// A second start says that one runs; the other commands find the running one.
+/// A second start reports the running one; the other commands find the running one.
 fn refuse_a_second(directory: &Directory) {
     let second = directory.run(&["up", "--data-dir", "data", "--port", "0"]);
     assert_eq!(second.code, 1);
@@ -145,7 +145,7 @@ async fn mail(running: &Running) -> Value {
     mails.remove(0)
 }
 
-/// The email's delivery, once it is sent.
+/// Waits until the email is sent, and returns its delivery.
 async fn settled_delivery(running: &Running, request: &str) -> Value {
     let path = format!("/requests/{request}/deliveries?channel=email");
     eventually(VISIBLE_WITHIN, "the delivery is sent", async || {

@@ -1,4 +1,4 @@
-//! `tidings up` where something dies.
+//! `tidings up` when a server or the command itself is killed.
 
 use std::process::Command;
 

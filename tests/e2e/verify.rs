@@ -1,4 +1,4 @@
-//! `tidings verify`: the live inbox beside a replay of the log.
+//! `tidings verify`: compares the live inbox with a replay of the log.
 
 use domain::{AppId, UserNumber};
 use serde_json::{Value, json};
@@ -98,7 +98,7 @@ async fn missing_and_foreign_items_and_wrong_counters_are_told_and_counted() {
     let answer = inboxes.run(&["verify", "--json", "--show", "3"]).await;
     let found = report(&answer);
     assert_eq!(answer.code, 1);
-    // A row of zeros says as much as none.
+    // A row of zeros is equal to a missing row.
     assert_eq!((&found["differences"], found["shown"].as_array().unwrap().len()), (&json!(5), 3), "{found}");
     let shown = &found["shown"];
     assert_eq!([&shown[0]["user"], &shown[1]["user"], &shown[2]["user"]], [&json!(1), &json!(2), &json!(3)]);
@@ -115,7 +115,7 @@ async fn missing_and_foreign_items_and_wrong_counters_are_told_and_counted() {
     }
 }
 
-/// How many are named, where all of them are.
+/// Returns the number of listed items, or the count if the list may be truncated.
 fn inbox_size(items: &Value) -> Option<u64> {
     let named = items["first"].as_array().unwrap().len() as u64;
     if named < 10 { Some(named) } else { items["count"].as_u64() }
@@ -158,7 +158,7 @@ async fn what_a_killed_one_left_behind_is_dropped_by_the_next_and_two_do_not_mee
     let inboxes = Inboxes::start().await;
     inboxes.publish(300).await;
     inboxes.projected().await;
-    // Somebody else is at it.
+    // Another verification is running.
     let mut other = inboxes.database.acquire().await.unwrap();
     let lock = "SELECT pg_advisory_lock(hashtextextended('inbox_verify', 0))";
     sqlx::query(lock).execute(&mut *other).await.unwrap();

@@ -1,4 +1,4 @@
-//! Web push in a running `tidings up`: who gets it, what a dry run tells, and what becomes of a dead browser.
+//! Web push in a running `tidings up`: its recipients, dry runs, and dead browsers.
 
 use std::time::Duration;
 
@@ -55,7 +55,7 @@ async fn each_browser_gets_it_and_a_dead_one_never_again() {
     assert_eq!(running.stop().await, 0, "{}", running.log());
 }
 
-/// What became of a send over web push, once all of it has ended.
+/// Waits until all web push deliveries of a send have ended, and returns them.
 async fn deliveries(running: &Running, send: &Value) -> Vec<Value> {
     let (status, sent) = running.call(Method::POST, "/notifications", Some(send)).await;
     assert_eq!(status, 202, "{sent}");
@@ -69,7 +69,7 @@ async fn deliveries(running: &Running, send: &Value) -> Vec<Value> {
     .await
 }
 
-/// What the last browser was told.
+/// Returns the message that the last browser received.
 async fn message(running: &Running) -> Value {
     let url = format!("{}/messages?channel=webPush", running.dev("outbox"));
     let answer: Value = Client::new().get(url).send().await.unwrap().json().await.unwrap();
@@ -77,7 +77,7 @@ async fn message(running: &Running) -> Value {
     serde_json::from_str(answer["data"][0]["text"].as_str().unwrap()).unwrap()
 }
 
-/// Every way in which the browsers of one user can fail, as the push service answers or as their hosts do.
+/// Stores browsers of one user that fail in all possible ways, by the push service's answer or by their hosts.
 async fn store_failing_browsers(running: &Running) {
     let answers = [400, 401, 403, 413, 429, 500, 503];
     for number in 0..50 {

@@ -1,4 +1,4 @@
-//! `tidings webhook`, and a backend that is told by a running Tidings.
+//! `tidings webhook`, and a backend that receives the events of a running Tidings.
 
 use std::time::Duration;
 

@@ -52,12 +52,11 @@ async fn every_answer_of_fcm_does_what_the_page_says() {
             world.after(&subject, 2).await;
         }
         let token = format!("device-{number}");
-        match answer.starts_with("oauth") {
-            true => first.script_oauth(Rule::answer(answer_with(*status, &json!({"error": says})))),
-            false => {
-                let refusal = waiting(refusal(*status, says, fields), row.note);
-                first.script(Rule::answer(refusal).to(&token).times(row.times()));
-            }
+        if answer.starts_with("oauth") {
+            first.script_oauth(Rule::answer(answer_with(*status, &json!({"error": says}))))
+        } else {
+            let refusal = waiting(refusal(*status, says, fields), row.note);
+            first.script(Rule::answer(refusal).to(&token).times(row.times()));
         }
         let subject = world.deliver(app, UserNumber(1), &format!("fcm:{token}"), push()).await;
         holds(&world, &subject, row, code, "200").await;

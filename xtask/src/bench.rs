@@ -1,21 +1,21 @@
-//! `cargo xtask bench`: the measurements, in a release build.
+//! `cargo xtask bench`: runs the benchmarks in a release build.
 
 use std::process::ExitCode;
 
 use crate::{provision, steps};
 
-/// Measure, in a release build and in a process of its own.
+/// Run the benchmarks, in a release build and in a separate process.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   cargo xtask bench
   cargo xtask bench --help")]
 pub(crate) struct Arguments {
-    /// Passed on to the bench.
+    /// Arguments for the benchmark.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENT")]
     passed_on: Vec<String>,
 }
 
-/// The exit code is that of the bench.
+/// Runs the benchmark and returns its exit code.
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     provision::postgres("TIDINGS_TEST_DATABASE_URL")?;
     provision::nats_program()?;

@@ -1,4 +1,4 @@
-//! PostgreSQL and nats-server in containers, on machines that have Docker and neither of them.
+//! PostgreSQL and nats-server in containers, for machines that have only Docker.
 
 use std::io::{Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -14,16 +14,16 @@ const POSTGRES_IMAGE: &str = "postgres:17-alpine";
 const NATS_IMAGE: &str = "nats:2.12-alpine";
 const READY_WITHIN: Duration = Duration::from_secs(120);
 
-/// A container that is stopped when this is dropped. Its data stay in it, and the next start finds them again.
+/// A container that is stopped when this is dropped. It keeps its data for the next start.
 #[derive(Debug)]
 pub(crate) struct Container {
     name: String,
-    /// Where it is reached from this machine.
+    /// URL of the server, from this machine.
     pub(crate) url: String,
 }
 
 impl Container {
-    /// PostgreSQL for the data directory, with a password that is kept there.
+    /// Starts PostgreSQL for the data directory, with a password that is kept there.
     pub(crate) fn postgres(directory: &Path) -> anyhow::Result<Self> {
         let name = name("postgres", directory);
         let password = password(directory)?;
@@ -38,7 +38,7 @@ impl Container {
         Ok(container)
     }
 
-    /// nats-server with JetStream for the data directory.
+    /// Starts nats-server with JetStream for the data directory.
     pub(crate) fn nats(directory: &Path) -> anyhow::Result<Self> {
         let name = name("nats", directory);
         let mut create = Command::new("docker");
@@ -69,12 +69,12 @@ impl Drop for Container {
     fn drop(&mut self) {
         steps::say(&format!("stopping the container {}", self.name));
         if !steps::succeeds("docker", &["stop", &self.name]) {
-            steps::say(&format!("it did not stop; try `docker stop {}`", self.name));
+            steps::say(&format!("the container did not stop; try `docker stop {}`", self.name));
         }
     }
 }
 
-/// One container for each server and data directory.
+/// Names the container of a server and data directory.
 fn name(server: &str, directory: &Path) -> String {
     let place = directory.display().to_string();
     let place = place.replace(|letter: char| !letter.is_ascii_alphanumeric(), "-");
@@ -90,7 +90,7 @@ fn start(name: &str, create: &mut Command, port: &str) -> anyhow::Result<String>
         steps::output(Command::new("docker").args(["inspect", "--format={{.State.Running}}", name]))?;
     ensure!(
         running != "true",
-        "the container {name} runs already: another instance uses this data directory"
+        "the container {name} already runs: another instance uses this data directory"
     );
     steps::output(Command::new("docker").args(["start", name]))?;
     let addresses = steps::output(Command::new("docker").args(["port", name, port]))?;

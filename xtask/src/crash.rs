@@ -1,4 +1,4 @@
-//! `cargo xtask crash`: the promise, put to the test.
+//! `cargo xtask crash`: tests the delivery guarantees under crashes.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -8,21 +8,21 @@ use anyhow::{Context, ensure};
 
 use crate::{provision, steps};
 
-/// For the build, the servers' data and the logs of a long run.
+/// Disk space for the build, the servers' data and the logs of a long run.
 const SPACE_MEBIBYTES: u64 = 6 * 1024;
 const TEST: &str = "run::nothing_is_lost_or_shown_twice";
 
-/// Kill everything, lose nothing, show nothing twice.
+/// Kill every process, and check that nothing is lost or shown twice.
 ///
-/// Runs every part of Tidings as processes of its own, on a private PostgreSQL and nats-server, with providers that fail
-/// now and then. While clients send, processes are killed, stopped for a while, cut off from their servers, and die at the
-/// worst moments; so do PostgreSQL and nats-server. Then everything that clients, users, providers, database and log know is
-/// held against the promise, check by check.
+/// Runs every part of Tidings in separate processes, on a private PostgreSQL and nats-server, with providers that fail now and
+/// then. While clients send, processes are killed, paused, cut off from their servers, and die at the worst moments; so do
+/// PostgreSQL and nats-server. Then each check compares the records of clients, users, providers, database and log with the
+/// guarantees.
 ///
-/// The seed is printed first, and repeats the schedule of a run. The report goes to standard output and to
-/// target/crash/report.json. What a run that fails has written, logs among it, stays in target/crash.
+/// The run prints its seed first; the seed repeats the schedule. The report goes to standard output and to
+/// target/crash/report.json. The files of a failed run, including logs, stay in target/crash.
 ///
-/// Exit codes: 0 the promise held; 1 it did not, or something did not come back; 2 the run could not be made.
+/// Exit codes: 0 the guarantees held; 1 they did not, or a process did not recover; 2 the run could not start.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   cargo xtask crash                            20,000 notifications and 40 kills, in about 4 minutes
@@ -31,16 +31,16 @@ const TEST: &str = "run::nothing_is_lost_or_shown_twice";
   cargo xtask crash --notifications 2000
   cargo xtask crash --nats-server /opt/nats-server-2.12/nats-server")]
 pub(crate) struct Arguments {
-    /// The long run: 200,000 notifications, a kill every half second.
+    /// Do the long run: 200,000 notifications, a kill every half second.
     #[arg(long)]
     long: bool,
-    /// Repeats the schedule of the run that printed it.
+    /// Repeat the schedule of the run that printed this seed.
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
-    /// How many notifications are sent at least, where that is not to be the usual number.
+    /// Minimum number of notifications [default: 20,000, or 200,000 for the long run].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
     notifications: Option<u64>,
-    /// The nats-server program, where that is not to be the installed one.
+    /// The nats-server program [default: the installed one].
     #[arg(long, value_name = "PATH")]
     nats_server: Option<PathBuf>,
     /// Build with optimisations, as the long run does.
@@ -50,15 +50,15 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     steps::enough_space(crate::workspace(), SPACE_MEBIBYTES)?;
-    // A server that others use must not be killed, so that there has to be one of our own.
+    // The run kills its servers, so it must not use one that is shared.
     provision::postgres_programs()?;
     match &arguments.nats_server {
-        Some(program) => ensure!(program.is_file(), "{} is no program", program.display()),
+        Some(program) => ensure!(program.is_file(), "{} is not a program", program.display()),
         None => provision::nats_program()?,
     }
     steps::say("building every part");
     let profile: &[&str] = if arguments.long || arguments.release { &steps::OPTIMIZED } else { &[] };
-    // Built together with the suite, the programs have the crash points in them.
+    // Built together with the suite, so that the programs contain the crash points.
     let suite = ["--workspace", "--test", "crash"];
     steps::run(steps::cargo().arg("build").args(suite).arg("--bins").args(profile))?;
     let report = steps::target_directory()?.join("crash").join("report.json");
@@ -70,7 +70,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     Ok(if passed && holds(&report)? { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Removes the report of an earlier run, which must not be taken for this one's.
+/// Removes the report of an earlier run, so that it is not mistaken for the report of this run.
 fn forget(report: &Path) -> anyhow::Result<()> {
     match std::fs::remove_file(report) {
         Err(error) if error.kind() != ErrorKind::NotFound => {
@@ -80,11 +80,11 @@ fn forget(report: &Path) -> anyhow::Result<()> {
     }
 }
 
-/// Whether a run that passed has reported, and that everything held: where no test has that name, none fails.
+/// Returns true if the run wrote a report without broken guarantees. The check is needed because cargo also succeeds if no test
+/// has the given name.
 fn holds(report: &Path) -> anyhow::Result<bool> {
     let text = std::fs::read_to_string(report);
-    let text =
-        text.with_context(|| format!("no run was made: there is no report at {}", report.display()))?;
+    let text = text.with_context(|| format!("no run was made: no report exists at {}", report.display()))?;
     Ok(text.contains("\"broken\":{}"))
 }
 
@@ -99,8 +99,7 @@ fn set(test: &mut Command, arguments: &Arguments) -> anyhow::Result<()> {
         test.env("TIDINGS_TEST_CRASH_LONG", "1");
     }
     if let Some(program) = &arguments.nats_server {
-        let program =
-            program.canonicalize().with_context(|| format!("{} cannot be found", program.display()))?;
+        let program = program.canonicalize().with_context(|| format!("cannot find {}", program.display()))?;
         test.env("TIDINGS_TEST_NATS_SERVER", program);
     }
     Ok(())
@@ -111,7 +110,7 @@ mod tests {
     use super::{forget, holds};
 
     #[test]
-    fn a_run_holds_that_wrote_a_report_of_its_own_with_nothing_broken() {
+    fn a_run_passes_only_with_its_own_report_without_broken_guarantees() {
         let report = std::env::temp_dir().join(format!("crash-report-{}.json", std::process::id()));
         std::fs::write(&report, r#"{"seed":1,"held":["a"],"broken":{"b":2}}"#).unwrap();
         assert!(!holds(&report).unwrap());

@@ -1,4 +1,4 @@
-//! `cargo xtask deploy-test`: what operators deploy, tried on this machine.
+//! `cargo xtask deploy-test`: tests the deployment artefacts on this machine.
 
 use std::process::{Command, ExitCode};
 
@@ -9,10 +9,10 @@ use crate::{provision, steps};
 const APT_TOOLS: &str = "\
 apt-get install -y --no-install-recommends prometheus systemd
 if command -v systemctl >/dev/null; then systemctl disable --now prometheus prometheus-node-exporter || true; fi";
-/// Containers, and the images that they are made of.
+/// Disk space for containers and their images.
 const SPACE_MEBIBYTES: u64 = 8_192;
 
-/// A part of what is deployed.
+/// A part of the deployment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Part {
     /// Alert rules, units, and the Helm chart, without a container
@@ -29,22 +29,22 @@ enum Part {
     Image,
 }
 
-/// Try what operators deploy: files, packages, containers and a NATS cluster.
+/// Test what operators deploy: files, packages, containers and a NATS cluster.
 ///
-/// Everything but `files` needs root, and installs a Docker engine of its own below target/deploy if none runs. Run it before each
-/// release.
+/// Every part but `files` needs root, and installs a separate Docker engine below target/deploy if none runs. Run this before
+/// each release.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   cargo xtask deploy-test                  everything but the compilation in the Dockerfile
   cargo xtask deploy-test files            what CI runs
   cargo xtask deploy-test compose cluster")]
 pub(crate) struct Arguments {
-    /// Parts to try [default: files package compose pods cluster]
+    /// Parts to test [default: files package compose pods cluster]
     #[arg(value_enum)]
     parts: Vec<Part>,
 }
 
-/// The exit code is 1 if a part fails.
+/// Runs the parts in order, and returns the error of the first part that fails.
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let usual = [Part::Files, Part::Package, Part::Compose, Part::Pods, Part::Cluster];
     let parts = if arguments.parts.is_empty() { &usual[..] } else { &arguments.parts };
@@ -54,11 +54,11 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         steps::enough_space(crate::workspace(), SPACE_MEBIBYTES)?;
     }
     steps::say("building the program");
-    // As tests build it, so that it is built once.
+    // The same build as for tests, so that it is built only once.
     steps::run(steps::cargo().args(["build", "--workspace", "--bins", "--tests"]))?;
     for part in parts {
         steps::say(&format!(
-            "trying {}",
+            "testing {}",
             part.to_possible_value().map_or_else(String::new, |part| part.get_name().to_owned())
         ));
         match part {
@@ -77,13 +77,13 @@ fn files() -> anyhow::Result<()> {
     let found =
         || steps::succeeds("promtool", &["--version"]) && steps::succeeds("systemd-analyze", &["--version"]);
     if !found() && !provision::apt(APT_TOOLS, found) {
-        steps::say("promtool or systemd-analyze is not installed and cannot be installed from here");
+        steps::say("promtool or systemd-analyze is missing and cannot be installed automatically");
     }
     let rules = "deploy/observability";
     steps::run(in_checkout("promtool").args(["check", "rules", &format!("{rules}/rules/tidings.yml")]))?;
     steps::run(in_checkout("promtool").args(["test", "rules", &format!("{rules}/tests/tidings.yml")]))?;
     script("units")?;
-    // Helm keeps its records in a database.
+    // The check needs a database for Helm's records.
     let debug = steps::target_directory()?.join("debug");
     let mut chart = in_checkout(debug.join("with-test-cluster"));
     steps::run(chart.arg("tests/deploy/chart/check.py").env("TIDINGS", debug.join("tidings")))

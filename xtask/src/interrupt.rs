@@ -1,4 +1,4 @@
-//! Ctrl-C, while there is something of ours to stop afterwards.
+//! Handling of Ctrl-C while this process has servers to stop afterwards.
 
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
@@ -12,12 +12,12 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::steps;
 
-/// From its making on, SIGINT and SIGTERM do not end this process.
+/// Handler of SIGINT and SIGTERM, which do not end this process while it exists.
 #[derive(Debug)]
 pub(crate) struct Interrupt(Arc<AtomicBool>);
 
 impl Interrupt {
-    /// Starts to watch.
+    /// Starts to handle the signals.
     pub(crate) fn watch() -> anyhow::Result<Self> {
         let asked = Arc::new(AtomicBool::new(false));
         for signal in [SIGINT, SIGTERM] {
@@ -26,8 +26,8 @@ impl Interrupt {
         Ok(Self(asked))
     }
 
-    /// Runs `command` to its end and returns its exit code. It is out of the reach of the terminal's Ctrl-C, which
-    /// therefore arrives once: from us, as SIGINT.
+    /// Runs `command` to its end and returns its exit code. The command has its own process group, so the terminal's Ctrl-C does
+    /// not reach it twice: it gets one SIGINT from this process.
     pub(crate) fn passed_on_to(&self, command: &mut Command) -> anyhow::Result<ExitCode> {
         let name = command.get_program().to_string_lossy().into_owned();
         let mut child = command.process_group(0).spawn().with_context(|| format!("cannot start {name}"))?;

@@ -1,4 +1,4 @@
-//! `cargo xtask`: the project's own commands. It needs nothing but Rust on the machine, and installs or finds the rest.
+//! `cargo xtask`: the project's own commands. They need only Rust on the machine, and find or install the rest.
 
 mod bench;
 mod containers;
@@ -30,10 +30,10 @@ use clap::{Parser, Subcommand};
   cargo xtask up                  try Tidings on this machine
   cargo xtask test                run every test
   cargo xtask test -p store       run the tests of one crate
-  cargo xtask bench               measure, in a release build
-  cargo xtask crash               kill everything, and see that nothing is lost
-  cargo xtask overload            offer ten times as much as is taken
-  cargo xtask deploy-test         try what operators deploy
+  cargo xtask bench               run the benchmarks in a release build
+  cargo xtask crash               kill every process, and check that nothing is lost
+  cargo xtask overload            offer ten times the load that the gateway accepts
+  cargo xtask deploy-test         test what operators deploy
   cargo xtask figures             print how large and how plain the project is"
 )]
 struct Arguments {
@@ -68,12 +68,12 @@ fn main() -> ExitCode {
     })
 }
 
-/// The checkout.
+/// Directory of the checkout.
 fn workspace() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("."))
 }
 
-/// What belongs to this checkout and not to the repository: the data of `up`, and tools that were fetched.
+/// Directory for files that are not in the repository: the data of `up`, and fetched tools.
 fn private_directory() -> PathBuf {
     workspace().join(".tidings")
 }

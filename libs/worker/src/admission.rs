@@ -1,4 +1,4 @@
-//! Before a claim: which provider is asked, and whether it may be asked now.
+//! Admission before a claim: chooses the provider and checks that it may be called now.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,41 +15,41 @@ use crate::provider::Usable;
 use crate::shares::Share;
 use crate::{ChannelSender, Provider};
 
-/// How long a job waits in its place for a provider that is busy; then it leaves the place to others.
+/// Longest time for which a job occupies its slot in the lane while it waits for a busy provider.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// Until a job comes again that found a provider busy, at least; twice as long at most.
+/// Shortest delay before a retry of a job whose provider was busy; the longest is twice as long.
 const BUSY_PAUSE: Duration = Duration::from_secs(1);
 
-/// What a job may do.
+/// Result of admission.
 pub(crate) enum Admission<'p> {
-    /// Call this provider.
+    /// The job may call this provider.
     Call(Admitted<'p>),
-    /// Claim its attempt, and settle it with this answer: nobody can be asked.
+    /// No provider can be called: claim the attempt and settle it with this answer.
     Instead {
-        /// What is recorded.
+        /// The answer to record.
         answer: Answer,
-        /// The provider that should have been asked.
+        /// The provider that should have been called.
         wanted: Option<String>,
     },
-    /// Come again.
+    /// Postpone the job.
     Later {
-        /// Not before.
+        /// Earliest time of the retry.
         at: Timestamp,
-        /// For the metrics.
+        /// Cause, for the metrics.
         cause: &'static str,
     },
-    /// Go back at once: the process stops.
+    /// Return the job to the log at once: the process is stopping.
     Stopping,
 }
 
-/// The right to call a provider, as far as that one is concerned.
+/// Permission to call a provider, which the provider's limits grant.
 pub(crate) struct Admitted<'p> {
     pub(crate) provider: &'p Provider,
     entry: Entry,
     room: Room,
 }
 
-/// Room for a call, held until its answer is there.
+/// Capacity for a call, held until its answer arrives.
 pub(crate) struct Room {
     _slot: OwnedSemaphorePermit,
     _share: Share,
@@ -62,7 +62,7 @@ impl Admitted<'_> {
 }
 
 impl<S: ChannelSender> Worker<S> {
-    /// Chooses among the providers that serve the target, and waits a moment for the chosen one.
+    /// Chooses among the providers that serve the target, and waits briefly for the chosen one.
     pub(crate) async fn admit<'p>(&self, job: &Job<'_>, providers: &'p [Usable]) -> Admission<'p> {
         let serving = self.serving(job, providers);
         let host = self.sender.host(&job.order.target);
@@ -74,7 +74,7 @@ impl<S: ChannelSender> Worker<S> {
             let now = clock::now();
             match job.order.route.choose(&candidates(&serving, &ways, now)) {
                 Choice::Call(place) => {
-                    // Another job may have been let through first.
+                    // Another job may have been admitted first.
                     if let Some(entry) = ways[place].enter(now) {
                         break (place, entry);
                     }
@@ -83,7 +83,7 @@ impl<S: ChannelSender> Worker<S> {
                     let at = until + spread(until.since(now) / 10 + BUSY_PAUSE);
                     return Admission::Later { at, cause: "breaker" };
                 }
-                Choice::NoProvider => return nobody(providers),
+                Choice::NoProvider => return without_provider(providers),
                 Choice::Gone => {
                     let wanted = job.order.route.only.clone();
                     return Admission::Instead { answer: provider_gone(), wanted };
@@ -97,7 +97,7 @@ impl<S: ChannelSender> Worker<S> {
         }
     }
 
-    /// The providers that reach the target, in the order in which they are tried.
+    /// Returns the providers that serve the target, in the order in which they are tried.
     pub(crate) fn serving<'p>(&self, job: &Job<'_>, providers: &'p [Usable]) -> Vec<&'p Usable> {
         let serves = |usable: &&Usable| S::serves(&usable.provider.kind, &job.order.target);
         providers.iter().filter(serves).collect()
@@ -115,7 +115,7 @@ fn candidates<'p>(serving: &[&'p Usable], ways: &[Arc<Way>], now: Timestamp) -> 
         .collect()
 }
 
-/// Waits for a free call of the provider, as long as the patience lasts.
+/// Waits until the provider has capacity for a call, at most until `patience`.
 async fn wait<'p>(
     job: &Job<'_>,
     provider: &'p Provider,
@@ -124,7 +124,7 @@ async fn wait<'p>(
     patience: Instant,
 ) -> Admission<'p> {
     let gate = &way.gate;
-    // Not waited for: jobs of one user must not fill the lane while they wait for each other.
+    // Do not wait here: jobs of one user must not fill the lane while they wait for each other.
     let share = match way.share(job.lane, clock::now()) {
         Ok(share) => share,
         Err(pause) => return Admission::Later { at: clock::now() + pause + spread(pause), cause: "share" },
@@ -145,7 +145,7 @@ async fn wait<'p>(
     }
 }
 
-fn nobody<'p>(providers: &[Usable]) -> Admission<'p> {
+fn without_provider<'p>(providers: &[Usable]) -> Admission<'p> {
     let answer = if providers.is_empty() {
         Answer::new(Outcome::RETRY, "no_provider", "no provider is enabled")
     } else {
@@ -154,13 +154,13 @@ fn nobody<'p>(providers: &[Usable]) -> Admission<'p> {
     Admission::Instead { answer, wanted: None }
 }
 
-/// After an attempt whose outcome is unknown no other provider may stand in for the one that was called.
+/// Answer for a delivery whose provider is no longer enabled: after an unknown outcome no other provider may be called.
 pub(crate) fn provider_gone() -> Answer {
     let message = "the provider that this delivery began with is not enabled any more";
     Answer::new(Outcome::RETRY, "provider_gone", message)
 }
 
-/// Keeps what was put off together from coming back together.
+/// Returns a random part of `over`, so that jobs that were postponed together do not return together.
 fn spread(over: Duration) -> Duration {
     over.mul_f64(clock::random())
 }

@@ -1,4 +1,4 @@
-//! One call of a provider: marked where it must not be repeated, bounded in time, and never left without an answer.
+//! One call of a provider: marked in the ledger if it must not be repeated, limited in time, and always with an answer.
 
 use std::panic::AssertUnwindSafe;
 use std::time::{Duration, Instant};
@@ -16,24 +16,24 @@ use crate::gate::Entry;
 use crate::job::{Job, Worker};
 use crate::{Call, ChannelSender, Provider};
 
-/// How long calls may go on once the process stops; their answers have still to be settled then.
+/// Time for which calls may continue after the process begins to stop; their answers must still be settled afterwards.
 const CALLS_AFTER_STOP: Duration = Duration::from_secs(10);
 
-/// What came of the wish to call.
+/// Result of trying to call the provider.
 pub(crate) enum Called {
-    /// This is to be settled.
+    /// An answer to settle.
     Answer(Answer),
-    /// The claim is another's: nothing was done.
+    /// Another worker has the claim; no call was made.
     ClaimLost,
 }
 
 impl<S: ChannelSender> Worker<S> {
-    /// How long one call may take. Its lease outlasts it, with the time to settle.
+    /// Returns the longest duration of one call. The lease is longer and leaves time to settle.
     pub(crate) fn call_limit(&self) -> Duration {
         self.context.config.delivery.lease * 3 / 5
     }
 
-    /// Calls the provider, unless the claim does not hold long enough.
+    /// Calls the provider, unless the claim would expire before the call's time limit.
     pub(crate) async fn call(
         &self,
         job: &Job<'_>,
@@ -47,9 +47,9 @@ impl<S: ChannelSender> Worker<S> {
                 Ok(true) => {}
                 Ok(false) => return Called::ClaimLost,
                 Err(error) => {
-                    // It may be marked all the same, so that it must be settled: nobody else will try.
-                    tracing::warn!(%error, "the call cannot be marked, and is not made");
-                    return not_made("not_marked", "the call could not be marked, and was not made");
+                    // The mark may have been written, and then no other worker retries: the attempt must be settled here.
+                    tracing::warn!(%error, "cannot mark the call; settling the attempt without calling");
+                    return not_made("not_marked", "could not mark the call; the provider was not called");
                 }
             }
         }
@@ -59,13 +59,13 @@ impl<S: ChannelSender> Worker<S> {
         Called::Answer(self.ask(job, provider, entry).await)
     }
 
-    /// Marks the call in the ledger, and tries again until it has to be made.
+    /// Marks the call in the ledger, and retries until it is too late to make the call.
     async fn mark(&self, job: &Job<'_>, token: Uuid, until: Instant) -> Result<bool, store::Error> {
         let mark = CallMark { app: job.envelope.app, delivery: job.order.delivery_id, token };
         loop {
             match self.ledger.marks.call(mark).await {
                 Err(error) if Instant::now() + self.call_limit() < until && !self.is_stopping() => {
-                    tracing::warn!(%error, "the call is not marked yet");
+                    tracing::warn!(%error, "cannot mark the call; trying again");
                     tokio::time::sleep(Duration::from_millis(100)).await;
                 }
                 marked => return marked,
@@ -97,8 +97,8 @@ impl<S: ChannelSender> Worker<S> {
         let answer = match answer {
             Ok(Ok(answer)) => answer.storable(),
             Ok(Err(_panic)) => {
-                // Settled, so that the attempts rise and the job is parked at their end. It says nothing of the provider.
-                tracing::error!(provider = provider.identifier, "the call panicked");
+                // Settling counts the attempt, so that the job is parked after the last retry. A panic does not count against the provider.
+                tracing::error!(provider = provider.identifier, "the call panicked; its outcome is unknown");
                 return Answer::new(Outcome::Unknown, "panic", "the call panicked");
             }
             Err(_) => Answer::new(Outcome::Unknown, "timeout", "no answer in time"),

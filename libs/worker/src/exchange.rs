@@ -1,4 +1,4 @@
-//! One call over HTTP, and what it means that no answer came.
+//! One call over HTTP, and the outcome if no answer arrives.
 
 use std::error::Error;
 use std::time::{Duration, Instant};
@@ -12,10 +12,10 @@ use reqwest::{Client, RequestBuilder};
 use crate::Outbound;
 use crate::outbound::{NotPublic, read_at_most, retry_after};
 
-/// Bytes read of an answer.
+/// Maximum number of bytes that are read of a body.
 const MOST_READ: usize = 64 * 1024;
 
-/// Makes calls to where they may go. Clones share their connections.
+/// Makes HTTP calls to allowed hosts. Clones share their connections.
 #[derive(Clone, Debug)]
 pub struct Caller {
     client: Client,
@@ -24,70 +24,69 @@ pub struct Caller {
     deadline: Option<Instant>,
 }
 
-/// What a provider answered.
+/// A provider's reply.
 #[derive(Clone, Debug)]
 pub struct Reply {
-    /// HTTP status.
+    /// The HTTP status.
     pub status: u16,
-    /// The headers.
     pub headers: HeaderMap,
-    /// The beginning of the body; where it broke off and the status says it all, nothing.
+    /// The start of the body; empty if the body was cut short and the status alone suffices.
     pub body: Bytes,
-    /// How long the provider asks to wait.
+    /// Time that the provider asks to wait.
     pub retry_after: Option<Duration>,
 }
 
-/// Why there is no reply. No cause names the URL, which may name the recipient.
+/// Reason why there is no reply. Causes never contain the URL, because it may identify the recipient.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Silence {
-    /// The request cannot be made.
+    /// The request cannot be built.
     Malformed(String),
     /// The host must not be called.
     Forbidden(NotPublic),
-    /// The URL is not https: whoever listens would have the credential.
+    /// The URL is not https: an eavesdropper could read the credential.
     InTheClear,
-    /// No connection was made: nothing was sent.
+    /// The connection could not be established: nothing was sent.
     NotConnected(String),
-    /// The server closed the connection without having looked at the request (RFC 9113 sections 6.8 and 8.7).
+    /// The server closed the connection without processing the request (RFC 9113, sections 6.8 and 8.7).
     Refused(String),
-    /// Nothing was said in time; the request may have arrived.
+    /// No answer in time; the request may have arrived.
     TimedOut,
     /// The connection broke; the request may have arrived.
     Lost(String),
-    /// A refusal of this status broke off before it had said why. Nothing was taken.
+    /// A refusal with this status was cut short before its reason. The provider accepted nothing.
     CutShort(u16),
 }
 
 impl Caller {
-    /// Calls through `client`, which `outbound` began; each takes at most `limit`, answer included.
+    /// Creates a caller over `client`, which `outbound` built. A call takes at most `limit`, including its answer.
     #[must_use]
     pub fn new(client: Client, outbound: Outbound, limit: Duration) -> Caller {
         Caller { client, outbound, limit, deadline: None }
     }
 
-    /// The same for an attempt of several calls and waits, all of which end within `limit` from now.
+    /// Returns a caller for an attempt of several calls and waits, all of which end within `limit` from now.
     #[must_use]
     pub fn within(&self, limit: Duration) -> Caller {
         Caller { deadline: Instant::now().checked_add(limit), ..self.clone() }
     }
 
-    /// How long a call that begins now, or a wait before it, may take.
+    /// Returns the time left for a call that starts now, or for a wait before it.
     #[must_use]
     pub fn time_left(&self) -> Duration {
         let left = self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
         left.map_or(self.limit, |left| left.min(self.limit))
     }
 
-    /// Begins requests.
+    /// The client for building requests.
     #[must_use]
     pub fn client(&self) -> &Client {
         &self.client
     }
 
-    /// Makes a call: over https alone, unless private addresses may be called.
+    /// Makes a call, only over https unless private addresses are allowed.
     ///
     /// # Errors
-    /// There is no answer.
+    /// The reason why there is no reply.
     pub async fn call(&self, request: RequestBuilder, now: Timestamp) -> Result<Reply, Silence> {
         let limit = self.time_left();
         if limit.is_zero() {
@@ -105,7 +104,7 @@ impl Caller {
         let body = match read_at_most(response, MOST_READ).await {
             Ok(body) => body,
             Err(_) if names_its_cause(status) => return Err(Silence::CutShort(status)),
-            // The status says it all; only words are missing.
+            // The status suffices; only the text is missing.
             Err(_) => Bytes::new(),
         };
         Ok(Reply { status, headers, body, retry_after })
@@ -113,7 +112,7 @@ impl Caller {
 }
 
 impl Silence {
-    /// The answer to an attempt that was met with silence. What may have arrived is unknown.
+    /// Returns the answer of an attempt without a reply. If the request may have arrived, the outcome is unknown.
     #[must_use]
     pub fn answer(self) -> Answer {
         match self {
@@ -138,7 +137,8 @@ impl Silence {
     }
 }
 
-/// Whether the body tells a dead target from a wrong credential or a wrong message. "Too late" and "too many" need none.
+/// Returns true if only the body distinguishes a dead target from a wrong credential or a wrong message. 408 and 429 need no
+/// body.
 fn names_its_cause(status: u16) -> bool {
     matches!(status, 400..=499) && !matches!(status, 408 | 429)
 }
@@ -166,7 +166,7 @@ fn was_refused(error: &reqwest::Error) -> bool {
     })
 }
 
-/// The innermost cause; the outer ones name the URL.
+/// Returns the innermost cause; the outer ones contain the URL.
 fn root<'a>(error: &'a (dyn Error + 'static)) -> &'a (dyn Error + 'static) {
     let mut error = error;
     while let Some(cause) = error.source() {

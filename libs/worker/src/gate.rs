@@ -1,5 +1,5 @@
-//! Bounds on the calls of a provider: its breaker, its limit of calls per second, its share of a lane, and the shares that
-//! one user and one host that targets name have of that.
+//! Limits on the calls of a provider: its breaker, its rate limit, its share of a lane, and the shares of that which one
+//! user and one host named by targets may use.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -18,37 +18,37 @@ use tokio::sync::Semaphore;
 use crate::provider::Usable;
 use crate::shares::{Share, Shares};
 
-/// Providers whose state is kept at once.
+/// Maximum number of providers whose state is kept.
 const MAX_PROVIDERS: u64 = 10_000;
-/// Hosts named by targets whose state is kept at once. One that is forgotten counts as healthy.
+/// Maximum number of hosts named by targets whose state is kept. A host without state counts as healthy.
 const MAX_HOSTS: u64 = 10_000;
-/// After which an unused provider or host is forgotten.
+/// Time after which the state of an unused provider or host is dropped.
 const IDLE: Duration = Duration::from_secs(3_600);
 
 /// The gates of the providers that this process calls.
 pub(crate) struct Gates {
     channel: Channel,
     share: usize,
-    /// By version: what was learnt of an old credential says nothing of a new one.
+    /// By version: the health of an old credential does not apply to a new one.
     known: Cache<(AppId, String, i64), Arc<Gate>>,
-    /// Hosts that targets name, each as one provider knows it.
+    /// Health of the hosts that targets name, separately for each provider.
     hosts: Cache<(AppId, String, i64, String), Arc<Mutex<Health>>>,
 }
 
-/// The way to one provider.
+/// State of one provider's limits.
 pub(crate) struct Gate {
     channel: Channel,
     app: AppId,
     identifier: String,
     health: Mutex<Health>,
     pace: Option<Mutex<Pace>>,
-    /// Calls that each lane may make at the same time.
+    /// Concurrent calls of each lane.
     slots: [Arc<Semaphore>; 2],
-    /// What users and hosts have of each lane's.
+    /// Shares of users and hosts in the calls of each lane.
     shares: [Arc<Shares>; 2],
 }
 
-/// The way to one target: through a provider, to a host of the target's choice if it names one.
+/// The path to one target: through a provider, and to the host that the target names, if any.
 pub(crate) struct Way {
     pub(crate) gate: Arc<Gate>,
     host: Option<(String, Arc<Mutex<Health>>)>,
@@ -56,15 +56,15 @@ pub(crate) struct Way {
 }
 
 impl Gates {
-    /// Each provider may have three quarters of a lane's attempts under way: one that hangs leaves the others room,
-    /// until its breaker opens.
+    /// Creates the gates. Each provider may use three quarters of a lane's concurrent attempts: one that hangs leaves room for
+    /// the others until its breaker opens.
     pub(crate) fn new(channel: Channel, max_concurrency: usize) -> Gates {
         let known = Cache::builder().max_capacity(MAX_PROVIDERS).time_to_idle(IDLE).build();
         let hosts = Cache::builder().max_capacity(MAX_HOSTS).time_to_idle(IDLE).build();
         Gates { channel, share: (max_concurrency * 3).div_ceil(4).max(1), known, hosts }
     }
 
-    /// The way of one user's delivery through a provider, to the host that its target names.
+    /// Returns the way of one user's delivery through a provider, to the host that its target names.
     pub(crate) async fn way(&self, usable: &Usable, host: Option<&str>, user: UserNumber) -> Way {
         let gate = self.of(usable).await;
         let host = match host {
@@ -113,12 +113,12 @@ impl Gate {
         }
     }
 
-    /// Takes up a call of those that a second may bring; where there is none left, how long that will take.
+    /// Consumes one token of the rate limit, or returns how long until the next one.
     pub(crate) fn take(&self, now: Timestamp) -> Result<(), Duration> {
         self.pace.as_ref().map_or(Ok(()), |pace| locked(pace).take(now))
     }
 
-    /// When a job that found no call left should come again.
+    /// Returns the time to which a job that got no token is postponed.
     pub(crate) fn promise(&self, now: Timestamp) -> Timestamp {
         self.pace.as_ref().map_or(now, |pace| locked(pace).promise(now))
     }
@@ -136,10 +136,14 @@ impl Gate {
             let (app, provider) = (self.app, &self.identifier);
             match *health.breaker() {
                 Breaker::Open { until, .. } => {
-                    tracing::warn!(%app, provider, %until, "the provider is left alone");
+                    tracing::warn!(%app, provider, %until, "the breaker opened; not calling the provider");
                 }
-                Breaker::Closed { .. } => tracing::info!(%app, provider, "the provider is called again"),
-                Breaker::HalfOpen { .. } => tracing::debug!(%app, provider, "the provider is tried"),
+                Breaker::Closed { .. } => {
+                    tracing::info!(%app, provider, "the breaker closed; calling the provider again");
+                }
+                Breaker::HalfOpen { .. } => {
+                    tracing::debug!(%app, provider, "the breaker is half open; trying one call");
+                }
             }
         }
         result
@@ -147,31 +151,31 @@ impl Gate {
 }
 
 impl Way {
-    /// Returns until when neither the provider nor the host lets a call through, or None if both do now.
+    /// Returns the time until which the provider or the host admits no call, or None if both admit one now.
     pub(crate) fn closed_until(&self, now: Timestamp) -> Option<Timestamp> {
         let of_host = self.host.as_ref().and_then(|(_, host)| locked(host).closed_until(now, self.user));
         locked(&self.gate.health).closed_until(now, self.user).max(of_host)
     }
 
-    /// Passes the breakers, if both let a call through.
+    /// Passes both breakers if they admit a call.
     pub(crate) fn enter(self: &Arc<Self>, now: Timestamp) -> Option<Entry> {
         if !self.gate.change(|health| health.enter(now, self.user)) {
             return None;
         }
-        // From here on a refusal of the host gives back what the provider granted.
+        // From here on, dropping the entry returns the provider's admission if the host refuses.
         let entry = Entry { way: Arc::clone(self), reported: false };
         let is_let_through = self.host.as_ref().is_none_or(|(_, host)| locked(host).enter(now, self.user));
         is_let_through.then_some(entry)
     }
 
-    /// Takes a place among the calls of the user and the host in a lane, or returns how long to wait for one.
+    /// Reserves a share of the calls for the user and the host in a lane, or returns how long to wait for one.
     pub(crate) fn share(&self, lane: Lane, now: Timestamp) -> Result<Share, Duration> {
         let host = self.host.as_ref().map(|(name, health)| (name.as_str(), locked(health).is_proven(now)));
         Shares::take(self.gate.shares(lane), self.user, host)
     }
 
-    /// An answer to a target at a host of its own choice speaks of that host; of the provider only what was wrong before
-    /// any host was asked.
+    /// Reports an answer to the breakers. If the target names a host, the answer counts for that host; for the provider, only a
+    /// success and a problem with the account count.
     fn report(&self, answer: &Answer, now: Timestamp) {
         let Some((_, host)) = &self.host else {
             return self.gate.change(|health| health.report(answer, now, self.user));
@@ -195,7 +199,7 @@ impl Way {
     }
 }
 
-/// A call that the breakers let through. One that is dropped without a report was not made.
+/// A call that the breakers admitted. Dropping it without a report means that the call was not made.
 pub(crate) struct Entry {
     way: Arc<Way>,
     reported: bool,

@@ -1,4 +1,4 @@
-//! The life of one job: admission, claim, call, settlement, outcome event, acknowledgement.
+//! Processing of one job: admission, claim, call, settlement, outcome event, acknowledgement.
 
 use std::pin::pin;
 use std::sync::OnceLock;
@@ -27,7 +27,7 @@ use crate::gate::{Entry, Gates};
 use crate::ledger::Ledger;
 use crate::provider::{Provider, Providers, Usable};
 
-/// What the jobs of a channel share.
+/// State that all jobs of a channel share.
 pub(crate) struct Worker<S> {
     pub(crate) context: Context,
     pub(crate) sender: S,
@@ -35,11 +35,11 @@ pub(crate) struct Worker<S> {
     pub(crate) ledger: Ledger,
     providers: Providers,
     policy: RetryPolicy,
-    /// When the first job noticed that the process stops.
+    /// Time when the first job noticed that the process is stopping.
     stopped_at: OnceLock<Instant>,
 }
 
-/// A job in hand.
+/// A job in progress.
 pub(crate) struct Job<'a> {
     pub(crate) inbound: &'a Inbound,
     pub(crate) delivered: &'a Delivered,
@@ -57,20 +57,19 @@ impl Job<'_> {
 /// A claimed attempt.
 struct Held<'p> {
     token: Uuid,
-    /// Past this moment, by our own clock, it may be another's.
+    /// End of the lease by our own clock; afterwards another worker may claim the attempt.
     until: Instant,
-    /// Whom to call, or the answer that stands for a call which cannot be made.
+    /// The provider to call, or the answer to record because no call can be made.
     means: Result<Means<'p>, Answer>,
-    /// The provider that the ledger names.
+    /// The provider that the ledger records.
     claimed: Option<String>,
-    /// Identifiers of those that serve the target.
+    /// Identifiers of the providers that serve the target.
     serving: Vec<&'p str>,
 }
 
-/// Whom to call.
 struct Means<'p> {
     provider: &'p Provider,
-    /// None where the ledger named another than was admitted: the attempt goes on where it began.
+    /// None if the ledger records another provider than the admitted one: the attempt continues at the recorded one.
     admitted: Option<Admitted<'p>>,
 }
 
@@ -97,7 +96,7 @@ impl<S: ChannelSender> Worker<S> {
             }
             Err(newer @ DecodeError::Newer { .. }) => {
                 counter!(NEWER_EVENTS, "type" => newer.kind().to_owned()).increment(1);
-                tracing::error!(error = %newer, "this worker is too old for a job, which waits for a newer one");
+                tracing::error!(error = %newer, "this release is too old for a job; leaving the job to a newer worker");
                 return inbound.again(&delivered).await;
             }
             Err(malformed) => {
@@ -121,13 +120,13 @@ impl<S: ChannelSender> Worker<S> {
         self.with_signs_of_life(&job, Box::pin(self.attempt(&job))).instrument(span).await;
     }
 
-    /// Tells the log from time to time that the job is under way, so that it is handed to nobody else.
+    /// Reports progress to the log periodically, so that it does not redeliver the job.
     async fn with_signs_of_life(&self, job: &Job<'_>, work: impl Future<Output = ()>) {
         let interval = self.context.config.delivery.ack_wait / 3;
         let mut work = pin!(work);
         while tokio::time::timeout(interval, &mut work).await.is_err() {
             if let Err(error) = job.delivered.in_progress().await {
-                tracing::debug!(%error, "the log does not hear that the job is under way");
+                tracing::debug!(%error, "cannot report progress of the job to the log");
             }
         }
     }
@@ -136,13 +135,13 @@ impl<S: ChannelSender> Worker<S> {
         let providers = match self.providers.of(job.envelope.app).await {
             Ok(providers) => providers,
             Err(error) => {
-                tracing::warn!(error = format!("{error:#}"), "the providers cannot be read");
+                tracing::warn!(error = format!("{error:#}"), "cannot read the providers; retrying the job");
                 return job.inbound.again(job.delivered).await;
             }
         };
         let admission = match self.admit(job, &providers).await {
             Admission::Later { .. } if job.order.expires_at.is_some_and(|end| end <= clock::now()) => {
-                // Nobody has to be asked for its end, which the claim finds.
+                // No provider is needed: the claim ends the expired delivery.
                 let answer = Answer::new(Outcome::RETRY, "expired", "its time was over");
                 Admission::Instead { answer, wanted: None }
             }
@@ -180,49 +179,49 @@ impl<S: ChannelSender> Worker<S> {
             Ok(Claim::Done(state)) => self.conclude(job, &state).await,
             Ok(Claim::Leased(wait)) => job.inbound.after(job.delivered, wait).await,
             Ok(Claim::Missing) => {
-                tracing::error!("the database does not know this attempt: is it behind the log?");
+                tracing::error!("the database lacks this attempt; it may be behind the log");
             }
             Err(refused) if refused.is_refused_data() => {
                 job.inbound.failed_by_itself(job.delivered, job.owner(), &refused.to_string()).await;
             }
             Err(error) => {
-                tracing::warn!(%error, "not claimed");
+                tracing::warn!(%error, "cannot claim the delivery; retrying the job");
                 job.inbound.again(job.delivered).await;
             }
         }
     }
 
-    /// Chunks the job into a timer at the same attempt: handed back to the log, it would take up room there while it
-    /// waits. What expires meanwhile comes then, to end.
+    /// Replaces the job with a timer for the same attempt: returned to the log, it would occupy a pending slot while it waits.
+    /// If the delivery expires earlier, the timer fires at that time to end it.
     async fn postpone(&self, job: &Job<'_>, at: Timestamp, cause: &'static str) {
         let due_at = job.order.expires_at.map_or(at, |expires_at| at.min(expires_at));
         let timer = match self.timer(job, due_at, Box::new(job.order.clone())) {
             Ok(timer) => timer,
             Err(error) => {
-                tracing::error!(%error, "the job cannot be written");
+                tracing::error!(%error, "cannot encode the job; retrying it");
                 return job.inbound.again(job.delivered).await;
             }
         };
         match self.ledger.timers.call(timer).await {
             Ok(()) => {
                 counter!(POSTPONED, "channel" => S::CHANNEL.as_str(), "cause" => cause).increment(1);
-                tracing::debug!(%due_at, cause, "put off");
+                tracing::debug!(%due_at, cause, "postponed the job");
                 job.inbound.done(job.delivered).await;
             }
             Err(error) => {
-                tracing::warn!(%error, "not put off");
+                tracing::warn!(%error, "cannot postpone the job; retrying it");
                 job.inbound.again(job.delivered).await;
             }
         }
     }
 
-    /// Calls the provider and settles what came of it.
+    /// Calls the provider and settles the result.
     async fn make(&self, job: &Job<'_>, held: Held<'_>) {
         let Held { token, until, means, claimed, serving } = held;
         let started_at = clock::now();
         if Instant::now() + self.call_limit() > until {
-            // Another may hold the delivery by the time an answer came.
-            tracing::warn!("the claim took too long to be used");
+            // Another worker might claim the delivery before the answer arrives.
+            tracing::warn!("the claim took too long; retrying the job");
             return job.inbound.again(job.delivered).await;
         }
         let (answer, called) = match means {
@@ -241,7 +240,7 @@ impl<S: ChannelSender> Worker<S> {
         let next = match self.next(job, &answer, called, claimed.as_deref(), &serving) {
             Ok(next) => next,
             Err(error) => {
-                tracing::error!(%error, "the next attempt cannot be written");
+                tracing::error!(%error, "cannot encode the next attempt; retrying the job");
                 return job.inbound.again(job.delivered).await;
             }
         };
@@ -318,7 +317,7 @@ impl<S: ChannelSender> Worker<S> {
         self.context.tasks.token().is_cancelled()
     }
 
-    /// Returns once the process has been stopping for so long.
+    /// Waits until the process has been stopping for `grace`.
     pub(crate) async fn stopped_for(&self, grace: Duration) {
         self.context.tasks.stopping().await;
         let stopped_at = *self.stopped_at.get_or_init(Instant::now);
@@ -326,7 +325,8 @@ impl<S: ChannelSender> Worker<S> {
     }
 }
 
-/// Whom to call: the provider that the ledger names, which is the admitted one unless an attempt began elsewhere.
+/// Returns the provider to call: the one that the ledger records, which is the admitted one unless the attempt started at
+/// another.
 fn means<'p>(
     providers: &'p [Usable],
     claimed: Option<&str>,

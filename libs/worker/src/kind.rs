@@ -1,17 +1,18 @@
-//! The kinds of providers that a channel knows.
+//! The kinds of providers of a channel.
 
 use domain::Problem;
 use serde_json::Value;
 
-/// A kind of provider, as operators name it.
+/// A kind of provider.
 #[derive(Clone, Copy, Debug)]
 pub struct Kind {
-    /// Its name, such as `smtp`.
+    /// Name in the settings, such as `smtp`.
     pub name: &'static str,
-    /// Members of its settings that are kept encrypted and never shown; dots lead into objects (`dkim.privateKey`).
+    /// Members of its settings that are stored encrypted and never shown; dots separate the names of nested members
+    /// (`dkim.privateKey`).
     pub secrets: &'static [&'static str],
-    /// Checks complete settings, secrets included: every problem, none of which repeats a secret.
+    /// Checks complete settings, including secrets. Returns every problem; none repeats a secret.
     pub check: fn(&Value) -> Result<(), Vec<Problem>>,
-    /// Settings that pass the check, as JSON with a comment a line, for the command's help.
+    /// Settings that pass the check, as JSON with comments, for the command's help.
     pub example: &'static str,
 }

@@ -1,4 +1,4 @@
-//! One lane of a channel: as many jobs at once as allowed, fetched as they can be started.
+//! One lane of a channel: runs jobs up to the allowed concurrency, and fetches only as many as can start.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,9 +12,9 @@ use tokio::task::JoinSet;
 use crate::ChannelSender;
 use crate::job::Worker;
 
-/// How long to wait for a first job.
+/// Longest wait for a first job.
 const WAIT: Duration = Duration::from_secs(1);
-/// Jobs that the log may have handed out unacknowledged, over all workers of the channel.
+/// Maximum number of unacknowledged jobs of all workers of the channel.
 const MAX_ACK_PENDING: i64 = 1_000;
 
 pub(crate) async fn open(
@@ -27,8 +27,8 @@ pub(crate) async fn open(
     context.consumer(StreamName::Job(channel, lane), channel.as_str(), settings).await
 }
 
-/// Works through a lane until the process stops, then finishes what is under way. What was fetched by then and not
-/// begun with goes back at once.
+/// Processes a lane until the process stops, then finishes the jobs in progress. Fetched jobs that have not started are
+/// returned at once.
 pub(crate) async fn run<S: ChannelSender>(
     context: Context,
     worker: Arc<Worker<S>>,
@@ -40,7 +40,7 @@ pub(crate) async fn run<S: ChannelSender>(
     let most = context.config.delivery.max_concurrency;
     let mut running: JoinSet<()> = JoinSet::new();
     while let Some(room) = token.run_until_cancelled(room(most, &mut running)).await {
-        // Not dropped on the way: what it brings could be given back to nobody.
+        // Never cancel a fetch: jobs that it has received could not be returned.
         match consumer.fetch(room, WAIT).await {
             Ok(jobs) => {
                 for delivered in jobs {
@@ -48,11 +48,16 @@ pub(crate) async fn run<S: ChannelSender>(
                     running.spawn(async move { worker.handle(&inbound, delivered, lane).await });
                 }
             }
-            Err(error) => tracing::warn!(channel = %S::CHANNEL, %lane, %error, "no jobs can be fetched"),
+            Err(error) => {
+                tracing::warn!(channel = %S::CHANNEL, %lane, %error, "cannot fetch jobs; trying again");
+            }
         }
     }
     if let Err(error) = consumer.release().await {
-        tracing::warn!(channel = %S::CHANNEL, %lane, %error, "a job cannot be given back; it comes again after ack_wait");
+        tracing::warn!(
+            channel = %S::CHANNEL, %lane, %error,
+            "cannot release a job; it is redelivered after `ack_wait`"
+        );
     }
     while let Some(ended) = running.join_next().await {
         reap(Some(ended));
@@ -60,7 +65,7 @@ pub(crate) async fn run<S: ChannelSender>(
     Ok(())
 }
 
-/// How many jobs can be started now, at least one: a job that waits here would be kept from other workers.
+/// Waits until at least one job can start, and returns how many can: a job that waited here would be kept from other workers.
 async fn room(most: usize, running: &mut JoinSet<()>) -> usize {
     while let Some(ended) = running.try_join_next() {
         reap(Some(ended));
@@ -71,9 +76,9 @@ async fn room(most: usize, running: &mut JoinSet<()>) -> usize {
     most - running.len()
 }
 
-/// A job that panicked outside its call comes again after its lease.
+/// Collects a finished task. A job that panicked outside its call is redelivered and retried after its lease.
 fn reap(ended: Option<Result<(), tokio::task::JoinError>>) {
     if let Some(Err(error)) = ended {
-        tracing::error!(%error, "a job ended early");
+        tracing::error!(%error, "the task of a job panicked; the job is redelivered");
     }
 }

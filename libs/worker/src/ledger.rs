@@ -1,4 +1,4 @@
-//! The ledger's statements, each shared by all jobs that need it at the moment.
+//! Batched statements of the ledger, shared by concurrent jobs.
 
 use std::time::Duration;
 
@@ -9,12 +9,12 @@ use store::deliveries::settlement::Settlement;
 use store::deliveries::timer::NewTimer;
 use store::{Error, Store};
 
-/// Rows of one statement at most.
+/// Maximum number of rows of one statement.
 const BATCH: usize = 256;
-/// Messages of one statement at most. One may be half a megabyte.
+/// Maximum number of messages of one statement; a message may have half a megabyte.
 const MESSAGES: usize = 32;
 
-/// Hands what jobs ask for to the database, in batches.
+/// Passes the requests of jobs to the database in batches.
 pub(crate) struct Ledger {
     pub(crate) claims: Batcher<ClaimRequest, Result<Claim, Error>>,
     pub(crate) marks: Batcher<CallMark, bool>,
@@ -64,7 +64,7 @@ where
     batcher
 }
 
-/// What the database can refuse for one of a batch alone.
+/// A statement that the database can refuse for a single item of a batch.
 trait Statement: Sized + Sync {
     type Answer: Send;
 
@@ -91,10 +91,11 @@ impl Statement for Settlement {
     }
 }
 
-/// Runs a batch as one; where the database refuses that, each alone, so that the one at fault stops no other.
+/// Runs a batch as one statement. If the database refuses it, runs each item alone, so that an invalid item does not stop
+/// the others.
 ///
 /// # Errors
-/// The database is away; what was settled before is found so when it is repeated, and what was claimed is leased.
+/// The database is unavailable. A repeated settlement finds the ones already settled; claimed deliveries stay leased.
 async fn each<S: Statement>(
     store: &Store,
     lease: Duration,
@@ -104,7 +105,9 @@ async fn each<S: Statement>(
         Ok(answers) => return Ok(answers.into_iter().map(Ok).collect()),
         Err(error) if error.is_unavailable() => return Err(error),
         Err(error) if batch.len() == 1 => return Ok(vec![Err(error)]),
-        Err(error) => tracing::warn!(%error, batch = batch.len(), "refused together, now run one by one"),
+        Err(error) => {
+            tracing::warn!(%error, batch = batch.len(), "PostgreSQL rejected a batch; running its items alone");
+        }
     }
     let mut answers = Vec::with_capacity(batch.len());
     for alone in batch {

@@ -1,8 +1,9 @@
-//! What all channel workers share: from a job of the log to a provider's call to a settled delivery.
+//! Shared code of all channel workers: from a job in the log to a provider's call to a settled delivery.
 //!
-//! A worker is a [`ChannelSender`]; everything else is here. [`run`] fetches jobs, each of which goes through [`job`]: it is
-//! admitted ([`admission`]: which provider, and may it be called now), claimed, called ([`call`]), settled ([`settle`]),
-//! told and acknowledged ([`tell`]). Statements of concurrent jobs are shared ([`ledger`]).
+//! A worker is a [`ChannelSender`]; everything else is here. [`run`] fetches jobs and passes each to [`job`]: the job is
+//! admitted ([`admission`] chooses the provider and checks that it may be called now), claimed, called ([`call`]) and
+//! settled ([`settle`]); its outcome is published and the job acknowledged ([`tell`]). Concurrent jobs share statements
+//! ([`ledger`]).
 
 mod admission;
 mod call;
@@ -34,56 +35,52 @@ pub use provider::{Provider, open_secrets};
 pub use refusals::Refusals;
 pub use verdict::Verdict;
 
-/// Makes the calls of one channel.
 pub trait ChannelSender: Send + Sync + 'static {
-    /// The channel.
     const CHANNEL: Channel;
 
-    /// Whether providers of the channel say later what became of a message that they took (see
-    /// [`store::deliveries::receipt`]). Its job is kept until then, so that it can be sent again.
+    /// True if providers of the channel report the fate of an accepted message later (see [`store::deliveries::receipt`]). The
+    /// job is kept until then, so that the message can be sent again.
     const RECEIPTS: bool = false;
 
-    /// Makes one attempt. It may be dropped at any time and must then leave nothing half done behind that a later
-    /// attempt could take up.
+    /// Makes one attempt. The future may be dropped at any time and must not leave state behind that affects later attempts.
     fn send(&self, call: &Call<'_>) -> impl Future<Output = Answer> + Send;
 
-    /// The host that the target itself names, so that its failures speak of that host and not of the provider.
+    /// Returns the host that the target itself names, if any: its failures count for that host, not for the provider.
     fn host(&self, _target: &str) -> Option<String> {
         None
     }
 
-    /// Whether a provider of this kind can reach the target at all.
+    /// Returns true if a provider of this kind can reach the target.
     fn serves(_kind: &str, _target: &str) -> bool {
         true
     }
 }
 
-/// One attempt that is to be made.
+/// One attempt to make.
 #[derive(Clone, Copy)]
 pub struct Call<'a> {
-    /// The app.
     pub app: AppId,
-    /// The send that the delivery is part of.
+    /// The send of the delivery.
     pub send_id: Option<SendId>,
-    /// The lane that the job came over.
+    /// The lane of the job.
     pub lane: Lane,
-    /// Whom to call.
+    /// The provider to call.
     pub provider: &'a Provider,
-    /// What to say, and to whom.
+    /// Target and content.
     pub job: &'a DeliveryJob,
-    /// When the attempt began.
+    /// Start of the attempt.
     pub now: Timestamp,
 }
 
-/// Runs a channel's worker until the process stops: both lanes, each with its own bound on concurrent attempts, so
-/// that bulk never delays transactional.
+/// Runs a channel's worker until the process stops. Each of the two lanes has its own limit of concurrent attempts, so that
+/// bulk never delays transactional.
 ///
 /// # Errors
-/// The log refuses the consumers that it needs.
+/// The consumers of the jobs cannot be opened.
 pub async fn run<S: ChannelSender>(context: Context, sender: S) -> anyhow::Result<()> {
     let worker = Arc::new(job::Worker::new(&context, sender));
     for &lane in Lane::ALL {
-        let consumer = lane::open(&context, S::CHANNEL, lane).await.context("the jobs cannot be consumed")?;
+        let consumer = lane::open(&context, S::CHANNEL, lane).await.context("cannot open the consumer")?;
         context.spawn("worker lane", lane::run(context.clone(), Arc::clone(&worker), consumer, lane));
     }
     context.tasks.stopping().await;

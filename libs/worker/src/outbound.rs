@@ -1,4 +1,4 @@
-//! Calls to hosts that operators and apps name: where they may lead, and how much of an answer is read.
+//! Calls to hosts that operators and apps name: the allowed addresses, and the limit on bodies.
 
 use std::error::Error;
 use std::io;
@@ -14,14 +14,14 @@ use reqwest::redirect::Policy;
 use reqwest::{Client, ClientBuilder, Response, Url};
 use url::Host;
 
-/// To connect, for one host.
+/// Time limit for connecting to one host.
 const CONNECT_LIMIT: Duration = Duration::from_secs(10);
-/// How long an unused connection is kept.
+/// Time for which an unused connection is kept.
 const IDLE: Duration = Duration::from_secs(60);
-/// The longest wait that a `Retry-After` is believed.
+/// Longest wait that is accepted from a `Retry-After`.
 const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(24 * 3600);
 
-/// What calls may reach. A name that operators give could lead into the network that Tidings itself stands in.
+/// Restriction of calls to public addresses. A configured name could otherwise lead into the network of Tidings itself.
 #[derive(Clone, Copy, Debug)]
 pub struct Outbound {
     allow_private: bool,
@@ -31,32 +31,32 @@ pub struct Outbound {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{host} is not a public address; set outbound.allow_private to call it")]
 pub struct NotPublic {
-    /// The host, as it was given.
+    /// The host as configured.
     pub host: String,
 }
 
 impl NotPublic {
-    /// The refusal among an error and its causes: names are refused where they are resolved, deep within a call.
+    /// Finds the refusal in an error and its causes: names are refused during resolution, deep within a call.
     #[must_use]
     pub fn among<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a NotPublic> {
         std::iter::successors(Some(error), |error| (**error).source()).find_map(|cause| {
-            // What an I/O error carries is not among its sources.
+            // The error inside an I/O error is not one of its sources.
             let carried = cause.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
             cause.downcast_ref().or_else(|| carried?.downcast_ref())
         })
     }
 }
 
-/// A name that has no address now.
+/// A name that currently has no address.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the host has no address: {cause}")]
 pub struct Unresolved {
-    /// Words of the resolver.
+    /// Text of the resolver.
     pub cause: String,
 }
 
 impl Unresolved {
-    /// The failure among an error and its causes.
+    /// Finds the failure in an error and its causes.
     #[must_use]
     pub fn among<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a Unresolved> {
         std::iter::successors(Some(error), |error| (**error).source()).find_map(|cause| cause.downcast_ref())
@@ -64,19 +64,19 @@ impl Unresolved {
 }
 
 impl Outbound {
-    /// Calls to public addresses, and to private ones too where `allow_private`.
+    /// Allows calls to public addresses, and to private ones if `allow_private` is set.
     #[must_use]
     pub fn new(allow_private: bool) -> Outbound {
         Outbound { allow_private }
     }
 
-    /// Whether private addresses may be called.
+    /// Returns true if private addresses may be called.
     #[must_use]
     pub fn allows_private(self) -> bool {
         self.allow_private
     }
 
-    /// The addresses of a host that may be called.
+    /// Resolves a host to the addresses that may be called.
     ///
     /// # Errors
     /// The name has no address, or none that may be called.
@@ -92,13 +92,13 @@ impl Outbound {
         }
     }
 
-    /// Whether this address may be called.
+    /// Returns true if this address may be called.
     #[must_use]
     pub fn allows(self, address: IpAddr) -> bool {
         self.allow_private || is_public(address)
     }
 
-    /// Refuses a URL whose host is an address that must not be called; names are looked at when they are resolved.
+    /// Refuses a URL whose host is an address that must not be called; names are checked when they are resolved.
     ///
     /// # Errors
     /// The address is not public.
@@ -108,14 +108,11 @@ impl Outbound {
             Some(Host::Ipv6(address)) => IpAddr::V6(address),
             Some(Host::Domain(_)) | None => return Ok(()),
         };
-        match self.allows(address) {
-            true => Ok(()),
-            false => Err(NotPublic { host: address.to_string() }),
-        }
+        if self.allows(address) { Ok(()) } else { Err(NotPublic { host: address.to_string() }) }
     }
 
-    /// A client that follows no redirects, uses no proxy of the environment, and resolves names to addresses that may
-    /// be called. Whoever calls it sets the time limit of the whole call, and checks the URL.
+    /// Builds a client that follows no redirects, ignores proxies of the environment, and resolves names only to addresses that
+    /// may be called. The caller sets the time limit of the whole call and checks the URL.
     pub fn client(self) -> ClientBuilder {
         Client::builder()
             .dns_resolver(Arc::new(Resolver(self)))
@@ -144,7 +141,7 @@ impl Resolve for Resolver {
     }
 }
 
-/// Whether an address is reached over the public internet (RFC 6890 and the registries that it began).
+/// Returns true if an address is reached over the public internet (RFC 6890 and its registries).
 #[must_use]
 pub fn is_public(address: IpAddr) -> bool {
     match address.to_canonical() {
@@ -172,15 +169,15 @@ fn is_public_v4(address: Ipv4Addr) -> bool {
 
 fn is_public_v6(address: Ipv6Addr) -> bool {
     let [first, second, ..] = address.segments();
-    // Global unicast, less documentation, and less what carries an IPv4 address that was not looked at: 6to4, Teredo.
-    // NAT64 (64:ff9b::/96) is outside of it.
+    // Global unicast without documentation addresses and without 6to4 and Teredo, whose embedded IPv4 address is not checked.
+    // NAT64 (64:ff9b::/96) is outside of global unicast.
     let is_global = (0x2000..0x4000).contains(&first);
     let is_special =
         (first == 0x2001 && (second == 0xdb8 || second == 0)) || first == 0x2002 || first == 0x3fff;
     is_global && !is_special
 }
 
-/// Reads at most `most` bytes of an answer; what follows is left.
+/// Reads at most `most` bytes of a body; the rest is not read.
 ///
 /// # Errors
 /// The connection broke.
@@ -196,7 +193,7 @@ pub async fn read_at_most(mut response: Response, most: usize) -> reqwest::Resul
     Ok(body.into())
 }
 
-/// How long an answer asks to wait (RFC 9110 section 10.2.3), in seconds or until a date; at most a day.
+/// Returns the wait that an answer asks for (RFC 9110, section 10.2.3), in seconds or until a date; at most a day.
 #[must_use]
 pub fn retry_after(headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
     let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();

@@ -1,4 +1,4 @@
-//! The providers of an app, with their secrets, as of a moment ago.
+//! The providers of an app with their secrets, cached briefly.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,35 +14,34 @@ use service_kit::Context;
 use store::Store;
 use store::control::provider::ProviderRow;
 
-/// How long a change of a provider may go unnoticed.
+/// Longest time until a change of a provider takes effect.
 const FRESH: Duration = Duration::from_secs(2);
-/// Apps whose providers are kept at once.
+/// Maximum number of apps whose providers are cached.
 const MAX_APPS: u64 = 10_000;
 
-/// Whom a delivery goes through.
+/// A provider with its opened settings.
 #[derive(Clone)]
 pub struct Provider {
-    /// The app.
     pub app: AppId,
     /// Unique in the app.
     pub identifier: String,
-    /// What it speaks, such as `smtp`.
+    /// Kind, such as `smtp`.
     pub kind: String,
     /// Settings with the secrets filled in.
     pub settings: Value,
-    /// Grows with every change.
+    /// Number that increases with every change.
     pub version: i64,
 }
 
-/// A provider that can be used, and how often.
+/// A usable provider and its rate limit.
 #[derive(Clone)]
 pub(crate) struct Usable {
     pub(crate) provider: Provider,
-    /// Calls a second that this worker makes of it at most.
+    /// Maximum number of calls per second by this worker.
     pub(crate) max_per_second: Option<u32>,
 }
 
-/// Looks providers up.
+/// Cached look-up of providers.
 pub(crate) struct Providers {
     store: Store,
     master_key: MasterKey,
@@ -56,8 +55,8 @@ impl Providers {
         Providers { store: context.store.clone(), master_key: context.master_key.clone(), channel, known }
     }
 
-    /// The enabled providers of an app for the channel, the preferred one first. One whose secrets cannot be opened
-    /// counts as absent: it holds up its own deliveries, which wait as timers, and nobody else's.
+    /// Returns the enabled providers of an app for the channel, the preferred one first. A provider whose secrets cannot be
+    /// opened counts as missing: only its own deliveries are delayed, and wait as timers.
     pub(crate) async fn of(&self, app: AppId) -> Result<Arc<[Usable]>, Arc<anyhow::Error>> {
         self.known.try_get_with(app, self.load(app)).await
     }
@@ -70,7 +69,7 @@ impl Providers {
                 let (identifier, max_per_second) = (row.identifier.clone(), row.max_per_second);
                 let opened = Provider::open(&self.master_key, app, row).inspect_err(|error| {
                     let error = format!("{error:#}");
-                    tracing::error!(%app, provider = identifier, error, "a provider cannot be used");
+                    tracing::error!(%app, provider = identifier, error, "cannot open the settings of a provider; not using it");
                 });
                 Some(Usable { provider: opened.ok()?, max_per_second })
             })
@@ -79,7 +78,7 @@ impl Providers {
 }
 
 impl Provider {
-    /// A stored provider, its secrets opened.
+    /// Opens the secrets of a stored provider.
     ///
     /// # Errors
     /// The secrets were sealed with another master key, or are damaged.
@@ -92,7 +91,7 @@ impl Provider {
     }
 }
 
-/// Opens the secret members of a provider's settings, each where it stands in them.
+/// Opens the secret members of a provider's settings, nested as in the settings.
 ///
 /// # Errors
 /// They were sealed with another master key, or are damaged.
@@ -107,7 +106,7 @@ pub fn open_secrets(
         .with_context(|| format!("the secrets of provider {identifier} cannot be read"))
 }
 
-/// Puts secrets where they stand in the settings.
+/// Inserts secrets at their places in the settings.
 fn fill_in(settings: &mut Map<String, Value>, secrets: Map<String, Value>) {
     for (name, secret) in secrets {
         match (settings.get_mut(&name), secret) {

@@ -1,22 +1,23 @@
-//! How many users' targets were refused lately for a reason that is theirs or the provider's: only their number tells which.
+//! Counts the users whose targets were refused recently for a reason that may lie with them or with the provider: only
+//! their number shows which.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 
 use domain::UserNumber;
 
-/// The users that are looked back on.
+/// Number of recent users that are considered.
 const WINDOW: usize = 100;
-/// Fewer prove nothing about the provider.
+/// Minimum number of refused users that can prove a problem of the provider.
 const FEWEST: usize = 5;
 
-/// The users that were sent to last, and whose latest send was refused so.
+/// The most recent users, and whether the latest call for each was refused for such a reason.
 #[derive(Debug, Default)]
 pub struct Refusals(Mutex<VecDeque<(UserNumber, bool)>>);
 
 impl Refusals {
-    /// Notes a send. Returns true if it is one refusal too many: of the fifth user or a later one, and of more than a
-    /// fifth of the last hundred users. However many targets a user has, they count once.
+    /// Records a call. Returns true for one refusal too many: it is at least the fifth refused user, and more than a fifth of
+    /// the last hundred users were refused. A user counts once, regardless of the number of targets.
     pub fn too_many_with(&self, user: UserNumber, is_refused: bool) -> bool {
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         last.retain(|(known, _)| *known != user);

@@ -1,4 +1,4 @@
-//! Reading the settings of a provider: every problem at once, none of which repeats a value.
+//! Reads the settings of a provider and reports every problem at once; no problem repeats a value.
 
 use std::net::IpAddr;
 
@@ -11,10 +11,10 @@ use url::Host;
 
 /// Longest text of a member, in bytes.
 const LONGEST: usize = 4_096;
-/// Longest text of several lines, such as a key in PEM, in bytes.
+/// Longest multi-line text, such as a key in PEM, in bytes.
 const LONGEST_LINES: usize = 32_768;
 
-/// Settings while they are read.
+/// Reader of a provider's settings.
 #[derive(Debug)]
 pub struct Reader {
     fields: Fields,
@@ -22,10 +22,10 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// Begins to read.
+    /// Opens settings for reading.
     ///
     /// # Errors
-    /// They are no object.
+    /// The settings are not an object.
     pub fn open(settings: &Value) -> Result<Reader, Vec<Problem>> {
         let mut problems = Vec::new();
         match Fields::open("settings", settings.clone(), &mut problems) {
@@ -34,19 +34,19 @@ impl Reader {
         }
     }
 
-    /// Tells of a problem with a member.
+    /// Reports a problem with a member.
     pub fn problem(&mut self, member: &str, code: &'static str, says: &str) {
         let path = self.fields.path(member);
         self.problems.push(Problem::new(&path, code, format!("{path} {says}")));
     }
 
-    /// Whether nothing was wrong so far.
+    /// Returns true if no problem was found so far.
     #[must_use]
     pub fn is_sound(&self) -> bool {
         self.problems.is_empty()
     }
 
-    /// A text without control characters; null and the empty string count as absent.
+    /// Reads a text without control characters; null and the empty string count as missing.
     pub fn text(&mut self, member: &str) -> Option<String> {
         let text = self.fields.string(member, LONGEST, &mut self.problems)?;
         if text.chars().any(char::is_control) {
@@ -56,13 +56,13 @@ impl Reader {
         (!text.trim().is_empty()).then_some(text)
     }
 
-    /// A text that may have line breaks.
+    /// Reads a text that may have line breaks.
     pub fn lines(&mut self, member: &str) -> Option<String> {
         let text = self.fields.string(member, LONGEST_LINES, &mut self.problems)?;
         (!text.trim().is_empty()).then_some(text)
     }
 
-    /// A text that must be there.
+    /// Reads a required text.
     pub fn required(&mut self, member: &str) -> Option<String> {
         let problems = self.problems.len();
         let text = self.text(member);
@@ -72,17 +72,17 @@ impl Reader {
         text
     }
 
-    /// A member of any form.
+    /// Reads a member of any type.
     pub fn take(&mut self, member: &str) -> Option<Value> {
         self.fields.take(member)
     }
 
-    /// A secret text.
+    /// Reads a secret text.
     pub fn secret(&mut self, member: &str) -> Option<SecretString> {
         self.text(member).map(SecretString::from)
     }
 
-    /// A URL over HTTP.
+    /// Reads an `http` or `https` URL.
     pub fn url(&mut self, member: &str) -> Option<Url> {
         let text = self.text(member)?;
         let url = Url::parse(&text).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
@@ -97,7 +97,7 @@ impl Reader {
         url
     }
 
-    /// One of some words; the first where it is absent.
+    /// Reads one of the known words; the first is the default.
     pub fn choice<T: Copy>(&mut self, member: &str, known: &[(&str, T)]) -> Option<T> {
         let Some(text) = self.text(member) else {
             return known.first().map(|(_, value)| *value);
@@ -110,7 +110,7 @@ impl Reader {
         found
     }
 
-    /// A whole number within `range`.
+    /// Reads a whole number within `range`.
     pub fn number(
         &mut self,
         member: &str,
@@ -131,12 +131,12 @@ impl Reader {
         Some(number)
     }
 
-    /// True or false.
+    /// Reads a boolean.
     pub fn flag(&mut self, member: &str, default: bool) -> bool {
         self.fields.flag(member, &mut self.problems).unwrap_or(default)
     }
 
-    /// DNS name or IP address.
+    /// Reads a DNS name or an IP address.
     pub fn host(&mut self, member: &str) -> Option<String> {
         let host = self.required(member)?;
         if host.parse::<IpAddr>().is_err() && Host::parse(&host).is_err() {
@@ -146,7 +146,7 @@ impl Reader {
         Some(host)
     }
 
-    /// An object of texts.
+    /// Reads an object of texts.
     pub fn texts(&mut self, member: &str) -> Vec<(String, String)> {
         let members = self.fields.free_object(member, &mut self.problems).unwrap_or_default();
         let mut texts = Vec::with_capacity(members.len());
@@ -159,12 +159,12 @@ impl Reader {
         texts
     }
 
-    /// A list.
+    /// Reads an array.
     pub fn list(&mut self, member: &str) -> Vec<Value> {
         self.fields.array(member, &mut self.problems).unwrap_or_default()
     }
 
-    /// The settings, where nothing was wrong with them and nothing is left.
+    /// Returns the settings if there is no problem and no unknown member.
     ///
     /// # Errors
     /// Every problem.

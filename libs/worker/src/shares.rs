@@ -1,4 +1,4 @@
-//! Shares of a provider's calls: no user, and no host that targets name, takes up all of them.
+//! Shares of a provider's calls: no user and no host named by targets can use all of them.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use domain::UserNumber;
 
-/// Until a delivery comes again whose share is taken up, at least.
+/// Shortest pause before a delivery whose share is used up is retried.
 const PAUSE: Duration = Duration::from_secs(1);
-/// The same, at most, however many wait for the share.
+/// Longest pause, regardless of how many deliveries wait for the share.
 const LONGEST_PAUSE: Duration = Duration::from_secs(20);
 
-/// The calls under way of one provider in one lane.
+/// Calls in progress of one provider in one lane.
 #[derive(Debug)]
 pub(crate) struct Shares {
     of_user: usize,
@@ -20,24 +20,24 @@ pub(crate) struct Shares {
     under_way: Mutex<HashMap<Holder, Count>>,
 }
 
-/// What has a share.
+/// Holder of a share.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Holder {
     User(UserNumber),
-    /// A host that answered well lately.
+    /// A host with a recent good answer.
     Host(String),
-    /// All other hosts together: a target can name as many as it likes.
+    /// All other hosts together: targets can name any number of hosts.
     Unproven,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Count {
     under_way: usize,
-    /// Deliveries that found the share taken up since it last was not.
+    /// Deliveries turned away since the share was last available.
     turned_away: usize,
 }
 
-/// A place among the calls under way, given up when it is dropped.
+/// A reserved call, released on drop.
 #[derive(Debug)]
 pub(crate) struct Share {
     shares: Arc<Shares>,
@@ -45,8 +45,8 @@ pub(crate) struct Share {
 }
 
 impl Shares {
-    /// Shares of so many calls: a quarter for a user, three quarters for a host, half for all hosts that did not answer
-    /// well lately.
+    /// Divides `calls` into shares: a quarter for a user, three quarters for a host, half for all hosts without a recent good
+    /// answer.
     pub(crate) fn of(calls: usize) -> Shares {
         Shares {
             of_user: calls.div_ceil(4).max(1),
@@ -56,18 +56,17 @@ impl Shares {
         }
     }
 
-    /// Takes a place for a call to this user, at this host of the target's choice. The host's flag says whether it
-    /// answered well lately. If a share is taken up, returns after which pause to try again.
+    /// Reserves a call for this user and the host that the target names. The host's flag is true if it had a recent good answer.
+    /// If a share is used up, returns the pause before the next try.
     pub(crate) fn take(
         shares: &Arc<Shares>,
         user: UserNumber,
         host: Option<(&str, bool)>,
     ) -> Result<Share, Duration> {
         let mut holders = vec![Holder::User(user)];
-        holders.extend(host.map(|(name, is_proven)| match is_proven {
-            true => Holder::Host(name.to_owned()),
-            false => Holder::Unproven,
-        }));
+        if let Some((name, is_proven)) = host {
+            holders.push(if is_proven { Holder::Host(name.to_owned()) } else { Holder::Unproven });
+        }
         let mut under_way = shares.locked();
         for holder in &holders {
             let most = shares.most(holder);
@@ -120,18 +119,18 @@ mod tests {
     const BOB: UserNumber = UserNumber(1);
 
     #[test]
-    fn calls_of_one_user_leave_room_for_others_and_share_what_they_gave_up() {
+    fn calls_of_one_user_leave_room_for_others_and_release_their_share() {
         let shares = Arc::new(Shares::of(24));
         let held: Vec<Share> = (0..6).map(|_| Shares::take(&shares, MALLORY, None).unwrap()).collect();
         assert_eq!(Shares::take(&shares, MALLORY, None).unwrap_err(), PAUSE);
         assert!(Shares::take(&shares, BOB, None).is_ok());
         drop(held);
         assert!(Shares::take(&shares, MALLORY, None).is_ok());
-        assert!(shares.locked().is_empty(), "nothing is kept of calls that have ended");
+        assert!(shares.locked().is_empty(), "finished calls leave no state");
     }
 
     #[test]
-    fn hosts_that_nothing_is_known_of_share_half_and_a_proven_one_has_room_beside_them() {
+    fn unproven_hosts_share_half_of_the_calls_and_leave_room_for_a_proven_one() {
         let shares = Arc::new(Shares::of(24));
         let names: Vec<String> = (0..24).map(|number| format!("https://nx{number}.example")).collect();
         let users = (0..24).map(UserNumber);
@@ -145,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn the_more_wait_for_a_share_the_later_they_come_again_within_a_bound() {
+    fn pauses_grow_with_the_number_of_waiting_deliveries_up_to_a_limit() {
         let shares = Arc::new(Shares::of(4));
         let _held = Shares::take(&shares, MALLORY, None).unwrap();
         let pauses: Vec<Duration> =

@@ -1,4 +1,4 @@
-//! The end of a job: its outcome is told, and the job acknowledged.
+//! The end of a job: publishes its outcome and acknowledges the job.
 
 use bytes::Bytes;
 use domain::event::{DeliveryJob, DeliverySettled, TargetSuppressed};
@@ -13,7 +13,7 @@ use crate::ChannelSender;
 use crate::job::{Job, Worker};
 
 impl<S: ChannelSender> Worker<S> {
-    /// Publishes the stored outcome of the job's attempt again: whoever settled it may not have come so far.
+    /// Publishes the stored outcome of the job's attempt again: the worker that settled it may have stopped before publishing.
     pub(crate) async fn conclude(&self, job: &Job<'_>, state: &DeliveryState) {
         let (status, reason) =
             if state.attempt == job.order.attempt || state.is_parked_after(job.order.attempt) {
@@ -24,7 +24,7 @@ impl<S: ChannelSender> Worker<S> {
         self.publish(job, status, reason, state.provider.clone()).await;
     }
 
-    /// Tells the outcome, then acknowledges the job. What is not confirmed is told when the job comes again.
+    /// Publishes the outcome, then acknowledges the job. An unconfirmed outcome is published again when the job is redelivered.
     pub(crate) async fn publish(
         &self,
         job: &Job<'_>,
@@ -35,7 +35,7 @@ impl<S: ChannelSender> Worker<S> {
         let is_suppressed = match self.has_suppressed(job, reason).await {
             Ok(is_suppressed) => is_suppressed,
             Err(error) => {
-                tracing::warn!(%error, "it is not known what is to be told; the job comes again");
+                tracing::warn!(%error, "cannot read the target's suppression; retrying the job");
                 return job.inbound.again(job.delivered).await;
             }
         };
@@ -63,7 +63,7 @@ impl<S: ChannelSender> Worker<S> {
                     id: Some(name),
                     payload: Bytes::from(payload),
                 }),
-                Err(error) => tracing::error!(%error, "an outcome cannot be written"),
+                Err(error) => tracing::error!(%error, "cannot encode an outcome; not publishing it"),
             }
         }
         match self.append(job, messages).await {
@@ -72,13 +72,13 @@ impl<S: ChannelSender> Worker<S> {
                 job.inbound.done(job.delivered).await;
             }
             Err(error) => {
-                tracing::warn!(error = format!("{error:#}"), "the outcome is not kept; the job comes again");
+                tracing::warn!(error = format!("{error:#}"), "cannot publish the outcome; retrying the job");
                 job.inbound.again(job.delivered).await;
             }
         }
     }
 
-    /// Whether the job's answer had its target suppressed: not where the target was registered since it died.
+    /// Returns true if the job's answer suppressed its target. It does not if the target was registered again after it died.
     async fn has_suppressed(&self, job: &Job<'_>, reason: Option<Reason>) -> Result<bool, store::Error> {
         match reason {
             Some(Reason::TargetGone) => {
@@ -88,7 +88,7 @@ impl<S: ChannelSender> Worker<S> {
         }
     }
 
-    /// Appends to the log; what a full stream refuses becomes a timer.
+    /// Appends messages to the log. If the stream is full, a message becomes a timer.
     async fn append(&self, job: &Job<'_>, messages: Vec<Message>) -> anyhow::Result<()> {
         let results = self.context.log.publish_all(messages.clone()).await;
         let mut refused = Vec::new();

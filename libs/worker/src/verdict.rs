@@ -1,51 +1,51 @@
-//! What a provider's answers mean: the classes in the tables of the channels, and how tables are read.
+//! Classes of providers' answers in the tables of the channels, and matching of table rows.
 
 use std::time::Duration;
 
 use domain::outcome::{Gone, RetryLimit};
 use domain::{Outcome, Timestamp};
 
-/// Characters kept of what a provider said.
+/// Longest recorded message of a provider, in characters.
 const LONGEST_MESSAGE: usize = 500;
-/// What is shorter may stand in any text.
+/// Shortest value that is hidden, in bytes; shorter ones can occur in any text.
 const SHORTEST_HIDDEN: usize = 4;
 
-/// The class of an answer, as a table has it.
+/// The class of an answer in a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// The provider took the message.
+    /// The provider accepted the message.
     Sent,
-    /// Again, on the usual schedule, and not before the provider asks for it.
+    /// Retry on the normal schedule, and not before the time that the provider asks for.
     Retry,
-    /// Again, not before this time where the provider names none.
+    /// Retry not before this time, unless the provider names another.
     RetryAfter(Duration),
-    /// Again, on a schedule of its own.
+    /// Retry on a separate schedule.
     RetryWithin(RetryLimit),
-    /// Refused for good.
+    /// Permanently refused.
     Failed,
-    /// Refused for good, and the target is dead.
+    /// Permanently refused; the target is dead.
     TargetGone,
-    /// Refused for good, and the target is dead for this provider: another one may reach it.
+    /// Permanently refused; the target is dead for this provider, but another one may reach it.
     TargetGoneHere,
-    /// Trouble with the credential or the account.
+    /// Problem with the credential or the account.
     PauseProvider,
-    /// The message may or may not have been taken.
+    /// The provider may or may not have accepted the message.
     Unknown,
 }
 
-/// What an answer says beside its code.
+/// Details of an answer in addition to its code.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Hints {
     /// The provider's own id of the message.
     pub provider_id: Option<String>,
-    /// How long the provider asks to wait.
+    /// Time that the provider asks to wait.
     pub retry_after: Option<Duration>,
-    /// Since when the provider knows the target to be dead.
+    /// Time since which the provider knows the target to be dead.
     pub gone_since: Option<Timestamp>,
 }
 
 impl Verdict {
-    /// The outcome of an answer of this class.
+    /// Returns the outcome of an answer of this class.
     #[must_use]
     pub fn outcome(self, hints: Hints) -> Outcome {
         let Hints { provider_id, retry_after, gone_since: since } = hints;
@@ -64,14 +64,15 @@ impl Verdict {
     }
 }
 
-/// Whether a code is one of those that a pattern stands for: `x` is any digit, all else itself.
+/// Returns true if a code matches a pattern, in which `x` stands for any digit.
 #[must_use]
 pub fn fits(pattern: &str, code: &str) -> bool {
     let alike = |(wanted, found): (u8, u8)| wanted == found || (wanted == b'x' && found.is_ascii_digit());
     pattern.len() == code.len() && pattern.bytes().zip(code.bytes()).all(alike)
 }
 
-/// What a provider said, as it is recorded: bounded, on one line, and without what names the recipient.
+/// Prepares a provider's message for recording: limited in length, on one line, and without the `hidden` texts, which
+/// identify the recipient.
 #[must_use]
 pub fn presentable(text: &str, hidden: &[&str]) -> String {
     let mut shown = text.to_owned();
@@ -104,14 +105,14 @@ mod tests {
     }
 
     #[test]
-    fn what_names_the_recipient_is_not_kept() {
+    fn text_that_identifies_the_recipient_is_not_recorded() {
         let said = presentable("To ADA@example.com,\r\nada@example.com: no", &["ada@example.com", "to"]);
         assert_eq!(said, "To [recipient],[recipient]: no");
         assert_eq!(presentable(&"x".repeat(600), &[]).len(), LONGEST_MESSAGE);
     }
 
     #[test]
-    fn a_wait_that_the_provider_asks_for_counts_more_than_the_usual_one() {
+    fn a_wait_that_the_provider_asks_for_replaces_the_usual_one() {
         let [usual, asked] = [60, 7].map(Duration::from_secs);
         let hints = Hints { retry_after: Some(asked), ..Hints::default() };
         let waits = |after| Outcome::Retry { after: Some(after), limit: None };

@@ -1,4 +1,4 @@
-//! Who calls, and what the caller may do.
+//! Authentication and authorization of callers.
 
 pub(crate) mod actor;
 pub(crate) mod apps;

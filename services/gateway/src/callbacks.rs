@@ -1,4 +1,4 @@
-//! What providers report about messages that they took, each proven by a signature.
+//! Reports of providers about accepted messages, each authenticated by a signature.
 
 mod account;
 mod signature;
@@ -13,14 +13,14 @@ use moka::future::Cache;
 use secrecy::SecretString;
 use service_kit::Context;
 
-/// How long a change to a provider may take to be noticed by its callbacks.
+/// Time within which a change to a provider takes effect for its callbacks.
 const REMEMBERED_FOR: Duration = Duration::from_secs(2);
 /// Providers remembered, unknown ones among them.
 const CAPACITY: u64 = 10_000;
 
-/// What callbacks work with.
+/// State of the callback handlers.
 pub(crate) struct Callbacks {
-    /// How the API is reached from outside, without a slash at its end; without it no signature can be checked.
+    /// Public origin of the API, without a final slash; without it no signature can be checked.
     public_url: Option<String>,
     master_key: MasterKey,
     policy: RetryPolicy,

@@ -80,7 +80,7 @@ pub(crate) struct Gateway {
     pub(crate) answer_room: Room,
     pub(crate) connections: Connections,
     pub(crate) trusted_proxies: Vec<Network>,
-    /// How long the log keeps messages that all consumers have read.
+    /// Time for which the log keeps messages that all consumers have read.
     pub(crate) retention: Duration,
     /// Decides which sends are transactional.
     pub(crate) transactional_rates: RateLimits,

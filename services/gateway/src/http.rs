@@ -1,4 +1,4 @@
-//! What every exchange goes through, and what handlers read requests and write answers with.
+//! Layers of every exchange, and the tools with which handlers read requests and write answers.
 
 pub(crate) mod accept;
 pub(crate) mod admission;

@@ -1,4 +1,4 @@
-//! What became of a send.
+//! Status of a send.
 
 pub(crate) mod cancellation;
 pub(crate) mod deliveries;

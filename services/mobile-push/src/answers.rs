@@ -30,9 +30,10 @@ pub(crate) struct ServiceReply<'a> {
 pub(crate) fn judge(table: &'static [Row], said: ServiceReply<'_>, token: &str) -> Answer {
     let verdict = row(table, said.status, said.code).map_or(Verdict::Retry, |(_, _, verdict)| *verdict);
     let is_word = |byte: u8| byte.is_ascii_graphic() || byte == b' ';
-    let code = match said.code.len() <= LONGEST_CODE && said.code.bytes().all(is_word) {
-        true => said.code.to_owned(),
-        false => presentable(said.code, &[token]),
+    let code = if said.code.len() <= LONGEST_CODE && said.code.bytes().all(is_word) {
+        said.code.to_owned()
+    } else {
+        presentable(said.code, &[token])
     };
     let code = format!("{} {code}", said.status);
     Answer::new(verdict.outcome(said.hints), code.trim_end(), presentable(said.words, &[token]))

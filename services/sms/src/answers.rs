@@ -1,4 +1,4 @@
-//! What an HTTP status means where the provider's own code does not say, and what silence does.
+//! Meaning of an HTTP status without a known provider code, and of a missing answer.
 
 use domain::{Answer, Outcome};
 use reqwest::Url;
@@ -61,7 +61,7 @@ pub(crate) fn of_silent_probe(silence: Silence) -> Answer {
     }
 }
 
-/// What of a message the words of a provider may repeat, and must not be recorded: it may be a one-time code.
+/// Parts of a message that a provider's text may repeat and that must not be recorded: the text may be a one-time code.
 #[derive(Default)]
 pub(crate) struct Private(Vec<String>);
 
@@ -87,7 +87,7 @@ impl Private {
     }
 }
 
-/// What a provider said, without what it must not repeat.
+/// Text of a provider, without those parts.
 pub(crate) fn said(words: &str, private: &Private) -> String {
     let hidden: Vec<&str> = private.0.iter().map(String::as_str).collect();
     presentable(words, &hidden)

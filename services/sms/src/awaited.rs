@@ -1,5 +1,5 @@
-//! Receipts that SMPP providers still owe: a centre hands them out over a bound session only, which a process that was
-//! started again would not have until somebody sends.
+//! Pending receipts of SMPP providers. A message centre delivers them only over a bound session, which a restarted process would not
+//! have before its next send.
 
 use std::time::Duration;
 

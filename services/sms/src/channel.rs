@@ -115,7 +115,7 @@ impl SmsSender {
     /// Binds a session of an SMPP provider, or keeps the one that is bound, so that its receipts come.
     ///
     /// # Errors
-    /// What is wrong with its settings.
+    /// Errors in its settings.
     pub fn listen(&self, provider: &Provider) -> Result<(), Answer> {
         let Shared { sessions, receipts, .. } = &*self.shared;
         let settings = SmppSettings::parse(&provider.settings).map_err(|problems| unusable(&problems))?;
@@ -125,7 +125,7 @@ impl SmsSender {
         Ok(())
     }
 
-    /// Ends SMPP sessions that nobody uses, for as long as it is polled.
+    /// Ends unused SMPP sessions, for as long as it is polled.
     pub async fn reap(&self) -> Infallible {
         self.shared.sessions.reap().await
     }
@@ -140,7 +140,7 @@ impl ChannelSender for SmsSender {
     }
 }
 
-/// What makes HTTP calls.
+/// Client for HTTP calls.
 pub(crate) fn caller(outbound: Outbound, limits: Limits) -> Result<Caller, StartError> {
     Ok(Caller::new(outbound.client().build()?, outbound, limits.call))
 }
@@ -152,8 +152,8 @@ fn sender(call: &Call<'_>, content: &SmsContent) -> Option<String> {
     from.map(str::to_owned).or_else(|| content.from.clone())
 }
 
-/// Refuses what no provider needs to be asked about. A number that is none is dead for every provider; no number that
-/// is one is meant by it, so its suppression harms nobody.
+/// Refuses messages that no provider could send. A malformed number is dead for every provider and cannot belong to a person, so
+/// its suppression does no harm.
 fn check(number: &str, content: &SmsContent) -> Result<(), Answer> {
     if !is_e164(number) {
         return Err(ours(Outcome::GONE, "invalid_number", "the number is not written as E.164 says"));

@@ -57,13 +57,13 @@ pub(crate) async fn send(
     }
 }
 
-/// Whether the provider takes calls under one id for one message. Settings that nobody can read say nothing against it.
+/// Returns true if the provider de-duplicates calls by their id, and also if its settings are unreadable.
 pub(crate) fn keeps_apart(provider: &Provider) -> bool {
     let parsed = HttpSettings::parse(&provider.settings);
     provider.kind == settings::HTTP.name && parsed.map_or(true, |settings| settings.idempotent)
 }
 
-/// What may have been taken can be asked for again where the provider keeps calls apart by their key, and nowhere else.
+/// Makes an unknown outcome repeatable if the provider de-duplicates calls by their key.
 fn left_open(outcome: Outcome, settings: &HttpSettings) -> Outcome {
     match outcome {
         Outcome::Unknown if settings.idempotent => Outcome::REPEAT,

@@ -33,7 +33,7 @@ pub async fn run(context: Context) -> anyhow::Result<()> {
     let public_url = config.gateway.public_url.as_ref().map(|url| url.expose().to_owned());
     let limits = Limits::for_lease(config.delivery.lease);
     let (sender, receipts) = SmsSender::start(outbound, public_url, limits, context.tasks.clone())
-        .context("the SMS channel cannot call anybody")?;
+        .context("cannot create the HTTP client of the SMS channel")?;
     context.spawn("delivery receipts", recorder::record(context.clone(), receipts));
     context.spawn("awaited receipts", awaited::listen(context.clone(), sender.clone()));
     tokio::select! {

@@ -1,4 +1,4 @@
-//! How long the parts of a call may take.
+//! Time limits of the parts of a call.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ pub struct Limits {
     pub connecting: Duration,
     /// For an SMSC's answer to one part.
     pub response: Duration,
-    /// How long an SMPP session that nobody uses stays bound, so that receipts still come.
+    /// Time for which an idle SMPP session stays bound, so that receipts still arrive.
     pub idle: Duration,
 }
 

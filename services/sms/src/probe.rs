@@ -18,7 +18,7 @@ const LIMIT: Duration = Duration::from_secs(20);
 /// Makes a real call to the provider, and says in one sentence what it proved.
 ///
 /// # Errors
-/// What the provider answered instead.
+/// Unexpected answer of the provider.
 pub async fn probe(outbound: Outbound, provider: &Provider) -> Result<String, Answer> {
     let limits = Limits { call: LIMIT, ..Limits::for_lease(LIMIT) };
     let caller = caller(outbound, limits)

@@ -24,13 +24,13 @@ pub struct Receipt {
     pub provider: Arc<str>,
     /// The provider's id of the message.
     pub provider_id: String,
-    /// What it says: sent means that the message arrived.
+    /// Result: `sent` means that the message arrived.
     pub answer: Answer,
     /// Told when it is recorded.
     pub recorded: oneshot::Sender<Recorded>,
 }
 
-/// What became of a receipt.
+/// Result of recording a receipt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Recorded {
     /// It is recorded, or is about nothing that we know.
@@ -39,7 +39,7 @@ pub enum Recorded {
     Later,
 }
 
-/// Where the receipts of a provider go.
+/// Destination of the receipts of a provider.
 #[derive(Clone)]
 pub(crate) struct Post {
     app: AppId,
@@ -52,10 +52,10 @@ impl Post {
         Post { app: provider.app, provider: provider.identifier.as_str().into(), receipts }
     }
 
-    /// Receipts that nobody waits for.
-    pub(crate) fn to_nobody() -> (Post, mpsc::Receiver<Receipt>) {
-        let (receipts, nobody) = channel();
-        (Post { app: AppId(0), provider: "".into(), receipts }, nobody)
+    /// Creates a destination for receipts that are not recorded.
+    pub(crate) fn discarding() -> (Post, mpsc::Receiver<Receipt>) {
+        let (receipts, receiver) = channel();
+        (Post { app: AppId(0), provider: "".into(), receipts }, receiver)
     }
 
     /// Has a receipt recorded.
@@ -82,7 +82,7 @@ pub(crate) fn channel() -> (mpsc::Sender<Receipt>, mpsc::Receiver<Receipt>) {
     mpsc::channel(QUEUE)
 }
 
-/// Records receipts until nobody sends any more. The ledger keeps one that comes before its call is settled.
+/// Records receipts until no sender is left. The ledger keeps a receipt that arrives before its call is settled.
 pub(crate) async fn record(context: Context, mut receipts: mpsc::Receiver<Receipt>) -> anyhow::Result<()> {
     let policy = RetryPolicy { schedule: context.config.delivery.retry_schedule.clone() };
     let mut batch = Vec::with_capacity(BATCH);

@@ -12,7 +12,7 @@ pub(crate) fn sender(reader: &mut Reader, member: &str, text: Option<String>) ->
     Some(text)
 }
 
-/// Whether a text can be the sender of a short message.
+/// Returns true if a text can be the sender of an SMS.
 pub(crate) fn is_sender(text: &str) -> bool {
     let digits = text.strip_prefix('+').unwrap_or(text);
     let is_number = (3..=15).contains(&digits.len()) && digits.bytes().all(|byte| byte.is_ascii_digit());

@@ -38,10 +38,9 @@ pub(crate) fn segmented<'a>(settings: &SmppSettings, text: &'a str) -> Segmented
 
 /// Sends one message, part by part.
 ///
-/// What the server certainly did not take may be repeated as long as nothing of the message was taken. Later, a part
-/// is repeated by itself while there is time; where the rest then cannot follow, the message has failed, and nothing
-/// of it is sent again: the person would get the first part twice. Where the fate of a part is open, so is that of the
-/// message.
+/// A message may be repeated as long as the server has certainly accepted none of its parts. After the first accepted part, only the
+/// refused part is repeated, while there is time. If the rest cannot follow, the message has failed and is not sent again, because
+/// the person would get the first part twice. If the outcome of a part is unknown, so is that of the message.
 pub(crate) async fn send(
     session: &Session,
     limits: Limits,
@@ -115,8 +114,9 @@ fn incomplete(answer: Answer, index: usize, total: usize) -> Answer {
 
 /// A refused sender that the send chose says nothing about the provider.
 fn blaming(answer: Answer, chose_sender: bool) -> Answer {
-    match chose_sender && status::is_about_sender(&answer.code) {
-        true => Answer { outcome: Outcome::Failed, ..answer },
-        false => answer,
+    if chose_sender && status::is_about_sender(&answer.code) {
+        Answer { outcome: Outcome::Failed, ..answer }
+    } else {
+        answer
     }
 }

@@ -56,8 +56,8 @@ pub(crate) async fn send(
     }
 }
 
-/// What the send says to this provider in Twilio's own words, such as `MaxPrice`; or the member that a send must not
-/// set: who gets what from whom, and who is told.
+/// Returns the send's Twilio parameters for this provider, such as `MaxPrice`; or the reserved member that the send sets: recipient,
+/// text, sender or callback.
 fn extras(call: &Call<'_>) -> Result<Vec<(String, String)>, String> {
     let members = call.job.overrides.get(&call.provider.identifier).into_iter().flatten();
     let mut extras = Vec::new();
@@ -76,7 +76,7 @@ fn extras(call: &Call<'_>) -> Result<Vec<(String, String)>, String> {
     Ok(extras)
 }
 
-/// Where Twilio is to tell what became of the attempt.
+/// Returns the status callback URL of the attempt.
 fn callback(public_url: &str, call: &Call<'_>) -> Option<Url> {
     let (app, delivery) = (call.app.to_string(), call.job.delivery_id.to_string());
     let segments = ["v3", "callbacks", "twilio", &app, &call.provider.identifier, &delivery];

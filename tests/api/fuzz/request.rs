@@ -177,10 +177,7 @@ impl Display for Request {
 
 fn method(operation: &Operation, chance: &mut Chance) -> Method {
     const OTHERS: [&str; 8] = ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS", "BREW"];
-    match chance.once_in(20) {
-        true => chance.of(&OTHERS).parse().unwrap(),
-        false => operation.method.clone(),
-    }
+    if chance.once_in(20) { chance.of(&OTHERS).parse().unwrap() } else { operation.method.clone() }
 }
 
 fn target(operation: &Operation, known: &Known, chance: &mut Chance) -> String {
@@ -205,9 +202,10 @@ fn target(operation: &Operation, known: &Known, chance: &mut Chance) -> String {
             1 => (*chance.of(&["true", "1", "20", "unread", "ada", "email"])).to_owned(),
             _ => (*chance.of(&["%FF", "%", "%zz", "+", "a=b", "%00", "abc", "-1", "21"])).to_owned(),
         };
-        let name = match operation.queries.is_empty() || chance.once_in(8) {
-            true => "surplus",
-            false => chance.of(&operation.queries),
+        let name = if operation.queries.is_empty() || chance.once_in(8) {
+            "surplus"
+        } else {
+            chance.of(&operation.queries)
         };
         target.push_str(&format!("{separator}{name}={value}"));
         separator = '&';

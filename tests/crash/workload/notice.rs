@@ -45,9 +45,10 @@ pub(crate) struct Notice {
 
 /// Index of the app that sends it.
 pub(super) fn app(dice: Dice, people: People, number: usize) -> usize {
-    match dice.percent(LARGE, ("large", number)) || people.apps == 1 {
-        true => 0,
-        false => 1 + dice.below(people.apps - 1, ("app", number)),
+    if dice.percent(LARGE, ("large", number)) || people.apps == 1 {
+        0
+    } else {
+        1 + dice.below(people.apps - 1, ("app", number))
     }
 }
 

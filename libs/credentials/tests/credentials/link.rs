@@ -36,7 +36,7 @@ async fn world() -> World {
 }
 
 impl World {
-    /// What a process that has just started knows.
+    /// Creates links with an empty cache, as in a process that has just started.
     fn links(&self) -> Links {
         Links::new(self.store.clone(), self.master_key.clone(), clock::now)
     }
@@ -57,7 +57,7 @@ async fn every_app_gets_one_key_and_keeps_it() {
 }
 
 #[tokio::test]
-async fn a_token_stands_for_what_was_signed_and_for_nothing_else() {
+async fn a_token_verifies_only_as_the_link_that_was_signed() {
     let world = world().await;
     link::create_missing(&world.store, &world.master_key).await.unwrap();
     let links = world.links();
@@ -91,14 +91,14 @@ async fn a_token_stands_for_what_was_signed_and_for_nothing_else() {
 }
 
 #[tokio::test]
-async fn a_token_tells_neither_app_nor_user_nor_category() {
+async fn a_token_reveals_neither_app_nor_user_nor_category() {
     let world = world().await;
     link::create_missing(&world.store, &world.master_key).await.unwrap();
     let (user, category) = (UserNumber(0x0102_0304_0506), CategoryId(0x0A0B_0C0D_0E0F));
     let link = Link { app: world.apps[0], user, purpose: Purpose::Unsubscribe(category) };
     let links = world.links();
     let [token, again] = [links.sign(&link).await.unwrap(), links.sign(&link).await.unwrap()];
-    assert_ne!(token, again, "two links of one user cannot be told to be of one user");
+    assert_ne!(token, again, "two links of one user cannot be linked to each other");
     let bytes = URL_SAFE_NO_PAD.decode(token).unwrap();
     for number in [user.0, category.0] {
         let planted = &number.to_be_bytes()[2..];
@@ -127,7 +127,7 @@ async fn links_end_with_their_time() {
 }
 
 impl World {
-    /// Makes the keys what they are in a database of the release before.
+    /// Changes the keys to those of an earlier release.
     async fn with_earlier_keys(&self) {
         let mut connection = PgConnection::connect(self.database.url()).await.unwrap();
         sqlx::query("UPDATE app_link_key SET seals = false").execute(&mut connection).await.unwrap();
@@ -165,9 +165,9 @@ async fn a_rotation_revokes_the_links_of_one_app_after_its_grace() {
         link::rotate(&world.store, &world.master_key, shop, grace, "test").await.unwrap().unwrap()
     };
     assert_eq!(rotate(Duration::from_secs(60)).await, 2);
-    assert_eq!((good(shop).await, good(bank).await), (2, 2), "they are good during the grace");
+    assert_eq!((good(shop).await, good(bank).await), (2, 2), "links stay valid during the grace period");
     let second = world.links().sign(&of(shop)).await.unwrap();
-    assert!(URL_SAFE_NO_PAD.decode(&second).unwrap().starts_with(&[3]), "it is sealed");
+    assert!(URL_SAFE_NO_PAD.decode(&second).unwrap().starts_with(&[3]), "the token is sealed");
     assert_eq!(rotate(Duration::ZERO).await, 3);
     assert_eq!((good(shop).await, good(bank).await), (0, 2), "the app's links have ended, and no others");
     assert_eq!(world.links().verify(&second).await.unwrap(), None);
@@ -180,7 +180,7 @@ async fn a_rotation_revokes_the_links_of_one_app_after_its_grace() {
 }
 
 #[tokio::test]
-async fn a_made_up_key_is_looked_up_once_in_a_while() {
+async fn an_unknown_key_id_is_queried_once_and_cached() {
     let world = world().await;
     link::create_missing(&world.store, &world.master_key).await.unwrap();
     let links = world.links();
@@ -194,7 +194,7 @@ async fn a_made_up_key_is_looked_up_once_in_a_while() {
     assert_eq!(links.verify(&URL_SAFE_NO_PAD.encode(&bytes)).await.unwrap(), Some(link));
     assert_eq!(links.verify(&naming(47)).await.unwrap(), None);
 
-    // A query gets an error now.
+    // From now on a query fails.
     let mut connection = PgConnection::connect(world.database.url()).await.unwrap();
     sqlx::query("DROP TABLE app_link_key").execute(&mut connection).await.unwrap();
     assert_eq!(links.verify(&naming(47)).await.unwrap(), None);

@@ -1,4 +1,4 @@
-//! Keys, what they seal, and links, on a real database.
+//! Tests of keys, sealed secrets and links, on a real database.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod link;

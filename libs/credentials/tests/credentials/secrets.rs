@@ -6,7 +6,7 @@ use secrecy::ExposeSecret;
 use service_kit::Config;
 
 #[test]
-fn what_is_sealed_opens_for_its_record_alone() {
+fn a_sealed_secret_opens_only_for_its_record() {
     let folder = tempfile::tempdir().unwrap();
     let key = MasterKey::generate_file(&folder.path().join("key")).unwrap();
     let sealed = key.seal("provider:1:main", b"password").unwrap();
@@ -45,7 +45,7 @@ fn another_master_key_is_named_as_such() {
 }
 
 #[test]
-fn while_the_key_is_exchanged_either_opens_and_the_new_one_seals() {
+fn during_a_rotation_both_keys_open_and_the_new_one_seals() {
     let folder = tempfile::tempdir().unwrap();
     let (old_file, new_file) = (folder.path().join("old"), folder.path().join("new"));
     let (old, new) =
@@ -65,7 +65,7 @@ fn while_the_key_is_exchanged_either_opens_and_the_new_one_seals() {
     assert_eq!(new.open("a", &after).unwrap().expose_secret(), b"secret");
     assert!(matches!(old.open("a", &after), Err(SecretsError::OtherKey { .. })));
     security.previous_master_key_file = Some(folder.path().join("absent"));
-    assert!(MasterKey::configured(&security).is_err(), "a key that is named must be there");
+    assert!(MasterKey::configured(&security).is_err(), "a configured key file must exist");
 }
 
 #[test]
@@ -77,7 +77,7 @@ fn a_key_file_is_private_and_never_overwritten() {
     let text = fs::read_to_string(&path).unwrap();
     assert!(matches!(MasterKey::generate_file(&path), Err(SecretsError::File { .. })));
     assert_eq!(fs::read_to_string(&path).unwrap(), text);
-    // What root may allow a group is a table in the module itself.
+    // A unit test of the module covers files of root that a group may read.
     for mode in [0o660, 0o604, 0o620] {
         fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
         let error = MasterKey::load(&path).unwrap_err();
@@ -86,7 +86,7 @@ fn a_key_file_is_private_and_never_overwritten() {
 }
 
 #[test]
-fn what_is_not_a_key_is_refused_without_being_shown() {
+fn an_invalid_key_file_is_refused_without_showing_its_content() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("key");
     for text in ["", "hunter2", "aHVudGVyMg==", &"A".repeat(88)] {
@@ -107,7 +107,7 @@ fn tokens_differ_and_are_safe_in_a_url() {
 }
 
 #[test]
-fn hashes_and_comparisons() {
+fn hashes_and_comparisons_match_known_values() {
     assert_eq!(secrets::sha256(b"abc")[..4], [0xba, 0x78, 0x16, 0xbf]);
     // RFC 4231, test case 2.
     let tag = secrets::hmac_sha256(b"Jefe", b"what do ya want for nothing?");

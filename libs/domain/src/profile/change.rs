@@ -71,7 +71,6 @@ pub enum Refusal {
 }
 
 impl Change {
-    ///
     /// Returns the profile after this change.
     ///
     /// # Errors

@@ -27,8 +27,9 @@ pub(crate) struct Ledger {
     pub(crate) reason: Option<Reason>,
     /// The next attempt, the one in progress, or the last one.
     pub(crate) attempt: u32,
-    pub(crate) token: Option<Token>,
     /// Token of the latest claim.
+    pub(crate) token: Option<Token>,
+    /// State of that claim's lease.
     pub(crate) lease: Lease,
     /// True if the claim's call was marked.
     pub(crate) calling: bool,

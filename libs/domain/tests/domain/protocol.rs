@@ -163,9 +163,10 @@ impl World {
                 _ if self.repeatable => to(Phase::Ready { attempt, token }),
                 _ => {
                     let mut world = self.clone();
-                    world.workers[worker] = match world.ledger.mark(token) {
-                        true => Phase::Ready { attempt, token },
-                        false => world.after_losing(attempt),
+                    world.workers[worker] = if world.ledger.mark(token) {
+                        Phase::Ready { attempt, token }
+                    } else {
+                        world.after_losing(attempt)
                     };
                     world
                 }

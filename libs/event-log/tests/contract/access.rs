@@ -1,4 +1,4 @@
-//! TLS, client certificates and `.creds` files, on a server that demands them.
+//! TLS, client certificates and `.creds` files, on a server that requires them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -58,7 +58,7 @@ async fn a_server_with_a_private_authority_is_trusted_by_its_file_and_asks_for_a
     }
 }
 
-/// A JWT as nats-server reads it: signed with the key of the issuer.
+/// Creates a JWT for nats-server, signed with the key of the issuer.
 fn jwt(issuer: &KeyPair, subject: &KeyPair, name: &str, claims: &Value) -> String {
     let header = json!({"typ": "JWT", "alg": "ed25519-nkey"});
     let payload = json!({

@@ -1,4 +1,4 @@
-//! A cluster of three servers, of which one hangs.
+//! A cluster of three servers, one of which hangs.
 
 use std::time::{Duration, Instant};
 
@@ -8,10 +8,10 @@ use testkit::eventually;
 
 use crate::world::{SOON, settings};
 
-/// It takes 5 s on a machine that keeps up. With the pings of a single server it would be 30 s.
+/// The switch takes 5 s on a fast machine. With the ping interval of a single server it would take 30 s.
 const LEFT_WITHIN: Duration = Duration::from_secs(15);
 
-/// Three servers, and an address that names all of them.
+/// Starts three servers, and returns them with a URL that names all of them.
 async fn cluster() -> (Vec<NatsServer>, String) {
     let routes: Vec<u16> = (0..3).map(|_| port::free().unwrap()).collect();
     let urls: Vec<_> = routes.iter().map(|port| format!("nats://127.0.0.1:{port}")).collect();
@@ -28,7 +28,7 @@ async fn cluster() -> (Vec<NatsServer>, String) {
 }
 
 #[tokio::test]
-async fn a_server_that_hangs_is_left_for_another() {
+async fn a_client_leaves_a_hanging_server_for_another() {
     let (mut servers, url) = cluster().await;
     let log = EventLog::connect(settings(&url)).await.unwrap();
     eventually(SOON, "the cluster has a leader", async || log.ping().await.ok()).await;

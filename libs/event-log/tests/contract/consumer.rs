@@ -69,7 +69,7 @@ async fn a_fetch_that_waits_returns_with_the_first_message() {
 }
 
 #[tokio::test]
-async fn what_is_not_acknowledged_comes_again() {
+async fn an_unacknowledged_message_is_delivered_again() {
     let world = World::start().await;
     world.fill(SENDS, 1).await;
     let consumer = world.log.consumer(SENDS, DURABLE, SHORT).await.unwrap();
@@ -86,13 +86,13 @@ async fn what_is_not_acknowledged_comes_again() {
 }
 
 #[tokio::test]
-async fn work_in_progress_is_not_delivered_to_others() {
+async fn work_in_progress_is_not_delivered_to_another_process() {
     let world = World::start().await;
     world.fill(SENDS, 1).await;
     let two_seconds = ConsumerSettings { ack_wait: Duration::from_secs(2), ..SHORT };
     let consumer = world.log.consumer(SENDS, DURABLE, two_seconds).await.unwrap();
     let mine = next(&consumer).await;
-    // For three seconds another one fetches, while the holder says every 50 ms that it is at work.
+    // For three seconds another process fetches, while the holder reports progress every 50 ms.
     for _ in 0..60 {
         mine.in_progress().await.unwrap();
         assert!(consumer.fetch(1, AT_ONCE).await.unwrap().is_empty());
@@ -101,7 +101,7 @@ async fn work_in_progress_is_not_delivered_to_others() {
 }
 
 #[tokio::test]
-async fn a_message_refused_for_now_comes_again_after_the_delay() {
+async fn a_returned_message_is_delivered_again_after_the_delay() {
     let world = World::start().await;
     world.fill(SENDS, 1).await;
     let consumer = world.log.consumer(SENDS, DURABLE, LONG).await.unwrap();
@@ -112,7 +112,7 @@ async fn a_message_refused_for_now_comes_again_after_the_delay() {
     again.nak(Some(Duration::from_secs(1))).await.unwrap();
     let delayed_at = std::time::Instant::now();
     world.log.publish(message(SENDS, "other")).await.unwrap();
-    assert_eq!(next(&consumer).await.seq, 2, "the delay holds up nobody else");
+    assert_eq!(next(&consumer).await.seq, 2, "the delay does not hold up other messages");
     let third = next(&consumer).await;
     assert_eq!((third.seq, third.deliveries), (1, 3));
     assert!(delayed_at.elapsed() >= Duration::from_millis(900), "the delay was kept");
@@ -164,7 +164,7 @@ async fn a_fetch_waits_while_too_much_is_unacknowledged() {
 }
 
 #[tokio::test]
-async fn none_waits_for_its_time_to_be_over_while_too_much_is_unacknowledged() {
+async fn a_fetch_does_not_wait_for_expiry_while_too_much_is_unacknowledged() {
     const MESSAGES: u64 = 600;
     let world = World::start().await;
     world.fill(SENDS, MESSAGES).await;
@@ -181,7 +181,7 @@ async fn none_waits_for_its_time_to_be_over_while_too_much_is_unacknowledged() {
                 for delivered in consumer.fetch(50, Duration::from_millis(200)).await.unwrap() {
                     assert_eq!(delivered.deliveries, 1);
                     left.fetch_sub(1, Relaxed);
-                    // Beside the next fetch, so that there is room again while that one gathers.
+                    // Concurrently with the next fetch, so that room becomes available while that fetch waits.
                     acks.spawn(async move { delivered.ack().await.unwrap() });
                 }
             }
@@ -192,13 +192,13 @@ async fn none_waits_for_its_time_to_be_over_while_too_much_is_unacknowledged() {
 }
 
 #[tokio::test]
-async fn what_comes_after_the_last_fetch_can_be_given_back() {
+async fn messages_after_the_last_fetch_can_be_released() {
     let world = World::start().await;
     world.fill(SENDS, 2).await;
     let one_at_once = ConsumerSettings { max_ack_pending: 1, ..LONG };
     let leaving = world.log.consumer(SENDS, DURABLE, one_at_once).await.unwrap();
     let batch = leaving.fetch(2, SOON).await.unwrap();
-    assert_eq!(batch.len(), 1, "the other one is asked for all the same");
+    assert_eq!(batch.len(), 1, "the request for the second message stays open");
     batch[0].ack().await.unwrap();
     leaving.release().await.unwrap();
     let staying = world.log.consumer(SENDS, DURABLE, one_at_once).await.unwrap();
@@ -206,7 +206,7 @@ async fn what_comes_after_the_last_fetch_can_be_given_back() {
 }
 
 #[tokio::test]
-async fn large_messages_come_in_several_fetches() {
+async fn large_messages_arrive_in_several_fetches() {
     let world = World::start().await;
     for _ in 0..20 {
         let large = Message { stream: SENDS, id: None, payload: vec![b'x'; 900 * 1024].into() };
@@ -223,7 +223,7 @@ async fn large_messages_come_in_several_fetches() {
 }
 
 #[tokio::test]
-async fn a_consumer_keeps_its_place_and_may_change_its_limits() {
+async fn a_consumer_keeps_its_position_and_may_change_its_limits() {
     let world = World::start().await;
     world.fill(SENDS, 3).await;
     let consumer = world.log.consumer(SENDS, DURABLE, SHORT).await.unwrap();
@@ -236,7 +236,7 @@ async fn a_consumer_keeps_its_place_and_may_change_its_limits() {
 }
 
 #[tokio::test]
-async fn a_consumer_that_would_deliver_something_else_is_refused() {
+async fn a_consumer_that_would_deliver_other_messages_is_refused() {
     let world = World::start().await;
     let raw = world.raw().await.get_stream(SENDS.to_string()).await.unwrap();
     let limited =
@@ -258,7 +258,7 @@ async fn fetching_from_a_lost_consumer_is_an_error() {
     assert!(error.to_string().contains("consumer dispatcher of SEND_transactional"), "{error}");
 }
 
-/// nats-server 2.9.10 forgets a request without a word when a message comes in at the moment of its expiry.
+/// nats-server 2.9.10 silently forgets a request if a message arrives at the moment of its expiry.
 #[tokio::test]
 async fn a_request_that_the_server_forgets_costs_no_message_and_no_error() {
     const MESSAGES: u64 = 700;

@@ -1,4 +1,4 @@
-//! The server is killed while everything is in motion.
+//! The server is killed during publishing, reading and work.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ const MESSAGES: u64 = 60_000;
 const KILLS_AT: [u64; 2] = [5_000, 20_000];
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// Publishes every number until it is confirmed. Returns the sequences, by number.
+/// Publishes every number until it is confirmed. Returns the sequences by number.
 async fn publish(log: EventLog, confirmed: Arc<AtomicU64>) -> BTreeMap<u64, u64> {
     let mut seqs = BTreeMap::new();
     let numbers: Vec<u64> = (1..=MESSAGES).collect();
@@ -38,7 +38,7 @@ async fn publish(log: EventLog, confirmed: Arc<AtomicU64>) -> BTreeMap<u64, u64>
     seqs
 }
 
-/// Reads until every number came. Returns the numbers, by sequence.
+/// Reads until every number has arrived. Returns the numbers by sequence.
 async fn read(log: EventLog) -> BTreeMap<u64, u64> {
     let mut reader = log.reader(SENDS, 1);
     let mut numbers = BTreeMap::new();
@@ -60,7 +60,7 @@ async fn read(log: EventLog) -> BTreeMap<u64, u64> {
     numbers
 }
 
-/// Works until every number was delivered. Returns how often each was.
+/// Fetches until every number was delivered. Returns the number of deliveries of each.
 async fn work(log: EventLog) -> BTreeMap<u64, u64> {
     let settings = ConsumerSettings { ack_wait: Duration::from_secs(5), max_ack_pending: 1_000 };
     let consumer = log.consumer(SENDS, "dispatcher", settings).await.unwrap();
@@ -87,11 +87,14 @@ async fn nothing_confirmed_is_lost_when_the_server_is_killed() {
     let reader = tokio::spawn(read(world.log.clone()));
     let worker = tokio::spawn(work(world.log.clone()));
     for kill_at in KILLS_AT {
-        eventually(LIMIT, "the publisher gets on", async || {
+        eventually(LIMIT, "the publisher makes progress", async || {
             (confirmed.load(Ordering::Relaxed) >= kill_at).then_some(())
         })
         .await;
-        assert!(confirmed.load(Ordering::Relaxed) < MESSAGES, "killed too late to disturb anything");
+        assert!(
+            confirmed.load(Ordering::Relaxed) < MESSAGES,
+            "the server was killed too late to have an effect"
+        );
         world.server.kill();
         world.server.restart().await.unwrap();
     }

@@ -29,7 +29,7 @@ async fn processes_that_start_together_declare_the_same_streams() {
     let others = join_all((0..7).map(|_| EventLog::connect(settings(world.server.url())))).await;
     let raw = world.raw().await;
     let names = StreamName::all(4);
-    // What the server answers to those who come second depends on the moment.
+    // The server's answer to the later processes depends on the timing.
     for round in 0..20 {
         let first = world.log.declare(&names);
         let rest = join_all(others.iter().map(|other| other.as_ref().unwrap().declare(&names)));
@@ -45,7 +45,7 @@ async fn processes_that_start_together_declare_the_same_streams() {
 }
 
 #[tokio::test]
-async fn subjects_that_another_stream_holds_are_named() {
+async fn subjects_of_another_stream_are_named() {
     let world = World::empty().await;
     let foreign =
         Config { name: "foreign".to_owned(), subjects: vec![SENDS.to_string()], ..Config::default() };
@@ -54,7 +54,7 @@ async fn subjects_that_another_stream_holds_are_named() {
     assert!(error.contains("SEND_transactional") && error.contains("overlap"), "{error}");
 }
 
-/// The field, its declared value, the value found, and what makes it so.
+/// A field, its declared value, the value found, and the change that causes it.
 type Case = (&'static str, &'static str, &'static str, fn(Config) -> Config);
 
 const ALTERED: [Case; 6] = [
@@ -97,7 +97,7 @@ async fn a_stream_that_differs_is_refused_and_left_alone() {
 }
 
 #[tokio::test]
-async fn replicas_that_the_server_cannot_give_are_an_error() {
+async fn replicas_that_the_server_cannot_provide_are_an_error() {
     let world = World::empty().await;
     let three = Settings { replicas: 3, ..settings(world.server.url()) };
     let log = EventLog::connect(three).await.unwrap();
@@ -106,7 +106,7 @@ async fn replicas_that_the_server_cannot_give_are_an_error() {
 }
 
 #[tokio::test]
-async fn the_state_tells_how_full_a_stream_is() {
+async fn the_state_reports_how_full_a_stream_is() {
     let world = World::empty().await;
     let small = Settings { max_messages: 8, ..settings(world.server.url()) };
     let log = EventLog::connect(small).await.unwrap();
@@ -118,11 +118,11 @@ async fn the_state_tells_how_full_a_stream_is() {
     let state = log.state(INBOX).await.unwrap();
     assert_eq!((state.messages, state.first_seq, state.last_seq, state.fill), (6, 1, 6, 0.75));
     assert!(state.bytes > 0);
-    assert!(log.state(SENDS).await.unwrap_err().to_string().contains("no such stream"));
+    assert!(log.state(SENDS).await.unwrap_err().to_string().contains("the stream does not exist"));
 }
 
 #[tokio::test]
-async fn purging_removes_what_is_below_and_nothing_else() {
+async fn purging_removes_only_messages_below_the_sequence() {
     let world = World::start().await;
     world.fill(INBOX, 10).await;
     for (below, purged, first) in

@@ -1,4 +1,4 @@
-//! The contract of the event log, on a real nats-server.
+//! Tests of the event log's contract, on a real nats-server.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod access;

@@ -25,7 +25,7 @@ async fn positions_reach_every_listener() {
 }
 
 #[tokio::test]
-async fn what_is_not_a_position_is_passed_over() {
+async fn a_message_that_is_not_a_position_is_ignored() {
     let world = World::empty().await;
     let mut positions = world.log.positions().await.unwrap();
     let raw = async_nats::connect(world.server.url()).await.unwrap();
@@ -36,7 +36,7 @@ async fn what_is_not_a_position_is_passed_over() {
 }
 
 #[tokio::test]
-async fn listening_goes_on_after_a_crash_of_the_server() {
+async fn the_subscription_survives_a_crash_of_the_server() {
     let mut world = World::empty().await;
     let mut positions = world.log.positions().await.unwrap();
     world.server.restart().await.unwrap();

@@ -56,7 +56,7 @@ async fn a_full_stream_refuses_and_keeps_what_it_has() {
 }
 
 #[tokio::test]
-async fn what_no_attempt_can_store_is_refused_for_good() {
+async fn a_message_that_can_never_be_stored_is_refused() {
     let world = World::start().await;
     let large =
         Message { stream: SENDS, id: Some("large".to_owned()), payload: vec![b'x'; 1024 * 1024].into() };
@@ -83,7 +83,7 @@ async fn a_pipelined_batch_keeps_its_order() {
 }
 
 #[tokio::test]
-async fn a_server_that_does_not_answer_leaves_it_open() {
+async fn a_server_that_does_not_answer_leaves_messages_unconfirmed() {
     let mut world = World::start().await;
     let impatient = Settings { ack_timeout: Duration::from_millis(500), ..settings(world.server.url()) };
     let log = EventLog::connect(impatient).await.unwrap();
@@ -94,7 +94,7 @@ async fn a_server_that_does_not_answer_leaves_it_open() {
     let results = log.publish_all((1..=600).map(|number| numbered(SENDS, number)).collect()).await;
     let unconfirmed =
         results.iter().filter(|result| matches!(result, Err(PublishError::Unconfirmed { .. }))).count();
-    assert_eq!(unconfirmed, 256, "what was in flight");
+    assert_eq!(unconfirmed, 256, "the messages in flight");
     for result in results.into_iter().skip(unconfirmed) {
         assert_eq!(refusal(result), Refusal::NotSent);
     }
@@ -108,7 +108,7 @@ async fn a_server_that_does_not_answer_leaves_it_open() {
 }
 
 #[tokio::test]
-async fn connecting_to_nothing_says_so_without_the_password() {
+async fn a_failed_connection_is_reported_without_the_password() {
     let nobody = settings("nats://someone:secret@127.0.0.1:1");
     let Err(error) = EventLog::connect(nobody).await else { panic!("connected to nothing") };
     assert!(!error.to_string().contains("secret"), "{error}");

@@ -10,7 +10,7 @@ use crate::world::{INBOX, SOON, World, message, number};
 
 const LINGER: Duration = Duration::from_millis(5);
 
-/// Reads `count` records, past errors that go away.
+/// Reads `count` records, and retries after temporary errors.
 async fn read(reader: &mut Reader, count: usize) -> Vec<Record> {
     let mut records = Vec::new();
     eventually(SOON, "all records", async || {
@@ -28,7 +28,7 @@ fn seqs(records: &[Record]) -> Vec<u64> {
     records.iter().map(|record| record.seq).collect()
 }
 
-/// The one consumer that a reader has on the server.
+/// Finds the only consumer that a reader has on the server.
 async fn consumer_of_reader(
     world: &World,
     stream: StreamName,
@@ -40,7 +40,7 @@ async fn consumer_of_reader(
 }
 
 #[tokio::test]
-async fn reading_starts_anywhere_and_goes_on_with_what_is_new() {
+async fn reading_starts_at_any_sequence_and_continues_with_new_records() {
     let world = World::start().await;
     world.fill(INBOX, 1_500).await;
     let mut reader = world.log.reader(INBOX, 401);
@@ -82,7 +82,7 @@ async fn a_dropped_call_loses_nothing() {
     let mut records = Vec::new();
     for seq in 1..=200 {
         world.log.publish(message(INBOX, &seq.to_string())).await.unwrap();
-        // A call that would linger for long is dropped soon after it has begun to collect.
+        // Drop a call with a long linger time soon after it has started to collect.
         if let Ok(batch) =
             tokio::time::timeout(Duration::from_millis(3), reader.next_batch(1_000, SOON)).await
         {
@@ -119,7 +119,7 @@ async fn a_reader_overtaken_by_the_purge_stops() {
         match reader.next_batch(100, LINGER).await {
             Ok(batch) => {
                 for record in batch {
-                    assert_eq!(record.seq, last + 1, "a gap was handed out");
+                    assert_eq!(record.seq, last + 1, "the reader returned a gap");
                     last = record.seq;
                 }
             }
@@ -151,7 +151,7 @@ async fn a_stream_that_ends_below_the_reader_is_refused() {
 }
 
 #[tokio::test]
-async fn a_stream_made_anew_is_not_taken_for_the_old_one() {
+async fn a_recreated_stream_is_not_taken_for_the_old_one() {
     let world = World::start().await;
     world.fill(INBOX, 10).await;
     let mut reader = world.log.reader(INBOX, 1);
@@ -186,10 +186,10 @@ async fn a_deleted_consumer_is_replaced() {
     assert_eq!(seqs(&read(&mut reader, 10).await), (11..=20).collect::<Vec<_>>());
 }
 
-/// A consumer that answers every request, and yet delivers nothing although the stream grows, as seen with consumers
-/// that lost their place. Here it is given a filter that nothing passes.
+/// A consumer that lost its position answers every request but delivers nothing, although the stream grows. The test simulates
+/// it with a filter that matches no message.
 #[tokio::test]
-async fn a_consumer_that_stands_still_is_replaced() {
+async fn a_stalled_consumer_is_replaced() {
     let world = World::start().await;
     world.fill(INBOX, 10).await;
     let mut reader = world.log.reader(INBOX, 1);

@@ -10,7 +10,7 @@ fn messages(limit: i64) -> StreamSize {
 }
 
 #[tokio::test]
-async fn processes_of_another_size_use_the_streams_that_are_there() {
+async fn processes_with_another_size_use_the_existing_streams() {
     let world = World::start().await;
     let before = world.log.declare(&[SENDS, INBOX]).await.unwrap();
     let sizes = [(1_000, 1), (200_000, 1), (100_000, 3)];
@@ -53,7 +53,11 @@ async fn a_limit_that_leaves_too_little_room_is_refused_before_any_stream_is_cha
     let said = error.to_string();
     assert!(matches!(error, DeclareError::TooSmall { held: 600, limit: 1_199, least: 1_200, .. }), "{said}");
     assert!(said.contains("INBOX_0"), "{said}");
-    assert_eq!(world.log.resize(&[SENDS], messages(LIMIT)).await.unwrap(), [], "the first is as it was");
+    assert_eq!(
+        world.log.resize(&[SENDS], messages(LIMIT)).await.unwrap(),
+        [],
+        "the first stream is unchanged"
+    );
 
     assert_eq!(world.log.resize(&[SENDS, INBOX], messages(1_200)).await.unwrap().len(), 2);
     let state = world.log.state(INBOX).await.unwrap();
@@ -61,7 +65,7 @@ async fn a_limit_that_leaves_too_little_room_is_refused_before_any_stream_is_cha
 }
 
 #[tokio::test]
-async fn what_is_published_meanwhile_is_kept() {
+async fn messages_published_during_a_resize_are_kept() {
     let world = World::start().await;
     let publishing = async {
         for _ in 0..20 {
@@ -80,7 +84,7 @@ async fn what_is_published_meanwhile_is_kept() {
 }
 
 #[tokio::test]
-async fn replicas_that_the_server_cannot_give_leave_the_stream_as_it_is() {
+async fn replicas_that_the_server_cannot_provide_leave_the_stream_unchanged() {
     let world = World::start().await;
     let size = StreamSize { max_messages: None, replicas: Some(3) };
     let error = world.log.resize(&[SENDS], size).await.unwrap_err();

@@ -17,26 +17,26 @@ pub(crate) struct World {
 }
 
 impl World {
-    /// A server that has the streams [`SENDS`] and [`INBOX`].
+    /// Starts a server with the streams [`SENDS`] and [`INBOX`].
     pub(crate) async fn start() -> World {
         let world = World::empty().await;
         world.log.declare(&[SENDS, INBOX]).await.unwrap();
         world
     }
 
-    /// A server without streams.
+    /// Starts a server without streams.
     pub(crate) async fn empty() -> World {
         let server = NatsServer::start().await.unwrap();
         let log = EventLog::connect(settings(server.url())).await.unwrap();
         World { server, log }
     }
 
-    /// The server as any other client sees it.
+    /// Connects to the server as another client.
     pub(crate) async fn raw(&self) -> jetstream::Context {
         jetstream::new(async_nats::connect(self.server.url()).await.unwrap())
     }
 
-    /// Publishes `count` messages, whose payloads are the numbers from 1.
+    /// Publishes `count` messages with the numbers from 1 as payloads.
     pub(crate) async fn fill(&self, stream: StreamName, count: u64) {
         let messages = (1..=count).map(|number| numbered(stream, number)).collect();
         for (result, number) in self.log.publish_all(messages).await.into_iter().zip(1..) {

@@ -34,7 +34,7 @@ fn problems(result: Result<Config, ConfigError>) -> Vec<String> {
 fn the_shipped_file_states_the_defaults() {
     let config = Config::from_sources(Some(Path::new(SHIPPED)), []).unwrap();
     let mut defaults = Config::default();
-    // What it states, it also asks for.
+    // The file sets these values explicitly; the defaults do not.
     defaults.nats.replicas_are_set = true;
     defaults.nats.max_messages_are_set = true;
     defaults.streams.partitions_are_set = true;
@@ -70,7 +70,7 @@ fn the_file_may_be_named_by_a_variable() {
 }
 
 #[test]
-fn other_tools_variables_hold_only_where_ours_are_unset() {
+fn common_variables_apply_only_if_ours_are_unset() {
     let both = [
         ("TIDINGS_DATABASE__URL", "postgres://ours:1/t"),
         ("DATABASE_URL", "postgres://theirs:1/t"),
@@ -82,7 +82,7 @@ fn other_tools_variables_hold_only_where_ours_are_unset() {
 }
 
 #[test]
-fn all_problems_are_told_at_once_with_source_value_and_remedy() {
+fn all_problems_are_listed_at_once_with_source_value_and_remedy() {
     let file =
         "[databse]\nurl = \"postgres://h/t\"\n[delivery]\nlease = 90\n[streams]\npartitions = 0\n[gatway]\n";
     let result = from_file(
@@ -154,11 +154,11 @@ fn a_missing_file_is_an_error() {
 }
 
 #[test]
-fn a_level_is_a_level() {
+fn unusable_log_levels_are_refused() {
     for level in ["info", "WARN", "info,sqlx=warn", "off,store=trace"] {
         assert!(from_variables(&[("TIDINGS_LOG__LEVEL", level)]).is_ok(), "{level}");
     }
-    // The filter would take the first for the name of a crate, and log nothing else; the last would raise libraries too.
+    // The filter would take the first for the name of a crate and log nothing else; the last would also raise libraries.
     for level in ["verbose", "info,verbose", "sqlx=loud", "info,[request]=debug"] {
         assert!(from_variables(&[("TIDINGS_LOG__LEVEL", level)]).is_err(), "{level}");
     }
@@ -181,7 +181,7 @@ fn urls_may_be_in_files_that_a_variable_names() {
 }
 
 #[test]
-fn a_file_that_cannot_give_a_value_is_named() {
+fn an_unreadable_value_file_is_named() {
     let empty = tempfile::NamedTempFile::new().unwrap();
     let empty = empty.path().to_str().unwrap();
     let variable = "TIDINGS_NATS__URL_FILE";
@@ -193,7 +193,7 @@ fn a_file_that_cannot_give_a_value_is_named() {
         let problems = problems(from_variables(&pairs));
         assert!(problems[0].starts_with("nats.url: ") && problems[0].contains(told), "{problems:?}");
     }
-    // This one is a setting itself, and names no value.
+    // This key is a setting itself, not the file of another value.
     let key = from_variables(&[("TIDINGS_SECURITY__MASTER_KEY_FILE", "/absent/key")]).unwrap();
     assert_eq!(key.security.master_key_file.as_deref(), Some(Path::new("/absent/key")));
 }
@@ -201,9 +201,9 @@ fn a_file_that_cannot_give_a_value_is_named() {
 #[test]
 fn a_client_certificate_needs_its_key() {
     let alone = problems(from_variables(&[("TIDINGS_NATS__CERT_FILE", "client.pem")]));
-    assert_eq!(alone, ["nats.cert_file: is of no use alone: set nats.key_file too"]);
+    assert_eq!(alone, ["nats.cert_file: has no effect alone: set nats.key_file too"]);
     let alone = problems(from_variables(&[("TIDINGS_NATS__KEY_FILE", "client.key")]));
-    assert_eq!(alone, ["nats.key_file: is of no use alone: set nats.cert_file too"]);
+    assert_eq!(alone, ["nats.key_file: has no effect alone: set nats.cert_file too"]);
 }
 
 #[test]

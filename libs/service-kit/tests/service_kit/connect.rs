@@ -12,7 +12,7 @@ use testkit::Database;
 
 pub(crate) const LIMIT: Duration = Duration::from_secs(60);
 
-/// Servers of its own, prepared for Tidings, and a configuration that points at them.
+/// Private servers, prepared for Tidings, and a configuration that points at them.
 pub(crate) struct Installation {
     pub(crate) config: Config,
     pub(crate) nats: NatsServer,
@@ -50,12 +50,15 @@ async fn a_context_connects_to_both_servers() {
 }
 
 #[tokio::test]
-async fn servers_may_come_up_later() {
+async fn servers_may_start_later() {
     let mut installation = Installation::start().await;
     installation.nats.kill();
     let config = installation.config.clone();
     let connecting = tokio::spawn(async move { connections::event_log(&config, LIMIT).await });
-    assert!(connections::event_log(&installation.config, Duration::ZERO).await.is_err(), "nobody is there");
+    assert!(
+        connections::event_log(&installation.config, Duration::ZERO).await.is_err(),
+        "no server is running"
+    );
     installation.nats.restart().await.unwrap();
     connecting.await.unwrap().unwrap().ping().await.unwrap();
 }
@@ -85,7 +88,7 @@ async fn a_wrong_password_ends_the_wait_at_once() {
     url.set_password(Some("hunter2")).unwrap();
     config.database.url = Some(url.as_str().parse().unwrap());
     config.nats.url = Some(format!("nats://tidings:hunter2@127.0.0.1:{}", guarded.port()).parse().unwrap());
-    // The limit of the test runner is shorter.
+    // The time limit of the test runner is shorter than this wait.
     let limit = Duration::from_secs(3_600);
     let database = format!("{:#}", connections::store(&config, limit).await.unwrap_err());
     let log = format!("{:#}", connections::event_log(&config, limit).await.err().unwrap());
@@ -96,7 +99,7 @@ async fn a_wrong_password_ends_the_wait_at_once() {
 }
 
 #[tokio::test]
-async fn a_database_without_room_for_a_session_says_so_itself() {
+async fn a_database_without_a_free_session_names_the_cause() {
     let files = tempfile::tempdir().unwrap();
     let postgres = Postgres::start_fast(&files.path().join("cluster")).await.unwrap();
     let mut config = Config::default();
@@ -135,7 +138,7 @@ async fn a_foreign_master_key_is_refused_with_both_ids() {
     let refused = format!("{:#}", Context::connect(config.clone()).await.err().unwrap());
     assert!(refused.contains(&right) && refused.contains(&foreign), "{refused}");
 
-    // During a rotation the right key is the previous one; a key that is lost for good can be given up.
+    // During a rotation the right key is the previous one; a permanently lost key can be given up.
     config.security.previous_master_key_file = installation.config.security.master_key_file.clone();
     Context::connect(config.clone()).await.unwrap();
     config.security.previous_master_key_file = None;
@@ -144,7 +147,7 @@ async fn a_foreign_master_key_is_refused_with_both_ids() {
 }
 
 #[tokio::test]
-async fn what_is_not_set_is_named_with_its_variable() {
+async fn a_missing_setting_is_named_with_its_variable() {
     let config = Config::default();
     let error = connections::store(&config, Duration::ZERO).await.unwrap_err().to_string();
     assert!(error.contains("TIDINGS_DATABASE__URL"), "{error}");
@@ -153,7 +156,7 @@ async fn what_is_not_set_is_named_with_its_variable() {
 }
 
 #[tokio::test]
-async fn a_service_that_ends_by_itself_stops_the_process() {
+async fn a_service_that_ends_early_stops_the_process() {
     let installation = Installation::start().await;
     let context = Context::connect(installation.config.clone()).await.unwrap();
     context.serve("orderly", |context| async move {
@@ -166,7 +169,7 @@ async fn a_service_that_ends_by_itself_stops_the_process() {
 }
 
 #[tokio::test]
-async fn the_log_has_read_every_answer_before_the_process_ends() {
+async fn the_log_has_received_every_acknowledgement_before_the_process_ends() {
     const SENDS: StreamName = StreamName::Send(Lane::Transactional);
     let settings = ConsumerSettings { ack_wait: Duration::from_secs(3_600), max_ack_pending: 10 };
     let installation = Installation::start().await;
@@ -175,7 +178,7 @@ async fn the_log_has_read_every_answer_before_the_process_ends() {
 
     let config = installation.config.clone();
     let process = move || {
-        // What its connection has not written when the runtime ends is not written at all.
+        // Data that the connection has not written when the runtime ends is lost.
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
             let context = Context::connect(config).await.unwrap();

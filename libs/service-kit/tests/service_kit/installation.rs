@@ -42,7 +42,7 @@ async fn services_start_with_streams_of_another_size_and_only_resizing_changes_t
     };
     installation.config.nats.max_messages = before * 2;
     assert_eq!(installation.prepare(4).await, Ok(()));
-    assert_eq!(resize(&installation.config).await, [], "it is not set");
+    assert_eq!(resize(&installation.config).await, [], "the size is not set");
     assert_eq!(installation.verify().await, Ok(4));
 
     installation.config.nats.max_messages_are_set = true;
@@ -50,7 +50,7 @@ async fn services_start_with_streams_of_another_size_and_only_resizing_changes_t
     assert_eq!(resized.len(), StreamName::all(4).len());
     assert!(resized.iter().all(|stream| stream.max_messages == (before, before * 2)), "{resized:?}");
     assert_eq!(installation.verify().await, Ok(4));
-    // A process that was not told yet.
+    // A process with the old configuration.
     installation.config.nats.max_messages = before;
     assert_eq!(installation.verify().await, Ok(4));
     Context::connect(installation.config.clone()).await.unwrap();
@@ -66,7 +66,7 @@ async fn another_number_of_partitions_is_refused() {
 }
 
 #[tokio::test]
-async fn streams_that_are_missing_are_refused_and_not_made_anew() {
+async fn missing_streams_are_refused_and_not_created_again() {
     let mut installation = Installation::start().await;
     let empty = NatsServer::start().await.unwrap();
     installation.config.nats.url = Some(empty.url().parse().unwrap());
@@ -75,7 +75,7 @@ async fn streams_that_are_missing_are_refused_and_not_made_anew() {
     }
     let log = connections::event_log(&installation.config, LIMIT).await.unwrap();
     for stream in StreamName::all(4) {
-        assert!(log.state(stream).await.is_err(), "{stream} was made");
+        assert!(log.state(stream).await.is_err(), "{stream} was created");
     }
 }
 
@@ -115,7 +115,7 @@ async fn a_log_that_ends_below_a_checkpoint_is_refused() {
 }
 
 #[tokio::test]
-async fn a_log_that_ends_below_what_webhooks_have_followed_is_refused() {
+async fn a_log_that_ends_below_a_checkpoint_of_webhooks_is_refused() {
     let installation = Installation::start().await;
     let store = connections::store(&installation.config, LIMIT).await.unwrap();
     store.webhook_batch(StreamName::Outcome, 0, 7).await.unwrap().unwrap().commit().await.unwrap();
@@ -124,11 +124,11 @@ async fn a_log_that_ends_below_what_webhooks_have_followed_is_refused() {
 }
 
 #[tokio::test]
-async fn a_database_that_is_restored_is_refused_until_the_log_was_read_again() {
+async fn a_restored_database_is_refused_until_the_log_was_read() {
     let installation = Installation::start().await;
     let store = connections::store(&installation.config, LIMIT).await.unwrap();
     assert_eq!(store.recorded_database().await.unwrap(), Recorded::Here);
-    let restore = store.begin_restore().await.unwrap().expect("nobody else restores");
+    let restore = store.begin_restore().await.unwrap().expect("no other restore runs");
     assert_eq!(store.recorded_database().await.unwrap(), Recorded::HalfRestored);
     for refused in [installation.prepare(4).await.unwrap_err(), installation.verify().await.unwrap_err()] {
         assert!(
@@ -141,7 +141,7 @@ async fn a_database_that_is_restored_is_refused_until_the_log_was_read_again() {
 }
 
 #[tokio::test]
-async fn an_installation_of_before_learns_its_database_when_it_is_prepared() {
+async fn preparing_records_the_database_of_an_earlier_installation() {
     let installation = Installation::start().await;
     let store = connections::store(&installation.config, LIMIT).await.unwrap();
     let pool =
@@ -159,7 +159,7 @@ async fn an_installation_of_before_learns_its_database_when_it_is_prepared() {
 }
 
 #[tokio::test]
-async fn a_database_that_is_away_is_not_taken_for_one_without_its_tables() {
+async fn an_unavailable_database_is_not_reported_as_one_without_tables() {
     let installation = Installation::start().await;
     let store = connections::store(&installation.config, LIMIT).await.unwrap();
     let log = connections::event_log(&installation.config, LIMIT).await.unwrap();

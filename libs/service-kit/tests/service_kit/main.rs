@@ -1,4 +1,4 @@
-//! What services rely on, on real servers where servers matter.
+//! Tests of `service-kit`, on real servers if servers matter.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod config;

@@ -41,7 +41,7 @@ async fn metrics_and_health_are_served_until_the_stop() {
 }
 
 #[tokio::test]
-async fn readiness_names_what_is_away_and_recovers() {
+async fn readiness_names_an_unavailable_server_and_recovers() {
     let mut installation = Installation::start().await;
     let context = Context::connect(installation.config.clone()).await.unwrap();
     let origin = format!("http://{}", server::start(&context).await.unwrap());

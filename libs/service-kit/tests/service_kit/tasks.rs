@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use service_kit::{ShutdownError, Tasks};
 
-/// Only the hung task's test gets there, on a clock that jumps.
+/// Only the test of the hung task reaches this limit, on a paused clock.
 const LIMIT: Duration = Duration::from_secs(60);
 
 async fn finish(tasks: &Tasks) -> Result<(), ShutdownError> {
@@ -23,7 +23,7 @@ async fn a_stop_ends_every_task() {
 }
 
 #[tokio::test]
-async fn an_error_stops_all_the_others() {
+async fn an_error_stops_all_other_tasks() {
     let tasks = Tasks::new();
     let waiting = tasks.clone();
     tasks.spawn("waiting", async move {
@@ -35,7 +35,7 @@ async fn an_error_stops_all_the_others() {
 }
 
 #[tokio::test]
-async fn so_does_a_panic() {
+async fn a_panic_stops_all_other_tasks() {
     let tasks = Tasks::new();
     tasks.spawn("panicking", async { panic!("on purpose") });
     assert_eq!(finish(&tasks).await, Err(ShutdownError::Failed("panicking")));

@@ -9,7 +9,7 @@ const CALLER: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 const CALLERS_TRACE: [u8; 16] =
     [0x0a, 0xf7, 0x65, 0x19, 0x16, 0xcd, 0x43, 0xdd, 0x84, 0x48, 0xeb, 0x21, 0x1c, 0x80, 0x31, 0x9c];
 
-/// A collector that takes one request and passes on its first line and body.
+/// Starts a collector that accepts one request and sends its first line and body to the receiver.
 fn collector() -> (String, mpsc::Receiver<(String, Vec<u8>)>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let origin = format!("http://{}", listener.local_addr().unwrap());
@@ -46,7 +46,7 @@ fn holds(body: &[u8], part: &[u8]) -> bool {
     body.windows(part.len()).any(|window| window == part)
 }
 
-/// Telemetry is set up once per process, so this is one test; it also shows that nothing is made without it.
+/// Telemetry is set up once per process, so this is a single test; it also shows that no traces exist before that.
 #[test]
 fn a_trace_goes_through_the_process_to_the_collector() {
     let before = tracing::info_span!("before").in_scope(trace::current_traceparent);
@@ -69,7 +69,7 @@ fn a_trace_goes_through_the_process_to_the_collector() {
     for malformed in [None, Some(""), Some("undefined"), Some("00-0-0-00")] {
         let span = tracing::info_span!("of_its_own");
         trace::continue_from(&span, malformed);
-        assert!(span.in_scope(trace::current_traceparent).is_some(), "a trace of its own");
+        assert!(span.in_scope(trace::current_traceparent).is_some(), "a separate trace");
     }
     assert_eq!(trace::current_traceparent(), None, "outside of every span");
 

@@ -150,8 +150,9 @@ fn check_device_token(token: &str) -> Result<(), Refusal> {
     }
     let is_hex =
         token.len() >= 64 && token.len().is_multiple_of(2) && token.bytes().all(|b| b.is_ascii_hexdigit());
-    match is_hex && token.bytes().any(|byte| byte != b'0') {
-        true => Ok(()),
-        false => Err(Refusal(400, "BadDeviceToken")),
+    if is_hex && token.bytes().any(|byte| byte != b'0') {
+        Ok(())
+    } else {
+        Err(Refusal(400, "BadDeviceToken"))
     }
 }

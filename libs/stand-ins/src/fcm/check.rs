@@ -72,9 +72,10 @@ fn refused_token(token: &str) -> Option<Response<Bytes>> {
         return Some(refusal(*status, code, &[]));
     }
     let is_sound = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b':');
-    match token.len() >= 8 && token.bytes().all(is_sound) {
-        true => None,
-        false => Some(refusal(400, "INVALID_ARGUMENT", &["message.token"])),
+    if token.len() >= 8 && token.bytes().all(is_sound) {
+        None
+    } else {
+        Some(refusal(400, "INVALID_ARGUMENT", &["message.token"]))
     }
 }
 

@@ -74,9 +74,10 @@ impl Part {
 fn destination(submission: &SubmitSm) -> Result<String, u32> {
     let number = format!("+{}", submission.destination_addr);
     let (ton, npi) = (u8::from(submission.dest_addr_ton), u8::from(submission.dest_addr_npi));
-    match (ton, npi) == (1, 1) && domain::sms::number::is_e164(&number) {
-        true => Ok(number),
-        false => Err(INVALID_DESTINATION),
+    if (ton, npi) == (1, 1) && domain::sms::number::is_e164(&number) {
+        Ok(number)
+    } else {
+        Err(INVALID_DESTINATION)
     }
 }
 

@@ -101,9 +101,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
     /// something into the protected conversation.
     pub(super) async fn into_stream(mut self) -> io::Result<S> {
         self.flush().await?;
-        match self.stream.buffer().is_empty() {
-            true => Ok(self.stream.into_inner()),
-            false => Err(io::ErrorKind::InvalidData.into()),
+        if self.stream.buffer().is_empty() {
+            Ok(self.stream.into_inner())
+        } else {
+            Err(io::ErrorKind::InvalidData.into())
         }
     }
 

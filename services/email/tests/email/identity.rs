@@ -72,16 +72,12 @@ async fn a_send_speaks_only_in_names_that_the_provider_allows() {
             overriding(EmailOptions::default(), "main", &by_provider),
         ] {
             let answer = attempt_job(&mailer.sender, &mailer.provider, &job).await;
-            match is_allowed {
-                true => assert_sent(&answer),
-                false => {
-                    assert_eq!(
-                        (&answer.outcome, answer.code.as_str()),
-                        (&Outcome::Failed, "sender_not_allowed")
-                    );
-                    assert!(answer.message.contains("allowedFrom"), "{answer:?}");
-                    assert!(mailer.captures().is_empty(), "{allowed} {from}");
-                }
+            if is_allowed {
+                assert_sent(&answer)
+            } else {
+                assert_eq!((&answer.outcome, answer.code.as_str()), (&Outcome::Failed, "sender_not_allowed"));
+                assert!(answer.message.contains("allowedFrom"), "{answer:?}");
+                assert!(mailer.captures().is_empty(), "{allowed} {from}");
             }
         }
     }

@@ -18,11 +18,11 @@ use crate::shares::peer::Peer;
 use crate::shares::room::{FOR_STRANGERS, Room};
 use crate::waiting::STEP;
 
-/// How long a change to an app or its secrets may take to be noticed.
+/// Time within which a change to an app or its secrets takes effect.
 const KNOWN_FOR: Duration = Duration::from_secs(5);
-/// How long a key stays unknown after its app was created.
+/// Time for which a key may stay unknown after its app was created.
 const UNKNOWN_FOR: Duration = Duration::from_secs(1);
-/// How long a key of an app is looked up ahead of unknown ones after its last request.
+/// Time after its last request for which an app's key is looked up ahead of unknown ones.
 const SEEN_FOR: Duration = Duration::from_secs(24 * 3_600);
 /// Keys of apps that are remembered.
 const CAPACITY: u64 = 100_000;

@@ -1,4 +1,4 @@
-//! Who calls. A handler states by its argument who may call it.
+//! Callers. A handler states by its argument type who may call it.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -24,9 +24,9 @@ pub(crate) struct UserCaller {
     pub(crate) app: Arc<App>,
     /// The user's identifier. The service may not know the user yet.
     pub(crate) user: String,
-    /// Whether the app acts for the user.
+    /// True if the app acts for the user.
     pub(crate) by_app: bool,
-    /// Whether the app signed a token or the identifier for the user.
+    /// True if the app signed a token or the identifier for the user.
     signed: bool,
 }
 
@@ -35,7 +35,7 @@ pub(crate) struct Caller {
     pub(crate) app: AppId,
     /// The user, unless the app calls for itself.
     pub(crate) user: Option<String>,
-    /// Whether the app's secret was proven.
+    /// Returns true if the app's secret was verified.
     pub(crate) by_app: bool,
 }
 
@@ -87,7 +87,7 @@ macro_rules! extracted {
                 let request = request.clone();
                 Box::pin(async move {
                     let caller = $caller::read(request.clone()).await?;
-                    // A body that is too large is told first.
+                    // A body that is too large is reported first.
                     if !Body::is_read(&request) {
                         accept::check(&request)?;
                     }

@@ -1,4 +1,4 @@
-//! What the credentials of a request prove.
+//! Identity that the credentials of a request prove.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ use crate::shares::peer::Peer;
 pub(crate) struct Identity<'a> {
     request: &'a HttpRequest,
     known: Arc<KnownApp>,
-    /// Whether the API secret was sent.
+    /// True if the API secret was sent.
     pub(crate) by_app: bool,
     /// The user of the bearer token, if one was sent.
     token_user: Option<String>,
@@ -122,7 +122,7 @@ impl<'a> Identity<'a> {
         Ok(self.known.app.clone())
     }
 
-    /// Whether a bearer token was sent.
+    /// Returns true if a bearer token was sent.
     pub(crate) fn by_token(&self) -> bool {
         self.token_user.is_some()
     }
@@ -150,10 +150,8 @@ impl<'a> Identity<'a> {
     /// The user that the request is about. The query may name one beside a valid secret alone.
     pub(crate) fn user(&self) -> Result<Option<String>, Failure> {
         let mut problems = Vec::new();
-        let in_query = match self.by_app {
-            true => Query::of(self.request).text("userIdentifier", &mut problems),
-            false => None,
-        };
+        let in_query =
+            if self.by_app { Query::of(self.request).text("userIdentifier", &mut problems) } else { None };
         agreed("user", in_query.as_deref(), self.token_user.as_deref())?;
         if in_query.is_some() && self.header_user.is_some_and(|user| in_query.as_deref() != Some(user)) {
             let message = "userIdentifier and the user id header must name the same user";
@@ -165,7 +163,7 @@ impl<'a> Identity<'a> {
     }
 }
 
-/// What a request says in one place or the other, or in both alike.
+/// Returns a value that a request may give in one place or the other, or equally in both.
 fn agreed<'a>(
     what: &str,
     sent: Option<&'a str>,

@@ -14,9 +14,9 @@ use crate::access::token_key::TokenKey;
 /// An app as the gateway remembers it for a moment.
 pub(crate) struct KnownApp {
     pub(crate) app: Arc<App>,
-    /// What bearer tokens are verified with.
+    /// Keys that verify bearer tokens.
     pub(crate) token_keys: Vec<TokenKey>,
-    /// What signatures are keyed by; empty while the app wants none.
+    /// Secrets of HMAC signatures; empty while the app does not use them.
     signature_keys: Vec<SignatureKey>,
 }
 
@@ -26,8 +26,8 @@ struct SignatureKey {
 }
 
 impl KnownApp {
-    /// Opens what is sealed. What cannot be opened counts as absent: it lets nobody in, and holds up nobody who
-    /// proves himself by something else.
+    /// Opens sealed secrets. A secret that cannot be opened counts as absent: it authenticates no caller and does not
+    /// affect callers that use another one.
     pub(crate) fn open(app: App, master_key: &MasterKey) -> KnownApp {
         let token_keys = app.signing_keys.iter().filter_map(|key| {
             let opened = TokenKey::open(app.id, key, master_key);
@@ -57,7 +57,7 @@ impl KnownApp {
         live.fold(false, |found, secret| found | same(&secret.digest, &digest))
     }
 
-    /// Whether `signature` is HMAC-SHA256 of the user's identifier with a live secret, in a time that tells nothing.
+    /// Returns true if `signature` is the HMAC-SHA256 of the user's identifier with a valid secret, in constant time.
     pub(crate) fn has_signed(&self, user: &str, signature: &[u8]) -> bool {
         let now = clock::now();
         let live = self.signature_keys.iter().filter(|key| is_live(key.expires_at, now));

@@ -41,7 +41,7 @@ impl Refusals {
         }
     }
 
-    /// How many refusals had no line since the last one; None if this one gets none either.
+    /// Returns the number of refusals without a log line since the last one; None if this one gets none either.
     fn line(&self, app: Option<AppId>, now: Instant) -> Option<u64> {
         let number = app.map_or(0, |app| app.0.unsigned_abs());
         let place = usize::try_from(number).unwrap_or_default() % PLACES;

@@ -15,7 +15,7 @@ use crate::http::failure::Failure;
 
 /// Longest token, in bytes.
 const LONGEST: usize = 8 * 1024;
-/// How far the clocks of an app's backend and of this service may be apart, in seconds.
+/// Tolerated difference between the clocks of an app's backend and of this service, in seconds.
 const LEEWAY: f64 = 60.0;
 /// Stands before the user's identifier in the claim `sub`.
 const USER_PREFIX: &str = "user:";
@@ -24,7 +24,7 @@ const USER_PREFIX: &str = "user:";
 pub(crate) struct Token<'a> {
     header: Header,
     claims: Claims,
-    /// What is signed: header and claims, encoded.
+    /// Signed part: header and claims, encoded.
     message: &'a str,
     signature: &'a str,
 }

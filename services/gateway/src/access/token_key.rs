@@ -47,7 +47,7 @@ impl TokenKey {
         Ok(TokenKey { kid: kid.clone(), algorithm: *algorithm, key })
     }
 
-    /// Whether the key signed `message`. The algorithm is the key's own, whatever a token says.
+    /// Returns true if the key signed `message`. The algorithm is that of the key, not the one that a token names.
     pub(crate) fn has_signed(&self, message: &str, signature: &str) -> bool {
         let algorithm = match self.algorithm {
             SigningAlgorithm::Rs256 => Algorithm::RS256,

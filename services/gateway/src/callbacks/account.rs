@@ -18,7 +18,7 @@ use crate::waiting::continue_as;
 
 const KIND: &str = "twilio";
 const SIGNATURE: &str = "x-twilio-signature";
-/// Where the app, the provider and what the callback is about stand in a path, its first segment being empty.
+/// Positions of the app, the provider and the subject in a path, whose first segment is empty.
 const APP: usize = 4;
 const PROVIDER: usize = 5;
 const SUBJECT: usize = 6;
@@ -29,7 +29,7 @@ pub(super) struct Account {
     pub(super) provider: String,
 }
 
-/// What a callback says before anybody has read its body: a provider that exists, and a signature to be proven.
+/// Claim of a callback before its body is read: an existing provider, and a signature to verify.
 pub(super) struct Claim {
     account: Account,
     token: SecretString,
@@ -60,12 +60,11 @@ impl Claim {
 
     /// Proves the claim by the fields of the body.
     pub(super) fn prove(self, fields: &[(String, String)]) -> Result<Account, Failure> {
-        match signature::is_valid(self.token.expose_secret().as_bytes(), &self.url, fields, &self.signature) {
-            true => {
-                continue_as(Holder::backend(self.account.app));
-                Ok(self.account)
-            }
-            false => Err(unproven()),
+        if signature::is_valid(self.token.expose_secret().as_bytes(), &self.url, fields, &self.signature) {
+            continue_as(Holder::backend(self.account.app));
+            Ok(self.account)
+        } else {
+            Err(unproven())
         }
     }
 }
@@ -92,7 +91,7 @@ impl Account {
     }
 }
 
-/// What the callback is about.
+/// Subject of the callback.
 pub(super) fn subject(request: &HttpRequest) -> Option<String> {
     segment(request, SUBJECT)
 }

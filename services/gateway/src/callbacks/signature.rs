@@ -15,7 +15,7 @@ pub(super) fn decode(signature: &[u8]) -> Option<Vec<u8>> {
     decoded.filter(|decoded| decoded.len() == LENGTH)
 }
 
-/// Whether `signature` is HMAC-SHA1 of the URL and the fields in the order of their names, keyed by the account's token.
+/// Returns true if `signature` is the HMAC-SHA1 of the URL and the fields in the order of their names, keyed by the account's token.
 /// Takes the same time however much of it is right.
 pub(super) fn is_valid(token: &[u8], url: &str, fields: &[(String, String)], signature: &[u8]) -> bool {
     let mut sorted: Vec<_> = fields.iter().collect();

@@ -38,7 +38,7 @@ const START: [&str; 3] = ["START", "YES", "UNSTOP"];
     responses(
         (status = 204, description = "It is recorded, or says nothing new."),
         (status = 400, description = "The body is no form, or has more than 200 fields.", body = crate::openapi::error::Problems),
-        (status = 403, description = "The signature is wrong, or nobody could have made it."),
+        (status = 403, description = "The signature is wrong, or the provider has no secret to verify it with."),
         (status = 404, description = "The provider has no such delivery."),
         (status = 500, description = "A defect.", body = crate::openapi::error::Defect),
         (status = 429, description = "Too many callbacks come from this address."),
@@ -75,7 +75,7 @@ pub(crate) async fn status(
     Ok(HttpResponse::NoContent().finish())
 }
 
-/// What a final status means; None for one that is none.
+/// Returns the answer for a final status; None for any other.
 fn answer(fields: &[(String, String)]) -> Option<Answer> {
     let status = field(fields, "MessageStatus").or_else(|| field(fields, "SmsStatus"))?;
     let code = field(fields, "ErrorCode").and_then(|code| code.parse::<u32>().ok());
@@ -92,7 +92,7 @@ fn attempt(request: &HttpRequest) -> Option<u32> {
     pairs.filter_map(|pair| pair.strip_prefix("attempt=")).find_map(|number| number.parse().ok())
 }
 
-/// Takes a message that somebody sent to the account's number.
+/// Receives a message that a person sent to the account's number.
 ///
 /// For the account's messaging webhook. Who writes `STOP` gets no more messages of the app, until the same number writes
 /// `START`: Twilio's `OptOutType` says so, or else the usual words. Other messages are taken and forgotten.
@@ -110,7 +110,7 @@ fn attempt(request: &HttpRequest) -> Option<u32> {
     responses(
         (status = 204, description = "It is taken; nothing is answered to the sender."),
         (status = 400, description = "The body is no form, or has more than 200 fields.", body = crate::openapi::error::Problems),
-        (status = 403, description = "The signature is wrong, or nobody could have made it."),
+        (status = 403, description = "The signature is wrong, or the provider has no secret to verify it with."),
         (status = 500, description = "A defect.", body = crate::openapi::error::Defect),
         (status = 429, description = "Too many callbacks come from this address."),
         (status = 503, description = "It cannot be taken now; repeat it."),
@@ -163,7 +163,7 @@ fn field<'a>(fields: &'a [(String, String)], name: &str) -> Option<&'a str> {
     fields.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
 }
 
-/// 404 for a delivery, whoever else may have it.
+/// 404 for a delivery, also for one of another app.
 fn unknown() -> Failure {
     Failure::not_found("no such delivery")
 }

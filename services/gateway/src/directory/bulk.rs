@@ -37,7 +37,7 @@ struct Answer {
     data: Vec<UserAnswer>,
 }
 
-/// What became of a user of the request.
+/// Result for a user of the request.
 #[derive(Serialize, ToSchema)]
 #[schema(as = UserMerged)]
 struct UserAnswer {
@@ -149,7 +149,7 @@ fn problem(path: &str, refusal: &Refusal) -> Problem {
 }
 
 impl Item {
-    /// What became of it; nothing is merged of an item with problems.
+    /// Returns its result; an item with problems is not merged.
     fn answer(self, merged: Option<Merged>) -> UserAnswer {
         let (status, errors) = match merged {
             Some(Merged::Created) => (UserStatus::Created, Vec::new()),

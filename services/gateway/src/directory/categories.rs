@@ -153,9 +153,10 @@ pub(crate) async fn delete(
     id: PathId,
 ) -> Result<HttpResponse, Failure> {
     let id = id.category()?;
-    match database(gateway.store.delete_category(caller.app, id)).await? {
-        true => Ok(status_body(StatusCode::OK, "the category was deleted")),
-        false => Err(Failure::not_found("no such category")),
+    if database(gateway.store.delete_category(caller.app, id)).await? {
+        Ok(status_body(StatusCode::OK, "the category was deleted"))
+    } else {
+        Err(Failure::not_found("no such category"))
     }
 }
 

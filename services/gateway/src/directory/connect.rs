@@ -31,14 +31,14 @@ use crate::openapi::vocabulary::{self, Count, HeaderIdentifier, Id};
 /// The first is meant where none is named.
 const PUSH_PROVIDERS: [&str; 2] = ["fcm", "apns"];
 
-/// What a device tells of itself.
+/// Description of a device, sent by itself.
 struct Device {
     device_type: Option<DeviceType>,
     /// Pairs that put its push token on the profile.
     token: Object,
 }
 
-/// What a front end starts with.
+/// Data with which a front end starts.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(example = json!({
@@ -67,9 +67,9 @@ struct Connected<'a> {
 struct AppBody<'a> {
     id: String,
     name: &'a str,
-    /// Whether the app has a provider for web push, and the key that browsers subscribe with.
+    /// True if the app has a provider for web push; with the key that browsers subscribe with.
     enable_web_push: bool,
-    /// What browsers subscribe with (VAPID): an uncompressed point of P-256 in base64url.
+    /// Key that browsers subscribe with (VAPID): an uncompressed point of P-256 in base64url.
     public_key: Option<&'a str>,
     hide_branding: bool,
     /// Those that the app's notifications can take.

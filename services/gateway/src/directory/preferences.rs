@@ -25,7 +25,7 @@ const MAX_ELEMENTS: usize = 1_000;
 /// Most channels that one category of a request may name, repeated ones included.
 const MAX_CHANNELS: usize = 100;
 
-/// What a request sets. Of what it names twice, the last holds.
+/// Preferences that a request sets. If one is named twice, the last is used.
 #[derive(Default)]
 struct Choices {
     channels: BTreeMap<(CategoryId, Channel), bool>,
@@ -33,7 +33,7 @@ struct Choices {
     categories: BTreeMap<CategoryId, Vec<String>>,
 }
 
-/// What a user has set for a category.
+/// Preferences of a user for a category.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = Preference, example = json!({

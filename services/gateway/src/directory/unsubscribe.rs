@@ -100,7 +100,7 @@ pub(crate) async fn unsubscribe(
     }
 }
 
-/// What a link is for.
+/// Purpose of a link.
 struct Found {
     app: AppId,
     user: UserNumber,
@@ -109,7 +109,7 @@ struct Found {
 }
 
 impl Gateway {
-    /// What the token is for; None where nobody signed it for this, or what it names is gone.
+    /// Returns the purpose of the token; None if it was not signed for this, or its user or category no longer exists.
     async fn subscription(&self, request: &HttpRequest, token: &str) -> Result<Option<Found>, Failure> {
         self.admit_stranger(request, Holder::stranger(Peer::of_request(request))).await?;
         let link = match wait(self.links.verify(token)).await {

@@ -19,7 +19,7 @@ const STYLE: &str = "body{font:1.1rem/1.5 system-ui,sans-serif;max-width:32rem;m
     color:#fff;background:#1a56c4;cursor:pointer}\
     @media(prefers-color-scheme:dark){body{color:#eee;background:#181818}}";
 
-/// Nothing from elsewhere, no script, in nobody's frame; the form goes back to where it came from.
+/// No content of other origins, no script, no framing; the form posts to its own origin.
 static POLICY: LazyLock<String> = LazyLock::new(|| {
     let style = STANDARD.encode(secrets::sha256(STYLE.as_bytes()));
     format!(
@@ -27,9 +27,9 @@ static POLICY: LazyLock<String> = LazyLock::new(|| {
     )
 });
 
-/// What the page says.
+/// Content of the page.
 pub(crate) enum PageContent<'a> {
-    /// Whether emails of a category are to stop.
+    /// Question whether emails of a category should stop.
     Asked(&'a Subscription),
     /// That they have stopped.
     Done(&'a Subscription),
@@ -50,7 +50,7 @@ struct Words {
     unknown: &'static str,
 }
 
-/// The first is for everybody else.
+/// The first is the default.
 const WORDS: &[Words] = &[
     Words {
         language: "en",

@@ -67,11 +67,11 @@ struct KnownUserBody<'a> {
 struct DeviceBody<'a> {
     #[schema(value_type = Identifier)]
     device_id: &'a str,
-    /// `browser`, `android` or `ios`; null where nobody said.
+    /// `browser`, `android` or `ios`; null if it is not known.
     device_type: Option<&'a str>,
     #[schema(value_type = Time)]
     connected_at: Timestamp,
-    /// Whether web push reaches it.
+    /// True if web push reaches it.
     web_push: bool,
 }
 

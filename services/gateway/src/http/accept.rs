@@ -23,7 +23,7 @@ fn admits_json<'a>(ranges: impl Iterator<Item = &'a str>) -> bool {
     ranges.filter_map(admission).max().map_or(by_default, |(_, admitted)| admitted)
 }
 
-/// How specifically a range names JSON, and whether it admits it; None where it names something else.
+/// Returns how specifically a range names JSON, and whether it admits it; None if it names another type.
 fn admission(range: &str) -> Option<(u8, bool)> {
     let mut parts = range.split(';').map(str::trim);
     let specificity = match parts.next()?.to_ascii_lowercase().as_str() {

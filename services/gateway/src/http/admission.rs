@@ -157,8 +157,8 @@ impl Admission {
         request.extensions_mut().insert(Admission { app });
     }
 
-    /// Whether scripts of the request's origin may make calls of the app's users: not if the app names its origins, and
-    /// it is none of them. A request without an origin does not come from a script of another site.
+    /// Returns true if scripts of the request's origin may call for the app's users: not if the app lists its origins and
+    /// this is not one of them. A request without an origin does not come from a script of another site.
     pub(crate) fn admits_origin(request: &HttpRequest) -> bool {
         let Some(origin) = request.headers().get(ORIGIN) else { return true };
         let admission = Admission::of(request);
@@ -168,7 +168,7 @@ impl Admission {
         })
     }
 
-    /// Whether the app names the origins of its pages.
+    /// Returns true if the app lists the origins of its pages.
     pub(crate) fn names_origins(&self) -> bool {
         self.app.cors_origins.is_some()
     }

@@ -36,16 +36,16 @@ pub const MAX_USER_BODY: usize = 128 * 1024;
 pub const MAX_CALLBACK: usize = 16 * 1024;
 /// Most fields of a form.
 const MAX_FORM_FIELDS: usize = 200;
-/// How much beyond its limit is still read of a body, so that a client in the middle of writing gets to its answer.
+/// Bytes that are still read beyond a body's limit, so that a client in the middle of writing gets its answer.
 const MAX_IGNORED: usize = 3 * MAX_BODY;
-/// What a large body must say before it has become large: all but its files fits into a body of the usual size.
+/// Text that a large body must contain within the usual size: everything but its files fits into that.
 const FILES: &[u8] = b"\"attachments\"";
 const EMPTY: &str = "the body must be JSON, and is empty";
-/// How long a client may take to send a body, however fast it comes.
+/// Time limit for sending a body, at any speed.
 pub const SENT_WITHIN: Duration = Duration::from_secs(30);
-/// How long a callback may take.
+/// Time limit for sending a callback.
 pub const CALLBACK_WITHIN: Duration = Duration::from_secs(3);
-/// How long a body may take before it is too slow.
+/// Time before the speed of a body is checked.
 pub const GRACE: Duration = Duration::from_secs(2);
 /// Bytes per second that a body must have come at after that, so that it cannot keep its room by stalling.
 pub const SLOWEST: usize = 64 * 1024;
@@ -56,7 +56,7 @@ pub(crate) struct Body {
     payload: Payload,
     limit: usize,
     within: Duration,
-    /// Where it takes room, up to the usual size.
+    /// Room that it uses, up to the usual size.
     room: fn(&Gateway) -> &Room,
 }
 
@@ -69,7 +69,7 @@ struct ReservedRoom {
 
 struct IsRead;
 
-/// What a body may be written in.
+/// Media type of a body.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Media {
     Json,
@@ -169,7 +169,7 @@ impl Body {
         fields(&body.read().await?)
     }
 
-    /// Whether a handler of this request reads its body.
+    /// Returns true if a handler of this request reads its body.
     pub(crate) fn is_read(request: &HttpRequest) -> bool {
         request.extensions().contains::<IsRead>()
     }
@@ -256,7 +256,7 @@ pub(crate) fn holder(request: &HttpRequest) -> Holder {
     proven.unwrap_or_else(|| Holder::stranger(Peer::of_request(request)))
 }
 
-/// Whether a body is larger than any that holds no files.
+/// Returns true if a body is larger than any body without files.
 pub(crate) fn is_large(bytes: usize) -> bool {
     bytes > MAX_BODY
 }
@@ -273,7 +273,7 @@ pub(crate) fn too_large_beside_texts() -> Failure {
     Failure::refused(StatusCode::PAYLOAD_TOO_LARGE, "too_large", message)
 }
 
-/// Whether the beginning of a body names files.
+/// Returns true if the beginning of a body names files.
 fn names_files(bytes: &[u8]) -> bool {
     bytes.windows(FILES.len()).any(|window| window == FILES)
 }

@@ -45,8 +45,8 @@ impl Calls {
         Calls { allow: names.collect::<Vec<_>>().join(", "), methods }
     }
 
-    /// Whether a browser may have the answer to this method. That the path does not have the method is an answer to
-    /// whoever may make any call there.
+    /// Returns true if a browser may read the answer to this method. A 405 may be read by every caller that may make any
+    /// call at the path.
     pub(crate) fn is_for_users(&self, method: &Method) -> bool {
         let call = self.methods.iter().find(|(known, _)| known == method);
         call.map_or_else(|| self.for_users().next().is_some(), |(_, for_users)| *for_users)
@@ -97,7 +97,7 @@ macro_rules! methods {
 
 methods!(get = GET, post = POST, put = PUT, patch = PATCH, delete = DELETE);
 
-/// What a path can be asked (RFC 9110, section 9.3.7).
+/// Methods of a path, for OPTIONS (RFC 9110, section 9.3.7).
 async fn options(request: HttpRequest) -> HttpResponse {
     HttpResponse::NoContent().insert_header((ALLOW, allow(&request))).finish()
 }

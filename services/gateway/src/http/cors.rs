@@ -12,7 +12,7 @@ use crate::http::admission::Admission;
 use crate::http::call::Calls;
 
 const ANY: HeaderValue = HeaderValue::from_static("*");
-/// What scripts may read of an answer beside its body.
+/// Headers of an answer that scripts may read.
 const EXPOSED: HeaderValue = HeaderValue::from_static(
     "X-Request-Id, Retry-After, RateLimit-Limit, RateLimit-Remaining, RateLimit-Reset, Deprecation, Link, Allow",
 );
@@ -21,8 +21,8 @@ const REMEMBERED: HeaderValue = HeaderValue::from_static("7200");
 const PREFLIGHT_VARIES: HeaderValue =
     HeaderValue::from_static("Origin, Access-Control-Request-Method, Access-Control-Request-Headers");
 
-/// What the answer to this request says of origins. Asked once the request has been served: only then is it known
-/// which call it was and for which app.
+/// Returns the CORS headers of the answer. To be called once the request has been served, when its call and its app
+/// are known.
 pub(crate) fn headers(request: &HttpRequest) -> Vec<(HeaderName, HeaderValue)> {
     let Some(calls) = request.app_data::<Calls>() else {
         return Vec::new();
@@ -35,7 +35,7 @@ pub(crate) fn headers(request: &HttpRequest) -> Vec<(HeaderName, HeaderValue)> {
     }
 }
 
-/// A preflight carries no credentials, so nobody knows for which app it asks: every origin may go on.
+/// A preflight carries no credentials, so its app is unknown: every origin may continue.
 fn preflight(request: &HttpRequest, calls: &Calls, wanted: &HeaderValue) -> Vec<(HeaderName, HeaderValue)> {
     let methods: Vec<_> = calls.for_users().map(Method::as_str).collect();
     let may = wanted.to_str().is_ok_and(|wanted| methods.contains(&wanted));
@@ -53,7 +53,7 @@ fn preflight(request: &HttpRequest, calls: &Calls, wanted: &HeaderValue) -> Vec<
     headers
 }
 
-/// Where no app is known, as after wrong credentials, the answer holds nothing that an origin could misuse.
+/// If the app is unknown, as after wrong credentials, the answer contains nothing that an origin could misuse.
 fn answer(request: &HttpRequest) -> Vec<(HeaderName, HeaderValue)> {
     let mut headers = vec![(VARY, HeaderValue::from_static("Origin"))];
     let Some(origin) = request.headers().get(ORIGIN) else {

@@ -6,7 +6,7 @@ use actix_web::{HttpMessage, HttpRequest};
 const DEPRECATION: HeaderName = HeaderName::from_static("deprecation");
 /// When version 3 of the interface deprecated it, in Unix seconds.
 const SINCE: HeaderValue = HeaderValue::from_static("@1735689600");
-/// Where the replacement is described.
+/// URL that describes the replacement.
 const EXPLAINED: HeaderValue = HeaderValue::from_static("</docs>; rel=\"deprecation\"; type=\"text/html\"");
 
 struct Deprecated;
@@ -16,7 +16,7 @@ pub(crate) fn note(request: &HttpRequest) {
     request.extensions_mut().insert(Deprecated);
 }
 
-/// Whether that was noted of a request.
+/// Returns true if a request is marked as deprecated.
 pub(crate) fn is_noted(request: &HttpRequest) -> bool {
     request.extensions().contains::<Deprecated>()
 }

@@ -1,5 +1,5 @@
-//! What every exchange has: a request id, a span, a duration, an end to its patience, and headers that depend on who
-//! asked rather than on what is answered.
+//! Common parts of every exchange: a request id, a span, a duration, a time limit, and headers that depend on the
+//! caller and not on the answer.
 
 use std::time::Instant;
 
@@ -60,8 +60,8 @@ pub(crate) async fn exchange(
     Ok(response)
 }
 
-/// Whether the connection closes after this answer: while the process stops, and while connections are scarce, unless an
-/// app's backend uses it.
+/// Returns true if the connection closes after this answer: while the process stops, and while connections are scarce,
+/// unless an app's backend uses it.
 fn closes(response: &ServiceResponse, gateway: &Gateway) -> bool {
     let has_secret = || response.request().extensions().get().is_some_and(Holder::has_secret);
     gateway.stopping.is_cancelled() || gateway.connections.are_scarce() && !has_secret()

@@ -7,7 +7,7 @@ use actix_web::{FromRequest, HttpRequest};
 
 use crate::http::failure::Failure;
 
-/// How a request wants what it does not name rightly to be handled.
+/// Treatment of unknown names, as the request asks for it.
 #[derive(Clone, Copy)]
 pub(crate) struct Handling {
     pub(crate) strict: bool,

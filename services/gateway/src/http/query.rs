@@ -121,11 +121,10 @@ impl Query {
 }
 
 fn decode(text: &str) -> Option<Cow<'_, str>> {
-    match text.contains('+') {
-        false => percent_decode_str(text).decode_utf8().ok(),
-        true => {
-            let spaced = text.replace('+', " ");
-            percent_decode_str(&spaced).decode_utf8().ok().map(|text| Cow::Owned(text.into_owned()))
-        }
+    if text.contains('+') {
+        let spaced = text.replace('+', " ");
+        percent_decode_str(&spaced).decode_utf8().ok().map(|text| Cow::Owned(text.into_owned()))
+    } else {
+        percent_decode_str(text).decode_utf8().ok()
     }
 }

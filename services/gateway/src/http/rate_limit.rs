@@ -1,4 +1,4 @@
-//! How often a holder may do something: a bucket for each of its keys, which refills as time passes.
+//! Rate limits: a token bucket for each key of a holder.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! How much structure the JSON of a body may have.
+//! Limits on the structure of a body's JSON.
 
 use domain::request::MAX_RECIPIENTS;
 use domain::structure::Structure;

@@ -48,7 +48,7 @@ pub(crate) async fn set(
     gateway.change_and_show(&caller, &item, Event::InboxItemStateSet(set)).await
 }
 
-/// A member that is null takes the state away; without the member, nobody knows what is meant.
+/// A null member removes the state; a missing member is an error.
 fn read_state(body: Value, handling: Handling) -> Result<Option<String>, Failure> {
     let mut problems = Vec::new();
     check_plain_json("", &body, &mut problems);

@@ -12,10 +12,10 @@ use crate::gateway::{Gateway, Repeats};
 use crate::http::failure::Failure;
 use crate::http::status_body::status_body;
 
-/// How long an answer waits for the inbox to show a change.
+/// Time that an answer waits for the inbox to show a change.
 const VISIBLE_WITHIN: Duration = Duration::from_millis(1500);
 
-/// Whether the inbox shows a change.
+/// Visibility of a change in the inbox.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Visibility {
     /// Every list shows it from now on.
@@ -48,7 +48,7 @@ impl Gateway {
     }
 }
 
-/// What is answered where the inbox does not show a change in time.
+/// Returns the answer if the inbox does not show a change in time.
 pub(crate) fn not_shown_yet() -> HttpResponse {
     status_body(StatusCode::ACCEPTED, "the change is stored and will soon be visible")
 }

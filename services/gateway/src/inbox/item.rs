@@ -46,9 +46,10 @@ pub(crate) async fn retrieve(
     let mark_seen =
         sound(Some(mark_seen.unwrap_or(true)), problems)? && !caller.by_app && method == Method::GET;
     let item = gateway.find_item(&caller, id.item()?).await?;
-    let seen = match mark_seen && item.state.seen_at.is_none() {
-        true => gateway.mark_seen(&caller, &item).await,
-        false => None,
+    let seen = if mark_seen && item.state.seen_at.is_none() {
+        gateway.mark_seen(&caller, &item).await
+    } else {
+        None
     };
     Ok(HttpResponse::Ok().json(Notification::of(&seen.unwrap_or(item))?))
 }

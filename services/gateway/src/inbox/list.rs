@@ -45,7 +45,7 @@ const FILTERS: [(&str, Filter); 5] = [
     ("interacted", Filter::Interacted),
 ];
 
-/// What of an inbox is asked for.
+/// Requested part of an inbox.
 struct Page {
     /// From 1; None where a cursor was sent instead.
     number: Option<i64>,
@@ -76,7 +76,7 @@ struct Listing<'a> {
     data: Vec<Notification<'a>>,
 }
 
-/// Where in the list this page stands. The total is of what the filter and the category admit.
+/// Position of this page in the list. The total counts notifications that match the filter and the category.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 struct Pagination {
@@ -162,7 +162,7 @@ impl Page {
         }
     }
 
-    /// How many items match: by the counters, or counted up to a bound where they cannot tell.
+    /// Returns the number of matching items: from the counters, or counted up to a bound if no counter fits.
     async fn total(
         &self,
         gateway: &Gateway,

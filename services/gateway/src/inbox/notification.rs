@@ -69,7 +69,7 @@ struct Category<'a> {
 }
 
 impl<'a> Notification<'a> {
-    /// What a client sees of an item.
+    /// Returns an item as clients see it.
     pub(crate) fn of(item: &'a InboxItem) -> Result<Notification<'a>, Failure> {
         let content = serde_json::from_str(&item.content)
             .map_err(|error| Failure::Defect(format!("content of item {}: {error}", item.id)))?;

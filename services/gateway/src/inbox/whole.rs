@@ -21,7 +21,7 @@ use crate::inbox::change::{Visibility, not_shown_yet};
 use crate::inbox::list::{DEFAULT_LIMIT, LAST_PAGE, MAX_LIMIT};
 use crate::openapi::vocabulary::Count;
 
-/// What was done, and to how many notifications.
+/// Change, and the number of changed notifications.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(example = json!({"statusCode": 200, "message": "the notifications were marked as read", "updated": 3}))]

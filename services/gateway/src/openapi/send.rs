@@ -9,7 +9,7 @@ use utoipa::ToSchema;
 use crate::openapi::user::Profile;
 use crate::openapi::vocabulary::{Channel, FreeObject, Id, Identifier, Lane, Time};
 
-/// What is to be sent, and to whom. At least one recipient is required.
+/// Content and recipients of a send. At least one recipient is required.
 #[derive(ToSchema)]
 #[schema(
     rename_all = "camelCase",
@@ -38,7 +38,7 @@ pub(crate) struct SendRequest {
     expires_at: Option<String>,
     /// More than 100 recipients are bulk in any case.
     lane: Option<Lane>,
-    /// Whether a recipient that the service does not know is skipped, or refuses the whole send.
+    /// Treatment of a recipient that is not known: it is skipped, or the whole send is refused.
     #[schema(inline)]
     on_unknown_recipient: Option<OnUnknownRecipient>,
     /// As the header `Idempotency-Key`.
@@ -72,7 +72,7 @@ struct FileToSend {
     content: String,
 }
 
-/// What a notification says: by a template, or plainly. A title is required unless a template is named.
+/// Content of a notification: a template, or plain texts. A title is required unless a template is named.
 #[derive(ToSchema)]
 #[schema(rename_all = "camelCase")]
 pub(crate) struct NotificationContent {
@@ -108,7 +108,7 @@ struct Workflow {
     identifier: Option<String>,
 }
 
-/// Who is to get it.
+/// Recipients.
 #[derive(ToSchema)]
 pub(crate) struct SendTo {
     /// At least one, here or in the deprecated `recipients` of the send.
@@ -136,7 +136,7 @@ pub(crate) struct RecipientProfile {
     profile: Profile,
 }
 
-/// What this send does otherwise than its template and the app's settings say. Every further member names a provider of
+/// Changes to the template and to the app's settings for this send. Every further member names a provider of
 /// the app by its identifier.
 #[derive(ToSchema)]
 pub(crate) struct Override {
@@ -148,7 +148,7 @@ pub(crate) struct Override {
     providers: BTreeMap<String, ProviderOverride>,
 }
 
-/// What single channels say and do. A text that is given here is used as it stands, in place of the template's.
+/// Content and options of single channels. A text given here replaces that of the template and is not rendered.
 #[derive(ToSchema)]
 #[schema(rename_all = "camelCase", example = json!({
     "email": {"fromName": "The shop", "subject": "Your invoice", "cc": ["books@example.com"]},
@@ -223,10 +223,10 @@ struct PushOverride {
     options: BTreeMap<String, Value>,
 }
 
-/// What a provider is told beside the content: its own members, and who sends.
+/// Provider-specific members and the sender.
 #[derive(ToSchema)]
 struct ProviderOverride {
-    /// Who sends. Hosts and credentials belong to the provider's own settings, and are refused.
+    /// Sender. Hosts and credentials belong to the provider's settings and are refused here.
     _config: Option<SenderOverride>,
     #[serde(flatten)]
     members: BTreeMap<String, Value>,

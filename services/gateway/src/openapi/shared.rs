@@ -1,4 +1,4 @@
-//! What all operations have in common: errors, headers, parameters.
+//! Common parts of all operations: errors, headers, parameters.
 
 use domain::fields::MAX_IDENTIFIER;
 use serde_json::{Map, Value, json};

@@ -1,4 +1,4 @@
-//! What a browser says of its subscription to web push.
+//! A browser's subscription to web push.
 #![expect(dead_code, reason = "these structs stand for their schemas alone")]
 
 use utoipa::ToSchema;

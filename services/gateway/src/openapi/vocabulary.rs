@@ -37,7 +37,7 @@ words! {
     Time = text().format(Some(SchemaFormat::KnownFormat(KnownFormat::DateTime))).examples(["2027-01-31T09:00:00.000Z"]);
     /// A number that the service gave.
     Id = whole_number().minimum(Some(0)).maximum(Some(MAX_ID)).examples([4096]);
-    /// How many.
+    /// Upper bound.
     Count = whole_number().minimum(Some(0)).maximum(Some(MAX_ID)).examples([3]);
     /// A place in a list, as an earlier answer named it in `nextCursor`; any other text is 400 `invalid_cursor`.
     Cursor = text().max_length(Some(MAX_CURSOR)).pattern(Some("^[A-Za-z0-9_-]*$")).examples(["NDA5Ng"]);

@@ -12,7 +12,7 @@ use crate::http::failure::Failure;
 use crate::http::path_id::PathId;
 use crate::openapi::vocabulary::{Count, Uuid};
 
-/// What a cancellation stopped.
+/// Effect of a cancellation.
 #[derive(Serialize, ToSchema)]
 #[schema(as = Cancellation, example = json!({"cancelled": 40}))]
 struct CancellationBody {
@@ -24,7 +24,7 @@ struct CancellationBody {
 
 /// Cancels a request.
 ///
-/// What has not been handed to a provider ends as `cancelled`: a scheduled send, recipients that are not planned yet,
+/// Everything that was not given to a provider yet ends as `cancelled`: a scheduled send, recipients that are not planned yet,
 /// deliveries that wait for their first or next attempt. An attempt under way is not repeated. Items of recipients that are
 /// planned reach the inbox all the same. Cancelling again, or once everything has ended, stops nothing more.
 #[utoipa::path(

@@ -47,7 +47,7 @@ struct Listing<'a> {
     next_cursor: Option<String>,
 }
 
-/// What became of a send for one recipient over one channel.
+/// Status of a send for one recipient on one channel.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = Delivery)]
@@ -100,7 +100,7 @@ struct AttemptBody<'a> {
     receipt: Option<ReceiptBody<'a>>,
 }
 
-/// What a provider said of a message after it had taken it.
+/// Report of a provider about a message that it had accepted.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = AttemptReceipt)]

@@ -18,11 +18,11 @@ use crate::http::failure::Failure;
 use crate::http::path_id::{PathId, no_such_request};
 use crate::openapi::vocabulary::{Time, Uuid};
 
-/// How long a request that was just accepted may stay unknown while it is planned.
+/// Time for which a request that was just accepted may stay unknown while it is planned.
 const PLANNED_WITHIN: Duration = Duration::from_millis(1500);
 const ASK_INTERVAL: Duration = Duration::from_millis(50);
 
-/// What became of a send.
+/// Status of a send.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = Request, example = json!({

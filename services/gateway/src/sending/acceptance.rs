@@ -19,7 +19,7 @@ use crate::sending::idempotency::Idempotency;
 use crate::shares::holder::{Key, Proof};
 use crate::waiting::at_callers_pace;
 
-/// How long files may take to be written: so much, and as much for each MiB.
+/// Time limit for writing files: this much, plus this much for each MiB.
 const FILES_WITHIN: Duration = Duration::from_secs(1);
 
 /// A send that is sound in itself, but for its times.
@@ -30,9 +30,9 @@ pub(crate) struct Submission {
     pub(crate) files: Files,
     /// Sends a second in the transactional lane, where the app has a rate of its own.
     pub(crate) transactional_rate: Option<NonZeroU32>,
-    /// Whether naming a provider that is not there is a problem.
+    /// True if an unknown provider is a problem.
     pub(crate) strict: bool,
-    /// What is wrong with its times now.
+    /// Problems of its times, as of now.
     pub(crate) untimely: Vec<Problem>,
     pub(crate) reject_unknown: bool,
     pub(crate) idempotency: Option<Idempotency>,
@@ -116,8 +116,8 @@ impl Gateway {
         }
     }
 
-    /// What a send that is accepted for the first time must fulfil: what it names must be there, and its times still
-    /// ahead. Asks the database: a template may be a moment old.
+    /// Checks a send that is accepted for the first time: the names in it must exist, and its times must lie in the
+    /// future. Reads the database, because a template may be a moment old.
     pub(crate) async fn check(&self, submission: &Submission) -> Result<(), Failure> {
         let Submission { app, send, .. } = submission;
         let mut problems = submission.untimely.clone();
@@ -156,7 +156,7 @@ impl Gateway {
         Ok(unknown.map(unknown_recipient).collect())
     }
 
-    /// What `override` says to nobody.
+    /// Returns members of `override` that name no provider.
     async fn unknown_providers(&self, app: AppId, send: &SendRequest) -> Result<Vec<Problem>, Failure> {
         let known = database(self.store.list_providers(app)).await?;
         let named = send.overrides.providers.keys();

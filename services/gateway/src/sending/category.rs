@@ -10,7 +10,7 @@ use tokio::time::timeout;
 use crate::gateway::Gateway;
 use crate::http::failure::Failure;
 
-/// How long a category is taken to exist once it was found.
+/// Time for which a category is assumed to exist once it was found.
 const KNOWN_FOR: Duration = Duration::from_secs(60);
 const CAPACITY: u64 = 10_000;
 /// Longest wait for the answer. Without one the send is accepted: the dispatcher holds the quota in any case.

@@ -28,10 +28,10 @@ use crate::waiting::left;
 
 /// Recipients whose content is shown, the first of the send; it bounds the answer.
 const SHOWN: usize = 10;
-/// How long a send may take to be tried out.
+/// Time limit of a dry run.
 const WITHIN: Duration = Duration::from_millis(2500);
 
-/// What a send would do.
+/// Effect that a send would have.
 #[derive(Default, Serialize, ToSchema)]
 #[schema(example = json!({
     "recipients": 1,
@@ -51,7 +51,7 @@ const WITHIN: Duration = Duration::from_millis(2500);
     ],
 }))]
 pub(crate) struct DryRun {
-    /// How many recipients the send names.
+    /// Number of recipients of the send.
     recipients: usize,
     /// By channel and status.
     #[schema(value_type = BTreeMap<String, BTreeMap<String, u32>>)]
@@ -60,7 +60,7 @@ pub(crate) struct DryRun {
     data: Vec<Pair>,
 }
 
-/// What a send would do for one recipient over one channel.
+/// Effect of a send for one recipient on one channel.
 #[derive(Serialize, ToSchema)]
 #[schema(as = DryRunDelivery)]
 struct Pair {
@@ -75,7 +75,7 @@ struct Pair {
     status: Status,
     #[schema(value_type = Option<vocabulary::Reason>)]
     reason: Option<Reason>,
-    /// What the recipient would get to read; null from the eleventh recipient on, which bounds the answer.
+    /// Content for the recipient; null from the eleventh recipient on, which bounds the answer.
     content: Option<Box<ShownContent>>,
 }
 
@@ -123,7 +123,7 @@ fn pairs(chunk: &Chunk, facts: &Facts, until: Instant) -> Vec<Pair> {
     let category = facts.category(0).map(Arc::as_ref);
     let writer = Writer::new(&chunk.send, template, facts.app_name(chunk.app), category)
         .seeing(facts.template_profile(chunk.app));
-    let nobody = Object::new();
+    let no_profile = Object::new();
     let mut pairs = Vec::new();
     for ((index, decision), recipient) in
         decide(chunk, facts, 0, template).into_iter().zip(chunk.send.chunk(chunk.chunk))
@@ -132,7 +132,8 @@ fn pairs(chunk: &Chunk, facts: &Facts, until: Instant) -> Vec<Pair> {
         if Instant::now() >= until {
             break;
         }
-        let profile = facts.user(chunk.app, &recipient.identifier).map_or(&nobody, |(_, profile)| profile);
+        let profile =
+            facts.user(chunk.app, &recipient.identifier).map_or(&no_profile, |(_, profile)| profile);
         let trial = Trial { writer: &writer, recipient, profile, shown: (index as usize) < SHOWN };
         pairs.extend(trial.pairs(decision));
     }
@@ -144,12 +145,12 @@ struct Trial<'a> {
     writer: &'a Writer<'a>,
     recipient: &'a Recipient,
     profile: &'a Object,
-    /// Whether the content is shown.
+    /// True if the content is shown.
     shown: bool,
 }
 
 impl Trial<'_> {
-    /// What a decision comes to, in the order in which a request's deliveries are listed.
+    /// Returns the result of a decision, in the order in which a request's deliveries are listed.
     fn pairs(&self, decision: Decision) -> Vec<Pair> {
         let skips = decision.skips.into_iter().map(|(channel, reason)| Pair {
             reason: Some(reason),

@@ -23,7 +23,7 @@ use crate::sending::dry_run::DryRun;
 use crate::sending::idempotency::{Idempotency, digest, header_key};
 use crate::waiting::at_callers_pace;
 
-/// What names the send from now on.
+/// Identifies the send from now on.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(example = json!({"requestId": "018f3c6e-7d1a-7cc2-b3a4-9a1f0f6f2b11"}))]

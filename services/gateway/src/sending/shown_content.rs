@@ -1,4 +1,4 @@
-//! What a recipient would get to read, as a dry run shows it.
+//! Content for a recipient, as a dry run shows it.
 
 use std::collections::BTreeMap;
 

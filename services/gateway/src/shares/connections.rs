@@ -18,11 +18,11 @@ use crate::shares::idle::Watch;
 use crate::shares::peer::Peer;
 use crate::shares::room::{FOR_PEERS, Room};
 
-/// How long a peer from which an app's secret came may use the part that is for such peers.
+/// Time for which a peer that sent an app's secret may use the part reserved for such peers.
 const KNOWN_FOR: Duration = Duration::from_secs(600);
 /// Peers that are remembered so.
 const CAPACITY: u64 = 10_000;
-/// How long a peer may leave what it was sent unacknowledged, or its window closed.
+/// Time for which a peer may leave sent data unacknowledged, or its window closed.
 pub const STALLED_FOR: Duration = Duration::from_secs(30);
 
 /// Interval between two sweeps of idle connections.
@@ -94,7 +94,7 @@ impl Connections {
         Ok(())
     }
 
-    /// Whether connections should not be kept for another request.
+    /// Returns true if connections should not be kept for another request.
     pub(crate) fn are_scarce(&self) -> bool {
         self.room.is_busy()
     }

@@ -7,7 +7,7 @@ use domain::AppId;
 
 use crate::shares::peer::Peer;
 
-/// How a caller is proven. Each proof has its own part of every room and its own buckets of every rate limit.
+/// Authentication of a caller. Each kind has its own part of every room and its own buckets of every rate limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Proof {
     /// The app's API secret.
@@ -111,7 +111,7 @@ impl Holder {
         self.keys.into_iter().rev().flatten().filter(|key| !matches!(key, Key::UserAt(..)))
     }
 
-    /// Whether it is an app's backend.
+    /// Returns true if it is an app's backend.
     pub(crate) fn has_secret(&self) -> bool {
         self.proof == Proof::Secret
     }

@@ -38,7 +38,7 @@ struct Used {
     by_key: HashMap<(Proof, Key), usize>,
 }
 
-/// What a holder has of a room. Dropping it returns it.
+/// Part of a room that a holder uses. Dropping it returns it.
 #[derive(Debug)]
 pub(crate) struct Place {
     room: Room,
@@ -63,7 +63,7 @@ impl Room {
         Ok(place)
     }
 
-    /// Whether less than half of it is free, or less than half of what callers with nothing may have of it.
+    /// Returns true if less than half of it is free, or less than half of the part for unauthenticated callers.
     pub(crate) fn is_busy(&self) -> bool {
         let used = self.used();
         let nothing = Proof::Nothing;
@@ -160,7 +160,7 @@ mod tests {
         Peer::of(IpAddr::V4(Ipv4Addr::new(192, 0, 2, number)))
     }
 
-    /// Takes unit after unit until no more are to be had, and returns how many those were.
+    /// Takes units until none is available, and returns their number.
     fn take_all(room: &Room, holder: &Holder, places: &mut Vec<Place>) -> usize {
         let before = places.len();
         while let Ok(place) = room.take(holder, 1) {

@@ -94,9 +94,10 @@ impl Refusal {
         let own = self.details.iter().find_map(|detail| detail.error_code.as_deref());
         let code = own.unwrap_or(&self.status);
         let mut violations = self.details.iter().flat_map(|detail| &detail.field_violations);
-        match code == "INVALID_ARGUMENT" && violations.any(|violation| violation.field == "message.token") {
-            true => WRONG_TOKEN,
-            false => code,
+        if code == "INVALID_ARGUMENT" && violations.any(|violation| violation.field == "message.token") {
+            WRONG_TOKEN
+        } else {
+            code
         }
     }
 }

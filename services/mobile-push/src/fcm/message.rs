@@ -134,14 +134,13 @@ fn apns(message: &Message) -> Result<Object, Answer> {
     let payload = full(aps).map(|aps| json!({"aps": aps}));
     let mut apns = present([("headers", full(headers)), ("payload", payload)]);
     // As for a provider of kind apns, `aps` itself makes it a payload.
-    match message.apns.contains_key("aps") {
-        true => {
-            let mut payload = message.apns.clone();
-            own::defend(&mut payload, message)?;
-            own::check_links(&payload)?;
-            merge(&mut apns, &present([("payload", Some(Value::Object(payload)))]));
-        }
-        false => merge(&mut apns, &overlay(&message.apns, &["payload"], message)?),
+    if message.apns.contains_key("aps") {
+        let mut payload = message.apns.clone();
+        own::defend(&mut payload, message)?;
+        own::check_links(&payload)?;
+        merge(&mut apns, &present([("payload", Some(Value::Object(payload)))]));
+    } else {
+        merge(&mut apns, &overlay(&message.apns, &["payload"], message)?)
     }
     Ok(apns)
 }

@@ -58,10 +58,10 @@ const OUTCOMES: [(&str, Outcome); 6] = [
 /// Values that no template may be broken by.
 const NASTY: Values<'_> = Values { to: "+4915112345678", text: "\"\\{to}&=%\n", from: "a\"b", id: "id" };
 
-/// What a call looks like, and what its answers mean.
+/// Format of a call, and meaning of its answers.
 #[derive(Clone, Debug)]
 pub struct HttpSettings {
-    /// Where the call goes.
+    /// URL of the call.
     pub url: Template,
     /// Its method.
     pub method: Method,
@@ -69,19 +69,19 @@ pub struct HttpSettings {
     pub headers: HeaderMap,
     /// Its body.
     pub body: Option<Body>,
-    /// Who sends, unless the send says.
+    /// Default sender.
     pub from: Option<String>,
     /// The statuses of a message that was taken; empty for every 2xx.
     pub success: Vec<u16>,
-    /// Where an answer has the provider's id.
+    /// JSON pointer to the provider's id in an answer.
     pub id_pointer: Option<String>,
-    /// Where an answer has a code.
+    /// JSON pointer to the code in an answer.
     pub code_pointer: Option<String>,
-    /// What codes mean.
+    /// Meaning of codes.
     pub codes: BTreeMap<String, Outcome>,
-    /// Whether a call may be repeated under its Idempotency-Key.
+    /// True if a call may be repeated under its Idempotency-Key.
     pub idempotent: bool,
-    /// What can be called without sending anything.
+    /// URL that can be called without sending a message.
     pub probe_url: Option<Url>,
     /// Secrets for url, body and probe URL.
     pub(crate) secrets: Arc<Secrets>,
@@ -124,7 +124,7 @@ impl Media {
 }
 
 impl HttpSettings {
-    /// Whether an answer with the status of a refusal may still mean that the message went out.
+    /// Returns true if an answer with the status of a refusal may still mean that the message was sent.
     #[must_use]
     pub fn may_take_what_it_refuses(&self) -> bool {
         let leaves_open = |outcome: &Outcome| matches!(outcome, Outcome::Sent { .. } | Outcome::Unknown);
@@ -174,13 +174,10 @@ impl HttpSettings {
         reader.finish(settings)
     }
 
-    /// Whether a status says that the message was taken.
+    /// Returns true if a status means that the message was accepted.
     #[must_use]
     pub fn is_success(&self, status: u16) -> bool {
-        match self.success.is_empty() {
-            true => (200..300).contains(&status),
-            false => self.success.contains(&status),
-        }
+        if self.success.is_empty() { (200..300).contains(&status) } else { self.success.contains(&status) }
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use secrecy::{ExposeSecret, SecretString};
 
-/// What stands in the places.
+/// Values of the placeholders.
 #[derive(Clone, Copy)]
 pub(crate) struct Values<'a> {
     pub(crate) to: &'a str,
@@ -15,12 +15,12 @@ pub(crate) struct Values<'a> {
     pub(crate) id: &'a str,
 }
 
-/// How a value is written at its place.
+/// Escaping of a value.
 pub(crate) type Encoding = fn(&str) -> String;
 
 const PLACES: [&str; 4] = ["{to}", "{text}", "{from}", "{id}"];
 
-/// What a place of a secret begins with.
+/// Prefix of the placeholders of secrets.
 const SECRET: &str = "{secret:";
 
 /// A text in which `{to}`, `{text}`, `{from}` and `{id}` stand for values, and `{secret:NAME}` for a secret.
@@ -79,7 +79,7 @@ impl Template {
         self.secrets.0.get(name).map(|secret| (secret.expose_secret(), after))
     }
 
-    /// Whether the text has this place.
+    /// Returns true if the text has this placeholder.
     pub(crate) fn has(&self, place: &str) -> bool {
         self.text.contains(place)
     }

@@ -29,7 +29,7 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin> Connection for S {}
 /// Connects.
 ///
 /// # Errors
-/// The answer to whoever wants to send.
+/// Answer to a caller that wants to send.
 pub(super) async fn dial(outbound: Outbound, settings: &SmppSettings) -> Result<Box<dyn Connection>, Answer> {
     if !settings.tls && !outbound.allows_private() {
         let message = "a bind tells its password and every message in the clear: set security to tls, or allow \

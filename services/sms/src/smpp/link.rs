@@ -26,7 +26,7 @@ use crate::recorder::{Post, Recorded};
 
 /// Octets of a PDU that is read.
 const LONGEST_PDU: usize = 72 * 1024;
-/// How long a PDU may take to be written.
+/// Time limit for writing a PDU.
 const WRITTEN_WITHIN: Duration = Duration::from_secs(10);
 /// For the answer to an unbind.
 const UNBOUND_WITHIN: Duration = Duration::from_secs(2);
@@ -44,7 +44,7 @@ pub(super) struct Order {
     pub(super) reply: oneshot::Sender<Reply>,
 }
 
-/// Whether a submission is being written, or the answer that says why not.
+/// Receives whether the submission is being written, or the answer that says why not.
 pub(super) type Taken = Result<(), Answer>;
 
 /// A message centre's answer to a submission.
@@ -54,9 +54,9 @@ pub(crate) struct Reply {
     pub(crate) message_id: Option<String>,
 }
 
-/// How a connection ended.
+/// End of a connection.
 pub(super) enum End {
-    /// Nobody has anything to submit any more.
+    /// No submitter is left.
     Done,
     /// It broke, for this reason.
     Broken(String),
@@ -75,7 +75,7 @@ pub(super) struct Link<'a> {
     heard: Instant,
     /// An enquire_link that is not answered yet.
     enquiry: Option<u32>,
-    /// Whether anything was submitted.
+    /// True if anything was submitted.
     pub(super) was_used: bool,
 }
 
@@ -208,7 +208,7 @@ impl<'a> Link<'a> {
             tracing::debug!("an answer came after the end of patience");
             return Ok(());
         };
-        // Nobody waits any more: the ledger says unknown, and a receipt may yet correct it.
+        // The caller no longer waits: the ledger says unknown, and a receipt may still correct it.
         reply.send(Reply { status, message_id }).ok();
         match CommandStatus::from(status) {
             CommandStatus::EsmeRinvbndsts => {

@@ -10,7 +10,7 @@ const RECEIPT: u8 = 0x04;
 /// Characters of a message id.
 const LONGEST_ID: usize = 64;
 
-/// What became of a message.
+/// Final state of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum State {
     /// It arrived.
@@ -50,7 +50,7 @@ pub struct DeliveryReceipt {
 
 impl DeliveryReceipt {
     /// The receipt that a deliver_sm carries, in its parameters or else in its text. None for any other message, and
-    /// for one that nobody can read.
+    /// for an unreadable one.
     #[must_use]
     pub fn of(message: &DeliverSm) -> Option<DeliveryReceipt> {
         if u8::from(message.esm_class) & TYPE_MASK != RECEIPT {
@@ -87,7 +87,7 @@ impl DeliveryReceipt {
         })
     }
 
-    /// What it says of the delivery; None while the message is under way.
+    /// Answer for the delivery; None while the message is in transit.
     #[must_use]
     pub fn answer(&self) -> Option<Answer> {
         let outcome = match self.meaning {

@@ -70,7 +70,7 @@ impl Session {
         let told = match timeout_at(begun_by, &mut is_taken).await {
             Ok(told) => told.map_err(|_| gone())?,
             Err(_) => {
-                // From here on nobody can begin; somebody may have at this very moment.
+                // From here on no submission can start; one may have started at this very moment.
                 is_taken.close();
                 is_taken.try_recv().map_err(|_| busy())?
             }
@@ -79,12 +79,12 @@ impl Session {
         Ok(answer)
     }
 
-    /// Says that somebody still wants the session.
+    /// Marks the session as wanted.
     pub(crate) fn keep(&self) {
         *self.used.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
     }
 
-    /// How long nobody has submitted anything, or wanted it kept.
+    /// Time since the last submission or [`keep`](Self::keep).
     pub(crate) fn idle(&self) -> Duration {
         self.used.lock().unwrap_or_else(PoisonError::into_inner).elapsed()
     }
@@ -94,7 +94,7 @@ fn gone() -> NotSubmitted {
     NotSubmitted(ours(Outcome::RETRY, "connection_lost", "the connection ended before the message was begun"))
 }
 
-/// What a session's task works with.
+/// State of a session's task.
 struct Keeper {
     settings: Arc<SmppSettings>,
     outbound: Outbound,
@@ -103,7 +103,7 @@ struct Keeper {
 }
 
 impl Keeper {
-    /// Keeps the session bound until nobody has orders any more.
+    /// Keeps the session bound until no sender of orders is left.
     async fn keep(self, mut orders: mpsc::Receiver<Order>) {
         let mut pause = FIRST_PAUSE;
         loop {
@@ -157,7 +157,7 @@ pub(crate) async fn check(
     outbound: Outbound,
     limit: Duration,
 ) -> Result<(), Answer> {
-    let (post, _nobody) = Post::to_nobody();
+    let (post, _receipts) = Post::discarding();
     let bound = async {
         let stream = dial(outbound, settings).await?;
         let mut link = Link::bind(stream, settings, &post).await?;

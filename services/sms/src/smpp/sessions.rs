@@ -44,7 +44,7 @@ impl Sessions {
         session
     }
 
-    /// Ends sessions that nobody has used for long, for as long as it is polled.
+    /// Ends sessions that have been idle for long, for as long as it is polled.
     pub(crate) async fn reap(&self) -> std::convert::Infallible {
         let mut ticks = interval(self.limits.idle / 4);
         loop {

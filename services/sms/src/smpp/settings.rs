@@ -37,38 +37,38 @@ const LONGEST_SYSTEM_ID: usize = 15;
 const LONGEST_PASSWORD: usize = 8;
 const LONGEST_SYSTEM_TYPE: usize = 12;
 
-/// How to reach a message centre, and in whose name.
+/// Address of a message centre, and the login there.
 #[derive(Clone, Debug)]
 pub struct SmppSettings {
     /// DNS name or IP address.
     pub host: String,
     /// TCP port.
     pub port: u16,
-    /// Whether the connection is TLS from its first byte.
+    /// True if the connection is TLS from its first byte.
     pub tls: bool,
     /// Authorities to trust in place of the system's.
     pub authorities: Vec<CertificateDer<'static>>,
-    /// Who binds.
+    /// System id that binds.
     pub system_id: String,
-    /// What proves it.
+    /// Password of the system id.
     pub password: SecretString,
-    /// What kind of system binds.
+    /// Type of the system that binds.
     pub system_type: String,
-    /// Who sends, unless the send says.
+    /// Default sender.
     pub from: String,
     /// Submissions that may wait for their answers.
     pub window: usize,
-    /// How often a silent connection is tried.
+    /// Interval of enquire_link on a silent connection.
     pub enquire_link: Duration,
-    /// What texts may be written in.
+    /// Alphabets of texts.
     pub alphabets: Alphabets,
-    /// How a long text is sent.
+    /// Format of long texts.
     pub concatenation: Concatenation,
-    /// Whether receipts are asked for.
+    /// True if receipts are requested.
     pub receipts: bool,
 }
 
-/// What texts may be written in.
+/// Alphabets of texts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Alphabets {
     /// GSM 7 bit where it has all characters, else UCS-2.
@@ -77,7 +77,7 @@ pub enum Alphabets {
     Ucs2,
 }
 
-/// How a long text is sent.
+/// Format of long texts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Concatenation {
     /// In parts, each numbered by a user data header (3GPP TS 23.040, section 9.2.3.24.1).

@@ -1,4 +1,4 @@
-//! What a command_status means (section 5.1.3).
+//! Meaning of a command_status (section 5.1.3).
 
 use domain::Outcome;
 
@@ -8,7 +8,7 @@ pub const TABLE: &[(u32, &str, Outcome)] = &[
     (0x01, "ESME_RINVMSGLEN", Outcome::Failed),
     (0x02, "ESME_RINVCMDLEN", Outcome::Failed),
     (0x03, "ESME_RINVCMDID", Outcome::Failed),
-    // The session is not what we think: it is bound anew.
+    // The server has lost the session: bind again.
     (0x04, "ESME_RINVBNDSTS", Outcome::RETRY),
     (0x05, "ESME_RALYBND", Outcome::RETRY),
     (0x06, "ESME_RINVPRTFLG", Outcome::Failed),
@@ -60,8 +60,8 @@ pub const TABLE: &[(u32, &str, Outcome)] = &[
 /// Statuses that blame the sender.
 const SENDER: [&str; 3] = ["ESME_RINVSRCADR", "ESME_RINVSRCTON", "ESME_RINVSRCNPI"];
 
-/// The class of a status. One that the specification leaves to vendors is no yes: what it refuses is tried again, and
-/// parked at the end for somebody to look at.
+/// The class of a status. A vendor-specific status is a failure: the message is retried, and
+/// parked in the end for an operator to look at.
 #[must_use]
 pub fn outcome(status: u32) -> Outcome {
     TABLE.iter().find(|(known, ..)| *known == status).map_or(Outcome::RETRY, |(.., outcome)| outcome.clone())
@@ -86,7 +86,7 @@ pub fn name(status: u32) -> String {
     }
 }
 
-/// Whether a status of this name blames the sender.
+/// Returns true if a status of this name blames the sender.
 #[must_use]
 pub fn is_about_sender(name: &str) -> bool {
     SENDER.contains(&name)

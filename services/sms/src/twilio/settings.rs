@@ -8,7 +8,7 @@ use worker::settings::Reader;
 
 use crate::settings::sender as number;
 
-/// Where Twilio's API is.
+/// Origin of Twilio's API.
 const BASE_URL: &str = "https://api.twilio.com";
 
 /// An account at Twilio.
@@ -26,22 +26,22 @@ pub const TWILIO: worker::Kind = worker::Kind {
     }"#,
 };
 
-/// How to reach Twilio, and in whose name.
+/// Twilio account, login and sender.
 #[derive(Clone, Debug)]
 pub struct TwilioSettings {
     /// The account.
     pub account_sid: String,
-    /// What logs in.
+    /// Login.
     pub login: Login,
-    /// What Twilio signs status callbacks with.
+    /// Token with which Twilio signs status callbacks.
     pub auth_token: Option<SecretString>,
-    /// Who sends.
+    /// Sender.
     pub sender: TwilioSender,
-    /// Where the API is.
+    /// Origin of the API.
     pub base_url: Url,
 }
 
-/// What logs in.
+/// Login.
 #[derive(Clone, Debug)]
 pub enum Login {
     /// The account, with its token.
@@ -50,7 +50,7 @@ pub enum Login {
     Key(String, SecretString),
 }
 
-/// Who sends.
+/// Sender.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TwilioSender {
     /// A number, short code or name.
