@@ -92,6 +92,7 @@ pub enum Blame {
     /// The failure counts once per user, even a problem with the account: the target may belong to another account.
     User,
     /// The failure does not count: it concerns only this target, or Tidings itself.
+    #[serde(rename = "nobody")]
     None,
 }
 

@@ -125,7 +125,10 @@ impl Reader {
                 Answer::Broken(reason) => Some(reason),
             };
             if let Some(reason) = end {
-                tracing::warn!(stream = %self.stream, next = self.next, reason, "a reader lost its consumer; creating another");
+                tracing::warn!(
+                    stream = %self.stream, next = self.next, reason,
+                    "a reader lost its consumer; creating another"
+                );
                 self.session = None;
                 sleep(PAUSE_AFTER_LOSS).await;
                 if Instant::now() >= until {

@@ -18,23 +18,23 @@ fn title(title: &str, variables: &Value) -> Result<InAppContent, TemplateError> 
 }
 
 #[test]
-fn every_fault_is_told_with_its_line() {
+fn every_syntax_error_is_reported_with_its_line() {
     let channels = json!({
         "inApp": {"title": "fine\n{{ name", "data": {"deep": [{"er": "{% if %}"}], "n": 7}},
         "email": {"subject": "{{ name }}", "html": "1\n2\n{% endfor %}"},
         "sms": {"text": "fine"},
     });
     let problems = check(&channels).unwrap_err();
-    let told: Vec<_> = problems.iter().map(|problem| (problem.field.as_str(), problem.code)).collect();
+    let found: Vec<_> = problems.iter().map(|problem| (problem.field.as_str(), problem.code)).collect();
     let fields = ["channels.inApp.title", "channels.email.html", "channels.inApp.data.deep.0.er"];
-    assert_eq!(told, fields.map(|field| (field, "template_syntax")));
+    assert_eq!(found, fields.map(|field| (field, "template_syntax")));
     for (problem, line) in problems.iter().zip(["line 2", "line 3", "line 1"]) {
         assert!(problem.message.contains(line), "{}", problem.message);
     }
 }
 
 #[test]
-fn unknown_members_and_nothing_at_all_are_faults() {
+fn unknown_members_and_empty_templates_are_refused() {
     for (channels, word) in [
         (json!({"inApp": {"titel": "x"}}), "titel"),
         (json!({"inapp": {"title": "x"}}), "inapp"),
@@ -60,14 +60,14 @@ fn the_channels_with_content_are_offered() {
 }
 
 #[test]
-fn what_is_undefined_is_empty() {
+fn undefined_variables_render_as_empty() {
     let variables = context! { known => context! { name => "Ada" } };
     let text = "[{{ known.name }}{{ known.age }}{{ known.home.street }}{{ nobody.at.all | upper }}]";
     assert_eq!(title(text, &variables).unwrap().title.unwrap(), "[Ada]");
 }
 
 #[test]
-fn html_alone_is_escaped_and_a_subject_is_one_line() {
+fn only_html_is_escaped_and_a_subject_is_one_line() {
     let all = "{{ words }}";
     let channels = json!({"email": {"subject": all, "text": all, "html": all}});
     let words = "<b>\r\nBcc: eve@example.com\t&\u{2028}\u{0}end";
@@ -134,7 +134,7 @@ fn a_text_whose_values_have_no_bound_is_refused_with_its_line() {
         let problems = check(&channels).unwrap_err();
         assert_eq!((problems.len(), problems[0].code), (1, "template_unbounded"), "{text}: {problems:?}");
         assert!(problems[0].message.contains("in line 2"), "{text}: {}", problems[0].message);
-        // A version that was put before there was a bound.
+        // A version that was stored before bounds were checked.
         let error = title(text, &context! { big => "x", count => 2, items => [1] }).unwrap_err();
         assert!(matches!(error, TemplateError::Unbounded { line: 1, .. }), "{text}: {error}");
     }
@@ -146,7 +146,7 @@ fn a_text_whose_values_have_no_bound_is_refused_with_its_line() {
     }
 }
 
-/// Doubles a text so often, as the engine allows with a few instructions.
+/// A template that doubles a text `times` times, which the engine allows with a few instructions.
 fn doubled(times: usize) -> String {
     let first = "{% set x0 = big ~ big %}".to_owned();
     let doublings = (1..times).map(|n| format!("{{% set x{n} = x{0} ~ x{0} %}}", n - 1));
@@ -234,7 +234,7 @@ fn an_empty_title_or_subject_is_an_error() {
 }
 
 #[test]
-fn a_link_that_comes_out_as_none_is_an_error() {
+fn a_rendered_link_that_clients_must_not_open_is_an_error() {
     let texts = json!({"title": "t", "icon": "{{ icon }}", "url": "{{ url }}"});
     let channels = json!({"inApp": texts, "webPush": texts, "mobilePush": texts});
     let template = Template::compile(&channels).unwrap();

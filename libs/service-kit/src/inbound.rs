@@ -40,12 +40,15 @@ impl Inbound {
     /// Acknowledges a message. If it was delivered more than once, also deletes its recorded failures.
     pub async fn done(&self, delivered: &Delivered) {
         if let Err(error) = delivered.ack().await {
-            tracing::debug!(stream = %self.stream, seq = delivered.seq, %error, "cannot acknowledge a message");
+            tracing::debug!(stream = %self.stream, seq = delivered.seq, %error, "cannot send an ack");
         }
         if delivered.deliveries > 1
             && let Err(error) = self.store.forget_failure(self.stream, delivered.seq).await
         {
-            tracing::debug!(stream = %self.stream, seq = delivered.seq, %error, "cannot delete a message's failures");
+            tracing::debug!(
+                stream = %self.stream, seq = delivered.seq, %error,
+                "cannot delete a message's recorded failures"
+            );
         }
     }
 
@@ -114,7 +117,10 @@ impl Inbound {
         };
         self.store.set_aside(&message).await?;
         counter!(DEAD_EVENTS, "stream" => self.stream.to_string()).increment(1);
-        tracing::error!(stream = %self.stream, seq = delivered.seq, cause, "parked a message that cannot succeed");
+        tracing::error!(
+            stream = %self.stream, seq = delivered.seq, cause,
+            "parked a message that cannot succeed"
+        );
         Ok(())
     }
 }

@@ -97,7 +97,8 @@ impl<S: ChannelSender> Worker<S> {
         let answer = match answer {
             Ok(Ok(answer)) => answer.storable(),
             Ok(Err(_panic)) => {
-                // Settling counts the attempt, so that the job is parked after the last retry. A panic does not count against the provider.
+                // Settling counts the attempt, so that the job is parked after the last retry. A panic does not count against the
+                // provider.
                 tracing::error!(provider = provider.identifier, "the call panicked; its outcome is unknown");
                 return Answer::new(Outcome::Unknown, "panic", "the call panicked");
             }

@@ -106,7 +106,10 @@ async fn each<S: Statement>(
         Err(error) if error.is_unavailable() => return Err(error),
         Err(error) if batch.len() == 1 => return Ok(vec![Err(error)]),
         Err(error) => {
-            tracing::warn!(%error, batch = batch.len(), "PostgreSQL rejected a batch; running its items alone");
+            tracing::warn!(
+                %error, batch = batch.len(),
+                "PostgreSQL rejected a batch; running its statements one by one"
+            );
         }
     }
     let mut answers = Vec::with_capacity(batch.len());

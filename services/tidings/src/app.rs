@@ -83,7 +83,7 @@ pub(crate) struct ListArguments {
 pub(crate) struct RotateArguments {
     /// Name or id of the app
     app: String,
-    /// How long the previous secret stays valid, at most 90 days
+    /// Time for which the previous secret stays valid, at most 90 days
     #[arg(long, value_name = "TIME", default_value = "24h", value_parser = parse_grace)]
     grace: Duration,
     /// Print JSON

@@ -26,7 +26,7 @@ use report::Report;
 
 /// Maximum number of sessions that a refusal names.
 const SESSIONS_SHOWN: usize = 5;
-/// How long sessions and consumers of a just-stopped process may linger at the servers.
+/// Time for which sessions and consumers of a just-stopped process may linger at the servers.
 const GONE_WITHIN: Duration = Duration::from_secs(5);
 /// Interval between two checks whether they still linger.
 const CHECK_INTERVAL: Duration = Duration::from_millis(100);

@@ -1,4 +1,4 @@
-//! `data.attachments`: what they become, and what is refused.
+//! `data.attachments`: reading and validation.
 
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD};
@@ -18,7 +18,7 @@ fn file(content: &str) -> Value {
 }
 
 #[test]
-fn files_are_taken_out_of_the_data() {
+fn files_are_removed_from_the_data() {
     let bytes: Vec<u8> = (0..=255).collect();
     let in_lines = STANDARD
         .encode(&bytes)
@@ -53,7 +53,7 @@ fn files_are_taken_out_of_the_data() {
 }
 
 #[test]
-fn each_fault_of_a_file_is_named_by_its_field() {
+fn each_problem_of_a_file_names_its_field() {
     let one = |members: Value| json!([members]);
     let many: Vec<_> = (0..=MAX_ATTACHMENTS).map(|_| file("")).collect();
     let of_type = |media: &str| one(json!({"name": "a", "contentType": media, "content": ""}));
@@ -86,7 +86,7 @@ fn each_fault_of_a_file_is_named_by_its_field() {
 }
 
 #[test]
-fn files_together_have_a_limit_of_their_own() {
+fn the_total_size_of_files_is_limited() {
     let half = STANDARD.encode(vec![0; MAX_ATTACHED / 2]);
     let parsed = parsed(with(json!([file(&half), file(&half)])));
     assert_eq!(parsed.files.list[1].size, 5 * 1024 * 1024);

@@ -1,10 +1,11 @@
-//! Messages that were once written stay readable: one golden file per type and version, kept for ever.
+//! Every message ever written stays readable: one golden file per type and version, never removed.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use domain::event::DecodeError;
+use domain::outcome::Blame;
 use domain::{Envelope, Event};
 use serde_json::{Value, json};
 
@@ -33,7 +34,7 @@ fn golden_messages_read_and_write_back_the_same() {
         let golden: Value = serde_json::from_str(&text).unwrap();
         assert_eq!(written, golden, "{}", path.display());
         let name = path.file_name().unwrap().to_str().unwrap().to_owned();
-        // Members that came later have a file of their own, named for them.
+        // Members that were added later have separate files, named after them.
         let kind = envelope.event.kind();
         assert!(
             name.strip_prefix(kind).is_some_and(|rest| rest.starts_with(".v1.")),
@@ -60,7 +61,7 @@ fn unknown_types_newer_versions_and_malformed_messages_differ() {
     assert!(matches!(decode("{".to_owned()), DecodeError::Malformed(_)));
 }
 
-/// Messages, and where in them a value of an enumeration stands.
+/// Messages and the places of enum values in them.
 const ENUMERATED: [(&str, &str); 8] = [
     ("DeliveryJob.v1.json", "/data/channel"),
     ("DeliverySettled.v1.json", "/data/channel"),
@@ -72,7 +73,7 @@ const ENUMERATED: [(&str, &str); 8] = [
     ("SendPlanned.v1.decided.json", "/data/decided/shapes/0/skips/1/1"),
 ];
 
-/// What a golden message is read as with another value in a place.
+/// Decodes a golden message with another value in one place.
 fn altered(name: &str, place: &str, value: Value) -> DecodeError {
     let path = golden_files().into_iter().find(|path| path.ends_with(name)).unwrap();
     let mut message: Value = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
@@ -81,7 +82,7 @@ fn altered(name: &str, place: &str, value: Value) -> DecodeError {
 }
 
 #[test]
-fn a_value_that_an_enumeration_does_not_have_is_of_a_newer_release_wherever_it_stands() {
+fn an_unknown_enum_value_is_of_a_newer_release_in_any_place() {
     let mut errors: Vec<_> =
         ENUMERATED.iter().map(|(name, place)| altered(name, place, json!("of_the_future"))).collect();
     errors.push(altered("DeliveryJob.v1.json", "/data/content", json!({"of_the_future": {}})));
@@ -92,7 +93,7 @@ fn a_value_that_an_enumeration_does_not_have_is_of_a_newer_release_wherever_it_s
 }
 
 #[test]
-fn what_does_not_fit_is_malformed_even_where_it_speaks_of_such_a_value() {
+fn an_invalid_value_is_malformed_even_if_it_mentions_an_unknown_variant() {
     let words = json!("unknown variant `of_the_future`");
     for (name, place, value) in [
         ("DeliverySettled.v1.json", "/data/attempt", words),
@@ -102,4 +103,11 @@ fn what_does_not_fit_is_malformed_even_where_it_speaks_of_such_a_value() {
         let error = altered(name, place, value);
         assert!(matches!(error, DecodeError::Malformed(_)), "{error:?}");
     }
+}
+
+/// Early receipts are rows with an answer in JSON, which releases before 0.2.0 wrote too.
+#[test]
+fn stored_answers_keep_the_names_of_blame() {
+    let names = [Blame::Usual, Blame::Provider, Blame::User, Blame::None].map(|blame| json!(blame));
+    assert_eq!(names, ["usual", "provider", "user", "nobody"].map(|name| json!(name)));
 }

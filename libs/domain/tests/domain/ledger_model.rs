@@ -1,6 +1,6 @@
 //! The protocol by which a delivery is claimed, called and settled, as a pure state machine: the effect of each statement
-//! of the ledger on one delivery. Tests compare the store's statements with it, and search it for interleavings of workers,
-//! crashes and pauses that break a guarantee.
+//! of the ledger on one delivery. One test compares the store's statements with it; another searches it for interleavings
+//! of workers, crashes and pauses that break a guarantee.
 
 #![allow(dead_code, reason = "each of the two tests uses a part")]
 

@@ -1,9 +1,9 @@
-//! What a notification may link to.
+//! Links that a notification may contain.
 
 use domain::link::{is_icon, is_link};
 
 #[test]
-fn relative_links_usual_schemes_and_those_of_apps_are_links() {
+fn relative_links_usual_schemes_and_schemes_of_apps_are_links() {
     for text in [
         "",
         "orders/7",
@@ -27,7 +27,7 @@ fn relative_links_usual_schemes_and_those_of_apps_are_links() {
 }
 
 #[test]
-fn what_runs_or_holds_content_is_no_link_however_it_is_spelt() {
+fn schemes_that_run_or_contain_content_are_no_links_in_any_spelling() {
     let schemes = ["javascript", "data", "vbscript", "file", "blob", "about", "view-source", "filesystem"];
     for scheme in schemes {
         let (start, end) = scheme.split_at(scheme.len() / 2);
@@ -50,7 +50,7 @@ fn what_runs_or_holds_content_is_no_link_however_it_is_spelt() {
 }
 
 #[test]
-fn an_icon_may_hold_its_image_and_nothing_else() {
+fn an_icon_may_contain_its_image_and_nothing_else() {
     for text in ["data:image/png;base64,AAAA", "DATA:Image/svg+xml,<svg/>", "bell", "fa:bell"] {
         assert!(is_icon(text), "{text:?}");
     }

@@ -1,4 +1,4 @@
-//! What the rest of the system relies on.
+//! Behaviour of the domain on which the rest of the system relies.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod attachments;

@@ -1,4 +1,4 @@
-//! `override`: what it becomes, and what is refused.
+//! `override`: reading and validation.
 
 use domain::Channel;
 use domain::request::{
@@ -15,7 +15,7 @@ fn with(overrides: Value) -> Value {
 }
 
 #[test]
-fn what_a_send_overrides_goes_along_with_it() {
+fn the_overrides_of_a_send_are_read() {
     let send = parsed(with(json!({
         "channels": ["email", "sms"],
         "channel": {
@@ -55,7 +55,7 @@ fn what_a_send_overrides_goes_along_with_it() {
 }
 
 #[test]
-fn each_fault_of_an_override_is_named_by_its_field() {
+fn each_problem_of_an_email_override_names_its_field() {
     let email = |members: Value| json!({"channel": {"email": members}});
     let header = |name: &str, value: &str| email(json!({"headers": {name: value}}));
     let addresses = |count: usize| json!((0..count).map(|n| format!("u{n}@example.com")).collect::<Vec<_>>());
@@ -93,7 +93,7 @@ fn each_fault_of_an_override_is_named_by_its_field() {
 }
 
 #[test]
-fn so_is_each_fault_of_what_is_for_other_channels_and_for_providers() {
+fn each_problem_of_overrides_for_other_channels_and_providers_names_its_field() {
     let cases = [
         (
             json!({"channel": {"sms": {"from": "a\tb"}}}),
@@ -146,7 +146,7 @@ fn so_is_each_fault_of_what_is_for_other_channels_and_for_providers() {
 }
 
 #[test]
-fn several_faults_are_told_together_and_never_quote_what_was_sent() {
+fn several_problems_are_reported_together_and_never_quote_the_request() {
     let overrides = json!({
         "channel": {"email": {"from": "secret-address", "cc": ["secret-copy"], "headers": {"X-A": "secret\nvalue"}}},
         "main": {"_config": {"apiKey": "secret-key"}},
@@ -157,7 +157,7 @@ fn several_faults_are_told_together_and_never_quote_what_was_sent() {
 }
 
 #[test]
-fn strict_handling_finds_members_that_no_channel_has() {
+fn strict_handling_finds_unknown_members_of_channels() {
     let strict = SendRules { strict: true, ..rules() };
     let overrides = json!({"channel": {"email": {"form": "a@b.c"}, "sms": {"txt": "x"}, "inApp": {}, "webPush": {"anything": 1}}});
     parsed(with(overrides.clone()));
@@ -169,7 +169,7 @@ fn strict_handling_finds_members_that_no_channel_has() {
 }
 
 #[test]
-fn a_channel_has_content_once_the_override_says_enough() {
+fn a_channel_has_content_if_the_override_suffices() {
     let offers = |channel: Value, title: Option<&str>| -> Vec<Channel> {
         let overrides = parsed(with(json!({"channel": channel}))).send.overrides;
         Channel::EXTERNAL.into_iter().filter(|channel| overrides.offers(*channel, title)).collect()
@@ -184,7 +184,7 @@ fn a_channel_has_content_once_the_override_says_enough() {
 }
 
 #[test]
-fn headers_that_tell_a_relay_what_to_do_are_refused() {
+fn headers_that_control_a_relay_are_refused() {
     for name in [
         "X-SMTPAPI",
         "x-smtpapi",

@@ -1,4 +1,4 @@
-//! JSON Patch: the public cases, and those that they leave out.
+//! JSON Patch: the public test cases, and our own.
 
 use domain::profile::{
     Author, Change, Inapplicable, MAX_OPERATIONS, MAX_PROFILE, MAX_USER_OPERATIONS, MAX_WORK, Patch, Refusal,
@@ -45,7 +45,7 @@ fn the_public_cases_hold() {
             ran += 1;
         }
     }
-    assert_eq!(ran, 94, "cases were lost");
+    assert_eq!(ran, 94, "some public cases did not run");
 }
 
 #[test]
@@ -89,7 +89,7 @@ fn an_operation_that_cannot_be_applied_is_named() {
 }
 
 #[test]
-fn what_the_standard_allows_is_applied() {
+fn operations_that_the_standard_allows_are_applied() {
     let cases = [
         (json!({"n": 1.0}), json!({"op": "test", "path": "/n", "value": 1}), json!({"n": 1.0})),
         (json!({"n": 0}), json!({"op": "test", "path": "/n", "value": -0.0}), json!({"n": 0})),
@@ -153,7 +153,7 @@ fn every_problem_of_a_malformed_patch_is_named() {
 }
 
 #[test]
-fn unknown_members_are_problems_only_where_that_is_asked_for() {
+fn unknown_members_are_problems_only_in_strict_mode() {
     let patch = vec![json!({"op": "remove", "path": "/a", "value": null, "from": null, "ops": 1})];
     let mut problems = Vec::new();
     Patch::read(patch.clone(), MAX_OPERATIONS, false, &mut problems);
@@ -209,7 +209,7 @@ fn a_patch_has_a_budget_of_operations_times_bytes() {
     assert!(matches!(applied(&half, &patch), Err(Refusal::TooMuchWork { .. })));
     let small = json!({"small": 0, "other": "x".repeat(MAX_WORK / MAX_OPERATIONS - 100)});
     let many = vec![json!({"op": "replace", "path": "/small", "value": 1}); MAX_OPERATIONS];
-    assert!(applied(&small, &Value::Array(many)).is_ok(), "a small profile takes as many as there may be");
+    assert!(applied(&small, &Value::Array(many)).is_ok(), "a small profile allows all operations");
 }
 
 #[test]
@@ -224,7 +224,7 @@ fn users_have_fewer_operations_than_backends() {
 }
 
 #[test]
-fn a_patched_profile_is_as_sound_as_a_merged_one() {
+fn a_patched_profile_is_validated_like_a_merged_one() {
     let profile = json!({"name": "Ada", "fcm": {"tokens": ["a"]}});
     let reserved = [
         json!([{"op": "add", "path": "/identifier", "value": "eve"}]),
@@ -253,7 +253,7 @@ fn a_patched_profile_is_as_sound_as_a_merged_one() {
         {"op": "add", "path": "/identifier", "value": 1}, {"op": "remove", "path": "/identifier"},
         {"op": "replace", "path": "", "value": []}, {"op": "replace", "path": "", "value": {}}
     ]);
-    assert_eq!(changed(&profile, &through), Ok(json!({})), "only what is left counts");
+    assert_eq!(changed(&profile, &through), Ok(json!({})), "only the final profile is checked");
     let token = json!([
         {"op": "add", "path": "/fcm/token", "value": "b"}, {"op": "add", "path": "/fcm/tokens/-", "value": "a"}
     ]);
@@ -263,7 +263,7 @@ fn a_patched_profile_is_as_sound_as_a_merged_one() {
 }
 
 #[test]
-fn a_merge_must_leave_room() {
+fn a_merge_must_not_exceed_the_size_limit() {
     let merged = |before: &Value, pairs: &Value| {
         let change = Change::Merge(pairs.as_object().unwrap().clone());
         change.apply(before.as_object().unwrap(), Author::User).map(Value::Object)

@@ -1,4 +1,5 @@
-//! Every interleaving of two workers with crashes, pauses, redeliveries and a cancellation, up to a number of faults.
+//! Checks every interleaving of two workers with crashes, pauses, redeliveries and a cancellation, up to a number of
+//! faults.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
@@ -7,13 +8,13 @@ use domain::{Reason, Status};
 
 /// Attempts that the schedule allows.
 const ATTEMPTS: u32 = 2;
-/// Crashes, pauses and redeliveries of one history.
+/// Maximum number of crashes, pauses and redeliveries of one history.
 const FAULTS: u8 = 2;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 struct Message {
     attempt: u32,
-    /// Whether the log would hand it out now.
+    /// True if the log would deliver it now.
     waits: bool,
 }
 
@@ -34,7 +35,7 @@ enum Phase {
         attempt: u32,
         token: Token,
     },
-    /// The claim was found to hold long enough.
+    /// The claim lasts long enough for the call.
     Ready {
         attempt: u32,
         token: Token,
@@ -48,8 +49,8 @@ enum Phase {
         token: Token,
         answer: Answer,
     },
-    /// What it has read or written is not told yet; the ledger may go on meanwhile.
-    ToTell {
+    /// The status that was read or written is not published yet; the ledger may change in the meantime.
+    ToPublish {
         attempt: u32,
         status: Status,
     },
@@ -60,21 +61,21 @@ enum Phase {
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct World {
-    /// Whether a message may be sent again when nobody knows what became of it.
+    /// True if a message with an unknown outcome may be sent again.
     repeatable: bool,
     ledger: Ledger,
     workers: [Phase; 2],
     messages: Vec<Message>,
     /// Calls of each attempt.
     calls: [u8; ATTEMPTS as usize],
-    /// Whether a call was made that did not get a certain no.
+    /// True if a call was made that was not definitely refused.
     perhaps_taken: bool,
     settled: BTreeSet<u32>,
-    /// Every outcome in the log, each under an id of its own.
-    told: BTreeSet<(u32, Status)>,
+    /// All outcomes in the log, each under its own id.
+    published: BTreeSet<(u32, Status)>,
     tokens: Token,
     faults: u8,
-    /// Whether a worker crashed, or was away for longer than its lease: what alone excuses a second call.
+    /// True if a worker crashed or paused beyond its lease: only this justifies a second call.
     excused: bool,
     cancelled: bool,
 }
@@ -89,7 +90,7 @@ impl World {
             calls: [0; ATTEMPTS as usize],
             perhaps_taken: false,
             settled: BTreeSet::new(),
-            told: BTreeSet::new(),
+            published: BTreeSet::new(),
             tokens: 0,
             faults: 0,
             excused: false,
@@ -101,7 +102,7 @@ impl World {
         self.messages.is_empty() && self.workers == [Phase::Idle; 2]
     }
 
-    /// What can happen next without a fault.
+    /// Returns the possible next states without a fault.
     fn steps(&self) -> Vec<World> {
         let mut next = Vec::new();
         for worker in 0..2 {
@@ -114,7 +115,7 @@ impl World {
         if self.ledger.lease == Lease::Live && !self.workers.iter().any(holder) {
             next.push(self.with(|world| world.ledger.lease_ends()));
         }
-        // A message that nobody answers comes again.
+        // An unacknowledged message is redelivered.
         for (place, message) in self.messages.iter().enumerate() {
             let is_held = self.workers.iter().any(|phase| phase.attempt() == Some(message.attempt));
             if !message.waits && !is_held {
@@ -130,7 +131,7 @@ impl World {
         next
     }
 
-    /// The next step of a worker; of a call, one for each answer.
+    /// Adds the next states of a worker; for a call, one for each answer.
     fn work(&self, worker: usize, next: &mut Vec<World>) {
         let to = |phase: Phase| self.with(|world| world.workers[worker] = phase);
         match self.workers[worker] {
@@ -151,14 +152,14 @@ impl World {
                         Phase::Claimed { attempt, token }
                     }
                     Claimed::Done => {
-                        Phase::ToTell { attempt, status: world.ledger.published_status(attempt) }
+                        Phase::ToPublish { attempt, status: world.ledger.published_status(attempt) }
                     }
                     Claimed::Leased | Claimed::Missing => Phase::Idle,
                 };
                 next.push(world);
             }
             Phase::Claimed { attempt, token } => next.push(match self.ledger.lease {
-                // By its own clock the worker sees that its time is over.
+                // The worker sees by its own clock that its lease is over.
                 Lease::Over if self.ledger.token == Some(token) => to(Phase::Idle),
                 _ if self.repeatable => to(Phase::Ready { attempt, token }),
                 _ => {
@@ -175,7 +176,7 @@ impl World {
             Phase::Calling { attempt, token } => {
                 for answer in [Answer::Yes, Answer::No, Answer::Silence] {
                     let mut world = to(Phase::Answered { attempt, token, answer });
-                    // Nothing else can be on its way: a certain no is one.
+                    // No other call is in flight, so a refusal settles the question.
                     world.perhaps_taken = answer != Answer::No;
                     next.push(world);
                 }
@@ -183,10 +184,10 @@ impl World {
             Phase::Answered { attempt, token, answer } => {
                 next.push(self.settle(worker, attempt, token, answer));
             }
-            Phase::ToTell { attempt, status } => {
+            Phase::ToPublish { attempt, status } => {
                 let mut world = to(Phase::ToAcknowledge { attempt });
-                // What was told before is swallowed.
-                world.told.insert((attempt, status));
+                // The log drops duplicates.
+                world.published.insert((attempt, status));
                 next.push(world);
             }
             Phase::ToAcknowledge { attempt } => {
@@ -216,8 +217,8 @@ impl World {
             Answer::No | Answer::Silence => again,
         };
         let mut world = self.clone();
-        let held = world.ledger.settle(token, attempt, after);
-        if !held {
+        let is_settled = world.ledger.settle(token, attempt, after);
+        if !is_settled {
             world.workers[worker] = world.after_losing(attempt);
             return world;
         }
@@ -228,19 +229,19 @@ impl World {
             world.messages.push(Message { attempt: attempt + 1, waits: true });
             world.messages.sort_unstable();
         }
-        world.workers[worker] = Phase::ToTell { attempt, status: world.ledger.status };
+        world.workers[worker] = Phase::ToPublish { attempt, status: world.ledger.status };
         world
     }
 
-    /// Whoever lost a claim tells what another has settled, or leaves the message to its holder.
+    /// A worker that lost its claim publishes the status that another has settled, or leaves the message to the holder.
     fn after_losing(&self, attempt: u32) -> Phase {
         match self.ledger.status {
             Status::Sending => Phase::Idle,
-            _ => Phase::ToTell { attempt, status: self.ledger.published_status(attempt) },
+            _ => Phase::ToPublish { attempt, status: self.ledger.published_status(attempt) },
         }
     }
 
-    /// What can go wrong next.
+    /// Returns the possible next states with one more fault.
     fn faults(&self) -> Vec<World> {
         if self.faults == FAULTS {
             return Vec::new();
@@ -254,14 +255,14 @@ impl World {
         };
         for worker in 0..2 {
             if self.workers[worker] != Phase::Idle {
-                // A crash. The message comes again later.
+                // A crash. The message is redelivered later.
                 fault(&|world| {
                     world.excused = true;
                     world.workers[worker] = Phase::Idle;
                 });
             }
             if let Phase::Answered { attempt, token, answer } = self.workers[worker] {
-                // It is written, and the database's word of it lost.
+                // The settlement is written, but the database's confirmation is lost.
                 let written = self.settle(worker, attempt, token, answer);
                 fault(&|world| {
                     let faults = world.faults;
@@ -271,14 +272,14 @@ impl World {
             }
         }
         if self.ledger.lease == Lease::Live {
-            // Its holder is paused beyond it, or cannot reach the database.
+            // The holder is paused beyond its lease, or cannot reach the database.
             fault(&|world| {
                 world.excused = true;
                 world.ledger.lease_ends();
             });
         }
         for place in (0..self.messages.len()).filter(|place| !self.messages[*place].waits) {
-            // Signs of life are lost, or the server forgets that it had handed it out.
+            // Progress reports are lost, or the server forgets that it delivered the message.
             fault(&|world| world.messages[place].waits = true);
         }
         // An acknowledgement is lost in a crash of the server.
@@ -299,22 +300,22 @@ impl World {
         world
     }
 
-    /// What holds after every step, whatever went wrong.
+    /// Checks the invariants that hold after every step, whatever the faults.
     fn check(&self, before: &World) {
         if before.ledger.status.is_terminal() && before.ledger.made {
             assert_eq!(self.ledger.status, before.ledger.status, "two ends: {before:#?}");
         }
         if self.ledger.status == Status::Unknown {
-            assert!(!self.repeatable, "nobody can say: {self:#?}");
+            assert!(!self.repeatable, "a repeatable message ended as unknown: {self:#?}");
         }
         if self.is_over() {
-            assert!(self.ledger.status.is_terminal(), "forgotten: {self:#?}");
-            let is_told = |attempt: &u32| self.told.iter().any(|(told, _)| told == attempt);
-            assert!(self.settled.iter().all(is_told), "not told: {self:#?}");
+            assert!(self.ledger.status.is_terminal(), "an unfinished delivery has no message: {self:#?}");
+            let is_published = |attempt: &u32| self.published.iter().any(|(known, _)| known == attempt);
+            assert!(self.settled.iter().all(is_published), "not published: {self:#?}");
             let was_last = self.ledger.attempt - u32::from(self.ledger.status == Status::Parked);
-            // Whoever told of an end without an answer may have been slower than the answer: the end need not be last.
+            // An end without an answer may be published after the answer, so the final status need not be the last one.
             let end = (was_last, self.ledger.status);
-            assert!(self.told.contains(&end), "the end is not told: {self:#?}");
+            assert!(self.published.contains(&end), "the end is not published: {self:#?}");
         }
     }
 }
@@ -328,13 +329,13 @@ impl Phase {
             | Phase::Ready { attempt, .. }
             | Phase::Calling { attempt, .. }
             | Phase::Answered { attempt, .. }
-            | Phase::ToTell { attempt, .. }
+            | Phase::ToPublish { attempt, .. }
             | Phase::ToAcknowledge { attempt } => Some(attempt),
         }
     }
 }
 
-/// Walks through every state that can be reached, and from each back to where everything has ended.
+/// Visits every reachable state, and checks that an end can be reached from each without further faults.
 fn search(repeatable: bool) -> usize {
     let start = World::start(repeatable);
     let mut known: HashMap<World, usize> = HashMap::from([(start.clone(), 0)]);
@@ -373,11 +374,11 @@ fn search(repeatable: bool) -> usize {
 }
 
 #[test]
-fn no_interleaving_of_two_workers_breaks_the_promise_of_a_message_that_may_be_repeated() {
+fn no_interleaving_of_two_workers_breaks_the_guarantees_of_a_repeatable_message() {
     assert!(search(true) > 10_000);
 }
 
 #[test]
-fn no_interleaving_of_two_workers_sends_twice_what_must_not_be_repeated() {
+fn no_interleaving_of_two_workers_sends_an_unrepeatable_message_twice() {
     assert!(search(false) > 10_000);
 }

@@ -1,4 +1,4 @@
-//! The body of a send request: what is accepted, what it becomes, and what is wrong with the rest.
+//! The body of a send request: reading and validation.
 
 use domain::id::TemplateId;
 use domain::request::{MAX_DATA, MAX_MESSAGE, MAX_RECIPIENTS, MAX_TITLE, ParsedSend, SendRules, parse_send};
@@ -10,7 +10,7 @@ pub(crate) fn rules() -> SendRules {
     SendRules { now: Timestamp::parse("2026-11-21T12:00:00Z").unwrap(), strict: false }
 }
 
-/// A sound body with some members replaced.
+/// A valid body with some members replaced.
 pub(crate) fn body(changes: Value) -> Value {
     let Value::Object(changes) = changes else { panic!("{changes} is no object") };
     let mut body = json!({"notification": {"title": "Hi"}, "sendTo": {"recipients": ["ada"]}});
@@ -65,21 +65,21 @@ fn a_full_request_becomes_a_send() {
 }
 
 #[test]
-fn lenient_forms_mean_what_clients_mean() {
+fn lenient_forms_are_accepted() {
     let lenient = parsed(json!({
         "notification": {"title": "Hi", "message": null, "data": [], "workflow": null},
         "sendTo": {"recipients": ["ada"]}, "recipients": null, "override": [], "data": null, "sendAt": null, "shoe": 1,
     }));
     assert_eq!(lenient.send, parsed(body(json!({}))).send);
     assert!(!lenient.deprecated);
-    // What lies behind us is now, and an object without more is a user to create.
+    // A past `sendAt` means now, and an object with only an identifier is a user to create.
     assert_eq!(parsed(body(json!({"sendAt": "2026-11-21T11:59:59Z"}))).send.send_at, None);
     let object = parsed(body(json!({"sendTo": {"recipients": [{"identifier": "ada"}]}})));
     assert_eq!(object.send.recipients[0].profile.as_ref().map(serde_json::Map::len), Some(0));
 }
 
 #[test]
-fn a_template_is_named_in_three_ways_and_spares_the_title() {
+fn a_template_can_be_named_in_three_ways_and_replaces_the_title() {
     let named = |notification: Value| parsed(body(json!({"notification": notification}))).send.template;
     let identifier = Some(TemplateRef::Identifier("shipped".to_owned()));
     assert_eq!(named(json!({"templateIdentifier": "shipped"})), identifier);
@@ -104,7 +104,7 @@ fn more_than_a_hundred_recipients_go_bulk() {
 }
 
 #[test]
-fn each_fault_is_named_by_its_field() {
+fn each_problem_names_its_field() {
     let long = |length: usize| "x".repeat(length);
     let many: Vec<_> = (0..=MAX_RECIPIENTS).map(|n| n.to_string()).collect();
     let recipients = |list: Value| json!({"sendTo": {"recipients": list}});
@@ -153,7 +153,7 @@ fn each_fault_is_named_by_its_field() {
 }
 
 #[test]
-fn what_is_wrong_with_the_times_is_told_apart() {
+fn problems_with_the_times_are_reported_separately() {
     let cases = [
         (json!({"sendAt": "2027-02-20T12:00:00Z"}), "sendAt", "too_far"),
         (json!({"expiresAt": "2026-11-21T12:00:00Z"}), "expiresAt", "past"),
@@ -172,7 +172,7 @@ fn what_is_wrong_with_the_times_is_told_apart() {
 }
 
 #[test]
-fn problems_stay_small_whatever_they_are_about() {
+fn problems_stay_small_for_any_input() {
     let key = "k".repeat(100_000);
     let numbers = vec![json!(1e300); 20_000];
     let unsound = parse_send(body(json!({"data": {key: [numbers]}})), rules()).unwrap_err();
@@ -187,14 +187,14 @@ fn problems_stay_small_whatever_they_are_about() {
 }
 
 #[test]
-fn all_problems_are_told_at_once() {
+fn all_problems_are_reported_at_once() {
     let found = problems(
         json!({"notification": {"title": 1}, "recipients": [7], "lane": 1, "override": {"channels": ["x"]}}),
         rules(),
     );
     let fields: Vec<_> = found.iter().map(|(field, _)| field.as_str()).collect();
     assert_eq!(fields, ["notification.title", "recipients[0]", "override.channels[0]", "lane"]);
-    // What is missing is told beside what is wrong.
+    // Missing members are reported together with invalid ones.
     let found = problems(json!({"notification": {"message": 5}, "sendTo": {"topics": ["t"]}}), rules());
     let fields: Vec<_> = found.iter().map(|(field, _)| field.as_str()).collect();
     let expected = ["notification.message", "notification.title", "sendTo.topics", "sendTo.recipients"];
@@ -202,7 +202,7 @@ fn all_problems_are_told_at_once() {
 }
 
 #[test]
-fn strict_handling_finds_what_nobody_reads() {
+fn strict_handling_finds_unknown_members() {
     let strict = SendRules { strict: true, ..rules() };
     let changes = json!({"sendto": 1, "sendTo": {"recipients": ["a"], "x": 1}, "notification": {"title": "x", "tittle": 1}});
     let mut found = problems(body(changes), strict);

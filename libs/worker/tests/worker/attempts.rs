@@ -1,4 +1,4 @@
-//! What becomes of an attempt.
+//! Attempts and their outcomes.
 
 use std::time::Duration;
 
@@ -11,12 +11,12 @@ use testkit::eventually;
 use crate::scripted::{Call, RETRY, Scripted, Step};
 use crate::world::{JOBS, SEND, SOON, World};
 
-/// The number that a delivery was made with.
+/// The number with which a delivery was created.
 const NUMBER: &str =
     "CREATE FUNCTION number(uuid) RETURNS int IMMUTABLE RETURN ('x' || right($1::text, 8))::bit(32)::int";
 
 #[tokio::test]
-async fn a_delivery_is_sent_told_and_acknowledged() {
+async fn a_delivery_is_sent_published_and_acknowledged() {
     let world = World::start().await;
     let scripted = Scripted::new([]);
     world.serve(&scripted);
@@ -34,7 +34,7 @@ async fn a_delivery_is_sent_told_and_acknowledged() {
 }
 
 #[tokio::test]
-async fn a_retry_goes_by_timer_and_is_sent_then() {
+async fn a_retry_waits_as_a_timer_and_is_then_sent() {
     let world = World::start().await;
     let scripted = Scripted::new([Step::Answer(RETRY)]);
     world.serve(&scripted);
@@ -70,10 +70,10 @@ async fn after_the_last_retry_it_is_parked_with_its_next_attempt() {
 }
 
 #[tokio::test]
-async fn without_a_usable_provider_it_is_tried_again_later() {
+async fn a_delivery_without_a_usable_provider_is_retried_later() {
     let world = World::start().await;
     world.run("DELETE FROM provider").await;
-    world.provider("broken", Some(b"sealed by nobody")).await;
+    world.provider("broken", Some(b"not sealed by us")).await;
     let scripted = Scripted::new([]);
     world.serve(&scripted);
     let order = world.delivery(1).await;
@@ -103,7 +103,7 @@ async fn a_dead_target_is_not_called_again() {
 }
 
 #[tokio::test]
-async fn what_expired_meanwhile_is_not_called() {
+async fn an_expired_delivery_is_not_called() {
     let world = World::start().await;
     let scripted = Scripted::new([]);
     world.serve(&scripted);
@@ -116,7 +116,7 @@ async fn what_expired_meanwhile_is_not_called() {
 }
 
 #[tokio::test]
-async fn a_retry_that_a_cancellation_ends_is_told() {
+async fn a_retry_that_a_cancellation_ends_is_published() {
     let world = World::with(|config| config.delivery.retry_schedule = vec![Duration::ZERO, SOON * 100]).await;
     let scripted = Scripted::new([Step::Answer(RETRY)]);
     world.serve(&scripted);
@@ -130,7 +130,7 @@ async fn a_retry_that_a_cancellation_ends_is_told() {
     world.order(&order).await;
     world.acknowledged(1).await;
     assert_eq!(world.context.store.cancel_request(world.app, SEND, "test").await.unwrap(), 1);
-    // The retry, and word of the cancellation.
+    // The retry and the cancellation event.
     world.fire_timers(2).await;
     world.acknowledged(2).await;
     assert_eq!(world.settlings().await, [(1, Status::Retrying), (2, Status::Cancelled)]);
@@ -169,7 +169,7 @@ async fn calls_that_panic_are_attempts_and_the_last_one_parks() {
 }
 
 #[tokio::test]
-async fn an_answer_that_the_database_refuses_is_settled_without_its_words_and_stops_no_other() {
+async fn an_answer_that_the_database_refuses_is_settled_without_its_text_and_stops_no_other() {
     let world = World::start().await;
     world.run(NUMBER).await;
     world
@@ -191,7 +191,7 @@ async fn an_answer_that_the_database_refuses_is_settled_without_its_words_and_st
 }
 
 #[tokio::test]
-async fn an_attempt_that_the_database_refuses_altogether_ends_and_is_not_repeated() {
+async fn an_attempt_that_the_database_refuses_even_without_text_ends_and_is_not_repeated() {
     let world = World::start().await;
     world.run(NUMBER).await;
     world.run("ALTER TABLE attempt ADD CHECK (number(delivery_id) > 2)").await;
@@ -208,7 +208,7 @@ async fn an_attempt_that_the_database_refuses_altogether_ends_and_is_not_repeate
 }
 
 #[tokio::test]
-async fn a_job_whose_end_cannot_be_written_is_parked_and_calls_nobody_again() {
+async fn a_job_whose_end_cannot_be_recorded_is_parked_and_not_called_again() {
     let world = World::with(|config| config.delivery.lease = Duration::from_secs(1)).await;
     world.run("ALTER TABLE delivery ADD CONSTRAINT refused CHECK (status <> 'sent')").await;
     let scripted = Scripted::new([]);
@@ -239,7 +239,7 @@ async fn a_claim_that_the_database_refuses_counts_as_the_jobs_own_failure_and_st
 }
 
 #[tokio::test]
-async fn a_target_that_was_registered_since_it_died_is_not_told_to_be_suppressed() {
+async fn a_target_registered_after_it_died_is_not_published_as_suppressed() {
     let world = World::start().await;
     let dead = Outcome::TargetGone(Gone { since: Some(Timestamp::from_millis(1)), here_only: false });
     let scripted = Scripted::new([Step::Answer(dead)]);
@@ -254,7 +254,7 @@ async fn a_target_that_was_registered_since_it_died_is_not_told_to_be_suppressed
         .await;
     world.order(&order).await;
     world.acknowledged(1).await;
-    // It is told the same when it comes again.
+    // A redelivered job publishes the same.
     world.order(&order).await;
     world.acknowledged(2).await;
     assert_eq!(world.settlings().await, [(1, Status::Failed)]);
@@ -263,7 +263,7 @@ async fn a_target_that_was_registered_since_it_died_is_not_told_to_be_suppressed
 }
 
 #[tokio::test]
-async fn a_short_schedule_counts_its_own_attempts_and_begins_anew_when_put_back() {
+async fn a_short_schedule_counts_its_own_attempts_and_restarts_after_a_redrive() {
     let world = World::with(|config| config.delivery.retry_schedule = vec![Duration::ZERO; 3]).await;
     let once = Outcome::Retry { after: None, limit: Some(RetryLimit { retries: 1, over: Duration::ZERO }) };
     let outcomes = [RETRY, once.clone(), RETRY, once.clone(), once];
@@ -311,7 +311,7 @@ async fn the_failures_of_a_job_that_is_done_later_are_forgotten() {
 }
 
 #[tokio::test]
-async fn a_long_call_is_handed_to_nobody_else() {
+async fn the_job_of_a_long_call_is_not_redelivered() {
     let world = World::with(|config| config.delivery.ack_wait = Duration::from_millis(900)).await;
     let scripted = Scripted::new([Step::Hold(Outcome::Failed)]);
     world.serve(&scripted);
@@ -331,7 +331,7 @@ async fn a_long_call_is_handed_to_nobody_else() {
 }
 
 #[tokio::test]
-async fn no_more_jobs_are_taken_than_can_be_started() {
+async fn no_more_jobs_are_fetched_than_can_start() {
     let world = World::with(|config| {
         config.delivery.max_concurrency = 2;
         config.delivery.ack_wait = SOON;
@@ -352,7 +352,7 @@ async fn no_more_jobs_are_taken_than_can_be_started() {
 }
 
 #[tokio::test]
-async fn a_message_that_is_no_job_is_parked_and_the_others_pass() {
+async fn a_message_that_is_not_a_job_is_parked_and_does_not_block_others() {
     let world = World::start().await;
     let scripted = Scripted::new([]);
     world.serve(&scripted);

@@ -1,4 +1,4 @@
-//! Who may call.
+//! Claims: the right to call a provider.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::scripted::{RETRY, Scripted, Step};
 use crate::world::{JOBS, SOON, World, serve, stop};
 
 #[tokio::test]
-async fn a_job_that_comes_twice_calls_once() {
+async fn a_job_that_is_delivered_twice_calls_once() {
     let world = World::start().await;
     let scripted = Scripted::new([Step::Hold(Outcome::Sent { provider_id: None })]);
     world.serve(&scripted);
@@ -21,7 +21,7 @@ async fn a_job_that_comes_twice_calls_once() {
     world.order(&order).await;
     eventually(SOON, "the first calls", async || (!scripted.calls().is_empty()).then_some(())).await;
     world.order(&order).await;
-    eventually(SOON, "the second is handed back", async || {
+    eventually(SOON, "the second is returned", async || {
         let progress = world.context.log.consumer_progress(JOBS, "email").await.unwrap()?;
         (progress.pending == 0).then_some(())
     })
@@ -41,7 +41,7 @@ async fn a_job_that_comes_twice_calls_once() {
 }
 
 #[tokio::test]
-async fn the_answer_of_whoever_lost_the_claim_is_not_written() {
+async fn a_worker_that_lost_the_claim_does_not_record_its_answer() {
     let world = World::start().await;
     let scripted = Scripted::new([Step::Hold(RETRY)]);
     world.serve(&scripted);
@@ -49,26 +49,28 @@ async fn the_answer_of_whoever_lost_the_claim_is_not_written() {
     world.order(&order).await;
     eventually(SOON, "the first calls", async || (!scripted.calls().is_empty()).then_some(())).await;
 
-    // Another instance finds the lease at its end.
+    // Another worker finds the lease expired.
     world.run("UPDATE delivery SET lease_until = now()").await;
     let (app, delivery, provider) = (world.app, order.delivery_id, Some("main".to_owned()));
     let request = ClaimRequest { app, delivery, attempt: 1, provider: provider.clone() };
     let claim = world.context.store.claim(&[request], SOON).await.unwrap().remove(0);
     let Claim::Ours { token, .. } = claim else { panic!("{claim:?}") };
-    let told = world.told().await;
+    let published = world.told().await;
     scripted.release();
-    eventually(SOON, "the job comes again and is handed back", async || {
+    eventually(SOON, "the job is redelivered and returned", async || {
         let progress = world.context.log.consumer_progress(JOBS, "email").await.unwrap()?;
         (progress.redelivered == 1).then_some(())
     })
     .await;
     assert_eq!(world.count("SELECT count(*) FROM attempt").await, 0);
     assert_eq!(world.count("SELECT count(*) FROM timer").await, 0);
-    assert_eq!(world.told().await, told);
+    assert_eq!(world.told().await, published);
 
     let answer = Answer::new(Outcome::Sent { provider_id: None }, "", "");
-    let (user, send_id) = (order.user, None);
-    let (started_at, ended_at) = (clock::now(), clock::now());
+    let user = order.user;
+    let send_id = None;
+    let started_at = clock::now();
+    let ended_at = clock::now();
     let next = FollowUp::End(Status::Sent, None);
     let settlement = Settlement {
         app,
@@ -87,7 +89,7 @@ async fn the_answer_of_whoever_lost_the_claim_is_not_written() {
     };
     assert_eq!(world.context.store.settle(&[settlement]).await.unwrap(), [true]);
     world.order(&order).await;
-    eventually(SOON, "what the holder did is told", async || {
+    eventually(SOON, "the holder's outcome is published", async || {
         (world.settlings().await == [(1, Status::Sent)]).then_some(())
     })
     .await;
@@ -96,7 +98,7 @@ async fn the_answer_of_whoever_lost_the_claim_is_not_written() {
 
 #[tokio::test]
 async fn two_workers_never_call_for_the_same_delivery() {
-    // What is claimed already is handed back until its lease is over.
+    // Jobs of claimed deliveries are returned until the lease is over.
     let world = World::with(|config| {
         config.delivery.lease = Duration::from_secs(10);
         config.delivery.max_concurrency = 160;
@@ -119,11 +121,11 @@ async fn two_workers_never_call_for_the_same_delivery() {
 }
 
 #[tokio::test]
-async fn after_an_unknown_outcome_no_other_provider_stands_in_for_one_that_is_gone() {
+async fn after_an_unknown_outcome_no_other_provider_replaces_a_disabled_one() {
     let world = World::start().await;
     let scripted = Scripted::new([]);
     let order = world.delivery(1).await;
-    // An attempt was under way when its lease ended.
+    // The lease of an attempt expired during the attempt.
     world.run("UPDATE delivery SET status = 'sending', provider = 'gone', lease_until = now()").await;
     world.serve(&scripted);
     world.order(&order).await;

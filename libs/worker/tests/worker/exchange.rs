@@ -1,4 +1,4 @@
-//! Calls over HTTP whose answer does not come whole.
+//! HTTP calls whose answer is cut short.
 
 use std::time::Duration;
 
@@ -11,25 +11,25 @@ use worker::exchange::{Caller, Reply, Silence};
 const LIMIT: Duration = Duration::from_secs(30);
 
 #[tokio::test]
-async fn a_refusal_that_breaks_off_before_its_cause_is_made_again() {
+async fn a_refusal_that_is_cut_short_before_its_reason_is_retried() {
     for status in [400, 401, 403, 404, 410, 422] {
         let silence = broken_off(status).await.unwrap_err();
         assert_eq!(silence, Silence::CutShort(status));
         let answer = silence.answer();
         assert_eq!((answer.outcome, answer.code.as_str()), (Outcome::RETRY, "cut_short"));
-        assert_eq!(answer.blame, Blame::None, "it answers");
+        assert_eq!(answer.blame, Blame::None, "the provider answers");
     }
 }
 
 #[tokio::test]
-async fn a_status_that_says_it_all_needs_no_words() {
+async fn a_sufficient_status_needs_no_body() {
     for status in [200, 202, 307, 408, 429, 500, 503] {
         let reply = broken_off(status).await.unwrap();
         assert_eq!((reply.status, reply.body.len()), (status, 0));
     }
 }
 
-/// What the caller makes of an answer that ends in the middle of its body.
+/// Calls a server whose answer ends in the middle of its body.
 async fn broken_off(status: u16) -> Result<Reply, Silence> {
     let (url, server) = half_answer(status).await.unwrap();
     let outbound = Outbound::new(true);

@@ -1,4 +1,4 @@
-//! What the targets of one user do to the deliveries of others: nothing.
+//! Targets of one user never affect the deliveries of others.
 
 use std::sync::{Arc, Mutex};
 
@@ -12,13 +12,13 @@ use crate::world::{SOON, World};
 
 const MALLORY: UserNumber = UserNumber(1_000);
 
-/// What becomes of deliveries to Mallory; everything else is sent.
+/// A channel that scripts the answers for Mallory; everything else is sent.
 #[derive(Clone)]
 struct Provoked {
     answers: Arc<dyn Fn(usize) -> Answer + Send + Sync>,
-    /// Whether targets name their hosts.
+    /// True if targets name their hosts.
     names_hosts: bool,
-    /// Calls for Mallory hang as long as it has no permits.
+    /// Calls for Mallory hang while it has no permits.
     gate: Arc<Semaphore>,
     called: Arc<Mutex<Vec<UserNumber>>>,
 }
@@ -56,7 +56,7 @@ impl ChannelSender for Provoked {
     }
 }
 
-/// Has Mallory sent to at this many targets, each at a host of its own.
+/// Publishes jobs for this many targets of Mallory, each at its own host.
 async fn send_to_mallory(world: &World, targets: i64) {
     for number in 1..=targets {
         let order = world.delivery(number).await;
@@ -65,7 +65,7 @@ async fn send_to_mallory(world: &World, targets: i64) {
     }
 }
 
-/// Bob's delivery is sent by its first job, which nothing postpones.
+/// Checks that Bob's delivery is sent by its first job, without being postponed.
 async fn bob_is_served(world: &World) {
     let order = world.delivery(900).await;
     world.order(&order).await;
@@ -89,7 +89,7 @@ async fn failing_targets_of_one_user_never_close_the_provider_to_another_user() 
     send_to_mallory(&world, 50).await;
     world.acknowledged(50).await;
     let failures = provoked.calls_of(MALLORY);
-    assert!(failures > usize::try_from(domain::breaker::RUN).unwrap(), "{failures} would close no provider");
+    assert!(failures > usize::try_from(domain::breaker::RUN).unwrap(), "{failures} failures are too few");
     bob_is_served(&world).await;
 }
 
@@ -105,7 +105,7 @@ async fn dead_hosts_that_one_user_names_never_close_the_provider_to_another_user
 }
 
 #[tokio::test]
-async fn a_dead_host_is_left_alone_while_others_are_called() {
+async fn a_dead_host_is_not_called_while_others_are() {
     let world = World::start().await;
     let refused = |_| Answer::new(Outcome::RETRY, "connect", "").blaming_provider();
     let provoked = Provoked::new(true, false, refused);
@@ -116,7 +116,7 @@ async fn a_dead_host_is_left_alone_while_others_are_called() {
         world.order(&DeliveryJob { user: MALLORY, target, ..order }).await;
         world.acknowledged(u64::try_from(number).unwrap()).await;
     }
-    // Beside the run that opens its breaker, a slow machine may see a trial or two.
+    // In addition to the calls that open the breaker, a slow machine may make a trial or two.
     let calls = provoked.calls_of(MALLORY);
     assert!((10..15).contains(&calls), "{calls} calls of 30");
     bob_is_served(&world).await;
@@ -130,7 +130,7 @@ async fn hanging_targets_of_one_user_leave_room_in_the_lane_for_another_user() {
         serve(&world, &provoked);
         send_to_mallory(&world, 40).await;
         let share = 2;
-        eventually(SOON, "Mallory's share is taken up", async || {
+        eventually(SOON, "Mallory's share is used up", async || {
             let postponed = world.count("SELECT count(*) FROM timer").await;
             (provoked.calls_of(MALLORY) == share && postponed == 38).then_some(())
         })

@@ -1,4 +1,4 @@
-//! How much of a provider and of a lane may be taken up.
+//! Limits on the use of a provider and of a lane.
 
 use std::time::Duration;
 
@@ -19,9 +19,9 @@ async fn a_provider_that_hangs_leaves_room_for_the_others() {
         let order = world.delivery(number).await;
         world.order(&order).await;
     }
-    eventually(SOON, "what finds no place is put off", async || {
-        let put_off = world.count("SELECT count(*) FROM timer WHERE due_at > created_at").await;
-        (scripted.calls().len() == 3 && put_off == 2).then_some(())
+    eventually(SOON, "jobs without a slot are postponed", async || {
+        let postponed = world.count("SELECT count(*) FROM timer WHERE due_at > created_at").await;
+        (scripted.calls().len() == 3 && postponed == 2).then_some(())
     })
     .await;
     let mut elsewhere = world.delivery(6).await;
@@ -48,11 +48,11 @@ async fn no_more_calls_are_made_in_a_second_than_the_provider_allows() {
     assert!(timers >= 3, "{timers}");
     let apart = "SELECT count(*) FROM timer a JOIN timer b ON a.id < b.id
                  WHERE abs(extract(epoch FROM a.due_at - b.due_at)) < 0.9";
-    assert_eq!(world.count(apart).await, 0, "they come back one by one");
+    assert_eq!(world.count(apart).await, 0, "postponed calls are not spaced out");
 }
 
 #[tokio::test]
-async fn what_is_put_off_beyond_its_expiry_comes_then_to_end() {
+async fn a_job_postponed_beyond_its_expiry_ends_at_that_time() {
     let world = World::start().await;
     let scripted = Scripted::new(overloaded());
     world.serve(&scripted);

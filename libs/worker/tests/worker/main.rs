@@ -1,4 +1,4 @@
-//! Channel workers on real servers, with a channel that answers as it is told.
+//! Channel workers on real servers, with a scripted channel.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod attempts;

@@ -1,4 +1,4 @@
-//! Servers that are away, and the end of the process.
+//! Unavailable servers and shutdown.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ async fn an_answer_is_settled_once_the_database_is_back_and_the_provider_called_
     eventually(SOON, "it calls", async || (!scripted.calls().is_empty()).then_some(())).await;
     world.postgres.kill();
     scripted.release();
-    eventually(SOON, "the log hears that the job is under way, or hands it out again", async || {
+    eventually(SOON, "readiness reports the database as unavailable", async || {
         let readiness = world.context.readiness.check().await;
         (!readiness.ready).then_some(())
     })
@@ -51,7 +51,7 @@ async fn after_a_stop_an_answer_still_waits_for_the_database() {
     world.postgres.kill();
     world.context.tasks.stop();
     scripted.release();
-    // Two looks take as long as the first try to settle, and longer.
+    // Two queries take at least as long as the first try to settle.
     for _ in 0..2 {
         world.context.store.delivery_states(&[(world.app, order.delivery_id)]).await.unwrap_err();
     }
@@ -62,7 +62,7 @@ async fn after_a_stop_an_answer_still_waits_for_the_database() {
 }
 
 #[tokio::test]
-async fn a_stop_finishes_what_is_under_way_and_begins_nothing_new() {
+async fn a_stop_finishes_jobs_in_progress_and_starts_no_new_ones() {
     let world = World::with(|config| config.delivery.max_concurrency = 1).await;
     let scripted = Scripted::new([Step::Hold(SENT)]);
     world.serve(&scripted);
@@ -85,14 +85,14 @@ async fn a_stop_finishes_what_is_under_way_and_begins_nothing_new() {
 }
 
 #[tokio::test]
-async fn a_call_that_hangs_when_the_process_stops_is_given_up_in_time_and_settled() {
+async fn a_call_that_hangs_when_the_process_stops_is_abandoned_in_time_and_settled() {
     let world = World::start().await;
     let scripted = Scripted::new([Step::Hold(SENT)]);
     world.serve(&scripted);
     let order = world.delivery(1).await;
     world.order(&order).await;
     eventually(SOON, "it calls", async || (!scripted.calls().is_empty()).then_some(())).await;
-    // Waits no longer than a process may take to stop, and fails where a task hangs.
+    // Waits no longer than a process may take to stop, and fails if a task hangs.
     stop(&world.context).await;
     world.reaches(order.delivery_id, Status::Retrying).await;
     let unknown = "SELECT count(*) FROM attempt WHERE outcome = 'unknown' AND provider_code = 'stopped'";
@@ -101,8 +101,8 @@ async fn a_call_that_hangs_when_the_process_stops_is_given_up_in_time_and_settle
 }
 
 #[tokio::test]
-async fn what_was_not_begun_with_goes_back_at_once_when_the_process_stops() {
-    // Only what is handed back comes to another worker before ten minutes are over.
+async fn jobs_that_were_not_started_are_returned_at_once_when_the_process_stops() {
+    // Only a returned job reaches another worker within ten minutes.
     let world = World::with(|config| config.delivery.ack_wait = Duration::from_secs(600)).await;
     let (first, second) = (Scripted::new([]), Scripted::new([]));
     world.serve(&first);

@@ -13,7 +13,7 @@ fn providers(scripted: &Scripted) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn trouble_with_an_account_falls_over_at_once_and_spares_the_provider_for_others() {
+async fn an_account_problem_fails_over_at_once_and_other_deliveries_skip_the_provider() {
     let world = World::start().await;
     world.provider("second", None).await;
     let scripted = Scripted::new([Step::Answer(Outcome::PauseProvider)]);
@@ -37,7 +37,7 @@ async fn trouble_with_an_account_falls_over_at_once_and_spares_the_provider_for_
 }
 
 #[tokio::test]
-async fn when_every_provider_is_in_trouble_it_begins_anew_by_the_schedule() {
+async fn after_account_problems_of_every_provider_the_schedule_decides() {
     let world = World::start().await;
     world.provider("second", None).await;
     let pause = || Step::Answer(Outcome::PauseProvider);
@@ -53,7 +53,7 @@ async fn when_every_provider_is_in_trouble_it_begins_anew_by_the_schedule() {
 }
 
 #[tokio::test]
-async fn a_target_is_dead_once_the_last_provider_says_so() {
+async fn a_target_is_dead_after_the_last_provider_reports_it() {
     let world = World::start().await;
     world.provider("second", None).await;
     let scripted = Scripted::new([Step::Answer(HERE), Step::Answer(HERE)]);
@@ -70,7 +70,7 @@ async fn a_target_is_dead_once_the_last_provider_says_so() {
 }
 
 #[tokio::test]
-async fn after_an_unknown_outcome_the_same_provider_is_asked_again() {
+async fn after_an_unknown_outcome_the_same_provider_is_called_again() {
     let world = World::start().await;
     world.provider("another", None).await;
     let scripted = Scripted::new([Step::Answer(Outcome::Unknown)]);
@@ -85,7 +85,7 @@ async fn after_an_unknown_outcome_the_same_provider_is_asked_again() {
 }
 
 #[tokio::test]
-async fn a_provider_that_does_not_serve_the_target_is_left_out() {
+async fn a_provider_that_does_not_serve_the_target_is_not_called() {
     let world = World::start().await;
     world.run("UPDATE provider SET kind = 'elsewhere'").await;
     let scripted = Scripted::new([]);
@@ -107,7 +107,7 @@ async fn a_provider_that_does_not_serve_the_target_is_left_out() {
 }
 
 #[tokio::test]
-async fn while_the_only_provider_is_left_alone_jobs_become_timers_at_the_same_attempt() {
+async fn while_the_only_breaker_is_open_jobs_become_timers_for_the_same_attempt() {
     let world = World::start().await;
     let scripted = Scripted::new(overloaded());
     world.serve(&scripted);
@@ -121,7 +121,7 @@ async fn while_the_only_provider_is_left_alone_jobs_become_timers_at_the_same_at
     assert_eq!(world.count(held).await, 1);
     assert!(world.settlings().await.iter().all(|settling| *settling == (1, Status::Retrying)));
 
-    // Another process has its own view.
+    // Another process has its own breaker.
     world.run("UPDATE timer SET due_at = now()").await;
     stop(&world.context).await;
     let other = world.another().await;

@@ -1,4 +1,4 @@
-//! A channel that answers as it is told, and remembers who called.
+//! A channel that answers by a script and records its calls.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -10,13 +10,13 @@ use worker::ChannelSender;
 
 pub(crate) const RETRY: Outcome = Outcome::Retry { after: None, limit: None };
 
-/// As often as leaves a provider alone, for as long as any test takes.
+/// As many failures as open a provider's breaker for the duration of any test.
 pub(crate) fn overloaded() -> impl Iterator<Item = Step> {
     let asks_for_patience = || Outcome::Retry { after: Some(Duration::from_secs(300)), limit: None };
     (0..domain::breaker::RUN).map(move |_| Step::Answer(asks_for_patience()))
 }
 
-/// What happens at a call.
+/// Behaviour of a call.
 pub(crate) enum Step {
     Answer(Outcome),
     Panic,
@@ -52,7 +52,7 @@ impl Scripted {
         self.calls.lock().unwrap().clone()
     }
 
-    /// Lets every held call go on.
+    /// Lets every held call continue.
     pub(crate) fn release(&self) {
         self.released.close();
     }
@@ -89,7 +89,7 @@ impl ChannelSender for Scripted {
     }
 }
 
-/// The same as a channel whose messages must not be repeated, and whose provider sends receipts.
+/// A scripted channel whose messages must not be repeated and whose provider sends receipts.
 pub(crate) struct ScriptedSms(pub(crate) Scripted);
 
 impl ChannelSender for ScriptedSms {

@@ -20,7 +20,7 @@ async fn world() -> World {
 }
 
 #[tokio::test]
-async fn the_call_is_marked_and_once_the_lease_has_ended_nobody_calls_again() {
+async fn the_call_is_marked_and_not_repeated_after_the_lease_has_expired() {
     let world = world().await;
     let scripted = Scripted::new([Step::Hold(SENT)]);
     serve_sms(&world.context, &scripted);
@@ -32,11 +32,11 @@ async fn the_call_is_marked_and_once_the_lease_has_ended_nobody_calls_again() {
     world.run("UPDATE delivery SET lease_until = now()").await;
     world.order(&order).await;
     world.reaches(order.delivery_id, Status::Unknown).await;
-    eventually(SOON, "it is told", async || {
+    eventually(SOON, "the outcome is published", async || {
         (world.settlings().await == [(1, Status::Unknown)]).then_some(())
     })
     .await;
-    // The answer comes late, and the holder of the token knows better.
+    // The answer arrives late, and the holder of the token overrides the recorded end.
     scripted.release();
     world.reaches(order.delivery_id, Status::Sent).await;
     world.acknowledged_by(Channel::Sms, 2).await;
@@ -46,7 +46,7 @@ async fn the_call_is_marked_and_once_the_lease_has_ended_nobody_calls_again() {
 }
 
 #[tokio::test]
-async fn a_provider_that_takes_a_repeat_for_the_same_message_is_called_again_and_no_other() {
+async fn a_provider_that_deduplicates_is_called_again_and_no_other() {
     let world = world().await;
     world.provider_of("another", Channel::Sms, "twilio", None).await;
     let scripted = Scripted::new([Step::Answer(Outcome::REPEAT)]);
@@ -61,7 +61,7 @@ async fn a_provider_that_takes_a_repeat_for_the_same_message_is_called_again_and
     assert_eq!(called, ["another", "another"]);
     assert_eq!(world.settlings().await, [(1, Status::Retrying), (2, Status::Sent)]);
     let open = "SELECT count(*) FROM attempt WHERE (number, outcome) = (1, 'unknown')";
-    assert_eq!(world.count(open).await, 1, "what is recorded is what is known");
+    assert_eq!(world.count(open).await, 1, "the attempt is recorded as unknown");
 }
 
 #[tokio::test]
@@ -73,13 +73,13 @@ async fn a_lease_that_ended_before_the_call_was_marked_is_free() {
     serve_sms(&world.context, &scripted);
     world.order(&order).await;
     world.reaches(order.delivery_id, Status::Sent).await;
-    assert_eq!(scripted.calls()[0].provider, "sms", "any provider may be asked");
+    assert_eq!(scripted.calls()[0].provider, "sms", "any provider may be called");
 }
 
 #[tokio::test]
-async fn whoever_cannot_mark_the_call_for_lack_of_the_claim_does_not_call() {
+async fn a_worker_that_cannot_mark_the_call_because_it_lost_the_claim_does_not_call() {
     let world = world().await;
-    // Every claim is over as soon as it is made.
+    // Every claim expires at once.
     world.run("CREATE FUNCTION over() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN NEW.lease_until := now(); RETURN NEW; END'").await;
     world
         .run("CREATE TRIGGER over BEFORE UPDATE OF token ON delivery FOR EACH ROW EXECUTE FUNCTION over()")
@@ -100,7 +100,7 @@ async fn whoever_cannot_mark_the_call_for_lack_of_the_claim_does_not_call() {
 }
 
 #[tokio::test]
-async fn a_call_that_cannot_be_marked_is_not_made_and_tried_again_later() {
+async fn a_call_that_cannot_be_marked_is_not_made_and_is_retried_later() {
     let world = World::with(|config| config.delivery.lease = Duration::from_secs(2)).await;
     world.provider_of("sms", Channel::Sms, "twilio", None).await;
     world.run("ALTER TABLE delivery ADD CONSTRAINT unmarked CHECK (NOT calling)").await;

@@ -36,7 +36,7 @@ impl World {
         World::with(|_| {}).await
     }
 
-    /// Attempts at once and after 100 ms; short waits, so that what is lost soon comes again.
+    /// Attempts at once and after 100 ms; short waits, so that lost jobs are redelivered soon.
     pub(crate) async fn with(configure: impl FnOnce(&mut Config)) -> World {
         let files = tempfile::tempdir().unwrap();
         let postgres = Postgres::start_fast(&files.path().join("postgres")).await.unwrap();
@@ -64,7 +64,7 @@ impl World {
         world
     }
 
-    /// Another process beside the first.
+    /// A second process.
     pub(crate) async fn another(&self) -> Context {
         Context::connect(Config::clone(&self.context.config)).await.unwrap()
     }
@@ -73,7 +73,7 @@ impl World {
         serve(&self.context, scripted);
     }
 
-    /// A provider that comes after those before it in the alphabet.
+    /// Adds a provider; providers are tried in alphabetical order.
     pub(crate) async fn provider(&self, identifier: &str, sealed: Option<&[u8]>) {
         self.provider_of(identifier, Channel::Email, "smtp", sealed).await;
     }
@@ -104,7 +104,7 @@ impl World {
         self.planned(number, job(number)).await
     }
 
-    /// The same by SMS.
+    /// The same for an SMS.
     pub(crate) async fn sms(&self, number: i64) -> DeliveryJob {
         let content = Content::Sms(SmsContent { text: "Text".to_owned(), from: None });
         let target = format!("+491511234{number}");
@@ -142,7 +142,7 @@ impl World {
         self.context.log.publish(message).await.unwrap();
     }
 
-    /// Has the provider left alone, by deliveries that each ask it in vain.
+    /// Opens the provider's breaker with deliveries that fail.
     pub(crate) async fn overload(&self) {
         for number in 101..101 + i64::from(domain::breaker::RUN) {
             let order = self.delivery(number).await;
@@ -182,7 +182,7 @@ impl World {
         .await;
     }
 
-    /// Waits until as many jobs are acknowledged, all from the first on.
+    /// Waits until the first `jobs` jobs are acknowledged.
     pub(crate) async fn acknowledged(&self, jobs: u64) {
         self.acknowledged_by(Channel::Email, jobs).await;
     }
@@ -196,7 +196,7 @@ impl World {
         .await;
     }
 
-    /// Every outcome told so far.
+    /// Every outcome published so far.
     pub(crate) async fn told(&self) -> Vec<Event> {
         let last = self.context.log.state(StreamName::Outcome).await.unwrap().last_seq;
         let mut reader = self.context.log.reader(StreamName::Outcome, 1);
@@ -208,7 +208,7 @@ impl World {
         events
     }
 
-    /// Attempt and status of every settling told so far.
+    /// Attempt and status of every `DeliverySettled` published so far.
     pub(crate) async fn settlings(&self) -> Vec<(u32, Status)> {
         let settled = |event| match event {
             Event::DeliverySettled(DeliverySettled { attempt, status, .. }) => Some((attempt, status)),

@@ -32,7 +32,7 @@ Examples:
 pub(crate) struct RotateArguments {
     /// Name or id of the app
     app: String,
-    /// How long links under earlier keys stay valid, at most 400 days; 0s invalidates them within five seconds
+    /// Time for which links under earlier keys stay valid, at most 400 days; 0s invalidates them within five seconds
     #[arg(long, value_name = "TIME", default_value = "60d", value_parser = parse_grace)]
     grace: Duration,
     /// Print JSON

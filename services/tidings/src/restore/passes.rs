@@ -40,7 +40,7 @@ impl<'a> Passes<'a> {
         Passes { log, restore, report, numbers: Numbers::default(), apps: BTreeSet::new() }
     }
 
-    /// Recovers erasures from the inbox streams. The inbox itself needs nothing more: its projection continues by itself.
+    /// Recovers erasures from the inbox streams. The inbox itself needs nothing more: its projection continues.
     pub(super) async fn erasures(&mut self, reach: &Reach) -> anyhow::Result<()> {
         for range in reach.of_streams(|stream| matches!(stream, StreamName::Inbox(_))) {
             let mut walk = Walk::new(self.log, range);

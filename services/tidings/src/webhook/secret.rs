@@ -30,7 +30,7 @@ pub(crate) struct RotateArguments {
     app: String,
     /// URL or id of the endpoint
     endpoint: String,
-    /// How long calls are also signed with the previous secret, at most 90 days
+    /// Time for which calls are also signed with the previous secret, at most 90 days
     #[arg(long, value_name = "TIME", default_value = "24h", value_parser = parse_grace)]
     grace: Duration,
     /// Print JSON
