@@ -53,7 +53,7 @@ async fn every_answer_of_fcm_does_what_the_page_says() {
         }
         let token = format!("device-{number}");
         if answer.starts_with("oauth") {
-            first.script_oauth(Rule::answer(answer_with(*status, &json!({"error": says}))))
+            first.script_oauth(Rule::answer(answer_with(*status, &json!({"error": says}))));
         } else {
             let refusal = waiting(refusal(*status, says, fields), row.note);
             first.script(Rule::answer(refusal).to(&token).times(row.times()));

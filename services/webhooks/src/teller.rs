@@ -138,7 +138,7 @@ impl Attempt {
         counter!(WEBHOOK_ATTEMPTS, "outcome" => name(settled)).increment(1);
         match settled {
             Settled::Taken => {
-                tracing::debug!(app = %due.app, id = %due.id, "the endpoint accepted the webhook")
+                tracing::debug!(app = %due.app, id = %due.id, "the endpoint accepted the webhook");
             }
             Settled::Again { .. } => {
                 tracing::info!(

@@ -73,7 +73,7 @@ async fn a_send_speaks_only_in_names_that_the_provider_allows() {
         ] {
             let answer = attempt_job(&mailer.sender, &mailer.provider, &job).await;
             if is_allowed {
-                assert_sent(&answer)
+                assert_sent(&answer);
             } else {
                 assert_eq!((&answer.outcome, answer.code.as_str()), (&Outcome::Failed, "sender_not_allowed"));
                 assert!(answer.message.contains("allowedFrom"), "{answer:?}");

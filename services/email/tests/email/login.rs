@@ -40,7 +40,7 @@ async fn a_password_is_told_as_the_settings_say_or_as_the_server_can() {
         let mailer = with_password(offered, auth).await;
         let answer = mailer.send(TO).await;
         if sends {
-            assert_sent(&answer)
+            assert_sent(&answer);
         } else {
             let expected = (&Outcome::PauseProvider, "auth");
             assert_eq!((&answer.outcome, answer.code.as_str()), expected, "{offered:?} {auth}");

@@ -140,7 +140,7 @@ fn apns(message: &Message) -> Result<Object, Answer> {
         own::check_links(&payload)?;
         merge(&mut apns, &present([("payload", Some(Value::Object(payload)))]));
     } else {
-        merge(&mut apns, &overlay(&message.apns, &["payload"], message)?)
+        merge(&mut apns, &overlay(&message.apns, &["payload"], message)?);
     }
     Ok(apns)
 }
