@@ -1,4 +1,4 @@
-//! Every switch of an app, every way to call, every credential that can be good, bad or missing.
+//! Every combination of an app's switches, kinds of callers, and valid, wrong and missing credentials.
 
 mod tokens;
 
@@ -14,7 +14,7 @@ use store::control::switch::Switch;
 use crate::service::{App, Behind, Service};
 use crate::signer::{Signer, claims, hex, seconds, signature, with};
 
-/// The switches of the app that is called.
+/// The switches of the called app.
 #[derive(Clone, Copy, Debug)]
 struct Switches {
     secure_mode: bool,
@@ -22,7 +22,7 @@ struct Switches {
     require_exp: bool,
 }
 
-/// Who may make a call.
+/// The callers that a call admits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
     User,
@@ -35,20 +35,20 @@ const CALLS: [(Mode, &str); 3] = [
     (Mode::App, "PUT /v3/users/zoe"),
 ];
 
-/// What the credentials of a case amount to.
+/// The proof that the credentials of a case provide.
 #[derive(Clone, Copy, Debug)]
 enum Proof {
-    /// Nothing: something that was sent is wrong.
+    /// None: a credential is wrong.
     Wrong(&'static str),
     /// A public key alone.
     Key,
-    /// A user beside the public key, and what is told where a signature is wanted.
+    /// A user and the public key, and the code if a signature is required.
     Unsigned(&'static str),
-    /// A user with a good signature.
+    /// A user with a valid signature.
     Signed,
-    /// A good token.
+    /// A valid token.
     Token,
-    /// A good token without an end.
+    /// A valid token without expiry.
     EndlessToken,
     /// The secret.
     Secret,
@@ -57,7 +57,7 @@ enum Proof {
 }
 
 impl Proof {
-    /// The code with which a call is refused; None where it is let in.
+    /// Returns the code with which a call is refused; None if it is admitted.
     fn refusal(self, mode: Mode, switches: Switches) -> Option<&'static str> {
         match (self, mode) {
             (Proof::Wrong(code), _) => Some(code),
@@ -74,10 +74,10 @@ impl Proof {
     }
 }
 
-/// Header names without their prefix, values, and what they prove.
+/// Name of the case, headers without their prefix, and the proof that they provide.
 type Case = (&'static str, Vec<(&'static str, String)>, Proof);
 
-/// The app that is called, its keys, and another app.
+/// The called app, its keys, and another app.
 struct World {
     app: App,
     rs: Signer,
@@ -100,7 +100,7 @@ impl World {
             Switch::RateLimit(NonZeroU32::new(1_000_000)),
         ];
         assert!(service.context.store.set_switches(app.id, &set, "test").await.unwrap());
-        // A secret that was made before cannot sign.
+        // A secret that was created earlier cannot sign.
         let app = service.rotate(&app, &format!("signing secret of {name}"), Duration::ZERO).await;
         let rs = Signer::create(service, &app, SigningAlgorithm::Rs256).await;
         let es = Signer::create(service, &app, SigningAlgorithm::Es256).await;
@@ -114,7 +114,7 @@ impl World {
     fn cases(&self) -> Vec<Case> {
         let tokens = [self.good_tokens(), self.bad_tokens(), self.stolen_tokens(), self.swapped_tokens()];
         let tokens = tokens.into_iter().flatten().flat_map(|(name, token, proof)| {
-            // The full set works as the token alone does.
+            // The full set works like the token alone.
             let alone = vec![bearer(&token)];
             let full = [alone.clone(), vec![self.key(), user("ada")]].concat();
             [(name, alone, proof), (name, full, proof)]
@@ -134,7 +134,7 @@ impl World {
         claims(&self.app, "ada")
     }
 
-    /// Without token or signature.
+    /// Cases without token or signature.
     fn plain(&self) -> Vec<Case> {
         let (key, ada, secret) = (self.key(), user("ada"), self.secret());
         let wrong = || ("API-SECRET", "wrong".to_owned());
@@ -163,7 +163,7 @@ impl World {
         ]
     }
 
-    /// With a signature in place of a token.
+    /// Cases with a signature in place of a token.
     fn signed(&self) -> Vec<Case> {
         let good = signature(&self.app.secret, "ada");
         let foreign = signature(&self.bank.secret, "ada");
@@ -190,7 +190,7 @@ impl World {
         ]
     }
 
-    /// Tokens beside other credentials.
+    /// Cases with tokens and other credentials.
     fn combined(&self) -> Vec<Case> {
         let token = bearer(&self.es.token(&self.claims()));
         let expired = bearer(&self.es.token(&with(self.claims(), "exp", json!(seconds(-300)))));

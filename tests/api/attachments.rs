@@ -1,4 +1,4 @@
-//! `data.attachments`: kept out of the log and of inboxes, and bounded.
+//! `data.attachments`: limits, and storage outside of the log and of inboxes.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -63,7 +63,7 @@ async fn a_repeat_stores_nothing_more_and_another_file_is_another_body() {
     assert_eq!(send(b"one").await.is(202), first);
     send(b"two").await.fails(409, "idempotency_key_reused");
     assert_eq!(service.one_text(FILES).await, "1");
-    // A repeat makes good what the first call did not get to.
+    // A repeat completes a call that stopped halfway.
     service.execute("DELETE FROM attachment").await;
     assert_eq!(send(b"one").await.is(202), first);
     let request = first["requestId"].as_str().unwrap();
@@ -103,7 +103,7 @@ async fn only_files_make_a_body_large() {
     let service = Service::start_with(Behind::Nothing).await;
     let shop = service.app("shop").await;
     let large = "x".repeat(gateway::MAX_BODY);
-    // Not a send; no files; files that are not what is large.
+    // Not a send; no files; a large body with small files.
     let user = json!({"identifier": "ada", "attachments": large});
     service.by(&shop, "POST /v3/users").json(&user).send().await.fails(413, "too_large");
     let mut send = plain_send(&["ada"]);
@@ -112,7 +112,7 @@ async fn only_files_make_a_body_large() {
     let mut send = with_file(b"x");
     send["unknown"] = json!(large);
     service.by(&shop, SEND).json(&send).send().await.fails(413, "too_large");
-    // However far back they stand.
+    // The files may come late in the body.
     let mut text = serde_json::to_string(&plain_send(&["ada"])).unwrap();
     text.truncate(text.len() - 1);
     let filler = "x".repeat(gateway::MAX_BODY - 1_000);
@@ -143,7 +143,7 @@ async fn more_files_than_there_is_room_for_are_put_off() {
         }
     }
     assert!(answers.iter().any(|answer| answer.status == 202));
-    // The room is given back.
+    // The room is released.
     service.by(&shop, SEND).body(body, "application/json").send().await.is(202);
 }
 

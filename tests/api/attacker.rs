@@ -1,4 +1,4 @@
-//! A client that does what clients should not: raw connections from a peer of its own.
+//! A misbehaving client: raw connections from a separate peer.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
@@ -9,14 +9,14 @@ use tokio::task::JoinHandle;
 
 use crate::service::SOON;
 
-/// A peer at a loopback address of its own, so that it is another peer than the test.
+/// A peer at its own loopback address, so that it is not the same peer as the test.
 #[derive(Clone, Copy)]
 pub(crate) struct Attacker {
     from: Ipv4Addr,
     to: SocketAddr,
 }
 
-/// An attack that goes on until this is dropped.
+/// An attack that continues until this is dropped.
 pub(crate) struct Attack(Vec<JoinHandle<()>>);
 
 impl Drop for Attack {
@@ -30,29 +30,29 @@ impl Attacker {
         Attacker { from: Ipv4Addr::new(127, 0, 66, number), to }
     }
 
-    /// A connection; None if the service closes it at once.
+    /// Opens a connection; None if the service closes it immediately.
     pub(crate) async fn connect(self) -> Option<TcpStream> {
         let socket = TcpSocket::new_v4().unwrap();
         socket.bind((self.from, 0).into()).unwrap();
         socket.connect(self.to).await.ok()
     }
 
-    /// A connection on which these bytes were written.
+    /// Opens a connection and writes these bytes.
     pub(crate) async fn begin(self, request: &[u8]) -> Option<TcpStream> {
         let mut connection = self.connect().await?;
         connection.write_all(request).await.ok()?;
         Some(connection)
     }
 
-    /// The status of the answer to these bytes, which may come before all are written; None if the connection ends
-    /// without one.
+    /// Returns the status of the answer to these bytes, which may arrive before all are written; None if the connection
+    /// ends without one.
     pub(crate) async fn status(self, request: &[u8]) -> Option<u16> {
         let (mut answer, mut body) = self.connect().await?.into_split();
         let (_, status) = tokio::join!(body.write_all(request), status(&mut answer));
         status
     }
 
-    /// Keeps so many connections open, each of which writes this and then stalls; one that ends is begun again.
+    /// Keeps this many connections open. Each writes the request and then stalls; one that ends is opened again.
     pub(crate) fn stall(self, connections: usize, request: &[u8]) -> Attack {
         let one = |request: Vec<u8>| async move {
             let mut pace = tokio::time::interval(Duration::from_millis(100));
@@ -67,14 +67,14 @@ impl Attacker {
     }
 }
 
-/// The status of the answer on this connection.
+/// Reads the status of the answer on this connection.
 pub(crate) async fn status(connection: &mut (impl AsyncRead + Unpin)) -> Option<u16> {
     let mut head = [0; 12];
     tokio::time::timeout(SOON, connection.read_exact(&mut head)).await.ok()?.ok()?;
     std::str::from_utf8(&head[9..]).ok()?.parse().ok()
 }
 
-/// A request of which `sent` of `length` bytes of the body are written, beginning with `body`.
+/// Builds a request with only `sent` of the `length` bytes of its body, which begins with `body`.
 pub(crate) fn unfinished(head: &str, body: &str, sent: usize, length: usize) -> Vec<u8> {
     let mut request = format!("{head}Host: x\r\nContent-Length: {length}\r\n\r\n{body}").into_bytes();
     let filler = sent.saturating_sub(body.len());

@@ -6,7 +6,7 @@ use crate::service::{Behind, Service, plain_send};
 
 const SEND: &str = "POST /v3/notifications";
 
-/// `body` with spaces after it up to `size` bytes.
+/// Returns `body`, padded with spaces to `size` bytes.
 fn padded(body: &Value, size: usize) -> Vec<u8> {
     let mut bytes = serde_json::to_vec(body).unwrap();
     bytes.resize(size, b' ');
@@ -32,7 +32,7 @@ async fn a_body_may_have_768_kib_and_not_a_byte_more() {
 async fn an_event_that_the_log_has_no_room_for_is_a_413() {
     let service = Service::start_with(Behind::Nothing).await;
     let shop = service.app("shop").await;
-    // Written in full in the event, these numbers take four times as much as in the body.
+    // The event writes these numbers in full, which takes four times as many bytes as in the body.
     let numbers = vec!["1e15"; 100_000].join(",");
     let body = format!(
         r#"{{"notification":{{"title":"x","blocks":[{{"n":[{numbers}]}}]}},"sendTo":{{"recipients":["ada"]}}}}"#
@@ -128,11 +128,11 @@ async fn a_body_that_would_fill_the_memory_is_refused_before_it_is_parsed() {
         answer.has_problems(&[("", "too_many")]);
         assert!(answer.body["message"][0].as_str().unwrap().contains("split it"), "{}", answer.body);
     }
-    // With files a body may be larger, but not by what is no file.
+    // A body with files may be larger, but only because of the files.
     let attachments = r#"{"data":{"attachments":[],"a":"#;
     let body = format!("{attachments}{}}}}}", objects("{\"\":0}", 200_000));
     service.by(&shop, SEND).body(body, "application/json").send().await.fails(413, "too_large");
-    // As many recipients as there may be, with data of their own.
+    // The maximum number of recipients, each with its own data.
     let people: Vec<_> =
         (0..10_000).map(|n| json!({"identifier": format!("user-{n}"), "data": {"n": [n]}})).collect();
     let send = json!({"notification": {"title": "x"}, "sendTo": {"recipients": people}});

@@ -10,7 +10,7 @@ use crate::service::{Behind, Service};
 
 const CALL: &str = "POST /v3/users/bulk";
 
-/// Identifier and status of every item, in order.
+/// Returns identifier and status of every item, in order.
 fn statuses(answer: &Value) -> Vec<(&str, &str)> {
     let items = answer["data"].as_array().unwrap().iter();
     items.map(|item| (item["identifier"].as_str().unwrap_or("-"), item["status"].as_str().unwrap())).collect()
@@ -132,7 +132,7 @@ async fn a_body_that_is_no_list_of_users_is_refused() {
     service.by(&shop, CALL).body("", "application/json").send().await.has_problems(&[("", "malformed_json")]);
     service.by(&shop, CALL).body("[]", "text/plain").send().await.fails(415, "unsupported_media_type");
     service.of(&shop, "ada", CALL).json(&json!([])).send().await.fails(401, "secret_required");
-    // The last segment of the path may be an identifier too.
+    // The last segment of the path may also be an identifier.
     service.by(&shop, "GET /v3/users/bulk").send().await.fails(404, "not_found");
     let bulk = service.by(&shop, "PUT /v3/users/bulk").json(&json!({"name": "Bulk"})).send().await.is(200);
     assert_eq!(bulk, json!({"identifier": "bulk", "profile": {"name": "Bulk"}}));
@@ -146,7 +146,7 @@ async fn a_thousand_users_at_a_time_and_several_times_at_once() {
     for writer in 0..3 {
         let (service, shop) = (service.clone(), shop.clone());
         writers.spawn(async move {
-            // Each in an order of its own, with the same users.
+            // Each writer has its own order of the same users.
             let identifier = |number: i64| format!("u{}", (number * 7 + writer) % 1000);
             let user =
                 |number| json!({"identifier": identifier(number), "profile": {format!("w{writer}"): 1}});

@@ -13,7 +13,7 @@ use crate::mailbox::Mailbox;
 use crate::service::{App, SOON, Service};
 
 impl Service {
-    /// Sends, and returns the request's id.
+    /// Makes a send and returns its request id.
     pub(crate) async fn sent(&self, app: &App, send: &Value) -> String {
         let receipt = self.by(app, "POST /v3/notifications").json(send).send().await.is(202);
         receipt["requestId"].as_str().unwrap().to_owned()
@@ -29,7 +29,7 @@ impl Service {
         answer["cancelled"].as_u64().unwrap()
     }
 
-    /// Every delivery of a request, page by page.
+    /// Reads every delivery of a request, page by page.
     pub(crate) async fn deliveries(&self, app: &App, id: &str, query: &str) -> Vec<Value> {
         let mut all = Vec::new();
         let mut cursor = String::new();
@@ -45,7 +45,7 @@ impl Service {
     }
 }
 
-/// How many pairs a request counts in a status.
+/// Returns the number of pairs that a request counts in a status.
 fn count(request: &Value, status: &str) -> u64 {
     let channels = request["counts"].as_object().unwrap().values();
     channels.filter_map(|statuses| statuses[status].as_u64()).sum()
@@ -118,7 +118,7 @@ async fn waiting_retries_are_cancelled_and_what_went_out_stays() {
     })
     .await;
     assert_eq!(email, json!({"sent": 1, "cancelled": 1}));
-    // A retry may just have been under way; then the cancellation only kept it from being repeated.
+    // A retry may have been in progress; then the cancellation only prevented the next one.
     assert!(cancelled <= 1);
     let rest = service.deliveries(&shop, &id, "status=cancelled").await;
     assert_eq!(rest.len(), 1);
@@ -172,7 +172,7 @@ async fn a_send_that_fails_by_itself_is_parked_and_known() {
     let body = json!({"notification": {"title": "x"}, "sendTo": {"recipients": ["ada", "bob"]}});
     let rules = domain::request::SendRules { now: clock::now(), strict: true };
     let mut send = domain::request::parse_send(body, rules).unwrap().send;
-    // The gateway lets no such title pass, and PostgreSQL stores none.
+    // The gateway rejects such a title, and PostgreSQL cannot store it.
     send.content.title = Some("a\0b".to_owned());
     let send_id = SendId(clock::new_id());
     let stream = StreamName::Send(send.lane);

@@ -6,13 +6,13 @@ use serde_json::Value;
 
 use crate::contract::{Contract, Exchange};
 
-/// A call in the making.
+/// A call that is being built.
 pub(crate) struct Call {
     request: RequestBuilder,
     what: String,
 }
 
-/// An answer, complete.
+/// A complete answer.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -26,7 +26,7 @@ pub(crate) fn call(client: &Client, method: &str, url: &str) -> Call {
     Call { what: format!("{method} {url}"), request: client.request(method, url) }
 }
 
-/// The answer to a call that may be repeated: a busy machine may answer 503 to some.
+/// Sends a call and retries it on 503, which a busy machine may answer.
 pub(crate) async fn repeated(call: impl Fn() -> Call) -> Answer {
     for _ in 0..20 {
         let answer = call().send().await;
@@ -38,7 +38,7 @@ pub(crate) async fn repeated(call: impl Fn() -> Call) -> Answer {
 }
 
 impl Call {
-    /// Adds a header; calling it again with the same name sends both.
+    /// Adds a header. A second header with the same name is sent as well.
     pub(crate) fn header(mut self, name: &str, value: &str) -> Call {
         let name: HeaderName = name.parse().unwrap();
         self.request = self.request.header(name, HeaderValue::from_bytes(value.as_bytes()).unwrap());
@@ -50,13 +50,13 @@ impl Call {
         self
     }
 
-    /// Bytes as they are, as JSON unless `media` says otherwise.
+    /// Sets the body to these bytes, with the media type `media`.
     pub(crate) fn body(mut self, body: impl Into<Vec<u8>>, media: &str) -> Call {
         self.request = self.request.header("content-type", media).body(body.into());
         self
     }
 
-    /// Sends it, and holds the answer against the OpenAPI document.
+    /// Sends the call and checks the answer against the OpenAPI document.
     pub(crate) async fn send(self) -> Answer {
         let (client, request) = self.request.build_split();
         let request = request.unwrap();
@@ -81,14 +81,14 @@ impl Answer {
         self.headers.get(name)?.to_str().ok()
     }
 
-    /// The body, of an answer with this status.
+    /// Asserts this status and returns the body.
     #[track_caller]
     pub(crate) fn is(self, status: u16) -> Value {
         assert_eq!(self.status, status, "{}: {}", self.what, self.body);
         self.body
     }
 
-    /// An error with a status other than 400: `status`, `message` and `code`, and nothing else.
+    /// Asserts an error other than 400: `status`, `message` and `code`, and nothing else.
     #[track_caller]
     pub(crate) fn fails(&self, status: u16, code: &str) {
         assert_eq!(self.status, status, "{}: {}", self.what, self.body);
@@ -99,7 +99,7 @@ impl Answer {
         assert!(self.body["message"].is_string());
     }
 
-    /// A 400 with exactly these problems, as field and code, in this order.
+    /// Asserts a 400 with exactly these problems, as field and code, in this order.
     #[track_caller]
     pub(crate) fn has_problems(&self, expected: &[(&str, &str)]) {
         assert_eq!(self.status, 400, "{}: {}", self.what, self.body);

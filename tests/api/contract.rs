@@ -1,6 +1,5 @@
-//! Whether answers are what the OpenAPI document says. Every call of the suite is checked against the document that
-//! the service serves: the status, the headers that are always there, the media type, and the body without a member
-//! too many.
+//! Checks of answers against the OpenAPI document. Every call of the suite is checked against the document that the
+//! service serves: the status, the required headers, the media type, and the body, which must have no other members.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex};
@@ -13,19 +12,19 @@ use tokio::sync::OnceCell;
 
 use crate::ledger;
 
-/// Answers of what the document has no operation for.
+/// The answer for paths without an operation in the document.
 const NO_SUCH_PATH: &str = "/components/responses/NotFound";
 const NO_SUCH_METHOD: &str = "/components/responses/MethodNotAllowed";
 
-/// The document, and what of it was seen.
+/// The document, the answers seen so far, and a cache of validators.
 pub(crate) struct Contract {
     document: Value,
     seen: Mutex<BTreeSet<(String, u16)>>,
-    /// By the schema's text.
+    /// Validators by the text of the schema.
     validators: Mutex<HashMap<String, Arc<Validator>>>,
 }
 
-/// What of an exchange is checked.
+/// The checked parts of an exchange.
 pub(crate) struct Exchange<'a> {
     pub(crate) method: &'a Method,
     pub(crate) path: &'a str,
@@ -35,7 +34,7 @@ pub(crate) struct Exchange<'a> {
 }
 
 impl Contract {
-    /// The contract of the service at this address, read once.
+    /// Returns the contract of the service at this address, which is read once.
     pub(crate) async fn of(client: &Client, url: &Url) -> &'static Contract {
         static CONTRACT: OnceCell<Contract> = OnceCell::const_new();
         let load = async || {
@@ -46,14 +45,14 @@ impl Contract {
         CONTRACT.get_or_init(load).await
     }
 
-    /// Panics with all that is wrong with an answer.
+    /// Panics with all problems of an answer.
     pub(crate) fn check(&self, exchange: &Exchange<'_>) {
         let problems = self.problems(exchange);
         let Exchange { method, path, status, body, .. } = exchange;
         assert!(problems.is_empty(), "{method} {path}: {status} {body}\n{}", problems.join("\n"));
     }
 
-    /// All that is wrong with an answer.
+    /// Returns all problems of an answer.
     pub(crate) fn problems(&self, exchange: &Exchange<'_>) -> Vec<String> {
         if exchange.method == Method::OPTIONS {
             return vec![];
@@ -73,18 +72,18 @@ impl Contract {
         }
     }
 
-    /// The whole document.
+    /// Returns the whole document.
     pub(crate) fn document(&self) -> &Value {
         &self.document
     }
 
-    /// The operation by name, or where the document tells what is answered instead.
+    /// Returns the operation with its name, or the pointer to the shared answer for a path or method without one.
     fn operation(&self, exchange: &Exchange<'_>) -> Result<(String, &Value), &'static str> {
         let paths = self.document["paths"].as_object().unwrap();
         let path = exchange.path.strip_suffix('/').unwrap_or(exchange.path);
         let method = if exchange.method == Method::HEAD { &Method::GET } else { exchange.method };
         let method_key = method.as_str().to_lowercase();
-        // A path that is written out goes before one with a parameter, unless only the latter has the method.
+        // A literal path takes precedence over one with a parameter, unless only the latter has the method.
         let has_method = |calls: &Value| exchange.status == 405 || calls.get(&method_key).is_some();
         let mut named: Vec<_> = paths.iter().filter(|(template, _)| is_of(path, template)).collect();
         named.sort_by_key(|(template, _)| *template != path);
@@ -139,8 +138,8 @@ impl Contract {
         }
     }
 
-    /// The schema without references, which admits no member that it does not name. A part of an `allOf` admits what
-    /// the other parts name.
+    /// Returns the schema without references and closed to members that it does not name. A part of an `allOf` stays open,
+    /// because the other parts name further members.
     fn closed(&self, schema: &Value, is_part: bool) -> Value {
         let mut schema = self.resolved(schema).clone();
         for (key, value) in schema.as_object_mut().unwrap() {
@@ -167,7 +166,7 @@ impl Contract {
         schema
     }
 
-    /// Every operation with the successes that it declares.
+    /// Returns every operation with each success status that it declares.
     pub(crate) fn successes(&self) -> BTreeSet<(String, u16)> {
         let mut successes = BTreeSet::new();
         for (path, calls) in self.document["paths"].as_object().unwrap() {
@@ -186,7 +185,7 @@ impl Contract {
     }
 }
 
-/// Whether a template such as `/v3/users/{identifier}` stands for the path.
+/// Returns true if a template such as `/v3/users/{identifier}` matches the path.
 fn is_of(path: &str, template: &str) -> bool {
     let (segments, names) = (path.split('/'), template.split('/'));
     segments.clone().count() == names.clone().count()

@@ -1,4 +1,4 @@
-//! Cross-origin requests: which answers a browser hands to a script of another origin.
+//! Cross-origin requests: the answers that a browser passes to a script of another origin.
 
 use crate::client::Answer;
 use crate::service::{Behind, Service, plain_send};
@@ -130,7 +130,7 @@ async fn a_page_of_a_foreign_origin_writes_nothing() {
     }
     let profile = service.of(&listed, "ada", "GET /v3/profile").send().await.is(200);
     assert_eq!(profile["name"], "Ada");
-    // A program that is no browser, the backend, and an app that lists none.
+    // A program that is not a browser, the backend, and an app that lists no origins.
     put(&listed, None, "Ada").await.is(200);
     let backend = service.by(&listed, "PUT /v3/users/ada").header("Origin", "https://evil.example");
     backend.json(&serde_json::json!({"name": "Ada"})).send().await.is(200);

@@ -1,4 +1,4 @@
-//! Who is let in, and how that is refused.
+//! Admitted and refused credentials.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use crate::service::{App, Behind, Service, plain_send};
 const SEND: &str = "POST /v3/notifications";
 const LIST: &str = "GET /v3/notifications";
 
-/// Headers, and what they are answered with: None where they let in.
+/// Headers, with the status and code of the answer; None if they are admitted.
 type Case<'a> = (&'a [(&'a str, &'a str)], Option<(u16, &'a str)>);
 
 async fn check(service: &Service, what: &str, cases: &[Case<'_>]) {

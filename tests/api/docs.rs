@@ -46,7 +46,7 @@ async fn the_page_loads_nothing_from_elsewhere() {
     }
 }
 
-/// The second column of the row of `docs/limits.md` that begins so.
+/// Returns the second column of the row of `docs/limits.md` with this first column.
 fn listed(row: &str) -> String {
     let page = include_str!("../../docs/limits.md");
     let row = format!("| {row} |");

@@ -9,7 +9,7 @@ use crate::service::{App, Behind, SOON, Service, plain_send, titles};
 const SEND: &str = "POST /v3/notifications";
 const TRY: &str = "POST /v3/notifications?dryRun=true";
 
-/// Providers for email and phones, a category that bob has turned email off for, an address that is dead.
+/// Providers for email and phones, a category with email turned off by bob, and a dead address.
 const WORLD: &str = "
     INSERT INTO provider (app_id, identifier, channel, kind, priority, enabled, settings)
     SELECT id, channel, channel, CASE channel WHEN 'mobilePush' THEN 'fcm' ELSE 'test' END, 1, true, '{}'
@@ -27,7 +27,7 @@ const WORLD: &str = "
     INSERT INTO suppression (app_id, channel, target, delivery_id, code)
     SELECT id, 'email', 'dead@example.com', gen_random_uuid(), '550' FROM app";
 
-/// Everything that a send could write.
+/// Counts of all rows that a send could write.
 const ROWS: &str = "
     SELECT (SELECT count(*) FROM app_user) || ' ' || (SELECT count(*) FROM category) || ' '
         || (SELECT count(*) FROM request) || ' ' || (SELECT count(*) FROM plan) || ' '
@@ -45,7 +45,7 @@ impl Service {
         self.context.store.put_template(app.id, template, "test").await.unwrap();
     }
 
-    /// Waits until every send has been acted on.
+    /// Waits until every send is dispatched.
     async fn dispatched(&self) {
         for &lane in Lane::ALL {
             let stream = StreamName::Send(lane);
@@ -59,7 +59,7 @@ impl Service {
     }
 }
 
-/// Of a row, what was decided when it was planned.
+/// Returns the members of a row that planning decided.
 fn decision(row: &Value) -> Value {
     let status = if row["status"] == "delivered" { &json!("queued") } else { &row["status"] };
     let [recipient, channel, target, reason] =
@@ -135,7 +135,7 @@ async fn a_dry_run_decides_as_the_send_itself_and_writes_nothing() {
     service.execute(WORLD).await;
     let texts = json!({"inApp": {"title": "Hi {{ recipient.name }}"}, "sms": {"text": "hi"}});
     service.template(&shop, "some", None, texts).await;
-    // Without a name, the title and the subject come out empty.
+    // Without a name, the title and the subject are empty.
     let texts =
         json!({"inApp": {"title": "{{ recipient.name }}"}, "email": {"subject": "{{ recipient.name }}"}});
     service.template(&shop, "fails", None, texts).await;
@@ -250,7 +250,7 @@ async fn a_dry_run_leaves_its_key_free() {
     call(TRY, "two").await.is(200);
     call(SEND, "three").await.is(202);
     call(SEND, "four").await.fails(409, "idempotency_key_reused");
-    // The same key with another body: a dry run asks for none.
+    // The same key with another body: a dry run ignores keys.
     call(TRY, "four").await.is(200);
     testkit::eventually(SOON, "the send is listed", async || {
         let list = service.list(&shop, "ada", "").await;

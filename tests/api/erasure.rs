@@ -11,7 +11,7 @@ use crate::service::{App, Behind, SOON, Service, plain_send, titles};
 const TOMORROW: Duration = Duration::from_secs(24 * 60 * 60);
 
 impl Service {
-    /// Sends, and returns the request's id.
+    /// Makes a send and returns its request id.
     async fn accepted(&self, app: &App, body: &Value) -> String {
         let receipt = self.by(app, "POST /v3/notifications").json(body).send().await.is(202);
         receipt["requestId"].as_str().unwrap().to_owned()
@@ -30,12 +30,12 @@ impl Service {
         .await;
     }
 
-    /// (recipient, status, reason) of a request's inApp channel, once all is settled there.
+    /// Returns (recipient, status, reason) of a request's inApp channel once all of them are settled.
     async fn in_app(&self, app: &App, request: &str) -> Vec<(Value, Value, Value)> {
         let path = format!("GET /v3/requests/{request}/deliveries?channel=inApp");
         eventually(SOON, "the request is acted on", async || {
             let answer = self.by(app, &path).send().await;
-            // 404 until the dispatcher has come so far.
+            // 404 until the dispatcher has planned it.
             let rows = answer.body["data"].as_array()?;
             let settled = !rows.is_empty() && rows.iter().all(|row| row["status"] != "queued");
             let row = |row: &Value| (row["recipient"].clone(), row["status"].clone(), row["reason"].clone());
@@ -74,7 +74,7 @@ async fn an_erased_user_reads_as_unknown_and_may_come_back_as_another() {
     let strict = json!({"onUnknownRecipient": "reject", "notification": {"title": "x"}, "sendTo": {"recipients": ["ursula"]}});
     service.by(&shop, "POST /v3/notifications").json(&strict).send().await.is(400);
 
-    // The other app's user of the same identifier is another's.
+    // The other app has its own user with the same identifier.
     assert_eq!(service.list(&bank, "ursula", "").await["pagination"]["totalCount"], 2);
 
     let again = service.by(&shop, "PUT /v3/users/ursula").json(&json!({})).send().await.is(200);
@@ -130,7 +130,7 @@ async fn deliveries_of_the_past_do_not_tell_whom_they_were_for() {
 
 #[tokio::test]
 async fn a_send_of_before_reaches_only_the_others_and_one_of_after_a_new_user() {
-    // Nobody plans yet: what is accepted waits in the log.
+    // No dispatcher runs yet, so that accepted sends wait in the log.
     let service = Service::start_with(Behind::Nothing).await;
     let shop = service.app("shop").await;
     service.by(&shop, "PUT /v3/users/ursula").json(&json!({})).send().await.is(200);
@@ -188,13 +188,13 @@ async fn a_rebuilt_inbox_stays_without_the_user() {
                   UNION ALL SELECT user_number::text FROM inbox_counter JOIN erased USING (app_id, user_number)";
     eventually(SOON, "the inbox is erased", async || service.rows(of_ursula).await.is_empty().then_some(()))
         .await;
-    // A rebuild: from nothing, and from the first event.
+    // A rebuild: empty tables, and all events from the first one.
     service
         .execute(
             "BEGIN; LOCK checkpoint; TRUNCATE inbox_item, inbox_counter; UPDATE checkpoint SET seq = 0; COMMIT",
         )
         .await;
-    // The projection notices at its next event that another has moved the checkpoint.
+    // At its next event, the projection notices that its checkpoint was moved.
     service.accepted(&shop, &plain_send(&["bob"])).await;
     eventually(SOON, "the inbox is rebuilt", async || {
         (service.list(&shop, "bob", "").await["pagination"]["totalCount"] == 3).then_some(())
@@ -203,7 +203,7 @@ async fn a_rebuilt_inbox_stays_without_the_user() {
     assert_eq!(service.rows(of_ursula).await, [""; 0]);
 }
 
-/// Erasing, sending, writing and connecting at once: nothing fails, and in the end all can be erased.
+/// Concurrent erasures, sends, writes and sign-ins: no call fails, and in the end every user can be erased.
 #[tokio::test]
 async fn erasures_race_with_everything() {
     let service = Service::start().await;
@@ -222,12 +222,12 @@ async fn erasures_race_with_everything() {
             tokio::join!(write(), connect("one"), erase(), send(), connect("two"), erase(), write(), send());
         let (a, b, c, d, e, f, g, h) = answers;
         for answer in [a, b, c, d, e, f, g, h] {
-            // 503: the user was erased in between; the caller repeats.
+            // 503: the user was erased during the call; the caller retries.
             let allowed = [200, 202, 404, 503];
             assert!(allowed.contains(&answer.status), "{}: {}", answer.status, answer.body);
         }
     }
-    // A send that was accepted after the last erasure, and planned late, brings the user back once more.
+    // A send that was accepted after the last erasure and planned late creates the user again.
     eventually(SOON, "all is erased", async || {
         let answer = service.by(&shop, "DELETE /v3/users/ursula").send().await;
         assert!([202, 404].contains(&answer.status), "{}", answer.body);

@@ -1,8 +1,8 @@
-//! Requests that no client means: none is a 500, none waits for more than 3 s, and each is answered as the OpenAPI
-//! document says.
+//! Malformed and random requests: none is answered with 500 or after more than 3 s, and every answer conforms to the
+//! OpenAPI document.
 //!
 //! The suite sends a few thousand. `TIDINGS_FUZZ_REQUESTS=100000 cargo test -p suite --test api fuzz -- --nocapture`
-//! sends a hundred thousand; `TIDINGS_FUZZ_SEED` chooses others. A failure names its seed.
+//! sends a hundred thousand; `TIDINGS_FUZZ_SEED` selects other requests. A failure names its seed.
 
 mod chance;
 mod connection;
@@ -30,7 +30,7 @@ const REQUESTS: u64 = 4_000;
 const CONNECTIONS: u64 = 4;
 const ANSWERED_WITHIN: Duration = Duration::from_secs(3);
 
-/// How often each status was answered. A connection that ends without an answer counts as 0.
+/// Number of answers by status. A connection that ends without an answer counts as status 0.
 type Counts = BTreeMap<u16, u64>;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -71,7 +71,7 @@ fn setting<T: FromStr>(name: &str, default: T) -> T {
     std::env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(default)
 }
 
-/// An app with a user, items in the inbox, a category and a send.
+/// Creates an app with a user, items in the inbox, a category and a send.
 async fn known(service: &Service) -> Known {
     let app = service.app("shop").await;
     service.deliver(&app, "ada", 20).await;
@@ -90,7 +90,7 @@ async fn known(service: &Service) -> Known {
     }
 }
 
-/// The status of the answer, unless there is something wrong with it.
+/// Exchanges a request and returns the status of the answer, or the problem with it.
 async fn exchange(
     connection: &mut Connection,
     request: &Request,
@@ -106,7 +106,7 @@ async fn exchange(
     if *status == 500 {
         return Err(format!("a defect: {body}"));
     }
-    // What is no HTTP never reaches the service.
+    // The HTTP server rejects input that is not HTTP before the service sees it.
     if request.framing == Framing::Broken && *status == 400 && body.is_empty() {
         return Ok(*status);
     }

@@ -1,4 +1,4 @@
-//! Apps that guard addresses: callers with the public key alone, against where a user's messages go.
+//! Apps that guard addresses: callers with the public key alone cannot change the targets of a user's messages.
 
 use serde_json::{Value, json};
 use store::control::switch::Switch;
@@ -34,7 +34,7 @@ fn subscribe(service: &Service, app: &App, user: &str, device: &str, name: &str)
     service.of(app, user, &format!("POST /v3/devices/{device}/webPushSubscription")).json(&subscription(name))
 }
 
-/// The user as the backend sees it, without times.
+/// Returns the user as the backend sees it, without times.
 async fn known(service: &Service, app: &App, user: &str) -> Value {
     let mut user = service.by(app, &format!("GET /v3/users/{user}")).send().await.is(200);
     for device in user["devices"].as_array_mut().unwrap() {
@@ -44,7 +44,7 @@ async fn known(service: &Service, app: &App, user: &str) -> Value {
     user
 }
 
-// The proof of the finding, step by step.
+// Reproduces the finding step by step.
 #[allow(clippy::too_many_lines)]
 #[tokio::test]
 async fn a_public_key_never_redirects_or_silences_another_users_push() {
@@ -100,7 +100,7 @@ async fn a_public_key_never_redirects_or_silences_another_users_push() {
             connect(&service, &shop, "ada", device, None).header("X-SERVICE-DEVICE-SECRET", "ds_guessed");
         guessed.send().await.fails(401, "invalid_device_secret");
     }
-    // Signing in stays possible, and evicts no device that a proven caller connected.
+    // Signing in stays possible, and evicts no device of a proven caller.
     for number in 0..55 {
         let answer = connect(&service, &shop, "ada", &format!("junk{number}"), None).send().await.is(200);
         assert_eq!(answer["deviceSecret"], Value::Null);
@@ -139,14 +139,14 @@ async fn a_device_secret_replaces_and_removes_the_targets_of_its_device_alone() 
         let call = signed(subscribe(&service, &shop, user, device, "three"));
         call.send().await.fails(401, "invalid_device_secret");
     }
-    // It opens neither the profile nor tokens of others.
+    // It gives access neither to the profile nor to tokens of other devices.
     let put = service.of(&shop, "install-1", "PUT /v3/profile").json(&json!({"fcm": {"token": "three"}}));
     signed(put).send().await.fails(403, "address_guarded");
     service.by(&shop, "PUT /v3/users/ada").json(&json!({"fcm": {"token": "adas"}})).send().await.is(200);
     let taken = signed(connect(&service, &shop, "install-1", "phone", Some("adas"))).send().await;
     taken.fails(403, "address_guarded");
 
-    // What a proven caller adds stays, also next to the device's own.
+    // Tokens that a proven caller adds stay, next to the device's own one.
     let put = json!({"fcm": {"tokens": ["proven"]}});
     service.by(&shop, "PUT /v3/users/install-1").json(&put).send().await.is(200);
     signed(connect(&service, &shop, "install-1", "phone", Some("proven"))).send().await.is(200);
@@ -157,7 +157,7 @@ async fn a_device_secret_replaces_and_removes_the_targets_of_its_device_alone() 
     remove().send().await.fails(404, "not_found");
     assert_eq!(profile().await, json!({"fcm": {"tokens": ["proven"]}}));
 
-    // Web push likewise.
+    // The same holds for web push.
     let by_app = service.by(&shop, "POST /v3/devices/d/webPushSubscription?userIdentifier=ada");
     by_app.json(&subscription("adas")).send().await.is(200);
     signed(subscribe(&service, &shop, "install-1", "phone", "mine")).send().await.is(200);

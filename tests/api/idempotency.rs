@@ -67,7 +67,7 @@ async fn concurrent_repeats_are_one_send() {
     let shop = service.app("shop").await;
     let calls: Vec<_> = (0..32)
         .map(|number| {
-            // Two bodies race for the key: exactly one of them is taken.
+            // Two bodies race for the key; exactly one is accepted.
             let recipient = if number % 2 == 0 { "ada" } else { "bob" };
             let call =
                 service.by(&shop, SEND).header("Idempotency-Key", "race").json(&plain_send(&[recipient]));
@@ -103,7 +103,7 @@ async fn a_repeat_passes_by_what_was_checked_the_first_time() {
     service.execute("DELETE FROM app_user").await;
     assert_eq!(send("taken").send().await.is(202), first);
     send("fresh").send().await.has_problems(&[("sendTo.recipients", "unknown_recipient")]);
-    // A refusal reserves nothing: it stays a refusal when it is repeated.
+    // A refusal reserves no key, so a repeat is refused as well.
     send("fresh").send().await.has_problems(&[("sendTo.recipients", "unknown_recipient")]);
     assert_eq!(service.sends().await, 1);
 }

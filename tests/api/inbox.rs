@@ -5,7 +5,7 @@ use testkit::eventually;
 
 use crate::service::{App, Behind, SOON, Service, titles};
 
-/// The newest notification of a user's inbox.
+/// Returns the newest notification of a user's inbox.
 async fn newest(service: &Service, app: &App, user: &str) -> Value {
     service.list(app, user, "limit=1").await["data"][0].clone()
 }
@@ -29,7 +29,7 @@ async fn changes_show_in_their_answer_and_in_the_list_right_after() {
     let shop = service.app("shop").await;
     service.deliver(&shop, "ada", 2).await;
     let id = newest(&service, &shop, "ada").await["id"].as_i64().unwrap();
-    // The change, then: seen, read, unseen and unread counters.
+    // The change, then: seen, read, and the counters of unseen and unread.
     let cases = [
         ("POST", "/views", true, false, 1, 2),
         ("DELETE", "/views", false, false, 2, 2),
@@ -43,7 +43,7 @@ async fn changes_show_in_their_answer_and_in_the_list_right_after() {
     ];
     for (method, path, seen, read, unseen_count, unread_count) in cases {
         let call = service.of(&shop, "ada", &format!("{method} /v3/notifications/{id}{path}"));
-        // A body that the call has no use for is ignored.
+        // An unexpected body is ignored.
         let changed = call.body("{", "text/plain").send().await.is(200);
         let list = service.list(&shop, "ada", "").await;
         assert_eq!(changed, list["data"][0], "{method} {path}");

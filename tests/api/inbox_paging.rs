@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 
 use crate::service::{App, Behind, Service, titles};
 
-/// An inbox of 10,000, titled by age, every second in the category `orders`, every fourth read, every eighth with a
-/// state, and all but every third seen; among items of others.
+/// An inbox of 10,000 items, titled by age: every second in the category `orders`, every fourth read, every eighth with a
+/// state, and all but every third seen. Other users have items as well.
 const MANY: &str = r#"
     INSERT INTO category (app_id, identifier, name) SELECT id, 'orders', 'Orders' FROM app;
     INSERT INTO inbox_item (app_id, user_number, id, send_id, category_id, created_at, seen_at, clicked_at, state,
@@ -37,7 +37,7 @@ async fn a_list_pages_by_number_and_by_cursor() {
     assert!(titles(&service.list(&shop, "ada", "limit=3&pageNo=4").await).is_empty());
 
     let cursor = pagination["nextCursor"].as_str().unwrap().to_owned();
-    // Later than every other, so that pages by number shift.
+    // A newer item, so that pages by number shift.
     service.deliver(&shop, "ada", 1).await;
     let second = service.list(&shop, "ada", &format!("limit=3&cursor={cursor}")).await;
     assert_eq!(titles(&second), ["4", "3", "2"]);
@@ -87,7 +87,7 @@ async fn a_cursor_leads_through_the_whole_inbox_while_items_come_and_go() {
     loop {
         let page = service.list(&shop, "ada", &query).await;
         seen.extend(titles(&page).into_iter().map(str::to_owned));
-        // The one that the cursor stands after goes, and new ones come.
+        // The item at the cursor is deleted, and new items arrive.
         let last = page["data"].as_array().unwrap().last().unwrap()["id"].as_i64().unwrap();
         service.of(&shop, "ada", &format!("DELETE /v3/notifications/{last}")).send().await.is(200);
         service.deliver(&shop, "ada", 1).await;

@@ -1,5 +1,5 @@
-//! Several users who do anything to their inboxes at the same time. In the end list, counters and a recount agree, and
-//! every answer on the way is what a model of the inbox says.
+//! Concurrent random changes by several users to their inboxes. Every answer matches a model of the inbox, and in the end
+//! the list, the counters and a recount agree.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::service::{App, SOON, Service};
 const OPERATIONS: u64 = 75;
 const SEED: u64 = 0x7469_6469;
 
-/// Users whose counters are not those of their items.
+/// Users whose counters do not match their items.
 const WRONG_COUNTERS: &str = "
     SELECT count(*)::text FROM inbox_counter AS kept
     FULL JOIN (
@@ -24,7 +24,7 @@ const WRONG_COUNTERS: &str = "
     WHERE (kept.total, kept.unread, kept.unseen)
       IS DISTINCT FROM (coalesce(counted.total, 0), coalesce(counted.unread, 0), coalesce(counted.unseen, 0))";
 
-/// Numbers that look random and are the same in every run (splitmix64).
+/// Pseudo-random numbers, the same in every run (splitmix64).
 struct Seeded(u64);
 
 impl Seeded {
@@ -44,13 +44,13 @@ struct Item {
     state: Option<String>,
 }
 
-/// One user, and what the inbox must hold.
+/// One user, and the expected content of the inbox.
 struct User<'a> {
     service: &'a Service,
     app: &'a App,
     name: &'static str,
     random: Seeded,
-    /// In the order of ids, which is that of the list: later items have later ids.
+    /// Items in the order of ids, which is that of the list: later items have higher ids.
     items: BTreeMap<i64, Item>,
 }
 
@@ -82,7 +82,7 @@ impl User<'_> {
         }
     }
 
-    /// An id of the inbox, or one that is not.
+    /// Picks an id of the inbox, or an unknown one.
     fn any_id(&mut self) -> i64 {
         let place = usize::try_from(self.random.below(self.items.len() as u64 + 1)).unwrap();
         self.items.keys().nth(place).copied().unwrap_or(i64::try_from(self.random.below(1 << 20)).unwrap())
@@ -130,7 +130,7 @@ impl User<'_> {
         let answer = self.call(&format!("GET /v3/notifications/{id}"), None).await;
         match self.items.get_mut(&id) {
             None => answer.fails(404, "not_found"),
-            // It may be late to be seen.
+            // The mark as seen may show later.
             Some(item) => item.seen |= answer.is(200)["seenAt"].is_string(),
         }
     }
@@ -155,7 +155,7 @@ impl User<'_> {
         self.items.clear();
     }
 
-    /// A call whose effect every later one sees.
+    /// Makes a call, and returns once later calls see its effect.
     async fn call(&self, call: &str, body: Option<Value>) -> Answer {
         let call = self.service.of(self.app, self.name, call);
         let call = match body {
@@ -169,7 +169,7 @@ impl User<'_> {
         answer
     }
 
-    /// The whole inbox, page by page.
+    /// Reads the whole inbox, page by page.
     async fn listed(&self) -> BTreeMap<i64, Item> {
         let mut items = BTreeMap::new();
         let mut query = "limit=20".to_owned();

@@ -1,4 +1,4 @@
-//! What belongs to another app, or to another user, reads as if it did not exist.
+//! Isolation: resources of another app or user look as if they did not exist.
 
 use serde_json::json;
 

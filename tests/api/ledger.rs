@@ -1,4 +1,4 @@
-//! Which operations were answered with which status, over all processes of a run of the suite.
+//! Statuses with which each operation was answered, over all processes of a run of the suite.
 
 use std::collections::BTreeSet;
 use std::fs::{self, OpenOptions};
@@ -9,7 +9,7 @@ use std::time::SystemTime;
 use crate::contract::Contract;
 use crate::service::{Behind, Service};
 
-/// Notes that an operation was answered so.
+/// Records the status of an answer of an operation.
 pub(crate) fn record(operation: &str, status: u16) {
     let run = std::env::var("NEXTEST_RUN_ID").unwrap_or_else(|_| std::process::id().to_string());
     fs::create_dir_all(folder()).unwrap();
@@ -21,7 +21,7 @@ fn folder() -> PathBuf {
     PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("exercised")
 }
 
-/// What the last run exercised.
+/// Returns the operations and statuses of the last run.
 fn last_run() -> BTreeSet<(String, u16)> {
     let files = fs::read_dir(folder()).expect("no run of the suite left anything").map(Result::unwrap);
     let age = |file: &fs::DirEntry| file.metadata().unwrap().modified().unwrap_or(SystemTime::UNIX_EPOCH);
@@ -31,7 +31,7 @@ fn last_run() -> BTreeSet<(String, u16)> {
     pairs.map(|(status, operation)| (operation.to_owned(), status.parse().unwrap())).collect()
 }
 
-/// For after a run of the whole suite: `cargo test -p suite --test api -- --ignored exercised --nocapture`.
+/// Run this after the whole suite: `cargo test -p suite --test api -- --ignored exercised --nocapture`.
 #[tokio::test]
 #[ignore = "looks at what a whole run of the suite exercised"]
 async fn every_declared_success_was_exercised() {
@@ -42,7 +42,7 @@ async fn every_declared_success_was_exercised() {
     let operations: BTreeSet<_> = seen.iter().map(|(operation, _)| operation).collect();
     println!("{} operations were answered in {} ways", operations.len(), seen.len());
     let successes = contract.successes();
-    // A change that is not visible in time is answered 202 by the same code whatever changes.
+    // One piece of code answers 202 for every change that is not visible in time.
     let is_late =
         |(operation, status): &(String, u16)| *status == 202 && successes.contains(&(operation.clone(), 200));
     let missing: Vec<_> = successes.iter().filter(|one| !seen.contains(*one) && !is_late(one)).collect();

@@ -1,4 +1,4 @@
-//! A mail server that stands in for an app's provider, and the worker that sends to it.
+//! A stand-in for the mail server of an app's provider, and the worker that sends to it.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,7 @@ pub(crate) struct Mailbox {
 }
 
 impl Mailbox {
-    /// Starts the server, makes it the app's provider `main`, and starts the email worker.
+    /// Starts the server, configures it as the app's provider `main`, and starts the email worker.
     pub(crate) async fn start(service: &Service, app: &App) -> Mailbox {
         let server = SmtpStandIn::start(SmtpSettings::default(), Outbox::in_memory()).await.unwrap();
         let settings = json!({
@@ -36,7 +36,7 @@ impl Mailbox {
         Mailbox { server }
     }
 
-    /// Who got a message, each once.
+    /// Returns the set of recipients that got a message.
     pub(crate) fn recipients(&self) -> BTreeSet<String> {
         let captures = self.server.outbox().captures();
         let to: BTreeSet<_> = captures.iter().flat_map(|capture| capture.to.clone()).collect();

@@ -1,4 +1,4 @@
-//! The API over HTTP, row by row, on real servers: the gateway, and behind it the dispatcher and the inbox projection.
+//! The HTTP API, endpoint by endpoint, on real servers: the gateway, the dispatcher and the inbox projection.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod access_matrix;

@@ -1,4 +1,4 @@
-//! The event log or the database is away.
+//! Outages of the event log and the database.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use testkit::eventually;
 use crate::client::{Answer, Call};
 use crate::service::{App, Behind, SOON, Service, plain_send};
 
-/// By then every call must have its answer.
+/// Time limit for the answer of every call.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(3);
 
 #[track_caller]
@@ -72,7 +72,7 @@ async fn a_log_that_is_nearly_full_takes_no_more_sends() {
     for _ in 0..18 {
         send().await.is(202);
     }
-    // The first looks may come before the last sends; meanwhile the log itself refuses what it has no room for.
+    // The gateway may not know yet that the log is full; until then, the log itself refuses the sends.
     let refused = testkit::eventually(SOON, "a send is refused", async || {
         let answer = send().await;
         let told = answer.body["message"].as_str().is_some_and(|message| message.contains("nearly full"));
@@ -103,7 +103,7 @@ async fn without_the_database_every_call_says_so() {
     );
     let ready = in_time(service.call("GET /readyz").send()).await;
     assert_eq!((ready.status, &ready.body["notReady"][0]["name"]), (200, &json!("database")));
-    // A key that nobody asked for lately cannot be verified.
+    // A key that is not cached cannot be verified.
     is_unavailable(
         &in_time(service.call("GET /v3/categories").header("X-SERVICE-API-KEY", "other").send()).await,
     );
@@ -115,7 +115,7 @@ async fn without_the_database_every_call_says_so() {
     .await;
 }
 
-/// A server that a call cannot do without.
+/// A server that a call needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Server {
     Database,
@@ -129,15 +129,15 @@ const DATABASE: Needs = &[Server::Database];
 const LOG: Needs = &[Server::Log];
 const BOTH: Needs = &[Server::Database, Server::Log];
 
-/// What is expected of a call while a server is away.
+/// Expected result of a call during an outage.
 enum Expected {
     Served,
     Unavailable,
-    /// The app may be known from before, or not.
+    /// The app may be cached or not.
     Either,
 }
 
-/// A call of every kind, by a user where it is one for users.
+/// Returns a call of every kind, made by a user if it is one for users.
 fn calls(service: &Service, shop: &App, items: &[Value; 2]) -> Vec<(Needs, Call)> {
     let [item, shown] = items;
     let user = |call: &str| service.of(shop, "ada", call);
@@ -178,7 +178,7 @@ fn calls(service: &Service, shop: &App, items: &[Value; 2]) -> Vec<(Needs, Call)
     ]
 }
 
-/// Makes all calls at once, each of which must have its answer in time.
+/// Makes all calls at once, and asserts that each is answered in time.
 async fn all_are_answered(
     service: &Service,
     shop: &App,
@@ -197,17 +197,17 @@ async fn all_are_answered(
     }
 }
 
-/// Has the service open its connections to the database, so that calls find them.
+/// Makes the service open its connections to the database in advance.
 async fn warm_up(service: &Service, shop: &App) {
     let list = || service.of(shop, "ada", "GET /v3/notifications").send();
     let lists: Vec<_> = (0..32).map(|_| tokio::spawn(list())).collect();
     for list in lists {
-        // Some may find none yet.
+        // Some calls may fail because no connection is open yet.
         drop(list.await.unwrap());
     }
 }
 
-/// Two items of ada's inbox: one to change, one to show.
+/// Delivers two items to ada's inbox: one to change, one to read.
 async fn two_items(service: &Service, shop: &App) -> [Value; 2] {
     service.deliver(shop, "ada", 2).await;
     warm_up(service, shop).await;
@@ -296,11 +296,11 @@ async fn every_call_is_answered_while_the_log_is_full() {
     all_are_answered(&service, &shop, &[json!(1), json!(2)], expected).await;
 }
 
-/// Has a server die amid a burst of sends; returns the ids of those that were accepted.
+/// Kills a server during a burst of sends, and returns the ids of the accepted ones.
 async fn burst(service: &mut Service, shop: &App, die: impl FnOnce(&mut Service)) -> Vec<String> {
     let call = |service: &Service| service.by(shop, "POST /v3/notifications").json(&plain_send(&["ada"]));
     let mut answers: Vec<_> = (0..40).map(|_| tokio::spawn(in_time(call(service).send()))).collect();
-    // Once one is accepted, the others are under way.
+    // Once one send is accepted, the others are in progress.
     let first = answers.remove(0).await.unwrap();
     die(service);
     let mut accepted = vec![first.is(202)["requestId"].as_str().unwrap().to_owned()];

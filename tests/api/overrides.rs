@@ -1,4 +1,4 @@
-//! `override`: what it does to a send, as far as the jobs of its channels.
+//! `override`: its effect on a send, up to the jobs of its channels.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::service::{App, Behind, SOON, Service, plain_send};
 const SEND: &str = "POST /v3/notifications";
 const TRY: &str = "POST /v3/notifications?dryRun=true";
 
-/// Makes a provider of this channel and kind for the shop.
+/// Creates a provider of this channel and kind for the shop.
 macro_rules! provider {
     ($channel:literal, $kind:literal) => {
         concat!(
@@ -30,7 +30,7 @@ macro_rules! provider {
 pub(crate) use provider;
 
 impl Service {
-    /// What the transactional jobs of a channel hold, once there are as many.
+    /// Waits for `count` transactional jobs of a channel, and returns them.
     pub(crate) async fn jobs(&self, channel: Channel, count: usize) -> Vec<DeliveryJob> {
         let stream = StreamName::Job(channel, Lane::Transactional);
         let held = eventually(SOON, "the jobs are there", async || {
@@ -61,7 +61,7 @@ impl Service {
         texts
     }
 
-    /// Every message of every stream.
+    /// Returns every message of every stream.
     pub(crate) async fn everything_logged(&self) -> String {
         let mut all = String::new();
         for stream in StreamName::all(self.context.partitions) {

@@ -1,4 +1,4 @@
-//! `/v3/preferences`, and what they do to sends.
+//! `/v3/preferences`, and their effect on sends.
 
 use domain::Channel;
 use serde_json::{Value, json};
@@ -15,7 +15,7 @@ async fn category(service: &Service, app: &App, identifier: &str) -> i64 {
     created["id"].as_i64().unwrap()
 }
 
-/// A request that sets channels of one category.
+/// Builds a request that sets channels of one category.
 fn choice(category: i64, channels: &[(&str, bool)]) -> Value {
     let channels: Vec<_> =
         channels.iter().map(|(channel, enabled)| json!({"channel": channel, "enabled": enabled})).collect();
@@ -172,7 +172,7 @@ async fn strict_handling_and_wrong_calls() {
     assert_eq!(service.context.store.find_user(shop.id, "ada").await.unwrap(), None);
 }
 
-/// Why a send did not go to ada, by channel: null where it did.
+/// Returns the reasons for which a send skipped ada, by channel; null if it did not.
 async fn skipped(service: &Service, app: &App, send: &Value) -> Value {
     let receipt = service.by(app, "POST /v3/notifications").json(send).send().await.is(202);
     let path = format!("GET /v3/requests/{}/deliveries", receipt["requestId"].as_str().unwrap());

@@ -171,7 +171,7 @@ async fn a_patch_whose_work_exceeds_the_budget_is_refused() {
     patch(&service, &shop, json!(vec![small; 101])).await.has_problems(&[("", "too_many")]);
 }
 
-/// Patches, merges, merges of many, and sends that bring profiles along, over two gateways and a dispatcher.
+/// Concurrent patches, merges, bulk merges and sends with profiles, over two gateways and a dispatcher.
 #[tokio::test]
 async fn writers_of_every_kind_lose_no_update() {
     let service = Arc::new(Service::start().await);
@@ -225,7 +225,7 @@ async fn writers_of_every_kind_lose_no_update() {
     context.tasks.stop();
 }
 
-/// A busy machine may answer 503 to some; then the update is there or not, as if the answer had been lost.
+/// A busy machine may answer 503 to some writes. These may or may not have been applied, as if the answer had been lost.
 #[tokio::test]
 async fn writers_at_the_same_time_lose_no_update() {
     let service = Arc::new(Service::start_with(Behind::Nothing).await);
@@ -260,7 +260,7 @@ async fn of_writers_who_test_what_they_read_none_overwrites_another() {
     for _ in 0..WRITERS {
         let (service, shop) = (service.clone(), shop.clone());
         writers.spawn(async move {
-            // How often it is not known whether the count was raised.
+            // Number of writes that may or may not have raised the count.
             let mut unknown = 0;
             loop {
                 let read = service.of(&shop, "ada", "GET /v3/profile").send().await;

@@ -1,4 +1,4 @@
-//! Routes, methods, the order of the checks, and what every answer has.
+//! Routes, methods, the order of the checks, and the headers of every answer.
 
 use serde_json::{Value, json};
 
@@ -166,7 +166,7 @@ async fn what_is_deprecated_says_so() {
         (service.by(&shop, SEND).json(&old), 202, true),
         (service.by(&shop, SEND).json(&plain_send(&["ada"])), 202, false),
         (list(&shop), 200, false),
-        // Only where it decides.
+        // Deprecated only if the signature is used.
         (list(&shop).header("X-SERVICE-USER-SIGNATURE", "null"), 200, false),
         (list(&signing).header("X-SERVICE-USER-SIGNATURE", "null"), 401, true),
         (list(&signing), 401, false),

@@ -1,4 +1,4 @@
-//! Quotas of users, categories and devices, and lists that come in pages.
+//! Quotas of users, categories and devices, and paging of lists.
 
 use std::num::NonZeroU32;
 
@@ -46,7 +46,7 @@ async fn users_of_the_public_key_stay_within_the_quota_and_the_backend_goes_on()
     assert_eq!(service.rows(counted).await, ["devices 1", "users 3"]);
 }
 
-/// As many calls of one peer as its share lets wait for the database.
+/// Number of calls of one peer that its share lets wait for the database.
 const AT_ONCE: usize = 4;
 
 #[tokio::test]
@@ -96,7 +96,7 @@ async fn sends_make_no_more_categories_than_the_quota_and_lists_come_in_pages() 
     };
     create("one").await.is(200);
     create("two").await.is(200);
-    // Accepted while there is room for either; the dispatcher, which must wait, makes one of them.
+    // Both sends are accepted while the quota has room for one more category; the blocked dispatcher later creates only one.
     let mut dispatcher_waits = PgConnection::connect(&service.database_url).await.unwrap();
     sqlx::raw_sql("BEGIN; LOCK TABLE category IN EXCLUSIVE MODE")
         .execute(&mut dispatcher_waits)

@@ -1,4 +1,4 @@
-//! How many requests an app may make.
+//! Rate limits of requests.
 
 use service_kit::Config;
 
@@ -7,13 +7,13 @@ use crate::service::{App, Behind, Service, plain_send};
 
 const LIST: &str = "GET /v3/notifications";
 
-/// `RateLimit-Limit`, `-Remaining` and `-Reset`.
+/// Returns `RateLimit-Limit`, `-Remaining` and `-Reset`.
 fn standing(answer: &Answer) -> Option<[u32; 3]> {
     let number = |name| answer.header(name).map(|value| value.parse::<u32>().unwrap());
     Some([number("ratelimit-limit")?, number("ratelimit-remaining")?, number("ratelimit-reset")?])
 }
 
-/// An app that may make `limit` requests a second.
+/// Creates an app with a limit of `limit` requests per second.
 async fn limited(service: &Service, name: &str, limit: &'static str) -> App {
     let app = service.app(name).await;
     service.execute(limit).await;
@@ -26,7 +26,7 @@ async fn every_answer_to_credentials_has_the_standing_of_the_caller() {
     let service = Service::start_configured(defaults).await;
     let shop = service.app("shop").await;
     let wrong = App { secret: "wrong".to_owned(), ..shop.clone() };
-    // The backend, a user, and a peer whose credentials are wrong.
+    // The backend, a user, and a peer with wrong credentials.
     let counted = [
         (service.of(&shop, "ada", LIST), 200, 100),
         (service.of(&shop, "ada", "GET /v3/notifications/7"), 404, 100),

@@ -16,7 +16,7 @@ async fn a_request_tells_what_became_of_it() {
     });
     let receipt = service.by(&shop, "POST /v3/notifications").json(&body).send().await.is(202);
     let id = receipt["requestId"].as_str().unwrap();
-    // Right after the 202, and however long planning takes.
+    // Immediately after the 202, however long planning takes.
     let first = service.by(&shop, &format!("GET /v3/requests/{id}")).send().await.is(200);
     assert_eq!(
         (&first["requestId"], &first["recipients"], &first["sendAt"]),
@@ -117,7 +117,7 @@ async fn deliveries_come_in_pages_with_masked_targets() {
 async fn what_is_no_request_of_the_app_is_a_404() {
     let service = Service::start_with(Behind::Nothing).await;
     let shop = service.app("shop").await;
-    // The third was made just now, and is waited for; nobody plans it.
+    // The third id is new, so the gateway waits for it, but no such request is ever planned.
     let fresh = service_kit::clock::new_id().to_string();
     for id in ["abc", "018f0000-0000-7000-8000-000000000002", &fresh, "%FF"] {
         service.by(&shop, &format!("GET /v3/requests/{id}")).send().await.fails(404, "not_found");

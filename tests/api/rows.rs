@@ -1,4 +1,4 @@
-//! Every row of the interface's table of endpoints, with every alias, and for each the errors that any call can meet.
+//! Every endpoint of the API under every alias, with the errors that any call can get.
 
 mod fixtures;
 mod table;
@@ -10,7 +10,7 @@ use crate::service::{App, Service};
 use fixtures::Fixtures;
 use table::{By, ROWS, Row};
 
-/// What was tried, for the line that the test prints.
+/// Counts for the line that the test prints.
 #[derive(Default)]
 struct Tried {
     calls: usize,
@@ -48,7 +48,7 @@ struct Rows<'a> {
 }
 
 impl Rows<'_> {
-    /// As everybody who may: the app, the user, the app for the user by header and by query.
+    /// Makes the call as every permitted caller: the app, the user, the app for the user by header and by query.
     async fn succeeds(&mut self, row: &Row, call: &str) {
         for by in row.by {
             let path = self.fixtures.fill(call).await;
@@ -68,7 +68,8 @@ impl Rows<'_> {
         }
     }
 
-    /// Nobody, a wrong secret, an unknown key; a user where only the app may, and the app for nobody where a user must be.
+    /// Asserts refusals: no credentials, a wrong secret, an unknown key, a user in a call for the app, and the app without a
+    /// user in a call for users.
     async fn refuses_others(&mut self, row: &Row, call: &str) {
         if row.by == [By::Anybody] {
             return;
@@ -112,7 +113,7 @@ impl Rows<'_> {
         }
     }
 
-    /// A method that the resource does not have is a 405 that names those it has, before any credentials.
+    /// Asserts that an unsupported method is a 405 that lists the supported ones, even without credentials.
     async fn has_its_methods(&mut self, call: &str) {
         let (method, path) = call.split_once(' ').unwrap();
         let path = self.fixtures.fill(path).await;
@@ -123,7 +124,7 @@ impl Rows<'_> {
         self.tried.errors += 1;
     }
 
-    /// An id of another app, of another user, and of nobody all read the same.
+    /// Asserts that an id of another app, an id of another user, and an unknown id get the same answer.
     async fn hides_what_is_foreign(&mut self, row: &Row, call: &str) {
         if !row.is_of_something() {
             return;
@@ -139,7 +140,7 @@ impl Rows<'_> {
         }
     }
 
-    /// What is no JSON, of another media type, or too large; and in strict handling, an unknown member.
+    /// Asserts refusals of bodies: not JSON, another media type, too large; and with strict handling, an unknown member.
     async fn refuses_what_is_no_such_body(&mut self, row: &Row, sound: &Value) {
         let by = row.by[0];
         let path = self.fixtures.fill(row.calls[0]).await;

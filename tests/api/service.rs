@@ -1,4 +1,4 @@
-//! The service under test, with servers of its own.
+//! The service under test, with its own servers.
 
 use std::net::{SocketAddr, TcpListener};
 use std::time::Duration;
@@ -24,16 +24,16 @@ use crate::client::{Call, call};
 pub(crate) const SOON: Duration = Duration::from_secs(20);
 const PARTITIONS: u32 = 2;
 
-/// Which services run behind the gateway.
+/// The services that run behind the gateway.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Behind {
     Nothing,
-    /// Nothing, and streams that hold this many messages.
+    /// None, with streams that hold this many messages.
     Streams(i64),
     DispatcherAndInbox,
 }
 
-/// A running service. Dropping it ends everything.
+/// A running service. Dropping it stops everything.
 pub(crate) struct Service {
     pub(crate) address: SocketAddr,
     pub(crate) context: Context,
@@ -53,7 +53,7 @@ pub(crate) struct App {
 }
 
 impl Service {
-    /// Everything: gateway, dispatcher, inbox projection.
+    /// Starts the gateway, the dispatcher and the inbox projection.
     pub(crate) async fn start() -> Service {
         Self::start_with(Behind::DispatcherAndInbox).await
     }
@@ -64,14 +64,14 @@ impl Service {
         Self::start_on(&url, Some(database), behind).await
     }
 
-    /// Everything but what `configure` changes of the configuration.
+    /// Starts all services with a configuration that `configure` changes.
     pub(crate) async fn start_configured(configure: impl FnOnce(&mut Config)) -> Service {
         let database = Database::create().await;
         let url = database.url().to_owned();
         Self::start_as(&url, Some(database), Behind::DispatcherAndInbox, configure).await
     }
 
-    /// On a database that the test can stop.
+    /// Starts on a database that the test can stop.
     pub(crate) async fn start_on(database_url: &str, database: Option<Database>, behind: Behind) -> Service {
         Self::start_as(database_url, database, behind, |_| {}).await
     }
@@ -94,9 +94,9 @@ impl Service {
             config.nats.max_messages = max_messages;
         }
         config.security.master_key_file = Some(key_file);
-        // The stand-ins are on this machine.
+        // The stand-ins run on this machine.
         config.outbound.allow_private = true;
-        // All tests are one peer, and faster than people are.
+        // All tests are one peer, and faster than users.
         config.gateway.user_rate_limit = 1_000_000;
         config.gateway.peer_rate_limit = 1_000_000;
         config.gateway.refusal_rate_limit = 1_000_000;
@@ -121,13 +121,14 @@ impl Service {
         }
     }
 
-    /// The address of another gateway on the same servers, with connections of its own, and what stops it.
+    /// Starts another gateway on the same servers, with its own connections. Returns its address and the context that stops
+    /// it.
     pub(crate) async fn another_gateway(&self) -> (SocketAddr, Context) {
         let context = Context::connect(Config::clone(&self.context.config)).await.unwrap();
         (serve(&context, Behind::Nothing), context)
     }
 
-    /// Ends every service, and starts it anew.
+    /// Restarts every service.
     pub(crate) async fn restart(&mut self, behind: Behind) {
         self.context.tasks.stop();
         self.context = Context::connect(Config::clone(&self.context.config)).await.unwrap();
@@ -146,7 +147,7 @@ impl Service {
         App { id, key, secret }
     }
 
-    /// Gives the app another secret; the one before lives on for `grace`.
+    /// Gives the app another secret; the previous one stays valid for `grace`.
     pub(crate) async fn rotate(&self, app: &App, secret: &str, grace: Duration) -> App {
         let (digest, sealed) = (secrets::sha256(secret.as_bytes()), self.sealed(app.id, secret));
         let new = NewSecret { digest: &digest, sealed: &sealed };
@@ -158,30 +159,30 @@ impl Service {
         self.context.master_key.seal(&secrets::app_secret_context(app), secret.as_bytes()).unwrap()
     }
 
-    /// A call such as `"GET /v3/notifications"`, without credentials so far.
+    /// Builds a call such as `"GET /v3/notifications"`, without credentials.
     pub(crate) fn call(&self, method_and_path: &str) -> Call {
         self.call_at(self.address, method_and_path)
     }
 
-    /// The same of another gateway.
+    /// Builds a call of another gateway, without credentials.
     pub(crate) fn call_at(&self, address: SocketAddr, method_and_path: &str) -> Call {
         let (method, path) = method_and_path.split_once(' ').unwrap();
         call(&self.client, method, &format!("http://{address}{path}"))
     }
 
-    /// A call of the app's backend.
+    /// Builds a call by the app's backend.
     pub(crate) fn by(&self, app: &App, method_and_path: &str) -> Call {
         self.call(method_and_path)
             .header("X-SERVICE-API-KEY", &app.key)
             .header("X-SERVICE-API-SECRET", &app.secret)
     }
 
-    /// A call of one of the app's users.
+    /// Builds a call by one of the app's users.
     pub(crate) fn of(&self, app: &App, user: &str, method_and_path: &str) -> Call {
         self.call(method_and_path).header("X-SERVICE-API-KEY", &app.key).header("X-SERVICE-USER-ID", user)
     }
 
-    /// Sends bytes as they are, and reads the answer until the connection closes.
+    /// Sends raw bytes, and reads the answer until the connection closes.
     pub(crate) async fn raw(&self, request: String) -> String {
         let mut connection = TcpStream::connect(self.address).await.unwrap();
         connection.write_all(request.as_bytes()).await.unwrap();
@@ -229,19 +230,19 @@ impl Service {
         list["pagination"]["totalCount"].as_i64().unwrap()
     }
 
-    /// The user's list, with this query.
+    /// Returns the user's list with this query.
     pub(crate) async fn list(&self, app: &App, user: &str, query: &str) -> Value {
         self.of(app, user, &format!("GET /v3/notifications?{query}")).send().await.is(200)
     }
 
-    /// Runs a statement that the service has none for.
+    /// Runs a statement directly on the database.
     pub(crate) async fn execute(&self, statement: &'static str) {
         let mut connection = PgConnection::connect(&self.database_url).await.unwrap();
         sqlx::raw_sql(statement).execute(&mut connection).await.unwrap();
         connection.close().await.unwrap();
     }
 
-    /// The one text that a query answers.
+    /// Returns the only text that a query selects.
     pub(crate) async fn one_text(&self, query: &'static str) -> String {
         let mut connection = PgConnection::connect(&self.database_url).await.unwrap();
         let text = sqlx::query_scalar(query).fetch_one(&mut connection).await.unwrap();
@@ -249,7 +250,7 @@ impl Service {
         text
     }
 
-    /// What a query that the service has none for finds: one text a row.
+    /// Runs a query directly on the database: one text per row.
     pub(crate) async fn rows(&self, query: &'static str) -> Vec<String> {
         let mut connection = PgConnection::connect(&self.database_url).await.unwrap();
         let rows = sqlx::query_scalar(query).fetch_all(&mut connection).await.unwrap();
@@ -257,7 +258,7 @@ impl Service {
         rows
     }
 
-    /// How many messages the streams of sends hold.
+    /// Returns the number of messages in the streams of sends.
     pub(crate) async fn sends(&self) -> u64 {
         let mut sends = 0;
         for &lane in domain::Lane::ALL {
@@ -284,12 +285,12 @@ fn serve(context: &Context, behind: Behind) -> SocketAddr {
     address
 }
 
-/// A send that nothing is wrong with.
+/// Builds a valid send.
 pub(crate) fn plain_send(recipients: &[&str]) -> Value {
     json!({"notification": {"title": "Hello"}, "sendTo": {"recipients": recipients}})
 }
 
-/// The titles of a list.
+/// Returns the titles of a list.
 pub(crate) fn titles(list: &Value) -> Vec<&str> {
     list["data"].as_array().unwrap().iter().map(|item| item["title"].as_str().unwrap()).collect()
 }

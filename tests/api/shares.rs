@@ -1,5 +1,5 @@
-//! Nothing that one app, one user or one stranger does gets another app's requests refused. Attacks come from peers of their own,
-//! over raw sockets, and go on while the other app works.
+//! No app, user or stranger can cause requests of another app to be refused. Each attack comes from a separate peer, over
+//! raw sockets, and continues while the other app works.
 
 use std::time::Duration;
 
@@ -13,16 +13,16 @@ use crate::attacker::{Attacker, status, unfinished};
 use crate::service::{App, Behind, SOON, Service, plain_send};
 
 const SEND: &str = "POST /v3/notifications";
-/// Requests of the app that must not notice anything.
+/// Number of requests by the app that must not be affected.
 const REQUESTS: usize = 30;
-/// A body that fits into 768 KiB, but for this.
+/// Difference between the body's size and 768 KiB.
 const MISSING: usize = 4 * 1024;
 
 async fn service() -> Service {
     Service::start_with(Behind::Nothing).await
 }
 
-/// The head of a user's call with the public key alone.
+/// Builds the head of a user's call with the public key alone.
 fn by_public_key(app: &App, user: &str, call: &str) -> String {
     format!(
         "{call} HTTP/1.1\r\nContent-Type: application/json\r\nX-SERVICE-API-KEY: {}\r\n\
@@ -39,7 +39,7 @@ fn by_secret(app: &App, call: &str) -> String {
     )
 }
 
-/// The app's backend and one of its users do their work, and every answer is good.
+/// Makes calls by the app's backend and one of its users, and asserts that all succeed.
 async fn is_served(service: &Service, app: &App) {
     for request in 0..REQUESTS {
         service.by(app, SEND).json(&plain_send(&["ada"])).send().await.is(202);
@@ -51,7 +51,7 @@ async fn is_served(service: &Service, app: &App) {
     }
 }
 
-/// Returns once the attack takes all that its peer may have.
+/// Returns once the attack uses up the share of its peer.
 async fn is_refused(attacker: Attacker, request: &[u8]) {
     eventually(SOON, "the attacker is refused", async || {
         (attacker.status(request).await == Some(503)).then_some(())
@@ -69,7 +69,7 @@ async fn stalled_bodies_of_one_public_key_never_refuse_another_apps_send() {
     let fitting = unfinished(&head, "{", gateway::MAX_USER_BODY - MISSING, gateway::MAX_USER_BODY);
     let _large = attacker.stall(88, &large);
     let _fitting = attacker.stall(80, &fitting);
-    // Small ones take what large ones leave.
+    // Small bodies take the room that large ones leave.
     let small = unfinished(&head, "{", 3 * 1024, 4 * 1024);
     let _small = attacker.stall(80, &small);
     is_refused(attacker, &small).await;
@@ -183,7 +183,7 @@ async fn wrong_secrets_and_public_keys_spend_nothing_of_the_backends_rate() {
             statuses.push(attacker.status(request.as_bytes()).await);
         }
         assert!(statuses.iter().all(|status| matches!(status, Some(200 | 401 | 429))), "{statuses:?}");
-        // Nearly a second's worth at once.
+        // Nearly the limit of a second at once.
         let calls = (0..15).map(|_| service.by(app, "GET /v3/categories").send());
         for answer in futures_util::future::join_all(calls).await {
             assert_eq!(answer.header("ratelimit-limit"), Some("20"));
@@ -213,7 +213,7 @@ async fn look_ups_of_unknown_api_keys_are_bounded_by_peer_and_never_keep_an_app_
     is_served(&service, &shop).await;
 }
 
-/// The statuses of three requests with wrong credentials, each with this header.
+/// Returns the statuses of three requests with wrong credentials, each with one of these headers.
 async fn refusals(service: &Service, headers: [&str; 3]) -> Vec<u16> {
     let mut statuses = Vec::new();
     for header in headers {
@@ -259,7 +259,7 @@ async fn one_peer_never_has_all_connections() {
             closed += 1;
             continue;
         };
-        // A connection that is kept has an answer, and idles afterwards.
+        // A kept connection has its answer and is idle afterwards.
         let request = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n";
         match (connection.write_all(request).await, status(&mut connection).await) {
             (Ok(()), Some(200)) => open.push(connection),
@@ -283,7 +283,7 @@ async fn connections_whose_second_head_never_ends_are_closed_while_connections_a
             open.push(connection);
         }
     }
-    // Sixteen strangers are not yet many; the eight more make them so, until eight of the first are closed.
+    // Connections are not scarce with sixteen strangers. Eight more make them scarce, until eight of the first are closed.
     let _scarce = Attacker::new(3, service.address).stall(8, b"GET /healthz HTTP/1.1\r\nHo");
     let until_closed =
         |mut connection: TcpStream| async move { connection.read_to_end(&mut Vec::new()).await.ok() };

@@ -12,12 +12,12 @@ use service_kit::clock;
 
 use crate::service::{App, Service};
 
-/// A signing key, in the hands of the app that made it.
+/// A signing key, as the app that created it holds it.
 pub(crate) struct Signer {
     pub(crate) kid: String,
     pub(crate) algorithm: Algorithm,
     pub(crate) key: EncodingKey,
-    /// In PEM; empty for a shared secret.
+    /// Public key in PEM; empty for a shared secret.
     pub(crate) public_key: String,
 }
 
@@ -36,57 +36,57 @@ impl Signer {
         Signer { kid: created.kid, algorithm, key, public_key: created.public_key.unwrap_or_default() }
     }
 
-    /// A token that names its key.
+    /// Signs a token that names its key.
     pub(crate) fn token(&self, claims: &Value) -> String {
         self.token_under(&json!({"alg": self.algorithm, "kid": self.kid}), claims)
     }
 
-    /// A token with this header, whatever it says.
+    /// Signs a token with any header.
     pub(crate) fn token_under(&self, header: &Value, claims: &Value) -> String {
         forged(header, claims, &self.key, self.algorithm)
     }
 }
 
-/// A token signed with any key by any algorithm, whatever its header says.
+/// Signs a token with any key and algorithm, regardless of its header.
 pub(crate) fn forged(header: &Value, claims: &Value, key: &EncodingKey, algorithm: Algorithm) -> String {
     let message = format!("{}.{}", part(header), part(claims));
     let signature = sign(message.as_bytes(), key, algorithm).unwrap();
     format!("{message}.{signature}")
 }
 
-/// A part of a token.
+/// Encodes a part of a token.
 pub(crate) fn part(content: &Value) -> String {
     URL_SAFE_NO_PAD.encode(content.to_string())
 }
 
-/// Claims that nothing is wrong with.
+/// Builds valid claims.
 pub(crate) fn claims(app: &App, user: &str) -> Value {
     json!({"sub": format!("user:{user}"), "apiKey": app.key, "iat": seconds(0), "exp": seconds(3600)})
 }
 
-/// The same claims with one of them changed.
+/// Returns the claims with one of them changed.
 pub(crate) fn with(mut claims: Value, name: &str, value: Value) -> Value {
     claims[name] = value;
     claims
 }
 
-/// The same claims without one of them.
+/// Returns the claims without one of them.
 pub(crate) fn without(mut claims: Value, name: &str) -> Value {
     claims.as_object_mut().unwrap().remove(name);
     claims
 }
 
-/// Seconds since 1970, as of this long from now.
+/// Returns a time relative to now, in seconds since 1970.
 pub(crate) fn seconds(from_now: i64) -> i64 {
     clock::now().millis() / 1000 + from_now
 }
 
-/// The signature of a user's identifier.
+/// Signs a user's identifier.
 pub(crate) fn signature(secret: &str, user: &str) -> [u8; 32] {
     secrets::hmac_sha256(secret.as_bytes(), user.as_bytes())
 }
 
-/// Lower-case hex digits.
+/// Encodes bytes as lower-case hex digits.
 pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

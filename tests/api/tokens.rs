@@ -1,4 +1,4 @@
-//! What changes while callers are let in: secrets, keys and switches; and what each way of calling may touch.
+//! Changes of secrets, keys and switches while callers are active, and the access of each kind of caller.
 
 use std::time::Duration;
 
@@ -16,14 +16,14 @@ async fn set(service: &Service, app: &App, switches: &[Switch]) {
     assert!(service.context.store.set_switches(app.id, switches, "test").await.unwrap());
 }
 
-/// An app that wants signatures, with a secret that was made for them.
+/// Creates an app that requires signatures, with a secret that can sign.
 async fn signing(service: &Service) -> App {
     let app = service.app("shop").await;
     set(service, &app, &[Switch::Hmac(true)]).await;
     service.rotate(&app, "first", Duration::ZERO).await
 }
 
-/// The status and the code of a user's call, with one header more.
+/// Returns the status and the code of a user's call with one more header.
 async fn list(service: &Service, app: &App, name: &str, value: &str) -> (u16, Option<String>) {
     let answer = service.of(app, "ada", LIST).header(name, value).send().await;
     (answer.status, answer.body["code"].as_str().map(str::to_owned))
@@ -115,7 +115,7 @@ async fn secure_mode_closes_what_was_open_within_seconds() {
         (service.by(&shop, "GET /v3/categories").send().await.status == 403).then_some(())
     })
     .await;
-    // Whoever proves nothing does not learn that the app is disabled.
+    // A caller without proof does not learn that the app is disabled.
     service.of(&shop, "ada", LIST).send().await.fails(401, "token_required");
 }
 

@@ -1,4 +1,4 @@
-//! What an app trusts of what users say: whom tokens name, and what its backend alone writes.
+//! Trust in users' data: the users that tokens name, and profile data that only the app's backend writes.
 
 use domain::{SigningAlgorithm, TemplateProfile, TokenSubject};
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! `/v3/callbacks/twilio/…`: signed reports of what became of messages, and messages that people send back.
+//! `/v3/callbacks/twilio/…`: signed reports about messages, and messages that people send back.
 
 use domain::Channel;
 use serde_json::{Value, json};
@@ -13,14 +13,14 @@ use crate::attacker::{Attacker, unfinished};
 use crate::client::Answer;
 use crate::service::{App, SOON, Service};
 
-/// How the service says that it is reached from outside.
+/// Public URL of the service.
 const PUBLIC_URL: &str = "https://notify.example.com";
 const ADA: &str = "+4915112345678";
 const EVE: &str = "+4915187654321";
-/// The shape of a signature: 20 bytes in base64.
+/// A well-formed signature: 20 bytes in base64.
 const SHAPED: &str = "AAAAAAAAAAAAAAAAAAAAAAAAAAA=";
 
-/// An app that sends short messages through Twilio.
+/// An app that sends SMS through Twilio.
 struct Line {
     service: Service,
     shop: App,
@@ -32,7 +32,7 @@ impl Line {
         let service = Box::pin(Service::start_configured(|config| {
             config.gateway.public_url = Some(PUBLIC_URL.parse().unwrap());
             config.gateway.peer_rate_limit = 500;
-            // Twilio's stand-in is on this machine.
+            // Twilio's stand-in runs on this machine.
             config.outbound.allow_private = true;
         }))
         .await;
@@ -44,7 +44,7 @@ impl Line {
         Line { service, shop, twilio }
     }
 
-    /// Sends to a number, and returns the delivery once it is in this state.
+    /// Makes a send to a number, and returns the delivery once it is in this state.
     async fn send(&self, to: &str, status: &str) -> Value {
         let body = json!({
             "notification": {"title": "Hello"},
@@ -54,7 +54,7 @@ impl Line {
         self.delivery(sent["requestId"].as_str().unwrap(), status).await
     }
 
-    /// The short message of a request, once it is in this state.
+    /// Returns the SMS delivery of a request once it is in this state.
     async fn delivery(&self, request: &str, status: &str) -> Value {
         let path = format!("GET /v3/requests/{request}/deliveries?channel=sms");
         let mut delivery = eventually(SOON, &format!("the message is {status}"), async || {
@@ -66,7 +66,7 @@ impl Line {
         delivery
     }
 
-    /// Posts fields to where Twilio was told, signed by this token.
+    /// Posts fields to the URL that Twilio received, signed with this token.
     async fn post(&self, url: &str, token: &str, fields: &[(&str, &str)]) -> Answer {
         let fields = params(fields);
         let path = url.strip_prefix(PUBLIC_URL).unwrap();
@@ -84,7 +84,7 @@ impl Line {
         self.post(&url, &self.twilio.settings().auth_token, &fields).await
     }
 
-    /// A message to the account's number.
+    /// Sends a message to the account's number.
     async fn writes(&self, from: &str, fields: &[(&str, &str)]) {
         let url = format!("{PUBLIC_URL}/v3/callbacks/twilio/{}/main/messages", self.shop.id);
         let fields = [&[("From", from)], fields].concat();
@@ -200,7 +200,7 @@ async fn nobody_but_the_provider_of_the_message_can_report_on_it() {
     let call = line.service.call(&format!("POST {path}"));
     call.body(form, "application/x-www-form-urlencoded").send().await.fails(403, "invalid_signature");
 
-    // Good signatures for what is not theirs.
+    // Valid signatures for deliveries of others.
     let nobodys = Uuid::from_u128(7).to_string();
     for (url, token) in [
         (at(&shop, "main", &nobodys), &*token),
@@ -221,7 +221,7 @@ async fn a_callback_is_read_when_somebody_could_have_signed_it_and_then_within_b
     let line = Line::start().await;
     let token = line.twilio.settings().auth_token.clone();
     let messages = |provider: &str| format!("/v3/callbacks/twilio/{}/{provider}/messages", line.shop.id);
-    // What nobody signed, or nobody could have, is answered without its body, which never comes.
+    // A call without a verifiable signature is answered before its body arrives.
     let start = |path: &str, signature: &str| {
         line.service.raw(format!(
             "POST {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 1000\r\n\
@@ -289,7 +289,7 @@ async fn who_writes_stop_gets_no_more_until_start() {
         line.writes(ADA, start).await;
         line.send(ADA, "sent").await;
     }
-    // Before any message, and what is no number.
+    // Without an earlier message, and with an invalid number.
     line.writes(EVE, &[("Body", "STOP")]).await;
     assert_eq!(line.send(EVE, "skipped").await["reason"], "suppressed");
     line.writes("anonymous", &[("Body", "STOP")]).await;

@@ -1,4 +1,4 @@
-//! `/v3/unsubscribe/{token}`: the link of an email.
+//! `/v3/unsubscribe/{token}`: the unsubscribe link of an email.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -13,7 +13,7 @@ use crate::client::Answer;
 use crate::service::{App, Behind, Service};
 
 impl Service {
-    /// What stands in the link of an email of this category to the user.
+    /// Returns the token in the link of an email of this category to the user.
     pub(crate) async fn unsubscribe_token(&self, app: &App, user: &str, category: CategoryId) -> String {
         let user = self.context.store.find_user(app.id, user).await.unwrap().unwrap().number;
         let link = Link { app: app.id, user, purpose: Purpose::Unsubscribe(category) };
@@ -24,7 +24,7 @@ impl Service {
         self.call(&format!("GET /v3/unsubscribe/{token}")).send().await
     }
 
-    /// As a mail program does it for its user (RFC 8058, section 3.2).
+    /// Unsubscribes like a mail program for its user (RFC 8058, section 3.2).
     async fn one_click(&self, token: &str) -> Answer {
         let form = "application/x-www-form-urlencoded";
         let call = self.call(&format!("POST /v3/unsubscribe/{token}"));
@@ -62,7 +62,7 @@ fn text(answer: Answer, status: u16) -> String {
 }
 
 #[tokio::test]
-async fn one_click_chunks_the_category_off_for_email_and_nothing_else() {
+async fn one_click_turns_the_category_off_for_email_and_nothing_else() {
     let service = Service::start_with(Behind::Nothing).await;
     let shop = service.app("shop").await;
     let news = json!({"identifier": "news", "name": "News"});
@@ -183,7 +183,7 @@ async fn links_outlive_the_master_key_that_their_key_was_sealed_with() {
     let both = MasterKey::configured(&security).unwrap();
     let tables = rotation::reseal_all(&service.context.store, &both, |_, _| {}).await.unwrap();
     assert!(tables.iter().any(|table| table.table == "app_link_key" && table.records == 1));
-    // From here on with the new key alone.
+    // From here on with the new master key only.
     service.restart(Behind::Nothing).await;
     text(service.one_click(&token).await, 200);
 }

@@ -164,7 +164,7 @@ async fn pages_show_every_user_once_in_order_of_creation() {
             assert!(users.len() <= limit);
             seen.extend(users.iter().map(|user| user["identifier"].as_str().unwrap().to_owned()));
             if seen.len() == 20 {
-                // A change moves nobody.
+                // A change does not move the user in the list.
                 service
                     .by(&shop, "PUT /v3/users/user%200")
                     .json(&json!({"limit": limit}))

@@ -1,4 +1,4 @@
-//! `/v3/devices/{deviceId}/webPushSubscription`, and what connecting says of web push.
+//! `/v3/devices/{deviceId}/webPushSubscription`, and web push in the answer of connecting.
 
 use credentials::vapid;
 use domain::Channel;
@@ -17,7 +17,7 @@ fn subscription(endpoint: &str) -> Value {
     json!({"endpoint": endpoint, "expirationTime": null, "keys": {"p256dh": P256DH, "auth": AUTH}})
 }
 
-/// The user's devices, the last connected first, with whether web push reaches them.
+/// Returns the user's devices, most recently connected first, with true if web push reaches the device.
 async fn devices(service: &Service, app: &App, user: &str) -> Vec<(String, bool)> {
     let store = &service.context.store;
     let user = store.find_user(app.id, user).await.unwrap().unwrap();

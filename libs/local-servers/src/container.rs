@@ -1,7 +1,7 @@
-//! A server in a container, in the version that docker-compose.yml names, where `TIDINGS_TEST_SERVERS=docker` asks for it.
+//! PostgreSQL and nats-server in containers, in the versions of docker-compose.yml, if `TIDINGS_TEST_SERVERS=docker` is set.
 //!
-//! It has the network, the process ids and the account of this machine, so that tests reach, stop and kill it like a
-//! child process. That takes a Docker engine on Linux that runs on the same machine.
+//! nats-server shares the network, the process ids and the account of this machine, so that tests reach, stop and kill it like a
+//! child process. This needs Linux and a Docker engine on this machine.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -20,11 +20,11 @@ use crate::waiting::within;
 
 const NATS: &str = "nats:2.12-alpine";
 const POSTGRES: &str = "postgres:17-alpine";
-/// An image may have to be fetched first.
+/// Time limit for starting a container, which may have to download its image first.
 const STARTED_WITHIN: Duration = Duration::from_secs(300);
 const PROCESS_WITHIN: Duration = Duration::from_secs(30);
 const GONE_WITHIN: Timespec = Timespec { tv_sec: 10, tv_nsec: 0 };
-/// Label that finds containers left behind by a killed test.
+/// Label of all containers, for finding those that a killed test left behind.
 const LABEL: (&str, &str) = ("com.tidings.tests", "server");
 
 /// Returns true if tests run their servers in containers.
@@ -37,7 +37,7 @@ fn image(named: &str) -> GenericImage {
     GenericImage::new(name, tag)
 }
 
-/// nats-server in a container. Dropping it removes the container; what it stored is in a directory of this machine.
+/// nats-server in a container. Dropping it removes the container; its streams stay in a directory of this machine.
 #[derive(Debug)]
 pub(crate) struct NatsContainer {
     _container: ContainerAsync<GenericImage>,
@@ -46,7 +46,7 @@ pub(crate) struct NatsContainer {
 }
 
 impl NatsContainer {
-    /// Starts it with these arguments, for files below `directory`.
+    /// Starts nats-server with `arguments`, and writes its log and process id into `directory`.
     pub(crate) async fn start(directory: &Path, arguments: &[String]) -> anyhow::Result<Self> {
         let (log, pid) = (directory.join("nats-server.log"), directory.join("nats-server.pid"));
         std::fs::remove_file(&pid).or_else(|error| match error.kind() {
@@ -64,7 +64,7 @@ impl NatsContainer {
             .with_network("host")
             .with_user(format!("{}:{}", getuid().as_raw(), getgid().as_raw()))
             .with_label(LABEL.0, LABEL.1)
-            // Certificates that the configuration names.
+            // The configuration may name certificates in the directory for temporary files.
             .with_mount(here(&std::env::temp_dir()))
             .with_mount(here(directory))
             .with_host_config_modifier(|host| host.pid_mode = Some("host".to_owned()))
@@ -90,7 +90,7 @@ impl NatsContainer {
         }
     }
 
-    /// SIGKILL. Returns when the program is gone, or after 10 s.
+    /// Sends SIGKILL, and waits at most 10 s for the program to end.
     pub(crate) fn kill(&self) {
         // An error means that the program has ended already.
         self.signal(Signal::KILL).ok();
@@ -101,7 +101,7 @@ impl NatsContainer {
         poll(&mut [PollFd::new(&self.program, PollFlags::IN)], Some(&limit)).is_ok_and(|ended| ended == 1)
     }
 
-    /// Asks it to end, and kills it if it has not within `limit`. True when it went by itself.
+    /// Sends SIGTERM, and kills the program if it has not ended within `limit`. Returns true if the kill was not necessary.
     pub(crate) async fn stop(self, limit: Duration) -> anyhow::Result<bool> {
         self.signal(Signal::TERM)?;
         let gone = within(limit, async || self.has_ended().then_some(())).await.is_some();
@@ -116,7 +116,7 @@ impl NatsContainer {
     }
 }
 
-/// PostgreSQL in a container, for one whole run of tests. It does not wait for the disk.
+/// PostgreSQL in a container, shared by all tests of a run. It runs without fsync.
 #[derive(Debug)]
 pub struct PostgresContainer {
     _container: ContainerAsync<GenericImage>,
@@ -124,16 +124,16 @@ pub struct PostgresContainer {
 }
 
 impl PostgresContainer {
-    /// Starts it, and returns once it takes connections.
+    /// Starts PostgreSQL, and waits until it accepts connections.
     ///
     /// # Errors
-    /// There is no engine, or the image is not available or does not start.
+    /// No Docker engine runs, or the image cannot be downloaded or does not start.
     pub async fn start() -> anyhow::Result<Self> {
         let password = password::new()?;
         let settings =
             ["max_connections=300", "fsync=off", "full_page_writes=off", "password_encryption=md5"];
         let command = settings.into_iter().flat_map(|setting| ["-c", setting]);
-        // It says so twice: the first server only makes the database.
+        // The image logs this line twice: first for the temporary server that creates the database, then for the real one.
         let ready = || WaitFor::message_on_stderr("database system is ready to accept connections");
         let request = image(POSTGRES)
             .with_exposed_port(5432.tcp())
@@ -152,7 +152,7 @@ impl PostgresContainer {
         Ok(Self { _container: container, url })
     }
 
-    /// `postgres://…` with the password.
+    /// URL of the database, with the password.
     #[must_use]
     pub fn url(&self) -> &str {
         &self.url

@@ -1,4 +1,4 @@
-//! The directory of a server: one instance at a time.
+//! The data directory of a server, locked so that only one instance uses it.
 
 use std::fs::{File, Permissions, TryLockError};
 use std::os::unix::fs::PermissionsExt;
@@ -10,11 +10,11 @@ use anyhow::{Context, bail};
 
 use crate::waiting::within;
 
-/// Limit for the processes of a killed predecessor to end.
+/// Time that the processes of a killed instance have to end and release the lock.
 const FREE_WITHIN: Duration = Duration::from_secs(5);
 
-/// A directory that is ours alone. The claim is a lock on its open descriptor, which the servers in it inherit: it
-/// lasts until we and the last of them are gone, however we end.
+/// A directory that this process has locked. The lock belongs to the open descriptor, which the servers in the directory inherit,
+/// so it lasts until this process and all of these servers have ended, even if they are killed.
 #[derive(Debug)]
 pub(crate) struct Directory {
     path: PathBuf,
@@ -22,7 +22,8 @@ pub(crate) struct Directory {
 }
 
 impl Directory {
-    /// Claims `path`, created if need be, and closes it to others. Fails after 5 s if another process holds it.
+    /// Locks `path` and makes it private to this account (mode 0700); creates it if it does not exist. Fails if another instance
+    /// still holds the lock after 5 s.
     pub(crate) async fn claim(path: &Path) -> anyhow::Result<Self> {
         let path = std::path::absolute(path)?;
         std::fs::create_dir_all(&path).with_context(|| format!("cannot create {}", path.display()))?;
@@ -33,7 +34,8 @@ impl Directory {
         Ok(Self { path, descriptor })
     }
 
-    /// Gives it up and claims it again, once the servers that were killed in it are gone.
+    /// Releases the lock and takes it again. Call it after killing the servers in the directory: it waits at most 5 s for them to
+    /// end.
     pub(crate) async fn reclaim(&mut self) -> anyhow::Result<()> {
         self.descriptor = Arc::new(File::open(&self.path)?);
         self.descriptor = lock(&self.path).await?;
@@ -45,7 +47,7 @@ impl Directory {
         &self.path
     }
 
-    /// The open descriptor, to hand to a server.
+    /// The locked descriptor, for a server to inherit.
     pub(crate) fn descriptor(&self) -> Arc<File> {
         Arc::clone(&self.descriptor)
     }

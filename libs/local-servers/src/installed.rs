@@ -1,5 +1,5 @@
-//! Paths on this machine of the programs of PostgreSQL, nats-server and Chromium. `xtask` includes this very file, so that what
-//! it installs is what is found later; it therefore uses nothing but `std` and `anyhow`.
+//! Finds the programs of PostgreSQL, nats-server, PgBouncer and Chromium on this machine. `xtask` includes this file as source,
+//! so that it installs programs where this code finds them; the file therefore depends only on `std` and `anyhow`.
 
 use std::path::{Path, PathBuf};
 
@@ -37,12 +37,12 @@ const CHROMIUM_COMMANDS: [(&str, &str); 5] = [
     ("brew", "brew install --cask chromium"),
     ("", "the package that this system has for it"),
 ];
-/// Its names, and where macOS has it.
+/// Names of the Chromium program, and its path on macOS.
 const CHROMIUM: [&str; 4] =
     ["chromium", "chromium-browser", "google-chrome", "/Applications/Chromium.app/Contents/MacOS/Chromium"];
 
-/// The directory that holds `initdb` and `postgres`: that of the `PATH`, else the newest version in the places where
-/// distributions and Homebrew put it.
+/// Returns the directory with `initdb` and `postgres`: one on the `PATH`, else the newest version in the directories that
+/// distributions and Homebrew use.
 pub fn postgres_bin() -> anyhow::Result<PathBuf> {
     path_directories()
         .into_iter()
@@ -60,8 +60,8 @@ pub fn postgres_bin() -> anyhow::Result<PathBuf> {
         })
 }
 
-/// The nats-server program: that of the `PATH`, else of the places where packages put it, else the one that
-/// `cargo xtask` fetched into the project's own tools directory.
+/// Returns the nats-server program: one on the `PATH`, else one in the directories that packages use, else the one that `cargo
+/// xtask` downloaded into `.tidings/tools`.
 pub fn nats_server() -> anyhow::Result<PathBuf> {
     path_directories()
         .into_iter()
@@ -79,7 +79,7 @@ pub fn nats_server() -> anyhow::Result<PathBuf> {
         })
 }
 
-/// PgBouncer: that of the `PATH`, else of the places where packages put it.
+/// Returns the PgBouncer program: one on the `PATH`, else one in the directories that packages use.
 pub fn pgbouncer() -> anyhow::Result<PathBuf> {
     path_directories()
         .into_iter()
@@ -91,7 +91,7 @@ pub fn pgbouncer() -> anyhow::Result<PathBuf> {
         })
 }
 
-/// Chromium, or Chrome: that of the `PATH`, else of the places where packages put it.
+/// Returns the Chromium or Chrome program: one on the `PATH`, else one in the directories that packages use.
 pub fn chromium() -> anyhow::Result<PathBuf> {
     let directories = path_directories().into_iter().chain(["/usr/bin", "/snap/bin"].map(PathBuf::from));
     directories
@@ -102,7 +102,7 @@ pub fn chromium() -> anyhow::Result<PathBuf> {
         })
 }
 
-/// Install command of the first package manager that this machine has; the last line is for all others.
+/// Returns the install command for the first package manager that this machine has. The last entry is the fallback.
 fn command_for(commands: &[(&str, &'static str)]) -> &'static str {
     let places = path_directories();
     let on_path = |program: &str| places.iter().any(|directory| is_program(&directory.join(program)));
@@ -116,7 +116,7 @@ fn path_directories() -> Vec<PathBuf> {
     std::env::var_os("PATH").map(|path| std::env::split_paths(&path).collect()).unwrap_or_default()
 }
 
-/// The folders `base/*/last` whose middle part names a PostgreSQL version (`16`, `postgresql@16`), newest first.
+/// Lists the directories `base/*/last` whose middle part ends with a PostgreSQL version (`16`, `postgresql@16`), newest first.
 fn newest_first(base: &Path, last: &str) -> Vec<PathBuf> {
     let Ok(entries) = std::fs::read_dir(base) else {
         return Vec::new();
@@ -134,7 +134,7 @@ fn newest_first(base: &Path, last: &str) -> Vec<PathBuf> {
     versions.into_iter().map(|(_, path)| path).collect()
 }
 
-/// `.tidings/tools` of every folder above the working directory and above this program: the checkout is one of them.
+/// Lists `.tidings/tools` in every directory above the working directory and above this program: one of them is the checkout.
 fn tools_directories() -> Vec<PathBuf> {
     let starts = [std::env::current_dir().ok(), std::env::current_exe().ok()];
     starts

@@ -1,5 +1,5 @@
-//! Private servers on this machine: real PostgreSQL, nats-server and PgBouncer as child processes that end with the process
-//! that started them.
+//! Private servers on this machine: PostgreSQL, nats-server and PgBouncer as child processes, which end with the process that
+//! started them.
 
 #[cfg(feature = "containers")]
 mod container;

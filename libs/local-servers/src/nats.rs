@@ -16,14 +16,14 @@ use crate::{installed, password, port};
 
 const USER: &str = "tidings";
 const SETTINGS: &str = "nats-server.conf";
-/// It listens only after it has recovered its streams, which takes long for large ones.
+/// Time limit for the start. nats-server listens only after it has recovered its streams, which takes long if they are large.
 const READY_WITHIN: Duration = Duration::from_secs(120);
 const STOPPED_WITHIN: Duration = Duration::from_secs(30);
-/// Races for a port that are lost before giving up.
+/// Maximum number of ports to try, if other processes take the chosen ones.
 const PORT_TRIES: u32 = 5;
 
-/// A running nats-server on 127.0.0.1. Dropping it kills it, as does the end of our process, however that comes; what
-/// it stored survives both, unless the directory was a temporary one.
+/// A running nats-server on 127.0.0.1. It is killed when this value is dropped or this process ends in any way. Its streams stay
+/// on disk, unless its directory is temporary.
 #[derive(Debug)]
 pub struct NatsServer {
     program: Program,
@@ -35,14 +35,15 @@ pub struct NatsServer {
 }
 
 impl NatsServer {
-    /// A server for one test, with empty storage that goes with it. `TIDINGS_TEST_NATS_SERVER` names another program.
+    /// Starts a server for one test, with a temporary directory that is removed with it. `TIDINGS_TEST_NATS_SERVER` names another
+    /// program.
     pub async fn start() -> anyhow::Result<Self> {
         let files = tempfile::Builder::new().prefix("tidings-nats-").tempdir()?;
         let server = Self::start_at(files.path()).await?;
         Ok(Self { _files: Some(files), ..server })
     }
 
-    /// As [`start`](Self::start), with its storage and its log in `directory`, which the caller removes.
+    /// As [`start`](Self::start), but with streams and log in `directory`, which the caller removes.
     pub async fn start_at(directory: &Path) -> anyhow::Result<Self> {
         Self::start_program(Program::of_tests()?, Directory::claim(directory).await?, "", None).await
     }
@@ -55,17 +56,17 @@ impl NatsServer {
         Ok(Self { _files: Some(files), ..server })
     }
 
-    /// The nats-server program of this machine that tests run on.
+    /// Path of the nats-server program that tests run.
     pub fn program() -> anyhow::Result<PathBuf> {
         nats_program::file()
     }
 
-    /// The server whose streams are in `directory`, which is created if need be, open to clients with the password
-    /// that is kept there. Fails when another instance runs on the directory.
+    /// Starts a server whose streams are in `directory`, which is created if it does not exist. Clients need the password that is
+    /// stored there. Fails if another instance uses the directory.
     pub async fn start_in(directory: &Path) -> anyhow::Result<Self> {
         let directory = Directory::claim(directory).await?;
         let password = password::kept_in(&directory.path().join("password"))?;
-        // In a file, because every account can read a command line.
+        // The password is in a file, because every account can read command lines.
         let settings = format!("authorization {{ user: {USER}, password: \"{password}\" }}\n");
         Self::start_program(Program::File(installed::nats_server()?), directory, &settings, Some(&password))
             .await
@@ -83,7 +84,7 @@ impl NatsServer {
             let port = port::free()?;
             match launch(&program, &directory, port).await {
                 Ok(server) => break (port, server),
-                // Lost a race for the port: another process listens there now.
+                // Another process has taken the port since it was chosen.
                 Err(_) if tries < PORT_TRIES && !port::is_free(port) => tries += 1,
                 Err(error) => return Err(error),
             }
@@ -93,7 +94,7 @@ impl NatsServer {
         Ok(Self { program, directory, port, url, server, _files: None })
     }
 
-    /// `nats://127.0.0.1:…`, with user and password where it asks for them.
+    /// URL of the server (`nats://127.0.0.1:…`), with user and password if the server requires them.
     pub fn url(&self) -> &str {
         &self.url
     }
@@ -103,32 +104,32 @@ impl NatsServer {
         self.port
     }
 
-    /// Returns true unless the server has ended by itself.
+    /// Returns true if the process of the server has not ended.
     pub fn is_running(&mut self) -> anyhow::Result<bool> {
         Ok(!self.server.has_ended()?)
     }
 
-    /// The file that its output goes to.
+    /// Path of the server's log file.
     pub fn log(&self) -> &Path {
         self.server.log()
     }
 
-    /// SIGKILL. [`restart`](Self::restart) brings it back.
+    /// Kills the server with SIGKILL; [`restart`](Self::restart) starts it again.
     pub fn kill(&mut self) {
         self.server.kill();
     }
 
-    /// SIGSTOP: connections stay open and nothing answers, until [`resume`](Self::resume).
+    /// Pauses the server with SIGSTOP: its connections stay open, but it does not answer until [`resume`](Self::resume).
     pub fn pause(&mut self) -> anyhow::Result<()> {
         self.server.pause()
     }
 
-    /// SIGCONT, after [`pause`](Self::pause).
+    /// Continues a paused server with SIGCONT.
     pub fn resume(&mut self) -> anyhow::Result<()> {
         self.server.resume()
     }
 
-    /// Kills it if it runs, and starts it again on the same port over the same storage.
+    /// Kills the server if it runs, and starts it again with the same port and streams.
     pub async fn restart(&mut self) -> anyhow::Result<()> {
         self.server.kill();
         self.directory.reclaim().await?;
@@ -136,7 +137,7 @@ impl NatsServer {
         Ok(())
     }
 
-    /// Writes what it has and stops. Kills it when that takes longer than 30 s.
+    /// Stops the server gracefully. Fails if it had to be killed after 30 s.
     pub async fn stop(self) -> anyhow::Result<()> {
         let log = self.server.log().to_owned();
         let clean = self.server.stop(STOPPED_WITHIN).await?;
@@ -150,7 +151,7 @@ impl NatsServer {
 }
 
 async fn launch(program: &Program, directory: &Directory, port: u16) -> anyhow::Result<Server> {
-    // Another server that won the race for the port must not be taken for ours.
+    // The random name distinguishes this server from one of another process on the same port.
     let name = format!("tidings-{:016x}", RandomState::new().hash_one(port));
     let arguments = vec![
         format!("--config={}", directory.path().join(SETTINGS).display()),
@@ -171,7 +172,7 @@ async fn launch(program: &Program, directory: &Directory, port: u16) -> anyhow::
     Ok(server)
 }
 
-/// Returns true if the server of that name sends its INFO line, with JetStream in it.
+/// Returns true if the server on `port` sends an INFO line with this name and with JetStream enabled.
 async fn greets(port: u16, name: &str) -> bool {
     let Ok(stream) = TcpStream::connect(("127.0.0.1", port)).await else {
         return false;

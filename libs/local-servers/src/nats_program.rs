@@ -1,4 +1,4 @@
-//! nats-server as a child process or, for `TIDINGS_TEST_SERVERS=docker`, in a container.
+//! nats-server as a child process, or in a container if `TIDINGS_TEST_SERVERS=docker` is set.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::directory::Directory;
 use crate::installed;
 use crate::process::{Process, Start};
 
-/// The nats-server program that tests run on, where that is not the installed one.
+/// Environment variable with the path of the nats-server program for tests; unset, tests use the installed one.
 const OTHER_PROGRAM: &str = "TIDINGS_TEST_NATS_SERVER";
 
 /// Source of the nats-server program.
@@ -22,7 +22,7 @@ pub(crate) enum Program {
     Image,
 }
 
-/// Running nats-server. Dropping it kills it.
+/// A running nats-server, killed when dropped.
 #[derive(Debug)]
 pub(crate) enum Server {
     Process(Process),
@@ -31,7 +31,7 @@ pub(crate) enum Server {
 }
 
 impl Program {
-    /// The one that tests run on.
+    /// The program for tests: the container image if `TIDINGS_TEST_SERVERS=docker` is set, else [`file`].
     pub(crate) fn of_tests() -> anyhow::Result<Self> {
         #[cfg(feature = "containers")]
         if container::is_asked_for() {
@@ -40,7 +40,7 @@ impl Program {
         file().map(Program::File)
     }
 
-    /// Starts it with its log and its storage in the directory.
+    /// Starts nats-server with its log and its streams in `directory`.
     pub(crate) async fn start(
         &self,
         directory: &Directory,
@@ -62,7 +62,7 @@ impl Program {
     }
 }
 
-/// The program in a file of this machine.
+/// Path of the program on this machine: the value of [`OTHER_PROGRAM`], else the installed program.
 pub(crate) fn file() -> anyhow::Result<PathBuf> {
     std::env::var_os(OTHER_PROGRAM).map_or_else(installed::nats_server, |path| Ok(path.into()))
 }
@@ -116,7 +116,7 @@ impl Server {
         }
     }
 
-    /// Asks it to end, and kills it if it has not within `limit`. True when it went by itself.
+    /// Sends SIGTERM, and kills the server if it has not ended within `limit`. Returns true if the kill was not necessary.
     pub(crate) async fn stop(self, limit: Duration) -> anyhow::Result<bool> {
         match self {
             Server::Process(process) => process.stop(Signal::TERM, limit).await,

@@ -1,11 +1,11 @@
-//! The operating system account that a server runs as when we are root.
+//! The account that PostgreSQL and PgBouncer run as if this process is root.
 
 use std::os::unix::fs::{MetadataExt, chown};
 use std::path::Path;
 
 use anyhow::Context;
 
-/// An account by its numbers.
+/// User id and group id of an account.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct OsAccount {
     pub(crate) uid: u32,
@@ -13,8 +13,8 @@ pub(crate) struct OsAccount {
 }
 
 impl OsAccount {
-    /// PostgreSQL refuses to run as root. For root: the account that owns `directory` already, else `postgres`, else
-    /// `nobody`. `None` for any other account, which runs PostgreSQL itself.
+    /// Chooses an account for PostgreSQL, which refuses to run as root: the owner of `directory` if that is not root, else
+    /// `postgres`, else `nobody`. Returns None if this process is not root: PostgreSQL then runs as the account of this process.
     pub(crate) fn for_postgres(directory: &Path) -> anyhow::Result<Option<Self>> {
         if !rustix::process::geteuid().is_root() {
             return Ok(None);
@@ -29,7 +29,7 @@ impl OsAccount {
         )
     }
 
-    /// Makes it the owner of `path`.
+    /// Makes the account the owner of `path`.
     pub(crate) fn take(self, path: &Path) -> anyhow::Result<()> {
         chown(path, Some(self.uid), Some(self.gid))
             .with_context(|| format!("cannot change the owner of {}", path.display()))

@@ -1,4 +1,4 @@
-//! The password of a private server, so that it is not open to every account of the machine.
+//! The password of a private server. Without it, every account of the machine could connect.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
@@ -7,7 +7,8 @@ use std::path::Path;
 
 use anyhow::Context;
 
-/// The one in `path`, made at first use: 48 hexadecimal digits, readable by the owner of the file alone.
+/// Returns the password in the file `path`. If there is none, creates one of 48 hexadecimal digits in a file that only its owner
+/// can read.
 pub(crate) fn kept_in(path: &Path) -> anyhow::Result<String> {
     match std::fs::read_to_string(path) {
         Ok(password) if !password.is_empty() => return Ok(password),
@@ -27,7 +28,7 @@ pub(crate) fn new() -> std::io::Result<String> {
     Ok(random.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// Replaces the file with one that only its owner can read.
+/// Replaces the contents of the file. If the file does not exist, creates it with mode 0600.
 pub(crate) fn write(path: &Path, text: &str) -> anyhow::Result<()> {
     let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
     file.write_all(text.as_bytes()).with_context(|| format!("cannot write {}", path.display()))

@@ -16,7 +16,7 @@ use crate::{installed, port};
 const READY_WITHIN: Duration = Duration::from_secs(30);
 const SETTINGS: &str = "pgbouncer.ini";
 
-/// A running PgBouncer on 127.0.0.1. Dropping it kills it.
+/// A running PgBouncer on 127.0.0.1, killed when dropped.
 #[derive(Debug)]
 pub struct PgBouncer {
     url: String,
@@ -25,10 +25,10 @@ pub struct PgBouncer {
 }
 
 impl PgBouncer {
-    /// Starts it in front of the database of `url`, with this `pool_mode` (`session`, `transaction`).
+    /// Starts a PgBouncer in front of the database at `url`. `pool_mode` is `session` or `transaction`.
     ///
     /// # Errors
-    /// It is not installed, or does not start.
+    /// PgBouncer is not installed, or does not start.
     pub async fn start(url: &str, pool_mode: &str) -> anyhow::Result<PgBouncer> {
         let server: Url = url.parse()?;
         let files = tempfile::Builder::new().prefix("tidings-pgbouncer-").tempdir()?;
@@ -45,7 +45,7 @@ impl PgBouncer {
                 server.password().context("a password")?,
             ),
         )?;
-        // It refuses to run as root, as PostgreSQL does.
+        // Like PostgreSQL, PgBouncer refuses to run as root.
         let account = OsAccount::for_postgres(files.path())?;
         if let Some(account) = account {
             account.take(files.path())?;
@@ -58,7 +58,7 @@ impl PgBouncer {
         Ok(PgBouncer { url: url.into(), _process: process, _files: files })
     }
 
-    /// `postgres://…`, to the same database by way of the pooler.
+    /// URL of the same database through the pooler.
     #[must_use]
     pub fn url(&self) -> &str {
         &self.url

@@ -5,18 +5,19 @@ use std::hash::{BuildHasher, RandomState};
 use std::net::{Ipv4Addr, TcpListener};
 use std::sync::{Mutex, PoisonError};
 
-/// Below the range from which kernels take the local ports of outgoing connections, so that a stopped server
-/// finds its port free again when it is restarted.
+/// Ports to choose from. They are below the range that kernels use for outgoing connections, so that a stopped server finds its
+/// port free when it is restarted.
 const RANGE: std::ops::Range<u16> = 15_000..32_000;
 
-/// The locks by which this process holds the ports that it was given.
+/// Lock files of the ports that this process has chosen.
 static CLAIMED: Mutex<Vec<File>> = Mutex::new(Vec::new());
 
-/// A port on 127.0.0.1 on which nothing listens, and which no other process gets from here until this one ends: between this
-/// call and the server's start on the port, seconds may pass. A program of others can still take it.
+/// Returns a free port on 127.0.0.1, and reserves it until this process ends, because a server may start to listen on it only
+/// seconds later. Calls in other processes do not return a reserved port; programs that do not call this function may still take
+/// it.
 ///
 /// # Errors
-/// Every port is in use, or no file can be written to the directory for temporary files.
+/// Every port is in use, or the lock file cannot be created in the directory for temporary files.
 pub fn free() -> anyhow::Result<u16> {
     let width = RANGE.end - RANGE.start;
     let random = RandomState::new().hash_one(std::process::id());
@@ -30,7 +31,7 @@ pub fn free() -> anyhow::Result<u16> {
     anyhow::bail!("every port from {} to {} is in use", RANGE.start, RANGE.end)
 }
 
-/// Locks the port's file until this process ends; false if another call has it.
+/// Locks the port's file until this process ends. Returns false if it is locked already.
 fn claim(port: u16) -> anyhow::Result<bool> {
     let directory =
         std::env::temp_dir().join(format!("tidings-ports-{}", rustix::process::getuid().as_raw()));
@@ -44,7 +45,7 @@ fn claim(port: u16) -> anyhow::Result<bool> {
     Ok(true)
 }
 
-/// Returns true if 127.0.0.1:`port` can be listened on now.
+/// Returns true if `port` on 127.0.0.1 is free at this moment.
 pub fn is_free(port: u16) -> bool {
     TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok()
 }

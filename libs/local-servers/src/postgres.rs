@@ -14,24 +14,24 @@ use crate::process::{Process, Start};
 use crate::waiting::within;
 use crate::{installed, password, port};
 
-/// The database and its owner in every private cluster.
+/// Name of the database, and of its owner, in every private cluster.
 const NAME: &str = "tidings";
-/// Long enough for the recovery after a kill -9 in the middle of a large load.
+/// Time limit for the start: enough for the recovery after a kill -9 under heavy load.
 const READY_WITHIN: Duration = Duration::from_secs(120);
 const STOPPED_WITHIN: Duration = Duration::from_secs(30);
 const INITDB_WITHIN: Duration = Duration::from_secs(120);
-/// Races for a port that are lost before giving up.
+/// Maximum number of ports to try, if other processes take the chosen ones.
 const PORT_TRIES: u32 = 5;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Durability {
     Full,
-    /// Survives a kill -9 of PostgreSQL, not a power cut: for tests.
+    /// Committed data survives a kill -9 of PostgreSQL, but not a power cut. For tests.
     Process,
 }
 
-/// A running cluster on 127.0.0.1, with password authentication. Dropping it kills it, as does the end of our process,
-/// however that comes; its data survive both.
+/// A running cluster on 127.0.0.1, with password authentication. It is killed when this value is dropped or this process ends in
+/// any way. Its data stays on disk.
 #[derive(Debug)]
 pub struct Postgres {
     directory: Directory,
@@ -42,13 +42,13 @@ pub struct Postgres {
 }
 
 impl Postgres {
-    /// Starts the cluster whose files are in `directory`, and creates both where they do not exist. Fails when another
-    /// instance runs on the directory.
+    /// Starts the cluster in `directory`, and creates the directory and the cluster if they do not exist. Fails if another
+    /// instance uses the directory.
     pub async fn start(directory: &Path) -> anyhow::Result<Self> {
         Self::start_as(directory, Durability::Full).await
     }
 
-    /// As [`start`](Self::start), without waiting for the disk: for tests.
+    /// As [`start`](Self::start), but without fsync. For tests.
     pub async fn start_fast(directory: &Path) -> anyhow::Result<Self> {
         Self::start_as(directory, Durability::Process).await
     }
@@ -62,7 +62,7 @@ impl Postgres {
             let port = port::free()?;
             match launch(&directory, durability, port, &url(&password, port, "postgres")).await {
                 Ok(process) => break (port, process),
-                // Lost a race for the port: another process listens there now.
+                // Another process has taken the port since it was chosen.
                 Err(_) if tries < PORT_TRIES && !port::is_free(port) => tries += 1,
                 Err(error) => return Err(error),
             }
@@ -72,7 +72,7 @@ impl Postgres {
         Ok(Self { directory, durability, port, url, process })
     }
 
-    /// `postgres://…` with the password, to the cluster's one database.
+    /// URL of the cluster's database, with the password.
     pub fn url(&self) -> &str {
         &self.url
     }
@@ -82,23 +82,23 @@ impl Postgres {
         self.port
     }
 
-    /// Returns true unless the server has ended by itself.
+    /// Returns true if the process of the server has not ended.
     pub fn is_running(&mut self) -> anyhow::Result<bool> {
         Ok(self.process.ended()?.is_none())
     }
 
-    /// The file that its output goes to.
+    /// Path of the server's log file.
     pub fn log(&self) -> &Path {
         self.process.log()
     }
 
-    /// SIGKILL to the postmaster and all its children. [`restart`](Self::restart) brings it back.
+    /// Kills the postmaster and all its children with SIGKILL; [`restart`](Self::restart) starts them again.
     pub fn kill(&mut self) {
         self.process.kill();
     }
 
-    /// SIGQUIT, PostgreSQL's immediate shutdown: it drops everything and goes, without a checkpoint. What does not go within
-    /// 30 s is killed. [`restart`](Self::restart) brings it back.
+    /// Sends SIGQUIT, PostgreSQL's immediate shutdown: it closes all connections and ends without a checkpoint. Processes that
+    /// have not ended within 30 s are killed. [`restart`](Self::restart) starts the server again.
     pub async fn stop_immediately(&mut self) -> anyhow::Result<()> {
         self.process.signal(Signal::QUIT)?;
         within(STOPPED_WITHIN, async || self.process.ended().transpose()).await.transpose()?;
@@ -106,17 +106,17 @@ impl Postgres {
         Ok(())
     }
 
-    /// SIGSTOP to all of it: connections stay open and nothing answers, until [`resume`](Self::resume).
+    /// Pauses all processes with SIGSTOP: connections stay open, but the server does not answer until [`resume`](Self::resume).
     pub fn pause(&mut self) -> anyhow::Result<()> {
         self.process.pause_with_children()
     }
 
-    /// SIGCONT, after [`pause`](Self::pause).
+    /// Continues a paused server with SIGCONT.
     pub fn resume(&mut self) -> anyhow::Result<()> {
         self.process.resume_with_children()
     }
 
-    /// Kills it if it runs, and starts it again on the same port over the same files.
+    /// Kills the server if it runs, and starts it again with the same port and files.
     pub async fn restart(&mut self) -> anyhow::Result<()> {
         self.process.kill();
         self.directory.reclaim().await?;
@@ -124,7 +124,7 @@ impl Postgres {
         Ok(())
     }
 
-    /// Ends every connection, writes a checkpoint and stops. Kills it when that takes longer than 30 s.
+    /// Closes every connection, writes a checkpoint and stops. Fails if the server had to be killed after 30 s.
     pub async fn stop(self) -> anyhow::Result<()> {
         let log = self.process.log().to_owned();
         let clean = self.process.stop(Signal::INT, STOPPED_WITHIN).await?;
@@ -141,7 +141,7 @@ fn url(password: &str, port: u16, database: &str) -> String {
     format!("postgres://{NAME}:{password}@127.0.0.1:{port}/{database}")
 }
 
-/// Creates the cluster's files unless they exist. An interrupted run starts again from the beginning.
+/// Creates the cluster's files if they do not exist. If an earlier call was interrupted, removes its files and starts again.
 async fn prepare(directory: &Directory, durability: Durability) -> anyhow::Result<()> {
     let path = directory.path();
     let (data, complete) = (path.join("data"), path.join("complete"));
@@ -197,7 +197,7 @@ async fn initdb(
     }
     start = match durability {
         Durability::Full => start.argument("--auth=scram-sha-256"),
-        // What SCRAM makes slow on purpose takes a debug build a tenth of a second for each connection.
+        // SCRAM is slow by design: in a debug build, it takes a tenth of a second per connection.
         Durability::Process => start.argument("--auth=md5").argument("--no-sync"),
     };
     let mut process = Process::start(&start)?;
@@ -215,8 +215,8 @@ fn start(directory: &Directory, account: Option<OsAccount>, program: &str) -> an
     Ok(start)
 }
 
-/// Path by which the server names the directory. Another account may not be able to pass the folders above it (`/root`, or what
-/// `mktemp -d` makes), and so goes through the open descriptor that it inherits.
+/// Path of the directory for the server. Another account may not have access to the directories above it (`/root`, or those that
+/// `mktemp -d` creates), so its server uses the inherited descriptor instead.
 fn seen_by_postgres(directory: &Directory, account: Option<OsAccount>) -> String {
     match account {
         Some(_) if cfg!(target_os = "linux") => "/proc/self/fd/9".to_owned(),
@@ -224,8 +224,8 @@ fn seen_by_postgres(directory: &Directory, account: Option<OsAccount>) -> String
     }
 }
 
-/// In a container whose first process reaps no orphans, a postmaster that died after its parent keeps its number for
-/// ever, and a new one would take it for alive.
+/// Removes the pid file of a postmaster that is a zombie; a new postmaster would refuse to start because the process seems to
+/// run. A zombie remains if this process was killed in a container whose first process does not reap orphans.
 fn forget_defunct_postmaster(directory: &Directory) -> anyhow::Result<()> {
     let pid_file = directory.path().join("data").join("postmaster.pid");
     let Ok(text) = std::fs::read_to_string(&pid_file) else {

@@ -1,4 +1,4 @@
-//! A child process that cannot outlive us.
+//! A child process that ends with this process, even if this process is killed.
 
 use std::ffi::OsStr;
 use std::fs::{File, OpenOptions};
@@ -14,19 +14,19 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, waitid};
 use crate::os_account::OsAccount;
 use crate::waiting::within;
 
-/// Runs in place of the program until it becomes the program: it leaves a watcher behind in the same process group,
-/// which reads a pipe that we hold. The kernel closes the pipe however we end, kill -9 included, and the watcher then
-/// kills the group. (`PR_SET_PDEATHSIG` would do the same only for as long as the *thread* that spawned lives.)
-/// Descriptor 9 is the directory that was handed over as standard output, see [`Start::directory`].
+/// Shell script that starts a watcher in the same process group and then replaces itself with the program. The watcher reads a
+/// pipe from this process. When this process ends in any way, including kill -9, the kernel closes the pipe and the watcher kills
+/// the group. (`PR_SET_PDEATHSIG` instead kills the child when the *thread* that spawned it ends.)
+/// The script moves the directory that it got as standard output to descriptor 9, see [`Start::directory`].
 const GUARD: &str = r#"
 exec 3<&0 9<&1 1>&2
 (read -r _ <&3; kill -KILL "-$$") 9<&- &
 exec "$@" </dev/null 3<&-
 "#;
 
-/// Log files above this size are emptied at the next start.
+/// Size in bytes above which a log file is emptied at the next start.
 const LONGEST_LOG: u64 = 16 * 1024 * 1024;
-/// Bytes of a log that an error message quotes.
+/// Number of lines of the log that an error message quotes.
 const QUOTED_LINES: usize = 12;
 
 /// Program to start, with its arguments and environment.
@@ -36,18 +36,18 @@ pub struct Start {
     pub program: PathBuf,
     /// Its arguments.
     pub arguments: Vec<String>,
-    /// Variables to set in its environment, beside ours.
+    /// Environment variables, in addition to those of this process.
     pub environment: Vec<(String, String)>,
-    /// File to which its output is appended.
+    /// File to which its standard output and standard error are appended.
     pub log: PathBuf,
-    /// The account it runs as, where that is not ours.
+    /// Account that it runs as; None for the account of this process.
     pub(crate) account: Option<OsAccount>,
-    /// An open directory that it inherits as descriptor 9.
+    /// Open directory that it inherits as descriptor 9.
     pub(crate) directory: Option<Arc<File>>,
 }
 
 impl Start {
-    /// `program` under our own account, with its output appended to `log`.
+    /// Settings for `program` without arguments, under the account of this process, with its output appended to `log`.
     pub fn new(program: impl Into<PathBuf>, log: impl Into<PathBuf>) -> Self {
         Self {
             program: program.into(),
@@ -66,7 +66,7 @@ impl Start {
     }
 }
 
-/// A running child in a process group of its own. Dropping it kills the group; so does the end of our own process.
+/// A running child process with its own process group. The group is killed when this value is dropped or this process ends.
 #[derive(Debug)]
 pub struct Process {
     child: Child,
@@ -79,7 +79,7 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts it. The process id is that of the program itself.
+    /// Starts the program.
     pub fn start(start: &Start) -> anyhow::Result<Self> {
         let log = open_log(&start.log).with_context(|| format!("cannot write {}", start.log.display()))?;
         let log_from = log.metadata()?.len();
@@ -97,7 +97,8 @@ impl Process {
                 None => Stdio::null(),
             });
         if let Some(account) = &start.account {
-            // Run by root, this also drops the supplementary groups. Our working directory may be closed to it.
+            // If root calls this, it also drops the supplementary groups. The account may not have access to our working
+            // directory.
             command.uid(account.uid).gid(account.gid).current_dir("/");
         }
         let mut child =
@@ -112,12 +113,12 @@ impl Process {
         self.child.id()
     }
 
-    /// The file that its output goes to.
+    /// Path of its log file.
     pub fn log(&self) -> &Path {
         &self.log
     }
 
-    /// Exit status, or `None` while it runs.
+    /// Exit status; None while it runs.
     pub fn ended(&mut self) -> anyhow::Result<Option<ExitStatus>> {
         Ok(self.child.try_wait()?)
     }
@@ -130,29 +131,29 @@ impl Process {
         Ok(())
     }
 
-    /// Stops it where it is, with SIGSTOP, unless it has ended. Returns once all of its threads stand still.
+    /// Pauses the program with SIGSTOP, unless it has ended. Returns when all of its threads have stopped.
     pub fn pause(&mut self) -> anyhow::Result<()> {
         if self.child.try_wait()?.is_some() {
             return Ok(());
         }
         rustix::process::kill_process(self.group, Signal::STOP)?;
-        // Left in place, so that `Child` still sees the end of one that died instead.
+        // NOWAIT: if the program has ended instead, `Child` can still read its exit status.
         let states = WaitIdOptions::STOPPED | WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
         waitid(WaitId::Pid(self.group), states)?;
         Ok(())
     }
 
-    /// As [`pause`](Self::pause), with what the program itself started.
+    /// As [`pause`](Self::pause), and also pauses the program's direct children.
     pub fn pause_with_children(&mut self) -> anyhow::Result<()> {
         self.pause()?;
-        // It stands still, so that no further children come.
+        // The program has stopped, so it starts no more children.
         for child in children_of(self.group) {
             rustix::process::kill_process(child, Signal::STOP)?;
         }
         Ok(())
     }
 
-    /// Lets it go on after [`pause_with_children`](Self::pause_with_children).
+    /// Continues after [`pause_with_children`](Self::pause_with_children).
     pub fn resume_with_children(&mut self) -> anyhow::Result<()> {
         for child in children_of(self.group) {
             rustix::process::kill_process(child, Signal::CONT)?;
@@ -160,12 +161,12 @@ impl Process {
         self.resume()
     }
 
-    /// Lets it go on after [`pause`](Self::pause).
+    /// Continues after [`pause`](Self::pause).
     pub fn resume(&mut self) -> anyhow::Result<()> {
         self.signal(Signal::CONT)
     }
 
-    /// Asks it to end with `signal`, and kills it if it has not within `limit`. True when it went by itself.
+    /// Sends `signal`, and kills the program if it has not ended within `limit`. Returns true if the kill was not necessary.
     pub async fn stop(mut self, signal: Signal, limit: Duration) -> anyhow::Result<bool> {
         self.signal(signal)?;
         let ended = within(limit, async || match self.child.try_wait() {
@@ -175,10 +176,9 @@ impl Process {
         Ok(ended.await.is_some())
     }
 
-    /// SIGKILL to the whole group, and to what the program itself put into groups of their own. Returns when the
-    /// program is gone.
+    /// Sends SIGKILL to the group, and to direct children of the program in other groups. Returns when the program has ended.
     pub fn kill(&mut self) {
-        // Until here the watcher keeps the group's number from being used again; afterwards nothing does.
+        // The watcher keeps the group id reserved until the first kill. Later, the id may belong to another group.
         if std::mem::replace(&mut self.killed, true) {
             return;
         }
@@ -191,14 +191,14 @@ impl Process {
         }
     }
 
-    /// Output so far, without that of earlier processes in the same log.
+    /// Output of this process so far, without that of earlier processes in the same log.
     pub fn words(&self) -> String {
         let text = std::fs::read(&self.log).unwrap_or_default();
         let from = usize::try_from(self.log_from).unwrap_or(usize::MAX);
         String::from_utf8_lossy(text.get(from..).unwrap_or_default()).into_owned()
     }
 
-    /// The last lines that it wrote, for an error message.
+    /// The last 12 lines of its output, for an error message.
     pub fn last_words(&self) -> String {
         let words = self.words();
         let mut lines: Vec<&str> = words.lines().rev().take(QUOTED_LINES).collect();
@@ -221,7 +221,7 @@ fn open_log(path: &Path) -> std::io::Result<File> {
     OpenOptions::new().create(true).append(true).open(path)
 }
 
-/// The direct children of a process: from `/proc`, else as `ps` tells them.
+/// Lists the direct children of a process, from `/proc`, or from `ps` if that is not available.
 fn children_of(parent: Pid) -> Vec<Pid> {
     let parent = parent.as_raw_nonzero().get();
     let listed =

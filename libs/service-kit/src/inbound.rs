@@ -60,14 +60,14 @@ impl Inbound {
     /// Returns a message that was not started, for the next process that fetches.
     pub async fn at_once(&self, delivered: &Delivered) {
         if let Err(error) = delivered.nak(None).await {
-            tracing::debug!(stream = %self.stream, seq = delivered.seq, %error, "cannot return a message");
+            tracing::debug!(stream = %self.stream, seq = delivered.seq, %error, "cannot return a message; it will be redelivered after ack_wait");
         }
     }
 
     /// Returns a message, to be delivered again after `delay`.
     pub async fn after(&self, delivered: &Delivered, delay: Duration) {
         if let Err(error) = delivered.nak(Some(delay)).await {
-            tracing::debug!(stream = %self.stream, seq = delivered.seq, %error, "cannot return a message");
+            tracing::debug!(stream = %self.stream, seq = delivered.seq, %error, "cannot return a message; it will be redelivered after ack_wait");
         }
     }
 

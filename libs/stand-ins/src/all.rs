@@ -25,12 +25,12 @@ pub struct StandInSettings {
     pub push_service_port: u16,
     /// Port of the outbox, 0 for a free one.
     pub outbox_port: u16,
-    /// Captures kept, the newest.
+    /// Maximum number of captures; older ones are removed.
     pub keep: usize,
 }
 
 impl StandInSettings {
-    /// Free ports, and the usual number of captures.
+    /// Settings with free ports and [`DEFAULT_KEEP`] captures.
     pub fn in_directory(directory: impl Into<PathBuf>) -> Self {
         StandInSettings {
             directory: directory.into(),
@@ -56,10 +56,10 @@ pub struct StandIns {
 }
 
 impl StandIns {
-    /// Starts every stand-in; captures of an earlier run in the same directory are in the outbox again.
+    /// Starts every stand-in. The outbox begins with the captures of earlier runs in the same directory.
     ///
     /// # Errors
-    /// When a port is taken, or the directory cannot be used.
+    /// A port is in use, or the directory cannot be read or written.
     pub async fn start(settings: &StandInSettings) -> io::Result<Self> {
         let outbox = Outbox::in_directory(&settings.directory, settings.keep)?;
         let smtp_settings = SmtpSettings { port: settings.smtp_port, ..SmtpSettings::default() };
@@ -106,19 +106,19 @@ impl StandIns {
         &self.twilio
     }
 
-    /// A provider of short messages with an HTTP API of its own.
+    /// An SMS provider with its own HTTP API.
     #[must_use]
     pub fn sms_http(&self) -> &SmsHttpStandIn {
         &self.sms_http
     }
 
-    /// A message centre that speaks SMPP.
+    /// A message centre (SMSC), called over SMPP.
     #[must_use]
     pub fn smsc(&self) -> &SmscStandIn {
         &self.smsc
     }
 
-    /// Base of the outbox, such as `http://127.0.0.1:8025`.
+    /// Base URL of the outbox, such as `http://127.0.0.1:8025`.
     #[must_use]
     pub fn outbox_url(&self) -> String {
         self.outbox.url()

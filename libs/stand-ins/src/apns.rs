@@ -1,7 +1,7 @@
 //! Apple's push service on the loopback interface: HTTP/2, provider tokens or certificates.
 //!
-//! It is strict: what it takes, Apple takes. Each push is in the outbox before its 200 is given. A token that is no
-//! hexadecimal number but the name of a reason, such as `Unregistered`, is answered with that reason.
+//! It refuses every push that Apple would refuse, and captures an accepted push before it answers 200. A device token may be the
+//! name of a reason, such as `Unregistered`: the push is then refused with that reason.
 
 mod check;
 
@@ -25,7 +25,7 @@ use crate::outbox::{Outbox, Summary};
 const TEAM_ID: &str = "TEAM123456";
 const KEY_ID: &str = "KEY1234567";
 
-/// Reasons and their statuses, which a token of that name asks for.
+/// Reasons that a token can name, with their HTTP statuses.
 const REASONS: [(&str, u16); 14] = [
     ("BadDeviceToken", 400),
     ("DeviceTokenNotForTopic", 400),
@@ -46,15 +46,15 @@ const REASONS: [(&str, u16); 14] = [
 /// Settings of a stand-in.
 #[derive(Clone)]
 pub struct ApnsSettings {
-    /// Port to listen at, 0 for a free one.
+    /// Port to listen on, 0 for a free one.
     pub port: u16,
-    /// The one app that it delivers to.
+    /// Bundle id of the only app that it delivers to.
     pub topic: String,
-    /// Speaks TLS.
+    /// TLS configuration; None for plain connections.
     pub tls: Option<Arc<ServerConfig>>,
-    /// Believes the certificate that the client showed instead of a provider token.
+    /// True if clients authenticate with a TLS certificate instead of a provider token.
     pub by_certificate: bool,
-    /// Requests that may be under way on one connection; None leaves the library's own bound.
+    /// Maximum number of concurrent requests on one connection; None for the default of the HTTP library.
     pub max_concurrent_streams: Option<u32>,
 }
 
@@ -81,14 +81,14 @@ pub struct ApnsStandIn {
 struct Apple {
     settings: ApnsSettings,
     team_key: DecodingKey,
-    /// The provider token that was seen last on each connection, and when it was issued.
+    /// Latest provider token of each connection, with its time of issue in seconds since 1970.
     last_tokens: Mutex<HashMap<Option<ConnectionNumber>, (String, i64)>>,
     clock: Mutex<Option<Timestamp>>,
     script: Script,
     outbox: Arc<Outbox>,
 }
 
-/// Why a push is not taken.
+/// HTTP status and reason of a refused push.
 #[derive(Clone, Copy)]
 struct Refusal(u16, &'static str);
 
@@ -99,10 +99,10 @@ impl fmt::Debug for ApnsStandIn {
 }
 
 impl ApnsStandIn {
-    /// Starts a server that captures into `outbox`, with a key of the team that it makes up.
+    /// Starts a server that captures into `outbox`, and generates the signing key of the team.
     ///
     /// # Errors
-    /// When the port is taken, or there are no random numbers.
+    /// The port is in use, or no random numbers are available.
     pub async fn start(settings: ApnsSettings, outbox: Arc<Outbox>) -> io::Result<ApnsStandIn> {
         let pair = KeyPair::generate().map_err(io::Error::other)?;
         let team_key =
@@ -124,7 +124,7 @@ impl ApnsStandIn {
         Ok(ApnsStandIn { server, apple, key: pair.serialize_pem() })
     }
 
-    /// Settings of a provider of kind `apns` that leads here, with its secret.
+    /// Settings, with the secret, for a provider of kind `apns` that calls this stand-in.
     #[must_use]
     pub fn provider_settings(&self) -> Value {
         json!({
@@ -137,7 +137,7 @@ impl ApnsStandIn {
         })
     }
 
-    /// The server, to count its connections or have it say GOAWAY.
+    /// The HTTP server, for counting its connections and sending GOAWAY.
     #[must_use]
     pub fn server(&self) -> &HttpServer {
         &self.server
@@ -154,13 +154,13 @@ impl ApnsStandIn {
         self.apple.script.add(rule);
     }
 
-    /// Rules that have not been used up.
+    /// Number of rules that have reactions left.
     #[must_use]
     pub fn rules_left(&self) -> usize {
         self.apple.script.left()
     }
 
-    /// Sets its clock, which stands from then on.
+    /// Sets the clock of the stand-in and stops it there.
     pub fn set_clock(&self, now: Timestamp) {
         *self.apple.clock.lock().unwrap_or_else(PoisonError::into_inner) = Some(now);
     }
@@ -171,7 +171,7 @@ impl ApnsStandIn {
     }
 }
 
-/// A refusal as Apple writes it; of a dead token with the time of its death.
+/// Builds Apple's answer to a refused push. `timestamp` is the time at which a token became invalid (status 410).
 #[must_use]
 pub fn refusal(status: u16, reason: &str, timestamp: Option<Timestamp>) -> Response<Bytes> {
     match timestamp {

@@ -1,6 +1,6 @@
-//! Faults by chance: a seed decides what happens to each call of a provider, and what happened is kept.
+//! Random faults: a seed decides the fault of each call of a provider, and all calls are recorded.
 //!
-//! A rule of a stand-in's script brings them in: [`crate::http::Rule::by_chance`], [`crate::smtp::Rule::by_chance`].
+//! Stand-ins use them through a rule: [`crate::http::Rule::by_chance`], [`crate::smtp::Rule::by_chance`].
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -16,23 +16,23 @@ use crate::outbox::now;
 /// Fault of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Fault {
-    /// The provider says: not now.
+    /// The provider answers that it failed temporarily.
     Temporary,
-    /// The provider says: not so many, wait.
+    /// The provider answers that calls are too frequent.
     Busy,
-    /// The provider says that the target is dead.
+    /// The provider answers that the target is dead.
     Gone,
-    /// The provider says: not this message, and never.
+    /// The provider refuses the message permanently.
     Refused,
-    /// The provider says that something is wrong with the account.
+    /// The provider answers that the account has a problem.
     Pause,
-    /// The connection is cut before the message is taken.
+    /// The connection is closed before the message is accepted.
     CutBefore,
-    /// The message is taken, then the connection is cut.
+    /// The message is accepted, and the connection is closed without an answer.
     CutAfter,
-    /// The message is not taken, and nothing is ever said.
+    /// The message is not accepted, and the call is never answered.
     Stall,
-    /// The provider is down and serves no caller.
+    /// The provider is down: every call fails.
     Down,
 }
 
@@ -44,14 +44,14 @@ impl Fault {
     }
 }
 
-/// Shares of calls with each fault; for `gone`, of targets.
+/// Shares (0 to 1) of calls with each fault. `gone` is a share of targets instead.
 #[derive(Clone, Copy, Debug)]
 pub struct Shares {
     /// [`Fault::Temporary`].
     pub temporary: f64,
     /// [`Fault::Busy`].
     pub busy: f64,
-    /// Targets that are dead from the start.
+    /// [`Fault::Gone`]: share of targets that are dead from the start.
     pub gone: f64,
     /// [`Fault::CutBefore`].
     pub cut_before: f64,
@@ -66,7 +66,7 @@ pub struct Shares {
 }
 
 impl Shares {
-    /// Nothing goes wrong.
+    /// No faults.
     pub const NONE: Shares = Shares {
         temporary: 0.0,
         busy: 0.0,
@@ -79,14 +79,14 @@ impl Shares {
     };
 }
 
-/// A call, as the provider saw it.
+/// A recorded call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Call {
-    /// When it came.
+    /// Time at which the provider received it.
     pub at: Timestamp,
-    /// Whom it was for.
+    /// Target of the message.
     pub target: String,
-    /// The fault, if there was one.
+    /// Fault of the call; None if it succeeded.
     pub fault: Option<Fault>,
 }
 
@@ -95,13 +95,13 @@ pub struct Call {
 pub struct Faults {
     seed: u64,
     shares: Shares,
-    /// From one fault that is dealt to the next, in calls.
+    /// Number of calls per fault of [`DEALT`]; None for random faults only.
     dealt_every: Option<NonZeroUsize>,
     list: Option<Arc<File>>,
     state: Mutex<State>,
 }
 
-/// Faults to deal, in turn.
+/// Faults that [`Faults::dealing`] injects, in this order.
 const DEALT: [Fault; 7] = [
     Fault::Pause,
     Fault::Stall,
@@ -116,52 +116,51 @@ const DEALT: [Fault; 7] = [
 struct State {
     is_resting: bool,
     is_down: bool,
-    /// Names that decide a target's faults, if not its own.
+    /// Names that replace those of their targets in the choice of faults.
     names: HashMap<String, String>,
-    /// Calls so far, by target.
+    /// Number of calls so far, by target.
     numbers: HashMap<String, u32>,
     calls: Vec<Call>,
-    /// Callers that were refused before they named a target.
+    /// Number of callers that were refused before they named a target.
     turned_away: usize,
 }
 
 impl Faults {
-    /// The same seed, target and number of the call for it come to the same fault.
+    /// Creates the faults of a provider. The seed, the target and the number of the call for that target determine its fault.
     #[must_use]
     pub fn new(seed: u64, shares: Shares) -> Self {
         Faults { seed, shares, dealt_every: None, list: None, state: Mutex::default() }
     }
 
-    /// Beside what chance brings, one call in so many goes wrong in the way whose turn it is: a run that is long enough
-    /// knows every way, whatever its seed.
+    /// In addition to random faults, makes every `every`-th call fail with the next fault of [`DEALT`], so that a long run
+    /// contains each of these faults for any seed.
     #[must_use]
     pub fn dealing(self, every: NonZeroUsize) -> Self {
         Faults { dealt_every: Some(every), ..self }
     }
 
-    /// Every fault is a line of this file, its name.
+    /// Appends the name of every fault to `list`, one per line.
     #[must_use]
     pub fn listed(self, list: Arc<File>) -> Self {
         Faults { list: Some(list), ..self }
     }
 
-    /// Gives calls for `target` the faults of calls for `name`: for a target whose own name is
-    /// another in every run.
+    /// Chooses the faults of `target` as if it was called `name`. Use it for targets whose own names differ between runs.
     pub fn name(&self, target: &str, name: &str) {
         self.lock().names.insert(target.to_owned(), name.to_owned());
     }
 
-    /// With `true` nothing goes wrong until further notice.
+    /// Suspends all faults while `resting` is true.
     pub fn rest(&self, resting: bool) {
         self.lock().is_resting = resting;
     }
 
-    /// Returns true if the provider is down.
+    /// Takes the provider down, or up again: while it is down, every call fails with [`Fault::Down`].
     pub fn set_down(&self, down: bool) {
         self.lock().is_down = down;
     }
 
-    /// Takes note of a call, and says what goes wrong with it.
+    /// Records a call and returns its fault; None if it succeeds.
     pub fn next(&self, target: &str) -> Option<Fault> {
         let mut state = self.lock();
         let number = state.numbers.entry(target.to_owned()).or_default();
@@ -173,14 +172,14 @@ impl Faults {
             () => self.of(state.names.get(target).map_or(target, String::as_str), number, state.calls.len()),
         };
         if let Some((list, fault)) = self.list.as_deref().zip(fault) {
-            // Without its line it does not count.
+            // If writing fails, the fault is only missing from the list.
             (&*list).write_all(format!("{fault:?}\n").as_bytes()).ok();
         }
         state.calls.push(Call { at: now(), target: target.to_owned(), fault });
         fault
     }
 
-    /// Returns true if a caller is refused before it has sent its request, and records that.
+    /// Returns true if the provider is down, and counts a caller that is refused before it names a target.
     pub(crate) fn turns_away(&self) -> bool {
         let mut state = self.lock();
         let turned_away = state.is_down && !state.is_resting;
@@ -188,19 +187,19 @@ impl Faults {
         turned_away
     }
 
-    /// Every call so far, in the order in which they came.
+    /// Every call so far, oldest first.
     #[must_use]
     pub fn calls(&self) -> Vec<Call> {
         self.lock().calls.clone()
     }
 
-    /// Callers that were sent away before they named a target.
+    /// Number of callers that were refused before they named a target.
     #[must_use]
     pub fn turned_away(&self) -> usize {
         self.lock().turned_away
     }
 
-    /// Returns the fault of call `number` for this target, after so many `calls` for all.
+    /// Returns the fault of the call with this number for `target`; `calls` is the number of earlier calls for all targets.
     fn of(&self, target: &str, number: u32, calls: usize) -> Option<Fault> {
         if self.chance(("gone", target)) < self.shares.gone {
             return Some(Fault::Gone);
@@ -227,14 +226,15 @@ impl Faults {
         None
     }
 
-    /// Seeds that follow each other begin with different ones.
+    /// Returns the fault of [`DEALT`] for the call after `calls` others, if one is due. The seed decides which fault is the
+    /// first.
     fn dealt(&self, calls: usize) -> Option<Fault> {
         let every = self.dealt_every?.get();
         let first = usize::try_from(self.seed % DEALT.len() as u64).unwrap_or_default();
         (calls % every == every - 1).then(|| DEALT[(first + calls / every) % DEALT.len()])
     }
 
-    /// A number in 0..1.
+    /// Returns a number in 0..1 that depends only on the seed and `of`.
     #[allow(clippy::cast_precision_loss, reason = "53 bits fit")]
     fn chance(&self, of: impl Hash) -> f64 {
         let mut hasher = DefaultHasher::new();

@@ -1,4 +1,4 @@
-//! Providers of every channel that fail by a seed's chance, for runs in which they outlive what calls them.
+//! Providers of every channel with random faults, in a separate process, so that they continue to run when Tidings is killed.
 
 use std::fs::OpenOptions;
 use std::io;
@@ -21,7 +21,7 @@ use crate::sms_http::SmsHttpStandIn;
 use crate::smtp::{self, SmtpSettings, SmtpStandIn};
 use crate::twilio::{self, TwilioSettings, TwilioStandIn};
 
-/// Of all calls, but for the dead: of all targets.
+/// Default shares of faults.
 pub const SHARES: Shares = Shares {
     temporary: 0.02,
     busy: 0.005,
@@ -33,7 +33,7 @@ pub const SHARES: Shares = Shares {
     stall: 0.001,
 };
 
-/// Of so many calls, one goes wrong in the way whose turn it is.
+/// One call in 100 fails with the next fault in a fixed order, see [`Faults::dealing`].
 const DEALT_EVERY: NonZeroUsize = NonZeroUsize::new(100).unwrap();
 
 /// Running providers.
@@ -48,12 +48,11 @@ pub struct FaultyProviders {
 }
 
 impl FaultyProviders {
-    /// Starts them. Each has chances of its own, which the seed decides, and every message that one of them takes is a
-    /// line of the file `accepted` before it is answered: see [`Outbox::listed`]. What went wrong is a line of the file
-    /// `faults`: see [`Faults::listed`].
+    /// Starts the providers. `seed` determines the faults of each. Before a provider confirms a message, it appends a line to the
+    /// file `accepted` (see [`Outbox::listed`]); it appends each fault to the file `faults` (see [`Faults::listed`]).
     ///
     /// # Errors
-    /// When a file cannot be opened, or there is no free port.
+    /// A file cannot be opened, or no port is free.
     pub async fn start(seed: u64, shares: Shares, accepted: &Path, faults: &Path) -> io::Result<Self> {
         let outbox = Outbox::listed(accepted)?;
         let faults = Arc::new(OpenOptions::new().create(true).append(true).open(faults)?);
@@ -114,8 +113,8 @@ impl FaultyProviders {
         self.push_service.url()
     }
 
-    /// The providers as `tidings provider set` reads them. That for short messages with an API of its own keeps calls apart
-    /// by their keys, and does not say so: unless its settings are made to, it has to be called as if it could not.
+    /// Documents of the providers for `tidings provider set`. The HTTP provider for SMS de-duplicates by idempotency key, but its
+    /// document does not declare this (`idempotent` is false), so workers must not retry unknown outcomes.
     #[must_use]
     pub fn documents(&self) -> Vec<Value> {
         let smtp = json!({
@@ -138,8 +137,8 @@ impl FaultyProviders {
     }
 }
 
-/// Answers of a provider when it is to be asked again, asked later, told of a dead target, of a wrong message, of a wrong
-/// account. Who is to wait waits a second.
+/// Builds the answers for the faults `Temporary`, `Busy`, `Gone`, `Refused` and `Pause`. The answer for `Busy` gets `Retry-After:
+/// 1`.
 pub(crate) fn answers([temporary, mut busy, gone, refused, pause]: [Response<Bytes>; 5]) -> Answers {
     busy.headers_mut().insert("retry-after", HeaderValue::from_static("1"));
     Answers { temporary, busy, gone, refused, pause, down: status(502) }

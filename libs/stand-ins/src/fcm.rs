@@ -1,7 +1,7 @@
 //! Firebase Cloud Messaging, and the OAuth server of its service accounts, on the loopback interface.
 //!
-//! It is strict: what it takes, Google takes. Each message is in the outbox before its 200 is given. A token that is the
-//! name of an error, such as `UNREGISTERED`, is answered with that error.
+//! It refuses every message that Google would refuse, and captures an accepted message before it answers 200. A registration
+//! token may be the name of an error, such as `UNREGISTERED`: the message is then refused with that error.
 
 mod check;
 mod oauth;
@@ -26,7 +26,7 @@ const PROJECT: &str = "demo-project";
 const ACCOUNT: &str = "sender@demo-project.iam.gserviceaccount.com";
 const KEY_ID: &str = "0123456789abcdef";
 
-/// Statuses and FCM's own codes, which a token of that name asks for.
+/// Error codes that a token can name, with their HTTP statuses.
 const ERRORS: [(u16, &str); 7] = [
     (401, "THIRD_PARTY_AUTH_ERROR"),
     (403, "SENDER_ID_MISMATCH"),
@@ -49,7 +49,7 @@ struct Google {
     account_key: DecodingKey,
     /// Audience that assertions must have; known once the server listens.
     token_url: Mutex<String>,
-    /// Access tokens and when they end.
+    /// Access tokens, with the times at which they expire.
     tokens: Mutex<HashMap<String, Timestamp>>,
     lifetime: AtomicU64,
     granted: AtomicUsize,
@@ -67,10 +67,10 @@ impl fmt::Debug for FcmStandIn {
 }
 
 impl FcmStandIn {
-    /// Starts a server that captures into `outbox`, with a service account that it makes up.
+    /// Starts a server that captures into `outbox`, and generates the key of a service account.
     ///
     /// # Errors
-    /// When the port is taken, or there are no random numbers.
+    /// The port is in use, or no random numbers are available.
     pub async fn start(port: u16, outbox: Arc<Outbox>) -> io::Result<FcmStandIn> {
         let pair = KeyPair::generate_for(&PKCS_RSA_SHA256).map_err(io::Error::other)?;
         let account_key =
@@ -93,7 +93,7 @@ impl FcmStandIn {
         Ok(FcmStandIn { server, google, key: pair.serialize_pem() })
     }
 
-    /// Settings of a provider of kind `fcm` that leads here, with its secret.
+    /// Settings, with the secret, for a provider of kind `fcm` that calls this stand-in.
     #[must_use]
     pub fn provider_settings(&self) -> Value {
         let url = self.server.url();
@@ -110,7 +110,7 @@ impl FcmStandIn {
         })
     }
 
-    /// The server, to count its connections or have it say GOAWAY.
+    /// The HTTP server, for counting its connections and sending GOAWAY.
     #[must_use]
     pub fn server(&self) -> &HttpServer {
         &self.server
@@ -132,29 +132,29 @@ impl FcmStandIn {
         self.google.oauth_script.add(rule);
     }
 
-    /// Access tokens live so many seconds from now on.
+    /// Sets the lifetime of access tokens granted from now on, in seconds.
     pub fn set_lifetime(&self, seconds: u64) {
         self.google.lifetime.store(seconds, Ordering::Relaxed);
     }
 
-    /// Ends every access token that was granted.
+    /// Revokes every access token.
     pub fn revoke(&self) {
         self.google.tokens.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
-    /// Access tokens granted since the start.
+    /// Number of access tokens granted since the start.
     #[must_use]
     pub fn granted(&self) -> usize {
         self.google.granted.load(Ordering::Relaxed)
     }
 
-    /// Rules that have not been used up.
+    /// Number of rules that have reactions left.
     #[must_use]
     pub fn rules_left(&self) -> usize {
         self.google.script.left()
     }
 
-    /// Sets its clock, which stands from then on.
+    /// Sets the clock of the stand-in and stops it there.
     pub fn set_clock(&self, now: Timestamp) {
         *self.google.clock.lock().unwrap_or_else(PoisonError::into_inner) = Some(now);
     }
@@ -165,7 +165,7 @@ impl FcmStandIn {
     }
 }
 
-/// A refusal as Google writes it: FCM's own code, and the members that are wrong.
+/// Builds Google's answer to a refused message: FCM's error code, and the paths of invalid members.
 #[must_use]
 pub fn refusal(status: u16, code: &str, fields: &[&str]) -> Response<Bytes> {
     let general = match status {

@@ -25,33 +25,34 @@ pub use script::{Answers, Reaction, Rule, Script};
 
 /// Answers the requests of a stand-in.
 pub trait Handler: Send + Sync + 'static {
-    /// Returns the reaction to a request, whose body was read whole. Must not wait.
+    /// Returns the reaction to a complete request. Must not block.
     fn handle(&self, request: &Request<Bytes>) -> Reply;
 }
 
-/// Which of the server's connections a request came over, counted from 1: an extension of each request.
+/// Number of the connection that a request came over, counted from 1. Each request has it as an extension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ConnectionNumber(pub usize);
 
 /// Reaction to a request.
 #[derive(Clone, Debug)]
 pub enum Reply {
-    /// This answer.
+    /// Sends this answer.
     Answer(Response<Bytes>),
-    /// The whole connection is closed without a word, other requests on it included.
+    /// Closes the connection without an answer, together with its other requests.
     Cut,
-    /// Nothing more is said to this request until the client goes away.
+    /// Never answers the request.
     Stall,
 }
 
 /// Address and TLS of a stand-in.
 #[derive(Clone, Default)]
 pub struct HttpSettings {
-    /// Port to listen at, 0 for a free one.
+    /// Port to listen on, 0 for a free one.
     pub port: u16,
-    /// Speaks TLS, and HTTP/2 where the client asks for it by ALPN. Without it, HTTP/2 is spoken by prior knowledge.
+    /// TLS configuration, with HTTP/2 if the client negotiates it by ALPN. None for plain connections, with HTTP/2 by prior
+    /// knowledge.
     pub tls: Option<Arc<rustls::ServerConfig>>,
-    /// Requests that may be under way on one HTTP/2 connection; None leaves the library's own bound.
+    /// Maximum number of concurrent requests on one HTTP/2 connection; None for the default of the HTTP library.
     pub max_concurrent_streams: Option<u32>,
 }
 
@@ -61,7 +62,7 @@ pub struct HttpServer {
     address: SocketAddr,
     is_tls: bool,
     counts: Arc<Counts>,
-    /// Grows with every order to say GOAWAY.
+    /// Number of calls of [`HttpServer::go_away`]; connections watch it.
     go_away: watch::Sender<u64>,
     stop: CancellationToken,
     tasks: TaskTracker,
@@ -77,7 +78,7 @@ impl HttpServer {
     /// Starts a server that answers with `handler`.
     ///
     /// # Errors
-    /// When the port is taken.
+    /// The port is in use.
     pub async fn start(settings: HttpSettings, handler: Arc<dyn Handler>) -> io::Result<Self> {
         let listener = TcpListener::bind((interface::ip(), settings.port)).await?;
         let address = listener.local_addr()?;
@@ -98,13 +99,13 @@ impl HttpServer {
         Ok(HttpServer { address, is_tls, counts, go_away, stop, tasks })
     }
 
-    /// Address that it listens on.
+    /// Address on which it listens.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Its origin, such as `http://127.0.0.1:8080`; over TLS the host is `localhost`.
+    /// Origin of its URLs, such as `http://127.0.0.1:8080`; with TLS, the host is `localhost`.
     #[must_use]
     pub fn url(&self) -> String {
         let port = self.address.port();
@@ -115,19 +116,19 @@ impl HttpServer {
         }
     }
 
-    /// Connections taken since the start.
+    /// Number of connections accepted since the start.
     #[must_use]
     pub fn connections(&self) -> usize {
         self.counts.connections.load(Ordering::Relaxed)
     }
 
-    /// Requests read whole since the start.
+    /// Number of complete requests since the start.
     #[must_use]
     pub fn requests(&self) -> usize {
         self.counts.requests.load(Ordering::Relaxed)
     }
 
-    /// Asks every client to open a new connection (GOAWAY, RFC 9113 section 6.8); what is under way is answered.
+    /// Asks every client to open a new connection (GOAWAY, RFC 9113 section 6.8). Requests in progress are still answered.
     pub fn go_away(&self) {
         self.go_away.send_modify(|orders| *orders += 1);
     }
@@ -160,7 +161,7 @@ struct Accepting {
 impl Accepting {
     async fn run(self) {
         loop {
-            // A failed accept (out of descriptors) is the client's to repeat.
+            // Accepting fails if no file descriptor is free; try again after a pause.
             let Ok((stream, _)) = self.listener.accept().await else {
                 tokio::time::sleep(Duration::from_millis(10)).await;
                 continue;
@@ -179,7 +180,7 @@ impl Accepting {
     }
 }
 
-/// An answer with a JSON body.
+/// Builds an answer with a JSON body.
 #[must_use]
 pub fn json(status: u16, body: &serde_json::Value) -> Response<Bytes> {
     let mut response = Response::new(Bytes::from(body.to_string()));
@@ -189,7 +190,7 @@ pub fn json(status: u16, body: &serde_json::Value) -> Response<Bytes> {
     response
 }
 
-/// An answer without a body.
+/// Builds an answer without a body.
 #[must_use]
 pub fn status(status: u16) -> Response<Bytes> {
     let mut response = Response::new(Bytes::new());

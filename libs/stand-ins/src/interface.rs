@@ -1,24 +1,23 @@
-//! The interface that stand-ins listen on, and the host that their addresses name: the loopback interface, unless other hosts are
-//! to reach them.
+//! The network interface of the stand-ins, and the host in their URLs: the loopback interface, unless [`serve_as`] was called.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::OnceLock;
 
 static HOST: OnceLock<String> = OnceLock::new();
 
-/// Has every stand-in of this process that starts from now on listen on all interfaces and call itself `host`. Only the first call
-/// has an effect.
+/// Makes stand-ins that start from now on in this process listen on all interfaces and use `host` in their URLs. Only the first
+/// call has an effect.
 pub fn serve_as(host: &str) {
     HOST.get_or_init(|| host.to_owned());
 }
 
-/// The host that addresses of stand-ins name.
+/// Host in the URLs of stand-ins without TLS.
 #[must_use]
 pub fn host() -> &'static str {
     HOST.get().map_or("127.0.0.1", String::as_str)
 }
 
-/// The same for TLS, whose certificate is for a name.
+/// Host in the URLs of stand-ins with TLS: a name, because their certificate is for a name.
 pub(crate) fn tls_host() -> &'static str {
     HOST.get().map_or("localhost", String::as_str)
 }

@@ -1,7 +1,7 @@
-//! Messages that the stand-ins accepted: bounded in memory, and in a file of JSON lines if a directory is given.
+//! Messages that the stand-ins accepted: in memory up to a limit, and in a file of JSON lines if a directory is given.
 //!
-//! A stand-in captures a message before it says yes to it, so whatever a client was promised is here, also after
-//! the process was killed.
+//! A stand-in captures a message before it confirms it, so the file contains every confirmed message even if the process was
+//! killed.
 
 mod accepted;
 mod file;
@@ -22,9 +22,9 @@ use accepted::AcceptedFile;
 use file::CaptureFile;
 pub use http::OutboxServer;
 
-/// Captures kept by default, the newest.
+/// Default of the maximum number of captures.
 pub const DEFAULT_KEEP: usize = 10_000;
-/// Upper bound of captured bytes.
+/// Maximum size of all captured messages in memory, in bytes.
 const KEEP_BYTES: usize = 512 << 20;
 
 /// One captured message.
@@ -33,18 +33,18 @@ const KEEP_BYTES: usize = 512 << 20;
 pub struct Capture {
     /// Number of the capture, unique in one outbox over restarts.
     pub id: u64,
-    /// The channel over which it came, such as `email`.
+    /// Channel of the message, such as `email`.
     pub channel: String,
-    /// When it was taken.
+    /// Time at which it was accepted.
     pub received_at: Timestamp,
     /// Sender of the envelope.
     pub from: String,
     /// Recipients of the envelope.
     pub to: Vec<String>,
-    /// The message as it came over the wire, for email an RFC 5322 message with CRLF line ends.
+    /// The message as received; an email is an RFC 5322 message with CRLF line ends.
     #[serde(with = "file::base64_text")]
     pub raw: Vec<u8>,
-    /// Summary by the stand-in of another channel; an email is parsed when it is shown.
+    /// Summary that the stand-in of the channel wrote. It is empty for an email over SMTP, which is parsed when it is shown.
     #[serde(default)]
     pub summary: Summary,
 }
@@ -53,16 +53,16 @@ pub struct Capture {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Summary {
-    /// Its title.
+    /// Title of the message.
     pub subject: Option<String>,
-    /// Its words.
+    /// Text of the message.
     pub text: Option<String>,
-    /// Headers of the request that brought it, by lower-case name.
+    /// Headers of the HTTP request, by lower-case name.
     pub headers: BTreeMap<String, Vec<String>>,
 }
 
 impl Summary {
-    /// The title, the words, and the headers of the request.
+    /// Builds a summary from the title, the text and the headers of the request.
     #[must_use]
     pub fn of_request<T>(request: &Request<T>, subject: Option<String>, text: Option<String>) -> Summary {
         let mut headers = BTreeMap::<String, Vec<String>>::new();
@@ -91,27 +91,29 @@ struct State {
 }
 
 impl Outbox {
-    /// An outbox in memory only, with room for the newest [`DEFAULT_KEEP`] captures.
+    /// Creates an outbox in memory, which keeps the newest [`DEFAULT_KEEP`] captures.
     #[must_use]
     pub fn in_memory() -> Arc<Self> {
         Arc::new(Outbox { keep: DEFAULT_KEEP, state: Mutex::new(State::empty()) })
     }
 
-    /// An outbox that keeps nothing, and writes a line for each message to the file at `path`: when it was taken, and its
-    /// channel, delivery and target, `{"at","channel","delivery","target"}`. A message that names no delivery is not kept.
+    /// Creates an outbox that keeps no captures, and appends one line per message to the file at `path`:
+    /// `{"at","channel","delivery","target"}`, with the time of acceptance. A message without a delivery id is an error of
+    /// [`capture`](Self::capture).
     ///
     /// # Errors
-    /// When the file cannot be opened.
+    /// The file cannot be opened.
     pub fn listed(path: &Path) -> io::Result<Arc<Self>> {
         let state = State { accepted: Some(AcceptedFile::open(path)?), ..State::empty() };
         Ok(Arc::new(Outbox { keep: 0, state: Mutex::new(state) }))
     }
 
-    /// An outbox with the newest `keep` captures, which are also appended to a file in `directory`; what an earlier
-    /// run left there is in it again. Directory and file are for their owner alone, as the captures are people's messages.
+    /// Creates an outbox with the newest `keep` captures, which are also appended to a file in `directory`, and loads the
+    /// captures of earlier runs from it. Directory and file are readable only by their owner, because messages contain personal
+    /// data.
     ///
     /// # Errors
-    /// When the directory or file cannot be made or read, or a line that is not the last is no capture.
+    /// The directory or file cannot be created or read, or a line other than the last is not a capture.
     pub fn in_directory(directory: &Path, keep: usize) -> io::Result<Arc<Self>> {
         file::claim_directory(directory)?;
         let (file, captures) = CaptureFile::open(&path_in(directory), keep)?;
@@ -126,23 +128,23 @@ impl Outbox {
         Ok(Arc::new(Outbox { keep, state: Mutex::new(state) }))
     }
 
-    /// Reads what an outbox, perhaps of another process, has left in `directory`: oldest first.
+    /// Reads the captures in `directory`, oldest first. Another process may be writing them.
     ///
     /// # Errors
-    /// When there is no such file, or a line that is not the last is no capture.
+    /// The file does not exist, or a line other than the last is not a capture.
     pub fn read_directory(directory: &Path) -> io::Result<Vec<Capture>> {
         Ok(file::read(&path_in(directory), usize::MAX)?.captures.into())
     }
 
-    /// Keeps a message, and writes it to the file, before it returns.
+    /// Stores a message in memory, and in the file if there is one.
     ///
     /// # Errors
-    /// When the file cannot be written; the message is not kept then, and must not be confirmed.
+    /// The file cannot be written. The message was not stored, so the caller must not confirm it.
     pub fn capture(&self, channel: &str, from: &str, to: &[String], raw: Vec<u8>) -> io::Result<()> {
         self.keep(channel, from, to, raw, Summary::default())
     }
 
-    /// As [`capture`](Self::capture), for a message that is no email.
+    /// As [`capture`](Self::capture), with a summary, for a message that is not an RFC 5322 email.
     ///
     /// # Errors
     /// As for [`capture`](Self::capture).
@@ -183,10 +185,10 @@ impl Outbox {
         self.lock().captures.iter().rev().cloned().collect()
     }
 
-    /// Forgets every capture, in the file also.
+    /// Removes every capture from memory and from the file.
     ///
     /// # Errors
-    /// When the file cannot be written.
+    /// The file cannot be written.
     pub fn clear(&self) -> io::Result<()> {
         let mut state = self.lock();
         state.captures.clear();
@@ -216,7 +218,7 @@ impl State {
         }
     }
 
-    /// Rewrites the file once it holds more of what was dropped than of what is kept.
+    /// Rewrites the file with only the current captures if it has more than twice `keep` lines.
     fn compact(&mut self, keep: usize) -> io::Result<()> {
         match &mut self.file {
             Some(file) if file.lines() > keep.saturating_mul(2) => {

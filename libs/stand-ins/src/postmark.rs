@@ -1,6 +1,6 @@
-//! An HTTP server that stands in for Postmark: it takes one email as JSON at a time, and is as strict as the original.
+//! A stand-in for Postmark's HTTP API: accepts one email as JSON per request, with the same checks as Postmark.
 //!
-//! A recipient such as `406@example.com` asks for that `ErrorCode`, for tries by hand.
+//! For manual tests, an email to a recipient such as `406@example.com` is refused with that `ErrorCode`.
 
 mod email;
 
@@ -21,7 +21,7 @@ use email::Email;
 pub struct PostmarkSettings {
     /// Address and TLS.
     pub http: HttpSettings,
-    /// The only token that it takes.
+    /// The only server token that it accepts.
     pub server_token: String,
 }
 
@@ -43,13 +43,13 @@ impl PostmarkStandIn {
     /// Starts a server that captures into `outbox`.
     ///
     /// # Errors
-    /// When the port is taken.
+    /// The port is in use.
     pub async fn start(settings: PostmarkSettings, outbox: Arc<Outbox>) -> io::Result<Self> {
         let api = Arc::new(Api { server_token: settings.server_token, outbox, script: Script::default() });
         Ok(PostmarkStandIn { http: HttpServer::start(settings.http, api.clone()).await?, api })
     }
 
-    /// The server itself: its URL, its connections.
+    /// The HTTP server, with its URL and its counts.
     #[must_use]
     pub fn http(&self) -> &HttpServer {
         &self.http
@@ -61,12 +61,12 @@ impl PostmarkStandIn {
         &self.api.outbox
     }
 
-    /// Adds a rule, after those already there. Its target is the address of `To`; for other calls, the path.
+    /// Adds a rule after the existing ones. Its target is the address in `To`, or the path for other calls.
     pub fn script(&self, rule: Rule) {
         self.api.script.add(rule);
     }
 
-    /// Rules that have not been used up.
+    /// Number of rules that have reactions left.
     #[must_use]
     pub fn rules_left(&self) -> usize {
         self.api.script.left()
@@ -121,7 +121,7 @@ impl Api {
         })
     }
 
-    /// Applies the script to `target`, else `usual`.
+    /// Returns the script's reaction for `target`; without one, the result of `usual`.
     fn scripted(&self, target: &str, usual: impl FnOnce() -> Result<Value, String>) -> Reply {
         let reaction = self.script.take(target);
         match &reaction {
@@ -138,7 +138,7 @@ impl Api {
     }
 }
 
-/// A refusal as the original words it.
+/// Builds Postmark's answer to a refused call.
 #[must_use]
 pub fn refused(status: u16, code: u32, message: &str) -> Response<Bytes> {
     http::json(status, &json!({"ErrorCode": code, "Message": message}))

@@ -53,7 +53,7 @@ impl PushServiceStandIn {
     /// Starts one that captures into `outbox`.
     ///
     /// # Errors
-    /// When the port is taken.
+    /// The port is in use.
     pub async fn start(settings: HttpSettings, outbox: Arc<Outbox>) -> io::Result<Self> {
         let service = Arc::new(PushService {
             origin: std::sync::OnceLock::new(),
@@ -90,7 +90,7 @@ impl PushServiceStandIn {
         self.service.script.add(rule);
     }
 
-    /// Rules that have not been used up.
+    /// Number of rules that have reactions left.
     #[must_use]
     pub fn rules_left(&self) -> usize {
         self.service.script.left()

@@ -43,20 +43,20 @@ impl SmsHttpStandIn {
     /// Starts it at `port`, 0 for a free one; it captures into `outbox`.
     ///
     /// # Errors
-    /// When the port is taken.
+    /// The port is in use.
     pub async fn start(port: u16, outbox: Arc<Outbox>) -> io::Result<Self> {
         let provider = Arc::new(Provider { outbox, script: Script::default(), known: Mutex::default() });
         let settings = HttpSettings { port, ..HttpSettings::default() };
         Ok(SmsHttpStandIn { server: HttpServer::start(settings, provider.clone()).await?, provider })
     }
 
-    /// Its origin.
+    /// Origin of its URLs.
     #[must_use]
     pub fn url(&self) -> String {
         self.server.url()
     }
 
-    /// The settings of a provider of kind `http` that leads here, its secrets among them.
+    /// Settings, with the secrets, for a provider of kind `http` that calls this stand-in.
     #[must_use]
     pub fn provider_settings(&self) -> Value {
         json!({
@@ -78,12 +78,12 @@ impl SmsHttpStandIn {
         &self.provider.outbox
     }
 
-    /// Adds a rule, after those already there; its target is a recipient's number.
+    /// Adds a rule after the existing ones; its target is the number of the recipient.
     pub fn script(&self, rule: Rule) {
         self.provider.script.add(rule);
     }
 
-    /// Requests read since the start.
+    /// Number of requests read since the start.
     #[must_use]
     pub fn requests(&self) -> usize {
         self.server.requests()

@@ -36,7 +36,7 @@ const MOST_RECEIPTS: usize = 10_000;
 /// Settings of a message centre.
 #[derive(Clone)]
 pub struct SmscSettings {
-    /// Port to listen at, 0 for a free one.
+    /// Port to listen on, 0 for a free one.
     pub port: u16,
     /// System id that may bind.
     pub system_id: String,
@@ -129,7 +129,7 @@ impl SmscStandIn {
     /// Starts a message centre that captures into `outbox`.
     ///
     /// # Errors
-    /// When the port is taken.
+    /// The port is in use.
     pub async fn start(settings: SmscSettings, outbox: Arc<Outbox>) -> io::Result<Self> {
         let listener = TcpListener::bind((interface::ip(), settings.port)).await?;
         let address = listener.local_addr()?;
@@ -147,13 +147,13 @@ impl SmscStandIn {
         Ok(SmscStandIn { address, centre, stop, tasks })
     }
 
-    /// Address that it listens on.
+    /// Address on which it listens.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// The settings of a provider of kind `smpp` that leads here, its secrets among them.
+    /// Settings, with the secrets, for a provider of kind `smpp` that calls this stand-in.
     #[must_use]
     pub fn provider_settings(&self) -> Value {
         let SmscSettings { system_id, password, .. } = self.settings();
@@ -163,7 +163,7 @@ impl SmscStandIn {
         })
     }
 
-    /// Settings that it was started with.
+    /// Settings with which it was started.
     #[must_use]
     pub fn settings(&self) -> &SmscSettings {
         &self.centre.settings
@@ -175,12 +175,12 @@ impl SmscStandIn {
         &self.centre.outbox
     }
 
-    /// Adds a rule, after those already there.
+    /// Adds a rule after the existing ones.
     pub fn script(&self, rule: Rule) {
         self.centre.script.add(rule);
     }
 
-    /// Rules that have not been used up.
+    /// Number of rules that have reactions left.
     #[must_use]
     pub fn rules_left(&self) -> usize {
         self.centre.script.len()
@@ -204,7 +204,7 @@ impl SmscStandIn {
         self.centre.counts.receipts_taken.load(Ordering::Relaxed)
     }
 
-    /// Connections taken since the start.
+    /// Number of connections accepted since the start.
     #[must_use]
     pub fn connections(&self) -> usize {
         self.centre.counts.connections.load(Ordering::Relaxed)
@@ -285,7 +285,7 @@ impl Centre {
 
 async fn accept(listener: TcpListener, centre: Arc<Centre>, stop: CancellationToken, tasks: TaskTracker) {
     loop {
-        // A failed accept (out of descriptors) is the client's to repeat.
+        // Accepting fails if no file descriptor is free; try again after a pause.
         let Ok((stream, _)) = listener.accept().await else {
             tokio::time::sleep(Duration::from_millis(10)).await;
             continue;
@@ -293,7 +293,7 @@ async fn accept(listener: TcpListener, centre: Arc<Centre>, stop: CancellationTo
         centre.counts.connections.fetch_add(1, Ordering::Relaxed);
         let centre = centre.clone();
         let serving = async move {
-            // A conversation that breaks off is the client's affair; tests look at what was captured.
+            // Errors of a connection are ignored, because tests check the captured messages.
             drop(converse(stream, &centre).await);
         };
         tasks.spawn(stop.clone().run_until_cancelled_owned(serving));

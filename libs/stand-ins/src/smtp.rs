@@ -30,7 +30,7 @@ use session::Begin;
 /// Settings of a stand-in.
 #[derive(Clone, Debug)]
 pub struct SmtpSettings {
-    /// Port to listen at, 0 for a free one.
+    /// Port to listen on, 0 for a free one.
     pub port: u16,
     /// User name and password that a client must give by AUTH PLAIN or LOGIN before it may send.
     pub login: Option<(String, String)>,
@@ -99,7 +99,7 @@ impl SmtpStandIn {
     /// Starts a server that captures into `outbox`.
     ///
     /// # Errors
-    /// When the port is taken.
+    /// The port is in use.
     pub async fn start(settings: SmtpSettings, outbox: Arc<Outbox>) -> io::Result<Self> {
         let listener = TcpListener::bind((interface::ip(), settings.port)).await?;
         let address = listener.local_addr()?;
@@ -118,7 +118,7 @@ impl SmtpStandIn {
         Ok(SmtpStandIn { address, server, stop, tasks })
     }
 
-    /// Address that it listens on.
+    /// Address on which it listens.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
@@ -135,18 +135,18 @@ impl SmtpStandIn {
         *self.server.lock_token() = Some((user.to_owned(), token.to_owned()));
     }
 
-    /// Adds a rule, after those already there.
+    /// Adds a rule after the existing ones.
     pub fn script(&self, rule: Rule) {
         self.server.script.add(rule);
     }
 
-    /// Rules that have not been used up.
+    /// Number of rules that have reactions left.
     #[must_use]
     pub fn rules_left(&self) -> usize {
         self.server.script.len()
     }
 
-    /// Connections taken since the start.
+    /// Number of connections accepted since the start.
     #[must_use]
     pub fn connections(&self) -> usize {
         self.server.accepted.load(Ordering::Relaxed)
@@ -180,7 +180,7 @@ impl Drop for SmtpStandIn {
 
 async fn accept(listener: TcpListener, server: Arc<Server>, stop: CancellationToken, tasks: TaskTracker) {
     loop {
-        // A failed accept (out of descriptors) is the client's to repeat.
+        // Accepting fails if no file descriptor is free; try again after a pause.
         let Ok((stream, _)) = listener.accept().await else {
             tokio::time::sleep(Duration::from_millis(10)).await;
             continue;
@@ -188,7 +188,7 @@ async fn accept(listener: TcpListener, server: Arc<Server>, stop: CancellationTo
         let server = server.clone();
         let serving = async move {
             let _open = OpenConnection::count(&server);
-            // A conversation that breaks off is the client's affair; tests look at what was captured.
+            // Errors of a connection are ignored, because tests check the captured messages.
             drop(converse(stream, &server).await);
         };
         tasks.spawn(stop.clone().run_until_cancelled_owned(serving));

@@ -49,7 +49,7 @@ const KEPT: usize = 10_000;
 /// Settings of the stand-in.
 #[derive(Clone, Debug)]
 pub struct TwilioSettings {
-    /// Port to listen at, 0 for a free one.
+    /// Port to listen on, 0 for a free one.
     pub port: u16,
     /// The account.
     pub account_sid: String,
@@ -115,7 +115,7 @@ impl TwilioStandIn {
     /// Starts it; it captures into `outbox`.
     ///
     /// # Errors
-    /// When the port is taken.
+    /// The port is in use.
     pub async fn start(settings: TwilioSettings, outbox: Arc<Outbox>) -> io::Result<Self> {
         let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
         let (callbacks, posting) = Callbacks::new(settings.auth_token.clone());
@@ -132,13 +132,13 @@ impl TwilioStandIn {
         Ok(TwilioStandIn { server, account, stop: stop.drop_guard(), tasks })
     }
 
-    /// Its origin.
+    /// Origin of its URLs.
     #[must_use]
     pub fn url(&self) -> String {
         self.server.url()
     }
 
-    /// The settings of a provider of kind `twilio` that leads here, its secrets among them.
+    /// Settings, with the secrets, for a provider of kind `twilio` that calls this stand-in.
     #[must_use]
     pub fn provider_settings(&self) -> Value {
         let TwilioSettings { account_sid, auth_token, from, .. } = self.settings();
@@ -147,7 +147,7 @@ impl TwilioStandIn {
         })
     }
 
-    /// Settings that it was started with.
+    /// Settings with which it was started.
     #[must_use]
     pub fn settings(&self) -> &TwilioSettings {
         &self.account.settings
@@ -159,12 +159,12 @@ impl TwilioStandIn {
         &self.account.outbox
     }
 
-    /// Adds a rule, after those already there; its target is a recipient's number.
+    /// Adds a rule after the existing ones; its target is the number of the recipient.
     pub fn script(&self, rule: Rule) {
         self.account.script.add(rule);
     }
 
-    /// Requests read since the start.
+    /// Number of requests read since the start.
     #[must_use]
     pub fn requests(&self) -> usize {
         self.server.requests()

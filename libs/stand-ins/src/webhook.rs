@@ -115,7 +115,7 @@ impl WebhookReceiver {
         self.script(Rule::by_chance(faults, answers([503, 429, 410, 400, 403].map(status))));
     }
 
-    /// Rules that have not been used up.
+    /// Number of rules that have reactions left.
     #[must_use]
     pub fn rules_left(&self) -> usize {
         self.inner.script.left()

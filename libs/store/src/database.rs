@@ -1,4 +1,4 @@
-//! The database layer: sessions, transactions, errors, sealed columns, the audit log and failing messages.
+//! The database layer: sessions, transactions, errors, sealed columns, the audit log, and the failure counts of messages.
 
 pub mod audit;
 pub mod batch;

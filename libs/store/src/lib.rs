@@ -1,7 +1,7 @@
 //! PostgreSQL: the directory, the control plane, plans, the ledger, timers and the inbox read model.
 //!
-//! Only this crate contains SQL. Each module holds the statements of one noun; bulk work goes through `UNNEST`, never
-//! row by row. Every tenant table's key starts with the app.
+//! Only this crate contains SQL. Each module contains the statements for one kind of object. Bulk statements pass arrays to
+//! `UNNEST` instead of running once per row. The key of every tenant table starts with the app id.
 
 pub mod control;
 pub mod database;

@@ -11,12 +11,12 @@ use tokio::sync::Mutex;
 
 use local_servers::Postgres;
 
-/// Names a running PostgreSQL in which tests may create databases. `cargo xtask test` sets it; without it each test
-/// process starts a private cluster.
+/// Environment variable with the URL of a running PostgreSQL in which tests may create databases. `cargo xtask test` sets it. If
+/// it is not set, each test process starts a private cluster.
 const SHARED: &str = "TIDINGS_TEST_DATABASE_URL";
 const DROPPED_WITHIN: Duration = Duration::from_secs(10);
 
-/// A database of its own, empty at first, dropped with the value.
+/// A new, empty database. It is dropped from the server with this value.
 #[derive(Debug)]
 pub struct Database {
     name: String,
@@ -25,7 +25,7 @@ pub struct Database {
     _cluster: Option<Arc<Cluster>>,
 }
 
-/// The private cluster of this process: shared by its databases, gone with the last of them.
+/// The private cluster of this process, shared by its databases and stopped with the last of them.
 #[derive(Debug)]
 struct Cluster {
     postgres: Postgres,
@@ -33,10 +33,10 @@ struct Cluster {
 }
 
 impl Database {
-    /// Makes one with a random name.
+    /// Creates a database with a random name.
     ///
     /// # Panics
-    /// There is neither a PostgreSQL to use nor one to start.
+    /// The shared PostgreSQL cannot be reached, or the private one cannot be started.
     #[allow(clippy::panic, reason = "this is how a test fails")]
     pub async fn create() -> Self {
         match Self::try_create().await {
@@ -62,21 +62,21 @@ impl Database {
         Ok(Self { name, url, server_url, _cluster: cluster })
     }
 
-    /// `postgres://…` of this database.
+    /// URL of this database.
     pub fn url(&self) -> &str {
         &self.url
     }
 }
 
 impl Drop for Database {
-    /// Waits at most 10 s. A cluster that is about to go takes its databases along.
+    /// Drops the database, within 10 s. A private cluster is removed together with its databases instead.
     fn drop(&mut self) {
         if self._cluster.is_some() {
             return;
         }
         let statement = format!("DROP DATABASE IF EXISTS {} WITH (FORCE)", self.name);
         let url = std::mem::take(&mut self.server_url);
-        // A thread, because the test's own runtime may be the one that drops us.
+        // A separate thread, because this may run inside the test's runtime, which must not block.
         let dropping = std::thread::spawn(move || -> anyhow::Result<()> {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
             runtime.block_on(async {
@@ -107,7 +107,7 @@ async fn private_cluster() -> anyhow::Result<Arc<Cluster>> {
     Ok(cluster)
 }
 
-/// The same server, another database; options after `?` stay.
+/// Replaces the database in the URL; options after `?` stay. Returns None if the URL has no scheme.
 fn with_database(url: &str, name: &str) -> Option<String> {
     let (address, options) = url.split_once('?').map_or((url, None), |(address, rest)| (address, Some(rest)));
     let host_at = address.find("://")? + 3;

@@ -1,4 +1,4 @@
-//! Backups of a test's database, as operators take them: by `pg_dump`, put back by `pg_restore`.
+//! Backup and restore of a test's database with `pg_dump` and `pg_restore`, as operators do it.
 
 use std::path::Path;
 use std::process::Command;
@@ -9,29 +9,29 @@ use crate::database::Database;
 use local_servers::installed;
 
 impl Database {
-    /// Writes what the database holds now to a file, while others go on writing.
+    /// Dumps the database to `file`. Other sessions may continue to write.
     ///
     /// # Errors
-    /// `pg_dump` is not there, or failed.
+    /// `pg_dump` is not installed, or failed.
     pub fn dump(&self, file: &Path) -> anyhow::Result<()> {
         let file = file.to_str().context("a path that is text")?;
         run("pg_dump", &["--format=custom", "--dbname", self.url(), "--file", file])
     }
 
-    /// A database of its own with what is in such a file.
+    /// Creates a database and restores a dump into it.
     ///
     /// # Errors
-    /// `pg_restore` is not there, or failed.
+    /// `pg_restore` is not installed, or failed.
     pub async fn restored(file: &Path) -> anyhow::Result<Database> {
         let database = Database::create().await;
         database.restore_in_place(file)?;
         Ok(database)
     }
 
-    /// Puts what is in such a file in the place of what the database holds.
+    /// Replaces the contents of the database with a dump.
     ///
     /// # Errors
-    /// `pg_restore` is not there, or failed.
+    /// `pg_restore` is not installed, or failed.
     pub fn restore_in_place(&self, file: &Path) -> anyhow::Result<()> {
         let file = file.to_str().context("a path that is text")?;
         let options = ["--clean", "--if-exists", "--exit-on-error", "--no-owner", "--dbname"];
@@ -40,7 +40,8 @@ impl Database {
 }
 
 fn run(program: &str, arguments: &[&str]) -> anyhow::Result<()> {
-    // The server's programs may be linked one by one into a directory of the PATH; this one lies where they lie.
+    // A directory of the PATH may link to only some of PostgreSQL's programs; the others are in the directory of the link's
+    // target.
     let server = installed::postgres_bin()?.join("postgres").canonicalize()?;
     let program = server.with_file_name(program);
     let ended = Command::new(&program)

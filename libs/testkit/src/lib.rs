@@ -1,4 +1,4 @@
-//! Databases, processes, cut connections and waiting, for tests.
+//! Helpers for tests: databases, processes, a proxy that cuts connections, and waiting for a condition.
 
 mod database;
 mod dump;

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-/// Command lines of the processes that name `needle` or work inside it, except this one.
+/// Command lines of the other processes that contain the path `needle` or whose working directory is inside it.
 #[must_use]
 #[allow(clippy::unwrap_used, reason = "this is how a test fails")]
 pub fn naming(needle: &Path) -> Vec<String> {
@@ -24,10 +24,10 @@ pub fn naming(needle: &Path) -> Vec<String> {
         .collect()
 }
 
-/// Waits until no process names `needle` or works inside it.
+/// Waits until [`naming`] finds no process.
 ///
 /// # Panics
-/// One is left after 10 s.
+/// A process is left after 10 s.
 pub async fn gone(needle: &Path) {
     let limit = Duration::from_secs(10);
     crate::eventually(limit, "every process gone", async || naming(needle).is_empty().then_some(())).await;

@@ -1,4 +1,4 @@
-//! A TCP proxy on the loopback interface that can cut its connections, and hold back what a server says.
+//! A TCP proxy on the loopback interface that can cut its connections and withhold the data that a server sends.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -11,10 +11,10 @@ use tokio::sync::watch;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
-/// Octets of each direction that are under way at most.
+/// Buffer size in bytes, for each direction of a connection.
 const BUFFER: usize = 32 * 1024;
 
-/// A way to a server on 127.0.0.1. Dropping it cuts all connections.
+/// A proxy for a server on 127.0.0.1. Dropping it closes all connections.
 #[derive(Debug)]
 pub struct Proxy {
     address: SocketAddr,
@@ -22,18 +22,18 @@ pub struct Proxy {
     _stop: DropGuard,
 }
 
-/// Treatment of connections.
+/// State that the tasks of all connections watch.
 #[derive(Clone, Copy, Debug, Default)]
 struct Flow {
-    /// Data from the server waits here.
+    /// True while data from the server is withheld from clients.
     is_withheld: bool,
-    /// Connections from before a cut are closed.
+    /// Number of cuts. A change closes all connections that exist at that moment.
     cuts: u64,
 }
 
 impl Proxy {
-    /// Starts one on a free port, before the server at `port`, which need not be there yet: who comes while it is away is
-    /// sent away.
+    /// Starts a proxy on a free port for the server on `port`. While that server does not run, connections are accepted and
+    /// closed.
     ///
     /// # Errors
     /// There is no free port.
@@ -47,18 +47,18 @@ impl Proxy {
         Ok(Proxy { address, flow, _stop: stop.drop_guard() })
     }
 
-    /// Its port on 127.0.0.1.
+    /// Port of the proxy on 127.0.0.1.
     #[must_use]
     pub fn port(&self) -> u16 {
         self.address.port()
     }
 
-    /// Closes every connection. What is held back is lost. New ones are let through.
+    /// Closes every connection; withheld data is lost. New connections are accepted.
     pub fn cut(&self) {
         self.flow.send_modify(|flow| flow.cuts += 1);
     }
 
-    /// With `true`, what the server says from now on is held back, until `false`: the client is heard, and hears nothing.
+    /// Withholds all data from the server while `withheld` is true. Data from clients still reaches the server.
     pub fn withhold(&self, withheld: bool) {
         self.flow.send_modify(|flow| flow.is_withheld = withheld);
     }
@@ -72,21 +72,21 @@ async fn accept(
     tasks: TaskTracker,
 ) {
     loop {
-        // A failed accept (out of descriptors) is the client's to repeat.
+        // Accepting fails if no file descriptor is free; try again after a pause.
         let Ok((client, _)) = listener.accept().await else {
             tokio::time::sleep(Duration::from_millis(10)).await;
             continue;
         };
         let flow = flow.clone();
         let passing = async move {
-            // A server that is away, or a connection that breaks, is the client's affair.
+            // If the server does not run or a connection breaks, the client sees its connection close.
             drop(pass(client, port, flow).await);
         };
         tasks.spawn(stop.clone().run_until_cancelled_owned(passing));
     }
 }
 
-/// Passes on what both sides say until either has ended, or the connection is cut.
+/// Forwards data in both directions until one side closes its connection or the connection is cut.
 async fn pass(client: TcpStream, port: u16, flow: watch::Receiver<Flow>) -> io::Result<()> {
     let mut cuts = flow.clone();
     let before = cuts.borrow().cuts;
@@ -113,7 +113,7 @@ async fn forward(
     loop {
         let read = from.read(&mut buffer).await?;
         let let_go = flow.wait_for(|flow| !is_withheld(flow) || flow.cuts != cuts).await;
-        // Without a proxy there is no connection either.
+        // An error means that the proxy was dropped.
         if let_go.map_err(io::Error::other)?.cuts != cuts {
             return Ok(());
         }

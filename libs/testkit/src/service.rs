@@ -10,7 +10,7 @@ use tempfile::TempDir;
 
 use local_servers::process::{Process, Start};
 
-/// Names under which `tidings` is a service.
+/// Names of the services: a link of such a name to `tidings` runs that service.
 pub const SERVICES: [&str; 8] = [
     "tidings-gateway",
     "tidings-dispatcher",
@@ -22,11 +22,11 @@ pub const SERVICES: [&str; 8] = [
     "tidings-webhooks",
 ];
 
-/// The workspace program `name`, as last built in the profile of the running test; for `tidings-gateway` and the other services a
-/// link to `tidings`, which runs the service that it is called by.
+/// Returns the path of the program `name`, built in the profile of the running test. For `tidings-gateway` and the other
+/// services, it is a link to `tidings`, which runs the service that the link names.
 ///
 /// # Panics
-/// If it has not been built; the message says how.
+/// The program has not been built; the message contains the command that builds it.
 #[allow(clippy::panic, reason = "this is how a test fails")]
 pub fn binary(name: &str) -> PathBuf {
     match find(name) {
@@ -49,7 +49,7 @@ fn find(name: &str) -> anyhow::Result<PathBuf> {
     if SERVICES.contains(&name) { link(profile, name) } else { Ok(program) }
 }
 
-/// The link `name` to the program, beside it in a folder that cargo does not clean up.
+/// Creates the link `name` to `tidings`, in a separate folder of the profile's directory that cargo does not clean up.
 fn link(profile: &Path, name: &str) -> anyhow::Result<PathBuf> {
     let folder = profile.join("links");
     std::fs::create_dir_all(&folder)?;
@@ -62,7 +62,7 @@ fn link(profile: &Path, name: &str) -> anyhow::Result<PathBuf> {
     }
 }
 
-/// A running program of the workspace. Dropping it kills it, as does the end of our process.
+/// A running program of the workspace. It is killed when this value is dropped or this process ends.
 #[derive(Debug)]
 pub struct Service {
     start: Start,
@@ -71,12 +71,12 @@ pub struct Service {
 }
 
 impl Service {
-    /// Starts [`binary`]`(name)` with `arguments`, and `environment` beside our own.
+    /// Starts [`binary`]`(name)` with `arguments`, and with `environment` in addition to the variables of this process.
     pub fn start(name: &str, arguments: &[&str], environment: &[(&str, &str)]) -> anyhow::Result<Self> {
         Self::start_program(&find(name)?, arguments, environment)
     }
 
-    /// Starts any program with `arguments`, and `environment` beside our own.
+    /// Starts any program with `arguments`, and with `environment` in addition to the variables of this process.
     pub fn start_program(
         program: &Path,
         arguments: &[&str],
@@ -89,7 +89,7 @@ impl Service {
         Ok(Self { _files: Some(files), ..service })
     }
 
-    /// As [`start_program`](Self::start_program), with a log at a place of the caller's, which outlives it.
+    /// As [`start_program`](Self::start_program), with a log file that the caller chooses and that is not removed.
     pub fn start_logged(
         program: &Path,
         arguments: &[&str],
@@ -109,7 +109,7 @@ impl Service {
         self.process.id()
     }
 
-    /// Standard output and standard error so far, over all restarts.
+    /// Path of the log file: standard output and standard error of all its runs.
     pub fn log(&self) -> &Path {
         self.process.log()
     }
@@ -119,37 +119,37 @@ impl Service {
         Ok(self.process.ended()?.is_none())
     }
 
-    /// Exit status, or `None` while it runs.
+    /// Exit status; None while it runs.
     pub fn ended(&mut self) -> anyhow::Result<Option<ExitStatus>> {
         self.process.ended()
     }
 
-    /// kill -9.
+    /// Kills the process with SIGKILL.
     pub fn kill(&mut self) {
         self.process.kill();
     }
 
-    /// SIGSTOP: it keeps its connections and does nothing, until [`resume`](Self::resume).
+    /// Pauses the process with SIGSTOP: its connections stay open, but it does nothing until [`resume`](Self::resume).
     pub fn pause(&mut self) -> anyhow::Result<()> {
         self.process.pause()
     }
 
-    /// SIGCONT, after [`pause`](Self::pause).
+    /// Continues a paused process with SIGCONT.
     pub fn resume(&mut self) -> anyhow::Result<()> {
         self.process.resume()
     }
 
-    /// SIGTERM, which a service takes as "finish and stop".
+    /// Sends SIGTERM: a service finishes its work in progress and ends.
     pub fn terminate(&mut self) -> anyhow::Result<()> {
         self.process.signal(Signal::TERM)
     }
 
-    /// Kills it if it runs, and starts it again as it was started first.
+    /// Kills the process if it runs, and starts it again with the original arguments and environment.
     pub fn restart(&mut self) -> anyhow::Result<()> {
         self.restart_with(&[])
     }
 
-    /// As [`restart`](Self::restart), with more in its environment, this once.
+    /// As [`restart`](Self::restart), with additional environment variables for this run only.
     pub fn restart_with(&mut self, environment: &[(&str, &str)]) -> anyhow::Result<()> {
         self.process.kill();
         let mut start = self.start.clone();
@@ -160,12 +160,12 @@ impl Service {
         Ok(())
     }
 
-    /// Log output since its last start.
+    /// Output since the last start.
     pub fn words(&self) -> String {
         self.process.words()
     }
 
-    /// The last lines that it wrote since then, for an error message.
+    /// The last 12 lines of output since the last start, for an error message.
     pub fn last_words(&self) -> String {
         self.process.last_words()
     }

@@ -28,7 +28,7 @@ pub(crate) enum Admission<'p> {
     Instead {
         /// The answer to record.
         answer: Answer,
-        /// The provider that should have been called.
+        /// The only provider that the route allows, if it no longer serves the target; otherwise None.
         wanted: Option<String>,
     },
     /// Postpone the job.

@@ -65,7 +65,7 @@ impl<S: ChannelSender> Worker<S> {
         loop {
             match self.ledger.marks.call(mark).await {
                 Err(error) if Instant::now() + self.call_limit() < until && !self.is_stopping() => {
-                    tracing::warn!(%error, "cannot mark the call; trying again");
+                    tracing::warn!(%error, "cannot record the start of the call in the ledger; trying again");
                     tokio::time::sleep(Duration::from_millis(100)).await;
                 }
                 marked => return marked,

@@ -106,7 +106,7 @@ impl<S: ChannelSender> Worker<S> {
                 _ => tracing::warn!("another worker took the claim; leaving the delivery to it"),
             },
             Err(error) => {
-                tracing::warn!(%error, "another worker took the claim, and the ledger cannot be read");
+                tracing::warn!(%error, "another worker took the claim and the ledger cannot be read; leaving the delivery to that worker");
             }
         }
     }

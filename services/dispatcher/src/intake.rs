@@ -264,7 +264,7 @@ impl Intake {
                 Reading::Later
             }
             Err(error) => {
-                tracing::warn!(%send_id, %error, "cannot read a send that continues; trying again");
+                tracing::warn!(%send_id, %error, "cannot read the send of a continuation; trying again");
                 Reading::Later
             }
         }

@@ -42,7 +42,7 @@ pub(crate) async fn run(context: Context) -> anyhow::Result<()> {
             tracing::warn!(%error, "cannot remove expired idempotency keys; trying again");
         }
         if let Some(Err(error)) = token.run_until_cancelled(forget_awaited(&context)).await {
-            tracing::warn!(%error, "cannot remove messages that still await a receipt; trying again");
+            tracing::warn!(%error, "cannot remove messages whose wait for a receipt has expired; trying again");
         }
         if let Some(Err(error)) = token.run_until_cancelled(remove_files(&context)).await {
             tracing::warn!(error = format!("{error:#}"), "cannot remove old attachments; trying again");

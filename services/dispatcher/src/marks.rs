@@ -22,7 +22,7 @@ pub(crate) async fn run(context: Context) -> anyhow::Result<()> {
             Some(Err(error)) => {
                 tracing::warn!(
                     error = format!("{error:#}"),
-                    "cannot mark how far the log was acted on; trying again"
+                    "cannot record how far the log has been processed; trying again"
                 );
             }
         }

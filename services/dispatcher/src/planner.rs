@@ -65,7 +65,7 @@ impl PlanError {
 
 type Compiled = HashMap<(AppId, TemplateId, i32), Arc<Template>>;
 
-/// Planner of batches. Clones share the compiled templates.
+/// Planner of batches of chunks. Clones share the compiled templates.
 #[derive(Clone)]
 pub(crate) struct Planner {
     context: Context,

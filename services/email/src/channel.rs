@@ -22,9 +22,9 @@ use crate::smtp::settings::SmtpSettings;
 use crate::smtp::{self, Pool, PoolLimits, Pools, ProviderVersion};
 use crate::sources::Sources;
 
-/// Size of attachments from which an email counts as large.
+/// Total size of attachments, in bytes, from which an email counts as large.
 const LARGE: u64 = 256 << 10;
-/// Most large emails in memory at once.
+/// Maximum number of large emails in memory at the same time.
 const LARGE_AT_ONCE: usize = 4;
 /// Lease from which the time limits of a probe are derived.
 const PROBE_LEASE: Duration = Duration::from_secs(90);
@@ -122,7 +122,7 @@ impl EmailSender {
         let others: Vec<String> = mail.others.iter().map(ToString::to_string).collect();
         let mut hidden = vec![call.job.target.as_str(), mail.to.as_ref()];
         hidden.extend(others.iter().map(String::as_str));
-        // A subject may be a one-time code.
+        // The subject is hidden too: it may contain a one-time code.
         hidden.push(letter.subject);
         let answer = answers::answer(&result, &hidden);
         if is_alarming(&result) {
@@ -143,7 +143,7 @@ impl EmailSender {
         self.postmark.send(&settings, &letter, call).await
     }
 
-    /// Closes idle connections, for as long as it is polled.
+    /// Closes idle connections until the returned future is dropped.
     pub async fn reap(&self) -> Infallible {
         self.pools.reap().await
     }
@@ -157,7 +157,7 @@ impl ChannelSender for EmailSender {
     }
 }
 
-/// Checks a provider's credentials without sending anything. Returns a sentence about what was proved.
+/// Checks a provider's credentials without sending an email. Returns one sentence that describes the successful check.
 ///
 /// # Errors
 /// The answer that an attempt would get.

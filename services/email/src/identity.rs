@@ -30,7 +30,7 @@ pub struct AllowedFrom {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Allowed {
     Any,
-    /// In lower case.
+    /// A domain in lower case.
     Domain(String),
     Address(Address),
 }

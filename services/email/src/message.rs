@@ -1,4 +1,4 @@
-//! An email on the wire: RFC 5322 and MIME, written once.
+//! Wire format of an email (RFC 5322 and MIME).
 
 use std::fmt::{self, Display, Write};
 use std::sync::Arc;
@@ -101,7 +101,7 @@ impl OutgoingMail {
         let others: Vec<Address> = letter.cc.iter().chain(&letter.bcc).cloned().collect();
         let from = letter.identity.from.email.clone();
         let to = letter.to.clone();
-        // The headers are ASCII unless an address in them is not.
+        // The headers are ASCII unless they contain an address that is not.
         let needs_utf8 =
             !headers.is_ascii() || ![&from, &to].into_iter().chain(&others).all(|to| to.user().is_ascii());
         Ok(OutgoingMail { from, to, others, needs_utf8, data: Data { head, files, tail } })
@@ -176,7 +176,7 @@ fn write_part(
     body: &mut String,
 ) -> Result<(), LetterError> {
     let beyond_ascii = content.bytes().filter(|byte| !byte.is_ascii()).count();
-    // Quoted-printable triples octets beyond ASCII; base64 turns any three into four.
+    // Quoted-printable needs three octets for each octet beyond ASCII; base64 needs four for any three.
     let encoding = if beyond_ascii * 6 > content.len() {
         ContentTransferEncoding::Base64
     } else {

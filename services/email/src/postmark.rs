@@ -49,7 +49,7 @@ impl Postmark {
         Ok(match self.ask(request, settings, call.now).await {
             Ok(reply) => {
                 let answer = answer(&reply, &recipients);
-                // A subject may be a one-time code.
+                // The subject is hidden too: it may contain a one-time code.
                 let answer = Answer { message: presentable(&answer.message, &[letter.subject]), ..answer };
                 // A refusal caused by a send's own sender or stream must not pause the provider.
                 match answer.outcome {
@@ -65,7 +65,8 @@ impl Postmark {
         })
     }
 
-    /// Requests the server that the token belongs to. Returns a sentence about what that proved.
+    /// Checks the token by requesting the Postmark server that it belongs to. Returns one sentence that describes the
+    /// successful check.
     pub(crate) async fn probe(&self, settings: &PostmarkSettings, now: Timestamp) -> Result<String, Answer> {
         let call = self.caller.client().get(url(settings, "server"));
         let reply = self.ask(call, settings, now).await?;

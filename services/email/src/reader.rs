@@ -1,4 +1,4 @@
-//! Parsing a provider's settings. Reports every problem at once, and repeats no value.
+//! Parser of a provider's settings. It reports all problems together, and no problem contains a value.
 
 use domain::Problem;
 use domain::request::MAX_SENDER;
@@ -98,7 +98,7 @@ impl<'a> Reader<'a> {
         url
     }
 
-    /// `from`, `fromName`, `replyTo` and `allowedFrom`.
+    /// Reads `from`, `fromName`, `replyTo` and `allowedFrom`.
     pub(crate) fn identity(&mut self) -> Option<Identity> {
         let from = self.address("from", true);
         let name = self.text("fromName", false);

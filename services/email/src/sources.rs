@@ -16,9 +16,9 @@ use worker::Call;
 
 use crate::letter::Enclosures;
 
-/// Octets of encoded attachments that are cached for further recipients of their sends.
+/// Maximum octets of cached attachments, as base64. The cache serves the further recipients of a send.
 const KEPT: u64 = 64 << 20;
-/// Octets encoded on one line of base64 (RFC 2045 section 6.8): 76 characters.
+/// Octets per line of base64, which become 76 characters (RFC 2045 section 6.8).
 const LINE: usize = 57;
 
 /// Function that reads an attachment by app, send and number; None if it was removed.

@@ -15,7 +15,7 @@ use service_kit::Context;
 
 /// Time within which a change to a provider takes effect for its callbacks.
 const REMEMBERED_FOR: Duration = Duration::from_secs(2);
-/// Providers remembered, unknown ones among them.
+/// Size of the cache of tokens; unknown providers count as well.
 const CAPACITY: u64 = 10_000;
 
 /// State of the callback handlers.
@@ -24,7 +24,7 @@ pub(crate) struct Callbacks {
     public_url: Option<String>,
     master_key: MasterKey,
     policy: RetryPolicy,
-    /// Tokens that sign for providers; None if a provider is unknown or has none.
+    /// Tokens that sign the callbacks of providers; None if a provider is unknown or has none.
     tokens: Cache<(AppId, String), Option<SecretString>>,
 }
 

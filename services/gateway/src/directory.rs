@@ -1,4 +1,4 @@
-//! Users, what they chose and what they use.
+//! Users, their profiles, preferences and devices, and the categories of apps.
 
 pub(crate) mod bulk;
 pub(crate) mod categories;

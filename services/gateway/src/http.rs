@@ -1,4 +1,4 @@
-//! Layers of every exchange, and the tools with which handlers read requests and write answers.
+//! Middleware of every request, and the helpers with which handlers read requests and build answers.
 
 pub(crate) mod accept;
 pub(crate) mod admission;

@@ -1,4 +1,4 @@
-//! A user's inbox: the list, its items, and what changes them.
+//! A user's inbox: the list, its items, and changes to them.
 
 pub(crate) mod app_state;
 pub(crate) mod change;

@@ -1,8 +1,8 @@
-//! Shares of what the gateway has a bounded amount of: bodies in memory, places, connections, requests per second.
+//! Shares of the gateway's bounded resources: memory for bodies, places, connections, requests per second.
 //!
-//! Each holder is known by how it is proven and by up to three keys (app, user, peer). One rule holds for every
-//! room: **a holder never takes more than it leaves free**. One app gets half of a room at most, two a third each; users
-//! and peers of an app share what it has by the same rule. See `docs/decisions/0029-a-holder-leaves-as-much-free.md`.
+//! A holder is identified by its proof and by up to three keys (app, user, peer). One rule applies to every
+//! room: **a holder never takes more than it leaves free**. One app gets at most half of a room, two apps get a third each;
+//! users and peers of an app share its part by the same rule. See `docs/decisions/0029-a-holder-leaves-as-much-free.md`.
 
 pub(crate) mod connections;
 pub(crate) mod holder;

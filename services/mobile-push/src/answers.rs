@@ -4,13 +4,13 @@ use domain::{Answer, Outcome};
 use worker::Verdict;
 use worker::verdict::{Hints, fits, presentable};
 
-/// HTTP status (`x` stands for any digit), the service's own code (`*` for any), and what they mean.
+/// HTTP status (`x` matches any digit), the service's error code (`*` matches any), and the verdict.
 pub type Row = (&'static str, &'static str, Verdict);
 
-/// The longest code that a service gives, in bytes; no token is so short.
+/// Maximum length of an error code that is recorded unchanged, in bytes; tokens are longer.
 const LONGEST_CODE: usize = 40;
 
-/// The row that decides: the first that fits.
+/// First row of `table` that matches; None if no row matches.
 #[must_use]
 pub fn row(table: &'static [Row], status: u16, code: &str) -> Option<&'static Row> {
     let status = status.to_string();
@@ -20,13 +20,13 @@ pub fn row(table: &'static [Row], status: u16, code: &str) -> Option<&'static Ro
 /// Reply of a service.
 pub(crate) struct ServiceReply<'a> {
     pub(crate) status: u16,
-    /// Its own code, empty where it gave none.
+    /// The service's error code; empty if the body has none.
     pub(crate) code: &'a str,
     pub(crate) words: &'a str,
     pub(crate) hints: Hints,
 }
 
-/// The answer of a table to what was said, without the token in it.
+/// Looks up the verdict of a reply and removes the token from its texts. A reply without a matching row is retried.
 pub(crate) fn judge(table: &'static [Row], said: ServiceReply<'_>, token: &str) -> Answer {
     let verdict = row(table, said.status, said.code).map_or(Verdict::Retry, |(_, _, verdict)| *verdict);
     let is_word = |byte: u8| byte.is_ascii_graphic() || byte == b' ';
@@ -39,12 +39,12 @@ pub(crate) fn judge(table: &'static [Row], said: ServiceReply<'_>, token: &str) 
     Answer::new(verdict.outcome(said.hints), code.trim_end(), presentable(said.words, &[token]))
 }
 
-/// An answer for which the service was not asked.
+/// Answer that this worker creates itself, without a reply of the service.
 pub(crate) fn ours(outcome: Outcome, code: &str, message: impl Into<String>) -> Answer {
     Answer::new(outcome, code, message)
 }
 
-/// Problems in one line.
+/// Joins the problems into one line.
 pub(crate) fn told(problems: Vec<domain::Problem>) -> String {
     problems.into_iter().map(|problem| problem.message).collect::<Vec<_>>().join("; ")
 }

@@ -1,4 +1,4 @@
-//! Apple's push service over HTTP/2: one connection that all pushes of a provider share.
+//! APNs (Apple Push Notification service) over HTTP/2. All pushes of a provider share one connection.
 //!
 //! <https://developer.apple.com/documentation/usernotifications/sending-notification-requests-to-apns>
 
@@ -26,15 +26,16 @@ pub use settings::APNS;
 use settings::{ApnsSettings, Auth};
 pub use token::ProviderToken;
 
-/// Requests under way at once. APNs allows about 1,000 on a connection; what it does not allow waits in the client.
+/// Maximum number of concurrent requests. APNs allows about 1,000 streams per connection; the client queues the requests
+/// beyond that.
 const MAX_STREAMS: usize = 500;
-/// Apple asks to keep connections open; one that is silent for this long is closed.
+/// Time without requests after which a connection is closed. Apple asks to keep connections open.
 const IDLE: Duration = Duration::from_secs(3_600);
-/// Interval of pings on a connection, and time for their answer.
+/// Interval of pings on a connection, and time limit for a response to one.
 const PING: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(10));
-/// No device can have it.
+/// Device token for probes; no device can have it.
 const IMPOSSIBLE_TOKEN: &str = "0000000000000000000000000000000000000000000000000000000000000000";
-/// Longest token that is tried. Apple warns that their length may change.
+/// Maximum length of a device token in bytes. Longer than today's tokens, because Apple warns that their length may change.
 const LONGEST_TOKEN: usize = 400;
 
 /// A connection to APNs and the credential for it.
@@ -48,11 +49,11 @@ pub(crate) struct ApnsClient {
 impl ApnsClient {
     pub(crate) const KIND: &str = "apns";
 
-    /// A client whose attempts take at most `limit` each.
+    /// Creates a client whose attempts take at most `limit` each. The error names the invalid settings.
     pub(crate) fn open(outbound: Outbound, limit: Duration, settings: &Value) -> Result<ApnsClient, String> {
         let settings = ApnsSettings::parse(settings).map_err(told)?;
-        // Without negotiation the pool knows that the connection can be shared, and later pushes wait for it. A push that
-        // comes at the moment when it is opened can open a second one.
+        // HTTP/2 without negotiation lets the pool share a connection before it is open, so later pushes wait for it. Pushes
+        // that start at the same moment may still open a second connection.
         let mut http = outbound
             .client()
             .http2_prior_knowledge()
@@ -71,7 +72,7 @@ impl ApnsClient {
         Ok(ApnsClient { settings, http, limit, streams: Semaphore::new(MAX_STREAMS) })
     }
 
-    /// Makes one attempt. A provider token that APNs calls expired is renewed, and the push made again at once.
+    /// Makes one attempt. If APNs reports the provider token as expired, renews the token and repeats the push at once.
     pub(crate) async fn send(&self, call: &Call<'_>, token: &str, content: &PushContent) -> Answer {
         let is_sound = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
         if token.is_empty() || token.len() > LONGEST_TOKEN || !token.bytes().all(is_sound) {
@@ -134,7 +135,7 @@ impl ApnsClient {
         called.map_or_else(Silence::answer, |reply| answers::answer(&reply, token))
     }
 
-    /// Proves the credential.
+    /// Checks the credential and the topic by a push to a token that no device has.
     pub(crate) async fn probe(&self, now: Timestamp) -> Result<String, Answer> {
         let headers = vec![
             ("apns-id", Uuid::nil().to_string()),
@@ -145,7 +146,7 @@ impl ApnsClient {
         let payload = json!({"aps": {"alert": "probe"}}).to_string().into();
         let answer = self.push(&Notification { headers, payload }, IMPOSSIBLE_TOKEN, now).await;
         match answer.outcome {
-            // It looks at the token once it believes the credential.
+            // APNs checks the device token only after it has accepted the credential.
             Outcome::TargetGone(_) => Ok(format!(
                 "APNs at {} believes the credential for the topic {}",
                 self.settings.base.host_str().unwrap_or_default(),

@@ -1,16 +1,17 @@
-//! Making a message fit: the body gives way, since phones show but its first lines.
+//! Shortening a message to a size limit. Only the body is cut, because phones show only its first lines.
 
 use domain::problem::excerpt;
 
 const ELLIPSIS: &str = "…";
 
-/// The longest beginning of `body`, with an ellipsis where it is cut, for which `size` is at most `most` bytes. None: it
-/// would be more without any body.
+/// Returns the longest prefix of `body` for which `size` is at most `most` bytes, with an ellipsis if it is cut. None if
+/// even an empty body exceeds the limit.
 pub(crate) fn fitting(body: String, most: usize, size: impl Fn(&str) -> usize) -> Option<String> {
     if size(&body) <= most {
         return Some(body);
     }
-    // How many bytes a text has in JSON, only its text tells. None has less than itself.
+    // The size of a text in JSON depends on its characters, so search for the cut. A text in JSON is never shorter than the
+    // text itself.
     let (mut fits, mut exceeds) = (0, body.len().min(most) + 1);
     while exceeds - fits > 1 {
         let middle = usize::midpoint(fits, exceeds);

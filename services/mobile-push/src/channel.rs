@@ -1,4 +1,4 @@
-//! The mobile push channel: a job to a provider's call to an answer.
+//! The mobile push channel: calls the provider for a job and turns its response into an answer.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,9 +12,9 @@ use crate::answers::ours;
 use crate::apns::ApnsClient;
 use crate::fcm::FcmClient;
 
-/// Time for which the connection and the credential of an unused provider are kept.
+/// Idle time after which a provider's client, with its connection and credential, is dropped.
 const IDLE: Duration = Duration::from_secs(600);
-/// Providers with a client at once.
+/// Maximum number of cached clients.
 const MAX_CLIENTS: u64 = 10_000;
 
 /// Sends over mobile push. Clones share connections and credentials.
@@ -25,7 +25,7 @@ pub struct MobilePushSender {
     clients: Cache<ProviderVersion, Arc<Client>>,
 }
 
-/// A version of a provider: changed settings are another one, and get a client of their own.
+/// Cache key: one version of a provider. Changed settings have a new version and so get a new client.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct ProviderVersion {
     app: AppId,
@@ -39,7 +39,7 @@ enum Client {
 }
 
 impl MobilePushSender {
-    /// A sender that calls what `outbound` allows, and takes at most `limit` for an attempt.
+    /// Creates a sender that calls only hosts that `outbound` allows, and takes at most `limit` per attempt.
     #[must_use]
     pub fn new(outbound: Outbound, limit: Duration) -> MobilePushSender {
         let clients = Cache::builder().max_capacity(MAX_CLIENTS).time_to_idle(IDLE).build();
@@ -99,7 +99,7 @@ impl Client {
     }
 }
 
-/// The parts of a target such as `fcm:{token}`: the kinds of providers are called as the services are.
+/// Splits a target such as `fcm:{token}` into service and token. The service has the same name as its provider kind.
 fn service_and_token(target: &str) -> Option<(&str, &str)> {
     target.split_once(':')
 }

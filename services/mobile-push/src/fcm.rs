@@ -24,12 +24,12 @@ use access_token::AccessTokens;
 pub use settings::FCM;
 use settings::FcmSettings;
 
-/// Requests under way at once.
+/// Maximum number of concurrent requests.
 const MAX_REQUESTS: usize = 500;
-/// No device can have it.
+/// Device token for probes; no device can have it.
 const IMPOSSIBLE_TOKEN: &str = "tidings probe";
 
-/// The connections to FCM and the credential for it.
+/// Connections to FCM and their credential.
 pub(crate) struct FcmClient {
     settings: FcmSettings,
     http: Caller,
@@ -42,7 +42,7 @@ pub(crate) struct FcmClient {
 impl FcmClient {
     pub(crate) const KIND: &str = "fcm";
 
-    /// A client whose attempts take at most `limit` each.
+    /// Creates a client whose attempts take at most `limit` each. The error names the invalid settings.
     pub(crate) fn open(outbound: Outbound, limit: Duration, settings: &Value) -> Result<FcmClient, String> {
         let settings = FcmSettings::parse(settings).map_err(told)?;
         let http = outbound.client().build();
@@ -68,7 +68,7 @@ impl FcmClient {
         }
     }
 
-    /// Posts a message. An access token that FCM does not believe is replaced, and the message posted again at once.
+    /// Posts a message. If FCM rejects the access token, fetches a new token and repeats the request at once.
     async fn post(&self, body: &Value, token: &str, now: Timestamp) -> Answer {
         let http = &self.http.within(self.limit);
         let Ok(Ok(_request)) = tokio::time::timeout(http.time_left(), self.requests.acquire()).await else {
@@ -104,10 +104,11 @@ impl FcmClient {
         called.map_or_else(Silence::answer, |reply| answers::answer(&reply, token))
     }
 
-    /// A token of another sender is dead for this one; too many users with such, and it is this sender that is wrong.
+    /// Counts tokens of another sender. Each one fails only its own device, unless they occur for too many users; then the
+    /// provider is paused, because its project is probably the wrong one.
     fn counted(&self, answer: Answer, user: UserNumber) -> Answer {
         let is_mismatch = answer.code == answers::MISMATCH;
-        // Other answers say nothing of whose tokens these are.
+        // Other answers do not show which sender a token belongs to.
         if !is_mismatch && !matches!(answer.outcome, Outcome::Sent { .. }) {
             return answer;
         }
@@ -123,7 +124,7 @@ impl FcmClient {
         let message = json!({"token": IMPOSSIBLE_TOKEN, "notification": {"title": "probe"}});
         let answer = self.post(&json!({"validate_only": true, "message": message}), "", now).await;
         match answer.outcome {
-            // It looks at the token once it believes the credential.
+            // FCM checks the device token only after it has accepted the credential.
             Outcome::TargetGone(_) => Ok(format!(
                 "FCM believes the service account {} for the project {}",
                 self.settings.account.client_email, self.settings.account.project_id

@@ -18,14 +18,14 @@ use worker::Outbound;
 pub use channel::MobilePushSender;
 pub use probe::probe;
 
-/// The kinds of providers that it knows.
+/// Provider kinds of this channel.
 pub const KINDS: &[worker::Kind] = &[apns::APNS, fcm::FCM];
 
-/// One call of a service, answer included, as far as its attempt has that much time.
+/// Time limit of one call to a service, including its response. An attempt with less time left shortens it.
 pub(crate) const CALL_LIMIT: Duration = Duration::from_secs(15);
 
-/// The time of an attempt with all its waits and calls. It ends below the three fifths of a lease that the worker gives
-/// it: we know whether a message was handed over, the worker does not.
+/// Time limit of an attempt, with all its waits and calls. It ends before the worker's own limit (three fifths of the
+/// lease), because only the channel knows whether the message was handed over.
 #[must_use]
 pub fn attempt_limit(lease: Duration) -> Duration {
     lease / 2
@@ -34,7 +34,7 @@ pub fn attempt_limit(lease: Duration) -> Duration {
 /// Runs the mobile push worker until the process stops.
 ///
 /// # Errors
-/// See [`worker::run`].
+/// Errors of [`worker::run`].
 pub async fn run(context: Context) -> anyhow::Result<()> {
     let outbound = Outbound::new(context.config.outbound.allow_private);
     let attempt_limit = attempt_limit(context.config.delivery.lease);

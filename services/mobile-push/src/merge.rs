@@ -1,9 +1,9 @@
-//! Laying an app's own members over those that we make.
+//! Merging of an app's overrides into the members that Tidings creates.
 
 use domain::content::Object;
 use serde_json::Value;
 
-/// Lays `over` onto `onto`: objects member by member, everything else in whole.
+/// Merges `over` into `onto`. Objects are merged recursively; any other value replaces the existing one.
 pub(crate) fn merge(onto: &mut Object, over: &Object) {
     for (key, value) in over {
         match (onto.get_mut(key), value) {

@@ -11,10 +11,10 @@ use worker::Call;
 
 use crate::answers::{ours, told};
 
-/// Longest of the short texts below, in bytes.
+/// Maximum length in bytes of the short texts: all except title, body, icon and URL.
 const LONGEST: usize = 2_048;
 
-/// A message to a phone, for whichever service.
+/// A push message, independent of the push service.
 pub(crate) struct Message {
     pub(crate) delivery: DeliveryId,
     pub(crate) now: Timestamp,
@@ -25,14 +25,14 @@ pub(crate) struct Message {
     pub(crate) image: Option<String>,
     pub(crate) url: Option<String>,
     pub(crate) data: Object,
-    /// A sound's name; empty for none.
+    /// Name of the sound. Empty: no sound; None: the service's default.
     pub(crate) sound: Option<String>,
     pub(crate) badge: Option<i64>,
-    /// Messages of one thread are shown together.
+    /// Id of a thread; phones group the messages of a thread.
     pub(crate) thread_id: Option<String>,
-    /// A later message of the same id takes the place of this one.
+    /// Id by which a later message replaces an earlier one.
     pub(crate) collapse_id: Option<String>,
-    /// The kind of message, by which the app offers actions.
+    /// Category that determines the actions that the app offers.
     pub(crate) category: Option<String>,
     pub(crate) interruption_level: Option<String>,
     pub(crate) mutable_content: bool,
@@ -62,7 +62,7 @@ impl Message {
         self.title.is_some() || self.body.is_some()
     }
 
-    /// Seconds for which it is worth something.
+    /// Seconds until the message expires; None if it does not expire.
     pub(crate) fn lifetime(&self) -> Option<u64> {
         self.expires_at.map(|end| end.since(self.now).as_secs())
     }
@@ -112,7 +112,7 @@ fn read(call: &Call<'_>, content: &PushContent, mut options: Fields, problems: &
         mutable_content: options.flag("mutableContent", problems).unwrap_or_default(),
         content_available: options.flag("contentAvailable", problems).unwrap_or_default(),
         is_urgent: priority.as_deref() != Some("normal"),
-        // Whichever comes first.
+        // The earlier of the two applies.
         expires_at: [call.job.expires_at, by_ttl].into_iter().flatten().min(),
         android,
         apns,

@@ -1,5 +1,5 @@
-//! Keys of a push that clients take for Tidings' own: the delivery's id, its link, its icon. What a send says in its data
-//! or in members of a service does not replace them, and no link runs a script.
+//! Protection of the keys that clients trust as set by Tidings: the delivery's id, its link and its icon. Neither the send's
+//! data nor its service-specific overrides can replace them, and links that run scripts are rejected.
 
 use domain::content::Object;
 use domain::link::{is_icon, is_link};
@@ -9,13 +9,13 @@ use serde_json::Value;
 use crate::answers::ours;
 use crate::options::Message;
 
-/// Members anywhere in a push that phones and browsers open.
+/// Names of members, at any depth of a push, that phones and browsers open as links.
 const LINKS: [&str; 6] = ["url", "link", "deeplink", "deep_link", "click_action", "action_url"];
-/// Members anywhere in a push that they show.
+/// Names of members, at any depth of a push, that phones and browsers load as images.
 const IMAGES: [&str; 3] = ["icon", "image", "badge"];
 
-/// Takes our own keys out of an object that a send lays beside or over them. A `url` or `icon` stays if the send has none
-/// elsewhere, and is checked as that would be.
+/// Removes the keys that Tidings sets from an object of the send. A `url` or `icon` stays if the message has none; then it
+/// must be a valid link or icon.
 pub(crate) fn defend(data: &mut Object, message: &Message) -> Result<(), Answer> {
     data.remove("deliveryId");
     for (name, own) in [("url", &message.url), ("icon", &message.icon)] {
@@ -27,7 +27,7 @@ pub(crate) fn defend(data: &mut Object, message: &Message) -> Result<(), Answer>
     check("icon", data.get("icon"), is_icon)
 }
 
-/// Refuses links and images that a client must not open, at any depth.
+/// Rejects links and images that a client must not open, at any depth.
 pub(crate) fn check_links(members: &Object) -> Result<(), Answer> {
     for (name, value) in members {
         match value {

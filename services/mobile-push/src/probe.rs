@@ -1,4 +1,4 @@
-//! A call that checks a provider's credential and reaches no device.
+//! Calls that check a provider's credential without reaching a device.
 
 use std::time::Duration;
 
@@ -10,13 +10,14 @@ use crate::answers::ours;
 use crate::apns::ApnsClient;
 use crate::fcm::FcmClient;
 
-/// For the whole of it.
+/// Time limit of the whole probe.
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// Proves the credential of a provider by a push to a token that cannot be, and says in one sentence what it proved.
+/// Checks a provider's credential by a push to a token that no device has. Returns one sentence that describes the
+/// successful check.
 ///
 /// # Errors
-/// The service's other answer, or the failure of the call.
+/// The service responded differently than expected, or the call failed.
 pub async fn probe(outbound: Outbound, provider: &Provider) -> Result<String, Answer> {
     let settings = |problem: String| ours(Outcome::PauseProvider, "settings", problem);
     match provider.kind.as_str() {

@@ -1,4 +1,4 @@
-//! Meaning of an HTTP status without a known provider code, and of a missing answer.
+//! Outcomes of HTTP calls: by status if the provider's code is unknown, and for calls without a response.
 
 use domain::{Answer, Outcome};
 use reqwest::Url;
@@ -7,8 +7,8 @@ use worker::verdict::{fits, presentable};
 
 use crate::http::template::{in_form, in_json, in_url};
 
-/// Statuses and their classes; the first row that fits counts, `x` stands for any digit. A provider that failed while
-/// it served a call may have sent the message: nothing makes a second call safe.
+/// Outcomes by HTTP status. The first matching row applies; `x` matches any digit. A provider that failed while serving
+/// a call may have sent the message, so a second call is never safe.
 pub const FAMILIES: &[(&str, Outcome)] = &[
     ("401", Outcome::PauseProvider),
     ("403", Outcome::PauseProvider),
@@ -19,25 +19,25 @@ pub const FAMILIES: &[(&str, Outcome)] = &[
     ("5xx", Outcome::Unknown),
 ];
 
-/// The row that decides.
+/// The first row of [`FAMILIES`] that matches.
 #[must_use]
 pub fn family(status: u16) -> Option<&'static (&'static str, Outcome)> {
     let digits = status.to_string();
     FAMILIES.iter().find(|(pattern, _)| fits(pattern, &digits))
 }
 
-/// The class of a reply by its status alone. What is no status of HTTP leaves open what became of the message.
+/// Outcome of a reply by its status alone. For an invalid HTTP status the outcome is unknown.
 pub(crate) fn by_status(reply: &Reply) -> Outcome {
     family(reply.status).map_or(Outcome::Unknown, |(_, outcome)| waiting(outcome.clone(), reply))
 }
 
-/// The answer with what it says of the provider: of 403 a number that it may not send to is as likely the cause as a
-/// credential, so that it takes several users to prove the latter.
+/// Attributes a 403 to the user: either the account may not send to this number, or the credential is bad. Only 403s for
+/// several users show that the credential is bad.
 pub(crate) fn by_evidence(answer: Answer, status: u16) -> Answer {
     if status == 403 { answer.blaming_user() } else { answer }
 }
 
-/// A retry waits as long as the provider asked.
+/// Applies the provider's Retry-After to a retry.
 pub(crate) fn waiting(outcome: Outcome, reply: &Reply) -> Outcome {
     match outcome {
         Outcome::Retry { after, limit } => Outcome::Retry { after: reply.retry_after.or(after), limit },
@@ -46,13 +46,13 @@ pub(crate) fn waiting(outcome: Outcome, reply: &Reply) -> Outcome {
     }
 }
 
-/// The answer to a message that was met with silence.
+/// Answer for a message that got no reply.
 pub(crate) fn of_silence(silence: Silence, private: &Private) -> Answer {
     let answer = silence.answer();
-    Answer { message: said(&answer.message, private), ..answer }
+    Answer { message: redacted(&answer.message, private), ..answer }
 }
 
-/// The answer to a call that sends nothing and was met with silence, which leaves nothing open.
+/// Answer for a probe that got no reply. A probe sends nothing, so its outcome is never unknown.
 pub(crate) fn of_silent_probe(silence: Silence) -> Answer {
     let answer = of_silence(silence, &Private::default());
     match answer.outcome {
@@ -61,13 +61,14 @@ pub(crate) fn of_silent_probe(silence: Silence) -> Answer {
     }
 }
 
-/// Parts of a message that a provider's text may repeat and that must not be recorded: the text may be a one-time code.
+/// Texts to remove from a provider's response before it is recorded: the response may repeat the message, which may contain
+/// a one-time code.
 #[derive(Default)]
 pub(crate) struct Private(Vec<String>);
 
 impl Private {
-    /// The number, with its `+` or without, the text, and the sender; each as JSON and forms write it, too. Of the text
-    /// also each word with a digit in it, since what is repeated may be cut or wrapped.
+    /// Collects the number with and without `+`, the text and the sender, each also as encoded in JSON, forms and URLs; and
+    /// each word of the text with a digit, because the provider may cut or wrap the text.
     pub(crate) fn of(number: &str, text: &str, from: &str) -> Private {
         let mut hidden = Vec::new();
         for whole in [text, number, number.trim_start_matches('+'), from] {
@@ -78,7 +79,7 @@ impl Private {
         Private(hidden)
     }
 
-    /// The same, and these texts.
+    /// Adds further texts.
     pub(crate) fn and<'a>(mut self, texts: impl Iterator<Item = &'a str>) -> Private {
         for text in texts {
             self.0.extend([in_json(text), in_form(text), in_url(text), text.to_owned()]);
@@ -87,18 +88,18 @@ impl Private {
     }
 }
 
-/// Text of a provider, without those parts.
-pub(crate) fn said(words: &str, private: &Private) -> String {
+/// Makes a provider's text presentable and removes the private texts.
+pub(crate) fn redacted(words: &str, private: &Private) -> String {
     let hidden: Vec<&str> = private.0.iter().map(String::as_str).collect();
     presentable(words, &hidden)
 }
 
-/// An answer for which no provider was asked.
-pub(crate) fn ours(outcome: Outcome, code: &str, message: impl Into<String>) -> Answer {
+/// Creates an answer without calling a provider.
+pub(crate) fn local_answer(outcome: Outcome, code: &str, message: impl Into<String>) -> Answer {
     Answer::new(outcome, code, message)
 }
 
-/// A URL with these segments below it.
+/// Appends path segments to a URL.
 pub(crate) fn below(base: &Url, segments: &[&str]) -> Option<Url> {
     let mut url = base.clone();
     url.path_segments_mut().ok()?.pop_if_empty().extend(segments);

@@ -1,5 +1,5 @@
-//! Pending receipts of SMPP providers. A message centre delivers them only over a bound session, which a restarted process would not
-//! have before its next send.
+//! Binds SMPP sessions of providers whose receipts are pending. A message centre delivers receipts only over a bound
+//! session, and a restarted process would otherwise bind none before its next send.
 
 use std::time::Duration;
 
@@ -11,18 +11,18 @@ use worker::Provider;
 use crate::channel::SmsSender;
 use crate::smpp::settings::SMPP;
 
-/// Between two looks; well below the time for which an unused session stays bound.
+/// Poll interval; well below the time for which an unused session stays bound.
 const PAUSE: Duration = Duration::from_secs(180);
-/// Sessions that are bound for receipts alone.
+/// Most sessions bound for receipts alone.
 const MOST: u32 = 500;
 
-/// Has sessions bound at once, and again and again, as long as receipts are waited for and the process goes on.
+/// Binds sessions of providers with outstanding receipts, at start and periodically, until the process stops.
 pub(crate) async fn listen(context: Context, sender: SmsSender) -> anyhow::Result<()> {
     let token = context.tasks.token().clone();
     let mut ticks = interval(PAUSE);
     while token.run_until_cancelled(ticks.tick()).await.is_some() {
         if let Some(Err(error)) = token.run_until_cancelled(bind(&context, &sender)).await {
-            tracing::warn!(%error, "sessions for receipts that are waited for could not be looked up");
+            tracing::warn!(%error, "cannot list providers with outstanding receipts; trying again");
         }
     }
     Ok(())
@@ -34,7 +34,12 @@ async fn bind(context: &Context, sender: &SmsSender) -> Result<(), store::Error>
         let opened = Provider::open(&context.master_key, app, row).map_err(|error| format!("{error:#}"));
         let bound = opened.and_then(|provider| sender.listen(&provider).map_err(|answer| answer.message));
         if let Err(problem) = bound {
-            tracing::warn!(%app, provider = identifier, problem, "no session is bound for its receipts");
+            tracing::warn!(
+                %app,
+                provider = identifier,
+                problem,
+                "cannot bind a session for the receipts of a provider; trying again"
+            );
         }
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! The SMS channel: a job to a provider's call to an answer.
+//! The SMS channel: turns a job into a provider call and returns its answer.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use tokio::sync::mpsc;
 use worker::exchange::Caller;
 use worker::{Call, ChannelSender, Outbound, Provider};
 
-use crate::answers::ours;
+use crate::answers::local_answer;
 use crate::http::settings::HttpSettings;
 use crate::limits::Limits;
 use crate::recorder::{Post, Receipt, channel};
@@ -23,10 +23,10 @@ use crate::smpp::{self, Sessions};
 use crate::twilio::settings::TwilioSettings;
 use crate::{http, twilio};
 
-/// TLS cannot be set up on this machine.
+/// Failure to set up TLS.
 pub type StartError = reqwest::Error;
 
-/// Sends short messages. Clones share their connections and sessions.
+/// Sender of SMS. Clones share their connections and sessions.
 #[derive(Clone)]
 pub struct SmsSender {
     shared: Arc<Shared>,
@@ -41,8 +41,8 @@ struct Shared {
 }
 
 impl SmsSender {
-    /// A sender, and the receipts that come over its SMPP sessions, which are tasks. Status callbacks are asked for
-    /// where `public_url` says how the gateway is reached.
+    /// Creates a sender, and the receiver of receipts from its SMPP sessions, which run as tasks. Status callbacks are
+    /// requested if `public_url`, the public address of the gateway, is set.
     ///
     /// # Errors
     /// TLS cannot be set up.
@@ -62,21 +62,25 @@ impl SmsSender {
     /// Makes one attempt.
     pub async fn attempt(&self, call: &Call<'_>) -> Answer {
         let Content::Sms(content) = &call.job.content else {
-            return ours(Outcome::Failed, "content", "the job carries no short message");
+            return local_answer(Outcome::Failed, "content", "the job carries no SMS");
         };
         let content = &SmsContent { from: sender(call, content), text: content.text.clone() };
         if let Err(refused) = check(&call.job.target, content) {
             return refused;
         }
-        if call.job.route.keyed && !http::keeps_apart(call.provider) {
-            let says = "the provider may have taken it, and does not keep calls apart any more: it was not called again";
-            return ours(Outcome::Unknown, "provider_changed", says);
+        if call.job.route.keyed && !http::is_idempotent(call.provider) {
+            let says = "the provider may have accepted the message and is no longer idempotent: it was not called again";
+            return local_answer(Outcome::Unknown, "provider_changed", says);
         }
         match call.provider.kind.as_str() {
             "twilio" => self.by_twilio(call, content).await,
             "http" => self.by_http(call, content).await,
             "smpp" => self.by_smpp(call, content).await,
-            kind => ours(Outcome::PauseProvider, "kind", format!("no SMS provider can be of kind {kind:?}")),
+            kind => local_answer(
+                Outcome::PauseProvider,
+                "kind",
+                format!("{kind:?} is not a kind of SMS provider"),
+            ),
         }
     }
 
@@ -112,10 +116,11 @@ impl SmsSender {
         counted(smpp::send(&session, *limits, call, content, &segments).await, &segments)
     }
 
-    /// Binds a session of an SMPP provider, or keeps the one that is bound, so that its receipts come.
+    /// Binds the session of an SMPP provider, or keeps it bound, so that its receipts arrive. Does nothing if the settings
+    /// request no receipts.
     ///
     /// # Errors
-    /// Errors in its settings.
+    /// The provider's settings are invalid.
     pub fn listen(&self, provider: &Provider) -> Result<(), Answer> {
         let Shared { sessions, receipts, .. } = &*self.shared;
         let settings = SmppSettings::parse(&provider.settings).map_err(|problems| unusable(&problems))?;
@@ -125,7 +130,7 @@ impl SmsSender {
         Ok(())
     }
 
-    /// Ends unused SMPP sessions, for as long as it is polled.
+    /// Ends idle SMPP sessions until the returned future is dropped.
     pub async fn reap(&self) -> Infallible {
         self.shared.sessions.reap().await
     }
@@ -140,37 +145,37 @@ impl ChannelSender for SmsSender {
     }
 }
 
-/// Client for HTTP calls.
+/// Creates the client for HTTP calls.
 pub(crate) fn caller(outbound: Outbound, limits: Limits) -> Result<Caller, StartError> {
     Ok(Caller::new(outbound.client().build()?, outbound, limits.call))
 }
 
-/// The sender that the send asks for: of this provider, or of all.
+/// Sender that the send sets, for this provider or for all.
 fn sender(call: &Call<'_>, content: &SmsContent) -> Option<String> {
     let config = call.job.overrides.get(&call.provider.identifier).and_then(|members| members.get("_config"));
     let from = config.and_then(|config| config.get("from")).and_then(Value::as_str);
     from.map(str::to_owned).or_else(|| content.from.clone())
 }
 
-/// Refuses messages that no provider could send. A malformed number is dead for every provider and cannot belong to a person, so
-/// its suppression does no harm.
+/// Rejects messages that no provider could send. A malformed number is `GONE`, which suppresses it. This is safe because the
+/// number cannot belong to a person.
 fn check(number: &str, content: &SmsContent) -> Result<(), Answer> {
     if !is_e164(number) {
-        return Err(ours(Outcome::GONE, "invalid_number", "the number is not written as E.164 says"));
+        return Err(local_answer(Outcome::GONE, "invalid_number", "the number is not in E.164 format"));
     }
     if content.text.trim().is_empty() {
-        return Err(ours(Outcome::Failed, "empty", "the message has no text"));
+        return Err(local_answer(Outcome::Failed, "empty", "the message has no text"));
     }
     match &content.from {
         Some(from) if !is_sender(from) => {
-            let says = "the sender is no number, short code, or name of up to 11 letters and digits";
-            Err(ours(Outcome::Failed, "invalid_sender", says))
+            let says = "the sender is not a number, a short code, or a name of up to 11 letters and digits";
+            Err(local_answer(Outcome::Failed, "invalid_sender", says))
         }
         _ => Ok(()),
     }
 }
 
-/// With the segments that the message takes, where it was taken or may have been.
+/// Adds the number of segments if the message was, or may have been, accepted.
 fn counted(answer: Answer, segments: &Segmented<'_>) -> Answer {
     match answer.outcome {
         Outcome::Sent { .. } | Outcome::Unknown | Outcome::Repeat { .. } => {
@@ -180,8 +185,8 @@ fn counted(answer: Answer, segments: &Segmented<'_>) -> Answer {
     }
 }
 
-/// The answer of a provider whose settings cannot be used.
+/// Answer for a provider with invalid settings.
 pub(crate) fn unusable(problems: &[Problem]) -> Answer {
     let says: Vec<_> = problems.iter().map(|problem| problem.message.as_str()).collect();
-    ours(Outcome::PauseProvider, "settings", says.join("; "))
+    local_answer(Outcome::PauseProvider, "settings", says.join("; "))
 }

@@ -1,4 +1,4 @@
-//! Any provider with an HTTP API: the settings say what a call looks like and what its answers mean.
+//! Providers with any HTTP API: the settings define the calls and the meaning of the answers.
 
 mod exposed;
 pub mod settings;
@@ -13,13 +13,13 @@ use worker::exchange::{Caller, Reply, Silence};
 use worker::{Call, Provider};
 
 use crate::answers::{
-    Private, by_evidence, by_status, of_silence, of_silent_probe, ours, said as presentable, waiting,
+    Private, by_evidence, by_status, local_answer, of_silence, of_silent_probe, redacted, waiting,
 };
 use crate::channel::unusable;
 use settings::HttpSettings;
 use template::{Values, in_url};
 
-/// Characters of a provider's id of a message, or of its code.
+/// Longest message id or code of a provider.
 const LONGEST_ID: usize = 200;
 
 /// Sends one message.
@@ -34,7 +34,7 @@ pub(crate) async fn send(
     let from = content.from.as_ref().or(settings.from.as_ref()).map_or("", String::as_str);
     let values = Values { to: number, text: &content.text, from, id: &id };
     let Ok(url) = Url::parse(&settings.url.render(values, in_url)) else {
-        return ours(Outcome::Failed, "url", "the URL cannot carry this message");
+        return local_answer(Outcome::Failed, "url", "the URL cannot carry this message");
     };
     let mut request = caller.client().request(settings.method.clone(), url).headers(settings.headers.clone());
     if let Some(body) = &settings.body {
@@ -49,7 +49,7 @@ pub(crate) async fn send(
     match caller.call(request, call.now).await {
         Ok(reply) => answer(&reply, settings, &private),
         Err(silence) => {
-            let is_open = matches!(silence, Silence::CutShort(_)) && settings.may_take_what_it_refuses();
+            let is_open = matches!(silence, Silence::CutShort(_)) && settings.may_accept_despite_refusal();
             let answer = of_silence(silence, &private);
             let outcome = if is_open { Outcome::Unknown } else { answer.outcome };
             Answer { outcome: left_open(outcome, settings), ..answer }
@@ -57,8 +57,9 @@ pub(crate) async fn send(
     }
 }
 
-/// Returns true if the provider de-duplicates calls by their id, and also if its settings are unreadable.
-pub(crate) fn keeps_apart(provider: &Provider) -> bool {
+/// Returns true if this is an `http` provider that de-duplicates calls by their Idempotency-Key, or one with invalid
+/// settings.
+pub(crate) fn is_idempotent(provider: &Provider) -> bool {
     let parsed = HttpSettings::parse(&provider.settings);
     provider.kind == settings::HTTP.name && parsed.map_or(true, |settings| settings.idempotent)
 }
@@ -72,28 +73,28 @@ fn left_open(outcome: Outcome, settings: &HttpSettings) -> Outcome {
 }
 
 fn answer(reply: &Reply, settings: &HttpSettings, private: &Private) -> Answer {
-    let said: Value = serde_json::from_slice(&reply.body).unwrap_or_default();
-    let code = settings.code_pointer.as_ref().and_then(|pointer| text_at(&said, pointer));
-    let provider_id = settings.id_pointer.as_ref().and_then(|pointer| text_at(&said, pointer));
+    let body: Value = serde_json::from_slice(&reply.body).unwrap_or_default();
+    let code = settings.code_pointer.as_ref().and_then(|pointer| text_at(&body, pointer));
+    let provider_id = settings.id_pointer.as_ref().and_then(|pointer| text_at(&body, pointer));
     let is_success = settings.is_success(reply.status);
     let by_code = code.as_ref().and_then(|code| settings.codes.get(code)).cloned();
     let outcome = match (by_code, is_success) {
         (Some(Outcome::Sent { .. }), _) | (None, true) => Outcome::Sent { provider_id },
         (Some(outcome), _) => waiting(outcome, reply),
-        // The first call of this message is still at work.
+        // The first call of this message is still in progress.
         (None, false) if settings.idempotent && reply.status == 409 => waiting(Outcome::REPEAT, reply),
         (None, false) => waiting(left_open(by_status(reply), settings), reply),
     };
     let words = match outcome {
         Outcome::Sent { .. } => String::new(),
-        _ => presentable(&String::from_utf8_lossy(&reply.body), private),
+        _ => redacted(&String::from_utf8_lossy(&reply.body), private),
     };
     by_evidence(Answer::new(outcome, code.unwrap_or_else(|| reply.status.to_string()), words), reply.status)
 }
 
-/// The text, number or flag at a place of an answer.
-fn text_at(said: &Value, pointer: &str) -> Option<String> {
-    let text = match said.pointer(pointer)? {
+/// Reads the text, number or flag at a JSON pointer.
+fn text_at(body: &Value, pointer: &str) -> Option<String> {
+    let text = match body.pointer(pointer)? {
         Value::String(text) => text.clone(),
         Value::Number(number) => number.to_string(),
         Value::Bool(flag) => flag.to_string(),
@@ -103,14 +104,14 @@ fn text_at(said: &Value, pointer: &str) -> Option<String> {
     is_plain.then_some(text)
 }
 
-/// Calls `settings.probeUrl` with the headers of a message.
+/// Calls `settings.probeUrl` with GET and the headers of a message; expects a 2xx.
 pub(crate) async fn probe(caller: &Caller, provider: &Provider, now: Timestamp) -> Result<String, Answer> {
     let settings = HttpSettings::parse(&provider.settings).map_err(|problems| unusable(&problems))?;
     let Some(url) = settings.probe_url else {
-        return Err(ours(
+        return Err(local_answer(
             Outcome::Failed,
             "no_probe",
-            "nothing can be called without sending a message; set settings.probeUrl to what answers 2xx to a GET",
+            "cannot test this provider without sending a message; set settings.probeUrl to a URL that answers GET with 2xx",
         ));
     };
     let private = Private::default().and(settings.secrets.all());
@@ -119,7 +120,7 @@ pub(crate) async fn probe(caller: &Caller, provider: &Provider, now: Timestamp) 
     match reply.status {
         200..300 => Ok(format!("settings.probeUrl answered {}", reply.status)),
         status => {
-            let words = presentable(&String::from_utf8_lossy(&reply.body), &private);
+            let words = redacted(&String::from_utf8_lossy(&reply.body), &private);
             Err(Answer::new(by_status(&reply), status.to_string(), words))
         }
     }

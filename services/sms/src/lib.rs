@@ -20,13 +20,13 @@ use anyhow::Context as _;
 use service_kit::Context;
 use worker::Outbound;
 
-/// The kinds of providers that it knows.
+/// Supported kinds of providers.
 pub const KINDS: &[worker::Kind] = &[twilio::settings::TWILIO, http::settings::HTTP, smpp::settings::SMPP];
 
 /// Runs the SMS worker until the process stops.
 ///
 /// # Errors
-/// See [`worker::run`]; TLS cannot be set up.
+/// TLS cannot be set up, or an error of [`worker::run`].
 pub async fn run(context: Context) -> anyhow::Result<()> {
     let config = &context.config;
     let outbound = Outbound::new(config.outbound.allow_private);

@@ -5,19 +5,19 @@ use std::time::Duration;
 /// Time limits of a call.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// A whole HTTP call, or all parts of a message over SMPP.
+    /// Limit of a whole HTTP call, or of all parts of a message over SMPP.
     pub call: Duration,
-    /// Until an SMPP session is bound and has room for a message. What has not begun by then was certainly not sent.
+    /// Limit until an SMPP session is bound and has room for a message. A message not started by then was not sent.
     pub connecting: Duration,
-    /// For an SMSC's answer to one part.
+    /// Limit of a message centre's answer to one part.
     pub response: Duration,
     /// Time for which an idle SMPP session stays bound, so that receipts still arrive.
     pub idle: Duration,
 }
 
 impl Limits {
-    /// Limits that end below the three fifths of a lease that the worker gives a call: we know how far a message came,
-    /// the worker does not.
+    /// Creates limits below three fifths of a lease, the worker's own limit for a call: on a timeout, the channel knows
+    /// the stage of the message, the worker does not.
     #[must_use]
     pub fn for_lease(lease: Duration) -> Limits {
         Limits {

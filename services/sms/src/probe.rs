@@ -1,4 +1,4 @@
-//! Calls that prove a provider's credential without sending anything to a person.
+//! Calls that check a provider's credential without sending a message.
 
 use std::time::Duration;
 
@@ -6,31 +6,35 @@ use domain::{Answer, Outcome};
 use service_kit::clock;
 use worker::{Outbound, Provider};
 
-use crate::answers::ours;
+use crate::answers::local_answer;
 use crate::channel::{caller, unusable};
 use crate::limits::Limits;
 use crate::smpp::settings::SmppSettings;
 use crate::{http, smpp, twilio};
 
-/// For the whole call.
+/// Time limit of the whole call.
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// Makes a real call to the provider, and says in one sentence what it proved.
+/// Makes a real call to the provider. Returns one sentence that describes the successful check.
 ///
 /// # Errors
-/// Unexpected answer of the provider.
+/// The call failed, or the provider did not respond as expected.
 pub async fn probe(outbound: Outbound, provider: &Provider) -> Result<String, Answer> {
     let limits = Limits { call: LIMIT, ..Limits::for_lease(LIMIT) };
     let caller = caller(outbound, limits)
-        .map_err(|error| ours(Outcome::RETRY, "tls", format!("TLS cannot be set up: {error}")))?;
+        .map_err(|error| local_answer(Outcome::RETRY, "tls", format!("TLS cannot be set up: {error}")))?;
     match provider.kind.as_str() {
         "twilio" => twilio::probe(&caller, provider, clock::now()).await,
         "http" => http::probe(&caller, provider, clock::now()).await,
         "smpp" => {
             let settings = SmppSettings::parse(&provider.settings).map_err(|problems| unusable(&problems))?;
             smpp::check(&settings, outbound, LIMIT).await?;
-            Ok(format!("{} bound {} as a transceiver, and unbound it", settings.host, settings.system_id))
+            Ok(format!("{} bound and unbound {} as a transceiver", settings.host, settings.system_id))
         }
-        kind => Err(ours(Outcome::PauseProvider, "kind", format!("no SMS provider can be of kind {kind:?}"))),
+        kind => Err(local_answer(
+            Outcome::PauseProvider,
+            "kind",
+            format!("{kind:?} is not a kind of SMS provider"),
+        )),
     }
 }

@@ -1,4 +1,4 @@
-//! Delivery receipts on their way into the ledger.
+//! Recording of delivery receipts in the ledger.
 
 use std::sync::Arc;
 
@@ -10,32 +10,31 @@ use store::deliveries::receipt::About;
 use tokio::sync::{mpsc, oneshot};
 use worker::Provider;
 
-/// Receipts that wait to be recorded.
+/// Most receipts waiting to be recorded.
 const QUEUE: usize = 256;
-/// Receipts recorded in one transaction.
+/// Most receipts recorded in one transaction.
 const BATCH: usize = 64;
 
-/// A receipt for a message that a provider took.
+/// A receipt for a message that a provider accepted.
 #[derive(Debug)]
 pub struct Receipt {
-    /// The app.
     pub app: AppId,
-    /// The provider that says so.
+    /// Identifier of the provider.
     pub provider: Arc<str>,
     /// The provider's id of the message.
     pub provider_id: String,
     /// Result: `sent` means that the message arrived.
     pub answer: Answer,
-    /// Told when it is recorded.
+    /// Completed when the receipt is recorded.
     pub recorded: oneshot::Sender<Recorded>,
 }
 
 /// Result of recording a receipt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Recorded {
-    /// It is recorded, or is about nothing that we know.
+    /// The receipt is recorded, or its message is unknown.
     Done,
-    /// It could not be recorded; the provider should repeat it.
+    /// The receipt could not be recorded; the provider should repeat it.
     Later,
 }
 
@@ -58,7 +57,7 @@ impl Post {
         (Post { app: AppId(0), provider: "".into(), receipts }, receiver)
     }
 
-    /// Has a receipt recorded.
+    /// Queues a receipt; the future completes when it is recorded.
     pub(crate) fn record(
         &self,
         provider_id: String,
@@ -77,7 +76,7 @@ impl Post {
     }
 }
 
-/// A bounded way for receipts.
+/// Creates the bounded queue from connections to [`record`].
 pub(crate) fn channel() -> (mpsc::Sender<Receipt>, mpsc::Receiver<Receipt>) {
     mpsc::channel(QUEUE)
 }
@@ -92,12 +91,12 @@ pub(crate) async fn record(context: Context, mut receipts: mpsc::Receiver<Receip
             Ok(_) => vec![Recorded::Done; rows.len()],
             Err(error) if error.is_refused_data() => one_by_one(&context.store, &rows, &policy).await,
             Err(error) => {
-                tracing::warn!(%error, "receipts could not be recorded; their providers repeat them");
+                tracing::warn!(%error, "cannot record receipts; their providers repeat them");
                 vec![Recorded::Later; rows.len()]
             }
         };
         for (receipt, recorded) in batch.drain(..).zip(recorded) {
-            // A connection that ended meanwhile gets the receipt again.
+            // If the connection ended meanwhile, the provider sends the receipt again.
             receipt.recorded.send(recorded).ok();
         }
     }
@@ -115,7 +114,8 @@ fn row(receipt: &Receipt) -> store::deliveries::receipt::Receipt {
     }
 }
 
-/// So that the one at fault stops no other; repeating that one would change nothing.
+/// Records receipts one by one, so that a rejected one does not block the others. A rejected receipt is dropped, because
+/// repeating it would not help.
 async fn one_by_one(
     store: &Store,
     rows: &[store::deliveries::receipt::Receipt],
@@ -126,11 +126,11 @@ async fn one_by_one(
         recorded.push(match store.record_receipts(std::slice::from_ref(row), policy).await {
             Ok(_) => Recorded::Done,
             Err(error) if error.is_refused_data() => {
-                tracing::error!(%error, app = %row.app, "a receipt cannot be recorded");
+                tracing::error!(%error, app = %row.app, "PostgreSQL rejected a receipt; dropping it");
                 Recorded::Done
             }
             Err(error) => {
-                tracing::warn!(%error, "a receipt could not be recorded; its provider repeats it");
+                tracing::warn!(%error, "cannot record a receipt; its provider repeats it");
                 Recorded::Later
             }
         });

@@ -1,8 +1,8 @@
-//! Members of settings that several kinds of providers have.
+//! Settings that several kinds of providers share.
 
 use worker::settings::Reader;
 
-/// The text of `member` as a sender: a number, a short code, or up to 11 letters and digits.
+/// Reads `member` as a sender: a number, a short code, or up to 11 letters and digits.
 pub(crate) fn sender(reader: &mut Reader, member: &str, text: Option<String>) -> Option<String> {
     let text = text?;
     if !is_sender(&text) {
@@ -12,7 +12,8 @@ pub(crate) fn sender(reader: &mut Reader, member: &str, text: Option<String>) ->
     Some(text)
 }
 
-/// Returns true if a text can be the sender of an SMS.
+/// Returns true if a text can be the sender of an SMS: 3 to 15 digits with an optional `+`, or up to 11 characters with at
+/// least one letter.
 pub(crate) fn is_sender(text: &str) -> bool {
     let digits = text.strip_prefix('+').unwrap_or(text);
     let is_number = (3..=15).contains(&digits.len()) && digits.bytes().all(|byte| byte.is_ascii_digit());

@@ -18,17 +18,17 @@ use rusmpp::pdus::SubmitSm;
 use tokio::time::{Instant, sleep, timeout_at};
 use worker::Call;
 
-use crate::answers::ours;
+use crate::answers::local_answer;
 use crate::limits::Limits;
 use link::Reply;
 pub(crate) use session::{NotSubmitted, Session, check};
 pub(crate) use sessions::Sessions;
 use settings::{Alphabets, SmppSettings};
 
-/// Before a later part that was not taken is submitted again.
+/// Pause before a refused later part is submitted again.
 const PART_PAUSE: Duration = Duration::from_millis(500);
 
-/// Cuts a text as the provider wants it.
+/// Splits a text into segments in the provider's alphabet.
 pub(crate) fn segmented<'a>(settings: &SmppSettings, text: &'a str) -> Segmented<'a> {
     match settings.alphabets {
         Alphabets::Both => Segmented::of(text),
@@ -38,9 +38,10 @@ pub(crate) fn segmented<'a>(settings: &SmppSettings, text: &'a str) -> Segmented
 
 /// Sends one message, part by part.
 ///
-/// A message may be repeated as long as the server has certainly accepted none of its parts. After the first accepted part, only the
-/// refused part is repeated, while there is time. If the rest cannot follow, the message has failed and is not sent again, because
-/// the person would get the first part twice. If the outcome of a part is unknown, so is that of the message.
+/// A message may be repeated as long as the server has certainly accepted none of its parts. After the first accepted
+/// part, only the refused part is repeated, while there is time. If the rest cannot follow, the message has failed and is
+/// not sent again, because the user would get the first part twice. If the outcome of a part is unknown, so is that of the
+/// message.
 pub(crate) async fn send(
     session: &Session,
     limits: Limits,
@@ -49,17 +50,27 @@ pub(crate) async fn send(
     segments: &Segmented<'_>,
 ) -> Answer {
     if segments.parts.len() > MOST_SEGMENTS {
-        return ours(Outcome::Failed, "too_long", format!("a message has at most {MOST_SEGMENTS} segments"));
+        return local_answer(
+            Outcome::Failed,
+            "too_long",
+            format!("a message has at most {MOST_SEGMENTS} segments"),
+        );
     }
     let Some(parts) = submission::parts(session.settings(), call, content, segments) else {
-        return ours(Outcome::Failed, "unsendable", "the sender or the recipient is no address of SMPP");
+        return local_answer(
+            Outcome::Failed,
+            "unsendable",
+            "the sender or the recipient does not fit an SMPP address",
+        );
     };
     let end = Instant::now() + limits.call;
-    let (total, mut provider_id) = (parts.len(), None);
+    let total = parts.len();
+    let mut provider_id = None;
     for (index, part) in parts.into_iter().enumerate() {
-        let answer = match index {
-            0 => submit(session, limits, part, end).await,
-            _ => submit_on(session, limits, part, end).await,
+        let answer = if index == 0 {
+            submit(session, limits, part, end).await
+        } else {
+            submit_until_accepted(session, limits, part, end).await
         };
         match answer.outcome {
             Outcome::Sent { provider_id: id } => provider_id = id,
@@ -70,7 +81,7 @@ pub(crate) async fn send(
     Answer::new(Outcome::Sent { provider_id }, status::name(0), String::new())
 }
 
-/// Submits one part.
+/// Submits one part and waits for the response.
 async fn submit(session: &Session, limits: Limits, part: SubmitSm, end: Instant) -> Answer {
     let begun_by = end.min(Instant::now() + limits.connecting);
     let reply = match session.submit(part, begun_by).await {
@@ -85,13 +96,15 @@ async fn submit(session: &Session, limits: Limits, part: SubmitSm, end: Instant)
         Ok(Ok(Reply { status, .. })) => {
             Answer::new(status::outcome(status), status::name(status), String::new())
         }
-        Ok(Err(_)) => ours(Outcome::Unknown, "connection_lost", "the connection ended before the answer"),
-        Err(_) => ours(Outcome::Unknown, "timeout", "no answer in time"),
+        Ok(Err(_)) => {
+            local_answer(Outcome::Unknown, "connection_lost", "the connection was lost before the answer")
+        }
+        Err(_) => local_answer(Outcome::Unknown, "timeout", "no answer in time"),
     }
 }
 
-/// Submits a later part, again and again where it was certainly not taken, and may be another time.
-async fn submit_on(session: &Session, limits: Limits, part: SubmitSm, end: Instant) -> Answer {
+/// Submits a later part, again after each temporary refusal while there is time.
+async fn submit_until_accepted(session: &Session, limits: Limits, part: SubmitSm, end: Instant) -> Answer {
     loop {
         let answer = submit(session, limits, part.clone(), end).await;
         let is_temporary = matches!(answer.outcome, Outcome::Retry { .. });
@@ -102,17 +115,17 @@ async fn submit_on(session: &Session, limits: Limits, part: SubmitSm, end: Insta
     }
 }
 
-/// The answer where the first parts were taken and this one was not.
+/// Answer for a message of which the first parts were accepted and this one was not.
 fn incomplete(answer: Answer, index: usize, total: usize) -> Answer {
     let outcome = match answer.outcome {
         Outcome::Unknown => Outcome::Unknown,
         _ => Outcome::Failed,
     };
-    let message = format!("part {} of {total}, after {index} were taken: {}", index + 1, answer.message);
+    let message = format!("part {} of {total}, after {index} were accepted: {}", index + 1, answer.message);
     Answer { outcome, message, ..answer }
 }
 
-/// A refused sender that the send chose says nothing about the provider.
+/// A refused sender must not pause the provider if the send chose it.
 fn blaming(answer: Answer, chose_sender: bool) -> Answer {
     if chose_sender && status::is_about_sender(&answer.code) {
         Answer { outcome: Outcome::Failed, ..answer }

@@ -1,4 +1,4 @@
-//! Twilio's Programmable Messaging API, or one that speaks like it.
+//! Twilio's Programmable Messaging API, or a compatible one.
 
 pub mod settings;
 
@@ -14,17 +14,17 @@ use worker::exchange::{Caller, Reply};
 use worker::{Call, Provider};
 
 use crate::answers::{
-    Private, below, by_evidence, by_status, of_silence, of_silent_probe, ours, said as presentable, waiting,
+    Private, below, by_evidence, by_status, local_answer, of_silence, of_silent_probe, redacted, waiting,
 };
 use settings::{Login, TwilioSender, TwilioSettings};
 
 const VERSION: &str = "2010-04-01";
-/// The longest that Twilio keeps a message which it could not hand on, in seconds.
+/// Longest time in seconds that Twilio queues a message.
 const LONGEST_VALIDITY: u64 = 14_400;
 const VALIDITY: &str = "ValidityPeriod";
 /// Parameters that a send must not set.
 const RESERVED: [&str; 6] = ["To", "From", "Body", "MessagingServiceSid", "StatusCallback", "ApplicationSid"];
-const NO_BASE: &str = "settings.baseUrl cannot have a path below it";
+const NO_BASE: &str = "settings.baseUrl cannot be extended with a path";
 
 /// Sends one message.
 pub(crate) async fn send(
@@ -37,14 +37,14 @@ pub(crate) async fn send(
     let extras = match extras(call) {
         Ok(extras) => extras,
         Err(member) => {
-            return ours(Outcome::Failed, "override", format!("{member} is not for a send to set"));
+            return local_answer(Outcome::Failed, "override", format!("a send must not set {member}"));
         }
     };
     let callback = public_url.filter(|_| settings.auth_token.is_some()).and_then(|url| callback(url, call));
     let form = form(call, content, settings, callback.as_ref(), &extras);
     let Some(url) = below(&settings.base_url, &[VERSION, "Accounts", &settings.account_sid, "Messages.json"])
     else {
-        return ours(Outcome::PauseProvider, "settings", NO_BASE);
+        return local_answer(Outcome::PauseProvider, "settings", NO_BASE);
     };
     let request =
         caller.client().post(url).header(CONTENT_TYPE, "application/x-www-form-urlencoded").body(form);
@@ -56,8 +56,8 @@ pub(crate) async fn send(
     }
 }
 
-/// Returns the send's Twilio parameters for this provider, such as `MaxPrice`; or the reserved member that the send sets: recipient,
-/// text, sender or callback.
+/// Returns the send's Twilio parameters for this provider, such as `MaxPrice`. The error is the name of a parameter that a
+/// send must not set ([`RESERVED`]) or whose value is not a string, number or boolean.
 fn extras(call: &Call<'_>) -> Result<Vec<(String, String)>, String> {
     let members = call.job.overrides.get(&call.provider.identifier).into_iter().flatten();
     let mut extras = Vec::new();
@@ -76,9 +76,10 @@ fn extras(call: &Call<'_>) -> Result<Vec<(String, String)>, String> {
     Ok(extras)
 }
 
-/// Returns the status callback URL of the attempt.
+/// Returns the status callback URL of the attempt; None if `public_url` is invalid.
 fn callback(public_url: &str, call: &Call<'_>) -> Option<Url> {
-    let (app, delivery) = (call.app.to_string(), call.job.delivery_id.to_string());
+    let app = call.app.to_string();
+    let delivery = call.job.delivery_id.to_string();
     let segments = ["v3", "callbacks", "twilio", &app, &call.provider.identifier, &delivery];
     let mut url = below(&Url::parse(public_url).ok()?, &segments)?;
     url.set_query(Some(&format!("attempt={}", call.job.attempt)));
@@ -119,18 +120,18 @@ fn login(request: RequestBuilder, settings: &TwilioSettings) -> RequestBuilder {
 }
 
 fn answer(reply: &Reply, private: &Private, chose_sender: bool) -> Answer {
-    let said: Value = serde_json::from_slice(&reply.body).unwrap_or_default();
+    let body: Value = serde_json::from_slice(&reply.body).unwrap_or_default();
     if (200..300).contains(&reply.status) {
-        let sid = said["sid"].as_str().filter(|sid| is_sid(sid)).map(str::to_owned);
-        let status = said["status"].as_str().unwrap_or_default();
+        let sid = body["sid"].as_str().filter(|sid| is_sid(sid)).map(str::to_owned);
+        let status = body["status"].as_str().unwrap_or_default();
         return Answer::new(
             Outcome::Sent { provider_id: sid },
             reply.status.to_string(),
-            presentable(status, private),
+            redacted(status, private),
         );
     }
-    let code = said["code"].as_u64().and_then(|code| u32::try_from(code).ok());
-    let words = presentable(said["message"].as_str().unwrap_or_default(), private);
+    let code = body["code"].as_u64().and_then(|code| u32::try_from(code).ok());
+    let words = redacted(body["message"].as_str().unwrap_or_default(), private);
     let known = code.and_then(outcome).filter(|_| reply.status < 500);
     let outcome = match (known, code) {
         (Some(_), Some(code)) if chose_sender && is_about_sender(code) => Outcome::Failed,
@@ -147,24 +148,24 @@ fn is_sid(text: &str) -> bool {
     (1..=64).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_alphanumeric())
 }
 
-/// Reads the account, which sends nothing.
+/// Reads the account, without sending a message.
 pub(crate) async fn probe(caller: &Caller, provider: &Provider, now: Timestamp) -> Result<String, Answer> {
     let settings =
         TwilioSettings::parse(&provider.settings).map_err(|problems| crate::channel::unusable(&problems))?;
     let account = format!("{}.json", settings.account_sid);
     let url = below(&settings.base_url, &[VERSION, "Accounts", &account])
-        .ok_or_else(|| ours(Outcome::PauseProvider, "settings", NO_BASE))?;
+        .ok_or_else(|| local_answer(Outcome::PauseProvider, "settings", NO_BASE))?;
     let reply =
         caller.call(login(caller.client().get(url), &settings), now).await.map_err(of_silent_probe)?;
-    let said: Value = serde_json::from_slice(&reply.body).unwrap_or_default();
-    match (reply.status, said["status"].as_str()) {
+    let body: Value = serde_json::from_slice(&reply.body).unwrap_or_default();
+    match (reply.status, body["status"].as_str()) {
         (200, Some("active") | None) => {
-            Ok(format!("Twilio knows account {} and its credential", settings.account_sid))
+            Ok(format!("Twilio accepted the credential of account {}", settings.account_sid))
         }
-        (200, Some(status)) => Err(ours(
+        (200, Some(status)) => Err(local_answer(
             Outcome::PauseProvider,
             "account",
-            format!("the account is {}", presentable(status, &Private::default())),
+            format!("the account is {}", redacted(status, &Private::default())),
         )),
         _ => Err(answer(&reply, &Private::default(), false)),
     }

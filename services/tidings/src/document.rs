@@ -29,7 +29,7 @@ impl DocumentSource {
         }
     }
 
-    /// Reads one JSON object.
+    /// Reads the JSON document, of at most [`LONGEST`] bytes.
     pub(crate) fn read(&self) -> anyhow::Result<Value> {
         let bytes = match self.path() {
             Some(path) => read_within_limit(

@@ -28,7 +28,7 @@ use report::Report;
 const SESSIONS_SHOWN: usize = 5;
 /// Time for which sessions and consumers of a just-stopped process may linger at the servers.
 const GONE_WITHIN: Duration = Duration::from_secs(5);
-/// Interval between two checks whether they still linger.
+/// Interval at which a check for them is repeated.
 const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Bring a database that was restored from a backup up to date with the log, before services start on it.

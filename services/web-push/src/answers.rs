@@ -1,4 +1,4 @@
-//! Meaning of a push service's answers: the table and its look-up.
+//! Verdicts on the responses of push services.
 
 use std::time::Duration;
 
@@ -6,23 +6,24 @@ use domain::outcome::RetryLimit;
 use domain::{Answer, Outcome};
 use worker::outbound::NotPublic;
 
-/// The class of an answer.
+/// Verdict on a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PushVerdict {
-    /// The push service took the message.
+    /// The push service accepted the message.
     Sent,
-    /// Again, on the usual schedule, and not before the time that it asks for.
+    /// Retry on the normal schedule, but not before the push service's `Retry-After`.
     Retry,
-    /// Refused for good.
+    /// Permanent failure.
     Failed,
-    /// Refused for good, and the subscription is dead.
+    /// Permanent failure: the subscription no longer exists.
     TargetGone,
-    /// Trouble with the app's key or its token, where more than a few subscriptions have it; the subscription is kept.
+    /// The push service rejects the app's key or token. The provider is paused only if this happens for many users; the
+    /// subscription is kept.
     PauseProvider,
 }
 
-/// Statuses and their classes; the first row that fits counts. `x` stands for any digit. Beyond RFC 8030 (sections 5 and
-/// 7.3) and RFC 8292 (section 4.2) they follow what the push services of today's browsers say.
+/// HTTP statuses and their verdicts. The first matching row applies; `x` matches any digit. In addition to RFC 8030
+/// (sections 5 and 7.3) and RFC 8292 (section 4.2), the rows follow the documentation of the browsers' push services.
 pub const TABLE: &[(&str, PushVerdict)] = &[
     ("200", PushVerdict::Sent),
     ("201", PushVerdict::Sent),
@@ -35,16 +36,16 @@ pub const TABLE: &[(&str, PushVerdict)] = &[
     ("413", PushVerdict::Failed),
     ("429", PushVerdict::Retry),
     ("2xx", PushVerdict::Sent),
-    // Never followed: the subscription says where its messages go.
+    // Redirects are never followed: a message goes only to the endpoint of its subscription.
     ("3xx", PushVerdict::Failed),
     ("4xx", PushVerdict::Failed),
     ("5xx", PushVerdict::Retry),
 ];
 
-/// A host that a subscription names may have no address for a while, or ever: its deliveries fail after half an hour.
+/// Limit for a host name without an address. The cause may be temporary or permanent, so deliveries fail after half an hour.
 const UNRESOLVED: RetryLimit = RetryLimit { retries: 3, over: Duration::from_secs(30 * 60) };
 
-/// Characters kept of what a push service said.
+/// Maximum characters recorded of a push service's response.
 const MESSAGE_LENGTH: usize = 500;
 
 /// Reply of a push service.
@@ -52,37 +53,37 @@ const MESSAGE_LENGTH: usize = 500;
 pub struct Reply {
     /// HTTP status.
     pub status: u16,
-    /// Time that it asks to wait.
+    /// Delay that the push service requests.
     pub retry_after: Option<Duration>,
-    /// Its name for the message.
+    /// The push service's id of the message.
     pub id: Option<String>,
-    /// The beginning of the body.
+    /// First part of the body.
     pub text: String,
 }
 
-/// Why a push service said nothing.
+/// Reason why there is no response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// The name of the host has no address now.
+    /// The host name has no address at present.
     Unresolved(String),
-    /// There was no connection, so the message went nowhere.
+    /// The connection could not be established: nothing was sent.
     Connect(String),
     /// The push service is at an address that must not be called.
     Forbidden(NotPublic),
-    /// The connection broke once the message was on its way.
+    /// The connection broke while or after the message was sent; the push service may have accepted it.
     Lost(String),
-    /// Nothing was said in time.
+    /// The call timed out; the push service may have accepted the message.
     TimedOut,
 }
 
-/// The answer to a message for `endpoint`.
+/// Converts the result of a call for `endpoint` to an answer.
 #[must_use]
 pub fn answer(result: &Result<Reply, Failure>, endpoint: &str) -> Answer {
     match result {
         Ok(reply) => {
             let outcome = outcome(reply);
             let answer = Answer::new(outcome, reply.status.to_string(), presentable(&reply.text, endpoint));
-            // A subscription that was made for another key is refused as a wrong key is.
+            // A subscription for another key gets the same response as a bad key, so the user may be the cause.
             if answer.outcome == Outcome::PauseProvider { answer.blaming_user() } else { answer }
         }
         Err(Failure::Connect(cause)) => {
@@ -92,9 +93,10 @@ pub fn answer(result: &Result<Reply, Failure>, endpoint: &str) -> Answer {
             let outcome = Outcome::Retry { after: None, limit: Some(UNRESOLVED) };
             Answer::new(outcome, "unresolved", presentable(cause, endpoint)).sparing_provider()
         }
-        // The subscription names the host.
+        // The host comes from the subscription, so the failure does not concern the provider.
         Err(Failure::Forbidden(refused)) => Answer::new(Outcome::Failed, "not_public", refused.to_string()),
-        // It may have been taken. Sent again, it has the same topic and replaces what is not delivered yet.
+        // The push service may have accepted the message. A repetition has the same topic, so it replaces an undelivered
+        // first copy.
         Err(Failure::Lost(cause)) => {
             Answer::new(Outcome::Unknown, "connection_lost", presentable(cause, endpoint))
         }
@@ -102,7 +104,7 @@ pub fn answer(result: &Result<Reply, Failure>, endpoint: &str) -> Answer {
     }
 }
 
-/// The row that decides: the first of [`TABLE`] that fits.
+/// First row of [`TABLE`] that matches `status`; None if no row matches.
 #[must_use]
 pub fn row(status: u16) -> Option<&'static (&'static str, PushVerdict)> {
     let status = status.to_string();
@@ -123,12 +125,13 @@ fn outcome(reply: &Reply) -> Outcome {
     }
 }
 
-/// Bounded, on one line, and without the endpoint, whose knowledge is enough to write to the browser.
+/// Makes a text presentable: limited in length, on one line, and without the endpoint, because anyone who has the endpoint
+/// can send to the browser.
 fn presentable(text: &str, endpoint: &str) -> String {
     let path =
         endpoint.split_once("://").and_then(|(_, rest)| rest.split_once('/')).map_or("", |(_, path)| path);
     let mut text = text.replace(endpoint, "[endpoint]");
-    // The part that names the browser, of which what is short hides nothing.
+    // Remove the path as well, because it identifies the browser. A path under 8 bytes is too short to be secret.
     if path.len() >= 8 {
         text = text.replace(path, "[endpoint]");
     }

@@ -1,4 +1,4 @@
-//! Proof to push services that a message is the app's: signed tokens (VAPID, RFC 8292).
+//! Signed tokens that identify the app to push services (VAPID, RFC 8292).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,12 +17,12 @@ use store::Store;
 
 /// Lifetime of a token; push services refuse more than 24 h (RFC 8292, section 2).
 const LIFETIME: Duration = Duration::from_secs(12 * 3600);
-/// A token is used for this long, so that none runs out on its way.
+/// Time for which a token is used; shorter than its lifetime, so that it cannot expire in transit.
 const USED_FOR: Duration = Duration::from_secs(6 * 3600);
-/// Apps whose keys, and pairs of app and push service whose tokens, are kept at once.
+/// Maximum number of cached keys, and of cached tokens.
 const MAX_KEPT: u64 = 10_000;
 
-/// Makes the `Authorization` of messages, and keeps it as long as it holds.
+/// Source of the `Authorization` headers of messages. It caches keys and tokens.
 pub(crate) struct Authorizations {
     store: Store,
     master_key: MasterKey,
@@ -30,16 +30,16 @@ pub(crate) struct Authorizations {
     tokens: Cache<Audience, Token>,
 }
 
-/// Why there is none.
+/// Reason why there is no `Authorization` header.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Unauthorized {
-    /// The app was made by a release that knew no such keys.
+    /// The app was created by a release that created no key pairs.
     #[error("the app has no key pair; `tidings migrate` makes one")]
     NoKey,
-    /// The key pair cannot be read or opened.
+    /// The key pair cannot be loaded or decrypted.
     #[error(transparent)]
     Key(#[from] VapidError),
-    /// It cannot sign.
+    /// The key pair cannot sign.
     #[error("the app's key pair cannot sign: {0}")]
     Unsigned(#[from] JwtError),
     /// The signed token is not a valid header value.
@@ -47,7 +47,7 @@ pub(crate) enum Unauthorized {
     NoHeader(#[from] InvalidHeaderValue),
 }
 
-/// Whom a token is for, and what it tells.
+/// Cache key of a token: the claims that distinguish tokens.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct Audience {
     app: AppId,
@@ -107,7 +107,7 @@ impl Authorizations {
 }
 
 impl Signer {
-    /// Reads the app's key pair.
+    /// Loads the app's key pair.
     pub(crate) async fn load(
         store: &Store,
         master_key: &MasterKey,
@@ -118,13 +118,13 @@ impl Signer {
         Ok(Arc::new(Signer { public_key: pair.public_key, key }))
     }
 
-    /// A signed token for the push service at `origin`.
+    /// Returns a signed token for the push service at `origin`. It expires after 12 hours.
     pub(crate) fn token(&self, subject: &str, origin: &str, now: Timestamp) -> Result<String, JwtError> {
         let exp = (now + LIFETIME).millis() / 1000;
         encode(&Header::new(Algorithm::ES256), &Claims { aud: origin, exp, sub: subject }, &self.key)
     }
 
-    /// The public key, an uncompressed point of P-256 in base64url.
+    /// Public key: an uncompressed point of P-256, in base64url.
     pub(crate) fn public_key(&self) -> &str {
         &self.public_key
     }

@@ -1,4 +1,4 @@
-//! The call of a push service (RFC 8030, section 5).
+//! The call to a push service (RFC 8030, section 5).
 
 use std::time::Duration;
 
@@ -11,14 +11,14 @@ use worker::outbound::{NotPublic, Unresolved, read_at_most, retry_after};
 
 use crate::answers::{Failure, Reply};
 
-/// Bytes that are read of what a push service says.
+/// Maximum bytes read of a response body.
 const MAX_ANSWER: usize = 4 * 1024;
-/// Characters kept of its name for a message.
+/// Maximum characters recorded of a message id.
 const MAX_ID: usize = 200;
-/// A connection over which nothing comes back for so long is given up.
+/// Interval of pings on a connection, and time limit for a response to one.
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
 
-/// Calls push services, over HTTP/2 where they speak it.
+/// Client for push services. It uses HTTP/2 if the service supports it.
 pub(crate) struct PushClient {
     outbound: Outbound,
     client: Client,
@@ -29,7 +29,7 @@ pub(crate) struct PushClient {
 pub(crate) struct Message<'a> {
     pub(crate) endpoint: &'a str,
     pub(crate) authorization: HeaderValue,
-    /// Seconds.
+    /// Maximum time that the push service keeps the message, in seconds.
     pub(crate) ttl: u32,
     pub(crate) urgency: Urgency,
     pub(crate) topic: String,
@@ -37,7 +37,7 @@ pub(crate) struct Message<'a> {
 }
 
 impl PushClient {
-    /// A client whose calls take at most `limit`, answer included.
+    /// Creates a client whose calls take at most `limit`, including the response.
     pub(crate) fn new(outbound: Outbound, limit: Duration) -> reqwest::Result<PushClient> {
         let client = outbound
             .client()
@@ -47,7 +47,7 @@ impl PushClient {
         Ok(PushClient { outbound, client, limit })
     }
 
-    /// Hands a message to the push service of its endpoint, which the caller has checked.
+    /// Sends a message to its endpoint. The caller must have checked the endpoint's host.
     pub(crate) async fn push(&self, message: Message<'_>, now: Timestamp) -> Result<Reply, Failure> {
         let url = Url::parse(message.endpoint).map_err(|error| Failure::Connect(error.to_string()))?;
         self.outbound.check(&url).map_err(Failure::Forbidden)?;
@@ -72,14 +72,14 @@ async fn reply(response: Response, now: Timestamp) -> Result<Reply, Failure> {
     let (retry_after, id) = (retry_after(response.headers(), now), id(response.headers()));
     let text = match read_at_most(response, MAX_ANSWER).await {
         Ok(body) => String::from_utf8_lossy(&body).into_owned(),
-        // The status is what counts.
+        // The status alone decides, so a lost body is no failure.
         Err(error) => format!("(the rest was lost: {})", cause(error)),
     };
     Ok(Reply { status: status.as_u16(), retry_after, id, text })
 }
 
-/// The push service's id of the message: Apple's id, else the end of the `Location` (RFC 8030, section 5), which as a
-/// whole would let its reader take the message back.
+/// The push service's id of the message: Apple's `apns-id`, else the last segment of `Location` (RFC 8030, section 5). The
+/// whole URL is not recorded, because anyone who has it can delete the message.
 fn id(headers: &HeaderMap) -> Option<String> {
     let text = |name| headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok());
     let id = text("apns-id").or_else(|| text(LOCATION.as_str())?.rsplit('/').next())?;
@@ -100,7 +100,7 @@ fn failure(error: reqwest::Error) -> Failure {
     }
 }
 
-/// The innermost cause, without the URL, which is the browser's secret.
+/// The innermost cause of an error, without the URL, which is a secret of the browser.
 fn cause(error: reqwest::Error) -> String {
     let error = error.without_url();
     let mut innermost: &dyn std::error::Error = &error;

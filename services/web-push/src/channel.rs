@@ -1,4 +1,4 @@
-//! The web push channel: a job to a message for a browser to an answer.
+//! The web push channel: encrypts a job's message, calls the push service and turns its response into an answer.
 
 use std::time::Duration;
 
@@ -19,10 +19,10 @@ use crate::encryption::{MAX_PLAINTEXT, encrypt};
 use crate::payload::Payload;
 use crate::settings::{KIND, VapidSettings};
 
-/// Subscriptions that one statement looks up at most.
+/// Maximum number of subscriptions that one statement looks up.
 const BATCH: usize = 256;
 
-/// Sends to browsers over their push services (RFC 8030).
+/// Sender to browsers over their push services (RFC 8030).
 pub struct WebPushSender {
     context: Context,
     hosts: Vec<PushHost>,
@@ -33,7 +33,7 @@ pub struct WebPushSender {
 }
 
 impl WebPushSender {
-    /// A sender that works as long as the tasks of the process.
+    /// Creates a sender. Its look-ups run as a task of the process and end with it.
     ///
     /// # Errors
     /// TLS cannot be set up on this machine.
@@ -58,7 +58,7 @@ impl WebPushSender {
         })
     }
 
-    /// Makes one attempt. The error is an answer as well: one for which no push service was asked.
+    /// Makes one attempt. The error is an answer too: the attempt ended before the push service was called.
     pub async fn attempt(&self, call: &Call<'_>) -> Result<Answer, Answer> {
         let Call { app, provider, job, now, .. } = *call;
         let Content::Push(content) = &job.content else {
@@ -83,7 +83,7 @@ impl WebPushSender {
             authorization: authorization.map_err(|error| unauthorized(&error))?,
             ttl: ttl(&options, &settings, job.expires_at, now),
             urgency: urgency(&options, &settings, call.lane),
-            // The same for every attempt, so that one that is made again replaces what is not delivered yet.
+            // Every attempt has the same topic, so a repetition replaces an undelivered first copy.
             topic: options.topic.unwrap_or_else(|| job.delivery_id.0.simple().to_string()),
             body,
         };
@@ -91,7 +91,8 @@ impl WebPushSender {
         Ok(self.doubts.settle(provider, origin, job.user, answer).await)
     }
 
-    /// The keys of the browser, which must still be the user's own.
+    /// Loads the keys of the browser. The subscription must still exist and belong to the user; otherwise the delivery
+    /// fails.
     async fn browser(&self, call: &Call<'_>) -> Result<BrowserKeys, Answer> {
         let name = SubscriptionName { app: call.app, user: call.job.user, endpoint: call.job.target.clone() };
         match self.browsers.call(name).await {
@@ -158,7 +159,7 @@ impl ChannelSender for WebPushSender {
     }
 }
 
-/// The settings of a provider that can serve the channel.
+/// Parses the settings of a provider. The error pauses a provider with another kind or with invalid settings.
 pub(crate) fn settings(provider: &worker::Provider) -> Result<VapidSettings, Answer> {
     if provider.kind != KIND {
         let message = format!("no web push provider can be of kind {:?}, only {KIND:?}", provider.kind);
@@ -168,12 +169,13 @@ pub(crate) fn settings(provider: &worker::Provider) -> Result<VapidSettings, Ans
         .map_err(|problems| ours(Outcome::PauseProvider, "settings", &told(problems)))
 }
 
-/// Well within the time that the runtime gives an attempt, so that the answer is ours to class.
+/// Time limit of a call: two fifths of a lease, at most 30 s. It ends before the worker's own limit, so that this channel
+/// decides the outcome.
 fn call_limit(lease: Duration) -> Duration {
     (lease * 2 / 5).min(Duration::from_secs(30))
 }
 
-/// Seconds that the push service keeps the message: no longer than it is of use.
+/// Seconds that the push service keeps the message: at most until the message expires.
 fn ttl(
     options: &WebPushOptions,
     settings: &VapidSettings,
@@ -209,7 +211,7 @@ fn told(problems: Vec<domain::Problem>) -> String {
     problems.into_iter().map(|problem| problem.message).collect::<Vec<_>>().join("; ")
 }
 
-/// An answer for which no push service was asked.
+/// Creates an answer without calling a push service.
 pub(crate) fn ours(outcome: Outcome, code: &str, message: &str) -> Answer {
     Answer::new(outcome, code, message)
 }

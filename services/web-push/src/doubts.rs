@@ -1,7 +1,7 @@
-//! Whose fault it is that a push service refuses the app's signature.
+//! Decides if the app's key or a single subscription is at fault when a push service rejects the app's signature.
 //!
-//! A subscription that was made for another key is answered as a wrong key is, and any visitor of a page can hand one in.
-//! So it is not believed at once: sends to a push service are paused when those to many users are refused so.
+//! A subscription for another key gets the same response as a bad key, and any visitor of a page can register one. So a
+//! single rejection does not pause the provider: only rejections for many users at one push service do.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,17 +10,17 @@ use domain::{Answer, AppId, Outcome, UserNumber};
 use moka::future::Cache;
 use worker::{Provider, Refusals};
 
-/// Time for which sends to a push service are remembered after the last one.
+/// Idle time after which the history of a push service is dropped.
 const IDLE: Duration = Duration::from_secs(3600);
-/// Push services of providers that are remembered at once.
+/// Maximum number of histories in memory.
 const MOST: u64 = 10_000;
 
-/// The last sends to each push service.
+/// Recent rejections and successes at each push service.
 pub(crate) struct Doubts {
     known: Cache<Place, Arc<Refusals>>,
 }
 
-/// A push service, as one version of a provider knows it: changed settings start without a history.
+/// Cache key: a push service and a version of a provider. Changed settings start without a history.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Place {
     app: AppId,
@@ -34,8 +34,8 @@ impl Doubts {
         Doubts { known: Cache::builder().max_capacity(MOST).time_to_idle(IDLE).build() }
     }
 
-    /// The answer as it is to be settled: a refused signature fails for its subscription alone, which is kept, unless too
-    /// many users meet with it.
+    /// Adjusts an answer. A rejected signature fails only its own delivery and keeps the subscription, unless it occurs for
+    /// too many users; then the provider is paused.
     pub(crate) async fn settle(
         &self,
         provider: &Provider,
@@ -44,7 +44,7 @@ impl Doubts {
         answer: Answer,
     ) -> Answer {
         let is_refused = answer.outcome == Outcome::PauseProvider;
-        // Other answers say nothing of keys.
+        // Other answers show nothing about the key.
         if !is_refused && !matches!(answer.outcome, Outcome::Sent { .. }) {
             return answer;
         }

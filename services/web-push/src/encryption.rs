@@ -6,21 +6,22 @@ use aws_lc_rs::error::Unspecified;
 use aws_lc_rs::{hkdf, rand};
 use store::directory::web_push::BrowserKeys;
 
-/// The most bytes of a body that every push service takes (RFC 8030, section 7.2).
+/// Maximum size of a body, in bytes, that every push service accepts (RFC 8030, section 7.2).
 const MAX_BODY: usize = 4096;
 const SALT: usize = 16;
 /// Length of an uncompressed point of P-256.
 const POINT: usize = 65;
-/// Salt, record size, length of the key id, and the key id, which is our public key (RFC 8188, section 2.1).
+/// Length of the header: salt, record size, length of the key id, and the key id, which is the sender's public key (RFC
+/// 8188, section 2.1).
 const HEADER: usize = SALT + 4 + 1 + POINT;
 const TAG: usize = 16;
-/// Marks the last record, which has no padding here (RFC 8188, section 2).
+/// Delimiter that marks the last record (RFC 8188, section 2). The message has only this record, without padding.
 const LAST: u8 = 2;
 
-/// The longest message, in bytes: what is left of the body.
+/// Maximum length of a message in bytes: the rest of the body after header, delimiter and tag.
 pub const MAX_PLAINTEXT: usize = MAX_BODY - HEADER - TAG - 1;
 
-/// A message cannot be encrypted for a browser: its keys are none, or there are no random numbers.
+/// Failure to encrypt a message: the browser's keys are invalid, or no random numbers are available.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the message cannot be encrypted for the browser")]
 pub struct Unencrypted;
@@ -31,11 +32,11 @@ impl From<Unspecified> for Unencrypted {
     }
 }
 
-/// The body of a message, which only the browser can read; at most 4,096 bytes for [`MAX_PLAINTEXT`]. Each one has a key
-/// pair and a salt of its own.
+/// Encrypts a message for the browser. The body has at most 4,096 bytes if `plaintext` has at most [`MAX_PLAINTEXT`]. Each
+/// body has its own key pair and salt.
 ///
 /// # Errors
-/// The browser's keys are none, or there are no random numbers.
+/// The browser's keys are invalid, or no random numbers are available.
 pub fn encrypt(browser: &BrowserKeys, plaintext: &[u8]) -> Result<Vec<u8>, Unencrypted> {
     let mut salt = [0; SALT];
     rand::fill(&mut salt)?;

@@ -17,13 +17,13 @@ pub use channel::WebPushSender;
 pub use encryption::{MAX_PLAINTEXT, Unencrypted, encrypt};
 pub use probe::probe;
 
-/// The kinds of providers that it knows.
+/// Provider kinds of this channel.
 pub const KINDS: &[worker::Kind] = &[settings::VAPID];
 
 /// Runs the web push worker until the process stops.
 ///
 /// # Errors
-/// See [`worker::run`].
+/// TLS cannot be set up, or an error of [`worker::run`].
 pub async fn run(context: Context) -> anyhow::Result<()> {
     let sender = WebPushSender::new(&context)?;
     worker::run(context, sender).await

@@ -1,10 +1,10 @@
-//! Payload for a browser's service worker, which `clients/web-push/README.md` describes.
+//! Payload for a browser's service worker; `clients/web-push/README.md` describes its format.
 
 use domain::content::{Object, PushContent};
 use domain::{DeliveryId, SendId};
 use serde::Serialize;
 
-/// The message, before it is encrypted. Room is short, so what has no value is left out.
+/// The message before encryption. Members without a value are left out, because the size is limited.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Payload<'a> {
@@ -27,7 +27,7 @@ pub(crate) struct Payload<'a> {
 }
 
 impl<'a> Payload<'a> {
-    /// The content, with what a browser answers for.
+    /// Builds the payload from the content, and from the ids and the URL that a click report needs.
     pub(crate) fn new(
         content: &'a PushContent,
         delivery_id: DeliveryId,

@@ -1,4 +1,4 @@
-//! Checking a provider without sending anything to a person.
+//! Check of a provider without sending a message.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -12,11 +12,11 @@ use worker::Provider;
 use crate::authorization::Signer;
 use crate::channel::{ours, settings, unauthorized};
 
-/// An origin that no push service has.
+/// Origin for the test token; no push service has it.
 const NOWHERE: &str = "https://push.invalid";
 
-/// Proves what can be proved without a subscription: that the settings are sound, and that the app's key pair opens, signs
-/// and belongs together. No push service is called; it answers for subscriptions alone.
+/// Checks as much as possible without a subscription: the settings are valid, the app's key pair can be decrypted, and its
+/// public key verifies its signatures. No push service is called, because every call needs a subscription.
 ///
 /// # Errors
 /// Answer that an attempt would get.
@@ -33,7 +33,7 @@ pub async fn probe(
     let point = URL_SAFE_NO_PAD.decode(signer.public_key()).map_err(|error| refused(&error))?;
     let mut validation = Validation::new(Algorithm::ES256);
     validation.set_audience(&[NOWHERE]);
-    // Signed just now, by a clock that the caller may have made up.
+    // The token was signed just now, but a caller may pass a `now` far from the system clock.
     validation.validate_exp = false;
     decode::<Value>(&token, &DecodingKey::from_ec_der(&point), &validation)
         .map_err(|error| refused(&error))?;

@@ -5,12 +5,12 @@ use domain::fields::Fields;
 use domain::web_push::{Urgency, read_ttl, read_urgency};
 use serde_json::Value;
 
-/// The kind of provider that these settings are for.
+/// Name of this provider kind.
 pub const KIND: &str = "vapid";
-/// Longest subject, in bytes.
+/// Maximum length of the subject in bytes.
 const MAX_SUBJECT: usize = 255;
 
-/// The push services of browsers, which know the app by its own key pair.
+/// Provider kind for the push services of browsers. They identify the app by its key pair.
 pub const VAPID: worker::Kind = worker::Kind {
     name: KIND,
     secrets: &[],
@@ -25,19 +25,19 @@ pub const VAPID: worker::Kind = worker::Kind {
 /// Values sent to push services.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VapidSettings {
-    /// Whom they can write to about what the app sends (RFC 8292, section 2.1): a `mailto:` or `https:` URI.
+    /// Contact for operators of push services (RFC 8292, section 2.1): a `mailto:` or `https:` URI.
     pub subject: String,
-    /// Seconds that they keep a message, where the send says nothing of it.
+    /// Seconds that push services keep a message, unless the send sets a ttl.
     pub ttl: Option<u32>,
     /// Default urgency of messages.
     pub urgency: Option<Urgency>,
 }
 
 impl VapidSettings {
-    /// Reads settings as `tidings provider set` takes them.
+    /// Parses settings in the format of `tidings provider set`.
     ///
     /// # Errors
-    /// Every problem found.
+    /// Every problem of the settings.
     pub fn parse(settings: &Value) -> Result<Self, Vec<Problem>> {
         if !settings.is_object() {
             return Err(vec![Problem::new("settings", "wrong_type", "settings must be an object")]);

@@ -23,7 +23,7 @@ impl Secret {
         Ok(Secret(random_bytes(LENGTH)?))
     }
 
-    /// Reads `whsec_` and base64.
+    /// Reads a secret from its text: `whsec_`, then the key in base64. Returns None for any other text.
     #[must_use]
     pub fn parse(text: &str) -> Option<Secret> {
         let key = STANDARD.decode(text.strip_prefix(PREFIX)?).ok()?;

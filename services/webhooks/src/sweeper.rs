@@ -34,7 +34,7 @@ async fn round(context: &Context, give_up_after: Duration) -> Result<(), store::
             break;
         }
         counter!(WEBHOOK_ATTEMPTS, "outcome" => "given_up").increment(given_up);
-        tracing::warn!(given_up, "gave up webhooks: their endpoints have failed for too long");
+        tracing::warn!(given_up, "gave up on webhooks: their endpoints have failed for too long");
     }
     while context.store.prune_webhooks(KEEP_TAKEN, KEEP_GIVEN_UP).await? > 0 {}
     let (pending, age) = context.store.pending_webhooks().await?;

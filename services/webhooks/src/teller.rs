@@ -117,7 +117,12 @@ impl Teller {
         secrets
             .inspect_err(|error| {
                 let error = format!("{error:#}");
-                tracing::error!(app = %due.app, endpoint = due.endpoint, error, "cannot sign webhooks of an endpoint; retrying later");
+                tracing::error!(
+                    app = %due.app,
+                    endpoint = due.endpoint,
+                    error,
+                    "cannot sign webhooks of an endpoint; retrying later"
+                );
             })
             .ok()
     }

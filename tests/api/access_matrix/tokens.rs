@@ -1,4 +1,4 @@
-//! Bearer tokens that are good, and those that are bad in one way.
+//! Valid bearer tokens, and tokens with one fault.
 
 use jsonwebtoken::{Algorithm, EncodingKey};
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::{Proof, World};
 use crate::signer::{Signer, forged, part, seconds, with, without};
 
-/// What is peculiar about a token, the token, and what it proves.
+/// Name of the case, the token, and the proof that it provides.
 type TokenCase = (&'static str, String, Proof);
 
 impl World {
@@ -74,7 +74,7 @@ impl World {
         ]
     }
 
-    /// Tokens that others than the app signed.
+    /// Tokens that were not signed by the app.
     pub(super) fn stolen_tokens(&self) -> Vec<TokenCase> {
         let fine = self.claims();
         let invalid = |name, token| (name, token, Proof::Wrong("invalid_token"));
@@ -97,7 +97,7 @@ impl World {
         ]
     }
 
-    /// Tokens that state an algorithm of their own.
+    /// Tokens that state another algorithm than their key's.
     pub(super) fn swapped_tokens(&self) -> Vec<TokenCase> {
         let fine = self.claims();
         let invalid = |name, token| (name, token, Proof::Wrong("invalid_token"));

@@ -1,4 +1,4 @@
-//! Choices that the same seed makes again.
+//! Random choices that a seed reproduces.
 
 /// SplitMix64.
 pub(crate) struct Chance {
@@ -6,7 +6,7 @@ pub(crate) struct Chance {
 }
 
 impl Chance {
-    /// The choices for the request with this index.
+    /// Creates the choices for the request with this index.
     pub(crate) fn new(seed: u64, index: u64) -> Chance {
         Chance { state: seed.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(index << 20) }
     }
@@ -18,17 +18,17 @@ impl Chance {
         mixed ^ (mixed >> 31)
     }
 
-    /// Below `end`, which is not 0.
+    /// Returns a number below `end`, which must not be 0.
     pub(crate) fn below(&mut self, end: usize) -> usize {
         usize::try_from(self.next() % end as u64).unwrap()
     }
 
-    /// True once in so many times.
+    /// Returns true on average once in this many calls.
     pub(crate) fn once_in(&mut self, times: usize) -> bool {
         self.below(times) == 0
     }
 
-    /// One of them.
+    /// Picks one of the items.
     pub(crate) fn of<'a, T>(&mut self, items: &'a [T]) -> &'a T {
         &items[self.below(items.len())]
     }

@@ -1,4 +1,4 @@
-//! A connection that is kept as long as both sides can.
+//! A connection that is reused as long as both sides allow.
 
 use std::io::{self, Error, ErrorKind};
 use std::net::SocketAddr;
@@ -10,14 +10,14 @@ use tokio::net::TcpStream;
 
 use super::request::{Framing, Request};
 
-/// An answer, complete.
+/// A complete answer.
 pub(crate) struct Reply {
     pub(crate) status: u16,
     pub(crate) headers: HeaderMap,
     pub(crate) body: String,
 }
 
-/// A connection to the service, opened where there is none.
+/// A connection to the service, opened on demand.
 pub(crate) struct Connection {
     address: SocketAddr,
     stream: Option<BufReader<TcpStream>>,
@@ -34,7 +34,7 @@ impl Connection {
             Some(stream) if request.framing == Framing::Sound => stream,
             _ => BufReader::new(TcpStream::connect(self.address).await?),
         };
-        // A service that has heard enough may answer and close before it has read everything.
+        // The service may answer and close before it has read the whole request.
         let written = stream.write_all(&request.bytes()).await;
         if request.framing == Framing::Broken {
             stream.shutdown().await.ok();

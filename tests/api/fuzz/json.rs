@@ -1,4 +1,4 @@
-//! JSON that is nearly what was meant.
+//! Nearly valid JSON.
 
 use serde_json::{Value, json};
 
@@ -64,7 +64,7 @@ fn strange(chance: &mut Chance) -> Value {
     }
 }
 
-/// A text that something may trip over.
+/// Picks a text that parsers or storage may handle wrongly.
 pub(crate) fn text(chance: &mut Chance) -> String {
     const TEXTS: [&str; 24] = [
         "",
@@ -104,7 +104,7 @@ fn nested(depth: usize) -> Value {
         .fold(json!(1), |value, level| if level % 2 == 0 { json!([value]) } else { json!({"n": value}) })
 }
 
-/// The text of a value, sometimes spoiled.
+/// Writes a value as text, sometimes corrupted.
 pub(crate) fn written(value: &Value, chance: &mut Chance) -> Vec<u8> {
     let mut bytes = serde_json::to_vec(value).unwrap();
     if !chance.once_in(8) {

@@ -1,12 +1,11 @@
-//! The operations of the OpenAPI document, as far as requests are made from them.
+//! The operations of the OpenAPI document, as templates for requests.
 
 use reqwest::Method;
 use serde_json::Value;
 
-/// An operation.
 pub(crate) struct Operation {
     pub(crate) method: Method,
-    /// Such as `/v3/users/{identifier}`.
+    /// Template of the path, such as `/v3/users/{identifier}`.
     pub(crate) template: String,
     pub(crate) queries: Vec<String>,
     /// An example of the body.
@@ -14,7 +13,7 @@ pub(crate) struct Operation {
 }
 
 impl Operation {
-    /// Every operation of a document.
+    /// Returns every operation of a document.
     pub(crate) fn all(document: &Value) -> Vec<Operation> {
         let mut operations = Vec::new();
         for (template, calls) in document["paths"].as_object().unwrap() {
@@ -42,7 +41,7 @@ fn resolved<'a>(document: &'a Value, value: &'a Value) -> &'a Value {
     }
 }
 
-/// The example of a media type, or of its schema.
+/// Returns the example of a media type, or of its schema.
 fn example<'a>(document: &'a Value, content: &'a Value) -> Option<&'a Value> {
     let of_schema = |schema: &'a Value| {
         let schema = resolved(document, schema);

@@ -1,4 +1,4 @@
-//! A request that is nearly what was meant.
+//! Nearly valid requests.
 
 use std::fmt::{self, Display};
 
@@ -8,7 +8,7 @@ use super::chance::Chance;
 use super::json::{mutate, text, written};
 use super::operation::Operation;
 
-/// What exists, so that requests find something.
+/// Existing resources that requests can name.
 pub(crate) struct Known {
     pub(crate) key: String,
     pub(crate) secret: String,
@@ -17,15 +17,15 @@ pub(crate) struct Known {
     pub(crate) request: String,
 }
 
-/// Whether a request is HTTP at all.
+/// Framing of a request.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Framing {
     Sound,
-    /// Its headers or its length are not what they should be. The connection is of no use afterwards.
+    /// The headers or the length are wrong. The connection cannot be used afterwards.
     Broken,
 }
 
-/// A request, as it is written to a connection.
+/// A request in the form in which it is written to a connection.
 pub(crate) struct Request {
     pub(crate) method: Method,
     pub(crate) framing: Framing,
@@ -35,7 +35,7 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    /// What chance makes of one of the operations.
+    /// Builds a random request from one of the operations.
     pub(crate) fn random(chance: &mut Chance, operations: &[Operation], known: &Known) -> Request {
         let operation = chance.of(operations);
         let mut request = Request {
@@ -55,12 +55,12 @@ impl Request {
         request
     }
 
-    /// Without the query.
+    /// Returns the path without the query.
     pub(crate) fn path(&self) -> &str {
         self.target.split('?').next().unwrap_or_default()
     }
 
-    /// All of its bytes.
+    /// Returns all bytes of the request.
     pub(crate) fn bytes(&self) -> Vec<u8> {
         let mut bytes = format!("{} {} HTTP/1.1\r\n", self.method, self.target).into_bytes();
         for (name, value) in &self.headers {
@@ -213,7 +213,7 @@ fn target(operation: &Operation, known: &Known, chance: &mut Chance) -> String {
     target
 }
 
-/// So that it may stand in a path: shortened, as the head of a request has a limit, and percent-encoded.
+/// Prepares a text for a path: shortened, because the head of a request has a limit, and percent-encoded.
 fn escaped(text: &str) -> String {
     let bytes = text.bytes().take(2_000);
     bytes
@@ -229,7 +229,7 @@ fn escaped(text: &str) -> String {
         .collect()
 }
 
-/// So that it may stand in a header: without control characters, in whatever encoding.
+/// Picks a value for a header: without control characters, in any encoding.
 fn value(chance: &mut Chance) -> Vec<u8> {
     if chance.once_in(10) {
         return vec![0xff, 0xfe, b'a'];

@@ -1,4 +1,4 @@
-//! What the rows are called with.
+//! Fixtures for the calls of the rows.
 
 use domain::CategoryId;
 use serde_json::{Value, json};
@@ -8,10 +8,10 @@ use super::table::{By, Row};
 use crate::client::Call;
 use crate::service::{App, Service, plain_send};
 
-/// An id, or identifier, that nothing has.
+/// An unused id and identifier.
 const NOBODY: &str = "9007199254740991";
 
-/// Two apps with the same users, and things made for one call each.
+/// Two apps with the same users, and resources created for single calls.
 pub(super) struct Fixtures<'a> {
     pub(super) service: &'a Service,
     pub(super) shop: App,
@@ -46,7 +46,7 @@ impl<'a> Fixtures<'a> {
         fixtures
     }
 
-    /// The call as this caller, who is or acts for ada.
+    /// Builds the call as this caller, who is or acts for ada.
     pub(super) fn call(&self, by: By, path: &str) -> Call {
         match by {
             By::App => self.service.by(&self.shop, path),
@@ -60,7 +60,7 @@ impl<'a> Fixtures<'a> {
         }
     }
 
-    /// The call with things made for it.
+    /// Fills the placeholders of a call with new resources.
     pub(super) async fn fill(&mut self, call: &str) -> String {
         let mut call = call.to_owned();
         for name in [
@@ -81,7 +81,7 @@ impl<'a> Fixtures<'a> {
         call
     }
 
-    /// The body with things made for it.
+    /// Fills the placeholders of a body with new resources.
     pub(super) async fn fill_body(&mut self, body: Value) -> Value {
         let mut text = body.to_string();
         if text.contains("{category}") {
@@ -93,7 +93,7 @@ impl<'a> Fixtures<'a> {
         serde_json::from_str(&text).unwrap()
     }
 
-    /// The call by everybody to whom its subject must not exist, and for a subject that does not.
+    /// Builds the call by each caller that must not see its subject, and for a missing subject.
     pub(super) async fn foreign(&mut self, row: &Row, call: &str) -> Vec<Call> {
         let own = self.fill(call).await;
         let (service, shop, bank) = (self.service, &self.shop, &self.bank);

@@ -1,39 +1,38 @@
-//! The rows.
+//! The table of endpoints.
 
 use serde_json::{Value, json};
 
-/// Who may call.
+/// Permitted callers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum By {
     /// The app, for itself.
     App,
-    /// A user.
     User,
-    /// The app for a user whom a header names.
+    /// The app for a user that a header names.
     AppForUser,
-    /// The app for a user whom the query names.
+    /// The app for a user that the query names.
     AppForUserInQuery,
-    /// Anybody: the path is the credential.
+    /// Any caller: the path is the credential.
     Anybody,
 }
 
-/// One row of the table of endpoints.
+/// A row of the table.
 pub(super) struct Row {
     /// The call under each of its names. `{item}`, `{request}`, `{category}`, `{user}`, `{new}`, `{device}`,
-    /// `{browser}`, `{phone}` and `{token}` stand for something made for the call.
+    /// `{browser}`, `{phone}` and `{token}` are placeholders for resources created for the call.
     pub(super) calls: &'static [&'static str],
     pub(super) by: &'static [By],
     pub(super) headers: &'static [(&'static str, &'static str)],
     pub(super) body: Option<fn() -> Value>,
-    /// Whether the body has members of the interface alone, so that strict handling refuses others.
+    /// True if the body has a fixed set of members, so that strict handling refuses others.
     pub(super) has_fixed_members: bool,
     pub(super) status: u16,
-    /// The members of the answer, in alphabetical order, or of its first element; empty where they are the caller's own.
+    /// Members of the answer or of its first element, in alphabetical order; empty if the caller chooses them.
     pub(super) members: &'static [&'static str],
 }
 
 impl Row {
-    /// Whether its path names something that another app or user may own.
+    /// Returns true if the path names a resource that another app or user may own.
     pub(super) fn is_of_something(&self) -> bool {
         ["{item}", "{request}", "{category}", "{user}", "{browser}", "{phone}"]
             .iter()
@@ -66,7 +65,7 @@ const LIST: &[&str] = &["data", "pagination", "unreadCount", "unseenCount"];
 const CATEGORY: &[&str] =
     &["createdAt", "hideInInApp", "hideInPreferenceManager", "id", "identifier", "name", "updatedAt"];
 const PREFERENCE: &[&str] = &["category", "categoryId", "channelPreferences", "channels"];
-/// A call of the app without a body, answered with what the caller stored.
+/// A call of the app without a body, answered with data of the caller.
 const PLAIN: Row = Row {
     calls: &[],
     by: APP,
@@ -77,7 +76,7 @@ const PLAIN: Row = Row {
     members: &[],
 };
 
-/// Not to ada, whose items are counted while these come in.
+/// Builds a send, but not to ada, whose items are counted at the same time.
 fn send() -> Value {
     json!({"notification": {"title": "Hello"}, "sendTo": {"recipients": ["bob"]}})
 }

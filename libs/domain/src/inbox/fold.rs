@@ -56,7 +56,7 @@ pub struct WholeInbox {
     pub at: Timestamp,
 }
 
-/// The partition of the events.
+/// Partition that the folded events come from.
 #[derive(Clone, Copy, Debug)]
 pub struct Origin {
     pub partition: u32,

@@ -1,4 +1,4 @@
-//! Apple's checks of a push, in its order.
+//! Apple's checks of a push, in the order in which Apple makes them.
 
 use std::sync::PoisonError;
 
@@ -15,13 +15,13 @@ use crate::http::ConnectionNumber;
 
 use super::{Apple, KEY_ID, REASONS, Refusal, TEAM_ID};
 
-/// Seconds after which a provider token is too old.
+/// Age in seconds from which a provider token is refused.
 const OLDEST: i64 = 3_600;
-/// Seconds within which there may be one provider token.
+/// Minimum seconds between the issue of two provider tokens on one connection.
 const FEWEST: i64 = 20 * 60;
-/// Seconds by which clocks may differ.
+/// Tolerated difference between the clocks, in seconds.
 const SKEW: i64 = 60;
-/// Bytes of a payload; of calls.
+/// Maximum size of a payload in bytes; [`LARGEST_CALL`] applies to the push type `voip`.
 const LARGEST: usize = 4_096;
 const LARGEST_CALL: usize = 5_120;
 
@@ -97,10 +97,10 @@ impl Apple {
         Ok(())
     }
 
-    /// Says the push type.
+    /// Checks the headers and returns the push type.
     fn check_headers<'a>(&self, request: &'a Request<Bytes>) -> Result<&'a str, Refusal> {
         let id = text(request, "apns-id").filter(|id| {
-            // In the canonical form alone.
+            // Only the canonical form of a UUID is valid.
             id.len() == 36 && Uuid::parse_str(id).is_ok_and(|parsed| parsed.to_string() == *id)
         });
         id.ok_or(Refusal(400, "BadMessageId"))?;
@@ -136,7 +136,7 @@ fn check_payload(payload: &[u8], push_type: &str) -> Result<(), Refusal> {
     }
     let read: Value = serde_json::from_slice(payload).unwrap_or_default();
     let aps = read.get("aps").and_then(Value::as_object).ok_or(Refusal(400, "PayloadEmpty"))?;
-    // An alert push that shows, plays and counts nothing is none.
+    // An alert must contain at least one of text, badge and sound.
     let says = ["alert", "badge", "sound"].iter().any(|name| aps.contains_key(*name));
     match push_type {
         "alert" if !says => Err(Refusal(400, "PayloadEmpty")),

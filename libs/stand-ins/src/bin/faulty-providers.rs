@@ -1,6 +1,6 @@
-//! `faulty-providers SEED ACCEPTED READY` runs providers of every channel that fail at random, decided by the seed. They list accepted
-//! messages in the file ACCEPTED and faults in `faults.txt` next to it. Once they listen, they write their addresses to the file
-//! READY: `{"pushOrigin","providers":[documents of `tidings provider set`]}`. They run until they are killed.
+//! `faulty-providers SEED ACCEPTED READY` runs providers of every channel with random faults, which the seed decides, until it is
+//! killed. It lists accepted messages in the file ACCEPTED and faults in `faults.txt` next to it. When the providers listen, it
+//! writes their addresses to the file READY: `{"pushOrigin","providers":[documents of `tidings provider set`]}`.
 
 use std::path::Path;
 

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use super::{ERRORS, refusal};
 
-/// Bytes of notification and data.
+/// Maximum size of `notification` and `data` together, in bytes.
 const LARGEST: usize = 4_096;
 
 const MESSAGE: &[&str] = &["token", "notification", "data", "android", "apns", "webpush", "fcm_options"];
@@ -24,7 +24,7 @@ const ANDROID: &[&str] = &[
 const APNS: &[&str] = &["headers", "payload", "fcm_options", "live_activity_token"];
 const WEBPUSH: &[&str] = &["headers", "data", "notification", "fcm_options"];
 
-/// The refusal of what Google would refuse.
+/// Returns the answer to a message that Google would refuse; None if the message is valid.
 pub(super) fn refused(body: &Value) -> Option<Response<Bytes>> {
     let mut wrong = Vec::new();
     let empty = Map::new();

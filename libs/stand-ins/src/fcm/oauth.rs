@@ -1,4 +1,4 @@
-//! The OAuth server: assertions (RFC 7523) against access tokens.
+//! The OAuth server: grants access tokens for assertions (RFC 7523).
 
 use std::collections::HashMap;
 use std::sync::PoisonError;
@@ -19,9 +19,9 @@ use crate::http;
 const GRANT: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
 const SCOPES: [&str; 2] =
     ["https://www.googleapis.com/auth/firebase.messaging", "https://www.googleapis.com/auth/cloud-platform"];
-/// Seconds that an assertion may live at most.
+/// Maximum lifetime of an assertion, in seconds.
 const LONGEST: i64 = 3_600;
-/// Seconds by which clocks may differ.
+/// Tolerated difference between the clocks, in seconds.
 const SKEW: i64 = 60;
 
 #[derive(Deserialize)]

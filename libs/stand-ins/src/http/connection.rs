@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{ConnectionNumber, Counts, Handler, Reply};
 
-/// Bytes of a request's body.
+/// Maximum size of a request's body, in bytes.
 const MAX_BODY: usize = 32 << 20;
 
 pub(super) struct Connection {
@@ -34,7 +34,7 @@ pub(super) struct Connection {
 
 impl Connection {
     pub(super) async fn serve(self, stream: TcpStream, tls: Option<TlsAcceptor>) {
-        // What goes wrong on a connection is the client's affair; tests look at what was captured.
+        // Errors of a connection are ignored, because tests check the captured messages.
         drop(self.converse(stream, tls).await);
     }
 

@@ -1,4 +1,4 @@
-//! An answer that breaks off.
+//! An HTTP answer that ends in the middle of its body.
 
 use std::io;
 use std::net::Ipv4Addr;
@@ -6,11 +6,11 @@ use std::net::Ipv4Addr;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-/// The URL of a server, which is the future: it reads one request, answers it with this status, and ends in the middle
-/// of the body.
+/// Returns the URL of a server, and the future that runs it. The server reads one request, answers it with `status`, and closes
+/// the connection in the middle of the body.
 ///
 /// # Errors
-/// No port can be listened on.
+/// No port is free.
 pub async fn half_answer(status: u16) -> io::Result<(String, impl Future<Output = io::Result<()>>)> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
     let url = format!("http://{}/", listener.local_addr()?);
@@ -23,7 +23,7 @@ pub async fn half_answer(status: u16) -> io::Result<(String, impl Future<Output 
     Ok((url, answering))
 }
 
-/// Whole: what is left of a request resets the connection, and takes the answer along.
+/// Reads the request to its end. Closing the connection with unread data would reset it, and the client would lose the answer.
 async fn read_request(stream: &mut TcpStream) -> io::Result<()> {
     let mut request = Vec::new();
     while !is_whole(&request) {

@@ -7,37 +7,37 @@ use hyper::body::Bytes;
 
 use crate::faults::{Fault, Faults};
 
-/// Reaction in place of the usual one.
+/// Reaction that replaces the usual one.
 #[derive(Clone, Debug)]
 pub enum Reaction {
-    /// This answer; nothing is captured.
+    /// Sends this answer; the message is not captured.
     Answer(Response<Bytes>),
-    /// The connection is closed before the message is taken.
+    /// Closes the connection; the message is not captured.
     CutBefore,
-    /// The message is taken and captured, and then the connection is closed.
+    /// Captures the message, and closes the connection without an answer.
     CutAfter,
-    /// Nothing is said until the client goes away; nothing is captured.
+    /// Never answers; the message is not captured.
     Stall,
 }
 
 /// Answers by which a provider reports random faults.
 #[derive(Clone, Debug)]
 pub struct Answers {
-    /// Not now.
+    /// Temporary failure.
     pub temporary: Response<Bytes>,
-    /// Not so many, wait.
+    /// Too many calls.
     pub busy: Response<Bytes>,
     /// The target is dead.
     pub gone: Response<Bytes>,
-    /// No caller is served.
+    /// The provider is down.
     pub down: Response<Bytes>,
-    /// Not this message.
+    /// The message is refused permanently.
     pub refused: Response<Bytes>,
-    /// Trouble with the account.
+    /// Problem with the account.
     pub pause: Response<Bytes>,
 }
 
-/// A reaction to a message.
+/// Reactions to messages.
 #[derive(Clone, Debug)]
 pub struct Rule {
     target: Option<String>,
@@ -51,32 +51,32 @@ enum Cause {
 }
 
 impl Rule {
-    /// Reacts once, to the next message.
+    /// Creates a rule that reacts once, to the next message.
     #[must_use]
     pub fn new(reaction: Reaction) -> Self {
         Rule { target: None, cause: Cause::Order { reaction, times: 1 } }
     }
 
-    /// Answers the next message so, once.
+    /// Creates a rule that answers the next message with `response`.
     #[must_use]
     pub fn answer(response: Response<Bytes>) -> Self {
         Rule::new(Reaction::Answer(response))
     }
 
-    /// Reacts to every message as `faults` say, for as long as the stand-in runs.
+    /// Reacts to every message with the fault that `faults` chooses for it, until the stand-in stops.
     #[must_use]
     pub fn by_chance(faults: Arc<Faults>, answers: Answers) -> Self {
         Rule { target: None, cause: Cause::Chance { faults, answers: Box::new(answers) } }
     }
 
-    /// Only for messages to this target: the token, number or path that the stand-in names so.
+    /// Restricts the rule to messages to this target; each stand-in documents what its targets are (tokens, numbers or paths).
     #[must_use]
     pub fn to(mut self, target: impl Into<String>) -> Self {
         self.target = Some(target.into());
         self
     }
 
-    /// This many times instead of once. What happens by chance has no number.
+    /// Limits the rule to this many reactions instead of one. Has no effect on random faults.
     #[must_use]
     pub fn times(mut self, most: u32) -> Self {
         if let Cause::Order { times, .. } = &mut self.cause {
@@ -113,23 +113,23 @@ impl Rule {
     }
 }
 
-/// The rules in force, oldest first.
+/// The active rules, oldest first.
 #[derive(Debug, Default)]
 pub struct Script(Mutex<Vec<Rule>>);
 
 impl Script {
-    /// Adds a rule, after those already there.
+    /// Adds a rule after the existing ones.
     pub fn add(&self, rule: Rule) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(rule);
     }
 
-    /// Rules that have not been used up.
+    /// Number of rules that have reactions left.
     #[must_use]
     pub fn left(&self) -> usize {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
 
-    /// The reaction of the first rule that has one, which is used up by one.
+    /// Returns the reaction of the first rule that applies, and counts it as used. None if no rule applies.
     #[must_use]
     pub fn take(&self, target: &str) -> Option<Reaction> {
         let mut rules = self.0.lock().unwrap_or_else(PoisonError::into_inner);

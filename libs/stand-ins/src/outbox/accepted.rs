@@ -1,4 +1,4 @@
-//! A list of what was taken, for a checker: one JSON document a line.
+//! A list of accepted messages for later checks: one JSON document per line.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -11,7 +11,7 @@ use uuid::Uuid;
 use super::Capture;
 use crate::twilio::form::Form;
 
-/// An open list. Each line is one write, and none is ever taken back.
+/// An open list. Each line is a single write; lines are never removed.
 #[derive(Debug)]
 pub(super) struct AcceptedFile(File);
 
@@ -28,11 +28,11 @@ impl AcceptedFile {
         Ok(AcceptedFile(OpenOptions::new().create(true).append(true).open(path)?))
     }
 
-    /// Fails for a message that names no delivery, or has not one recipient: it must not be confirmed.
+    /// Appends a message. Fails if the message has no delivery id or not exactly one recipient; it must then not be confirmed.
     pub(super) fn append(&mut self, capture: &Capture) -> io::Result<()> {
         let delivery = delivery(capture).ok_or(io::Error::from(io::ErrorKind::InvalidData))?;
         let [target] = &capture.to[..] else { return Err(io::ErrorKind::InvalidData.into()) };
-        // How the stand-ins tell the two kinds of mobile push apart.
+        // The stand-ins mark the two kinds of mobile push by these prefixes.
         let target = target.strip_prefix("apns:").or(target.strip_prefix("fcm:")).unwrap_or(target);
         let at = capture.received_at.millis();
         let mut line = serde_json::to_vec(&Line { at, channel: &capture.channel, delivery, target })?;
@@ -41,7 +41,7 @@ impl AcceptedFile {
     }
 }
 
-/// The delivery that a message names, each kind of provider in its own place.
+/// Returns the delivery id of a message, which each kind of provider carries in a different place. None if it has none.
 fn delivery(capture: &Capture) -> Option<String> {
     let header = |name: &str| capture.summary.headers.get(name)?.first().map(String::as_str);
     let member = |pointer: &str| {
@@ -58,7 +58,7 @@ fn delivery(capture: &Capture) -> Option<String> {
     Some(Uuid::parse_str(&id?).ok()?.to_string())
 }
 
-/// `Message-ID: <{delivery}@example.com>`.
+/// Returns the delivery in `Message-ID: <{delivery}@example.com>`.
 fn message_id(raw: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(raw);
     let mut headers = text.lines().take_while(|line| !line.is_empty());
@@ -66,7 +66,7 @@ fn message_id(raw: &[u8]) -> Option<String> {
     Some(value.split('@').next()?.to_owned())
 }
 
-/// `StatusCallback=https://…/{delivery}?attempt=1`.
+/// Returns the delivery in `StatusCallback=https://…/{delivery}?attempt=1`.
 fn status_callback(raw: &[u8]) -> Option<String> {
     let form = Form::read(raw)?;
     let path = form.get("StatusCallback")?.split('?').next()?;

@@ -1,4 +1,4 @@
-//! The file behind an outbox: one JSON document a line, oldest first.
+//! The file of an outbox: one JSON document per line, oldest first.
 
 use std::collections::VecDeque;
 use std::fs::{DirBuilder, File, OpenOptions, Permissions};
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use super::Capture;
 
-/// An open file of captures. Each append is one write, so a killed process leaves at most one half line, at the end.
+/// An open file of captures. Each append is a single write, so a killed process leaves at most one incomplete line, at the end.
 #[derive(Debug)]
 pub(super) struct CaptureFile {
     path: PathBuf,
@@ -21,7 +21,7 @@ pub(super) struct Contents {
     /// The newest captures, oldest first.
     pub(super) captures: VecDeque<Capture>,
     lines: usize,
-    /// Length without a half-written last line.
+    /// Length in bytes without an incomplete last line.
     sound_length: u64,
 }
 
@@ -29,7 +29,7 @@ impl CaptureFile {
     /// Opens or creates the file at `path`, with the newest `keep` captures that it holds.
     pub(super) fn open(path: &Path, keep: usize) -> io::Result<(Self, VecDeque<Capture>)> {
         let mut file = private().truncate(false).read(true).open(path)?;
-        // An earlier release made it readable to all.
+        // Files of earlier releases are readable by all accounts.
         file.set_permissions(Permissions::from_mode(0o600))?;
         let contents = read(path, keep)?;
         file.set_len(contents.sound_length)?;
@@ -49,7 +49,7 @@ impl CaptureFile {
         Ok(())
     }
 
-    /// Replaces the contents in one step.
+    /// Replaces the contents atomically.
     pub(super) fn rewrite<'a>(&mut self, captures: impl Iterator<Item = &'a Capture>) -> io::Result<()> {
         let draft = self.path.with_extension("draft");
         let mut writer = BufWriter::new(private().truncate(true).open(&draft)?);
@@ -66,13 +66,13 @@ impl CaptureFile {
     }
 }
 
-/// Creates the directory, with those above it, or takes one that exists from everyone but its owner.
+/// Creates the directory and its parents, and makes an existing one private to its owner.
 pub(super) fn claim_directory(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(path)?;
     std::fs::set_permissions(path, Permissions::from_mode(0o700))
 }
 
-/// Creates a file for its owner alone, to be written.
+/// Options that open a file for writing, and create it with mode 0600.
 fn private() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.create(true).write(true).mode(0o600);

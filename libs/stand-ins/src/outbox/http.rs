@@ -33,10 +33,10 @@ pub struct OutboxServer {
 }
 
 impl OutboxServer {
-    /// Serves `outbox` at `port`, 0 for a free one.
+    /// Starts a server for `outbox` on `port`, 0 for a free one.
     ///
     /// # Errors
-    /// When the port is taken.
+    /// The port is in use.
     pub async fn start(port: u16, outbox: Arc<Outbox>) -> io::Result<Self> {
         let listener = TcpListener::bind((interface::ip(), port)).await?;
         let address = listener.local_addr()?;
@@ -46,7 +46,7 @@ impl OutboxServer {
         Ok(OutboxServer { address, stop, tasks })
     }
 
-    /// The outbox's base, such as `http://127.0.0.1:8025`.
+    /// Base URL of the outbox, such as `http://127.0.0.1:8025`.
     #[must_use]
     pub fn url(&self) -> String {
         format!("http://{}:{}", interface::host(), self.address.port())
@@ -69,7 +69,7 @@ impl Drop for OutboxServer {
 async fn accept(listener: TcpListener, outbox: Arc<Outbox>, stop: CancellationToken, tasks: TaskTracker) {
     let room = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     while let Ok(permit) = room.clone().acquire_owned().await {
-        // A failed accept (out of descriptors) is the client's to repeat.
+        // Accepting fails if no file descriptor is free; try again after a pause.
         let Ok((stream, _)) = listener.accept().await else {
             tokio::time::sleep(Duration::from_millis(10)).await;
             continue;
@@ -93,7 +93,7 @@ async fn serve(stream: TcpStream, outbox: Arc<Outbox>) {
         .header_read_timeout(HEADER_LIMIT)
         .serve_connection(TokioIo::new(stream), service)
         .await;
-    // A client that disconnects in mid-request does no harm.
+    // An error only means that the client disconnected during a request.
     drop(served);
 }
 

@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::{Capture, Summary};
 
-/// A capture with its message taken apart.
+/// A capture with its parsed message.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct CaptureView<'a> {
@@ -37,7 +37,7 @@ struct AttachmentView {
 
 impl<'a> CaptureView<'a> {
     pub(super) fn of(capture: &'a Capture) -> Self {
-        // An email that came over HTTP is no RFC 5322 message.
+        // An email over HTTP is not an RFC 5322 message.
         if capture.channel != "email" || capture.summary != Summary::default() {
             return CaptureView::plain(capture);
         }
@@ -75,7 +75,7 @@ impl<'a> CaptureView<'a> {
     }
 }
 
-/// Unfolded (RFC 5322 section 2.2.3), not decoded.
+/// Returns the header fields, unfolded (RFC 5322 section 2.2.3) but not decoded.
 fn headers(message: &Message<'_>) -> BTreeMap<String, Vec<String>> {
     let mut headers = BTreeMap::<String, Vec<String>>::new();
     for (name, value) in message.headers_raw() {
@@ -85,7 +85,7 @@ fn headers(message: &Message<'_>) -> BTreeMap<String, Vec<String>> {
     headers
 }
 
-// The parser offers a converted part where the asked kind is missing; only what was sent is shown.
+// If a message lacks the wanted kind of text, the parser converts the other one; only text that was sent is shown.
 fn text_of(part: &MessagePart<'_>) -> Option<String> {
     match &part.body {
         PartType::Text(text) => Some(text.to_string()),

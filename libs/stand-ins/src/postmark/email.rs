@@ -1,18 +1,18 @@
-//! The body of a request for one email, read as strictly as the original does.
+//! The body of a request for one email, with Postmark's checks.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-/// Octets of a whole request, of each body, of a subject.
+/// Maximum sizes in bytes: of a request, of each body, and of a subject.
 const LARGEST: usize = 10 << 20;
 const LARGEST_BODY: usize = 5 << 20;
 const LONGEST_SUBJECT: usize = 2_000;
 const MOST_RECIPIENTS: usize = 50;
-/// Characters of the names and values of `Metadata`, and how many there may be.
+/// Limits of `Metadata`: characters of a name, characters of a value, and number of entries.
 const METADATA: (usize, usize, usize) = (20, 80, 10);
-/// Forbidden file extensions.
+/// Forbidden file extensions of attachments.
 const FORBIDDEN: &[&str] = &["exe", "bat", "com", "scr", "vbs", "js", "msi", "dll", "jar", "ps1"];
 
 /// An email.
@@ -59,7 +59,7 @@ struct Attachment {
     _content_id: Option<String>,
 }
 
-/// Why an email is refused.
+/// Status, error code and message for a refused email.
 pub(super) struct Problem {
     pub(super) status: u16,
     pub(super) code: u32,
@@ -79,7 +79,7 @@ impl Email {
         }
     }
 
-    /// Every recipient, those of `To` first.
+    /// All recipients, beginning with those of `To`.
     pub(super) fn recipients(&self) -> Vec<String> {
         let lists = [Some(&self.to), self.cc.as_ref(), self.bcc.as_ref()].into_iter().flatten();
         lists.flat_map(|list| list.split(',')).map(|one| address(one).to_owned()).collect()
@@ -154,7 +154,7 @@ fn problem(code: u32, message: String) -> Problem {
     Problem { status: 422, code, message }
 }
 
-/// The address of `Name <address>`.
+/// Returns the address in `Name <address>`.
 fn address(mailbox: &str) -> &str {
     let mailbox = mailbox.trim();
     mailbox.rsplit_once('<').and_then(|(_, rest)| rest.strip_suffix('>')).unwrap_or(mailbox)

@@ -24,7 +24,7 @@ pub enum Stage {
     EnquireLink,
 }
 
-/// Reaction in place of the usual one.
+/// Reaction that replaces the usual one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reaction {
     /// An answer with this command_status.
@@ -72,21 +72,21 @@ impl Rule {
         Rule::new(Stage::Submit, Reaction::Status(status))
     }
 
-    /// Only for messages to this number, with its `+`.
+    /// Restricts the rule to messages to this number, which begins with `+`.
     #[must_use]
     pub fn to(mut self, number: impl Into<String>) -> Self {
         self.to = Some(number.into());
         self
     }
 
-    /// Only for this part of a message, from 1.
+    /// Restricts the rule to this part of a message, counted from 1.
     #[must_use]
     pub fn part(mut self, part: u8) -> Self {
         self.part = Some(part);
         self
     }
 
-    /// This many times instead of once. What happens by chance has no number.
+    /// Limits the rule to this many reactions instead of one. Has no effect on random faults.
     #[must_use]
     pub fn times(mut self, most: u32) -> Self {
         if let Cause::Order { times, .. } = &mut self.cause {
@@ -127,7 +127,7 @@ impl Rule {
     }
 }
 
-/// The rules in force, oldest first.
+/// The active rules, oldest first.
 #[derive(Debug, Default)]
 pub(super) struct Script(Mutex<Vec<Rule>>);
 
@@ -140,7 +140,7 @@ impl Script {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
 
-    /// The reaction of the first rule that has one, which is used up by one.
+    /// Returns the reaction of the first rule that applies, and counts it as used. None if no rule applies.
     pub(super) fn take(&self, stage: Stage, to: &str, part: u8) -> Option<Reaction> {
         let mut rules = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let reaction = rules.iter_mut().find_map(|rule| rule.react(stage, to, part))?;

@@ -28,7 +28,7 @@ pub enum Stage {
     Dot,
 }
 
-/// Reaction in place of the usual one.
+/// Reaction that replaces the usual one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reaction {
     /// This reply, such as `450 4.2.0 later`. The connection stays usable, except after a 421.
@@ -97,7 +97,7 @@ impl Rule {
         self
     }
 
-    /// This many times instead of once. What happens by chance has no number.
+    /// Limits the rule to this many reactions instead of one. Has no effect on random faults.
     #[must_use]
     pub fn times(mut self, most: u32) -> Self {
         if let Cause::Order { times, .. } = &mut self.cause {
@@ -162,7 +162,7 @@ fn matches(pattern: &str, recipient: &str) -> bool {
     }
 }
 
-/// The rules in force, oldest first.
+/// The active rules, oldest first.
 #[derive(Debug, Default)]
 pub(super) struct Script(Mutex<Vec<Rule>>);
 
@@ -175,7 +175,7 @@ impl Script {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
 
-    /// The reaction of the first rule that has one, which is used up by one.
+    /// Returns the reaction of the first rule that applies, and counts it as used. None if no rule applies.
     pub(super) fn take(&self, stage: Stage, recipients: &[String]) -> Option<Reaction> {
         let mut rules = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let reaction = rules.iter_mut().find_map(|rule| rule.react(stage, recipients))?;

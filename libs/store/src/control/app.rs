@@ -13,7 +13,7 @@ use sqlx::{PgConnection, Postgres, Row, Transaction};
 use crate::control::signing_key::SigningKey;
 use crate::{Error, Store, control::signing_key, database::audit};
 
-/// Selects apps with their live secrets and signing keys; `$rest` completes the statement.
+/// Statement that selects apps with their live secrets and signing keys; `$rest` is the `WHERE` or `ORDER BY` clause.
 macro_rules! select_apps {
     ($rest:literal) => {
         concat!(
@@ -43,7 +43,7 @@ pub struct NewApp<'a> {
     pub name: &'a str,
     /// Public half of the app's credentials.
     pub api_key: &'a str,
-    /// True if the relaxations for development apply.
+    /// True if the relaxed rules for development apply to the app.
     pub development: bool,
 }
 
@@ -52,20 +52,20 @@ pub struct NewApp<'a> {
 pub struct NewSecret<'a> {
     /// Digest that authenticates callers.
     pub digest: &'a [u8],
-    /// The secret, sealed under the master key in the context `app-secret:{app}`. Stored only while the app's switch
-    /// `hmac` is on, because user signatures are keyed by the secret.
+    /// The secret, sealed under the master key in the context `app-secret:{app}`. Stored only while the app's switch `hmac`
+    /// is on: the secret is the HMAC key of user signatures.
     pub sealed: &'a [u8],
 }
 
-/// A live secret of an app.
+/// A secret of an app that has not expired.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AppSecret {
     /// Digest of the secret; compare it in constant time.
     pub digest: Vec<u8>,
-    /// The sealed secret; see [`NewSecret::sealed`]. Empty if `hmac` was off when the secret was created, or has been
-    /// turned off since.
+    /// The sealed secret; see [`NewSecret::sealed`]. Empty if the switch `hmac` was off when the secret was created or has
+    /// been turned off since.
     pub sealed: Vec<u8>,
-    /// When the secret stops being accepted; None for the newest.
+    /// Time from which the secret is refused; None for the newest secret.
     pub expires_at: Option<Timestamp>,
 }
 
@@ -80,19 +80,20 @@ pub struct App {
     pub api_key: String,
     /// True if all calls of the app are refused.
     pub disabled: bool,
-    /// True if the relaxations for development apply.
+    /// True if the relaxed rules for development apply to the app.
     pub development: bool,
-    /// True if calls of users need a bearer token.
+    /// True if calls made on behalf of users need a bearer token.
     pub secure_mode: bool,
-    /// True if calls of users without a token need a signature of the user's identifier.
+    /// True if calls made on behalf of users without a bearer token need a signature of the user's identifier.
     pub hmac: bool,
     /// True if bearer tokens must expire.
     pub require_exp: bool,
-    /// Form in which the claim `sub` of bearer tokens names a user.
+    /// Format in which the claim `sub` of bearer tokens names a user.
     pub token_subject: TokenSubject,
-    /// Part of a profile that templates see.
+    /// The part of a user's profile that templates can read.
     pub template_profile: TemplateProfile,
-    /// Maximum number of users; None for [`Quota::default_limit`](crate::control::quota::Quota::default_limit).
+    /// Maximum number of users; None for the default,
+    /// [`Quota::default_limit`](crate::control::quota::Quota::default_limit).
     pub max_users: Option<i64>,
     /// Maximum number of categories; None for the default.
     pub max_categories: Option<i64>,
@@ -100,7 +101,8 @@ pub struct App {
     pub max_devices: Option<i64>,
     /// The switch `address-keys`; None if it was never set. See [`App::guards_addresses`].
     pub guard_addresses: Option<bool>,
-    /// Web origins whose pages may make calls of users: None for all, empty for none.
+    /// Web origins (CORS) whose pages may make calls on behalf of users: None allows all origins, an empty list allows
+    /// none.
     pub cors_origins: Option<Vec<String>>,
     /// Requests per second; None for the configured default.
     pub rate_limit: Option<NonZeroU32>,
@@ -114,16 +116,16 @@ pub struct App {
 }
 
 impl App {
-    /// Returns true if a public API key alone must not write the addresses of a profile. If the switch was never set,
-    /// apps in development are open and all others are guarded.
+    /// Returns true if callers with only the public API key may neither read nor write the addresses in a profile. If the
+    /// switch was never set, development apps do not guard addresses and all other apps do.
     #[must_use]
     pub fn guards_addresses(&self) -> bool {
         self.guard_addresses.unwrap_or(!self.development)
     }
 }
 
-/// An app that is being created. Its id is known before the commit, because the first secret is sealed for this id.
-/// If the draft is dropped, the app is not created.
+/// An app that is being created. Its id is already assigned, because the first secret is sealed in a context that contains
+/// the id. Dropping the draft without a commit does not create the app.
 #[derive(Debug)]
 pub struct AppDraft {
     transaction: Transaction<'static, Postgres>,
@@ -137,8 +139,8 @@ impl AppDraft {
         self.id
     }
 
-    /// Applies the safe defaults: bearer tokens name their user with a prefix, and templates see only the profile data
-    /// that the backend wrote. If `closed`, calls of users also need a bearer token that expires.
+    /// Applies the safe defaults: bearer tokens name their user with a prefix, and templates can read only the profile data
+    /// that the app's backend wrote. If `closed`, calls made on behalf of users also need a bearer token that expires.
     pub async fn distrust_users(&mut self, closed: bool) -> Result<(), Error> {
         sqlx::query(
             "UPDATE app SET token_subject = 'prefixed', template_profile = 'app', secure_mode = $2, require_exp = $2
@@ -151,10 +153,10 @@ impl AppDraft {
         Ok(())
     }
 
-    /// Stores the app's first secret and makes the app visible.
+    /// Stores the app's first secret and commits the new app.
     ///
     /// # Errors
-    /// The database failed; the app does not exist then.
+    /// The database failed; the app was not created.
     pub async fn commit(mut self, secret: NewSecret<'_>) -> Result<AppId, Error> {
         insert_secret(&mut self.transaction, self.id, secret).await?;
         self.transaction.commit().await?;
@@ -183,11 +185,11 @@ impl Store {
         Ok(Some(AppDraft { transaction, id }))
     }
 
-    /// Gives the app a new secret. The previous one stays valid for `grace`, older ones expire now: at most two are live.
-    /// Returns false if the app does not exist.
+    /// Adds a new secret to the app. The previous secret stays valid for `grace`; older secrets are deleted, so at most two
+    /// are valid. Returns false if the app does not exist.
     ///
     /// # Errors
-    /// The database failed; the secrets are as before.
+    /// The database failed; the secrets are unchanged.
     pub async fn rotate_secret(
         &self,
         app: AppId,
@@ -196,7 +198,7 @@ impl Store {
         actor: &str,
     ) -> Result<bool, Error> {
         let mut transaction = self.begin().await?;
-        // The row lock serializes rotations of one app, so that no third secret stays live.
+        // The row lock serializes rotations of one app, so that at most two secrets are valid.
         let name: Option<String> = sqlx::query_scalar("SELECT name FROM app WHERE id = $1 FOR UPDATE")
             .bind(app.0)
             .fetch_optional(&mut *transaction)
@@ -217,14 +219,14 @@ impl Store {
         Ok(true)
     }
 
-    /// Finds the app of an API key.
+    /// Finds the app with this API key; None if the key is unknown.
     pub async fn app_by_key(&self, api_key: &str) -> Result<Option<App>, Error> {
         let row =
             sqlx::query(select_apps!("WHERE api_key = $1")).bind(api_key).fetch_optional(&self.pool).await?;
         Ok(row.as_ref().map(read_app).transpose()?)
     }
 
-    /// Finds the app with this name, or else with this id.
+    /// Finds the app with this name or, if no app has this name, with this id.
     pub async fn app_by_name_or_id(&self, name_or_id: &str) -> Result<Option<App>, Error> {
         let row =
             sqlx::query(select_apps!("WHERE name = $1 OR id::text = $1 ORDER BY name = $1 DESC LIMIT 1"))

@@ -1,4 +1,4 @@
-//! Keys that seal the links of apps.
+//! Keys that seal the tokens in the links that apps send, for instance unsubscribe links.
 
 use std::time::Duration;
 
@@ -7,15 +7,15 @@ use uuid::Uuid;
 
 use crate::{Error, Store, database::audit};
 
-/// A key for the links of an app.
+/// A key of an app for its links.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LinkKey {
-    /// Id of the key in links.
+    /// Id by which links name the key.
     pub id: Uuid,
     pub app: AppId,
-    /// The key, sealed in the context `link-key:{app}`.
+    /// The key, sealed under the master key in the context `link-key:{app}`.
     pub sealed: Vec<u8>,
-    /// True if links under this key are sealed; links under keys of earlier releases are signed.
+    /// True if links with this key are sealed (encrypted). Keys created by earlier releases only sign their links.
     pub seals: bool,
 }
 
@@ -37,11 +37,11 @@ impl Store {
         Ok(())
     }
 
-    /// Gives the app a new key. Links under earlier keys stay valid for `grace`, unless their key expires sooner. Returns
-    /// the version of the new key, or None if the app does not exist.
+    /// Adds a new key to the app. Links with earlier keys stay valid for `grace`, or until their key expires if that is
+    /// earlier. Returns the version of the new key, or None if the app does not exist.
     ///
     /// # Errors
-    /// The database failed; the keys are as they were.
+    /// The database failed; the keys are unchanged.
     pub async fn rotate_link_key(
         &self,
         app: AppId,
@@ -92,7 +92,8 @@ impl Store {
         .await
     }
 
-    /// Returns the first key of an app, whose links name the app instead of a key; None if the key has expired.
+    /// Returns the key of an app with version 1, for links that name the app instead of a key; None if that key has
+    /// expired.
     pub async fn first_link_key(&self, app: AppId) -> Result<Option<LinkKey>, Error> {
         self.one_link_key(
             "SELECT id, app_id, sealed, seals FROM app_link_key

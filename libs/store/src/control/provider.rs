@@ -1,4 +1,4 @@
-//! Providers: services through which an app's external deliveries go.
+//! Providers: the services that transmit an app's external deliveries.
 
 mod change;
 
@@ -12,7 +12,7 @@ use crate::{Error, Store};
 
 pub use change::ProviderEdit;
 
-/// A provider as an operator sets it.
+/// Settings of a provider to create or replace.
 #[derive(Clone, Copy)]
 pub struct NewProvider<'a> {
     /// Unique in the app.
@@ -20,28 +20,29 @@ pub struct NewProvider<'a> {
     pub channel: Channel,
     /// Type of the provider, such as `smtp`.
     pub kind: &'a str,
-    /// The lowest number is tried first.
+    /// Providers with lower numbers are tried first.
     pub priority: i32,
     pub enabled: bool,
     /// Settings without secrets.
     pub settings: &'a Value,
     pub secret: SecretChange<'a>,
-    /// Maximum number of calls per second by one worker, from 1.
+    /// Maximum number of calls per second by one worker, at least 1; None for no limit.
     pub max_per_second: Option<u32>,
 }
 
-/// Change to the secrets of a provider that is set again. Secrets are never carried over to another channel or kind.
+/// Change to the secrets when a provider is replaced. If the provider's channel or kind changes, its old secrets are
+/// removed in any case.
 #[derive(Clone, Copy)]
 pub enum SecretChange<'a> {
     /// Keeps the stored secrets.
     Keep,
     /// Removes the stored secrets.
     Remove,
-    /// Replaces them with these, sealed under the master key in the context `provider:{app}:{identifier}`.
+    /// Replaces the stored secrets with these, sealed under the master key in the context `provider:{app}:{identifier}`.
     Replace(&'a [u8]),
 }
 
-/// A provider as operators see it: without its secrets.
+/// A provider without its secrets, for operators.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProviderSummary {
     /// Unique in the app.
@@ -49,36 +50,36 @@ pub struct ProviderSummary {
     pub channel: Channel,
     /// Type of the provider, such as `smtp`.
     pub kind: String,
-    /// The lowest number is tried first.
+    /// Providers with lower numbers are tried first.
     pub priority: i32,
     pub enabled: bool,
     /// Settings without secrets.
     pub settings: Value,
     /// True if secrets are stored.
     pub has_secret: bool,
-    /// Grows with every change, from 1.
+    /// Starts at 1 and grows with every change.
     pub version: i64,
     pub updated_at: Timestamp,
-    /// Maximum number of calls per second by one worker.
+    /// Maximum number of calls per second by one worker; None for no limit.
     pub max_per_second: Option<u32>,
 }
 
-/// A provider as its channel's worker needs it.
+/// A provider with its sealed secrets, for the workers of its channel.
 #[derive(Clone, PartialEq)]
 pub struct ProviderRow {
     /// Unique in the app.
     pub identifier: String,
     /// Type of the provider, such as `smtp`.
     pub kind: String,
-    /// The lowest number is tried first.
+    /// Providers with lower numbers are tried first.
     pub priority: i32,
     /// Settings without secrets.
     pub settings: Value,
     /// Secrets, sealed under the master key in the context `provider:{app}:{identifier}`.
     pub sealed: Option<Vec<u8>>,
-    /// Grows with every change, from 1.
+    /// Starts at 1 and grows with every change.
     pub version: i64,
-    /// Maximum number of calls per second by one worker.
+    /// Maximum number of calls per second by one worker; None for no limit.
     pub max_per_second: Option<u32>,
 }
 
@@ -90,7 +91,7 @@ pub struct StoredProvider {
 }
 
 impl Store {
-    /// Finds the app's provider with this identifier, enabled or not.
+    /// Finds the app's provider with this identifier, enabled or not; None if it does not exist.
     ///
     /// # Errors
     /// The database failed, or a newer release wrote the row.
@@ -106,7 +107,7 @@ impl Store {
         row.as_ref().map(read_stored).transpose()
     }
 
-    /// Lists all providers of the app, by channel and in the order in which they are tried.
+    /// Lists all providers of the app, ordered by channel and then in the order in which they are tried.
     ///
     /// # Errors
     /// The database failed, or a newer release wrote a row.
@@ -138,8 +139,8 @@ impl Store {
         names.iter().map(|name| read_channel(name)).collect()
     }
 
-    /// Lists up to `most` enabled providers of a kind whose apps have messages that wait for a receipt. Does not check
-    /// which of an app's providers accepted the messages.
+    /// Lists up to `most` enabled providers of a kind whose apps have messages that await a receipt. Does not check which
+    /// of an app's providers accepted these messages.
     pub async fn providers_awaiting_receipts(
         &self,
         channel: Channel,

@@ -10,7 +10,7 @@ use crate::{Error, Store};
 /// Kind of object whose number is limited per app.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Quota {
-    /// Users created by calls of users.
+    /// Users created by calls made on behalf of users.
     Users,
     Categories,
     /// Devices of all users together.
@@ -18,7 +18,7 @@ pub enum Quota {
 }
 
 impl Quota {
-    /// Limit of an app that sets none.
+    /// Limit of an app without its own limit.
     #[must_use]
     pub const fn default_limit(self) -> i64 {
         match self {
@@ -55,7 +55,7 @@ const USERS: &str = "
 const DEVICES: &str = "
     SELECT coalesce(sum(used), 0) <= (SELECT coalesce(max_devices, $2) FROM app WHERE id = $1)
     FROM app_usage WHERE app_id = $1 AND kind = 'devices'";
-/// Reads at most one row more than the quota allows.
+/// Reads at most one category more than the quota allows.
 const CATEGORIES: &str = "
     SELECT count(*) <= most FROM (SELECT coalesce(max_categories, $2) AS most FROM app WHERE id = $1) AS quota
     LEFT JOIN LATERAL (SELECT id FROM category WHERE app_id = $1 LIMIT most + 1) AS held ON true GROUP BY most";
@@ -63,7 +63,7 @@ const CATEGORIES: &str = "
 /// Checks that the app is within the quota, including the rows added in this transaction.
 ///
 /// # Errors
-/// The quota is exceeded, or the database failed; the transaction must then not be committed.
+/// The quota is exceeded, or the database failed. In both cases, the caller must not commit the transaction.
 pub(crate) async fn check(connection: &mut PgConnection, app: AppId, quota: Quota) -> Result<(), Error> {
     let statement = match quota {
         Quota::Users => USERS,
@@ -79,7 +79,7 @@ pub(crate) async fn check(connection: &mut PgConnection, app: AppId, quota: Quot
 }
 
 impl Store {
-    /// Returns true if a send of the app may name this category: it exists, or the quota has room for it.
+    /// Returns true if a send of the app may name this category: the category exists, or the quota allows creating it.
     pub async fn has_room_for_category(&self, app: AppId, identifier: &str) -> Result<bool, Error> {
         let known: bool =
             sqlx::query_scalar("SELECT EXISTS (SELECT FROM category WHERE app_id = $1 AND identifier = $2)")
@@ -99,14 +99,14 @@ impl Store {
     }
 }
 
-/// Number of categories that each app may still create; reads no more rows than the quotas allow.
+/// Number of categories that each app may still create. Reads at most as many categories as the quotas allow.
 const CATEGORY_ROOM: &str = "
     SELECT greatest(most - count(held.id), 0) AS room, quota.id AS app_id
     FROM (SELECT id, coalesce(max_categories, $2) AS most FROM app WHERE id = ANY($1)) AS quota
     LEFT JOIN LATERAL (SELECT id FROM category WHERE app_id = quota.id LIMIT most) AS held ON true
     GROUP BY quota.id, most";
 
-/// Returns, by app, how many categories may still be created.
+/// Returns pairs of an app's id and the number of categories that it may still create.
 pub(crate) async fn category_room(
     connection: &mut PgConnection,
     apps: &[i64],

@@ -1,4 +1,4 @@
-//! Keys that sign the bearer tokens of an app's users.
+//! Keys that verify the bearer tokens of an app's users.
 
 use chrono::{DateTime, Utc};
 use domain::{AppId, SigningAlgorithm, Timestamp};
@@ -7,7 +7,7 @@ use sqlx::postgres::PgRow;
 
 use crate::{Error, Store, database::audit};
 
-/// Maximum number of keys of an app: a token without a key id is tried with each.
+/// Maximum number of keys of an app: a token without a key id is checked against each key.
 pub const MAX_SIGNING_KEYS: i64 = 8;
 
 /// Key material that verifies tokens.
@@ -83,7 +83,7 @@ impl Store {
         Ok(true)
     }
 
-    /// Removes a signing key: tokens signed with it are refused from now on. Returns false if the key does not exist.
+    /// Removes a signing key: tokens signed with it are refused from then on. Returns false if the key does not exist.
     ///
     /// # Errors
     /// The database failed; the key was not removed.
@@ -103,7 +103,7 @@ impl Store {
     }
 }
 
-/// Reads the signing keys from the aggregates of an app's row.
+/// Reads the signing keys from the aggregated columns of an app's row.
 pub(crate) fn read_all(row: &PgRow) -> Result<Vec<SigningKey>, sqlx::Error> {
     let kids: Option<Vec<String>> = row.try_get("kids")?;
     let algorithms: Option<Vec<String>> = row.try_get("algorithms")?;

@@ -8,22 +8,23 @@ use sqlx::PgConnection;
 
 use crate::{Error, Store, database::audit};
 
-/// A switch of an app and its value. Displayed as operators write it: `secure-mode=on`.
+/// A switch of an app and its value. `Display` uses the syntax of the command line: `secure-mode=on`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Switch {
-    /// Calls of users need a bearer token.
+    /// Calls made on behalf of users need a bearer token.
     SecureMode(bool),
-    /// Calls of users without a token need a signature.
+    /// Calls made on behalf of users without a bearer token need a signature.
     Hmac(bool),
     /// Bearer tokens must expire.
     RequireExp(bool),
-    /// Form in which bearer tokens name their user.
+    /// Format in which bearer tokens name their user.
     TokenSubject(TokenSubject),
-    /// Part of a profile that templates see.
+    /// The part of a user's profile that templates can read.
     TemplateProfile(TemplateProfile),
-    /// A public API key alone may neither read nor write a user's addresses.
+    /// Callers with only the public API key may neither read nor write a user's addresses.
     GuardAddresses(bool),
-    /// Web origins whose pages may make calls of users: None for all, empty for none.
+    /// Web origins (CORS) whose pages may make calls on behalf of users: None allows all origins, an empty list allows
+    /// none.
     CorsOrigins(Option<Vec<String>>),
     /// Requests per second, at most `i32::MAX`; None for the configured default.
     RateLimit(Option<NonZeroU32>),
@@ -35,7 +36,7 @@ pub enum Switch {
     MaxCategories(Option<NonZeroU32>),
     /// Maximum number of devices of all users together; None for the default.
     MaxDevices(Option<NonZeroU32>),
-    /// All calls are refused.
+    /// All calls of the app are refused.
     Disabled(bool),
 }
 
@@ -65,7 +66,7 @@ impl fmt::Display for Switch {
 }
 
 impl Store {
-    /// Sets switches of an app, all of them or none. Returns false if the app does not exist.
+    /// Sets switches of an app in one transaction. Returns false if the app does not exist.
     ///
     /// # Errors
     /// The database failed or rejected a value; the switches are unchanged.
@@ -85,7 +86,8 @@ impl Store {
     }
 }
 
-/// Removes the sealed secrets, which only signatures need. Their digests stay, so callers can still authenticate.
+/// Removes the sealed secrets of the app, which are only needed to verify user signatures. The digests stay, so callers can
+/// still authenticate with the secrets.
 async fn forget_secrets(connection: &mut PgConnection, app: AppId) -> Result<(), Error> {
     sqlx::query("UPDATE app_secret SET sealed = '' WHERE app_id = $1")
         .bind(app.0)

@@ -1,4 +1,4 @@
-//! Templates: immutable versions of content under a stable identifier.
+//! Templates: each identifier has one or more immutable versions of the content.
 
 use chrono::{DateTime, Utc};
 use domain::id::TemplateId;
@@ -31,7 +31,7 @@ pub struct TemplateVersion {
     pub id: TemplateId,
     /// Unique in the app.
     pub identifier: String,
-    /// From 1.
+    /// Number of the version, from 1.
     pub version: i32,
     /// Display name.
     pub name: String,
@@ -61,7 +61,8 @@ pub struct TemplateSummary {
 }
 
 impl Store {
-    /// Adds a version to a template and creates the template if missing. Returns its id and the new version, from 1.
+    /// Adds a version to a template and creates the template if missing. Returns the template's id and the number of the
+    /// new version, from 1.
     ///
     /// # Errors
     /// The database failed or rejected a value, or the app does not exist.
@@ -72,7 +73,7 @@ impl Store {
         actor: &str,
     ) -> Result<(TemplateId, i32), Error> {
         let mut transaction = self.begin().await?;
-        // The second of two concurrent puts waits here for the first, so that versions have no gaps or duplicates.
+        // The second of two concurrent calls waits here for the first, so that version numbers have no gaps or duplicates.
         let (id, version): (i64, i32) = sqlx::query_as(
             "INSERT INTO template (app_id, identifier, version) VALUES ($1, $2, 1)
              ON CONFLICT (app_id, identifier) DO UPDATE SET version = template.version + 1
@@ -114,7 +115,7 @@ impl Store {
         Ok(rows.iter().map(read_summary).collect::<Result<_, _>>()?)
     }
 
-    /// Finds the newest version of the template that a send names.
+    /// Finds the newest version of the template that a send names; None if the template does not exist.
     pub async fn find_template(
         &self,
         app: AppId,
@@ -138,7 +139,7 @@ impl Store {
         Ok(row.as_ref().map(read_version).transpose()?)
     }
 
-    /// Finds one version of a template, such as the one that a send was planned with.
+    /// Finds one version of a template, for instance the version with which a send was planned; None if it does not exist.
     pub async fn template_version(
         &self,
         app: AppId,

@@ -24,7 +24,7 @@ pub struct VapidKeyRow {
 }
 
 impl Store {
-    /// Stores the key pair of an app. Does nothing if the app has one, because browsers are subscribed with it.
+    /// Stores the key pair of an app. Does nothing if the app already has a key pair: browsers are subscribed with it.
     ///
     /// # Errors
     /// The database failed, or the app does not exist.
@@ -41,7 +41,7 @@ impl Store {
         Ok(())
     }
 
-    /// Returns the app's key pair; None if it has none yet.
+    /// Returns the app's key pair; None if the app has no key pair yet.
     pub async fn vapid_key(&self, app: AppId) -> Result<Option<VapidKeyRow>, Error> {
         let row = sqlx::query("SELECT public_key, sealed FROM vapid_key WHERE app_id = $1")
             .bind(app.0)
@@ -53,7 +53,7 @@ impl Store {
         Ok(row.map(read).transpose()?)
     }
 
-    /// Returns the app's public key; None if it has no key pair yet.
+    /// Returns the app's public key; None if the app has no key pair yet.
     pub async fn vapid_public_key(&self, app: AppId) -> Result<Option<String>, Error> {
         let key = sqlx::query_scalar("SELECT public_key FROM vapid_key WHERE app_id = $1")
             .bind(app.0)

@@ -1,5 +1,5 @@
-//! The audit log: who changed, erased or cancelled what. A row is written in the transaction of its change and never
-//! changed; a trigger and the grants of the service role enforce this.
+//! The audit log: which actor changed, erased or cancelled which object. A row is written in the same transaction as the
+//! change that it records. Rows are immutable: a trigger and the grants of the service role enforce this.
 
 use chrono::{DateTime, Utc};
 use domain::{AppId, Timestamp};
@@ -12,7 +12,8 @@ use crate::{Error, Store};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuditRow {
     pub at: Timestamp,
-    /// `cli:` and the operator's account, or `api:` and the address of the caller that used the API secret.
+    /// `cli:` followed by the operator's account, or `api:` followed by the IP address of the caller that used the API
+    /// secret.
     pub actor: String,
     /// Name of the action, such as `app.set`, `user.erase` or `request.cancel`.
     pub action: String,
@@ -38,7 +39,7 @@ pub(crate) async fn record(
 }
 
 impl Store {
-    /// Lists at most `limit` rows of an app, latest first, from `since` on if given.
+    /// Lists at most `limit` rows of an app, latest first. With `since`, only rows from that time on.
     pub async fn list_audit(
         &self,
         app: AppId,

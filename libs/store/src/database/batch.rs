@@ -8,7 +8,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::Error;
 
-/// Limit for waiting for room in the queue and for the answer together.
+/// Time limit of one call: waiting for room in the queue and for the answer together.
 const CALL_LIMIT: Duration = Duration::from_secs(3);
 
 struct Call<Q, A> {
@@ -16,7 +16,8 @@ struct Call<Q, A> {
     answer: oneshot::Sender<Result<A, Error>>,
 }
 
-/// Collects queries while the previous batch runs: batches grow with load, and without load a query runs at once.
+/// Collects queries while the previous batch runs, so batches grow with the load. If no batch is running, a query runs at
+/// once.
 #[derive(Debug)]
 pub struct Batcher<Q, A> {
     calls: mpsc::Sender<Call<Q, A>>,
@@ -29,10 +30,10 @@ impl<Q, A> Clone for Batcher<Q, A> {
 }
 
 impl<Q: Send + 'static, A: Send + 'static> Batcher<Q, A> {
-    /// Creates a batcher with at most `most` queries per batch, and the task that runs the batches. Spawn the task; it ends
-    /// when the last clone of the batcher is dropped.
+    /// Creates a batcher with at most `most` queries per batch, and the task that runs the batches. The caller must spawn
+    /// the task. It ends when the last clone of the batcher is dropped.
     ///
-    /// `run` returns the answers in the order of the queries.
+    /// `run` must return one answer per query, in the order of the queries.
     pub fn new<F, Fut>(most: usize, run: F) -> (Self, impl Future<Output = ()> + Send)
     where
         F: Fn(Vec<Q>) -> Fut + Send + 'static,
@@ -58,7 +59,7 @@ impl<Q: Send + 'static, A: Send + 'static> Batcher<Q, A> {
     /// Runs one query as part of a batch.
     ///
     /// # Errors
-    /// The batch failed, or no answer came within three seconds; the query may then still run.
+    /// The batch failed, or no answer arrived within three seconds. In the second case, the query may still run.
     pub async fn call(&self, query: Q) -> Result<A, Error> {
         let (answer, answered) = oneshot::channel();
         let exchange = async {

@@ -15,17 +15,17 @@ use crate::database::installation::{self, DatabaseIdentity};
 use crate::database::pooler;
 use crate::directory::user::writers::Writers;
 
-/// Limit for opening a session outside the pool.
+/// Time limit for opening a session outside the pool.
 const SESSION_LIMIT: Duration = Duration::from_secs(3);
 /// `application_name` of every session.
 pub(crate) const APPLICATION: &str = "tidings";
 
-/// Migrations up to the schema that this release needs.
+/// All migrations of this release.
 pub(crate) static MIGRATIONS: Migrator = sqlx::migrate!();
 
-/// Settings of every session. Sequential scans are off because a plan lives as long as its session, and its statistics may
-/// date from before the table grew. JIT is off because the penalty cost of disabled scans would trigger it, and compiling takes
-/// longer than any statement here.
+/// Settings of every session. Sequential scans are off because a query plan is cached for the whole session and may be
+/// based on statistics from before the table grew. JIT is off because the penalty cost of disabled scans would trigger it,
+/// and compilation takes longer than any statement here.
 pub const SESSION: [(&str, &str); 5] = [
     ("statement_timeout", "30s"),
     ("lock_timeout", "10s"),
@@ -61,18 +61,18 @@ pub struct Connections {
     pub max: u32,
 }
 
-/// Number of sessions of the server, over all clients.
+/// Number of sessions of the PostgreSQL server, over all clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ServerSessions {
     /// `max_connections` without the slots reserved for privileged roles.
     pub allowed: u64,
-    /// Open now.
+    /// Sessions open now.
     pub open: u64,
 }
 
 impl Store {
-    /// Opens the pool and checks that it can connect. All connections must lead to the same database: if another one replaces it,
-    /// such as a restored backup, new connections fail until the process is restarted.
+    /// Opens the pool and checks that it can connect. All connections must reach the same database: if it is replaced by
+    /// another one, such as a restored backup, new connections fail until the process is restarted.
     ///
     /// # Errors
     /// The URL is malformed, or the server cannot be reached or refuses the session.
@@ -97,8 +97,8 @@ impl Store {
         Ok(Store { pool: opened?, writers: Writers::new() })
     }
 
-    /// Checks that each connection has its own session, which is not so behind a pooler in transaction mode. Uses two
-    /// connections of the pool for a moment.
+    /// Checks that each connection has its own PostgreSQL session. Behind a pooler in transaction or statement mode,
+    /// connections share sessions. Uses two connections of the pool during the call.
     ///
     /// # Errors
     /// [`Error::SharedSessions`], or the database failed.
@@ -106,8 +106,8 @@ impl Store {
         pooler::refuse_shared_sessions(&self.pool).await
     }
 
-    /// Opens a session outside the pool and closes it. Its error contains the server's message, for instance that the server
-    /// has no room for another session, when the pool would only report a timeout.
+    /// Opens a session outside the pool and closes it. If this fails, the error contains the server's message, for instance
+    /// that too many clients are connected; the pool would only report a timeout.
     ///
     /// # Errors
     /// The server cannot be reached or refuses the session.
@@ -124,7 +124,7 @@ impl Store {
         Connections { used: open - idle, idle, max }
     }
 
-    /// Returns how many sessions the server allows for services, and how many are open.
+    /// Returns the number of sessions that the server allows for services, and the number of open sessions.
     pub async fn server_sessions(&self) -> Result<ServerSessions, Error> {
         let row = sqlx::query(
             "SELECT current_setting('max_connections')::bigint
@@ -147,7 +147,7 @@ impl Store {
         Ok(())
     }
 
-    /// Migrates the schema. Safe to repeat and to run concurrently: it holds an advisory lock.
+    /// Migrates the schema. Safe to repeat. Concurrent calls wait for each other: each holds an advisory lock.
     ///
     /// # Errors
     /// A migration failed, or a migration that was applied earlier has changed.
@@ -156,14 +156,15 @@ impl Store {
         Ok(())
     }
 
-    /// Closes all connections after waiting for those in use.
+    /// Waits until no connection is in use, then closes all connections.
     pub async fn close(&self) {
         self.pool.close().await;
     }
 }
 
-/// Parses the options of a session so that a pooler such as PgBouncer accepts them too: it refuses start-up settings, so [`set`]
-/// applies these later. Since PostgreSQL 12 the default of `extra_float_digits` loses no precision.
+/// Parses the URL into the options of a session, without start-up settings: poolers such as PgBouncer refuse them, so
+/// [`set`] applies settings after connecting. `extra_float_digits` is left out too: since PostgreSQL 12 its default loses
+/// no precision.
 pub(crate) fn options(url: &str) -> Result<PgConnectOptions, Error> {
     Ok(PgConnectOptions::from_str(url)?.application_name(APPLICATION).extra_float_digits(None))
 }
@@ -184,8 +185,8 @@ async fn try_session(options: &PgConnectOptions) -> Result<(), Error> {
     Ok(opened.map_err(|_| sqlx::Error::PoolTimedOut)??.close().await?)
 }
 
-/// Refuses a connection that leads to another database than the first one: the state of this process, in memory and in the
-/// log, belongs to the first.
+/// Refuses a connection that reaches another database than the first connection did: the state of this process, in memory
+/// and in the log, belongs to the first database.
 async fn check_same_database(
     connection: &mut PgConnection,
     first: &OnceLock<DatabaseIdentity>,

@@ -10,44 +10,45 @@ pub enum Error {
     /// The statement failed, or the database could not be reached in time.
     #[error("database: {}", without_data(.0))]
     Database(sqlx::Error),
-    /// The schema could not be brought up to date.
+    /// The schema could not be migrated.
     #[error("migration: {0}")]
     Migration(#[from] sqlx::migrate::MigrateError),
     /// This release cannot read a row.
     #[error("unreadable row: {0}")]
     Unreadable(String),
-    /// The change of a profile is refused; nothing was written.
+    /// The change to a profile is refused; nothing was written.
     #[error("{0}")]
     Refused(#[from] domain::profile::Refusal),
     /// The app's quota is reached; nothing was written.
     #[error("the app's quota of {0} is reached")]
     QuotaReached(crate::control::quota::Quota),
-    /// The shadow tables differ in structure from the tables that they should replace; nothing was changed.
+    /// The shadow tables differ in structure from the live tables that they should replace; nothing was changed.
     #[error("the new inbox tables differ in structure from the live ones:\n  - {}", .0.join("\n  - "))]
     Differs(Vec<String>),
-    /// The batch of this call failed. All its callers share the cause, which may be another caller's data.
+    /// The batch that contained this call failed. All callers of the batch get the same cause, which may be the data of
+    /// another caller.
     #[error("the batch of this call failed: {0}")]
     Batch(Arc<Error>),
-    /// The address belongs to a pooler in transaction or statement mode.
+    /// The database URL leads to a pooler in transaction or statement mode.
     #[error(
         "the pooler at this address shares sessions between clients: switch it to session mode, or connect to PostgreSQL \
          itself (Tidings needs its own sessions for time limits, locks and prepared statements)"
     )]
     SharedSessions,
-    /// The call got no answer; its statement may still run.
+    /// The call received no answer in time; its statement may still run.
     #[error("no answer: {0}")]
     Unanswered(&'static str),
 }
 
-// Not `#[from]`: as a source, its own text, which may contain data, would be printed after ours.
+// Not `#[from]`: that would make the sqlx error a source, and its text, which may contain data, would be printed too.
 impl From<sqlx::Error> for Error {
     fn from(error: sqlx::Error) -> Self {
         Error::Database(error)
     }
 }
 
-/// Formats an error for logs. Messages about rejected data and undecodable columns quote the data, which may be an address
-/// or a body; they are replaced by the SQLSTATE, the constraint or the column.
+/// Formats an error for logs without personal data. Messages about rejected data and undecodable columns quote the data,
+/// which may be an address or a body, so only the SQLSTATE, the constraint or the column is logged.
 fn without_data(error: &sqlx::Error) -> Cow<'static, str> {
     match error {
         sqlx::Error::Database(refused) => match refused.code().filter(|code| is_about_data(code)) {
@@ -71,7 +72,8 @@ fn is_about_data(code: &str) -> bool {
 }
 
 impl Error {
-    /// Returns true if the data itself was rejected (SQLSTATE classes 22 and 23), so that a retry cannot help.
+    /// Returns true if the data itself was rejected (SQLSTATE classes 22 and 23, a refused profile change or a reached
+    /// quota), so that a retry cannot help.
     #[must_use]
     pub fn is_refused_data(&self) -> bool {
         match self {
@@ -84,8 +86,8 @@ impl Error {
         }
     }
 
-    /// Returns true if a row that the statement refers to is missing (SQLSTATE 23503), such as that of a user who has just
-    /// been erased. A retry sees the new state.
+    /// Returns true if a row that the statement refers to is missing (SQLSTATE 23503), for instance because a user has just
+    /// been erased. A retry reads the new state.
     #[must_use]
     pub fn is_overtaken(&self) -> bool {
         match self {
@@ -95,8 +97,8 @@ impl Error {
         }
     }
 
-    /// Returns true if another transaction held a lock for too long (SQLSTATE 55P03), or waiting for it was a deadlock
-    /// (40P01).
+    /// Returns true if another transaction held a lock for longer than `lock_timeout` (SQLSTATE 55P03), or if PostgreSQL
+    /// detected a deadlock (40P01).
     #[must_use]
     pub fn is_lock_timeout(&self) -> bool {
         match self {
@@ -118,8 +120,8 @@ impl Error {
         }
     }
 
-    /// Returns true if retrying cannot help: the login, the database or the certificate is wrong (SQLSTATE class 28 and 3D000),
-    /// or the pooler is unusable.
+    /// Returns true if a retry of the connection cannot help: the URL, the login (SQLSTATE class 28), the database name
+    /// (3D000) or the certificate is wrong, or a pooler shares sessions.
     #[must_use]
     pub fn is_permanent_refusal(&self) -> bool {
         match self {
@@ -128,7 +130,7 @@ impl Error {
                 error.code().is_some_and(|code| code.starts_with("28") || code == "3D000")
             }
             Error::Database(sqlx::Error::Configuration(_)) => true,
-            // An I/O error of another kind means that the connection broke during the handshake.
+            // An I/O error other than `InvalidData` means that the connection broke during the handshake.
             Error::Database(sqlx::Error::Tls(cause)) => {
                 let io = cause.downcast_ref::<io::Error>();
                 io.is_none_or(|error| error.kind() == io::ErrorKind::InvalidData)
@@ -149,7 +151,8 @@ impl Error {
             | Error::QuotaReached(_)
             | Error::SharedSessions
             | Error::Differs(_) => false,
-            // Connection, transaction and lock failures, too few resources, shutting down, read only.
+            // Failures of connections, transactions, locks and I/O, too few resources, a server that is shutting down or
+            // read-only.
             Error::Database(sqlx::Error::Database(error)) => error.code().is_some_and(|code| {
                 ["08", "25", "40", "53", "55", "57", "58"].iter().any(|class| code.starts_with(class))
             }),

@@ -1,4 +1,5 @@
-//! Messages whose processing fails: their failures are counted, and they are parked before they block others.
+//! Messages whose processing fails. Their failures are counted, and a message that keeps failing is parked so that it does
+//! not block others.
 
 use domain::{AppId, SendId, StreamName};
 use sqlx::PgExecutor;
@@ -6,7 +7,7 @@ use uuid::Uuid;
 
 use crate::{Error, Store};
 
-/// A message is parked after this many failures of its own.
+/// Number of failures after which a message is parked; outages do not count as failures.
 pub const MAX_FAILURES: i32 = 5;
 
 /// A message to park.
@@ -14,23 +15,23 @@ pub const MAX_FAILURES: i32 = 5;
 pub struct SetAside<'a> {
     /// Id of the parked row.
     pub id: Uuid,
-    /// The app, if it could be read from the message.
+    /// The app; None if it could not be decoded from the message.
     pub app: Option<AppId>,
-    /// The send, if it could be read from the message.
+    /// The send; None if the message belongs to no send or could not be decoded.
     pub send_id: Option<SendId>,
     /// Stream of the message; a redrive publishes the message there again.
     pub stream: StreamName,
-    /// Sequence in the stream.
+    /// Sequence number of the message in the stream.
     pub seq: u64,
-    /// The whole message.
+    /// The encoded message.
     pub message: &'a [u8],
     /// Cause of the failure, without personal data.
     pub cause: &'a str,
 }
 
 impl Store {
-    /// Counts a failure caused by the message itself (undecodable, a panic, data that PostgreSQL rejects) and returns
-    /// the number of failures so far. Outages do not count.
+    /// Counts a failure caused by the message itself (decoding failed, processing panicked, or PostgreSQL rejected its
+    /// data) and returns the number of failures so far. Callers do not count outages.
     pub async fn count_failure(&self, stream: StreamName, seq: u64, cause: &str) -> Result<i32, Error> {
         let failures = sqlx::query_scalar(
             "INSERT INTO message_failure (stream, seq, failures, cause) VALUES ($1, $2, 1, $3)
@@ -45,12 +46,12 @@ impl Store {
         Ok(failures)
     }
 
-    /// Deletes the failure count of a message that was processed.
+    /// Deletes the failure count of a message that has now been processed.
     pub async fn forget_failure(&self, stream: StreamName, seq: u64) -> Result<(), Error> {
         forget(&self.pool, stream, seq).await
     }
 
-    /// Parks a message after its last failure; the caller may then acknowledge it.
+    /// Parks a message after its last failure and deletes its failure count. The caller may then acknowledge the message.
     ///
     /// # Errors
     /// The database failed; the message is not parked.

@@ -1,13 +1,13 @@
-//! Privileges of the role that services run as: rows only, not the schema.
+//! Privileges of the role that services run as: it may write rows but not change the schema.
 
 use sqlx::AssertSqlSafe;
 
 use crate::{Error, Store};
 
 impl Store {
-    /// Grants an existing role the privileges that services and the daily commands need: to read and write rows, in the
-    /// existing tables and in those that this owner creates later, such as the shadow of a rebuild. The role cannot
-    /// change rows of the audit log or the list of migrations. Safe to repeat.
+    /// Grants an existing role the privileges that services and routine commands need: reading and writing rows, both in
+    /// existing tables and in tables that this owner creates later, such as the shadow tables of a rebuild. The role can
+    /// neither change rows of the audit log nor write to the list of migrations. Safe to repeat.
     ///
     /// # Errors
     /// The role does not exist, or this connection does not own the schema.
@@ -26,7 +26,7 @@ impl Store {
     }
 }
 
-/// Returns the statements; `role` and `schema` must be quoted.
+/// Returns the `GRANT`, `REVOKE` and `ALTER` statements; `role` and `schema` must already be quoted.
 fn grants(role: &str, schema: &str) -> [String; 9] {
     [
         format!("GRANT USAGE ON SCHEMA {schema} TO {role}"),

@@ -1,4 +1,4 @@
-//! The log that this database belongs to, and the identity of the database.
+//! The installation that this database belongs to: its log streams and inbox partitions, and the identity of the database.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -10,26 +10,28 @@ use tokio::time::timeout;
 
 use crate::{Error, Store};
 
-/// A stream as the log reports it.
+/// A stream of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KnownStream {
     pub name: StreamName,
-    /// When the server created it. A later stream with the same name has another time.
+    /// Time at which the log server created the stream. A stream that is created again under the same name has another
+    /// time.
     pub created_at: Timestamp,
 }
 
-/// Identity of a database: its cluster, its OID there, and the OID of the table that records them. A restored dump has
-/// another identity, even in the database that it was taken from; a physical copy has the same one.
+/// Identity of a database: the system identifier of the cluster, the OID of the database, and the OID of the table
+/// `installation`. A restored dump has another identity, even if it is restored into its original database; a physical copy
+/// has the same identity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DatabaseIdentity {
     pub(crate) system_identifier: i64,
     pub(crate) database_oid: i64,
-    /// None before the schema exists.
+    /// OID of the table `installation`; None before the schema exists.
     pub(crate) table_oid: Option<i64>,
 }
 
 impl DatabaseIdentity {
-    /// Returns true if both are the same database; the schema may be missing in one of them.
+    /// Returns true if both identify the same database. The OIDs of the table are compared only if both are present.
     pub(crate) fn is_still(self, other: DatabaseIdentity) -> bool {
         let place = |identity: DatabaseIdentity| (identity.system_identifier, identity.database_oid);
         let tables = self.table_oid.zip(other.table_oid);
@@ -37,35 +39,35 @@ impl DatabaseIdentity {
     }
 }
 
-/// Limit for opening the session and acquiring the lock.
+/// Time limit for opening the session and acquiring the lock together.
 const LOCK_LIMIT: Duration = Duration::from_secs(60);
 
 /// Lock on the preparation of the installation, released on drop.
 #[derive(Debug)]
 pub struct Preparing {
-    /// Holds the advisory lock. The preparation itself uses the sessions of the pool.
+    /// Session that holds the advisory lock. The statements of the preparation run in sessions of the pool.
     _session: PgConnection,
 }
 
-/// Database recorded in the installation, compared with the actual one.
+/// Result of comparing the database recorded in the installation with the actual database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Recorded {
-    /// This database.
+    /// The recorded database is this one.
     Here,
-    /// Another database: this one was restored from a backup.
+    /// Another database is recorded: this one was restored from a backup.
     Elsewhere,
-    /// A restore from the log is running, or stopped before its end.
+    /// A restore from the log is running or was interrupted.
     HalfRestored,
-    /// None, or only a part of the identity.
+    /// No database is recorded, or only a part of its identity.
     Nowhere,
 }
 
-/// A position in a stream: the effects of all messages up to it are in this database.
+/// A position in a stream. The effects of all messages up to this position are committed in this database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogMark {
     pub stream: StreamName,
     pub seq: u64,
-    /// When the sequence was read.
+    /// Time at which the position was read.
     pub at: Timestamp,
 }
 
@@ -94,8 +96,8 @@ impl Store {
         })
     }
 
-    /// Records this database in the installation if none is recorded, or if an older release recorded this one without the
-    /// OID of the table.
+    /// Records the identity of this database in the installation if none is recorded, or adds the OID of the table if an
+    /// older release recorded this database without it.
     pub async fn record_database(&self) -> Result<(), Error> {
         let mut connection = self.pool.acquire().await?;
         let actual = identity(&mut connection).await?;
@@ -112,8 +114,8 @@ impl Store {
         Ok(())
     }
 
-    /// Marks the installation as written in another, unknown database: the backup comes from a release that did not record
-    /// its database. From then on no service starts on this database.
+    /// Records an unknown other database in the installation if none or only a part is recorded. This is for backups of a
+    /// release that did not record its database. Services then refuse to start on this database.
     pub async fn disown_unrecorded(&self) -> Result<(), Error> {
         sqlx::query(
             "UPDATE installation SET system_identifier = 0
@@ -124,7 +126,7 @@ impl Store {
         Ok(())
     }
 
-    /// Writes marks; a mark never moves backwards.
+    /// Stores marks. A stored mark is only replaced by one with a later time and a sequence number that is not lower.
     ///
     /// The caller must ensure that the effects of all messages up to a mark are committed before this call.
     pub async fn mark_log(&self, marks: &[LogMark]) -> Result<(), Error> {
@@ -141,7 +143,7 @@ impl Store {
         Ok(())
     }
 
-    /// Lists the stored marks, without those of streams unknown to this release.
+    /// Lists the stored marks, except those of streams unknown to this release.
     pub async fn log_marks(&self) -> Result<Vec<LogMark>, Error> {
         let rows = sqlx::query("SELECT stream, seq, at FROM log_mark").fetch_all(&self.pool).await?;
         let mut marks = Vec::with_capacity(rows.len());
@@ -158,11 +160,12 @@ impl Store {
         Ok(marks)
     }
 
-    /// Acquires the lock on the preparation of the installation, so that one process prepares at a time: while a stream is
-    /// being created, the log reports a preliminary creation time. Waits up to a minute.
+    /// Acquires the lock on the preparation of the installation, so that only one process prepares at a time. This is
+    /// necessary because the log server reports a preliminary creation time while a stream is being created. Waits up to 60
+    /// seconds.
     ///
     /// # Errors
-    /// The database failed, or another process held the lock for longer.
+    /// The database failed, or another process held the lock for more than 60 seconds.
     pub async fn prepare_alone(&self) -> Result<Preparing, Error> {
         let locked = async {
             let mut session = PgConnection::connect_with(&self.pool.connect_options()).await?;
@@ -177,7 +180,7 @@ impl Store {
         timeout(LOCK_LIMIT, locked).await.unwrap_or(Err(sqlx::Error::PoolTimedOut)).map_err(Error::from)
     }
 
-    /// Fixes the number of inbox partitions on the first call; returns the fixed number.
+    /// Stores the number of inbox partitions if none is stored yet. Returns the stored number, which never changes.
     pub async fn fix_partitions(&self, partitions: u32) -> Result<u32, Error> {
         sqlx::query("INSERT INTO installation (partitions) VALUES ($1) ON CONFLICT DO NOTHING")
             .bind(i32::try_from(partitions).unwrap_or(i32::MAX))
@@ -186,14 +189,14 @@ impl Store {
         self.partitions().await.map(|fixed| fixed.unwrap_or(partitions))
     }
 
-    /// Returns the number of inbox partitions; None before the installation was prepared.
+    /// Returns the number of inbox partitions; None if the installation was never prepared.
     pub async fn partitions(&self) -> Result<Option<u32>, Error> {
         let fixed: Option<i32> =
             sqlx::query_scalar("SELECT partitions FROM installation").fetch_optional(&self.pool).await?;
         Ok(fixed.and_then(|fixed| u32::try_from(fixed).ok()))
     }
 
-    /// Records new streams. Streams that are recorded already stay unchanged.
+    /// Records the creation times of new streams. Streams that are already recorded stay unchanged.
     pub async fn record_streams(&self, streams: &[KnownStream]) -> Result<(), Error> {
         sqlx::query(
             "INSERT INTO stream_identity (name, created_at) SELECT * FROM unnest($1::text[], $2::timestamptz[])
@@ -206,7 +209,7 @@ impl Store {
         Ok(())
     }
 
-    /// Returns the creation time of each recorded stream.
+    /// Returns the creation time of each recorded stream by name.
     pub async fn recorded_streams(&self) -> Result<HashMap<String, Timestamp>, Error> {
         let rows = sqlx::query("SELECT name, created_at FROM stream_identity").fetch_all(&self.pool).await?;
         rows.into_iter()
@@ -218,8 +221,8 @@ impl Store {
     }
 }
 
-/// Reads the identity of the database behind the connection. The query is not prepared: a pooler in transaction mode may give two
-/// connections the same session, and the second could not prepare a statement of the same name.
+/// Reads the identity of the database behind the connection. The query is not prepared: a pooler in transaction mode may
+/// give two connections the same session, where the second connection could not prepare a statement under the same name.
 pub(crate) async fn identity(connection: &mut PgConnection) -> Result<DatabaseIdentity, sqlx::Error> {
     let row = sqlx::raw_sql(
         "SELECT system_identifier, (SELECT oid::bigint FROM pg_database WHERE datname = current_database()) AS oid,

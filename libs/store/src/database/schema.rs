@@ -10,7 +10,7 @@ pub fn known_schema_version() -> i64 {
 }
 
 impl Store {
-    /// Returns the schema version, which is that of the last migration; None for a database without schema.
+    /// Returns the version of the last migration applied to the database; None for a database without a schema.
     pub async fn schema_version(&self) -> Result<Option<i64>, Error> {
         let migrated: bool = sqlx::query_scalar("SELECT to_regclass('_sqlx_migrations') IS NOT NULL")
             .fetch_one(&self.pool)

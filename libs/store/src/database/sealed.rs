@@ -1,12 +1,12 @@
-//! List of all columns sealed under the master key, for rotating the key.
+//! List of all columns sealed under the master key. Rotating the key re-seals them.
 //!
-//! A new column named `sealed` needs an entry in [`SEALED`]; a test compares the two.
+//! A new column named `sealed` needs an entry in [`SEALED`]; a test compares the list with the schema.
 
 use sqlx::Row;
 
 use crate::{Error, Store};
 
-/// A table with a column `sealed`, and the context in which its rows are sealed.
+/// A table with a column `sealed`, and the statements that re-seal its rows.
 #[derive(Clone, Copy, Debug)]
 pub struct SealedTable {
     pub name: &'static str,
@@ -43,7 +43,8 @@ macro_rules! sealed {
     };
 }
 
-/// All tables with sealed rows, and the SQL for the context of a row. It must match the code that seals the row.
+/// All tables with sealed rows. The second argument is the SQL expression for the sealing context of a row; it must match
+/// the code that seals the row.
 pub const SEALED: &[SealedTable] = &[
     sealed!("app_link_key", "'link-key:' || app_id"),
     sealed!("app_secret", "'app-secret:' || app_id"),
@@ -58,27 +59,27 @@ pub const SEALED: &[SealedTable] = &[
 pub struct SealedRecord {
     /// `ctid` of the row, which changes with every update.
     pub place: String,
-    /// Context that the ciphertext is bound to.
+    /// Context that the ciphertext was sealed in.
     pub context: String,
     /// Ciphertext with its header.
     pub sealed: Vec<u8>,
 }
 
 impl SealedRecord {
-    /// Place before all rows of a table.
+    /// A `ctid` before all rows of a table.
     pub const START: &'static str = "(0,0)";
 }
 
 /// Number of records of a table with the same header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SealedCount {
-    /// Version and id of the master key.
+    /// The ciphertext's header: format version and id of the master key.
     pub header: Vec<u8>,
     pub records: u64,
 }
 
 impl Store {
-    /// Counts the records of a table by the key that sealed them.
+    /// Counts the records of a table by their header, that is, by the master key that sealed them.
     pub async fn count_sealed(&self, table: &SealedTable) -> Result<Vec<SealedCount>, Error> {
         let rows = sqlx::query(table.count).fetch_all(&self.pool).await?;
         rows.iter()
@@ -114,8 +115,8 @@ impl Store {
             .collect()
     }
 
-    /// Replaces each ciphertext by the new one if the row is unchanged, and returns the number of replaced rows. Rows that
-    /// have changed since they were read are skipped.
+    /// Replaces each ciphertext with the new one and returns the number of replaced rows. Skips rows that have changed
+    /// since they were read.
     ///
     /// # Errors
     /// The database failed; nothing was changed.

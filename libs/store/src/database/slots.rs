@@ -1,4 +1,5 @@
-//! Slots for costly work, shared fairly between apps: a cap per app, and waiting apps are served round-robin.
+//! Slots that limit concurrent expensive work and share it fairly between apps: each app has a cap, and waiting apps are
+//! served round-robin.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,7 +13,7 @@ pub struct Slots {
     shared: Arc<Shared>,
 }
 
-/// A slot, held until it is dropped.
+/// A slot. Dropping it releases it.
 #[derive(Debug)]
 pub struct Slot {
     app: AppId,
@@ -43,7 +44,7 @@ impl Slots {
         Slots { shared: Arc::new(Shared { all, per_app, state: Mutex::default() }) }
     }
 
-    /// Waits for a slot until it is the app's turn and a slot is free. A caller that stops waiting loses its place.
+    /// Waits until a slot is free and it is the app's turn. Cancelling the call gives up the place in the queue.
     pub async fn take(&self, app: AppId) -> Slot {
         let granted = {
             let mut state = self.shared.state();
@@ -64,7 +65,7 @@ impl Slots {
         }
     }
 
-    /// Returns a slot for the app if one is free now.
+    /// Returns a slot if one is free now and the app is below its cap; None otherwise.
     #[must_use]
     pub fn try_take(&self, app: AppId) -> Option<Slot> {
         let mut state = self.shared.state();
@@ -99,7 +100,8 @@ impl State {
         }
     }
 
-    /// Removes and returns the next caller to be served, with its app.
+    /// Removes and returns the next caller to be served, with its app; None if no app with waiting callers has room for
+    /// another slot.
     fn next(&mut self, shared: &Shared) -> Option<(AppId, oneshot::Sender<Slot>)> {
         let place = self.order.iter().position(|app| self.has_room(shared, *app))?;
         let app = self.order.remove(place)?;
@@ -127,7 +129,7 @@ impl Drop for Slot {
             }
         }
         for (caller, slot) in granted {
-            // If the caller has stopped waiting, the slot is dropped here and so released.
+            // If the caller has stopped waiting, `send` returns the slot, and dropping it releases it.
             drop(caller.send(slot));
         }
     }

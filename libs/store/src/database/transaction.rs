@@ -11,17 +11,18 @@ impl Store {
     }
 }
 
-/// Starts a transaction that is rolled back whenever it is dropped, even if the caller is cancelled during this call.
+/// Starts a transaction that is rolled back if it is dropped without a commit, even if the caller is cancelled during this
+/// call.
 ///
-/// sqlx 0.9 does not roll back a `BEGIN` that is cancelled before its answer arrives: the connection returns to the pool inside
-/// a transaction, and single statements that run on it later are never committed. So a separate task runs the `BEGIN` to its
-/// end; if the caller was cancelled, the task drops the transaction, which rolls it back.
+/// sqlx 0.9 does not roll back a `BEGIN` that is cancelled before its answer arrives: the connection returns to the pool
+/// with an open transaction, and single statements that run on it later are never committed. Therefore a separate task runs
+/// `BEGIN` to completion. If the caller was cancelled meanwhile, the transaction is dropped and so rolled back.
 ///
 /// # Errors
 /// No connection was free in time, or the connection broke.
 pub(crate) async fn begin(pool: &PgPool) -> Result<Transaction<'static, Postgres>, Error> {
     let pool = pool.clone();
-    // Bounded by the time limit of the pool.
+    // The pool's time limit for acquiring a connection also ends this task.
     let begun = tokio::spawn(async move { pool.begin().await });
     Ok(begun.await.unwrap_or(Err(sqlx::Error::WorkerCrashed))?)
 }

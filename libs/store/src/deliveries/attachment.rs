@@ -1,4 +1,4 @@
-//! The files of sends: written before their send is accepted, read by the email worker.
+//! Files attached to sends. They are written before their send is accepted, and the email worker reads them.
 
 use std::time::Duration;
 
@@ -8,21 +8,21 @@ use sqlx::PgConnection;
 use crate::database::instant::instant;
 use crate::{Error, Store};
 
-/// Time for which files outlive the log's retention: their send is accepted a moment after they are written.
+/// Time added to the log's retention for files, because their send is accepted shortly after they are written.
 const MARGIN: Duration = Duration::from_secs(3600);
 
 /// Result of one review of old files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Review {
-    /// Files reviewed.
+    /// Number of files reviewed.
     pub looked_at: u64,
-    /// Reviewed files that were removed.
+    /// Number of reviewed files that were removed.
     pub removed: u64,
 }
 
 impl Store {
-    /// Writes the files of a send, numbered from 0, unless they exist. They are kept for `retention` (and a margin of
-    /// one hour) after `from`, and while a delivery of the send waits.
+    /// Writes the files of a send, numbered from 0, unless they exist. Files are kept at least until `from` plus
+    /// `retention` plus one hour, and longer while a delivery or a chunk of the send still needs them.
     ///
     /// # Errors
     /// The database failed; no file is written.
@@ -63,7 +63,7 @@ impl Store {
         Ok(usize::try_from(found).is_ok_and(|found| found >= count))
     }
 
-    /// Returns a file of a send; None once it has been removed.
+    /// Returns the content of a file; None if it never existed or was removed.
     pub async fn attachment(
         &self,
         app: AppId,
@@ -83,10 +83,10 @@ impl Store {
     }
 
     /// Reviews up to `most` files past their retention, including those of sends that were never accepted. Removes a file
-    /// unless a waiting delivery, a chunk still to be planned or a parked message needs it; a file that is needed is
-    /// reviewed again in an hour.
+    /// unless its send has a waiting delivery, a chunk still to be planned or a parked message; such a file is reviewed
+    /// again after one hour.
     ///
-    /// The caller makes sure that the log holds no unread send older than the retention.
+    /// The caller must ensure that the log contains no unprocessed send older than the retention.
     pub async fn review_old_attachments(&self, most: u32) -> Result<Review, Error> {
         let waiting = [Status::Queued, Status::Sending, Status::Retrying, Status::Parked];
         let (looked_at, removed): (i64, i64) = sqlx::query_as(
@@ -120,7 +120,7 @@ impl Store {
     }
 }
 
-/// Removes the files of a send all of whose recipients were erased.
+/// Removes the files of a send. Called when all its recipients have been erased.
 pub(crate) async fn remove(connection: &mut PgConnection, app: AppId, send_id: SendId) -> Result<(), Error> {
     sqlx::query("DELETE FROM attachment WHERE app_id = $1 AND send_id = $2")
         .bind(app.0)

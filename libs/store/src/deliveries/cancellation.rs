@@ -1,7 +1,8 @@
-//! Cancelling a request: no further message of it goes to a provider.
+//! Cancelling a request: no further attempt of its deliveries starts.
 //!
-//! Planning a chunk and scheduling a retry lock the request row for sharing; cancelling locks it exclusively. Each of
-//! them therefore commits either before the cancellation, which sees its rows, or after it, and sees the cancellation.
+//! Planning a chunk and scheduling a retry take a shared lock on the request row; cancelling takes an exclusive lock. A
+//! plan or retry therefore commits either before the cancellation, which then reads its rows, or after it, and then reads
+//! that the request is cancelled.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -21,16 +22,16 @@ struct CancelledRequest {
     app: AppId,
     send_id: SendId,
     recipients: i64,
-    /// The channels that it selects, while its body is kept.
+    /// The channels that the request selects; None if it selects none or its body is no longer stored.
     selected: Option<Vec<Channel>>,
 }
 
 impl Store {
-    /// Cancels a request for `actor`: ends the deliveries that wait for an attempt, and makes the remaining chunks due,
-    /// to be planned as cancelled. Returns the number of stopped deliveries: one per target of planned recipients, and
-    /// one per channel that the send could use for recipients not planned yet. A request that has ended or was cancelled
-    /// before does not change. A delivery that a worker holds does not change either, but is not tried again. A parked
-    /// send of which no request row was written can no longer be redriven.
+    /// Cancels a request for `actor`. Ends the deliveries that wait for an attempt, and makes the remaining chunks due, so
+    /// that they are planned as cancelled. A delivery that a worker has claimed continues with its current attempt but is
+    /// not retried. A request that has ended or was already cancelled does not change. If the send is parked and has no
+    /// request row, it can no longer be redriven. Returns the number of stopped deliveries. A recipient that is not planned
+    /// yet counts as one delivery per channel that the send could use.
     ///
     /// # Errors
     /// The database failed; nothing is cancelled.
@@ -74,8 +75,8 @@ async fn record(
     audit::record(connection, app, actor, "request.cancel", &format!("request {send_id}")).await
 }
 
-/// Sets the timer that publishes the cancellation; a restored database learns of it from the log. A request is cancelled
-/// at most once, so its id determines the id of the event.
+/// Sets the timer that publishes the cancellation to the log, from which a restore reads it. A request is cancelled at most
+/// once, so the id of the event is derived from the send id.
 async fn set_event_timer(
     connection: &mut PgConnection,
     app: AppId,
@@ -91,7 +92,7 @@ async fn set_event_timer(
     timer::insert(connection, &[timer]).await
 }
 
-/// Locks the request for this transaction; returns None if it is unknown or cancelled already.
+/// Locks the request until the transaction ends; returns None if it is unknown or already cancelled.
 async fn hold(
     connection: &mut PgConnection,
     app: AppId,
@@ -116,7 +117,8 @@ async fn hold(
     }))
 }
 
-/// Cancels a parked send by writing a cancelled request row, which also stops a redrive under way.
+/// Cancels a parked send by writing a cancelled request row, which also stops a concurrent redrive. Returns the number of
+/// stopped deliveries; 0 if no such send is parked or a request row exists.
 pub(crate) async fn stop_parked(
     connection: &mut PgConnection,
     app: AppId,
@@ -155,8 +157,9 @@ pub(crate) async fn stop_parked(
     Ok((send.recipients.len() * plan::stoppable(send.channels.as_deref()).len()) as u64)
 }
 
-/// Ends the deliveries that wait for an attempt or whose lease has expired. The token of an expired lease can still
-/// settle: its answer overrides this end.
+/// Ends the deliveries that wait for an attempt, and those whose lease has expired without a call that must not be
+/// repeated. The worker with the expired lease can still settle its attempt; its answer replaces this status. Returns the
+/// number of ended deliveries.
 async fn end_deliveries(connection: &mut PgConnection, request: &CancelledRequest) -> Result<u64, Error> {
     let ended = sqlx::query(
         "WITH held AS (
@@ -188,7 +191,7 @@ async fn count_unplanned(connection: &mut PgConnection, request: &CancelledReque
     Ok(unplanned * plan::stoppable(request.selected.as_deref()).len() as u64)
 }
 
-/// Returns true if a worker holds a delivery, or a redrive could publish one.
+/// Returns true if a worker has claimed a delivery of the request or a delivery is parked.
 async fn is_any_left(connection: &mut PgConnection, request: &CancelledRequest) -> Result<bool, Error> {
     let is_left = sqlx::query_scalar(
         "SELECT EXISTS (
@@ -202,8 +205,8 @@ async fn is_any_left(connection: &mut PgConnection, request: &CancelledRequest) 
     Ok(is_left)
 }
 
-/// Makes timers due now: a chunk is then planned as cancelled, and the worker of a retry finds that the delivery has
-/// ended and publishes it. Skips timers that another process is publishing.
+/// Makes the request's timers due now: its chunks are then planned as cancelled, and the worker that receives a retry finds
+/// that the delivery has ended and publishes this. Skips timers that another process is publishing.
 async fn hasten_timers(connection: &mut PgConnection, request: &CancelledRequest) -> Result<(), Error> {
     let jobs = StreamName::all(0).into_iter().filter(|name| matches!(name, StreamName::Job(..)));
     let streams: Vec<_> = jobs.map(|name| name.to_string()).chain(send::streams()).collect();
@@ -220,7 +223,8 @@ async fn hasten_timers(connection: &mut PgConnection, request: &CancelledRequest
     Ok(())
 }
 
-/// Returns the cancelled requests. Locks the others, so that none can be cancelled until the transaction ends.
+/// Returns those of the requests that are cancelled. Takes a shared lock on all of them, so that the others cannot be
+/// cancelled until the transaction ends.
 pub(crate) async fn cancelled_among(
     connection: &mut PgConnection,
     requests: &[(AppId, SendId)],

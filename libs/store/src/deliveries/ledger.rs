@@ -1,4 +1,4 @@
-//! The ledger: claims on deliveries and the state of each. All times come from PostgreSQL's clock.
+//! The ledger: the state of each delivery and the claims of workers. All times are from PostgreSQL's clock.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -15,14 +15,14 @@ use crate::{Error, Store};
 pub struct ClaimRequest {
     pub app: AppId,
     pub delivery: DeliveryId,
-    /// Number of the attempt in the job.
+    /// Number of the attempt, as in the job.
     pub attempt: u32,
-    /// The provider to call. If a lease on this attempt expired and its call may be repeated, the earlier provider
-    /// stays.
+    /// The provider to call. If an earlier lease on this attempt expired before an irrevocable call, the provider of that
+    /// lease may be kept instead.
     pub provider: Option<String>,
 }
 
-/// A claim whose provider call is about to start.
+/// A claim to mark before its provider call starts.
 #[derive(Clone, Copy, Debug)]
 pub struct CallMark {
     pub app: AppId,
@@ -30,21 +30,21 @@ pub struct CallMark {
     pub token: Uuid,
 }
 
-/// The answer to a [`ClaimRequest`].
+/// Result of a [`ClaimRequest`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Claim {
-    /// Granted to the caller until the lease expires.
+    /// The claim is granted until the lease expires.
     Ours {
-        /// Identifies the claim; settling requires it.
+        /// Identifies the claim; required for settling.
         token: Uuid,
         /// The provider to call.
         provider: Option<String>,
     },
-    /// Nothing to do: the delivery has ended or is at a later attempt.
+    /// No attempt is due: the delivery has ended or is at a later attempt.
     Done(DeliveryState),
-    /// Another worker holds the claim for this much longer.
+    /// Another worker has the claim; its lease expires after this time.
     Leased(Duration),
-    /// The delivery is unknown or at an earlier attempt than the job: the database is behind the log.
+    /// The delivery is unknown or at an earlier attempt than the job. This means that the database is behind the log.
     Missing,
 }
 
@@ -66,16 +66,17 @@ pub struct DeliveryState {
 }
 
 impl DeliveryState {
-    /// Returns true if the delivery was parked after this attempt; only a redrive makes the next one.
+    /// Returns true if the delivery was parked after this attempt; only a redrive starts the next attempt.
     #[must_use]
     pub fn is_parked_after(&self, attempt: u32) -> bool {
         self.status == Status::Parked && self.attempt == attempt + 1
     }
 }
 
-/// If `calling` is set and the lease has expired, a provider may have received a call that must not be repeated: the
-/// outcome is unknown. A claim that waited for a row lock reads the current row through `held`, because the statement's
-/// snapshot is older than the lock.
+/// Ends deliveries that must not be attempted and claims the others. If `calling` is set and the lease has expired, the
+/// provider may have received a call that must not be repeated, so the delivery ends as `unknown`. The statement reads
+/// delivery rows through `held`: after waiting for a row lock, only the locked row is current, while the statement's
+/// snapshot is older.
 const CLAIM: &str = "
     WITH job AS (
       SELECT * FROM unnest($1::bigint[], $2::uuid[], $3::int[], $4::text[]) AS job (app_id, id, attempt, provider)
@@ -124,11 +125,11 @@ const CLAIM: &str = "
       AND NOT EXISTS (SELECT FROM claimed c WHERE (c.app_id, c.id) = (held.app_id, held.id))";
 
 impl Store {
-    /// Claims deliveries for attempts, in one statement. The answers are in the order of the requests; of two
-    /// requests for one delivery, the second finds it leased.
+    /// Claims deliveries for attempts, in one statement. Returns the results in the order of the requests. If two requests
+    /// name the same delivery, the second gets [`Claim::Leased`].
     ///
     /// # Errors
-    /// The database failed; the claims may have been made, and then last until their leases expire.
+    /// The database failed. Claims may have been granted nevertheless; they end when their leases expire.
     pub async fn claim(&self, requests: &[ClaimRequest], lease: Duration) -> Result<Vec<Claim>, Error> {
         let mut seen = HashSet::with_capacity(requests.len());
         let first: Vec<_> =
@@ -167,8 +168,8 @@ impl Store {
             .collect()
     }
 
-    /// Marks claims whose provider call must not be repeated, just before the call. Returns for each whether the claim
-    /// is still valid; if it is not, the caller must not call the provider. Repeating is safe.
+    /// Marks claims whose provider call must not be repeated, just before the call. Returns true for each claim that is
+    /// still valid; otherwise the caller must not call the provider. Repeating is safe.
     ///
     /// # Errors
     /// The database failed; the claims may or may not be marked.
@@ -194,7 +195,7 @@ impl Store {
         Ok(marks.iter().map(|mark| marked.contains(&mark.token)).collect())
     }
 
-    /// Returns the states of deliveries; leaves out unknown ones.
+    /// Returns the states of the known ones among these deliveries, in any order.
     pub async fn delivery_states(&self, named: &[(AppId, DeliveryId)]) -> Result<Vec<DeliveryState>, Error> {
         let rows = sqlx::query(
             "SELECT d.* FROM delivery d

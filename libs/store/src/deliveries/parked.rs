@@ -1,11 +1,11 @@
-//! Parked messages: jobs after their last retry, and messages that fail on every delivery.
+//! Parked messages: jobs after their last retry, and messages whose processing fails every time.
 
 use domain::{AppId, DeliveryId, Envelope, Event, SendId, StreamName, Timestamp, UserNumber};
 use sqlx::PgConnection;
 
 use crate::{Error, Store, sends::send};
 
-/// A send that was parked before any of it was planned or stored.
+/// A send whose accepted event was parked before any of its chunks was planned.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParkedSend {
     pub accepted_at: Timestamp,
@@ -16,7 +16,7 @@ pub struct ParkedSend {
 }
 
 impl Store {
-    /// Returns the send whose `SendAccepted` is parked; None if there is none.
+    /// Returns the send with this id if its event `SendAccepted` is parked; None otherwise.
     ///
     /// # Errors
     /// The database failed, or the message cannot be decoded.
@@ -50,9 +50,9 @@ pub(crate) struct NewParked<'a> {
     pub(crate) delivery: DeliveryId,
     pub(crate) user: UserNumber,
     pub(crate) stream: StreamName,
-    /// The job of the next attempt.
+    /// The encoded job of the next attempt.
     pub(crate) message: &'a [u8],
-    /// The last answer's code.
+    /// The code in the provider's last answer.
     pub(crate) cause: &'a str,
 }
 

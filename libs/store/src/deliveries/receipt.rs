@@ -22,32 +22,32 @@ use crate::{Error, Store, deliveries::cancellation};
 /// Retention of a receipt that belongs to no settled attempt.
 const EARLY_KEPT: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// A final receipt. A report of an intermediate state (queued, under way) is not one.
+/// A final receipt. Reports of an intermediate state (queued, in transit) are not receipts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Receipt {
-    /// A new id; a next attempt is published under it.
+    /// A new unique id. If the receipt leads to another attempt, its job is published under this id.
     pub id: Uuid,
     pub app: AppId,
     /// The delivery or message that the receipt reports on.
     pub about: About,
-    /// The classified answer. `Sent` means that the message was delivered; `Unknown` changes nothing.
+    /// The classified answer. `Sent` means that the message was delivered. `Unknown` does not change the delivery.
     pub answer: Answer,
-    /// Time of arrival.
+    /// Time at which the receipt arrived.
     pub at: Timestamp,
-    /// A random number in 0..1; spreads further attempts.
+    /// A random number from 0 up to 1; the jitter of the next attempt's time.
     pub random: f64,
 }
 
 /// The subject of a receipt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum About {
-    /// A delivery by its id, with its attempt if the provider reports it; otherwise its last attempt.
+    /// A delivery by its id, with the number of the attempt if the provider reports it; None means the last attempt.
     Delivery(DeliveryId, Option<u32>),
-    /// A message by the id that its provider gave it.
+    /// A message by the id that its provider assigned.
     Message {
-        /// The provider's identifier in the app.
+        /// Identifier of the provider, unique in the app.
         provider: String,
-        /// The message id in the provider's answer.
+        /// Message id from the provider's answer.
         id: String,
     },
 }
@@ -55,21 +55,21 @@ pub enum About {
 /// Result of recording a receipt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Recorded {
-    /// The delivery has changed to this status.
+    /// The delivery's status has changed to this one.
     Settled(Status),
-    /// No change: the receipt is a repeat, or the delivery no longer accepts it.
+    /// No change: the receipt is a repeat, or its attempt is no longer the last one or is not open to receipts.
     Unchanged,
-    /// The subject is unknown or its attempt is not settled yet: the receipt is kept and processed again later.
+    /// The subject is unknown or its attempt is not settled yet. The receipt is kept and processed again later.
     Early,
 }
 
 impl Store {
-    /// Records receipts in one transaction, each with its consequences: the state of the delivery, the provider's report
-    /// in the attempt's row, the event to publish (as a timer for `OUTCOME`), and after a temporary failure the next
-    /// attempt by the policy. Repeating is safe, and required after an error.
+    /// Records receipts in one transaction. For each receipt it writes the new state of the delivery, the provider's report
+    /// in the row of the attempt, and a timer that publishes the event to `OUTCOME`. After a temporary failure, it also
+    /// schedules or parks the next attempt according to the policy. Repeating is safe, and required after an error.
     ///
-    /// As when settling an attempt, no further attempt follows for an erased user or a cancelled request, and no text
-    /// from the provider is kept for an erased user.
+    /// As in settling an attempt, no further attempt follows for an erased user or a cancelled request, and no text from
+    /// the provider is stored for an erased user.
     ///
     /// # Errors
     /// The database failed; nothing is recorded.
@@ -92,8 +92,8 @@ impl Store {
         Ok(recorded)
     }
 
-    /// Processes up to `most` early receipts again, and removes those that have found no attempt for 24 hours. Returns
-    /// the number of receipts that are no longer early.
+    /// Processes up to `most` due early receipts again. Removes receipts that are still early 24 hours after they were
+    /// stored. Returns the number of receipts that are no longer early.
     ///
     /// # Errors
     /// The database failed; nothing is recorded.
@@ -137,8 +137,8 @@ impl Store {
         Ok(done.len())
     }
 
-    /// Removes the messages of up to `most` attempts that have waited for a receipt for `age`; a later receipt can no
-    /// longer repeat them. Returns the number removed.
+    /// Removes the stored jobs of up to `most` attempts that have awaited a receipt for longer than `age`. A receipt that
+    /// arrives later cannot lead to another attempt. Returns the number of removed jobs.
     pub async fn forget_awaited_receipts(&self, age: Duration, most: u32) -> Result<u64, Error> {
         let forgotten = sqlx::query(
             "DELETE FROM awaiting_receipt WHERE ctid = ANY(ARRAY(
@@ -165,8 +165,8 @@ impl Receipt {
     }
 }
 
-/// Records the receipts that are not early. Locks requests before deliveries, in the same order as settling and
-/// cancelling.
+/// Records the receipts that are not early; returns a result for each receipt. Locks requests before deliveries, as
+/// settling and cancelling do.
 async fn apply(
     connection: &mut PgConnection,
     receipts: &[Receipt],
@@ -183,7 +183,7 @@ async fn apply(
             recorded.push(Recorded::Early);
             continue;
         };
-        // Of two receipts for one delivery, the second changes nothing.
+        // If two receipts name the same delivery, the second does not change it.
         let Some(state) = held.remove(&(named.app, named.delivery)) else {
             recorded.push(Recorded::Unchanged);
             continue;

@@ -1,4 +1,4 @@
-//! Redriving parked messages, and listing them with the reasons why some would be skipped.
+//! Redriving parked messages, and listing parked messages with the reason why a redrive would skip them.
 
 use std::collections::{HashMap, HashSet};
 
@@ -21,7 +21,7 @@ pub struct ParkedFilter {
     pub channel: Option<Channel>,
     /// The job of this delivery.
     pub delivery: Option<DeliveryId>,
-    /// Identity of the parked message.
+    /// The parked message with this id.
     pub id: Option<Uuid>,
 }
 
@@ -31,29 +31,29 @@ pub type ParkedPosition = (Timestamp, Uuid);
 /// A parked message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parked {
-    /// Identity of the message while it is parked.
+    /// Id of the message while it is parked; each parking has a new one.
     pub id: Uuid,
-    /// The app, if the message could be read that far.
+    /// The app; None if it could not be decoded from the message.
     pub app: Option<AppId>,
     pub app_name: Option<String>,
     pub send_id: Option<SendId>,
     /// The delivery, if the message is a job after its last retry.
     pub delivery: Option<DeliveryId>,
     pub user: Option<UserNumber>,
-    /// Identifier of the recipient, if the delivery is known.
+    /// Identifier of the recipient; None if the delivery is unknown or the user was erased.
     pub recipient: Option<String>,
-    /// The address, token or subscription.
+    /// The address, token or subscription of the delivery; None if the delivery is unknown or the user was erased.
     pub target: Option<String>,
     /// Stream into which a redrive publishes the message; None if this release does not know the stream.
     pub stream: Option<StreamName>,
-    /// The last answer's code, or the error.
+    /// The code in the provider's last answer, or the error of processing the message.
     pub cause: String,
     pub parked_at: Timestamp,
     /// The encoded message.
     pub message: Vec<u8>,
-    /// Reason why a redrive leaves the message parked, if any.
+    /// Reason why a redrive would leave the message parked; None if it would publish the message.
     pub skip: Option<Skip>,
-    /// True if the delivery's last provider is no longer enabled.
+    /// True if the delivery's last provider is not enabled or does not exist.
     provider_is_gone: bool,
 }
 
@@ -66,22 +66,22 @@ pub enum Skip {
     Erased,
     /// The request was cancelled.
     Cancelled,
-    /// The target is known to be dead.
+    /// The target is suppressed.
     Suppressed,
     /// The user has read the notification in the inbox.
     Read,
-    /// The same channel has reached the user at another target.
+    /// The same channel has delivered the notification to another target of the user.
     DeliveredOtherwise,
     /// The delivery is no longer parked.
     SettledOtherwise,
-    /// The message must not be sent twice, and the provider that may have accepted it is no longer enabled.
+    /// The message must not be sent twice, and the only provider that may send it again is no longer enabled.
     ProviderGone,
     /// This release cannot decode the message.
     Unreadable,
 }
 
 impl Skip {
-    /// The name in the command's output.
+    /// Name of the reason in the output of commands.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -161,8 +161,8 @@ const SELECT: &str = "
     ORDER BY date_trunc('milliseconds', p.parked_at), p.id LIMIT $7";
 
 impl Store {
-    /// Lists at most `limit` parked messages after a position, earliest first. `skip` of each says whether a redrive
-    /// would publish it now.
+    /// Lists at most `limit` parked messages after a position, earliest first. [`Parked::skip`] is the reason why a redrive
+    /// would not publish the message now.
     pub async fn list_parked(
         &self,
         filter: &ParkedFilter,
@@ -173,12 +173,13 @@ impl Store {
         select(&mut connection, filter, after, limit).await
     }
 
-    /// Redrives the next `limit` parked messages, except those to skip. One transaction sets a new timer, due at once,
-    /// removes the parked row, sets the delivery to `retrying` and records the actor. Skipped messages stay parked.
-    /// Returns all messages of the page as they were parked; empty after the last page.
+    /// Redrives the next page of at most `limit` parked messages. For each message that is not skipped, it sets a timer
+    /// that is due at once, removes the parked row, sets the delivery to `retrying` and writes a row to the audit log. All
+    /// this is one transaction. Skipped messages stay parked. Returns all messages of the page as they were before; an
+    /// empty page means that no message is left.
     ///
-    /// A delivery gets one more attempt. If the provider that it was bound to is no longer enabled, any current provider
-    /// may make it.
+    /// A redriven delivery gets one more attempt. If its last provider is no longer enabled, any enabled provider may be
+    /// called.
     ///
     /// # Errors
     /// The database failed; nothing is redriven.
@@ -193,7 +194,7 @@ impl Store {
         let mut transaction = self.begin().await?;
         let found = select(&mut transaction, filter, after, limit).await?;
         hold(&mut transaction, &found).await?;
-        // Read again, now that the rows are locked.
+        // Read again now that the rows are locked, because they may have changed before.
         let held: HashSet<Uuid> = found.iter().map(|parked| parked.id).collect();
         let mut found = select(&mut transaction, filter, after, limit).await?;
         found.retain(|parked| held.contains(&parked.id));
@@ -216,7 +217,7 @@ impl Store {
     }
 }
 
-/// Returns the position after the last message of a page.
+/// Returns the position of the last message of a page, after which the next page starts; None if the page is empty.
 #[must_use]
 pub fn position_after(page: &[Parked]) -> Option<ParkedPosition> {
     page.last().map(Parked::position)
@@ -244,7 +245,7 @@ async fn select(
     rows.iter().map(read).collect()
 }
 
-/// Locks requests, then deliveries, then parked messages: the order of all transactions.
+/// Locks requests, then deliveries, then parked messages. All transactions lock in this order.
 async fn hold(connection: &mut PgConnection, found: &[Parked]) -> Result<(), Error> {
     let requests: Vec<_> = found.iter().filter_map(|parked| Some((parked.app?, parked.send_id?))).collect();
     cancellation::cancelled_among(connection, &requests).await?;
@@ -268,7 +269,7 @@ async fn hold(connection: &mut PgConnection, found: &[Parked]) -> Result<(), Err
 /// Builds the timer that publishes a parked message; None if this release cannot encode the message or does not know its
 /// app or stream.
 fn redrive_timer(parked: &Parked, now: Timestamp) -> Option<NewTimer> {
-    // Each parking has a new id, so this id is new too.
+    // Each parked row has a new id, so this derived id has never been used before.
     let id = Uuid::new_v5(&parked.id, b"redrive");
     let mut message = parked.message.clone();
     if let Ok(mut envelope) = Envelope::decode(&message)
@@ -315,7 +316,7 @@ async fn remove_parked(connection: &mut PgConnection, again: &[&Parked], actor: 
     Ok(())
 }
 
-/// Returns true if one provider may have accepted the message, so that another one might send it a second time.
+/// Returns true if only one provider may send the message, because that provider may already have accepted it.
 fn is_bound(message: &[u8]) -> bool {
     Envelope::decode(message).is_ok_and(|envelope| match envelope.event {
         Event::DeliveryJob(job) => !job.channel.is_repeatable() && job.route.only.is_some(),

@@ -1,4 +1,4 @@
-//! Settling: recording the outcome of an attempt, allowed only to the holder of its claim.
+//! Settling: recording the outcome of an attempt. Only the worker with the claim can settle it.
 
 use std::collections::{HashMap, HashSet};
 
@@ -13,34 +13,35 @@ use crate::deliveries::suppression::{self, DeadTarget};
 use crate::deliveries::timer::{self, NewTimer};
 use crate::{Error, Store, deliveries::cancellation};
 
-/// The outcome of an attempt, recorded in one transaction with its follow-up.
+/// The outcome of an attempt and its follow-up, to be recorded in one transaction.
 #[derive(Clone, Debug)]
 pub struct Settlement {
     pub app: AppId,
     pub send_id: Option<SendId>,
     pub delivery: DeliveryId,
     pub user: UserNumber,
-    /// The claim under which the attempt was made.
+    /// Token of the claim under which the attempt was made.
     pub token: Uuid,
     pub attempt: u32,
     /// The provider called.
     pub provider: Option<String>,
-    /// Start of the call.
+    /// Time at which the provider call started.
     pub started_at: Timestamp,
-    /// Arrival of the answer.
+    /// Time at which the provider's answer arrived.
     pub ended_at: Timestamp,
     /// The classified answer.
     pub answer: Answer,
     pub next: FollowUp,
-    /// The job and its stream. The job is published again if the answer corrects an end, and is kept for receipts.
+    /// Stream and encoded job of the attempt. The job is published again if the answer arrives after the delivery had
+    /// ended. It is stored if a receipt may follow.
     pub job: (StreamName, Bytes),
     /// True if the provider may send a receipt for a message that it accepted.
     pub receipts: bool,
 }
 
 impl Settlement {
-    /// Returns the settlement without the provider's text and id and without keeping the job for receipts, for an answer
-    /// that PostgreSQL rejected.
+    /// Returns a copy without the provider's text and message id, for an answer that PostgreSQL rejected. The job is not
+    /// stored for receipts.
     #[must_use]
     pub fn reduced(&self) -> Settlement {
         let outcome = match &self.answer.outcome {
@@ -51,8 +52,8 @@ impl Settlement {
         Settlement { answer: Answer::new(outcome, "unstorable", message), receipts: false, ..self.clone() }
     }
 
-    /// Returns the settlement with only the final state of the delivery, for when not even a reduced answer can be
-    /// written.
+    /// Returns a copy that only ends the delivery, for a settlement that PostgreSQL rejects even with a reduced answer. A
+    /// retry or parking becomes `failed`.
     #[must_use]
     pub fn bare(&self) -> Settlement {
         let next = match &self.next {
@@ -64,7 +65,7 @@ impl Settlement {
         Settlement { next, ..self.reduced() }
     }
 
-    /// Returns true if a receipt may follow: the provider accepted the message, or may have accepted it.
+    /// Returns true if a receipt may follow: the provider sends receipts, and it accepted or may have accepted the message.
     fn awaits_receipt(&self) -> bool {
         let is_open = matches!(self.next, FollowUp::End(Status::Sent | Status::Unknown, _));
         is_open && self.receipts
@@ -74,16 +75,16 @@ impl Settlement {
 /// The next step after a settled attempt.
 #[derive(Clone, Debug)]
 pub enum FollowUp {
-    /// None: the delivery has ended.
+    /// No further step: the delivery has ended with this status.
     End(Status, Option<Reason>),
     /// Another attempt, started by this timer.
     Retry(NewTimer),
-    /// Parked: retries are exhausted. Holds the stream and the message that a redrive would publish.
+    /// The delivery is parked: retries are exhausted. Contains the stream and the message that a redrive would publish.
     Park(StreamName, Vec<u8>),
 }
 
 impl FollowUp {
-    /// The status of the delivery after this step, and its reason.
+    /// Status of the delivery after this step, and the reason for the status.
     #[must_use]
     pub fn status(&self) -> (Status, Option<Reason>) {
         match self {
@@ -95,20 +96,21 @@ impl FollowUp {
 }
 
 impl Store {
-    /// Settles attempts in one transaction. Returns for each whether its claim was still valid and its follow-up takes
-    /// place; if the claim was not valid, nothing is written. A late answer also overrides the end that a cancellation
-    /// or a later claim gave the delivery (cancelled, expired, suppressed): the provider's answer is more accurate. If
-    /// the request has been cancelled, no further attempt follows and the delivery becomes `cancelled`.
+    /// Settles attempts in one transaction. Returns true for each whose claim was still valid and whose follow-up takes
+    /// place. If the claim was not valid, nothing is written for this attempt. If a cancellation or a later claim has ended
+    /// the delivery meanwhile (cancelled, expired, suppressed), a late answer replaces that status, because the provider's
+    /// answer is more accurate. If the request has been cancelled, no further attempt follows and the delivery becomes
+    /// `cancelled`.
     ///
-    /// A worker that found such an end may publish it, and acknowledge the job, after the late answer was written but
-    /// before that answer was published. A timer in the same transaction therefore publishes the job again, so that a
-    /// worker publishes the state that the ledger has now.
+    /// A worker may have read the replaced status, and may publish it and acknowledge the job after the late answer was
+    /// written. A timer in the same transaction therefore publishes the job again, so that a worker then publishes the
+    /// current state of the ledger.
     ///
     /// For an erased user, only the attempt and its outcome are written, without text or ids from the provider. No
     /// further attempt follows; the delivery becomes `skipped`.
     ///
     /// # Errors
-    /// The database failed; the settlements may have been written, and repeating is safe.
+    /// The database failed. The settlements may have been written nevertheless; repeating is safe.
     pub async fn settle(&self, settlements: &[Settlement]) -> Result<Vec<bool>, Error> {
         let mut transaction = self.begin().await?;
         let cancelled = cancelled_repeats(&mut transaction, settlements).await?;
@@ -148,8 +150,8 @@ impl Store {
 }
 
 impl Store {
-    /// Settles an attempt by writing only the state of its delivery, without a row for the attempt. Returns true if its
-    /// claim was still valid.
+    /// Settles an attempt by writing only the state of its delivery (see [`Settlement::bare`]), without a row for the
+    /// attempt. Returns true if the claim was still valid.
     pub async fn settle_barely(&self, settlement: &Settlement) -> Result<bool, Error> {
         let mut transaction = self.begin().await?;
         let bare = [settlement.bare()];
@@ -161,7 +163,7 @@ impl Store {
     }
 }
 
-/// An attempt whose claim held.
+/// A settled attempt, whose claim was valid.
 struct SettledAttempt<'a> {
     settlement: &'a Settlement,
     held: DeliveryRow,
@@ -170,22 +172,22 @@ struct SettledAttempt<'a> {
 /// State of a delivery before it is settled.
 #[derive(Clone, Copy)]
 struct DeliveryRow {
-    /// True if its user has been erased.
+    /// True if the delivery's user has been erased.
     of_erased: bool,
-    /// True if it had already ended without this answer.
+    /// True if the delivery had already ended before this answer.
     had_ended: bool,
 }
 
 impl DeliveryRow {
-    /// Returns true if this outcome might otherwise never be published, so that the job must be queued again. Never for
-    /// an erased user, whose jobs are not kept.
+    /// Returns true if the job must be queued again because this outcome might otherwise never be published. Returns false
+    /// for erased users, whose jobs are not stored.
     fn must_requeue(self) -> bool {
         self.had_ended && !self.of_erased
     }
 }
 
-/// Returns the tokens of settlements whose follow-up is a retry or parking and whose request is cancelled. Locks the
-/// other requests of such settlements, so that none can be cancelled until the transaction ends.
+/// Returns the tokens of settlements whose follow-up is a retry or parking but whose request is cancelled. Locks the
+/// requests of all settlements with such a follow-up, so that none can be cancelled until the transaction ends.
 async fn cancelled_repeats(
     connection: &mut PgConnection,
     settlements: &[Settlement],
@@ -203,7 +205,7 @@ async fn cancelled_repeats(
         .collect())
 }
 
-/// Updates the deliveries whose claims are still valid. Returns their tokens.
+/// Updates the deliveries whose claims are still valid. Returns the previous state of each by the token of its claim.
 async fn update_deliveries(
     transaction: &mut Transaction<'static, Postgres>,
     settlements: &[Settlement],
@@ -257,7 +259,7 @@ async fn update_deliveries(
         .collect()
 }
 
-/// Queues the jobs of answers that arrived after their delivery had ended.
+/// Queues the jobs again whose answers arrived after their delivery had ended.
 async fn requeue_corrected(connection: &mut PgConnection, made: &[SettledAttempt<'_>]) -> Result<(), Error> {
     let late: Vec<&Settlement> =
         made.iter().filter(|made| made.held.must_requeue()).map(|made| made.settlement).collect();
@@ -329,7 +331,8 @@ fn parked_job(settlement: &Settlement) -> Option<NewParked<'_>> {
     })
 }
 
-/// Returns the target that a settlement found dead. None if the attempt is retried: another provider may still reach it.
+/// Returns the target if the provider reported it as dead and the delivery has ended. None if another attempt follows:
+/// another provider may still reach the target.
 fn dead_target(settlement: &Settlement) -> Option<DeadTarget<'_>> {
     let (Outcome::TargetGone(gone), FollowUp::End(..)) = (&settlement.answer.outcome, &settlement.next)
     else {

@@ -1,8 +1,9 @@
 //! Suppression: targets that a provider reported as dead.
 //!
-//! Suppressing a push token removes it from the profiles that hold it; suppressing a browser's subscription removes the
-//! subscription; an address stays and is no longer used. This happens in the transaction of the answer and is reversible
-//! ([`lift`]). Profiles are locked before suppressions are written, as they are when tokens are registered.
+//! Suppressing a push token removes it from all profiles that contain it. Suppressing a web push endpoint deletes its
+//! subscription. A suppressed address stays in the profile but is no longer used. The suppression is written in the
+//! transaction that records the provider's answer, and it can be lifted ([`lift`]). Profiles are locked before suppressions
+//! are written; registering a token locks in the same order.
 
 mod lift;
 mod list;
@@ -18,18 +19,18 @@ use crate::{Error, Store};
 pub use lift::{Lifted, Restored};
 pub use list::{Suppression, SuppressionFilter};
 
-/// A target that an answer or a receipt reported as dead, identified by its delivery.
+/// A target that a provider's answer or receipt reported as dead, identified by its delivery.
 pub(crate) struct DeadTarget<'a> {
     pub(crate) app: AppId,
     pub(crate) delivery: DeliveryId,
-    /// The provider's code.
+    /// The code in the provider's answer or receipt.
     pub(crate) code: &'a str,
-    /// Time since which the target is dead; a token registered later is not suppressed.
+    /// Time since which the target is dead, if the provider reports it. A token registered later is not suppressed.
     pub(crate) since: Option<Timestamp>,
 }
 
-/// Locks the users who hold a dead token. A concurrent registration then either commits first and counts, or waits,
-/// finds the suppression and lifts it.
+/// Locks the users whose profiles contain a dead token. A concurrent registration either commits first, so that its time is
+/// compared with the time of death, or it waits and then lifts the suppression.
 const LOCK_HOLDERS: &str = "
     SELECT FROM app_user u JOIN (
       SELECT d.app_id, d.user_number FROM delivery d JOIN unnest($1::bigint[], $2::uuid[]) AS dead (app_id, id)
@@ -93,7 +94,7 @@ const PRUNE_SUBSCRIPTIONS: &str = "
       'auth', encode(dropped.auth, 'base64'), 'expiresAt', dropped.expires_at))
     FROM dropped WHERE (s.app_id, s.channel, s.target) = (dropped.app_id, 'webPush', dropped.endpoint)";
 
-/// A suppression just written.
+/// A suppression that this transaction has written.
 struct Written {
     app: i64,
     target: String,
@@ -101,7 +102,7 @@ struct Written {
 }
 
 impl Store {
-    /// Returns true if this delivery led to the suppression of its target, and the target is still suppressed.
+    /// Returns true if this delivery led to the suppression of its target and the target is still suppressed.
     pub async fn has_suppressed(&self, app: AppId, delivery: DeliveryId) -> Result<bool, Error> {
         let has_suppressed = sqlx::query_scalar(
             "SELECT EXISTS (
@@ -117,8 +118,8 @@ impl Store {
     }
 }
 
-/// Suppresses targets, and removes their tokens and subscriptions. Returns the deliveries that led to a new suppression:
-/// none for a target that was suppressed before, or registered again since it died.
+/// Suppresses targets and removes their tokens and subscriptions. Returns the deliveries that led to a new suppression.
+/// Targets that were already suppressed, or registered again after they died, are skipped.
 pub(crate) async fn suppress(
     connection: &mut PgConnection,
     dead: &[DeadTarget<'_>],
@@ -184,7 +185,7 @@ async fn prune_subscriptions(connection: &mut PgConnection, dead: &[Written]) ->
     Ok(())
 }
 
-/// Lifts the suppression of an endpoint that a browser has subscribed again: the endpoint is alive.
+/// Lifts the suppression of an endpoint. A browser has subscribed with it again, so the endpoint works.
 pub(crate) async fn lift_subscribed(
     connection: &mut PgConnection,
     app: AppId,

@@ -9,15 +9,15 @@ use uuid::Uuid;
 use crate::database::instant::instant;
 use crate::{Error, Store};
 
-/// Delay of a timer that could not be published.
+/// Delay after which a timer that could not be published is due again.
 const POSTPONED: Duration = Duration::from_secs(1);
-/// Delay of a timer whose stream this release does not know.
+/// Delay after which a timer with a stream unknown to this release is due again.
 const UNREADABLE_POSTPONED: Duration = Duration::from_secs(60);
-/// Limit on the total bytes of messages taken in one batch.
+/// Limit on the total size of the messages of one batch, in bytes. The last message may exceed it.
 const TAKEN_BYTES: i64 = 8 * 1024 * 1024;
 
-/// A timer to set. Its id must be new: the message is published under it, and the stream's duplicate window would drop
-/// a message with an id used before.
+/// A timer to set. Its id must never have been used: the message is published with this id, and the stream drops a message
+/// whose id it has seen within its duplicate window.
 #[derive(Clone, Debug)]
 pub struct NewTimer {
     /// Identity of the timer and of the published message.
@@ -44,7 +44,7 @@ pub struct DueTimer {
     pub message: Vec<u8>,
 }
 
-/// Due timers, locked until [`DueTimers::done`]. If dropped without it, they stay due.
+/// Due timers, locked until [`DueTimers::done`]. If this value is dropped without `done`, the timers stay due.
 #[derive(Debug)]
 pub struct DueTimers {
     transaction: Transaction<'static, Postgres>,
@@ -63,14 +63,14 @@ impl Store {
         insert(&mut connection, timers).await
     }
 
-    /// Locks up to `most` due timers that no other process holds; fewer if their messages are large. A timer that names
-    /// an unknown stream is left out and postponed.
+    /// Locks and returns up to `most` due timers that no other process has locked; fewer if their messages exceed 8 MiB in
+    /// total. A timer that names an unknown stream is left out and postponed by 60 seconds.
     pub async fn due_timers(&self, most: u32) -> Result<DueTimers, Error> {
         self.due_timers_but(most, &[]).await
     }
 
-    /// Like [`due_timers`](Self::due_timers), but leaves out timers that belong to a send and go into a `closed` stream:
-    /// they stay due. A timer that belongs to no send, such as that of an erasure, is included.
+    /// Like [`due_timers`](Self::due_timers), but leaves out timers of sends whose stream is in `closed`; they stay due.
+    /// Timers that belong to no send, such as the timer of an erasure, are returned for all streams.
     pub async fn due_timers_but(&self, most: u32, closed: &[StreamName]) -> Result<DueTimers, Error> {
         let mut transaction = self.begin().await?;
         let rows = sqlx::query(
@@ -113,7 +113,7 @@ impl DueTimers {
     /// be published.
     ///
     /// # Errors
-    /// The database failed; the published timers are published again, under the same ids.
+    /// The database failed. The timers stay due, and the published messages are published again with the same ids.
     pub async fn done(mut self, published: &[Uuid]) -> Result<(), Error> {
         if !published.is_empty() {
             sqlx::query("DELETE FROM timer WHERE id = ANY($1)")

@@ -19,9 +19,9 @@ pub struct NewCategory<'a> {
     pub name: &'a str,
     /// True if user preferences are ignored for this category.
     pub critical: bool,
-    /// True if clients should leave the category out of the inboxes that they show.
+    /// True if clients should hide the category's items in the inboxes that they show.
     pub hide_in_in_app: bool,
-    /// True if clients should leave the category out of their preference screens.
+    /// True if clients should hide the category in their preference screens.
     pub hide_in_preference_manager: bool,
 }
 
@@ -32,9 +32,10 @@ pub struct Category {
     pub identifier: String,
     /// Display name.
     pub name: String,
-    /// True if clients should leave the category out of the inboxes that they show; lists and counters include it.
+    /// True if clients should hide the category's items in the inboxes that they show. Lists and counters of the API
+    /// include them.
     pub hide_in_in_app: bool,
-    /// True if clients should leave the category out of their preference screens.
+    /// True if clients should hide the category in their preference screens.
     pub hide_in_preference_manager: bool,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
@@ -90,7 +91,7 @@ impl Store {
         Ok(rows.iter().map(read_category).collect::<Result<_, _>>()?)
     }
 
-    /// Returns those of the ids that are categories of the app.
+    /// Returns those of the ids that belong to categories of the app.
     pub async fn known_categories(
         &self,
         app: AppId,
@@ -104,8 +105,8 @@ impl Store {
         Ok(known.into_iter().map(CategoryId).collect())
     }
 
-    /// Deletes a category and its preferences. Its notifications stay and lose the category; a later send that names the
-    /// identifier creates the category again. Returns false if the app has no such category.
+    /// Deletes a category and the users' preferences for it. Inbox items of the category stay, without a category. A later
+    /// send that names the identifier creates the category again. Returns false if the app has no such category.
     pub async fn delete_category(&self, app: AppId, id: CategoryId) -> Result<bool, Error> {
         let deleted = sqlx::query("DELETE FROM category WHERE app_id = $1 AND id = $2")
             .bind(app.0)

@@ -1,4 +1,4 @@
-//! Devices that users signed in on.
+//! Devices on which users have signed in.
 
 pub mod unproven;
 
@@ -20,23 +20,23 @@ use crate::{Error, Store};
 /// A device of a user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Device {
-    /// Identifier given by the client.
+    /// Identifier chosen by the client.
     pub device_id: String,
     /// Type of the device; None if unknown.
     pub device_type: Option<DeviceType>,
-    /// When the user was last connected on it.
+    /// Time at which the user last connected with the device.
     pub connected_at: Timestamp,
     /// True if the device has a usable web push subscription.
     pub web_push: bool,
 }
 
 impl Store {
-    /// Merges `pairs`, which contain at most a push token, into the user's profile and records that the user is connected
-    /// on a device. The device's secret becomes invalid. User and device are created if missing; without `device_type`, the
-    /// device keeps its type.
+    /// Records that the user connected with a device, and merges `pairs` into the user's profile; `pairs` must be empty or
+    /// contain only a push token. The device's secret becomes invalid. The user and the device are created if missing.
+    /// Without `device_type`, the device keeps its type.
     ///
     /// # Errors
-    /// The database failed; neither has changed.
+    /// A quota is reached, the profile is refused, or the database failed; nothing has changed.
     pub async fn connect_device(
         &self,
         app: AppId,
@@ -102,8 +102,8 @@ impl Store {
     }
 }
 
-/// Locks the user, creates it if missing, and merges `pairs` into the profile. Other writers of the user's devices wait
-/// until the transaction ends.
+/// Locks the user, creating it if missing, and merges `pairs` into the profile. Other writers of the user's profile or
+/// devices wait until the transaction ends.
 pub(crate) async fn claim_user(
     connection: &mut PgConnection,
     app: AppId,
@@ -113,8 +113,9 @@ pub(crate) async fn claim_user(
     merge_locked(connection, app, identifier, pairs, Author::User).await
 }
 
-/// Adds or refreshes a device for a caller with a proof, removes its secret, and deletes the devices beyond the limit:
-/// first those added by callers without a proof.
+/// Adds or updates a device for a caller that has proved the user's identity, and removes the device's secret. If the user
+/// then has too many devices, deletes the surplus: first devices without proof and secret, then those that connected
+/// longest ago.
 pub(crate) async fn connect(
     connection: &mut PgConnection,
     app: AppId,

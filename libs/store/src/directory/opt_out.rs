@@ -1,16 +1,16 @@
-//! Opt-out and opt-in by recipients of SMS.
+//! Opt-out and opt-in of SMS recipients by reply.
 
 use domain::AppId;
 use uuid::Uuid;
 
 use crate::{Error, Store};
 
-/// Code of a suppression that the recipient asked for.
+/// Code of suppressions that the recipient requested.
 const CODE: &str = "STOP";
 
 impl Store {
-    /// Suppresses a number whose owner wants no more messages. Like a suppression by a provider, it refers to the last
-    /// delivery to the number. Returns false if the number was suppressed already.
+    /// Suppresses a phone number at the request of its owner. The suppression refers to the last delivery to the number.
+    /// Returns false if the number was already suppressed.
     pub async fn opt_out_of_sms(&self, app: AppId, number: &str) -> Result<bool, Error> {
         let last: Option<Uuid> = sqlx::query_scalar(
             "SELECT id FROM delivery WHERE app_id = $1 AND channel = 'sms' AND target = $2
@@ -33,8 +33,8 @@ impl Store {
         Ok(written.rows_affected() > 0)
     }
 
-    /// Lifts the suppression of a number, whatever its cause: the owner has just sent a message from it. Returns true if
-    /// the number was suppressed.
+    /// Lifts the suppression of a phone number at the request of its owner, whatever the cause: a message from the number
+    /// shows that it is in use. Returns true if the number was suppressed.
     pub async fn opt_in_to_sms(&self, app: AppId, number: &str) -> Result<bool, Error> {
         let lifted =
             sqlx::query("DELETE FROM suppression WHERE app_id = $1 AND channel = 'sms' AND target = $2")

@@ -10,7 +10,7 @@ use sqlx::Row;
 use crate::directory::device::claim_user;
 use crate::{Error, Store};
 
-/// Choices of a user for a category.
+/// A user's choices for one category.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CategoryPreference {
     pub category: CategoryId,
@@ -18,12 +18,12 @@ pub struct CategoryPreference {
     pub identifier: String,
     /// Display name of the category.
     pub name: String,
-    /// Channels that the user turned on (true) or off.
+    /// Channels that the user turned on (true) or off (false); channels without a choice are missing.
     pub channels: BTreeMap<Channel, bool>,
 }
 
 impl Store {
-    /// Lists the user's choices by category, in order of creation. Empty for an unknown user.
+    /// Lists the user's choices by category, in the order in which the categories were created. Empty for an unknown user.
     ///
     /// # Errors
     /// The database failed, or a newer release wrote a row.
@@ -62,7 +62,7 @@ impl Store {
         Ok(preferences)
     }
 
-    /// Sets the given choices and creates the user if missing. Choices for missing categories are ignored.
+    /// Sets the given choices and creates the user if missing. Choices for categories that do not exist are ignored.
     ///
     /// # Errors
     /// The database failed; nothing has changed.
@@ -104,7 +104,7 @@ impl Store {
     }
 }
 
-/// Data for the page on which a user confirms an unsubscription from a category.
+/// Data for the page on which a user confirms unsubscribing from a category.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Subscription {
     /// Name of the app.
@@ -116,7 +116,7 @@ pub struct Subscription {
 }
 
 impl Store {
-    /// Reads the names of an app and a category for a user; None if the user or the category does not exist.
+    /// Reads the data for a user's unsubscribe page; None if the user or the category does not exist.
     pub async fn subscription(
         &self,
         app: AppId,
@@ -143,8 +143,8 @@ impl Store {
         .transpose()
     }
 
-    /// Turns a channel off for a category. Returns false if the user or the category does not exist, or if the category is
-    /// critical.
+    /// Turns a channel off for a user in a category. Returns false if the user or the category does not exist, or if the
+    /// category is critical.
     ///
     /// # Errors
     /// The database failed; nothing has changed.

@@ -1,4 +1,4 @@
-//! Push tokens: registration time and user of each.
+//! Push tokens: the users that have each token, and the time of registration.
 
 use domain::profile::TokenChange;
 use domain::{AppId, UserNumber};
@@ -6,16 +6,16 @@ use sqlx::PgConnection;
 
 use crate::Error;
 
-/// Meaning of a write for the tokens that it names.
+/// Reason why a write to a profile names push tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Naming {
-    /// The app or the device has the token now: the token is alive, even if it was suppressed.
+    /// The app or the device registers the token, so the token is valid now, even if it was suppressed.
     Registers,
-    /// A send contains the profile as its sender stored it: this says nothing about a token that is already known.
+    /// A send contains profile data that its sender has stored. This does not show that a known token is still valid.
     Mentions,
 }
 
-/// Removes and adds tokens in the transaction that writes their profiles. The caller has locked the users.
+/// Removes and adds tokens, in the transaction that writes the profiles. The caller must have locked the users.
 const RECORD: &str = "
     WITH dropped AS (
       DELETE FROM push_token t USING unnest($1::bigint[], $2::bigint[], $3::text[]) AS gone (app_id, user_number, target)
@@ -34,8 +34,9 @@ const RECORD: &str = "
     ON CONFLICT (app_id, target, user_number)
     DO UPDATE SET registered_at = excluded.registered_at WHERE $7";
 
-/// Records the changes that writes made to the tokens of profiles. A token that is registered again is no longer suppressed,
-/// and a device can no longer replace it with its secret, unless the caller binds it again.
+/// Records changes to the tokens of profiles. With [`Naming::Registers`], a named token is no longer suppressed, and it is
+/// no longer bound to the device that registered it, so that device's secret cannot replace it. The caller may bind it to a
+/// device afterwards.
 pub(crate) async fn record(
     connection: &mut PgConnection,
     changes: &[(AppId, UserNumber, TokenChange)],

@@ -1,5 +1,6 @@
-//! `with-test-cluster COMMAND…` runs a command while a private PostgreSQL runs for its tests, named by
-//! `TIDINGS_TEST_DATABASE_URL`. Where that is set already, it is used; `TIDINGS_TEST_SERVERS=docker` makes it a container. The exit code is the command's own.
+//! `with-test-cluster COMMAND…` starts a private PostgreSQL, sets `TIDINGS_TEST_DATABASE_URL` to it, and runs a command. With
+//! `TIDINGS_TEST_SERVERS=docker`, PostgreSQL runs in a container. If `TIDINGS_TEST_DATABASE_URL` is already set, no PostgreSQL is
+//! started. The exit code is that of the command.
 
 use std::process::ExitCode;
 
@@ -31,8 +32,8 @@ async fn main() -> anyhow::Result<ExitCode> {
     run(command).await
 }
 
-/// Waits for the command even when it was asked to stop: it decides when it ends, and the cluster goes after it. A
-/// terminal's Ctrl-C reaches it by itself; SIGTERM is passed on.
+/// Runs the command and waits until it ends, even after a signal, because PostgreSQL must not stop before it. SIGTERM is
+/// forwarded to the command; the terminal itself sends Ctrl-C to it.
 async fn run(mut command: tokio::process::Command) -> anyhow::Result<ExitCode> {
     let mut terminated = signal(SignalKind::terminate())?;
     let mut child = command.spawn().context("cannot start the command")?;

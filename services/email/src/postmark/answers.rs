@@ -40,7 +40,7 @@ pub const TABLE: &[(&str, Verdict)] = &[
     ("408", Verdict::Retry),
     ("413", Verdict::Failed),
     ("429", Verdict::Retry),
-    // Only a server other than the API answers so. Redirects are never followed, and every email would fail.
+    // The API never sends these statuses, so `baseUrl` is wrong: redirects are not followed, and every email would fail.
     ("3xx", Verdict::PauseProvider),
     ("404", Verdict::PauseProvider),
     ("4xx", Verdict::Failed),
@@ -55,7 +55,7 @@ pub const TABLE: &[(&str, Verdict)] = &[
 pub struct PostmarkReply {
     status: u16,
     retry_after: Option<Duration>,
-    /// None if the body is not the API's.
+    /// None if the body is not in the API's format.
     body: Option<Body>,
 }
 
@@ -86,7 +86,7 @@ impl PostmarkReply {
         }
     }
 
-    /// Name of the requested server.
+    /// Name of the Postmark server; empty if the body has none.
     pub(super) fn name(&self) -> &str {
         self.body.as_ref().map_or("", |body| &body.name)
     }
@@ -96,7 +96,8 @@ impl PostmarkReply {
     }
 }
 
-/// Converts the reply to an email for these recipients, with the delivery's recipient first. Their addresses are hidden.
+/// Converts a reply to an answer. The first of the `recipients` is that of the delivery. All their addresses are removed
+/// from the API's message.
 #[must_use]
 pub fn answer(reply: &PostmarkReply, recipients: &[String]) -> Answer {
     let Some((_, verdict)) = row(reply) else {

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use super::settings::PostmarkSettings;
 use crate::letter::{Letter, LetterError};
 
-/// Members that a send must not override here, in lower case: it sets sender, recipients and content in other ways.
+/// Members that a send must not override, in lower case. The send has separate fields for sender, recipients and content.
 const OWNED: &[&str] =
     &["from", "to", "cc", "bcc", "replyto", "subject", "textbody", "htmlbody", "headers", "attachments"];
 

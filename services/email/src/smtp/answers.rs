@@ -61,8 +61,8 @@ pub const TABLE: &[(&str, SmtpVerdict)] = &[
     ("5xx", SmtpVerdict::Failed),
 ];
 
-/// Converts the result of an exchange. The texts in `hidden`, such as addresses and the subject, are removed from the
-/// server's words.
+/// Converts the result of an exchange to an answer. The texts in `hidden`, such as addresses and the subject, are removed
+/// from the server's message.
 #[must_use]
 pub fn answer(result: &Result<Reply, Failure>, hidden: &[&str]) -> Answer {
     let recorded =
@@ -185,7 +185,8 @@ fn outcome(verdict: SmtpVerdict) -> Outcome {
     }
 }
 
-/// Outcome without an answer. Once content is being sent, the outcome is unknown: the server may have accepted it.
+/// Outcome if the server did not reply. Once content is being sent, the outcome is unknown: the server may have accepted the
+/// message.
 fn undecided(stage: Stage) -> Outcome {
     if stage == Stage::Content { Outcome::Unknown } else { outcome(SmtpVerdict::Retry) }
 }

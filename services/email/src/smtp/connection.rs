@@ -83,14 +83,14 @@ pub(crate) struct Connection {
     refused_others: Option<(usize, String)>,
 }
 
-/// Commands that may follow.
+/// Next command that the connection can send.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
     /// MAIL.
     Ready,
     /// RSET, because the last transaction was refused midway.
     Unfinished,
-    /// None: content is due, the state of the connection is unknown, or it was closed.
+    /// No command: content is due, the state of the connection is unknown, or it was closed.
     Spent,
 }
 
@@ -253,7 +253,7 @@ impl Connection {
     }
 }
 
-/// Converts an answer. A success code that the command at `stage` does not expect is a failure.
+/// Converts a response to a reply. A success code that the command at `stage` does not expect is a failure.
 fn understood(stage: Stage, answer: Result<Response, Error>) -> Result<Reply, Failure> {
     let response = answer.map_err(|error| failure(stage, &error))?;
     let code = u16::from(response.code());

@@ -17,13 +17,13 @@ use super::settings::Token;
 /// Time limit of one call of the token endpoint.
 const CALL_LIMIT: Duration = Duration::from_secs(8);
 const FORM: &str = "application/x-www-form-urlencoded";
-/// Most octets read of its answer.
+/// Maximum octets read of a response.
 const ANSWER: usize = 64 << 10;
-/// Lifetime of a token if the answer has none.
+/// Lifetime of a token if the response states none.
 const DEFAULT_LIFETIME: Duration = Duration::from_secs(300);
-/// Longest lifetime of a token, whatever the answer says.
+/// Maximum lifetime of a token. A longer one in the response is shortened to it.
 const LONGEST: Duration = Duration::from_secs(24 * 3600);
-/// Time before its end from which a token is no longer used, because clocks differ and logging in takes time.
+/// Remaining lifetime from which a token is no longer used, because clocks differ and a login takes time.
 const MARGIN: Duration = Duration::from_secs(30);
 
 /// Tokens for one login. One task at a time requests a new token before the old one ends; other tasks use the old one
@@ -41,7 +41,7 @@ pub(crate) struct Tokens {
 
 struct TokenState {
     token: Option<AccessToken>,
-    /// The newest one: some servers issue a new refresh token with each access token.
+    /// Newest refresh token: some servers issue a new one with each access token.
     refresh_token: SecretString,
 }
 

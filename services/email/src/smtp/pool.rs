@@ -23,7 +23,7 @@ use crate::message::OutgoingMail;
 /// Limits of the connections to one server.
 #[derive(Clone, Debug)]
 pub struct PoolLimits {
-    /// Most connections, including idle ones.
+    /// Maximum number of connections, including idle ones.
     pub connections: usize,
     /// Messages sent on one connection before it is closed; many servers close it after some hundred.
     pub messages_per_connection: u32,
@@ -40,8 +40,8 @@ pub struct PoolLimits {
 }
 
 impl PoolLimits {
-    /// Creates limits that sum up to less than three fifths of a lease, the worker's own limit for a call: on a timeout,
-    /// the pool knows the stage of the message, the worker does not.
+    /// Creates limits whose sum is less than three fifths of a lease, the worker's own limit for a call. On a timeout, only
+    /// the pool knows the stage of the message.
     #[must_use]
     pub fn for_lease(lease: Duration) -> Self {
         PoolLimits {
@@ -87,7 +87,7 @@ impl Pool {
         Ok(Pool { settings, route, credentials, limits, room, idle: Mutex::new(Vec::new()) })
     }
 
-    /// Settings of its connections.
+    /// Settings of the provider.
     pub(crate) fn settings(&self) -> &SmtpSettings {
         &self.settings
     }
@@ -158,7 +158,7 @@ impl Pool {
         }
     }
 
-    /// Removes connections that were idle for too long.
+    /// Removes and returns the connections that were idle for `PoolLimits::idle` or longer.
     pub(crate) fn take_expired(&self) -> Vec<Connection> {
         let expired = |idle: &mut IdleConnection| idle.since.elapsed() >= self.limits.idle;
         self.lock().extract_if(.., expired).map(|idle| idle.connection).collect()

@@ -50,7 +50,7 @@ impl Pools {
         Ok(pool)
     }
 
-    /// Closes idle connections and drops unused pools, for as long as it is polled.
+    /// Closes idle connections and drops unused pools, until the returned future is dropped.
     pub(crate) async fn reap(&self) -> Infallible {
         let mut ticks = interval(self.limits.idle / 2);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);

@@ -11,7 +11,7 @@ use super::settings::{Login, Proof};
 /// Time limit of a probe.
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// Connects, logs in, sends NOOP and QUIT. Returns a sentence about what that proved.
+/// Connects, logs in, sends NOOP and QUIT. Returns one sentence that describes the successful check.
 pub(crate) async fn probe(pool: &Pool) -> Result<String, Failure> {
     let mut stage = Stage::Connect;
     let talk = async {

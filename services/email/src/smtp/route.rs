@@ -23,7 +23,7 @@ use super::tls::{self, TlsError};
 
 /// Time limit for one address of the server, so that a dead one leaves time for the next.
 const CONNECT_LIMIT: Duration = Duration::from_secs(4);
-/// Greeting for the library, which expects one, while a server sends none after STARTTLS.
+/// Greeting passed to the library after STARTTLS: the library expects one, but the server sends none.
 const GREETED_BEFORE: &[u8] = b"220 \r\n";
 
 /// Host, port and encryption of a server.

@@ -6,7 +6,7 @@ use tokio::net::TcpStream;
 
 use super::connection::{Failure, Reply, Stage};
 
-/// Most octets of one reply; a greeting or the reply to EHLO needs fewer.
+/// Maximum octets of one reply; a greeting or the reply to EHLO needs fewer.
 const ANSWER: usize = 16 << 10;
 
 /// Reads the greeting and sends EHLO and STARTTLS. After it the server speaks TLS.

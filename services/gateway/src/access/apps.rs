@@ -1,4 +1,4 @@
-//! Which app an API key names, remembered for a moment.
+//! Lookup of apps by API key, with short-lived caches.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,16 +24,16 @@ const KNOWN_FOR: Duration = Duration::from_secs(5);
 const UNKNOWN_FOR: Duration = Duration::from_secs(1);
 /// Time after its last request for which an app's key is looked up ahead of unknown ones.
 const SEEN_FOR: Duration = Duration::from_secs(24 * 3_600);
-/// Keys of apps that are remembered.
+/// Size of the cache of known keys.
 const CAPACITY: u64 = 100_000;
-/// Unknown keys that are remembered. They have their own cache, so that they push out no app.
+/// Size of the cache of unknown keys. It is separate, so that unknown keys never evict an app.
 const UNKNOWN_CAPACITY: u64 = 10_000;
-/// Look-ups of unknown keys under way at a time.
+/// Concurrent look-ups of unknown keys.
 pub const LOOK_UPS: usize = 64;
-/// Longer ones are unknown without asking.
+/// Longest key, in bytes. Longer keys are unknown without a look-up.
 const LONGEST_KEY: usize = 256;
 
-/// The apps by API key. Callers that ask for the same key at the same time share one look-up.
+/// Apps by API key. Concurrent requests for the same key share one look-up.
 pub(crate) struct Apps {
     store: Store,
     master_key: MasterKey,
@@ -44,14 +44,14 @@ pub(crate) struct Apps {
     look_ups: Room,
 }
 
-/// Why a key names no app.
+/// Reason why a look-up found no app.
 enum NoApp {
     Unknown,
     Failed(Failure),
 }
 
 impl Apps {
-    /// Remembers nothing yet.
+    /// Creates empty caches.
     pub(crate) fn new(context: &Context) -> Apps {
         Apps {
             store: context.store.clone(),
@@ -63,8 +63,8 @@ impl Apps {
         }
     }
 
-    /// The app with this key. A key that named an app before is looked up whatever else is under way; an unknown one
-    /// within the share of its peer.
+    /// Returns the app with this key. A key that named an app before is always looked up; other keys only within the
+    /// limits of their peer.
     pub(crate) async fn by_key(
         &self,
         key: &str,
@@ -95,7 +95,7 @@ impl Apps {
 
     async fn load(&self, key: &str, is_seen: bool) -> Result<Arc<KnownApp>, NoApp> {
         let look_up = self.store.app_by_key(key);
-        // Callers of an app that share its look-up must not depend on the share of the first one.
+        // Requests that share the look-up of an app must not depend on the shares of the first one's holder.
         let app = if is_seen {
             match timeout(STEP, look_up).await {
                 Ok(app) => app.map_err(Failure::from),

@@ -35,7 +35,7 @@ pub(crate) struct Caller {
     pub(crate) app: AppId,
     /// The user, unless the app calls for itself.
     pub(crate) user: Option<String>,
-    /// Returns true if the app's secret was verified.
+    /// True if the app's secret was verified.
     pub(crate) by_app: bool,
 }
 
@@ -51,13 +51,13 @@ impl UserCaller {
         let identity = Identity::prove(&request, Demand::UserProof).await?;
         let app = identity.app()?;
         let user = identity.user()?.ok_or_else(user_required)?;
-        // Without a token, the app's demand for a signature was met.
+        // Without a token, an app with HMAC has verified a signature.
         let signed = identity.by_token() || app.hmac;
         Ok(UserCaller { app, user, by_app: identity.by_app, signed })
     }
 
-    /// Author of what this caller writes to the profile. In an app that guards addresses, the public key alone is no
-    /// proof: anyone could redirect another user's messages.
+    /// Returns the author of this caller's changes to the profile. In an app that guards addresses, the public key alone
+    /// is not a proof: any caller could redirect another user's messages.
     pub(crate) fn author(&self) -> Author {
         if self.by_app {
             Author::App

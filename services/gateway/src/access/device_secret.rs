@@ -1,4 +1,4 @@
-//! Device secrets: proof of one device of a user, for callers that have no other.
+//! Device secrets: proof of one device of a user, for callers without another proof.
 
 use actix_web::HttpRequest;
 use credentials::secrets::{random_token, same, sha256};
@@ -8,7 +8,7 @@ use crate::gateway::{Gateway, database};
 use crate::http::failure::Failure;
 use crate::http::headers::Credential;
 
-/// Random bytes of a secret.
+/// Number of random bytes of a secret.
 const BYTES: usize = 32;
 
 /// Creates a secret.
@@ -17,8 +17,8 @@ pub(crate) fn create() -> Result<String, Failure> {
 }
 
 impl Gateway {
-    /// Verifies the device secret of a request, in a time that tells nothing, and returns its digest. None if none was
-    /// sent; 401 if it is wrong.
+    /// Verifies the device secret of a request in constant time and returns its digest. None if none was sent; 401 if it
+    /// is wrong.
     pub(crate) async fn device_proof(
         &self,
         request: &HttpRequest,
@@ -34,7 +34,7 @@ impl Gateway {
             return Ok(Some(digest));
         }
         let message =
-            "the device secret is wrong or was ended by a call with a proof: send a bearer token of the user";
+            "the device secret is wrong, or revoked by a call with a proof: send a bearer token of the user";
         Err(Failure::unauthorized("invalid_device_secret", message))
     }
 }

@@ -19,7 +19,7 @@ use crate::http::query::Query;
 use crate::shares::holder::Holder;
 use crate::shares::peer::Peer;
 
-/// An app, and what was proven about who calls in its name. Everything that was sent is good.
+/// An app and the verified identity of its caller. All credentials that were sent are valid.
 pub(crate) struct Identity<'a> {
     request: &'a HttpRequest,
     known: Arc<KnownApp>,
@@ -36,12 +36,12 @@ pub(crate) struct Identity<'a> {
 pub(crate) enum Demand {
     /// The API secret.
     Secret,
-    /// The API secret, or whatever the app wants its users proven by.
+    /// The API secret, or the proof that the app demands of its users.
     UserProof,
 }
 
 impl<'a> Identity<'a> {
-    /// Verifies every credential of a request and demands a proof, and counts the request for the holder that was proven.
+    /// Verifies every credential of a request, demands a proof, and counts the request against the limits of its holder.
     /// 401 if a credential is wrong or missing, or two disagree; 429 beyond a rate limit.
     pub(crate) async fn prove(request: &'a HttpRequest, demand: Demand) -> Result<Identity<'a>, Failure> {
         let gateway = Gateway::of(request)?;
@@ -83,14 +83,14 @@ impl<'a> Identity<'a> {
         Ok(Identity { request, known, by_app: secret.is_some(), token_user, header_user })
     }
 
-    /// The holder whose shares the request has. 401 if it is not proven as demanded.
+    /// Returns the holder whose shares the request uses. 401 if the caller lacks the demanded proof.
     fn holder(&self, demand: Demand) -> Result<Holder, Failure> {
         let app = self.known.app.id;
         if self.by_app {
             return Ok(Holder::backend(app));
         }
         if demand == Demand::Secret {
-            let message = "this call needs the API secret beside the API key";
+            let message = "this call needs the API secret in addition to the API key";
             return Err(Failure::unauthorized("secret_required", message));
         }
         if let Some(user) = &self.token_user {
@@ -104,7 +104,7 @@ impl<'a> Identity<'a> {
         })
     }
 
-    /// Demands that a call which a page of another site may have made comes from an origin of the app.
+    /// Demands that a call by a script of another site comes from an origin of the app.
     fn demand_origin(&self) -> Result<(), Failure> {
         if self.by_app || Admission::admits_origin(self.request) {
             return Ok(());
@@ -114,7 +114,7 @@ impl<'a> Identity<'a> {
         Err(Failure::refused(StatusCode::FORBIDDEN, "origin_not_allowed", message))
     }
 
-    /// The app, which must be enabled: the last question to ask, so that only its own callers learn of it.
+    /// Returns the app, which must be enabled. This check comes last, so that only the app's own callers learn the result.
     pub(crate) fn app(&self) -> Result<Arc<App>, Failure> {
         if self.known.app.disabled {
             return Err(Failure::refused(StatusCode::FORBIDDEN, "app_disabled", "the app is disabled"));
@@ -127,7 +127,7 @@ impl<'a> Identity<'a> {
         self.token_user.is_some()
     }
 
-    /// Demands the proof that the app wants of its users. Returns the user, and whether the app signed for it.
+    /// Demands the proof that the app requires of its users. Returns the user, and true if the app signed for the user.
     fn demand_user_proof(&self) -> Result<(&'a str, bool), Failure> {
         let KnownApp { app, .. } = &*self.known;
         if app.secure_mode {
@@ -147,7 +147,7 @@ impl<'a> Identity<'a> {
         Ok((user, app.hmac))
     }
 
-    /// The user that the request is about. The query may name one beside a valid secret alone.
+    /// Returns the user that the request is about. The query may name a user only if the API secret was sent.
     pub(crate) fn user(&self) -> Result<Option<String>, Failure> {
         let mut problems = Vec::new();
         let in_query =
@@ -171,7 +171,7 @@ fn agreed<'a>(
 ) -> Result<Option<&'a str>, Failure> {
     match (sent, in_token) {
         (Some(sent), Some(in_token)) if sent != in_token => {
-            let message = format!("the request names another {what} than its bearer token");
+            let message = format!("the request names a different {what} than its bearer token");
             Err(Failure::unauthorized("conflicting_credentials", message))
         }
         (sent, in_token) => Ok(sent.or(in_token)),
@@ -179,11 +179,11 @@ fn agreed<'a>(
 }
 
 fn no_credentials() -> Failure {
-    let message = "no authentication parameters, or no usable combination of them, were found in the request";
+    let message = "the request has no credentials, or not a usable combination of them";
     Failure::unauthorized("no_credentials", message)
 }
 
-/// 401 for a call that is about a user, and names none.
+/// 401 for a call that needs a user and names none.
 pub(crate) fn user_required() -> Failure {
-    Failure::unauthorized("user_required", "this call needs a user id beside the API key")
+    Failure::unauthorized("user_required", "this call needs a user id in addition to the API key")
 }

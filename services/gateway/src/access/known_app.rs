@@ -1,4 +1,4 @@
-//! An app with all that its callers are proven by, ready for use.
+//! An app with the opened keys that verify its callers.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use store::control::app::{App, AppSecret};
 
 use crate::access::token_key::TokenKey;
 
-/// An app as the gateway remembers it for a moment.
+/// An app as the gateway caches it.
 pub(crate) struct KnownApp {
     pub(crate) app: Arc<App>,
     /// Keys that verify bearer tokens.
@@ -33,7 +33,7 @@ impl KnownApp {
             let opened = TokenKey::open(app.id, key, master_key);
             opened
                 .inspect_err(|error| {
-                    tracing::error!(app = %app.id, kid = key.kid, %error, "a signing key cannot be used");
+                    tracing::error!(app = %app.id, kid = key.kid, %error, "cannot load a signing key; its tokens are rejected");
                 })
                 .ok()
         });
@@ -42,17 +42,19 @@ impl KnownApp {
                 let opened = SignatureKey::open(&app, secret, master_key);
                 opened
                     .inspect_err(|error| {
-                        tracing::error!(app = %app.id, %error, "an API secret cannot verify signatures");
+                        tracing::error!(app = %app.id, %error, "cannot open an API secret; its user signatures are rejected");
                     })
                     .ok()
             });
-        let (token_keys, signature_keys) = (token_keys.collect(), signature_keys.collect());
+        let token_keys = token_keys.collect();
+        let signature_keys = signature_keys.collect();
         KnownApp { app: Arc::new(app), token_keys, signature_keys }
     }
 
-    /// Compares with every live secret, in a time that tells nothing.
+    /// Returns true if `secret` is one of the valid secrets, in constant time.
     pub(crate) fn has_secret(&self, secret: &str) -> bool {
-        let (digest, now) = (sha256(secret.as_bytes()), clock::now());
+        let digest = sha256(secret.as_bytes());
+        let now = clock::now();
         let live = self.app.secrets.iter().filter(|secret| is_live(secret.expires_at, now));
         live.fold(false, |found, secret| found | same(&secret.digest, &digest))
     }

@@ -1,4 +1,4 @@
-//! Refused credentials: counted all, logged at a bounded rate, so that guessing shows and does not fill the disk.
+//! Refused credentials. All are counted; log lines have a bounded rate, so that guessing does not fill the disk.
 
 use std::fmt::Display;
 use std::sync::{Mutex, PoisonError};
@@ -10,11 +10,11 @@ use service_kit::metrics;
 
 use crate::http::failure::Failure;
 
-/// Log lines are counted by app in so many places, each of which gets one line per [`INTERVAL`].
+/// Number of slots that apps are hashed into. Each slot gets one log line per [`INTERVAL`].
 const PLACES: usize = 32;
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// The refusals that log lines have not named yet.
+/// Refusals that have not been logged yet.
 pub(crate) struct Refusals {
     places: Mutex<[Place; PLACES]>,
 }
@@ -30,8 +30,8 @@ impl Refusals {
         Refusals { places: Mutex::new([Place::default(); PLACES]) }
     }
 
-    /// Counts a failure if it is a 401, and logs it unless its app had a line within the last second. Names the app that
-    /// the API key belongs to, if any, and the peer; never a credential.
+    /// Counts a failure if it is a 401, and logs it unless its app had a line within the last second. The line names the
+    /// app of the API key, if known, and the peer; never a credential.
     pub(crate) fn note(&self, failure: &Failure, app: Option<AppId>, peer: impl Display) {
         let Failure::Refused { status: StatusCode::UNAUTHORIZED, code, .. } = failure else { return };
         ::metrics::counter!(metrics::REFUSED_CREDENTIALS, "code" => *code).increment(1);
@@ -61,8 +61,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_flood_of_refusals_gets_one_line_a_second_and_the_next_line_counts_the_rest() {
-        let (refusals, start) = (Refusals::new(), Instant::now());
+    fn a_flood_of_refusals_gets_one_line_per_second_and_the_next_line_counts_the_rest() {
+        let refusals = Refusals::new();
+        let start = Instant::now();
         let lines = (0..1_000).filter_map(|_| refusals.line(Some(AppId(1)), start));
         assert_eq!(lines.collect::<Vec<_>>(), [0]);
         assert_eq!(refusals.line(Some(AppId(2)), start), Some(0), "another app has its own lines");

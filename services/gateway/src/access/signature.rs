@@ -1,4 +1,4 @@
-//! Signatures of user identifiers, which bearer tokens replace.
+//! Signatures of user identifiers. Deprecated: bearer tokens replace them.
 
 use base64::Engine;
 use base64::alphabet::STANDARD;
@@ -9,7 +9,7 @@ use crate::http::failure::Failure;
 
 /// Bytes of HMAC-SHA256.
 const LENGTH: usize = 32;
-/// Longest text of one: 64 hex digits.
+/// Longest encoding of a signature: 64 hex digits.
 const LONGEST: usize = 2 * LENGTH;
 
 const BASE64: GeneralPurpose = GeneralPurpose::new(
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_spelling_of_a_signature_is_read_and_nothing_else() {
+    fn every_encoding_of_a_signature_is_accepted_and_nothing_else() {
         let signature: Vec<u8> = (0..32).map(|byte| 255 - byte * 3).collect();
         let padded = BASE64.encode(&signature);
         assert!(padded.contains('+') || padded.contains('/'), "{padded}");

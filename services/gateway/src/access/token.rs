@@ -17,10 +17,10 @@ use crate::http::failure::Failure;
 const LONGEST: usize = 8 * 1024;
 /// Tolerated difference between the clocks of an app's backend and of this service, in seconds.
 const LEEWAY: f64 = 60.0;
-/// Stands before the user's identifier in the claim `sub`.
+/// Prefix of the user's identifier in the claim `sub`.
 const USER_PREFIX: &str = "user:";
 
-/// A token as it was sent: nothing of it is proven.
+/// A token as it was sent, not verified.
 pub(crate) struct Token<'a> {
     header: Header,
     claims: Claims,
@@ -33,7 +33,7 @@ pub(crate) struct Token<'a> {
 struct Header {
     alg: String,
     kid: Option<String>,
-    /// Extensions that a reader must understand (RFC 7515, section 4.1.11). None is.
+    /// Extensions that a reader must support (RFC 7515, section 4.1.11). The gateway supports none.
     crit: Option<IgnoredAny>,
 }
 
@@ -49,7 +49,7 @@ struct Claims {
 }
 
 impl<'a> Token<'a> {
-    /// The bearer token of a request (RFC 6750, section 2.1); None where there is none. Other schemes are not for us.
+    /// Returns the bearer token of a request (RFC 6750, section 2.1), if any. Other schemes are ignored.
     pub(crate) fn sent_in(headers: &'a HeaderMap) -> Result<Option<Token<'a>>, Failure> {
         let mut found = None;
         for value in headers.get_all(AUTHORIZATION) {
@@ -80,18 +80,18 @@ impl<'a> Token<'a> {
         let header: Header = decode(header).ok_or_else(|| malformed("its header cannot be read"))?;
         let claims = decode(claims).ok_or_else(|| malformed("its claims cannot be read"))?;
         if header.crit.is_some() {
-            return Err(malformed("its header demands extensions, and none is known here"));
+            return Err(malformed("its header demands extensions, and the service supports none"));
         }
         Ok(Token { header, claims, message, signature })
     }
 
-    /// The API key that the token says it is for: good for finding the app, and for nothing else.
+    /// Returns the API key that the token claims. Use it only to find the app.
     pub(crate) fn unverified_api_key(&self) -> Result<&str, Failure> {
         let key = self.claims.api_key.as_deref();
         key.ok_or_else(|| invalid("the bearer token must have the claim apiKey, a string"))
     }
 
-    /// The user whom the app signed this token for. `app` is the one that its claim `apiKey` names.
+    /// Verifies the token and returns its user. `app` is the app that the claim `apiKey` names.
     pub(crate) fn verify(self, app: &KnownApp) -> Result<String, Failure> {
         if !app
             .token_keys
@@ -104,7 +104,8 @@ impl<'a> Token<'a> {
         self.claims.user(app.app.token_subject)
     }
 
-    /// `kid` picks the key; without it, every key is tried. A token must not state another algorithm than its key's.
+    /// Returns true if the key may have signed the token: `kid` selects the key, and without it every key is tried. The
+    /// algorithm that the token states must be that of the key.
     fn may_be_of(&self, key: &TokenKey) -> bool {
         self.header.kid.as_ref().is_none_or(|kid| *kid == key.kid)
             && self.header.alg == key.algorithm.as_str()
@@ -125,14 +126,14 @@ impl Claims {
         let now = now.millis() as f64 / 1000.0;
         if self.exp.is_none() && require_exp {
             return Err(invalid(
-                "the bearer token must have the claim exp: the app takes none that last for ever",
+                "the bearer token must have the claim exp: the app accepts no tokens without expiry",
             ));
         }
         if self.exp.is_some_and(|end| now >= end + LEEWAY) {
             return Err(Failure::unauthorized("token_expired", "the bearer token has expired"));
         }
         if [self.nbf, self.iat].into_iter().flatten().any(|begin| now < begin - LEEWAY) {
-            let message = "the bearer token is from the future: its claim nbf or iat is yet to come";
+            let message = "the bearer token is not valid yet: its claim nbf or iat is in the future";
             return Err(Failure::unauthorized("token_not_yet_valid", message));
         }
         Ok(())
@@ -158,7 +159,7 @@ impl Claims {
 }
 
 fn malformed(why: &'static str) -> Failure {
-    Failure::unauthorized("malformed_token", format!("the bearer token is no JSON Web Token: {why}"))
+    Failure::unauthorized("malformed_token", format!("the bearer token is not a JSON Web Token: {why}"))
 }
 
 fn invalid(message: impl Into<std::borrow::Cow<'static, str>>) -> Failure {

@@ -1,4 +1,4 @@
-//! A key that bearer tokens are verified with.
+//! Keys that verify bearer tokens.
 
 use credentials::MasterKey;
 use credentials::secrets::SecretsError;
@@ -9,22 +9,22 @@ use jsonwebtoken::{Algorithm, DecodingKey};
 use secrecy::ExposeSecret;
 use store::control::signing_key::{SigningKey, Verifier};
 
-/// A live signing key of an app, ready for use.
+/// A valid signing key of an app, ready for use.
 pub(crate) struct TokenKey {
     pub(crate) kid: String,
-    /// The one algorithm that the key is for.
+    /// The only algorithm that the key may be used with.
     pub(crate) algorithm: SigningAlgorithm,
     key: DecodingKey,
 }
 
-/// Why a stored key cannot be used.
+/// Error of loading a stored key.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum TokenKeyError {
     #[error(transparent)]
     Sealed(#[from] SecretsError),
-    #[error("the public key cannot be read: {0}")]
+    #[error("cannot read the public key: {0}")]
     PublicKey(#[from] jsonwebtoken::errors::Error),
-    #[error("a secret is stored for {0}, which takes a public key, or the other way round")]
+    #[error("the stored key does not fit {0}: a secret in place of a public key, or vice versa")]
     OtherKind(SigningAlgorithm),
 }
 

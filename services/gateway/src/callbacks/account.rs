@@ -1,4 +1,4 @@
-//! Whose callback it is, and whether it is.
+//! Authentication of callbacks: the provider that a callback names, and its signature.
 
 use actix_web::HttpRequest;
 use credentials::secrets::provider_context;
@@ -23,7 +23,7 @@ const APP: usize = 4;
 const PROVIDER: usize = 5;
 const SUBJECT: usize = 6;
 
-/// A provider whose signature a callback bears.
+/// A provider whose signature on a callback is verified.
 pub(super) struct Account {
     pub(super) app: AppId,
     pub(super) provider: String,
@@ -38,8 +38,8 @@ pub(super) struct Claim {
 }
 
 impl Claim {
-    /// Reads the claim of a callback. Whether it is the provider that does not exist or the signature that is missing or
-    /// wrong is not told.
+    /// Reads the claim of a callback. The error does not reveal whether the provider is unknown, or the signature missing
+    /// or wrong.
     pub(super) async fn of(gateway: &Gateway, request: &HttpRequest) -> Result<Claim, Failure> {
         let signature =
             request.headers().get(SIGNATURE).and_then(|value| signature::decode(value.as_bytes()));
@@ -58,7 +58,7 @@ impl Claim {
         Ok(Claim { account, token, url, signature })
     }
 
-    /// Proves the claim by the fields of the body.
+    /// Verifies the claim with the fields of the body.
     pub(super) fn prove(self, fields: &[(String, String)]) -> Result<Account, Failure> {
         if signature::is_valid(self.token.expose_secret().as_bytes(), &self.url, fields, &self.signature) {
             continue_as(Holder::backend(self.account.app));
@@ -70,8 +70,8 @@ impl Claim {
 }
 
 impl Account {
-    /// The token that signs for the provider, or that there is none: both remembered for a moment. Callbacks for one
-    /// provider share a look-up, so that strangers who name it do not keep its own ones waiting.
+    /// Returns the token that signs for the provider, if any; both results are cached for a moment. Callbacks for one
+    /// provider share a look-up, so that strangers who name the provider do not delay its own callbacks.
     async fn auth_token(&self, gateway: &Gateway) -> Result<Option<SecretString>, Failure> {
         if self.provider.len() > MAX_IDENTIFIER {
             return Ok(None);
@@ -80,7 +80,7 @@ impl Account {
         let key = (self.app, self.provider.clone());
         match tokens.try_get_with(key, self.look_up(gateway)).await {
             Ok(token) => Ok(token),
-            // The caller that looked it up had no share left; this one may have.
+            // The caller that started the look-up had no share left; this one may have.
             Err(_) => self.look_up(gateway).await,
         }
     }
@@ -91,18 +91,18 @@ impl Account {
     }
 }
 
-/// Subject of the callback.
+/// Returns the subject of the callback.
 pub(super) fn subject(request: &HttpRequest) -> Option<String> {
     segment(request, SUBJECT)
 }
 
-/// A part of the path, taken as it was sent and decoded once.
+/// Returns a segment of the path as it was sent, decoded once.
 fn segment(request: &HttpRequest, place: usize) -> Option<String> {
     let segment = request.uri().path().split('/').nth(place)?;
     percent_decode_str(segment).decode_utf8().ok().map(|text| text.into_owned())
 }
 
-/// The URL that the provider was told.
+/// Returns the URL that the provider has called, as it signs it.
 fn public_url(callbacks: &Callbacks, request: &HttpRequest) -> Option<String> {
     let path = request.uri().path_and_query()?;
     callbacks.public_url.as_ref().map(|base| format!("{base}{path}"))
@@ -114,7 +114,7 @@ fn auth_token(callbacks: &Callbacks, app: AppId, stored: &StoredProvider) -> Opt
     let opened = callbacks.master_key.open(&provider_context(app, &row.identifier), sealed);
     let opened = opened
         .inspect_err(|error| {
-            tracing::error!(%app, provider = row.identifier, %error, "a provider's callbacks cannot be proven");
+            tracing::error!(%app, provider = row.identifier, %error, "cannot open a provider's secrets; rejecting its callbacks");
         })
         .ok()?;
     let secrets: Map<String, Value> = serde_json::from_slice(opened.expose_secret()).ok()?;
@@ -122,6 +122,6 @@ fn auth_token(callbacks: &Callbacks, app: AppId, stored: &StoredProvider) -> Opt
 }
 
 fn unproven() -> Failure {
-    let message = "the callback is not signed by a provider that is known here";
+    let message = "the callback is not signed by a known provider";
     Failure::refused(actix_web::http::StatusCode::FORBIDDEN, "invalid_signature", message)
 }

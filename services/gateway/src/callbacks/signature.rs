@@ -6,7 +6,7 @@ use credentials::secrets::{hmac_sha1, same};
 
 /// Bytes of HMAC-SHA1.
 const LENGTH: usize = 20;
-/// Characters of one in base64.
+/// Characters of a signature in base64.
 const ENCODED: usize = 28;
 
 /// Reads a signature: 20 bytes in base64. None for anything else, which no account has signed.
@@ -15,8 +15,8 @@ pub(super) fn decode(signature: &[u8]) -> Option<Vec<u8>> {
     decoded.filter(|decoded| decoded.len() == LENGTH)
 }
 
-/// Returns true if `signature` is the HMAC-SHA1 of the URL and the fields in the order of their names, keyed by the account's token.
-/// Takes the same time however much of it is right.
+/// Returns true if `signature` is the HMAC-SHA1 of the URL and the fields in the order of their names, keyed by the
+/// account's token. Compares in constant time.
 pub(super) fn is_valid(token: &[u8], url: &str, fields: &[(String, String)], signature: &[u8]) -> bool {
     let mut sorted: Vec<_> = fields.iter().collect();
     sorted.sort();

@@ -1,4 +1,4 @@
-//! `/v3/callbacks/twilio/…`: what Twilio reports of messages, and messages that people send back.
+//! `/v3/callbacks/twilio/…`: Twilio's reports about messages, and messages that people send back.
 
 use actix_web::web::Data;
 use actix_web::{HttpRequest, HttpResponse};
@@ -14,14 +14,14 @@ use crate::http::body::Body;
 use crate::http::failure::Failure;
 use crate::openapi::callback::{TwilioMessage, TwilioStatus};
 
-/// Words by which people stop and start messages, where Twilio does not say so itself.
+/// Keywords by which people stop and start messages, for accounts without Twilio's own opt-out detection.
 const STOP: [&str; 6] = ["STOP", "STOPALL", "UNSUBSCRIBE", "CANCEL", "END", "QUIT"];
 const START: [&str; 3] = ["START", "YES", "UNSTOP"];
 
-/// Reports what became of a message.
+/// Reports the status of a message.
 ///
-/// Twilio calls this by itself: the worker names the URL with each message, where `gateway.public_url` is set. The call
-/// bears `X-Twilio-Signature`, made with the provider's `authToken`; repeated, late and out of order it does no harm.
+/// Twilio calls this URL: if `gateway.public_url` is set, the worker names it with each message. The call must carry
+/// `X-Twilio-Signature`, made with the provider's `authToken`. Repeated, late and reordered calls are harmless.
 #[utoipa::path(
     post,
     path = "/v3/callbacks/twilio/{app}/{provider}/{delivery}",
@@ -32,17 +32,17 @@ const START: [&str; 3] = ["START", "YES", "UNSTOP"];
         ("app" = String, Path, description = "The app's id."),
         ("provider" = String, Path, description = "The provider's identifier."),
         ("delivery" = String, Path, description = "The delivery's id."),
-        ("attempt" = Option<String>, Query, description = "The attempt that made the message."),
+        ("attempt" = Option<String>, Query, description = "The attempt that sent the message."),
     ),
     request_body(content = TwilioStatus, content_type = "application/x-www-form-urlencoded"),
     responses(
-        (status = 204, description = "It is recorded, or says nothing new."),
-        (status = 400, description = "The body is no form, or has more than 200 fields.", body = crate::openapi::error::Problems),
-        (status = 403, description = "The signature is wrong, or the provider has no secret to verify it with."),
+        (status = 204, description = "The status is recorded, or was already known."),
+        (status = 400, description = "The body is not a form, or has more than 200 fields.", body = crate::openapi::error::Problems),
+        (status = 403, description = "The signature is missing, wrong, or cannot be verified."),
         (status = 404, description = "The provider has no such delivery."),
-        (status = 500, description = "A defect.", body = crate::openapi::error::Defect),
-        (status = 429, description = "Too many callbacks come from this address."),
-        (status = 503, description = "It cannot be taken now; repeat it."),
+        (status = 500, description = "An internal error.", body = crate::openapi::error::Defect),
+        (status = 429, description = "Too many callbacks from this address."),
+        (status = 503, description = "The service cannot accept the callback now; retry."),
     ),
 )]
 pub(crate) async fn status(
@@ -94,8 +94,9 @@ fn attempt(request: &HttpRequest) -> Option<u32> {
 
 /// Receives a message that a person sent to the account's number.
 ///
-/// For the account's messaging webhook. Who writes `STOP` gets no more messages of the app, until the same number writes
-/// `START`: Twilio's `OptOutType` says so, or else the usual words. Other messages are taken and forgotten.
+/// Set this URL as the account's messaging webhook. A person who writes `STOP` gets no more SMS of the app until the same
+/// number writes `START`. The service reads Twilio's `OptOutType`; without it, it looks for the usual keywords. Other
+/// messages are accepted and ignored.
 #[utoipa::path(
     post,
     path = "/v3/callbacks/twilio/{app}/{provider}/messages",
@@ -108,12 +109,12 @@ fn attempt(request: &HttpRequest) -> Option<u32> {
     ),
     request_body(content = TwilioMessage, content_type = "application/x-www-form-urlencoded"),
     responses(
-        (status = 204, description = "It is taken; nothing is answered to the sender."),
-        (status = 400, description = "The body is no form, or has more than 200 fields.", body = crate::openapi::error::Problems),
-        (status = 403, description = "The signature is wrong, or the provider has no secret to verify it with."),
-        (status = 500, description = "A defect.", body = crate::openapi::error::Defect),
-        (status = 429, description = "Too many callbacks come from this address."),
-        (status = 503, description = "It cannot be taken now; repeat it."),
+        (status = 204, description = "The message is accepted; the sender gets no reply."),
+        (status = 400, description = "The body is not a form, or has more than 200 fields.", body = crate::openapi::error::Problems),
+        (status = 403, description = "The signature is missing, wrong, or cannot be verified."),
+        (status = 500, description = "An internal error.", body = crate::openapi::error::Defect),
+        (status = 429, description = "Too many callbacks from this address."),
+        (status = 503, description = "The service cannot accept the callback now; retry."),
     ),
 )]
 pub(crate) async fn message(
@@ -128,11 +129,11 @@ pub(crate) async fn message(
         match wish(&fields) {
             Some(Wish::Stop) => {
                 let is_new = database(gateway.store.opt_out_of_sms(app, number)).await?;
-                tracing::info!(%app, is_new, "a recipient wants no more short messages");
+                tracing::info!(%app, is_new, "a recipient opted out of SMS");
             }
             Some(Wish::Start) => {
                 let was_stopped = database(gateway.store.opt_in_to_sms(app, number)).await?;
-                tracing::info!(%app, was_stopped, "a recipient wants short messages");
+                tracing::info!(%app, was_stopped, "a recipient opted in to SMS");
             }
             None => {}
         }
@@ -146,13 +147,13 @@ enum Wish {
 }
 
 fn wish(fields: &[(String, String)]) -> Option<Wish> {
-    let said = match field(fields, "OptOutType").filter(|kind| !kind.is_empty()) {
+    let keyword = match field(fields, "OptOutType").filter(|kind| !kind.is_empty()) {
         Some("STOP") => return Some(Wish::Stop),
         Some("START") => return Some(Wish::Start),
         Some(_) => return None,
         None => field(fields, "Body")?.trim().to_ascii_uppercase(),
     };
-    match said.as_str() {
+    match keyword.as_str() {
         word if STOP.contains(&word) => Some(Wish::Stop),
         word if START.contains(&word) => Some(Wish::Start),
         _ => None,

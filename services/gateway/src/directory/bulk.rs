@@ -33,7 +33,7 @@ const MAX_USERS: usize = 1_000;
     ]},
 ]}))]
 struct Answer {
-    /// One for each user of the request, in its order.
+    /// One result for each user of the request, in the same order.
     data: Vec<UserAnswer>,
 }
 
@@ -41,12 +41,12 @@ struct Answer {
 #[derive(Serialize, ToSchema)]
 #[schema(as = UserMerged)]
 struct UserAnswer {
-    /// Null where the request names none that is well-formed.
+    /// Null if the request has no valid identifier.
     #[schema(value_type = Option<Identifier>)]
     identifier: Option<String>,
     #[schema(inline)]
     status: UserStatus,
-    /// Why nothing was written of the user.
+    /// Problems because of which the user was not written.
     #[schema(value_type = Vec<openapi::error::Problem>)]
     errors: Vec<Problem>,
 }
@@ -59,7 +59,7 @@ enum UserStatus {
     Error,
 }
 
-/// A user of the request, as far as it could be read.
+/// A user of the request, with the problems found in it.
 struct Item {
     path: String,
     identifier: Option<String>,
@@ -69,8 +69,8 @@ struct Item {
 
 /// Creates users, or merges pairs onto their profiles.
 ///
-/// Each user is answered for: what is wrong with one leaves the others alone. A user who is named twice is merged twice,
-/// in order.
+/// The answer has a result for each user; an error in one does not affect the others. A user who is named twice is merged
+/// twice, in order.
 #[utoipa::path(
     post,
     path = "/v3/users/bulk",
@@ -78,7 +78,7 @@ struct Item {
     tag = "users",
     security(("app" = [])),
     request_body = ManyUsers,
-    responses((status = 200, description = "What became of each user.", body = Answer)),
+    responses((status = 200, description = "The result for each user.", body = Answer)),
 )]
 pub(crate) async fn merge(
     caller: AppCaller,
@@ -105,7 +105,8 @@ fn read_items(body: Value, strict: bool) -> Result<Vec<Item>, Failure> {
         body => ("users", read_users(body, strict, &mut problems)),
     };
     if items.as_ref().is_some_and(|items| items.len() > MAX_USERS) {
-        let message = format!("users must hold at most {MAX_USERS} users; send the others apart");
+        let message =
+            format!("users must hold at most {MAX_USERS} users; send the others in another request");
         problems.push(Problem::new("users", "too_many", message));
     }
     let items = sound(items, problems)?.into_iter().enumerate();
@@ -125,14 +126,15 @@ fn read_users(body: Value, strict: bool, problems: &mut Vec<Problem>) -> Option<
 fn read_item(path: String, item: Value, strict: bool) -> Item {
     let mut problems = Vec::new();
     check_plain_json(&path, &item, &mut problems);
-    let (mut identifier, mut pairs) = (None, Object::new());
+    let mut identifier = None;
+    let mut pairs = Object::new();
     if let Some(mut fields) = Fields::open(&path, item, &mut problems) {
         identifier = fields.required_identifier("identifier", &mut problems);
         pairs = fields.free_object("profile", &mut problems).unwrap_or_default();
         profile::check(&format!("{path}.profile"), &pairs, &mut problems);
         fields.finish(strict, &mut problems);
     }
-    // What no profile can hold must not create a user.
+    // Pairs that no profile can hold must not create a user.
     if let Err(refusal) = profile::merged(&Object::new(), &pairs) {
         problems.push(problem(&path, &refusal));
     }

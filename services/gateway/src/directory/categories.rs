@@ -22,7 +22,7 @@ use crate::http::status_body::{StatusBody, status_body};
 use crate::openapi;
 use crate::openapi::vocabulary::{Cursor, Id, Identifier, Time};
 
-/// Most categories of an answer, also without a limit in the request.
+/// Most categories of an answer; also the default limit.
 pub(super) const MOST_CATEGORIES: i64 = 1_000;
 
 /// A category of an app's notifications.
@@ -38,9 +38,9 @@ struct CategoryBody<'a> {
     name: &'a str,
     #[schema(value_type = Identifier)]
     identifier: &'a str,
-    /// A hint for clients: that inboxes should not show it. Lists and counters do not regard it.
+    /// Hint for clients to hide the category in inboxes. Lists and counters ignore it.
     hide_in_in_app: bool,
-    /// A hint for clients: that preference screens should not show it.
+    /// Hint for clients to hide the category on preference screens.
     hide_in_preference_manager: bool,
     #[schema(value_type = Time)]
     created_at: Timestamp,
@@ -58,8 +58,8 @@ struct CategoryBody<'a> {
     request_body = openapi::category::NewCategory,
     responses(
         (status = 200, description = "The new category.", body = CategoryBody),
-        (status = 403, description = "The app has as many categories as it may (`quota_reached`), or is disabled."),
-        (status = 409, description = "There is a category with this identifier."),
+        (status = 403, description = "The app has reached its quota of categories (`quota_reached`), or is disabled."),
+        (status = 409, description = "A category with this identifier already exists."),
     ),
 )]
 pub(crate) async fn create(
@@ -91,7 +91,7 @@ pub(crate) async fn create(
     match database(gateway.store.create_category(caller.app, new)).await? {
         Some(category) => Ok(HttpResponse::Ok().json(present(&category))),
         None => {
-            let message = "there is a category with this identifier";
+            let message = "a category with this identifier already exists";
             Err(Failure::refused(StatusCode::CONFLICT, "category_exists", message))
         }
     }
@@ -99,7 +99,7 @@ pub(crate) async fn create(
 
 /// Lists the categories, in order of creation.
 ///
-/// The answer has 1,000 at most. If there are more, its header `Link` leads to the next ones (`rel="next"`, RFC 8288).
+/// The answer has at most 1,000. If more exist, its header `Link` leads to the next page (`rel="next"`, RFC 8288).
 #[utoipa::path(
     get,
     path = "/v3/categories",
@@ -107,8 +107,8 @@ pub(crate) async fn create(
     tag = "categories",
     security(("either" = [])),
     params(
-        ("limit" = Option<i64>, Query, description = "Most categories; 1000 by default.", minimum = 1, maximum = 1000),
-        ("cursor" = inline(Option<Cursor>), Query, description = "The cursor of an earlier answer's `Link`."),
+        ("limit" = Option<i64>, Query, description = "Maximum number of categories; 1000 by default.", minimum = 1, maximum = 1000),
+        ("cursor" = inline(Option<Cursor>), Query, description = "The cursor in the `Link` of an earlier answer."),
     ),
     responses((status = 200, description = "The categories of the app.", body = Vec<CategoryBody>)),
 )]
@@ -121,7 +121,7 @@ pub(crate) async fn list(
     let limit = query.number("limit", 1..=MOST_CATEGORIES, &mut problems).unwrap_or(MOST_CATEGORIES);
     let after = cursor::read(&query, |text| text.parse().ok(), &mut problems);
     sound(Some(()), problems)?;
-    // One more than shown tells if there is a next page.
+    // One more than shown, to find out if a next page exists.
     let categories = database(gateway.store.list_categories(caller.app, after, limit + 1)).await?;
     let (shown, more) =
         categories.split_at(categories.len().min(usize::try_from(limit).unwrap_or(usize::MAX)));
@@ -134,10 +134,10 @@ pub(crate) async fn list(
     Ok(response.json(shown.iter().map(present).collect::<Vec<_>>()))
 }
 
-/// Deletes a category, and what users prefer for it.
+/// Deletes a category and the users' preferences for it.
 ///
-/// Past notifications of it keep their text, and show no category from then on. A later send that names its identifier
-/// makes a new one.
+/// Its past notifications keep their text, and no longer show a category. A later send that names the identifier creates a
+/// new category.
 #[utoipa::path(
     delete,
     path = "/v3/categories/{id}",
@@ -145,7 +145,7 @@ pub(crate) async fn list(
     tag = "categories",
     security(("app" = [])),
     params(("id" = Id, Path, description = "The category's id.")),
-    responses((status = 200, description = "It is gone.", body = StatusBody)),
+    responses((status = 200, description = "The category is deleted.", body = StatusBody)),
 )]
 pub(crate) async fn delete(
     caller: AppCaller,

@@ -28,17 +28,17 @@ use crate::http::headers::Credential;
 use crate::openapi;
 use crate::openapi::vocabulary::{self, Count, HeaderIdentifier, Id};
 
-/// The first is meant where none is named.
+/// Push services; the first is the default.
 const PUSH_PROVIDERS: [&str; 2] = ["fcm", "apns"];
 
-/// Description of a device, sent by itself.
+/// A device as the request describes it.
 struct Device {
     device_type: Option<DeviceType>,
-    /// Pairs that put its push token on the profile.
+    /// Profile pairs that add its push token.
     token: Object,
 }
 
-/// Data with which a front end starts.
+/// Start-up data of a front end.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(example = json!({
@@ -55,27 +55,27 @@ struct Connected<'a> {
     #[schema(value_type = Count)]
     unseen_count: i64,
     app: AppBody<'a>,
-    /// Proof of this device for later calls that have no other, shown once: the call created the user, in an app that
-    /// guards addresses, with the public key alone. Null in every other answer.
+    /// Secret that proves this device in later calls without another proof. Returned once, if a call with the public key
+    /// alone created the user in an app that guards addresses; null in every other answer.
     device_secret: Option<&'a str>,
 }
 
-/// The app, as its front ends know it.
+/// The app, as its front ends see it.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = App)]
 struct AppBody<'a> {
     id: String,
     name: &'a str,
-    /// True if the app has a provider for web push; with the key that browsers subscribe with.
+    /// True if the app has a provider for web push and a key that browsers subscribe with.
     enable_web_push: bool,
     /// Key that browsers subscribe with (VAPID): an uncompressed point of P-256 in base64url.
     public_key: Option<&'a str>,
     hide_branding: bool,
-    /// Those that the app's notifications can take.
+    /// The channels that the app can deliver on.
     #[schema(value_type = Vec<vocabulary::Channel>)]
     channels: Vec<Channel>,
-    /// The first 1,000.
+    /// The first 1,000 categories of the app.
     categories: Vec<CategoryBody<'a>>,
 }
 
@@ -87,11 +87,11 @@ struct CategoryBody<'a> {
     name: &'a str,
 }
 
-/// Records the device, and creates the user if missing.
+/// Signs a user in on a device: records the device, and creates the user if missing.
 ///
-/// An app that acts for the user may leave the body out. In an app that guards addresses, a caller with the public key
-/// alone may register a push token if this very call creates the user; the answer then has `deviceSecret`, with which the
-/// device replaces its own token later. Any other push token is a 403 (`address_guarded`).
+/// An app that acts for the user may omit the body. In an app that guards addresses, a caller with the public key
+/// alone may register a push token only if this call creates the user; the answer then contains `deviceSecret`, with which
+/// the device can later replace its token. Any other push token is a 403 (`address_guarded`).
 #[utoipa::path(
     post,
     path = "/v3/sdk/connect",
@@ -99,7 +99,7 @@ struct CategoryBody<'a> {
     tag = "devices",
     security(("user" = [])),
     params(
-        ("DEVICE-ID" = inline(HeaderIdentifier), Header, description = "Unique per device or installation."),
+        ("DEVICE-ID" = inline(HeaderIdentifier), Header, description = "Unique identifier of the device or installation."),
         ("DEVICE-SECRET" = Option<String>, Header, description = "The device's secret, for callers without another proof."),
     ),
     request_body(content(
@@ -119,11 +119,12 @@ pub(crate) async fn connect(
     let mut problems = Vec::new();
     let device_id = gateway.read_device_id(&request, &mut problems)?;
     let body = body.filter(|body| !body.is_null()).unwrap_or_else(|| json!({}));
-    // An app may not know what its users hold in their hands.
+    // An app that acts for a user may not know the type of the device.
     let device = read_device(body, !caller.by_app, handling.strict, &mut problems);
     let (device_id, device) = sound(device_id.zip(device), problems)?;
 
-    let (app, store) = (caller.app.id, &gateway.store);
+    let app = caller.app.id;
+    let store = &gateway.store;
     let secret = if caller.author() == Author::Unproven {
         gateway.connect_unproven(&request, &caller, &device_id, &device).await?
     } else {
@@ -179,7 +180,7 @@ fn read_name<T: Copy + Display>(
 }
 
 impl Gateway {
-    /// Connects a device of a caller without a proof. Returns its secret if the call created the user.
+    /// Connects a device of a caller with the public key alone. Returns the device's secret if the call created the user.
     async fn connect_unproven(
         &self,
         request: &HttpRequest,
@@ -201,7 +202,7 @@ impl Gateway {
         Ok(database(connecting).await?.then_some(fresh))
     }
 
-    /// The device that calls; a problem names the header as the first prefix has it.
+    /// Reads the identifier of the calling device. A problem names the header with the first prefix.
     fn read_device_id(
         &self,
         request: &HttpRequest,
@@ -216,7 +217,7 @@ impl Gateway {
         Ok(check_identifier(&name, id.to_owned(), problems))
     }
 
-    /// The channels that notifications of the app can take: its inbox, and those with an enabled provider.
+    /// Returns the channels that the app can deliver on: the inbox, and every channel with an enabled provider.
     async fn channels(&self, caller: &UserCaller) -> Result<Vec<Channel>, Failure> {
         let providers = database(self.store.list_providers(caller.app.id)).await?;
         let has_provider =

@@ -17,12 +17,12 @@ use crate::http::status_body::{StatusBody, status_body};
 use crate::openapi::subscription::Subscription;
 use crate::openapi::vocabulary::Identifier;
 
-/// Stores a browser's subscription, in place of the one that the device had.
+/// Stores a browser's subscription; it replaces the previous one of the device.
 ///
-/// The body is what the browser's `PushSubscription` says as JSON. Its endpoint must be at a push service that the
-/// installation knows. An endpoint belongs to one user of an app: the last that sent it. User and device are created
-/// if missing. In an app that guards addresses, a caller with the public key alone needs the device's secret, and an
-/// endpoint of no other device.
+/// The body is the browser's `PushSubscription` as JSON. Its endpoint must be at a push service that the installation
+/// knows. An endpoint belongs to one user of an app: the last one that sent it. The user and the device are created if
+/// missing. In an app that guards addresses, a caller with the public key alone needs the device's secret, and the endpoint
+/// must not belong to another device.
 #[utoipa::path(
     post,
     path = "/v3/devices/{deviceId}/webPushSubscription",
@@ -30,11 +30,11 @@ use crate::openapi::vocabulary::Identifier;
     tag = "devices",
     security(("user" = [])),
     params(
-        ("deviceId" = Identifier, Path, description = "What the client calls the device."),
+        ("deviceId" = Identifier, Path, description = "The client's identifier of the device."),
         ("DEVICE-SECRET" = Option<String>, Header, description = "The device's secret, for callers without another proof."),
     ),
     request_body = Subscription,
-    responses((status = 200, description = "It is stored.", body = StatusBody)),
+    responses((status = 200, description = "The subscription is stored.", body = StatusBody)),
 )]
 pub(crate) async fn subscribe(
     caller: UserCaller,
@@ -69,10 +69,10 @@ pub(crate) async fn subscribe(
     tag = "devices",
     security(("user" = [])),
     params(
-        ("deviceId" = Identifier, Path, description = "What the client calls the device."),
+        ("deviceId" = Identifier, Path, description = "The client's identifier of the device."),
         ("DEVICE-SECRET" = Option<String>, Header, description = "The device's secret, for callers without another proof."),
     ),
-    responses((status = 200, description = "It is gone.", body = StatusBody)),
+    responses((status = 200, description = "The subscription is removed.", body = StatusBody)),
 )]
 pub(crate) async fn unsubscribe(
     caller: UserCaller,
@@ -92,9 +92,9 @@ pub(crate) async fn unsubscribe(
     Ok(status_body(StatusCode::OK, "the subscription was removed"))
 }
 
-/// Removes the push token that a device registered, as at sign-out.
+/// Removes the push token of a device, for example at sign-out.
 ///
-/// The token leaves the user's profile; those of other devices stay.
+/// The token is removed from the user's profile; the tokens of other devices stay.
 #[utoipa::path(
     delete,
     path = "/v3/devices/{deviceId}/pushToken",
@@ -102,10 +102,10 @@ pub(crate) async fn unsubscribe(
     tag = "devices",
     security(("user" = [])),
     params(
-        ("deviceId" = Identifier, Path, description = "What the client calls the device."),
+        ("deviceId" = Identifier, Path, description = "The client's identifier of the device."),
         ("DEVICE-SECRET" = Option<String>, Header, description = "The device's secret, for callers without another proof."),
     ),
-    responses((status = 200, description = "It is gone.", body = StatusBody)),
+    responses((status = 200, description = "The push token is removed.", body = StatusBody)),
 )]
 pub(crate) async fn remove_push_token(
     caller: UserCaller,
@@ -124,7 +124,7 @@ pub(crate) async fn remove_push_token(
 }
 
 impl Gateway {
-    /// Digest of the device's secret for a caller that needs one; None for a caller with another proof.
+    /// Returns the digest of the device's secret for a caller that needs one; None for a caller with another proof.
     async fn device_secret(
         &self,
         request: &HttpRequest,

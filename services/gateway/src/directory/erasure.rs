@@ -1,4 +1,4 @@
-//! `DELETE /v3/users/{identifier}`: a user is erased.
+//! `DELETE /v3/users/{identifier}`: erasure of a user.
 
 use actix_web::http::StatusCode;
 use actix_web::web::Data;
@@ -19,9 +19,9 @@ use crate::openapi::vocabulary::Identifier;
 
 /// Erases a user.
 ///
-/// Once this is answered, the user reads as unknown, and no send that was accepted before brings the user back or
-/// reaches them. What is left in the inbox and of past deliveries goes soon after, what the event log holds with the
-/// log's age. The same identifier may be used again, for a new user with an empty inbox.
+/// Once this call is answered, the user is unknown, and no send that was accepted before recreates or reaches the user.
+/// The inbox and the past deliveries are deleted soon after; messages in the event log are deleted when they reach the
+/// log's retention. The identifier may be used again for a new user with an empty inbox.
 #[utoipa::path(
     delete,
     path = "/v3/users/{identifier}",
@@ -30,8 +30,8 @@ use crate::openapi::vocabulary::Identifier;
     security(("app" = [])),
     params(("identifier" = Identifier, Path, description = "The user's identifier.")),
     responses(
-        (status = 202, description = "The user is erased; what is left of them goes.", body = StatusBody),
-        (status = 404, description = "There is no such user."),
+        (status = 202, description = "The user is erased; the remaining data is deleted soon.", body = StatusBody),
+        (status = 404, description = "The user does not exist."),
     ),
 )]
 pub(crate) async fn erase(
@@ -44,15 +44,15 @@ pub(crate) async fn erase(
     let begun = database(gateway.store.erase_user(caller.app, &identifier, clock::now())).await?;
     let erasure = begun.ok_or_else(|| Failure::not_found("no such user"))?;
     let user = erasure.user();
-    let word = gateway.word_for_the_inbox(caller.app, UserErased { user, digest: erasure.digest() })?;
-    database(erasure.commit(&word, &actor::of(&request))).await?;
+    let timer = gateway.erasure_timer(caller.app, UserErased { user, digest: erasure.digest() })?;
+    database(erasure.commit(&timer, &actor::of(&request))).await?;
     tracing::info!(app = %caller.app, %user, "erased a user");
-    Ok(status_body(StatusCode::ACCEPTED, "the user is erased; what is left of them will soon be gone"))
+    Ok(status_body(StatusCode::ACCEPTED, "the user is erased; the remaining data is deleted soon"))
 }
 
 impl Gateway {
-    /// The timer that tells the inbox at once. The log need not be there for a user to be erased.
-    fn word_for_the_inbox(&self, app: AppId, erased: UserErased) -> Result<NewTimer, Failure> {
+    /// Creates a timer that notifies the inbox immediately, so that an erasure does not need the log to be available.
+    fn erasure_timer(&self, app: AppId, erased: UserErased) -> Result<NewTimer, Failure> {
         let (id, now, user) = (clock::new_id(), clock::now(), erased.user);
         let event = Envelope {
             id,

@@ -1,4 +1,4 @@
-//! `/v3/preferences`: which channels a user wants for which category.
+//! `/v3/preferences`: the channels that a user accepts for each category.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,11 +25,11 @@ const MAX_ELEMENTS: usize = 1_000;
 /// Most channels that one category of a request may name, repeated ones included.
 const MAX_CHANNELS: usize = 100;
 
-/// Preferences that a request sets. If one is named twice, the last is used.
+/// Preferences that a request sets. If a channel of a category is named twice, the last one counts.
 #[derive(Default)]
 struct Choices {
     channels: BTreeMap<(CategoryId, Channel), bool>,
-    /// Every category that is named, and the paths under which it is.
+    /// The named categories, each with the paths that name it.
     categories: BTreeMap<CategoryId, Vec<String>>,
 }
 
@@ -46,7 +46,7 @@ struct PreferenceBody<'a> {
     category_id: CategoryId,
     category: CategoryBody<'a>,
     channels: &'a [ChannelBody],
-    /// The same under its other name.
+    /// Alias of `channels`.
     channel_preferences: &'a [ChannelBody],
 }
 
@@ -68,23 +68,23 @@ struct ChannelBody {
     enabled: bool,
 }
 
-/// Shows what the user has set: one element for each category of which anything is.
+/// Lists the user's preferences: one element for each category with at least one setting.
 #[utoipa::path(
     get,
     path = "/v3/preferences",
     operation_id = "listPreferences",
     tag = "preferences",
     security(("user" = [])),
-    responses((status = 200, description = "What the user has set.", body = Vec<PreferenceBody>)),
+    responses((status = 200, description = "The user's preferences.", body = Vec<PreferenceBody>)),
 )]
 pub(crate) async fn list(caller: UserCaller, gateway: Data<Gateway>) -> Result<HttpResponse, Failure> {
     answer(&caller, &gateway).await
 }
 
-/// Sets what the request names, and nothing else.
+/// Sets the preferences that the request names; others stay unchanged.
 ///
-/// The next send honours it. Preferences do not apply to sends without a category, nor to critical ones. The user is
-/// created if missing.
+/// They apply from the next send on, but not to sends without a category or with a critical one. The user is created if
+/// missing.
 #[utoipa::path(
     patch,
     path = "/v3/preferences",
@@ -92,7 +92,7 @@ pub(crate) async fn list(caller: UserCaller, gateway: Data<Gateway>) -> Result<H
     tag = "preferences",
     security(("user" = [])),
     request_body = NewPreferences,
-    responses((status = 200, description = "What the user has set from now on.", body = Vec<PreferenceBody>)),
+    responses((status = 200, description = "The user's preferences after the change.", body = Vec<PreferenceBody>)),
 )]
 pub(crate) async fn set(
     caller: UserCaller,
@@ -151,13 +151,14 @@ impl Choices {
         let unknown = self.categories.iter().filter(|(category, _)| !known.contains(category));
         problems.extend(unknown.flat_map(|(category, paths)| {
             paths.iter().map(move |path| {
-                Problem::new(path, "unknown_category", format!("{path}: there is no category {category}"))
+                let message = format!("{path}: the category {category} does not exist");
+                Problem::new(path, "unknown_category", message)
             })
         }));
     }
 }
 
-/// The elements of an array with their paths; none of an array that is too long.
+/// Returns the elements of an array with their paths; none if the array is too long.
 fn bounded(
     path: &str,
     elements: Vec<Value>,

@@ -1,4 +1,4 @@
-//! `/v3/profile`: what is known of a user.
+//! `/v3/profile`: the profile of a user.
 
 use actix_web::web::Data;
 use actix_web::{HttpRequest, HttpResponse};
@@ -19,10 +19,10 @@ use crate::openapi::vocabulary::FreeObject;
 /// Operations of a JSON Patch that count as one more request against the rate limits of a caller without the secret.
 pub const OPERATIONS_OF_A_REQUEST: usize = 10;
 
-/// The user's profile.
+/// Gets the user's profile.
 ///
-/// That of a user whom the service does not know is empty. In an app that guards addresses, a caller with the public key
-/// alone does not see `email`, `phoneNumber`, `phone`, `fcm` and `apns`, here and in the answers of PUT and PATCH.
+/// The profile of an unknown user is empty. In an app that guards addresses, a caller with the public key alone does not
+/// see `email`, `phoneNumber`, `phone`, `fcm` and `apns`, neither here nor in the answers of PUT and PATCH.
 #[utoipa::path(
     get,
     path = "/v3/profile",
@@ -39,9 +39,9 @@ pub(crate) async fn retrieve(caller: UserCaller, gateway: Data<Gateway>) -> Resu
 
 /// Merges pairs onto the profile.
 ///
-/// Keys that the pairs name are replaced, the others stay; `fcm` and `apns` merge one level deeper, where `token` is
-/// appended to `tokens` and `tokens` are united. The latest 50 tokens of a service are kept. The key `app` is the
-/// backend's: with any other credential it is a 403 (`app_only`). Creates the user if missing.
+/// The pairs replace existing keys; other keys stay. `fcm` and `apns` are merged one level deeper: `token` is appended to
+/// `tokens`, and `tokens` are merged with the existing ones. The latest 50 tokens of each push service are kept. Only the
+/// app's backend may set the key `app`; with other credentials it is a 403 (`app_only`). Creates the user if missing.
 #[utoipa::path(
     put,
     path = "/v3/profile",
@@ -65,9 +65,9 @@ pub(crate) async fn merge(
 
 /// Patches the profile.
 ///
-/// An array is a JSON Patch (RFC 6902): all its operations are applied or none, and none is lost to another writer. It has
-/// at most 100 operations, or 1,000 with the API secret, and operations × bytes of the profile must not exceed 1 MiB. An
-/// object is merged as by PUT. Creates the user if missing.
+/// An array is a JSON Patch (RFC 6902). It is applied atomically: all operations or none, and concurrent changes are not
+/// lost. It has at most 100 operations, or 1,000 with the API secret, and the number of operations times the size of the
+/// profile in bytes must not exceed 1 MiB. An object is merged as by PUT. Creates the user if missing.
 #[utoipa::path(
     patch,
     path = "/v3/profile",
@@ -82,8 +82,8 @@ pub(crate) async fn merge(
         (status = 200, description = "The whole profile.", body = FreeObject),
         (
             status = 422,
-            description = "An operation cannot be applied: its `test` fails (`test_failed`) or its path leads nowhere \
-                (`not_applicable`), or the profile would be no object or have the reserved key `identifier`.",
+            description = "An operation cannot be applied: its `test` fails (`test_failed`) or its path does not exist \
+                (`not_applicable`). Or the result would not be an object, or would have the reserved key `identifier`.",
         ),
     ),
 )]
@@ -109,7 +109,7 @@ pub(crate) async fn change(
 fn read_patch(caller: &UserCaller, operations: Vec<Value>, strict: bool) -> Result<Patch, Failure> {
     let most = if caller.by_app { MAX_OPERATIONS } else { MAX_USER_OPERATIONS };
     let mut problems = Vec::new();
-    // An array that is too long is refused as a whole.
+    // An array that is too long is rejected as a whole.
     for (index, operation) in operations.iter().take(most).enumerate() {
         check_plain_json(&format!("[{index}]"), operation, &mut problems);
     }

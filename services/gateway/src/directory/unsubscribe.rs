@@ -1,4 +1,4 @@
-//! `/v3/unsubscribe/{token}`: the link of an email by which its reader turns its category off.
+//! `/v3/unsubscribe/{token}`: the unsubscribe link of an email, which turns its category off for the reader.
 
 use actix_web::http::StatusCode;
 use actix_web::web::{Data, Path};
@@ -16,9 +16,9 @@ use crate::waiting::{WaitError, wait};
 
 const LATER: &str = "the database did not answer in time; repeat the request";
 
-/// Asks whether the reader of an email wants no more of its kind.
+/// Shows the page behind the unsubscribe link of an email.
 ///
-/// Nothing changes: programs that look at mail follow its links.
+/// The page asks for a confirmation. This call changes nothing, because mail scanners follow links.
 #[utoipa::path(
     get,
     path = "/v3/unsubscribe/{token}",
@@ -27,15 +27,15 @@ const LATER: &str = "the database did not answer in time; repeat the request";
     params(("token" = String, Path, description = "The token of an email's `List-Unsubscribe` link.")),
     responses(
         (
-            status = 200, description = "A page that asks, in the language of `Accept-Language` where it is known.",
+            status = 200, description = "A confirmation page, in the language of `Accept-Language` if available.",
             body = String, content_type = "text/html", example = "<!doctype html>",
         ),
         (
-            status = 404, description = "No email has such a link, or its reader or category is gone.",
+            status = 404, description = "The link is invalid, or its user or category no longer exists.",
             body = String, content_type = "text/html", example = "<!doctype html>",
         ),
-        (status = 429, description = "Too many such requests come from this address."),
-        (status = 503, description = "It cannot be told now."),
+        (status = 429, description = "Too many such requests from this address."),
+        (status = 503, description = "The page is unavailable now; retry."),
     ),
 )]
 pub(crate) async fn ask(
@@ -46,18 +46,18 @@ pub(crate) async fn ask(
     let Some(Found { subscription, .. }) = gateway.subscription(&request, &token).await? else {
         return Ok(page(&request, StatusCode::NOT_FOUND, &PageContent::Unknown));
     };
-    let said = if subscription.critical {
+    let content = if subscription.critical {
         PageContent::Critical(&subscription)
     } else {
         PageContent::Asked(&subscription)
     };
-    Ok(page(&request, StatusCode::OK, &said))
+    Ok(page(&request, StatusCode::OK, &content))
 }
 
-/// Turns email off for the category of an email, for its reader.
+/// Unsubscribes the reader of an email from emails of its category.
 ///
 /// The token is the only credential, and the body is ignored: mail programs send `List-Unsubscribe=One-Click` (RFC
-/// 8058). The reader, or the app, can turn it on again in the preferences.
+/// 8058). The user or the app can subscribe again through the preferences.
 #[utoipa::path(
     post,
     path = "/v3/unsubscribe/{token}",
@@ -66,19 +66,19 @@ pub(crate) async fn ask(
     params(("token" = String, Path, description = "The token of an email's `List-Unsubscribe` link.")),
     responses(
         (
-            status = 200, description = "A page that says so.",
+            status = 200, description = "A page that confirms it.",
             body = String, content_type = "text/html", example = "<!doctype html>",
         ),
         (
-            status = 404, description = "No email has such a link, or its reader or category is gone.",
+            status = 404, description = "The link is invalid, or its user or category no longer exists.",
             body = String, content_type = "text/html", example = "<!doctype html>",
         ),
         (
             status = 409, description = "The category is critical: preferences do not apply to it.",
             body = String, content_type = "text/html", example = "<!doctype html>",
         ),
-        (status = 429, description = "Too many such requests come from this address."),
-        (status = 503, description = "It cannot be changed now."),
+        (status = 429, description = "Too many such requests from this address."),
+        (status = 503, description = "The change cannot be made now; retry."),
     ),
 )]
 pub(crate) async fn unsubscribe(
@@ -93,14 +93,15 @@ pub(crate) async fn unsubscribe(
     if subscription.critical {
         return Ok(page(&request, StatusCode::CONFLICT, &PageContent::Critical(&subscription)));
     }
-    match database(gateway.store.turn_off(app, user, category, Channel::Email)).await? {
-        true => Ok(page(&request, StatusCode::OK, &PageContent::Done(&subscription))),
-        // Gone, or made critical, since it was asked about.
-        false => Ok(page(&request, StatusCode::NOT_FOUND, &PageContent::Unknown)),
+    if database(gateway.store.turn_off(app, user, category, Channel::Email)).await? {
+        Ok(page(&request, StatusCode::OK, &PageContent::Done(&subscription)))
+    } else {
+        // The category was deleted or made critical since it was read.
+        Ok(page(&request, StatusCode::NOT_FOUND, &PageContent::Unknown))
     }
 }
 
-/// Purpose of a link.
+/// The subscription that a link refers to.
 struct Found {
     app: AppId,
     user: UserNumber,
@@ -109,7 +110,7 @@ struct Found {
 }
 
 impl Gateway {
-    /// Returns the purpose of the token; None if it was not signed for this, or its user or category no longer exists.
+    /// Returns the subscription of a token; None if it was not signed for this, or its user or category no longer exists.
     async fn subscription(&self, request: &HttpRequest, token: &str) -> Result<Option<Found>, Failure> {
         self.admit_stranger(request, Holder::stranger(Peer::of_request(request))).await?;
         let link = match wait(self.links.verify(token)).await {

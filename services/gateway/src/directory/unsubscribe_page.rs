@@ -29,17 +29,17 @@ static POLICY: LazyLock<String> = LazyLock::new(|| {
 
 /// Content of the page.
 pub(crate) enum PageContent<'a> {
-    /// Question whether emails of a category should stop.
+    /// The question whether emails of a category should stop.
     Asked(&'a Subscription),
-    /// That they have stopped.
+    /// Confirmation that they have stopped.
     Done(&'a Subscription),
-    /// That they cannot be stopped.
+    /// Notice that they cannot be stopped.
     Critical(&'a Subscription),
-    /// That the link leads nowhere.
+    /// Notice that the link is not valid.
     Unknown,
 }
 
-/// The page in one language; `{app}` and `{category}` stand for names.
+/// Texts of the page in one language; `{app}` and `{category}` are placeholders for names.
 struct Words {
     language: &'static str,
     heading: &'static str,
@@ -50,16 +50,16 @@ struct Words {
     unknown: &'static str,
 }
 
-/// The first is the default.
+/// Available languages; the first is the default.
 const WORDS: &[Words] = &[
     Words {
         language: "en",
         heading: "Email settings",
-        asked: "Do you want no more emails of the kind “{category}” from {app}?",
+        asked: "Do you want to unsubscribe from emails of the kind “{category}” from {app}?",
         button: "Unsubscribe",
         done: "You will get no more emails of the kind “{category}” from {app}.",
         critical: "Emails of the kind “{category}” from {app} are necessary and cannot be turned off.",
-        unknown: "This link is not valid, or no longer.",
+        unknown: "This link is not valid, or is no longer valid.",
     },
     Words {
         language: "de",
@@ -90,8 +90,8 @@ const WORDS: &[Words] = &[
     },
 ];
 
-/// The answer with this page.
-pub(crate) fn page(request: &HttpRequest, status: StatusCode, said: &PageContent<'_>) -> HttpResponse {
+/// Builds the answer with this page.
+pub(crate) fn page(request: &HttpRequest, status: StatusCode, content: &PageContent<'_>) -> HttpResponse {
     let accepted = request.headers().get_all(ACCEPT_LANGUAGE).filter_map(|value| value.to_str().ok());
     let words = words(accepted.flat_map(|value| value.split(',')));
     HttpResponse::build(status)
@@ -103,10 +103,10 @@ pub(crate) fn page(request: &HttpRequest, status: StatusCode, said: &PageContent
         .insert_header(("X-Robots-Tag", "noindex"))
         .insert_header((CONTENT_LANGUAGE, words.language))
         .content_type("text/html; charset=utf-8")
-        .body(html(words, said))
+        .body(html(words, content))
 }
 
-/// The known language that the reader prefers (RFC 9110, section 12.5.4).
+/// Returns the texts in the available language that the reader prefers (RFC 9110, section 12.5.4).
 fn words<'a>(accepted: impl Iterator<Item = &'a str>) -> &'static Words {
     let mut best: (f32, &Words) = (0.0, &WORDS[0]);
     for range in accepted {
@@ -121,9 +121,9 @@ fn words<'a>(accepted: impl Iterator<Item = &'a str>) -> &'static Words {
     best.1
 }
 
-fn html(words: &Words, said: &PageContent<'_>) -> String {
+fn html(words: &Words, content: &PageContent<'_>) -> String {
     let Words { language, heading, asked, button, done, critical, unknown } = words;
-    let (text, subscription) = match said {
+    let (text, subscription) = match content {
         PageContent::Asked(subscription) => (asked, Some(subscription)),
         PageContent::Done(subscription) => (done, Some(subscription)),
         PageContent::Critical(subscription) => (critical, Some(subscription)),
@@ -132,14 +132,14 @@ fn html(words: &Words, said: &PageContent<'_>) -> String {
     let text = subscription.map_or_else(
         || (*text).to_owned(),
         |Subscription { app, category, .. }| {
-            // In one go: a name may hold what looks like the place of another.
+            // Both in one pass, because a name may itself contain a placeholder.
             let (before, after) = text.split_once("{category}").unwrap_or((text, ""));
             [before.replace("{app}", &escaped(app)), escaped(category), after.replace("{app}", &escaped(app))]
                 .concat()
         },
     );
-    // The form goes to the page's own address.
-    let form = match said {
+    // The form posts to the URL of the page.
+    let form = match content {
         PageContent::Asked(_) => format!(
             "<form method=\"post\"><input type=\"hidden\" name=\"List-Unsubscribe\" value=\"One-Click\">\
              <button>{button}</button></form>\n"
@@ -158,7 +158,7 @@ mod tests {
     use super::{WORDS, words};
 
     #[test]
-    fn the_readers_preferred_known_language_is_chosen() {
+    fn the_page_uses_the_available_language_that_the_reader_prefers() {
         let cases = [
             ("", "en"),
             ("de", "de"),
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn every_language_names_what_it_is_about() {
+    fn every_text_names_the_app_and_the_category_once() {
         for words in WORDS {
             for text in [words.asked, words.done, words.critical] {
                 assert_eq!(text.matches("{category}").count(), 1, "{text}");

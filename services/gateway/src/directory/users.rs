@@ -23,7 +23,7 @@ use crate::http::query::Query;
 use crate::openapi::user::{NewUser, Profile};
 use crate::openapi::vocabulary::{Cursor, FreeObject, Identifier, Time};
 
-/// Users of a page, unless the request says otherwise.
+/// Default number of users on a page.
 const PAGE: i64 = 20;
 const LARGEST_PAGE: i64 = 100;
 
@@ -37,7 +37,7 @@ struct UserBody<'a> {
     profile: &'a Object,
 }
 
-/// A user of an app, with everything that the service keeps of the user beside the inbox.
+/// A user of an app, with all stored data except the inbox.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = KnownUser, example = json!({
@@ -53,9 +53,9 @@ struct KnownUserBody<'a> {
     identifier: &'a str,
     #[schema(value_type = FreeObject)]
     profile: &'a Object,
-    /// The last connected first; at most 50.
+    /// Devices, most recently connected first; at most 50.
     devices: Vec<DeviceBody<'a>>,
-    /// When the service first heard of the user.
+    /// Time at which the user was created.
     #[schema(value_type = Time)]
     created_at: Timestamp,
 }
@@ -67,11 +67,11 @@ struct KnownUserBody<'a> {
 struct DeviceBody<'a> {
     #[schema(value_type = Identifier)]
     device_id: &'a str,
-    /// `browser`, `android` or `ios`; null if it is not known.
+    /// `browser`, `android` or `ios`; null if unknown.
     device_type: Option<&'a str>,
     #[schema(value_type = Time)]
     connected_at: Timestamp,
-    /// True if web push reaches it.
+    /// True if the device has a web-push subscription that is not known dead.
     web_push: bool,
 }
 
@@ -85,7 +85,7 @@ struct DeviceBody<'a> {
 }], "nextCursor": "MQ"}))]
 struct Listing<'a> {
     data: Vec<KnownUserBody<'a>>,
-    /// Leads to the next page; null on the last.
+    /// Cursor of the next page; null on the last page.
     next_cursor: Option<String>,
 }
 
@@ -99,7 +99,7 @@ struct Listing<'a> {
     request_body = NewUser,
     responses(
         (status = 200, description = "The new user.", body = UserBody),
-        (status = 409, description = "There is a user with this identifier."),
+        (status = 409, description = "A user with this identifier already exists."),
         (status = 422, description = "The profile has the reserved key `identifier`."),
     ),
 )]
@@ -123,7 +123,8 @@ pub(crate) async fn create(
     match database(gateway.store.create_user(caller.app, &identifier, pairs)).await? {
         Some(user) => Ok(answer(&user)),
         None => {
-            Err(Failure::refused(StatusCode::CONFLICT, "user_exists", "there is a user with this identifier"))
+            let message = "a user with this identifier already exists";
+            Err(Failure::refused(StatusCode::CONFLICT, "user_exists", message))
         }
     }
 }
@@ -154,7 +155,7 @@ pub(crate) async fn merge(
     Ok(answer(&database(gateway.store.merge_user(caller.app, &identifier, pairs)).await?))
 }
 
-/// A user, with the profile and the devices.
+/// Gets a user with the profile and the devices.
 #[utoipa::path(
     get,
     path = "/v3/users/{identifier}",
@@ -176,7 +177,7 @@ pub(crate) async fn retrieve(
     Ok(HttpResponse::Ok().json(present(&user, &devices)))
 }
 
-/// The users of the app, in order of creation.
+/// Lists the users of the app, in order of creation.
 #[utoipa::path(
     get,
     path = "/v3/users",
@@ -187,7 +188,7 @@ pub(crate) async fn retrieve(
         (
             "limit" = Option<i64>,
             Query,
-            description = "Users of a page; 20 unless it is said.",
+            description = "Maximum number of users on the page; 20 by default.",
             minimum = 1,
             maximum = 100
         ),
@@ -204,7 +205,7 @@ pub(crate) async fn list(
     let limit = query.number("limit", 1..=LARGEST_PAGE, &mut problems).unwrap_or(PAGE);
     let after = cursor::read(&query, |text| text.parse().ok().map(UserNumber), &mut problems);
     sound(Some(()), problems)?;
-    // One more than shown tells whether there is a next page.
+    // One more than shown, to find out if a next page exists.
     let users = database(gateway.store.list_users(caller.app, after, limit + 1)).await?;
     let (shown, more) = users.split_at(users.len().min(usize::try_from(limit).unwrap_or(usize::MAX)));
     let numbers: Vec<_> = shown.iter().map(|user| user.number).collect();
@@ -216,7 +217,7 @@ pub(crate) async fn list(
     }))
 }
 
-/// Pairs to be merged onto a profile; nothing reads as none.
+/// Reads the pairs to merge onto a profile; a missing body has none.
 pub(super) fn read_pairs(body: Option<Value>) -> Result<Object, Failure> {
     let body = body.filter(|body| !body.is_null()).unwrap_or_else(|| Value::Object(Object::new()));
     let mut problems = Vec::new();

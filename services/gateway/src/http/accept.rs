@@ -1,4 +1,4 @@
-//! `Accept` (RFC 9110, section 12.5.1). The API answers in JSON alone.
+//! Content negotiation by `Accept` (RFC 9110, section 12.5.1). The API answers only in JSON.
 
 use actix_web::HttpRequest;
 use actix_web::http::StatusCode;
@@ -6,24 +6,25 @@ use actix_web::http::header::ACCEPT;
 
 use crate::http::failure::Failure;
 
-/// 406 where the caller takes no JSON. Errors are JSON regardless.
+/// Returns a 406 if the caller does not accept JSON. Error answers are JSON in any case.
 pub(crate) fn check(request: &HttpRequest) -> Result<(), Failure> {
     let mut ranges = request.headers().get_all(ACCEPT).filter_map(|value| value.to_str().ok()).peekable();
     if ranges.peek().is_none() || admits_json(ranges.flat_map(|value| value.split(','))) {
         return Ok(());
     }
-    let message = "answers are application/json, which the header Accept does not admit";
+    let message = "answers are application/json, which the header Accept does not allow";
     Err(Failure::refused(StatusCode::NOT_ACCEPTABLE, "not_acceptable", message))
 }
 
-/// The most specific range that JSON falls under decides. No range at all admits everything.
+/// Returns true if the list accepts JSON. The most specific range that covers JSON decides; an empty list accepts everything.
 fn admits_json<'a>(ranges: impl Iterator<Item = &'a str>) -> bool {
     let mut ranges = ranges.map(str::trim).filter(|range| !range.is_empty()).peekable();
     let by_default = ranges.peek().is_none();
     ranges.filter_map(admission).max().map_or(by_default, |(_, admitted)| admitted)
 }
 
-/// Returns how specifically a range names JSON, and whether it admits it; None if it names another type.
+/// Returns the rank of a media range that covers JSON (2 for the exact type, 0 for `*/*`), and true if its weight `q` is not 0.
+/// None if the range does not cover JSON.
 fn admission(range: &str) -> Option<(u8, bool)> {
     let mut parts = range.split(';').map(str::trim);
     let specificity = match parts.next()?.to_ascii_lowercase().as_str() {
@@ -43,7 +44,7 @@ mod tests {
     use super::admits_json;
 
     #[test]
-    fn json_is_admitted_by_the_most_specific_range() {
+    fn the_most_specific_range_decides_about_json() {
         let cases = [
             ("", true),
             (" , ", true),

@@ -1,4 +1,4 @@
-//! Admission of a request by the rate limits of its holder, and what holds for it whatever it is answered.
+//! Rate limiting of requests, and the app that the API key of a request names.
 
 use std::cell::Ref;
 use std::num::NonZeroU32;
@@ -17,17 +17,18 @@ use crate::shares::holder::{Holder, Key, Proof};
 use crate::shares::peer::Peer;
 use crate::waiting::continue_as;
 
-/// The app that a request's credentials name, proven or not.
+/// The app that the API key of a request names. The other credentials may still be missing, unverified or wrong.
 pub(crate) struct Admission {
     app: Arc<App>,
 }
 
-/// Rate limits that are not an app's own, and the buckets of all.
+/// Default rate limits, and the buckets of all holders.
 pub(crate) struct Limits {
     buckets: RateLimits,
-    /// Requests with wrong credentials. A separate limit, so that it takes nothing from good ones.
+    /// Buckets for requests with wrong credentials, by peer. They are separate, so that these requests do not use up the limits
+    /// of valid ones.
     refusals: RateLimits,
-    /// Look-ups of API keys that are not known.
+    /// Buckets for look-ups of unknown API keys, by peer.
     look_ups: RateLimits,
     per_app: NonZeroU32,
     per_user: NonZeroU32,
@@ -36,7 +37,7 @@ pub(crate) struct Limits {
 }
 
 impl Limits {
-    /// Every bucket is full.
+    /// Creates limits in which every bucket is full.
     pub(crate) fn new(config: &service_kit::config::Gateway) -> Limits {
         let rate = |rate| NonZeroU32::new(rate).unwrap_or(NonZeroU32::MIN);
         Limits {
@@ -50,12 +51,13 @@ impl Limits {
         }
     }
 
-    /// Counts a request so many `times` against every limit of its holder, up to the first that refuses it. Returns the
-    /// state of the bucket with the least left.
+    /// Counts a request `times` times against each limit of its holder. Stops at the first limit that refuses the request, and
+    /// returns the state of its bucket. Otherwise returns the state of the bucket with the fewest requests left; None if the
+    /// holder has no limit.
     async fn count(&self, times: NonZeroU32, holder: Holder, app: Option<&App>) -> Option<Standing> {
         let mut tightest: Option<Standing> = None;
         let of_app = app.and_then(|app| app.rate_limit).unwrap_or(self.per_app);
-        // One user or one peer never spends all that the users of an app have together.
+        // One user or one peer may use at most half of the app's limit.
         let half = NonZeroU32::new(of_app.get() / 2).unwrap_or(NonZeroU32::MIN);
         for key in holder.keys() {
             let rate = match key {
@@ -63,7 +65,7 @@ impl Limits {
                 Key::User(..) | Key::UserAt(..) => self.per_user.min(half),
                 Key::Peer(_) if app.is_some() => self.per_peer.min(half),
                 Key::Peer(_) => self.per_peer,
-                // Any stranger can name a provider.
+                // Not a key of rate limits: a stranger who names the provider could use up its limit.
                 Key::Provider(..) => continue,
             };
             let standing = self.buckets.count_times(times, holder.proof(), key, rate).await;
@@ -77,7 +79,7 @@ impl Limits {
         tightest
     }
 
-    /// Counts the look-up of an API key that is not known.
+    /// Counts the look-up of an unknown API key. Returns 429 if the peer exceeds its limit.
     pub(crate) async fn count_look_up(&self, peer: Peer) -> Result<(), Failure> {
         let look_ups = self.look_ups.count(Proof::Nothing, Key::Peer(peer), self.refusals_per_peer).await;
         limited(look_ups)
@@ -85,7 +87,8 @@ impl Limits {
 }
 
 impl Gateway {
-    /// Counts a request whose credentials are good, and gives it the shares of its holder.
+    /// Counts a request with valid credentials, and charges it to the shares of `holder` from now on. Returns 429 if a limit is
+    /// exceeded.
     pub(crate) async fn admit(
         &self,
         request: &HttpRequest,
@@ -100,13 +103,14 @@ impl Gateway {
         self.count(NonZeroU32::MIN, request, holder, Some(app)).await
     }
 
-    /// Counts a request that needs no credentials, or whose signature is verified later.
+    /// Counts a request that needs no credentials, or whose signature is verified later. Returns 429 if a limit is exceeded.
     pub(crate) async fn admit_stranger(&self, request: &HttpRequest, holder: Holder) -> Result<(), Failure> {
         request.extensions_mut().insert(holder);
         self.count(NonZeroU32::MIN, request, holder, None).await
     }
 
-    /// Counts an expensive request `times` more against the rate limits. Requests with the secret are not charged.
+    /// Counts an expensive request `times` more times against the rate limits of its holder. Requests with the API secret are
+    /// exempt.
     pub(crate) async fn charge(
         &self,
         request: &HttpRequest,
@@ -132,8 +136,8 @@ impl Gateway {
         limited(standing)
     }
 
-    /// Counts a request whose credentials are not good, by its peer alone: it costs the app nothing. Returns 429 once
-    /// too many came, and `failure` until then.
+    /// Counts a request that fails with 401 against the limit of its peer, not of the app. Returns 429 if the peer exceeds that
+    /// limit, and `failure` otherwise. Other failures are returned uncounted.
     pub(crate) async fn refuse(&self, request: &HttpRequest, failure: Failure) -> Failure {
         let is_refusal =
             matches!(&failure, Failure::Refused { status, .. } if *status == StatusCode::UNAUTHORIZED);
@@ -152,13 +156,13 @@ fn limited(standing: Standing) -> Result<(), Failure> {
 }
 
 impl Admission {
-    /// Notes the app that a request's credentials name.
+    /// Stores with the request the app that its API key names.
     pub(crate) fn note(request: &HttpRequest, app: Arc<App>) {
         request.extensions_mut().insert(Admission { app });
     }
 
-    /// Returns true if scripts of the request's origin may call for the app's users: not if the app lists its origins and
-    /// this is not one of them. A request without an origin does not come from a script of another site.
+    /// Returns true if scripts of the request's origin may make calls for users of the app. Only a list of origins without this
+    /// origin excludes them. A request without `Origin` is always allowed, because no script of another site sent it.
     pub(crate) fn admits_origin(request: &HttpRequest) -> bool {
         let Some(origin) = request.headers().get(ORIGIN) else { return true };
         let admission = Admission::of(request);
@@ -168,22 +172,21 @@ impl Admission {
         })
     }
 
-    /// Returns true if the app lists the origins of its pages.
+    /// Returns true if the app has a list of allowed origins.
     pub(crate) fn names_origins(&self) -> bool {
         self.app.cors_origins.is_some()
     }
 
-    /// The app's number.
     pub(crate) fn app(&self) -> AppId {
         self.app.id
     }
 
-    /// Sends per second in the transactional lane, if the app has its own rate.
+    /// Returns the app's own rate of sends per second in the transactional lane, if it has one.
     pub(crate) fn transactional_rate(&self) -> Option<NonZeroU32> {
         self.app.transactional_rate
     }
 
-    /// Facts about a request; None if its credentials name no app, or are not needed.
+    /// Returns the app of a request; None if the request has no known API key, or the call reads no credentials.
     pub(crate) fn of(request: &HttpRequest) -> Option<Ref<'_, Admission>> {
         Ref::filter_map(request.extensions(), |extensions| extensions.get()).ok()
     }

@@ -1,4 +1,4 @@
-//! The body of a request: its size, its media type, its JSON.
+//! Reading of request bodies: size limits, media types, and parsing of JSON and forms.
 
 use std::future::{Ready, ready};
 use std::time::Duration;
@@ -24,46 +24,48 @@ use crate::shares::peer::Peer;
 use crate::shares::room::{Place, Room};
 use crate::waiting::at_callers_pace;
 
-/// Largest body, in bytes.
+/// Largest body without files, in bytes.
 pub const MAX_BODY: usize = 768 * 1024;
-/// Largest body of a send with files, in bytes: as many as its files may have, in base64 with line breaks, and the rest.
+/// Largest body of a send with files, in bytes: 10 MiB of files in base64 with line breaks, and everything else.
 pub const MAX_BODY_WITH_FILES: usize = 15 * 1024 * 1024;
-/// Bytes of a body that count as one more request against the rate limits of a caller without the secret.
+/// Body size, in bytes, that counts as one additional request against the rate limits. Only for callers without the API secret.
 pub const BYTES_OF_A_REQUEST: usize = 8 * 1024;
-/// Largest body of a caller without the secret, in bytes: a profile may have 64 KiB.
+/// Largest body of a caller without the API secret, in bytes. A profile has at most 64 KiB.
 pub const MAX_USER_BODY: usize = 128 * 1024;
-/// Largest form of a provider's callback, in bytes. Its signature can only be verified once it is read.
+/// Largest body of a provider's callback, in bytes. The limit is low because the body is read before its signature can be
+/// verified.
 pub const MAX_CALLBACK: usize = 16 * 1024;
-/// Most fields of a form.
+/// Maximum number of fields of a form.
 const MAX_FORM_FIELDS: usize = 200;
-/// Bytes that are still read beyond a body's limit, so that a client in the middle of writing gets its answer.
+/// Bytes that are read and dropped after a body exceeds its limit, so that a client that is still sending receives the 413.
 const MAX_IGNORED: usize = 3 * MAX_BODY;
-/// Text that a large body must contain within the usual size: everything but its files fits into that.
+/// Member name of files. A body larger than [`MAX_BODY`] must contain it before that size is exceeded, because all other members
+/// together have at most that size.
 const FILES: &[u8] = b"\"attachments\"";
-const EMPTY: &str = "the body must be JSON, and is empty";
-/// Time limit for sending a body, at any speed.
+const EMPTY: &str = "the body is empty; it must be JSON";
+/// Time limit for receiving a body of any size.
 pub const SENT_WITHIN: Duration = Duration::from_secs(30);
-/// Time limit for sending a callback.
+/// Time limit for receiving the body of a provider's callback.
 pub const CALLBACK_WITHIN: Duration = Duration::from_secs(3);
-/// Time before the speed of a body is checked.
+/// Time at the start of a body during which it may arrive at any speed.
 pub const GRACE: Duration = Duration::from_secs(2);
-/// Bytes per second that a body must have come at after that, so that it cannot keep its room by stalling.
+/// Minimum average speed of a body after [`GRACE`], in bytes per second. It limits how long a stalled body occupies room.
 pub const SLOWEST: usize = 64 * 1024;
 
-/// A body that is not read yet: a caller that may not make the call learns that first.
+/// A request body that has not been read yet. The caller's credentials are checked before the body is read.
 pub(crate) struct Body {
     request: HttpRequest,
     payload: Payload,
     limit: usize,
     within: Duration,
-    /// Room that it uses, up to the usual size.
+    /// Room for the first [`MAX_BODY`] bytes.
     room: fn(&Gateway) -> &Room,
 }
 
-/// Room that is taken until the request is answered.
+/// Room that a body occupies until the request is answered.
 struct ReservedRoom {
     usual: Place,
-    /// Room of a body beyond the usual size.
+    /// Room for the part of a body beyond [`MAX_BODY`] bytes.
     files: Place,
 }
 
@@ -95,13 +97,14 @@ impl FromRequest for Body {
 }
 
 impl Body {
-    /// A JSON value. A request without a body is malformed.
+    /// Reads a JSON value. An empty body is a 400 (`malformed_json`).
     pub(crate) async fn json(self) -> Result<Value, Failure> {
         let value = self.optional_json().await?;
         value.ok_or_else(|| Failure::problem("", "malformed_json", EMPTY))
     }
 
-    /// A JSON value that may hold files, and its length in bytes. A request without a body is malformed.
+    /// Reads a JSON value that may contain files. Returns the value and the length of the body in bytes. An empty body is a 400
+    /// (`malformed_json`).
     pub(crate) async fn json_with_files(self) -> Result<(Value, usize), Failure> {
         let request = self.request.clone();
         let bytes = Body { limit: MAX_BODY_WITH_FILES, ..self }.read().await?;
@@ -115,12 +118,13 @@ impl Body {
         if !is_large(length) {
             return Ok((parse(&request, &bytes)?, length));
         }
-        let (structure, bytes) = elsewhere(move || (structure::check(&bytes, MAX_CONTAINERS), bytes)).await?;
+        let (structure, bytes) =
+            run_blocking(move || (structure::check(&bytes, MAX_CONTAINERS), bytes)).await?;
         take_room(&request, structure?)?;
-        Ok((elsewhere(move || parsed(&bytes)).await??, length))
+        Ok((run_blocking(move || parsed(&bytes)).await??, length))
     }
 
-    /// A JSON value; None for an empty body.
+    /// Reads a JSON value; None if the body is empty.
     pub(crate) async fn optional_json(self) -> Result<Option<Value>, Failure> {
         let request = self.request.clone();
         let bytes = self.read().await?;
@@ -133,7 +137,8 @@ impl Body {
         }
     }
 
-    /// A JSON value that may be written as a JSON Patch, which must be an array; None for an empty body.
+    /// Reads a JSON value, or a JSON Patch if the media type says so; a JSON Patch must be an array. None if the body is empty
+    /// and is not a JSON Patch.
     pub(crate) async fn json_or_patch(self) -> Result<Option<Value>, Failure> {
         if media(&self.request) != Media::JsonPatch {
             return self.optional_json().await;
@@ -142,11 +147,11 @@ impl Body {
         let bytes = self.read().await?;
         match parse(&request, &bytes)? {
             value @ Value::Array(_) => Ok(Some(value)),
-            _ => Err(Failure::problem("", "invalid_type", "the body must be an array: a JSON Patch is one")),
+            _ => Err(Failure::problem("", "invalid_type", "the body must be an array of operations")),
         }
     }
 
-    /// A JSON value, or the fields of a form as an object; None for an empty body.
+    /// Reads a JSON value, or the fields of a form as an object of strings; None if the body is empty.
     pub(crate) async fn json_or_form(self) -> Result<Option<Value>, Failure> {
         if media(&self.request) != Media::Form {
             return self.optional_json().await;
@@ -155,7 +160,8 @@ impl Body {
         (!bytes.is_empty()).then(|| form(&bytes)).transpose()
     }
 
-    /// The fields of a provider's form, in their order. It takes no room from callers with credentials.
+    /// Reads the form fields of a provider's callback, in the order sent. Callbacks have a separate room, so that they occupy
+    /// none of the room of callers with credentials.
     pub(crate) async fn callback_form(self) -> Result<Vec<(String, String)>, Failure> {
         if media(&self.request) != Media::Form {
             return Err(unsupported("the media type must be application/x-www-form-urlencoded"));
@@ -169,7 +175,7 @@ impl Body {
         fields(&body.read().await?)
     }
 
-    /// Returns true if a handler of this request reads its body.
+    /// Returns true if the handler of this request reads its body.
     pub(crate) fn is_read(request: &HttpRequest) -> bool {
         request.extensions().contains::<IsRead>()
     }
@@ -184,7 +190,8 @@ impl Body {
         Ok(bytes)
     }
 
-    /// The whole body. It takes room as it arrives, and returns it once the request is answered.
+    /// Reads the whole body. The room that it occupies grows with every chunk, and is released after the answer. 413 if the body
+    /// exceeds its limit, 503 if the holder has no room left.
     async fn collect(&mut self) -> Result<BytesMut, Failure> {
         let gateway = Gateway::of(&self.request)?.clone();
         let holder = holder(&self.request);
@@ -220,7 +227,8 @@ impl Body {
         Ok(bytes)
     }
 
-    /// The next bytes; None at the end. 408 if so little came since `begin` that the client is too slow.
+    /// Reads the next chunk of a body of which `total` bytes have arrived since `begin`; None at the end. 408 if the client is
+    /// too slow.
     async fn next(&mut self, begin: Instant, total: usize) -> Result<Option<Bytes>, Failure> {
         let at_slowest = Duration::from_secs_f64(total as f64 / SLOWEST as f64);
         let end = begin + self.within.min(GRACE + at_slowest);
@@ -237,48 +245,48 @@ impl Body {
 }
 
 impl ReservedRoom {
-    /// Extends the room to this many bytes.
+    /// Extends the room to `bytes` in total.
     fn grow(&mut self, bytes: usize) -> Result<(), Failure> {
         grow(&mut self.usual, bytes.min(MAX_BODY))?;
         grow(&mut self.files, bytes.saturating_sub(MAX_BODY))
     }
 
-    /// Extends the room by this many bytes.
+    /// Extends the room by `bytes`.
     fn extend(&mut self, bytes: usize) -> Result<(), Failure> {
         let taken = self.usual.units() * 1024;
         grow(&mut self.usual, taken + bytes)
     }
 }
 
-/// The holder whose shares the request has.
+/// Returns the holder whose shares the request uses: its peer until the credentials are verified.
 pub(crate) fn holder(request: &HttpRequest) -> Holder {
     let proven = request.extensions().get().copied();
     proven.unwrap_or_else(|| Holder::stranger(Peer::of_request(request)))
 }
 
-/// Returns true if a body is larger than any body without files.
+/// Returns true if `bytes` exceeds the limit for bodies without files.
 pub(crate) fn is_large(bytes: usize) -> bool {
     bytes > MAX_BODY
 }
 
-/// 413 for a body.
+/// Returns a 413 for a body of more than `limit` bytes.
 pub(crate) fn too_large(limit: usize) -> Failure {
     let message = format!("the body is larger than {limit} bytes");
     Failure::refused(StatusCode::PAYLOAD_TOO_LARGE, "too_large", message)
 }
 
-/// 413 for a body of which too much is neither a file nor another text.
-pub(crate) fn too_large_beside_texts() -> Failure {
-    let message = format!("the body is larger than {MAX_BODY} bytes beside its texts");
+/// Returns a 413 for a body with more than [`MAX_BODY`] bytes outside of strings.
+pub(crate) fn too_large_outside_strings() -> Failure {
+    let message = format!("the body is larger than {MAX_BODY} bytes outside of its strings");
     Failure::refused(StatusCode::PAYLOAD_TOO_LARGE, "too_large", message)
 }
 
-/// Returns true if the beginning of a body names files.
+/// Returns true if the beginning of a body contains the member name of files.
 fn names_files(bytes: &[u8]) -> bool {
     bytes.windows(FILES.len()).any(|window| window == FILES)
 }
 
-/// Extends room, counted in KiB, to this many bytes.
+/// Extends a place, whose unit is 1 KiB, to hold `bytes`.
 fn grow(place: &mut Place, bytes: usize) -> Result<(), Failure> {
     let missing = bytes.div_ceil(1024).saturating_sub(place.units());
     Ok(place.grow(missing)?)
@@ -288,7 +296,8 @@ fn unsupported(message: &'static str) -> Failure {
     Failure::refused(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", message)
 }
 
-/// A body without a media type is taken for JSON (RFC 9110, section 8.3, leaves that to the recipient).
+/// Returns the media type of a body. A body without `Content-Type` counts as JSON; RFC 9110, section 8.3, leaves that to the
+/// recipient.
 fn media(request: &HttpRequest) -> Media {
     let Some(value) = request.headers().get(CONTENT_TYPE) else {
         return Media::Json;
@@ -305,7 +314,7 @@ fn media(request: &HttpRequest) -> Media {
     }
 }
 
-/// Room for the parsed value is taken first.
+/// Takes room for the parsed value, then parses the body.
 fn parse(request: &HttpRequest, bytes: &[u8]) -> Result<Value, Failure> {
     let most = if holder(request).has_secret() { MAX_CONTAINERS } else { MAX_USER_CONTAINERS };
     take_room(request, structure::check(bytes, most)?)?;
@@ -317,8 +326,8 @@ fn take_room(request: &HttpRequest, structure: Structure) -> Result<(), Failure>
     extensions.get_mut::<ReservedRoom>().map_or(Ok(()), |taken| taken.extend(structure.memory()))
 }
 
-/// Off the threads that serve connections.
-async fn elsewhere<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Failure> {
+/// Runs CPU-bound work on a blocking thread, so that it does not delay other connections.
+async fn run_blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Failure> {
     at_callers_pace(web::block(work)).await.map_err(|error| Failure::Defect(error.to_string()))
 }
 

@@ -1,4 +1,4 @@
-//! A path of the interface with its calls, and what is answered for the path without any of them.
+//! Paths of the API with their methods, and the answers to OPTIONS and to unsupported methods.
 
 use actix_web::http::Method;
 use actix_web::http::header::ALLOW;
@@ -6,7 +6,7 @@ use actix_web::{FromRequest, Handler, HttpRequest, HttpResponse, Resource, Respo
 
 use crate::http::failure::Failure;
 
-/// A call: a method of a path with its handler.
+/// A method of a path, with its handler.
 pub(crate) struct Call {
     method: Method,
     routes: Vec<Route>,
@@ -14,20 +14,20 @@ pub(crate) struct Call {
 }
 
 impl Call {
-    /// The same call, which users make, so that a browser may.
+    /// Marks the call as one for users, which browsers may make from other origins.
     pub(crate) fn for_users(self) -> Call {
         Call { for_users: true, ..self }
     }
 }
 
-/// Calls that users make, all of them.
+/// Marks several calls as calls for users.
 pub(crate) fn for_users<const CALLS: usize>(calls: [Call; CALLS]) -> [Call; CALLS] {
     calls.map(Call::for_users)
 }
 
-/// The calls of a path. Every request to it can ask for them.
+/// The calls of a path; the app data of its resource.
 pub(crate) struct Calls {
-    /// Each method, and whether it is a call for users.
+    /// Each method, with true if it is a call for users.
     methods: Vec<(Method, bool)>,
     allow: String,
 }
@@ -45,20 +45,21 @@ impl Calls {
         Calls { allow: names.collect::<Vec<_>>().join(", "), methods }
     }
 
-    /// Returns true if a browser may read the answer to this method. A 405 may be read by every caller that may make any
-    /// call at the path.
+    /// Returns true if scripts of other origins may read the answer to this method. They may read a 405 if the path has any call
+    /// for users.
     pub(crate) fn is_for_users(&self, method: &Method) -> bool {
         let call = self.methods.iter().find(|(known, _)| known == method);
         call.map_or_else(|| self.for_users().next().is_some(), |(_, for_users)| *for_users)
     }
 
-    /// The methods of the calls for users.
+    /// Iterates over the methods of the calls for users.
     pub(crate) fn for_users(&self) -> impl Iterator<Item = &Method> {
         self.methods.iter().filter(|(_, for_users)| *for_users).map(|(method, _)| method)
     }
 }
 
-/// A path and its calls. A GET also answers HEAD, everything answers OPTIONS, and any other method is a 405.
+/// Builds the resource of a path from its calls. A GET also serves HEAD, every path answers OPTIONS, and any other method is a
+/// 405.
 pub(crate) fn resource<const CALLS: usize>(
     path: &'static str,
     calls: [Call; CALLS],
@@ -78,7 +79,7 @@ pub(crate) fn resource<const CALLS: usize>(
 
 macro_rules! methods {
     ($($name:ident = $method:ident),+) => { $(
-        /// A call of this method, for an app's backend unless told otherwise.
+        /// Creates a call of this method. It is for backends unless it is marked with `for_users`.
         pub(crate) fn $name<H, Arguments>(handler: H) -> Call
         where
             H: Handler<Arguments>,
@@ -97,7 +98,7 @@ macro_rules! methods {
 
 methods!(get = GET, post = POST, put = PUT, patch = PATCH, delete = DELETE);
 
-/// Methods of a path, for OPTIONS (RFC 9110, section 9.3.7).
+/// Answers OPTIONS with the methods of the path (RFC 9110, section 9.3.7).
 async fn options(request: HttpRequest) -> HttpResponse {
     HttpResponse::NoContent().insert_header((ALLOW, allow(&request))).finish()
 }

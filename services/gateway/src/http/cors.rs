@@ -1,4 +1,5 @@
-//! Cross-origin requests (Fetch standard, "HTTP-CORS protocol"): browsers may make the calls for users, and no others.
+//! Cross-origin requests (Fetch standard, "HTTP-CORS protocol"). Browsers may make the calls for users, but not those for
+//! backends.
 
 use actix_web::HttpRequest;
 use actix_web::http::Method;
@@ -16,13 +17,12 @@ const ANY: HeaderValue = HeaderValue::from_static("*");
 const EXPOSED: HeaderValue = HeaderValue::from_static(
     "X-Request-Id, Retry-After, RateLimit-Limit, RateLimit-Remaining, RateLimit-Reset, Deprecation, Link, Allow",
 );
-/// Seconds that a browser may remember the answer to a preflight; no browser remembers for longer.
+/// Seconds for which a browser may cache the answer to a preflight; browsers allow no more.
 const REMEMBERED: HeaderValue = HeaderValue::from_static("7200");
 const PREFLIGHT_VARIES: HeaderValue =
     HeaderValue::from_static("Origin, Access-Control-Request-Method, Access-Control-Request-Headers");
 
-/// Returns the CORS headers of the answer. To be called once the request has been served, when its call and its app
-/// are known.
+/// Returns the CORS headers of the answer. Call it after the request is served, when its call and its app are known.
 pub(crate) fn headers(request: &HttpRequest) -> Vec<(HeaderName, HeaderValue)> {
     let Some(calls) = request.app_data::<Calls>() else {
         return Vec::new();
@@ -35,7 +35,8 @@ pub(crate) fn headers(request: &HttpRequest) -> Vec<(HeaderName, HeaderValue)> {
     }
 }
 
-/// A preflight carries no credentials, so its app is unknown: every origin may continue.
+/// Returns the CORS headers of a preflight; none if the method in `wanted` is not for users. A preflight has no credentials, so
+/// its app is unknown, and every origin is allowed.
 fn preflight(request: &HttpRequest, calls: &Calls, wanted: &HeaderValue) -> Vec<(HeaderName, HeaderValue)> {
     let methods: Vec<_> = calls.for_users().map(Method::as_str).collect();
     let may = wanted.to_str().is_ok_and(|wanted| methods.contains(&wanted));
@@ -53,7 +54,8 @@ fn preflight(request: &HttpRequest, calls: &Calls, wanted: &HeaderValue) -> Vec<
     headers
 }
 
-/// If the app is unknown, as after wrong credentials, the answer contains nothing that an origin could misuse.
+/// Returns the CORS headers of an answer that is not a preflight. If the app is unknown, for example after wrong credentials,
+/// every origin is allowed, because the answer contains nothing that an origin could misuse.
 fn answer(request: &HttpRequest) -> Vec<(HeaderName, HeaderValue)> {
     let mut headers = vec![(VARY, HeaderValue::from_static("Origin"))];
     let Some(origin) = request.headers().get(ORIGIN) else {

@@ -1,4 +1,4 @@
-//! Cursors: places in the order of a list, opaque to clients.
+//! Cursors: positions in a list, opaque to clients.
 
 use std::fmt::Display;
 
@@ -8,12 +8,13 @@ use domain::Problem;
 
 use crate::http::query::Query;
 
-/// The cursor that leads to what comes after `place`.
+/// Encodes the cursor of the next page. `place` is the position of the last element of this page.
 pub(crate) fn write(place: impl Display) -> String {
     URL_SAFE_NO_PAD.encode(place.to_string())
 }
 
-/// The place that the parameter `cursor` leads to; None where it is missing.
+/// Reads a position from the parameter `cursor`. None if the parameter is missing, or if it is invalid, which also adds a
+/// problem.
 pub(crate) fn read<T>(
     query: &Query,
     parse: impl FnOnce(&str) -> Option<T>,

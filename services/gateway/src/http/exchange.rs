@@ -1,5 +1,5 @@
-//! Common parts of every exchange: a request id, a span, a duration, a time limit, and headers that depend on the
-//! caller and not on the answer.
+//! Middleware around every request: request id, tracing span, duration metric, time limit, and the headers that all answers
+//! share.
 
 use std::time::Instant;
 
@@ -28,7 +28,7 @@ const NO_SNIFF: HeaderValue = HeaderValue::from_static("nosniff");
 const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 const LONGEST_REQUEST_ID: usize = 128;
 
-/// Serves a request within a span, and adds to its answer.
+/// Serves a request within a tracing span, and adds the common headers to its answer.
 pub(crate) async fn exchange(
     mut request: ServiceRequest,
     next: Next<impl MessageBody + 'static>,
@@ -60,14 +60,14 @@ pub(crate) async fn exchange(
     Ok(response)
 }
 
-/// Returns true if the connection closes after this answer: while the process stops, and while connections are scarce,
-/// unless an app's backend uses it.
+/// Returns true if the connection closes after this answer: if the process is stopping, or if connections are scarce and the
+/// caller has not proven the API secret.
 fn closes(response: &ServiceResponse, gateway: &Gateway) -> bool {
     let has_secret = || response.request().extensions().get().is_some_and(Holder::has_secret);
     gateway.stopping.is_cancelled() || gateway.connections.are_scarce() && !has_secret()
 }
 
-/// The client's own id where it is well-formed, else a new one.
+/// Returns the client's request id if it has 1 to 128 letters, digits or `-_.:/+=`, otherwise a new one.
 fn request_id(request: &ServiceRequest) -> HeaderValue {
     let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_.:/+=".contains(byte);
     let sent = request.headers().get(&REQUEST_ID);
@@ -79,7 +79,7 @@ fn request_id(request: &ServiceRequest) -> HeaderValue {
     })
 }
 
-/// Adds what the answer says beside its own headers.
+/// Adds the common headers to an answer.
 fn complete(response: &mut ServiceResponse, gateway: &Gateway) {
     let request = response.request();
     let cors = cors::headers(request);
@@ -97,14 +97,14 @@ fn complete(response: &mut ServiceResponse, gateway: &Gateway) {
         deprecation::add(headers);
     }
     headers.insert(X_CONTENT_TYPE_OPTIONS, NO_SNIFF);
-    // Whatever says nothing about caches may be about a person.
+    // An answer without `Cache-Control` may contain personal data, so caches must not store it.
     if !headers.contains_key(CACHE_CONTROL) {
         headers.insert(CACHE_CONTROL, NO_STORE);
         headers.append(VARY, varies);
     }
 }
 
-/// Notes credentials that were refused.
+/// Counts and logs the failure of an answer if it refuses the credentials.
 fn note_refusal(response: &ServiceResponse) {
     let request = response.request();
     let failure = response.response().error().and_then(Error::as_error::<Failure>);
@@ -123,7 +123,7 @@ fn observe(response: &ServiceResponse, method: &'static str, begin: Instant) {
     .record(begin.elapsed());
 }
 
-/// A label must not grow with what clients think of.
+/// Returns the method as a metric label. Unknown methods share the label `other`, so that clients cannot create labels.
 fn method_name(method: &Method) -> &'static str {
     let known = [
         Method::GET,

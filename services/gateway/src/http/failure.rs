@@ -1,4 +1,4 @@
-//! Why a request is not served, and what is answered then.
+//! Failures of requests, and the answers to them.
 
 use std::borrow::Cow;
 use std::fmt::{self, Display};
@@ -16,49 +16,49 @@ use uuid::Uuid;
 
 use crate::shares::room::Crowded;
 
-/// Seconds after which a client may repeat what could not be taken.
+/// Seconds after which a client may retry a request that was answered with 503.
 pub(crate) const RETRY_AFTER_SECONDS: &str = "1";
-/// Problems that an answer lists at most.
+/// Maximum number of problems that an answer lists.
 const MOST_PROBLEMS: usize = 100;
 
-/// The one HTTP authentication scheme among the credentials (RFC 9110, section 11.6.1, and RFC 6750).
+/// `WWW-Authenticate` of a 401. Bearer tokens are the only credentials with an HTTP authentication scheme (RFC 9110, section
+/// 11.6.1, and RFC 6750).
 const CHALLENGE: &str = "Bearer realm=\"tidings\"";
-const NO_SUCH_METHOD: &str = "the resource does not have this method";
-const LIMITED: &str = "more requests came in a second than the caller may make; repeat the request later";
+const NO_SUCH_METHOD: &str = "the resource does not support this method";
+const LIMITED: &str = "the caller exceeded its limit of requests per second; repeat the request later";
 
-/// Why a request is not served.
+/// The reason why a request fails.
 #[derive(Clone, Debug)]
 pub(crate) enum Failure {
-    /// 400: malformed or invalid, with every problem.
+    /// 400: the request is malformed or invalid. Has every problem that was found.
     Invalid(Vec<Problem>),
-    /// Another 4xx.
+    /// Any 4xx except 400, 405 and 429.
     Refused {
-        /// The status.
         status: StatusCode,
         /// Stable machine-readable code.
         code: &'static str,
         /// One sentence for the caller.
         message: Cow<'static, str>,
     },
-    /// 405, with the methods that the resource has.
+    /// 405. Has the methods that the resource supports, as the value of `Allow`.
     Method(String),
-    /// 429: the caller makes more requests than it may.
+    /// 429: the caller exceeded a rate limit.
     Limited {
-        /// After so many seconds it may make another.
+        /// Seconds until the next request is allowed.
         seconds: u64,
     },
-    /// 503: database or log cannot take it now.
+    /// 503: the database or the log cannot serve the request now.
     Unavailable {
         /// One sentence for the caller.
         message: &'static str,
-        /// For the log.
+        /// Cause, which only the service's log shows.
         cause: String,
     },
-    /// 500: our fault. The caller gets an id that leads to the cause in the log.
+    /// 500: an internal error. The answer has an id under which the service's log shows the cause.
     Defect(String),
 }
 
-/// The body of every error but 400.
+/// Body of every error except 400.
 #[derive(Serialize)]
 struct ErrorBody<'a> {
     status: &'static str,
@@ -68,7 +68,7 @@ struct ErrorBody<'a> {
     error_id: Option<Uuid>,
 }
 
-/// The body of a 400.
+/// Body of a 400.
 #[derive(Serialize)]
 struct ProblemsBody<'a> {
     status: &'static str,
@@ -77,22 +77,22 @@ struct ProblemsBody<'a> {
 }
 
 impl Failure {
-    /// 400 for a single problem.
+    /// Creates a 400 with a single problem.
     pub(crate) fn problem(field: &str, code: &'static str, message: impl Into<String>) -> Failure {
         Failure::Invalid(vec![Problem::new(field, code, message)])
     }
 
-    /// 401.
+    /// Creates a 401.
     pub(crate) fn unauthorized(code: &'static str, message: impl Into<Cow<'static, str>>) -> Failure {
         Failure::refused(StatusCode::UNAUTHORIZED, code, message)
     }
 
-    /// 404.
+    /// Creates a 404 with the code `not_found`.
     pub(crate) fn not_found(message: &'static str) -> Failure {
         Failure::refused(StatusCode::NOT_FOUND, "not_found", message)
     }
 
-    /// Any 4xx but 400 and 405.
+    /// Creates any 4xx except 400, 405 and 429.
     pub(crate) fn refused(
         status: StatusCode,
         code: &'static str,
@@ -101,13 +101,13 @@ impl Failure {
         Failure::Refused { status, code, message: message.into() }
     }
 
-    /// 503.
+    /// Creates a 503 with a message for the caller and a cause for the log.
     pub(crate) fn unavailable(message: &'static str, cause: impl Display) -> Failure {
         Failure::Unavailable { message, cause: cause.to_string() }
     }
 }
 
-/// Ends validation: the value, unless there are problems.
+/// Finishes validation: returns the value if there are no problems, otherwise a 400 with all of them.
 pub(crate) fn sound<T>(value: Option<T>, problems: Vec<Problem>) -> Result<T, Failure> {
     match value {
         Some(value) if problems.is_empty() => Ok(value),
@@ -121,23 +121,22 @@ impl From<store::Error> for Failure {
             store::Error::Refused(refusal) => refusal.into(),
             store::Error::QuotaReached(quota) => {
                 let message = format!(
-                    "the app has as many {quota} as it may; an operator raises the quota with `tidings app set APP {}=N`",
+                    "the app has reached its quota of {quota}; an operator can raise it with `tidings app set APP {}=N`",
                     quota.switch()
                 );
                 Failure::refused(StatusCode::FORBIDDEN, "quota_reached", message)
             }
             error if error.is_unavailable() => {
-                Failure::unavailable("the database cannot take it now; repeat the request", error)
+                Failure::unavailable("the database cannot serve the request now; repeat it", error)
             }
             error if error.is_overtaken() => Failure::unavailable(
-                "what the request is about was removed meanwhile; repeat the request",
+                "the resource was removed while the request was served; repeat the request",
                 error,
             ),
-            // While releases run side by side, another gateway may read it.
-            error if error.is_unreadable() => Failure::unavailable(
-                "what the request is about was written by a newer release; repeat the request",
-                error,
-            ),
+            // During an upgrade, a gateway of the newer release can read the row.
+            error if error.is_unreadable() => {
+                Failure::unavailable("a newer release wrote the resource; repeat the request", error)
+            }
             error => Failure::Defect(error.to_string()),
         }
     }
@@ -180,14 +179,14 @@ impl From<PublishError> for Failure {
         match error {
             PublishError::Refused { refusal: Refusal::TooLarge, .. } => too_large(),
             PublishError::Refused { .. } => {
-                Failure::unavailable("the event log cannot take it now; repeat the request", error)
+                Failure::unavailable("the event log cannot accept the event now; repeat the request", error)
             }
             PublishError::Unconfirmed { .. } => unconfirmed(error),
         }
     }
 }
 
-/// The log did not confirm in time: the message may be stored or not.
+/// Creates a 503 for an event that the log did not confirm in time. The log may have stored the event.
 pub(crate) fn unconfirmed(cause: impl Display) -> Failure {
     Failure::unavailable(
         "not confirmed: the event log did not answer in time; repeat with the same Idempotency-Key",
@@ -201,12 +200,12 @@ impl From<Crowded> for Failure {
     }
 }
 
-/// 503 for a request that found too many others being served.
+/// Creates a 503 for a request for which the caller's share of places or memory is used up.
 pub(crate) fn crowded() -> Failure {
     Failure::unavailable("too many requests are being served; repeat this one", "no room for another request")
 }
 
-/// 413 for a request whose event the log's messages have no room for.
+/// Creates a 413 for a request whose event exceeds the log's maximum message size.
 pub(crate) fn too_large() -> Failure {
     Failure::refused(
         StatusCode::PAYLOAD_TOO_LARGE,
@@ -215,13 +214,13 @@ pub(crate) fn too_large() -> Failure {
     )
 }
 
-/// As many problems as an answer has room for. Where there are more, the last one says how many.
+/// Returns the problems that an answer lists, at most [`MOST_PROBLEMS`]. If some are left out, the last one states their number.
 fn listed(problems: &[Problem]) -> Cow<'_, [Problem]> {
     if problems.len() <= MOST_PROBLEMS {
         return Cow::Borrowed(problems);
     }
     let (shown, left_out) = problems.split_at(MOST_PROBLEMS - 1);
-    let message = format!("{} further problems are not listed; solve these first", left_out.len());
+    let message = format!("{} further problems are not listed; fix these first", left_out.len());
     let mut shown = shown.to_vec();
     shown.push(Problem::new("", "too_many_problems", message));
     Cow::Owned(shown)
@@ -275,13 +274,16 @@ impl ResponseError for Failure {
                 response.json(body(LIMITED, "rate_limited", None))
             }
             Failure::Unavailable { message, cause } => {
-                tracing::warn!(cause, "a request could not be taken");
+                tracing::warn!(
+                    cause,
+                    "answered a request with 503: the database or the log is unavailable or overloaded"
+                );
                 response.insert_header((RETRY_AFTER, RETRY_AFTER_SECONDS));
                 response.json(body(message, "unavailable", None))
             }
             Failure::Defect(cause) => {
                 let error_id = clock::new_id();
-                tracing::error!(%error_id, cause, "a request failed by a defect");
+                tracing::error!(%error_id, cause, "a request failed with an internal error");
                 response.json(body("internal error", "internal", Some(error_id)))
             }
         }

@@ -7,7 +7,7 @@ use actix_web::{FromRequest, HttpRequest};
 
 use crate::http::failure::Failure;
 
-/// Treatment of unknown names, as the request asks for it.
+/// Treatment of unknown members and parameters that the request asks for.
 #[derive(Clone, Copy)]
 pub(crate) struct Handling {
     pub(crate) strict: bool,

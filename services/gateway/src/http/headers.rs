@@ -1,18 +1,18 @@
-//! The headers that callers present themselves with, under any of the configured prefixes.
+//! The credential headers of callers, under any of the configured prefixes.
 
 use actix_web::http::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue, InvalidHeaderName};
 
 use crate::http::failure::Failure;
 
-/// A header of the interface, named without its prefix.
+/// A credential header, named without its prefix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Credential {
     ApiKey,
-    /// Sent as `API-SECRET` or as `SECRET-KEY`, as some calls of the interface name it.
+    /// Sent as `API-SECRET` or `SECRET-KEY`; every call accepts both names.
     ApiSecret,
     UserId,
     DeviceId,
-    /// Proves the device to callers that have no other proof.
+    /// Proves the device of a caller that has no other proof.
     DeviceSecret,
     UserSignature,
 }
@@ -39,14 +39,15 @@ impl Credential {
     }
 }
 
-/// Every name under which each header may be sent.
+/// Accepted names of each credential header: every prefix with every suffix.
 pub(crate) struct HeaderNames {
     names: [Vec<HeaderName>; Credential::ALL.len()],
     vary: HeaderValue,
 }
 
 impl HeaderNames {
-    /// The names for these prefixes, which come without a hyphen at the end.
+    /// Builds the names for these prefixes, which have no hyphen at the end. Fails if a prefix contains a character that header
+    /// names must not have.
     pub(crate) fn new(prefixes: &[String]) -> Result<HeaderNames, InvalidHeaderName> {
         let mut names: [Vec<HeaderName>; Credential::ALL.len()] = Default::default();
         for credential in Credential::ALL {
@@ -58,25 +59,25 @@ impl HeaderNames {
         }
         let all = names.iter().flatten().map(HeaderName::as_str);
         let vary = [AUTHORIZATION.as_str()].into_iter().chain(all).collect::<Vec<_>>().join(", ");
-        // Names of headers are values as well.
+        // Header names are valid header values, so the fallback is never used.
         let vary = HeaderValue::from_str(&vary).unwrap_or(HeaderValue::from_static("*"));
         Ok(HeaderNames { names, vary })
     }
 
-    /// `Vary` of answers that depend on the caller: every header that a credential may be in.
+    /// Returns `Vary` for answers that depend on the caller: every header that may carry a credential.
     pub(crate) fn vary(&self) -> HeaderValue {
         self.vary.clone()
     }
 
-    /// The name of a header under the first prefix, for messages.
+    /// Returns the name of a header with the first prefix, in capitals, for messages.
     pub(crate) fn name(&self, credential: Credential) -> String {
         let name = self.names[credential as usize].first();
         name.map(|name| name.as_str().to_ascii_uppercase()).unwrap_or_default()
     }
 
-    /// The value sent for a header; None where it is missing or empty.
+    /// Reads the value of a header; None if it is missing or empty.
     ///
-    /// 401 where it was sent several times, under whichever names, with different values.
+    /// 401 if it is not UTF-8, or if it was sent with different values under one or several of its names.
     pub(crate) fn read<'a>(
         &self,
         headers: &'a HeaderMap,

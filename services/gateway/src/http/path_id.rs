@@ -1,4 +1,4 @@
-//! The id in a path: what stands where its pattern says `{id}`, or `{id:…}` for an id of some form.
+//! Ids in paths. The id is the segment for which the route's pattern has `{id}`.
 
 use std::future::{Ready, ready};
 use std::str::FromStr;
@@ -13,8 +13,8 @@ use crate::http::failure::{Failure, sound};
 
 const PLACE: &str = "{id";
 
-/// The id in a path, not checked before it is asked for. It is taken from the path as it was sent and decoded once,
-/// so that `%2F` stays part of it.
+/// Id in a path, not validated yet. The raw path is split first and the id is decoded once after that, so that an id may contain
+/// a slash as `%2F`.
 pub(crate) struct PathId {
     text: Option<String>,
 }
@@ -34,12 +34,12 @@ impl FromRequest for PathId {
 }
 
 impl PathId {
-    /// As a user's identifier.
+    /// Parses the id as a user's identifier; 400 if it is invalid.
     pub(crate) fn user(self) -> Result<String, Failure> {
         self.identifier("identifier")
     }
 
-    /// As a client's own name of a device.
+    /// Parses the id as the identifier that a client chose for a device; 400 if it is invalid.
     pub(crate) fn device(self) -> Result<String, Failure> {
         self.identifier("deviceId")
     }
@@ -52,12 +52,12 @@ impl PathId {
         sound(check_identifier(name, text, &mut problems), problems)
     }
 
-    /// As a notification's id.
+    /// Parses the id as that of a notification; 400 if it is not a whole number.
     pub(crate) fn item(&self) -> Result<ItemId, Failure> {
         self.number()
     }
 
-    /// As a category's id.
+    /// Parses the id as that of a category; 400 if it is not a whole number.
     pub(crate) fn category(&self) -> Result<CategoryId, Failure> {
         self.number()
     }
@@ -67,19 +67,19 @@ impl PathId {
         id.ok_or_else(|| Failure::problem("id", "invalid_number", "id must be a whole number"))
     }
 
-    /// As the token of a link.
+    /// Returns the id as the token of a link; None if it is not UTF-8.
     pub(crate) fn token(self) -> Option<String> {
         self.text
     }
 
-    /// As a request's id. What is none is the id of no request.
+    /// Parses the id as that of a request; 404 if it is not a UUID.
     pub(crate) fn request(&self) -> Result<SendId, Failure> {
         let id = self.text.as_deref().and_then(|text| text.parse().ok());
         id.ok_or_else(no_such_request)
     }
 }
 
-/// 404 for a request.
+/// Returns the 404 for an unknown request.
 pub(crate) fn no_such_request() -> Failure {
     Failure::not_found("no such request")
 }

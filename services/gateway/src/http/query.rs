@@ -13,13 +13,13 @@ use percent_encoding::percent_decode_str;
 use crate::http::failure::Failure;
 use crate::http::handling::Handling;
 
-/// Parameters that credentials may stand in, whatever the call.
+/// Parameters that carry credentials. Every call accepts them, even with strict handling.
 const OF_CREDENTIALS: [&str; 1] = ["userIdentifier"];
 
-/// A query string. Nothing is checked before it is asked for.
+/// A query string. Each parameter is validated when it is read.
 pub(crate) struct Query {
     request: HttpRequest,
-    /// The parameters that were asked for.
+    /// Names of the parameters that the handler has read.
     known: RefCell<Vec<&'static str>>,
 }
 
@@ -33,17 +33,17 @@ impl FromRequest for Query {
 }
 
 impl Query {
-    /// The query of a request.
+    /// Creates the query of a request.
     pub(crate) fn of(request: &HttpRequest) -> Query {
         Query { request: request.clone(), known: RefCell::default() }
     }
 
-    /// A text; None where it is missing or empty.
+    /// Reads a text; None if the parameter is missing, empty or invalid. An invalid one adds a problem.
     pub(crate) fn text(&self, name: &'static str, problems: &mut Vec<Problem>) -> Option<String> {
         self.value(name, problems).filter(|text| !text.is_empty())
     }
 
-    /// A whole number within `range`.
+    /// Reads a whole number; None if the parameter is missing. A value that is not a number within `range` adds a problem.
     pub(crate) fn number(
         &self,
         name: &'static str,
@@ -61,12 +61,13 @@ impl Query {
         number
     }
 
-    /// `true` or `false`.
+    /// Reads `true` or `false`; None if the parameter is missing or empty. Any other value adds a problem.
     pub(crate) fn flag(&self, name: &'static str, problems: &mut Vec<Problem>) -> Option<bool> {
         self.one_of(name, &[("true", true), ("false", false)], problems)
     }
 
-    /// One of a set of names.
+    /// Reads a name from `values`, and returns its value; None if the parameter is missing or empty. Any other name adds a
+    /// problem.
     pub(crate) fn one_of<T: Copy>(
         &self,
         name: &'static str,
@@ -83,7 +84,7 @@ impl Query {
         found.map(|(_, value)| *value)
     }
 
-    /// Ends reading. With strict handling, every parameter that was not asked for is a problem.
+    /// Finishes reading. With strict handling, every parameter that was not read adds a problem.
     pub(crate) fn finish(&self, handling: Handling, problems: &mut Vec<Problem>) {
         if !handling.strict {
             return;
@@ -102,7 +103,8 @@ impl Query {
         self.request.query_string().split('&').map(|pair| pair.split_once('=').unwrap_or((pair, "")))
     }
 
-    /// The decoded value. A parameter that is sent twice, or that holds no text, is a problem.
+    /// Returns the decoded value; None if the parameter is missing. A parameter that is sent twice, is not UTF-8 or contains
+    /// U+0000 adds a problem.
     fn value(&self, name: &'static str, problems: &mut Vec<Problem>) -> Option<String> {
         self.known.borrow_mut().push(name);
         let named = self.pairs().filter(|(key, _)| decode(key).is_some_and(|key| key == name));

@@ -16,12 +16,13 @@ const LIMIT: HeaderName = HeaderName::from_static("ratelimit-limit");
 const REMAINING: HeaderName = HeaderName::from_static("ratelimit-remaining");
 const RESET: HeaderName = HeaderName::from_static("ratelimit-reset");
 
-/// Buckets remembered for each proof. A key whose bucket is forgotten starts with a full one.
+/// Maximum number of buckets per kind of proof. A key whose bucket was evicted gets a new bucket, which is full.
 const CAPACITY: u64 = 100_000;
-/// A bucket is full again a second after its last request, and then as good as a new one.
+/// Idle time after which a bucket is dropped. A bucket is full one second after its last request, so no state is lost.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(10);
 
-/// The buckets of all holders, for one gateway. Each proof has its own: one that costs nothing cannot push out another.
+/// Buckets of all holders of one gateway. Each kind of proof has its own cache, so that callers without credentials cannot evict
+/// the buckets of others.
 pub(crate) struct RateLimits {
     buckets: [Cache<Key, Arc<Bucket>>; Proof::ALL.len()],
 }
@@ -36,26 +37,26 @@ struct Bucket {
 pub(crate) struct Standing {
     /// Requests per second; also the burst size.
     limit: u32,
-    /// Requests that are accepted at once now.
+    /// Requests that would be accepted now.
     pub(crate) remaining: u32,
-    /// Seconds until a request is accepted again, if this one is not.
+    /// Seconds until a request is accepted again; None if this one was accepted.
     pub(crate) retry_after: Option<u64>,
 }
 
 impl RateLimits {
-    /// Every bucket is full.
+    /// Creates limits without buckets. The first request of a key creates its bucket, which is full.
     pub(crate) fn new() -> RateLimits {
         let buckets =
             Proof::ALL.map(|_| Cache::builder().max_capacity(CAPACITY).time_to_idle(FORGOTTEN_AFTER).build());
         RateLimits { buckets }
     }
 
-    /// Counts once for a key.
+    /// Counts one request of a key, which may make `rate` requests per second.
     pub(crate) async fn count(&self, proof: Proof, key: Key, rate: NonZeroU32) -> Standing {
         self.count_times(NonZeroU32::MIN, proof, key, rate).await
     }
 
-    /// Counts so many `times` for a key, but never more often than its bucket is large.
+    /// Counts `times` requests of a key, but at most `rate`, the size of its bucket.
     pub(crate) async fn count_times(
         &self,
         times: NonZeroU32,
@@ -85,7 +86,7 @@ impl Bucket {
             Ok(Ok(state)) => {
                 Standing { limit, remaining: state.remaining_burst_capacity(), retry_after: None }
             }
-            // No bucket is asked for more than it holds.
+            // Never reached: `times` is at most the bucket's size.
             Err(_) => Standing { limit, remaining: 0, retry_after: Some(1) },
             Ok(Err(refusal)) => {
                 let wait = refusal.wait_time_from(DefaultClock::default().now());
@@ -96,7 +97,8 @@ impl Bucket {
 }
 
 impl Standing {
-    /// Adds `RateLimit-*` to an answer. A bucket is full again within a second.
+    /// Adds the headers `RateLimit-*` to an answer. `RateLimit-Reset` is 1 second or less, because a bucket refills within a
+    /// second.
     pub(crate) fn add(self, headers: &mut HeaderMap) {
         let reset = u32::from(self.remaining < self.limit);
         headers.insert(LIMIT, self.limit.into());

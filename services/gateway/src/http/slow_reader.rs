@@ -1,4 +1,4 @@
-//! Large answers, which take room until the client has read them.
+//! Large answers occupy room until the client has read them.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -14,16 +14,16 @@ use crate::shares::holder::Holder;
 use crate::shares::peer::Peer;
 use crate::shares::room::Place;
 
-/// Largest answer that takes no room, in bytes: sockets have room for it.
+/// Smallest answer that takes room, in bytes. A smaller one fits into the socket's send buffer.
 const SMALL: u64 = 16 * 1024;
 
-/// A body with its room, which is free again once the connection has sent it or is closed.
+/// Body of an answer, with its room. The room is released when the connection has sent the body or is closed.
 struct Kept {
     body: BoxBody,
     _place: Place,
 }
 
-/// Takes room for a large answer, in the share of its caller; 503 instead of the answer if it has none.
+/// Takes room for a large answer from the share of its caller. If the share is used up, the answer becomes a 503.
 pub(crate) fn kept_until_read(response: ServiceResponse, gateway: &Gateway) -> ServiceResponse {
     let BodySize::Sized(size @ SMALL..) = response.response().body().size() else { return response };
     let request = response.request();

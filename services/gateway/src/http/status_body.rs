@@ -1,11 +1,11 @@
-//! The body of answers that have nothing to show.
+//! The body of answers without data.
 
 use actix_web::HttpResponse;
 use actix_web::http::StatusCode;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-/// The status, and a sentence on what was done.
+/// Status code of the answer, with one sentence about the result.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(example = json!({"statusCode": 200, "message": "the notification was deleted"}))]
@@ -14,7 +14,7 @@ pub(crate) struct StatusBody {
     message: &'static str,
 }
 
-/// `{statusCode, message}`
+/// Builds an answer with a [`StatusBody`].
 pub(crate) fn status_body(status: StatusCode, message: &'static str) -> HttpResponse {
     HttpResponse::build(status).json(StatusBody { status_code: status.as_u16(), message })
 }

@@ -3,19 +3,20 @@
 use domain::request::MAX_RECIPIENTS;
 use domain::structure::Structure;
 
-use crate::http::body::{MAX_BODY, too_large_beside_texts};
+use crate::http::body::{MAX_BODY, too_large_outside_strings};
 use crate::http::failure::Failure;
 
-/// Most objects and arrays of a body: five for each of as many recipients as a send may have.
+/// Maximum number of objects and arrays in a body: five per recipient of the largest send.
 pub const MAX_CONTAINERS: usize = 5 * MAX_RECIPIENTS;
-/// Most objects and arrays of a body without the secret.
+/// Maximum number of objects and arrays in the body of a caller without the API secret.
 pub const MAX_USER_CONTAINERS: usize = 5_000;
 
-/// Refuses what would take much more memory than its length. What is not JSON is for the parser to refuse.
+/// Rejects a body whose parsed value would need much more memory than its text: 413 for more than [`MAX_BODY`] bytes outside of
+/// strings, 400 for more than `most` objects and arrays. The parser detects malformed JSON later.
 pub(crate) fn check(text: &[u8], most: usize) -> Result<Structure, Failure> {
     let structure = Structure::of(text);
     if structure.outside > MAX_BODY {
-        return Err(too_large_beside_texts());
+        return Err(too_large_outside_strings());
     }
     if structure.containers > most {
         let message =
@@ -33,7 +34,7 @@ mod tests {
     use crate::shares::room::PARTS;
 
     #[test]
-    fn a_body_may_have_50000_objects_and_arrays_and_768_kib_beside_its_texts() {
+    fn a_body_may_have_50000_objects_and_arrays_and_768_kib_outside_of_strings() {
         let check = |text: &[u8]| check(text, MAX_CONTAINERS);
         let objects = |count: usize| format!("[{}]", vec!["{}"; count].join(","));
         assert!(check(objects(MAX_CONTAINERS - 1).as_bytes()).is_ok());

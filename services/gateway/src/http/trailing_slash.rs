@@ -3,8 +3,8 @@
 use actix_web::dev::ServiceRequest;
 use actix_web::http::Uri;
 
-/// Takes the slash off before the request is routed. The routes then have one plain pattern each, which is matched
-/// without a regular expression where it names nothing.
+/// Removes the slash before the request is routed, so that each route has one plain pattern. Patterns without parameters
+/// are then matched without a regular expression.
 pub(crate) fn trim(request: &mut ServiceRequest) {
     if let Some(uri) = trimmed(request.uri()) {
         request.match_info_mut().get_mut().update(&uri);
@@ -12,7 +12,7 @@ pub(crate) fn trim(request: &mut ServiceRequest) {
     }
 }
 
-/// None where there is nothing to take off.
+/// Returns the URI without the slash at the end of its path; None if the path has none or is only a slash.
 fn trimmed(uri: &Uri) -> Option<Uri> {
     let path = uri.path().strip_suffix('/').filter(|path| !path.is_empty())?;
     let path_and_query = match uri.query() {
@@ -31,7 +31,7 @@ mod tests {
     use super::trimmed;
 
     #[test]
-    fn one_slash_goes_and_the_query_stays() {
+    fn one_slash_is_removed_and_the_query_stays() {
         let cases = [
             ("/v3/users/", Some("/v3/users")),
             ("/v3/users/?a=/", Some("/v3/users?a=/")),

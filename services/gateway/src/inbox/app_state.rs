@@ -21,7 +21,7 @@ use crate::openapi::vocabulary::Id;
 /// Longest state, in bytes.
 pub(crate) const MAX_STATE: usize = 64;
 
-/// Gives a notification a state of the app's own, or takes it away.
+/// Sets or removes the app's own state of a notification.
 #[utoipa::path(
     put,
     path = "/v3/notifications/{id}/state",
@@ -32,7 +32,7 @@ pub(crate) const MAX_STATE: usize = 64;
     request_body = NewState,
     responses(
         (status = 200, description = "The notification, with its new state.", body = Notification),
-        (status = 202, description = "It is stored, and soon visible.", body = StatusBody),
+        (status = 202, description = "The change is stored and soon visible.", body = StatusBody),
     ),
 )]
 pub(crate) async fn set(
@@ -52,14 +52,14 @@ pub(crate) async fn set(
 fn read_state(body: Value, handling: Handling) -> Result<Option<String>, Failure> {
     let mut problems = Vec::new();
     check_plain_json("", &body, &mut problems);
-    let taken_away = body.get("state").is_some_and(Value::is_null);
+    let is_removal = body.get("state").is_some_and(Value::is_null);
     let state = Fields::open("", body, &mut problems).and_then(|mut fields| {
         let before = problems.len();
         let state = fields.string("state", MAX_STATE, &mut problems);
         fields.finish(handling.strict, &mut problems);
         match state {
             Some(state) => check_state(state, &mut problems).map(Some),
-            None if taken_away => Some(None),
+            None if is_removal => Some(None),
             None => {
                 if problems.len() == before {
                     let message = "state is required: a string, or null for none";
@@ -74,7 +74,7 @@ fn read_state(body: Value, handling: Handling) -> Result<Option<String>, Failure
 
 fn check_state(state: String, problems: &mut Vec<Problem>) -> Option<String> {
     let problem = if state.is_empty() {
-        Problem::new("state", "empty", "state must not be empty; null takes it away")
+        Problem::new("state", "empty", "state must not be empty; null removes it")
     } else if state.chars().any(char::is_control) {
         Problem::new("state", "invalid_character", "state must not contain control characters")
     } else {

@@ -1,4 +1,4 @@
-//! Making a change to an inbox durable, and waiting until the inbox shows it.
+//! Durable changes to inboxes, and the wait until the inbox shows them.
 
 use std::time::Duration;
 
@@ -18,9 +18,9 @@ const VISIBLE_WITHIN: Duration = Duration::from_millis(1500);
 /// Visibility of a change in the inbox.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Visibility {
-    /// Every list shows it from now on.
+    /// Every list shows the change from now on.
     Yes,
-    /// It is durable, and the inbox will show it.
+    /// The change is durable, and the inbox will show it.
     NotYet,
 }
 

@@ -1,4 +1,4 @@
-//! `/v3/push/click/{token}`: a browser reports that its user opened a notification that it had shown.
+//! `/v3/push/click/{token}`: a browser reports that its user opened a push notification.
 
 use actix_web::web::Data;
 use actix_web::{HttpRequest, HttpResponse};
@@ -14,23 +14,23 @@ use crate::shares::holder::Holder;
 use crate::shares::peer::Peer;
 use crate::waiting::{WaitError, wait};
 
-/// Reports that a notification of web push was opened.
+/// Reports that a web-push notification was opened.
 ///
-/// The link is part of the message that a browser gets, and says by itself whose notification it is: it needs no
-/// credentials, and does nothing else. What the send put into the user's inbox is marked as read; a second report changes
-/// nothing, and so does one of what is not in the inbox.
+/// The browser gets the link in the push message. The link's token identifies the notification, so the call needs no
+/// credentials, and it can do nothing else. The notification of the send is marked as read in the user's inbox. A repeated
+/// report, or one for a notification that is not in the inbox, changes nothing.
 #[utoipa::path(
     post,
     path = "/v3/push/click/{token}",
     operation_id = "reportPushClick",
     tag = "inbox",
-    params(("token" = String, Path, description = "As the message has it.")),
+    params(("token" = String, Path, description = "The token of the link in the push message.")),
     responses(
-        (status = 204, description = "It is reported."),
-        (status = 404, description = "The service made no such link."),
-        (status = 500, description = "A defect.", body = crate::openapi::error::Defect),
-        (status = 429, description = "Too many such requests come from this address."),
-        (status = 503, description = "It cannot be taken now; repeat it."),
+        (status = 204, description = "The report is accepted."),
+        (status = 404, description = "The token is not valid."),
+        (status = 500, description = "An internal error.", body = crate::openapi::error::Defect),
+        (status = 429, description = "Too many such requests from this address."),
+        (status = 503, description = "The service cannot accept the report now; retry."),
     ),
 )]
 pub(crate) async fn report(

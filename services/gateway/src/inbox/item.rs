@@ -1,4 +1,4 @@
-//! `/v3/notifications/{id}`: one notification of an inbox, and what changes it.
+//! `/v3/notifications/{id}`: one notification of an inbox, and changes to it.
 
 use actix_web::HttpResponse;
 use actix_web::http::{Method, StatusCode};
@@ -19,7 +19,7 @@ use crate::inbox::change::{Visibility, not_shown_yet};
 use crate::inbox::notification::Notification;
 use crate::openapi::vocabulary::Id;
 
-/// Retrieves a notification. A user who does so has seen it.
+/// Gets a notification. A call by the user also marks it as seen.
 #[utoipa::path(
     get,
     path = "/v3/notifications/{id}",
@@ -28,7 +28,7 @@ use crate::openapi::vocabulary::Id;
     security(("either" = [])),
     params(
         ("id" = Id, Path, description = "The notification's id."),
-        ("markSeen" = Option<bool>, Query, description = "Whether this marks it as seen. Never where an app acts."),
+        ("markSeen" = Option<bool>, Query, description = "Marks the notification as seen; true by default. Ignored if an app calls."),
     ),
     responses((status = 200, description = "The notification.", body = Notification)),
 )]
@@ -54,7 +54,7 @@ pub(crate) async fn retrieve(
     Ok(HttpResponse::Ok().json(Notification::of(&seen.unwrap_or(item))?))
 }
 
-/// Marks as read, and so as seen.
+/// Marks a notification as read and seen.
 #[utoipa::path(
     post,
     path = "/v3/notifications/{id}/click",
@@ -63,8 +63,8 @@ pub(crate) async fn retrieve(
     security(("either" = [])),
     params(("id" = Id, Path, description = "The notification's id.")),
     responses(
-        (status = 200, description = "The notification, read.", body = Notification),
-        (status = 202, description = "It is stored, and soon visible.", body = StatusBody),
+        (status = 200, description = "The notification, now read.", body = Notification),
+        (status = 202, description = "The change is stored and soon visible.", body = StatusBody),
     ),
 )]
 pub(crate) async fn read(
@@ -75,7 +75,7 @@ pub(crate) async fn read(
     gateway.mark(&caller, id.item()?, ItemChange::Read).await
 }
 
-/// Marks as unread.
+/// Marks a notification as unread.
 #[utoipa::path(
     delete,
     path = "/v3/notifications/{id}/reads",
@@ -84,8 +84,8 @@ pub(crate) async fn read(
     security(("either" = [])),
     params(("id" = Id, Path, description = "The notification's id.")),
     responses(
-        (status = 200, description = "The notification, unread.", body = Notification),
-        (status = 202, description = "It is stored, and soon visible.", body = StatusBody),
+        (status = 200, description = "The notification, now unread.", body = Notification),
+        (status = 202, description = "The change is stored and soon visible.", body = StatusBody),
     ),
 )]
 pub(crate) async fn unread(
@@ -96,7 +96,7 @@ pub(crate) async fn unread(
     gateway.mark(&caller, id.item()?, ItemChange::Unread).await
 }
 
-/// Marks as seen.
+/// Marks a notification as seen.
 #[utoipa::path(
     put,
     path = "/v3/notifications/{id}/views",
@@ -105,8 +105,8 @@ pub(crate) async fn unread(
     security(("either" = [])),
     params(("id" = Id, Path, description = "The notification's id.")),
     responses(
-        (status = 200, description = "The notification, seen.", body = Notification),
-        (status = 202, description = "It is stored, and soon visible.", body = StatusBody),
+        (status = 200, description = "The notification, now seen.", body = Notification),
+        (status = 202, description = "The change is stored and soon visible.", body = StatusBody),
     ),
 )]
 pub(crate) async fn seen(
@@ -117,7 +117,7 @@ pub(crate) async fn seen(
     gateway.mark(&caller, id.item()?, ItemChange::Seen).await
 }
 
-/// Marks as unseen, and so as unread.
+/// Marks a notification as unseen and unread.
 #[utoipa::path(
     delete,
     path = "/v3/notifications/{id}/views",
@@ -126,8 +126,8 @@ pub(crate) async fn seen(
     security(("either" = [])),
     params(("id" = Id, Path, description = "The notification's id.")),
     responses(
-        (status = 200, description = "The notification, unseen.", body = Notification),
-        (status = 202, description = "It is stored, and soon visible.", body = StatusBody),
+        (status = 200, description = "The notification, now unseen.", body = Notification),
+        (status = 202, description = "The change is stored and soon visible.", body = StatusBody),
     ),
 )]
 pub(crate) async fn unseen(
@@ -138,7 +138,7 @@ pub(crate) async fn unseen(
     gateway.mark(&caller, id.item()?, ItemChange::Unseen).await
 }
 
-/// Removes from the inbox.
+/// Deletes a notification from the inbox.
 #[utoipa::path(
     delete,
     path = "/v3/notifications/{id}",
@@ -147,8 +147,8 @@ pub(crate) async fn unseen(
     security(("either" = [])),
     params(("id" = Id, Path, description = "The notification's id.")),
     responses(
-        (status = 200, description = "It is gone.", body = StatusBody),
-        (status = 202, description = "It is stored, and soon visible.", body = StatusBody),
+        (status = 200, description = "The notification is deleted.", body = StatusBody),
+        (status = 202, description = "The change is stored and soon visible.", body = StatusBody),
     ),
 )]
 pub(crate) async fn delete(
@@ -169,7 +169,7 @@ impl Gateway {
         self.change_and_show(caller, &item, marked(&item, change)).await
     }
 
-    /// Changes an item. The answer is the item after the change.
+    /// Changes an item, and answers with the item after the change.
     pub(crate) async fn change_and_show(
         &self,
         caller: &Caller,
@@ -183,8 +183,8 @@ impl Gateway {
         Ok(HttpResponse::Ok().json(Notification::of(&item)?))
     }
 
-    /// The item once the inbox shows it as seen. None where it does not in time, or the change cannot be written now:
-    /// that is no reason to withhold the item.
+    /// Marks an item as seen, and returns it once the inbox shows the change. None if that takes too long or fails, in which
+    /// case the caller still gets the item.
     async fn mark_seen(&self, caller: &Caller, item: &InboxItem) -> Option<InboxItem> {
         let seen = async {
             match self.change_inbox(caller.app, item.user, marked(item, ItemChange::Seen)).await? {
@@ -193,12 +193,12 @@ impl Gateway {
             }
         };
         seen.await.unwrap_or_else(|failure| {
-            tracing::warn!(%failure, "a retrieved notification is not marked as seen");
+            tracing::warn!(%failure, "cannot mark a retrieved notification as seen; answering without the mark");
             None
         })
     }
 
-    /// The item with this id, if the caller may see it.
+    /// Finds the item with this id, if the caller may see it.
     pub(crate) async fn find_item(&self, caller: &Caller, id: ItemId) -> Result<InboxItem, Failure> {
         let item = database(self.store.find_item(caller.app, caller.user.as_deref(), id)).await?;
         item.ok_or_else(|| Failure::not_found("no such notification"))

@@ -18,14 +18,14 @@ use crate::http::query::Query;
 use crate::inbox::notification::Notification;
 use crate::openapi::vocabulary::{Count, Cursor};
 
-/// Length of a page where nothing is said.
+/// Default length of a page.
 pub(crate) const DEFAULT_LIMIT: i64 = 15;
 /// Greatest length of a page.
 pub(crate) const MAX_LIMIT: i64 = 20;
 /// Greatest number of a page.
 pub(crate) const LAST_PAGE: i64 = 1_000_000;
 
-/// `filter`, in the words of the interface.
+/// State of the notifications to list.
 #[derive(Clone, Copy, PartialEq, Eq, ToSchema)]
 #[schema(rename_all = "lowercase")]
 enum Filter {
@@ -33,7 +33,7 @@ enum Filter {
     Read,
     Unseen,
     Seen,
-    /// The app gave it a state.
+    /// Notifications that the app gave a state.
     Interacted,
 }
 
@@ -47,7 +47,7 @@ const FILTERS: [(&str, Filter); 5] = [
 
 /// Requested part of an inbox.
 struct Page {
-    /// From 1; None where a cursor was sent instead.
+    /// Number of the page, from 1; None if a cursor was sent.
     number: Option<i64>,
     start: PageStart,
     limit: i64,
@@ -55,7 +55,7 @@ struct Page {
     category: Option<String>,
 }
 
-/// A page of an inbox. The counts are of the whole inbox.
+/// A page of an inbox. `unreadCount` and `unseenCount` cover the whole inbox.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = NotificationList, example = json!({
@@ -76,19 +76,19 @@ struct Listing<'a> {
     data: Vec<Notification<'a>>,
 }
 
-/// Position of this page in the list. The total counts notifications that match the filter and the category.
+/// Position of this page in the list. `totalCount` is the number of notifications that match the filter and the category.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 struct Pagination {
     #[schema(value_type = Count)]
     total_count: i64,
-    /// Null where a cursor was sent.
+    /// Null if a cursor was sent.
     page_no: Option<i64>,
     #[schema(minimum = 1, maximum = 20)]
     limit: i64,
     #[schema(value_type = Count)]
     page_count: i64,
-    /// For the next page, and stable while items arrive; null on the last page.
+    /// Cursor of the next page, stable while new notifications arrive; null on the last page.
     next_cursor: Option<String>,
 }
 
@@ -100,11 +100,11 @@ struct Pagination {
     tag = "inbox",
     security(("user" = [])),
     params(
-        ("pageNo" = Option<i64>, Query, minimum = 1, maximum = 1000000, description = "From 1, which is the default."),
-        ("limit" = Option<i64>, Query, minimum = 1, maximum = 20, description = "15 where nothing is said."),
-        ("cursor" = inline(Option<Cursor>), Query, description = "A `pagination.nextCursor`, instead of `pageNo`: both together are 400 `conflict`."),
-        ("filter" = inline(Option<Filter>), Query, description = "Only these."),
-        ("category" = Option<String>, Query, description = "Only those of the category with this identifier."),
+        ("pageNo" = Option<i64>, Query, minimum = 1, maximum = 1000000, description = "Number of the page; 1 by default."),
+        ("limit" = Option<i64>, Query, minimum = 1, maximum = 20, description = "Maximum number of notifications on the page; 15 by default."),
+        ("cursor" = inline(Option<Cursor>), Query, description = "A `pagination.nextCursor` in place of `pageNo`; both together are a 400 (`conflict`)."),
+        ("filter" = inline(Option<Filter>), Query, description = "Only notifications in this state; `interacted` ones have a state set by the app."),
+        ("category" = Option<String>, Query, description = "Only notifications of the category with this identifier."),
     ),
     responses((status = 200, description = "A page of the inbox.", body = Listing)),
 )]
@@ -118,7 +118,7 @@ pub(crate) async fn list(
     let Some(owner) = database(gateway.store.inbox_owner(caller.app.id, &caller.user)).await? else {
         return answer(&page, InboxPage::default(), 0);
     };
-    // One more than asked for tells whether there is a next page.
+    // One more than requested, to find out if a next page exists.
     let shown =
         gateway.store.list_inbox(caller.app.id, owner.user, page.filter(), page.start, page.limit + 1);
     let shown = database(shown).await?;
@@ -201,7 +201,7 @@ fn answer(page: &Page, found: InboxPage, total: i64) -> Result<HttpResponse, Fai
     }))
 }
 
-/// Opaque to clients: where the item stands in the order of the list.
+/// Encodes the position after an item as a cursor, opaque to clients.
 fn cursor_after(item: &InboxItem) -> String {
     URL_SAFE_NO_PAD.encode(format!("{}.{}", item.created_at.millis(), item.id))
 }

@@ -1,4 +1,4 @@
-//! A notification as answers show it.
+//! Notifications in answers.
 
 use domain::{CategoryId, ItemId, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -27,16 +27,16 @@ pub(crate) struct Notification<'a> {
     created_at: Timestamp,
     #[schema(value_type = Option<Time>)]
     seen_at: Option<Timestamp>,
-    /// When it was read.
+    /// Time at which the notification was read.
     #[schema(value_type = Option<Time>)]
     clicked_at: Option<Timestamp>,
     #[schema(inline)]
     category: Option<Category<'a>>,
-    /// The app's own.
+    /// The app's own state of the notification.
     state: Option<&'a str>,
 }
 
-// It passes through as the text that is stored.
+// The stored JSON text passes through without being parsed.
 #[derive(Serialize, Deserialize, ToSchema)]
 struct Content<'a> {
     #[serde(borrow)]

@@ -1,4 +1,4 @@
-//! `/v3/notifications/markAllNotificationsAs…`: changes to many notifications of an inbox at a time.
+//! `/v3/notifications/markAllNotificationsAs…`: changes to many notifications of an inbox at once.
 
 use actix_web::http::StatusCode;
 use actix_web::web::Data;
@@ -21,21 +21,21 @@ use crate::inbox::change::{Visibility, not_shown_yet};
 use crate::inbox::list::{DEFAULT_LIMIT, LAST_PAGE, MAX_LIMIT};
 use crate::openapi::vocabulary::Count;
 
-/// Change, and the number of changed notifications.
+/// Result of a change to many notifications.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(example = json!({"statusCode": 200, "message": "the notifications were marked as read", "updated": 3}))]
 pub(crate) struct Updated {
     status_code: u16,
     message: &'static str,
-    /// Those that it made a difference to.
+    /// Number of notifications that changed.
     #[schema(value_type = Count)]
     updated: i64,
 }
 
 /// Marks the first 15 unseen notifications as seen, newest first.
 ///
-/// With `page` (or `pageNo`) or `limit`: the unseen ones on that page of the list.
+/// With `page`, `pageNo` or `limit`, it marks the unseen notifications on that page of the list.
 #[utoipa::path(
     post,
     path = "/v3/notifications/markAllNotificationsAsSeen",
@@ -43,13 +43,13 @@ pub(crate) struct Updated {
     tag = "inbox",
     security(("user" = [])),
     params(
-        ("page" = Option<i64>, Query, minimum = 1, maximum = 1000000, description = "A page of the list, from 1."),
-        ("pageNo" = Option<i64>, Query, minimum = 1, maximum = 1000000, description = "The same page by another name; another number than `page` is 400 `conflict`."),
-        ("limit" = Option<i64>, Query, minimum = 1, maximum = 20, description = "Length of the page; 15 where nothing is said."),
+        ("page" = Option<i64>, Query, minimum = 1, maximum = 1000000, description = "Number of a page of the list, from 1."),
+        ("pageNo" = Option<i64>, Query, minimum = 1, maximum = 1000000, description = "Alias of `page`; a number other than that of `page` is a 400 (`conflict`)."),
+        ("limit" = Option<i64>, Query, minimum = 1, maximum = 20, description = "Length of the page; 15 by default."),
     ),
     responses(
-        (status = 200, description = "They are seen.", body = Updated),
-        (status = 202, description = "It is stored, and soon visible.", body = StatusBody),
+        (status = 200, description = "The notifications are marked as seen.", body = Updated),
+        (status = 202, description = "The change is stored and soon visible.", body = StatusBody),
     ),
     extensions(("x-deprecated" = json!(true))),
 )]
@@ -81,7 +81,7 @@ pub(crate) async fn seen(
     }
 }
 
-/// Marks every notification that is there at this moment as read, and so as seen.
+/// Marks all current notifications as read and seen.
 #[utoipa::path(
     post,
     path = "/v3/notifications/markAllNotificationsAsRead",
@@ -89,15 +89,15 @@ pub(crate) async fn seen(
     tag = "inbox",
     security(("user" = [])),
     responses(
-        (status = 200, description = "They are read.", body = Updated),
-        (status = 202, description = "It is stored, and soon visible.", body = StatusBody),
+        (status = 200, description = "The notifications are marked as read.", body = Updated),
+        (status = 202, description = "The change is stored and soon visible.", body = StatusBody),
     ),
 )]
 pub(crate) async fn read(caller: UserCaller, gateway: Data<Gateway>) -> Result<HttpResponse, Failure> {
     gateway.change_all(&caller, AllChange::Read, "the notifications were marked as read").await
 }
 
-/// Removes every notification that is there at this moment from the inbox.
+/// Deletes all current notifications from the inbox.
 #[utoipa::path(
     post,
     path = "/v3/notifications/markAllNotificationsAsDeleted",
@@ -105,15 +105,15 @@ pub(crate) async fn read(caller: UserCaller, gateway: Data<Gateway>) -> Result<H
     tag = "inbox",
     security(("user" = [])),
     responses(
-        (status = 200, description = "They are gone.", body = Updated),
-        (status = 202, description = "It is stored, and soon visible.", body = StatusBody),
+        (status = 200, description = "The notifications are deleted.", body = Updated),
+        (status = 202, description = "The change is stored and soon visible.", body = StatusBody),
     ),
 )]
 pub(crate) async fn delete(caller: UserCaller, gateway: Data<Gateway>) -> Result<HttpResponse, Failure> {
     gateway.change_all(&caller, AllChange::Deleted, "the notifications were deleted").await
 }
 
-/// Which items to look at for unseen ones.
+/// Reads which part of the list to search for unseen items.
 fn read_page(query: &Query) -> Result<(InboxFilter<'static>, PageStart, i64), Failure> {
     let mut problems = Vec::new();
     let by_name = ["page", "pageNo"].map(|name| query.number(name, 1..=LAST_PAGE, &mut problems));
@@ -153,7 +153,7 @@ impl Gateway {
         if count == 0 {
             return Ok(updated(done, 0));
         }
-        // What arrives from now on has a higher id, since ids come from sequences.
+        // Items that arrive from now on have higher ids, because ids derive from sequences.
         let last_index = u32::try_from(RECIPIENTS_PER_EVENT - 1).unwrap_or(u32::MAX);
         let up_to = ItemId::derive(moment.position, number, self.partitions, last_index)
             .ok_or_else(|| Failure::Defect(format!("INBOX_{number} is beyond 53 bits")))?;

@@ -1,5 +1,5 @@
 //! The body of a send.
-#![expect(dead_code, reason = "these structs stand for their schemas alone")]
+#![expect(dead_code, reason = "these structs exist only for their schemas")]
 
 use std::collections::BTreeMap;
 
@@ -22,42 +22,42 @@ use crate::openapi::vocabulary::{Channel, FreeObject, Id, Identifier, Lane, Time
 pub(crate) struct SendRequest {
     notification: NotificationContent,
     send_to: Option<SendTo>,
-    /// In favour of `sendTo.recipients`. Both are united, and duplicates removed.
+    /// Deprecated in favour of `sendTo.recipients`. The service merges both lists and removes duplicates.
     #[schema(deprecated, max_items = 10000)]
     recipients: Option<Vec<Recipient>>,
-    /// The identifier of a category, which is made if missing. Wins over `notification.category`.
+    /// Identifier of a category, which is created if missing. Overrides `notification.category`.
     #[schema(value_type = Option<Identifier>)]
     category: Option<String>,
     data: Option<SendData>,
     r#override: Option<Override>,
-    /// Not before this time, at most 90 days ahead. One that has passed means now.
+    /// Earliest time of delivery, at most 90 days ahead. A time in the past means now.
     #[schema(value_type = Option<Time>)]
     send_at: Option<String>,
-    /// Not after this time.
+    /// Latest time of delivery.
     #[schema(value_type = Option<Time>)]
     expires_at: Option<String>,
-    /// More than 100 recipients are bulk in any case.
+    /// Lane of the send. A send to more than 100 recipients always takes `bulk`.
     lane: Option<Lane>,
-    /// Treatment of a recipient that is not known: it is skipped, or the whole send is refused.
+    /// Treatment of unknown recipients: `skip` them, or `reject` the whole send.
     #[schema(inline)]
     on_unknown_recipient: Option<OnUnknownRecipient>,
-    /// As the header `Idempotency-Key`.
+    /// Same as the header `Idempotency-Key`.
     #[schema(min_length = 1, max_length = 255, pattern = "^[!-~]*$")]
     idempotency_key: Option<String>,
 }
 
-/// Stored on the notification, and the variables of its template: at most 256 KiB, attachments apart. Wins per key over
-/// `notification.data`, and loses to a recipient's own data.
+/// Data of the notification and variables of its template: at most 256 KiB without the attachments. Each key overrides
+/// that of `notification.data`; a recipient's own `data` overrides both.
 #[derive(ToSchema)]
 struct SendData {
-    /// Files for the email channel, at most 10 MiB together. They are not stored on the notification.
+    /// Files for the email channel, at most 10 MiB in total. They are not stored on the notification.
     #[schema(max_items = 50)]
     attachments: Option<Vec<FileToSend>>,
     #[serde(flatten)]
     rest: BTreeMap<String, Value>,
 }
 
-/// A file.
+/// A file to attach.
 #[derive(ToSchema)]
 #[schema(rename_all = "camelCase", example = json!({
     "name": "invoice.pdf", "contentType": "application/pdf", "content": "JVBERi0xLjcK",
@@ -65,14 +65,14 @@ struct SendData {
 struct FileToSend {
     #[schema(min_length = 1, max_length = 255)]
     name: String,
-    /// Its media type; `application/octet-stream` where it is left out.
+    /// Media type of the file. Default: `application/octet-stream`.
     #[schema(min_length = 1, max_length = 255)]
     content_type: Option<String>,
-    /// Its bytes in base64.
+    /// Bytes of the file in base64.
     content: String,
 }
 
-/// Content of a notification: a template, or plain texts. A title is required unless a template is named.
+/// Content of a notification: a template, or plain texts. Without a template, a title is required.
 #[derive(ToSchema)]
 #[schema(rename_all = "camelCase")]
 pub(crate) struct NotificationContent {
@@ -90,14 +90,14 @@ pub(crate) struct NotificationContent {
     template_identifier: Option<String>,
     #[schema(value_type = Option<Id>)]
     template_id: Option<i64>,
-    /// The template by another name.
+    /// Alias of `templateIdentifier`.
     #[schema(inline)]
     workflow: Option<Workflow>,
     #[schema(value_type = Option<Identifier>)]
     category: Option<String>,
     #[schema(value_type = Option<FreeObject>)]
     data: Option<String>,
-    /// Content blocks, as the app gives them.
+    /// Content blocks, passed through unchanged.
     #[schema(value_type = Option<Vec<FreeObject>>)]
     blocks: Option<Vec<String>>,
 }
@@ -108,15 +108,15 @@ struct Workflow {
     identifier: Option<String>,
 }
 
-/// Recipients.
+/// Recipients of a send.
 #[derive(ToSchema)]
 pub(crate) struct SendTo {
-    /// At least one, here or in the deprecated `recipients` of the send.
+    /// At least one recipient is required, here or in the deprecated `recipients` of the send.
     #[schema(max_items = 10000)]
     recipients: Option<Vec<Recipient>>,
 }
 
-/// A user, by identifier alone or with a profile.
+/// A user: an identifier, or an identifier with a profile.
 #[derive(ToSchema)]
 #[serde(untagged)]
 pub(crate) enum Recipient {
@@ -124,25 +124,25 @@ pub(crate) enum Recipient {
     WithProfile(Box<RecipientProfile>),
 }
 
-/// A user who is created, or merged, before the send is planned. Further members go to the profile.
+/// A user to create, or to merge pairs onto, before the send is planned. Further members are pairs of the profile.
 #[derive(ToSchema)]
 pub(crate) struct RecipientProfile {
     #[schema(value_type = Identifier)]
     identifier: String,
-    /// Variables of this recipient alone.
+    /// Variables for this recipient only.
     #[schema(value_type = Option<FreeObject>)]
     data: Option<String>,
     #[serde(flatten)]
     profile: Profile,
 }
 
-/// Changes to the template and to the app's settings for this send. Every further member names a provider of
-/// the app by its identifier.
+/// Overrides of the template and of the app's settings for this send. The name of every further member is the identifier
+/// of one of the app's providers.
 #[derive(ToSchema)]
 pub(crate) struct Override {
-    /// The only channels to use. Those that the service does not deliver over are skipped.
+    /// The only channels to use. Channels that the service cannot deliver on are skipped.
     channels: Option<Vec<Channel>>,
-    /// By channel.
+    /// Overrides by channel.
     channel: Option<ChannelOverrides>,
     #[serde(flatten)]
     providers: BTreeMap<String, ProviderOverride>,
@@ -161,18 +161,18 @@ struct ChannelOverrides {
     web_push: Option<PushOverride>,
 }
 
-/// An email. With `text` or `html`, neither part comes from the template.
+/// Overrides for email. With `text` or `html`, neither part comes from the template.
 #[derive(ToSchema)]
 #[schema(rename_all = "camelCase")]
 struct EmailOverride {
-    /// Address in place of the provider's. A provider sends only in names that its settings allow, by default any of its
-    /// own domain; otherwise the delivery fails with the code `sender_not_allowed`.
+    /// Sender address in place of the provider's. The provider's settings must allow it; by default, they allow every
+    /// address of the provider's own domain. Otherwise the delivery fails with the code `sender_not_allowed`.
     from: Option<String>,
     #[schema(min_length = 1, max_length = 255)]
     from_name: Option<String>,
-    /// Address that answers go to.
+    /// Address for replies.
     reply_to: Option<String>,
-    /// One address or several; at most 50 with those of `bcc`.
+    /// One address or several; at most 50 together with `bcc`.
     #[schema(inline)]
     cc: Option<Addresses>,
     #[schema(inline)]
@@ -183,8 +183,8 @@ struct EmailOverride {
     text: Option<String>,
     #[schema(max_length = 262144)]
     html: Option<String>,
-    /// Further headers, at most 50. Names are letters, digits and hyphens. Those that the service writes itself, or that
-    /// tell a relay what to do, are refused.
+    /// Further headers, at most 50. Names consist of letters, digits and hyphens. Headers that the service writes itself,
+    /// or that control a relay, are refused.
     headers: Option<BTreeMap<String, String>>,
 }
 
@@ -195,7 +195,7 @@ enum Addresses {
     Several(Vec<String>),
 }
 
-/// A short message.
+/// Overrides for SMS.
 #[derive(ToSchema)]
 struct SmsOverride {
     #[schema(max_length = 65536)]
@@ -205,7 +205,7 @@ struct SmsOverride {
     from: Option<String>,
 }
 
-/// A push message. Further members are for the push service.
+/// Overrides for push messages. Further members are passed to the push service.
 #[derive(ToSchema)]
 struct PushOverride {
     #[schema(max_length = 1024)]
@@ -216,17 +216,17 @@ struct PushOverride {
     icon: Option<String>,
     #[schema(max_length = 2048)]
     url: Option<String>,
-    /// Wins per key over the send's data.
+    /// Data of the message. Each key overrides that of the send's `data`.
     #[schema(value_type = Option<FreeObject>)]
     data: Option<String>,
     #[serde(flatten)]
     options: BTreeMap<String, Value>,
 }
 
-/// Provider-specific members and the sender.
+/// Overrides for one provider: its own members, and the sender.
 #[derive(ToSchema)]
 struct ProviderOverride {
-    /// Sender. Hosts and credentials belong to the provider's settings and are refused here.
+    /// Sender to use. Hosts and credentials belong to the provider's settings and are refused here.
     _config: Option<SenderOverride>,
     #[serde(flatten)]
     members: BTreeMap<String, Value>,

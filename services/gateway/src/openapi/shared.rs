@@ -5,75 +5,95 @@ use serde_json::{Map, Value, json};
 
 use crate::openapi::security::Access;
 
-/// Errors by status: name, schema of the body, what it means.
+/// Errors: status, name, schema of the body, description.
 const ERRORS: [(&str, &str, &str, &str); 14] = [
-    ("400", "Invalid", "Problems", "The request is malformed or invalid; every problem is named."),
-    ("401", "Unauthorized", "Error", "The credentials are missing, wrong, or no usable combination."),
-    ("403", "Forbidden", "Error", "The credentials are good, but not for this."),
-    ("404", "NotFound", "Error", "There is no such thing, or none of this app or user."),
+    ("400", "Invalid", "Problems", "The request is malformed or invalid; the body lists every problem."),
+    ("401", "Unauthorized", "Error", "The credentials are missing, wrong, or not a usable combination."),
+    ("403", "Forbidden", "Error", "The credentials are valid, but do not allow this request."),
+    ("404", "NotFound", "Error", "The resource does not exist, or does not belong to this app or user."),
     (
         "405",
         "MethodNotAllowed",
         "Error",
-        "The path does not have this method; `Allow` names those that it has.",
+        "The path does not support this method; `Allow` lists the methods that it supports.",
     ),
-    ("406", "NotAcceptable", "Error", "`Accept` admits no media type that the service answers in."),
+    ("406", "NotAcceptable", "Error", "`Accept` allows no media type that the service can answer with."),
     (
         "408",
         "BodyTimeout",
         "Error",
-        "The body came slower than 64 KiB per second after the first 2 s, or took over 30 s.",
+        "The body arrived slower than 64 KiB per second after the first 2 s, or took longer than 30 s.",
     ),
-    ("409", "Conflict", "Error", "It exists already, or the Idempotency-Key was used with another body."),
-    ("413", "TooLarge", "Error", "The body is over the limit: 768 KiB, or 128 KiB without the API secret."),
+    (
+        "409",
+        "Conflict",
+        "Error",
+        "The resource already exists, or the Idempotency-Key was used with another body.",
+    ),
+    ("413", "TooLarge", "Error", "The body exceeds the limit: 768 KiB, or 128 KiB without the API secret."),
     (
         "415",
         "UnsupportedMediaType",
         "Error",
-        "The body's media type or content coding is not one that is read.",
+        "The service does not support the body's media type or content coding.",
     ),
-    ("422", "Unprocessable", "Error", "The request is well-formed, and cannot be applied."),
+    ("422", "Unprocessable", "Error", "The request is well-formed, but cannot be applied."),
     (
         "429",
         "TooManyRequests",
         "Error",
-        "The caller is over its rate limit; `Retry-After` says how long to wait.",
+        "The caller exceeded its rate limit; `Retry-After` states how long to wait.",
     ),
-    ("500", "InternalError", "Defect", "A defect. The error id leads to its cause in the service's log."),
-    ("503", "Unavailable", "Error", "It cannot be taken now; repeat it, with the same Idempotency-Key."),
+    (
+        "500",
+        "InternalError",
+        "Defect",
+        "An internal error. The service's log has the cause under the error id.",
+    ),
+    (
+        "503",
+        "Unavailable",
+        "Error",
+        "The service cannot accept the request now; retry with the same Idempotency-Key.",
+    ),
 ];
 
-/// Headers of answers by key: name, whether it is always there, description.
+/// Headers of answers: key, name, true if it is always present, description.
 const HEADERS: [(&str, &str, bool, &str); 9] = [
-    ("RequestId", "X-Request-Id", true, "The id of the request: the client's own where it is well-formed."),
-    ("Allow", "Allow", true, "The methods that the path has."),
+    ("RequestId", "X-Request-Id", true, "The id of the request: that of the client if it is well-formed."),
+    ("Allow", "Allow", true, "The methods that the path supports."),
     (
         "Challenge",
         "WWW-Authenticate",
         true,
-        "`Bearer`, the scheme of users' tokens; the other credentials are headers.",
+        "`Bearer`, the scheme of users' tokens. The other credentials have their own headers.",
     ),
-    ("RetryAfter", "Retry-After", true, "Seconds after which the request may be repeated."),
+    ("RetryAfter", "Retry-After", true, "Seconds after which the client may retry the request."),
     (
         "RateLimit-Limit",
         "RateLimit-Limit",
         false,
-        "Requests that the caller may make in a second: of its app, its user and its peer, the limit with the least left.",
+        "Requests per second that the caller may make: the one of its limits (app, user, peer) with the fewest left.",
     ),
-    ("RateLimit-Remaining", "RateLimit-Remaining", false, "Requests that are left of them."),
-    ("RateLimit-Reset", "RateLimit-Reset", false, "Seconds until all of them are left again."),
-    ("Deprecation", "Deprecation", false, "The request used what is deprecated, since this time (RFC 9745)."),
-    ("Link", "Link", false, "Where the deprecation is explained."),
+    ("RateLimit-Remaining", "RateLimit-Remaining", false, "Requests left of that limit."),
+    ("RateLimit-Reset", "RateLimit-Reset", false, "Seconds until the full limit is available again."),
+    (
+        "Deprecation",
+        "Deprecation",
+        false,
+        "The request used a feature that is deprecated since this time (RFC 9745).",
+    ),
+    ("Link", "Link", false, "Link to the explanation of the deprecation."),
 ];
 
-/// Headers that only the answers with these statuses have.
+/// Headers that only answers with certain statuses have; an empty list means all statuses.
 const HEADERS_OF: [(&str, &[&str]); 4] =
     [("Allow", &["405"]), ("Challenge", &["401"]), ("RetryAfter", &["429", "503"]), ("RequestId", &[])];
 
-/// The headers of devices, without their prefix.
+/// Headers of devices, without their prefix.
 const DEVICE_HEADERS: [&str; 2] = ["DEVICE-ID", "DEVICE-SECRET"];
 
-/// Adds to the components what operations refer to.
+/// Adds the components that operations refer to.
 pub(crate) fn add_components(components: &mut Map<String, Value>) {
     let headers: Map<_, _> = HEADERS
         .iter()
@@ -102,24 +122,24 @@ fn parameters() -> Value {
     json!({
         "RequestId": {
             "name": "X-Request-Id", "in": "header", "required": false,
-            "description": "Names the request in the answer and in the service's log, where it has 1 to 128 letters, \
-                digits or `-_.:/+=`; else the service makes one.",
+            "description": "Id of the request in the answer and in the service's log: 1 to 128 letters, digits or \
+                `-_.:/+=`. Otherwise the service generates one.",
             "schema": {"type": "string"},
         },
         "Prefer": {
             "name": "Prefer", "in": "header", "required": false,
-            "description": "`handling=strict`: what the call does not know is a problem (RFC 7240).",
+            "description": "`handling=strict`: unknown members and parameters are problems (RFC 7240).",
             "schema": {"type": "string"}, "example": "handling=lenient",
         },
         "UserIdentifier": {
             "name": "userIdentifier", "in": "query", "required": false,
-            "description": "The user that the app acts for, instead of the header. Read beside a valid secret alone.",
+            "description": "The user that the app acts for, in place of the header. Read only with a valid API secret.",
             "schema": {"type": "string", "minLength": 1, "maxLength": MAX_IDENTIFIER},
         },
     })
 }
 
-/// Adds to an operation what its kind has.
+/// Completes an operation with its security, parameters, errors and headers.
 pub(crate) fn complete(path: &str, prefix: &str, operation: &mut Value) {
     let access = Access::of(operation);
     if let Some(access) = access {
@@ -143,7 +163,7 @@ pub(crate) fn complete(path: &str, prefix: &str, operation: &mut Value) {
     }
 }
 
-/// Headers of the interface are named without their prefix by the handlers.
+/// Adds the prefix to the names of headers, which the handlers state without it.
 fn prefix_headers(prefix: &str, operation: &mut Value) {
     for parameter in operation["parameters"].as_array_mut().into_iter().flatten() {
         if let Some(name) = DEVICE_HEADERS.into_iter().find(|name| parameter["name"] == *name) {
@@ -165,7 +185,7 @@ fn add_parameters(access: Option<Access>, operation: &mut Value) {
     }
 }
 
-/// The errors that an operation of this kind can answer whatever it does.
+/// Returns the errors that any operation of this kind can answer.
 fn statuses(path: &str, is_api: bool, has_body: bool) -> Vec<&'static str> {
     let mut statuses = Vec::new();
     if is_api {
@@ -180,13 +200,13 @@ fn statuses(path: &str, is_api: bool, has_body: bool) -> Vec<&'static str> {
     statuses
 }
 
-/// A reference to a shared error.
+/// Returns a reference to a shared error.
 pub(super) fn error(status: &str) -> Value {
     let name = ERRORS.iter().find(|(known, ..)| *known == status).map_or("", |(_, name, ..)| name);
     json!({"$ref": format!("#/components/responses/{name}")})
 }
 
-/// Gives the response of a handler the headers of all, and an error the body of its status.
+/// Adds the shared headers to a handler's response, and to an error the body of its status.
 fn complete_response(status: &str, response: &mut Value, is_api: bool) {
     if response.get("$ref").is_some() {
         return;
@@ -207,7 +227,7 @@ fn complete_response(status: &str, response: &mut Value, is_api: bool) {
     }
 }
 
-/// The headers of an answer by name, as references.
+/// Returns the headers of an answer by name, as references.
 fn headers_of(status: &str, is_api: bool) -> Value {
     let applies = |key: &str, required: bool| match HEADERS_OF.iter().find(|(name, _)| *name == key) {
         Some((_, statuses)) => statuses.is_empty() || statuses.contains(&status),

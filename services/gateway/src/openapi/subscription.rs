@@ -1,5 +1,5 @@
 //! A browser's subscription to web push.
-#![expect(dead_code, reason = "these structs stand for their schemas alone")]
+#![expect(dead_code, reason = "these structs exist only for their schemas")]
 
 use utoipa::ToSchema;
 
@@ -16,7 +16,7 @@ use utoipa::ToSchema;
     })
 )]
 pub(crate) struct Subscription {
-    /// https, on port 443, at a push service that the installation knows.
+    /// URL with `https`, on port 443, at a push service that the installation knows.
     #[schema(max_length = 2048, pattern = "^https?://[!-~]+$")]
     endpoint: String,
     /// Milliseconds since 1970.
@@ -25,7 +25,7 @@ pub(crate) struct Subscription {
     keys: SubscriptionKeys,
 }
 
-/// Both in base64url, with or without padding.
+/// Keys of the subscription, in base64url with or without padding.
 #[derive(ToSchema)]
 pub(crate) struct SubscriptionKeys {
     /// An uncompressed point of P-256.

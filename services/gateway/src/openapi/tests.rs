@@ -1,4 +1,4 @@
-//! The document names every route and shows an example of everything.
+//! The document describes every route and shows an example of every body.
 
 use std::collections::BTreeSet;
 
@@ -38,7 +38,7 @@ fn the_document_has_every_route_and_no_other() {
     let missing: Vec<_> = routed.difference(&documented).collect();
     let surplus: Vec<_> = documented.difference(&routed).collect();
     assert!(missing.is_empty(), "describe these in openapi.rs or alias.rs: {missing:?}");
-    assert!(surplus.is_empty(), "described, but routed nowhere: {surplus:?}");
+    assert!(surplus.is_empty(), "described, but not routed: {surplus:?}");
 }
 
 #[test]
@@ -57,12 +57,12 @@ fn every_operation_has_an_id_a_known_tag_and_a_summary() {
         assert!(operation["summary"].is_string(), "{method} {path} has no summary");
         // A link of an email is its own credential.
         let is_api = path.starts_with("/v3") && !path.contains("{token}");
-        assert_eq!(operation.get("security").is_some(), is_api, "{method} {path}: say who may call it");
+        assert_eq!(operation.get("security").is_some(), is_api, "{method} {path}: state `security`");
     }
 }
 
 #[test]
-fn parameters_of_a_path_are_those_that_stand_in_it() {
+fn the_path_parameters_of_an_operation_are_those_of_its_path() {
     let document = document("X-SERVICE").unwrap();
     for (method, path, operation) in paths(&document) {
         let parameters = operation["parameters"].as_array().unwrap().iter();
@@ -77,7 +77,7 @@ fn parameters_of_a_path_are_those_that_stand_in_it() {
 }
 
 #[test]
-fn every_cursor_has_the_form_of_a_cursor() {
+fn every_cursor_parameter_has_the_pattern_of_cursors() {
     let document = document("X-SERVICE").unwrap();
     let mut found = 0;
     for (method, path, operation) in paths(&document) {
@@ -129,7 +129,7 @@ fn has_example(document: &Value, schema: &Value) -> bool {
 }
 
 #[test]
-fn every_reference_leads_somewhere() {
+fn every_reference_resolves() {
     let document = document("X-SERVICE").unwrap();
     let text = document.to_string();
     let references: BTreeSet<_> =
@@ -140,7 +140,7 @@ fn every_reference_leads_somewhere() {
 }
 
 #[test]
-fn limits_are_those_of_the_readers() {
+fn the_limits_of_schemas_are_those_of_the_parsers() {
     let document = document("X-SERVICE").unwrap();
     let cases = [
         ("NotificationContent/properties/title/maxLength", MAX_TITLE),
@@ -172,7 +172,7 @@ fn limits_are_those_of_the_readers() {
 }
 
 #[test]
-fn credentials_are_named_by_the_prefix() {
+fn credential_headers_have_the_configured_prefix() {
     let document = document("X-ACME").unwrap();
     assert_eq!(document["components"]["securitySchemes"]["apiKey"]["name"], "X-ACME-API-KEY");
     let text = document.to_string();

@@ -1,5 +1,5 @@
 //! Requests about users.
-#![expect(dead_code, reason = "these structs stand for their schemas alone")]
+#![expect(dead_code, reason = "these structs exist only for their schemas")]
 
 use utoipa::ToSchema;
 
@@ -15,7 +15,7 @@ pub(crate) struct NewUser {
     profile: Option<FreeObject>,
 }
 
-/// Users to create or to merge: the array alone, or in an object.
+/// Users to create or merge: an array, or an object that contains it.
 #[derive(ToSchema)]
 #[serde(untagged)]
 #[schema(example = json!({"users": [{"identifier": "ada", "profile": {"name": "Ada"}}, {"identifier": "bob"}]}))]
@@ -34,19 +34,19 @@ pub(crate) struct UsersObject {
 #[schema(max_items = 1000)]
 pub(crate) struct UsersArray(Vec<NewUser>);
 
-/// Pairs of a profile, of which these mean something to the service. `null` is a value like any other; at most 64 KiB
-/// in all.
+/// Key-value pairs of a profile, at most 64 KiB in total. Any key is allowed; the service itself uses the keys listed here.
+/// `null` is a value like any other.
 #[derive(ToSchema)]
 #[schema(
     rename_all = "camelCase",
     example = json!({"email": "ada@example.com", "phoneNumber": "+4915112345678", "name": "Ada"})
 )]
 pub(crate) struct Profile {
-    /// The address of the channel `email`.
+    /// Address for the channel `email`.
     email: Option<String>,
-    /// The number of the channel `sms`, as E.164.
+    /// Phone number for the channel `sms`, in E.164 format.
     phone_number: Option<String>,
-    /// The same by another name.
+    /// Alias of `phoneNumber`.
     phone: Option<String>,
     /// Tokens of Firebase Cloud Messaging, for `mobilePush`.
     #[schema(inline)]
@@ -59,7 +59,7 @@ pub(crate) struct Profile {
 /// Push tokens.
 #[derive(ToSchema)]
 pub(crate) struct Tokens {
-    /// Every token. They are united with those that are there.
+    /// Tokens to add to those that the profile already has.
     tokens: Option<Vec<String>>,
     /// One more token.
     token: Option<String>,

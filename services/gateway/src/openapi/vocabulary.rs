@@ -1,4 +1,4 @@
-//! Schemas of what `domain` defines, which knows nothing of OpenAPI.
+//! Schemas of the types of `domain`, a crate that does not depend on OpenAPI.
 
 use std::borrow::Cow;
 
@@ -7,7 +7,7 @@ use utoipa::openapi::schema::{AdditionalProperties, Type};
 use utoipa::openapi::{KnownFormat, ObjectBuilder, RefOr, Schema, SchemaFormat};
 use utoipa::{PartialSchema, ToSchema};
 
-/// Largest whole number of the interface: 2^53 − 1.
+/// Largest whole number of the API: 2^53 − 1.
 const MAX_ID: i64 = (1 << 53) - 1;
 /// Longer than any cursor.
 const MAX_CURSOR: usize = 128;
@@ -35,27 +35,27 @@ macro_rules! words {
 words! {
     /// An RFC 3339 date-time. Answers show it in UTC, with milliseconds.
     Time = text().format(Some(SchemaFormat::KnownFormat(KnownFormat::DateTime))).examples(["2027-01-31T09:00:00.000Z"]);
-    /// A number that the service gave.
+    /// A number that the service assigned.
     Id = whole_number().minimum(Some(0)).maximum(Some(MAX_ID)).examples([4096]);
-    /// Upper bound.
+    /// A count.
     Count = whole_number().minimum(Some(0)).maximum(Some(MAX_ID)).examples([3]);
-    /// A place in a list, as an earlier answer named it in `nextCursor`; any other text is 400 `invalid_cursor`.
+    /// A position in a list, from `nextCursor` of an earlier answer. Any other text is a 400 (`invalid_cursor`).
     Cursor = text().max_length(Some(MAX_CURSOR)).pattern(Some("^[A-Za-z0-9_-]*$")).examples(["NDA5Ng"]);
-    /// A UUID that the service gave.
+    /// A UUID that the service assigned.
     Uuid = text().format(Some(SchemaFormat::Custom("uuid".to_owned()))).examples(["018f3c6e-7d1a-7cc2-b3a4-9a1f0f6f2b11"]);
     /// An identifier that the app chose: 1 to 255 bytes, without control characters.
     Identifier = text().min_length(Some(1)).max_length(Some(MAX_IDENTIFIER)).pattern(Some("^[^\\u0000-\\u001f\\u007f-\\u009f]*$")).examples(["ada"]);
-    /// The same in a header, which holds no other characters than these.
+    /// An identifier in a header: 1 to 255 printable ASCII characters, without spaces at the ends.
     HeaderIdentifier = text().min_length(Some(1)).max_length(Some(MAX_IDENTIFIER)).pattern(Some("^[!-~]([ -~]*[!-~])?$")).examples(["phone-1"]);
-    /// A JSON object of any members.
+    /// A JSON object with any members.
     FreeObject = ObjectBuilder::new().additional_properties(Some(AdditionalProperties::FreeForm(true))).examples([serde_json::json!({"orderId": 1007})]);
-    /// A channel.
+    /// A delivery channel.
     Channel = names(domain::Channel::ALL.iter().map(|channel| channel.as_str()));
     /// The state of a delivery.
     Status = names(domain::Status::ALL.iter().map(|status| status.as_str()));
-    /// Why a delivery was not made, or what ended it.
+    /// The reason why a delivery was not made, or how it ended.
     Reason = names(domain::Reason::ALL.iter().map(|reason| reason.as_str()));
-    /// The queue that a send travels in; bulk never delays transactional.
+    /// The queue of a send. Bulk sends never delay transactional ones.
     Lane = names(domain::Lane::ALL.iter().map(|lane| lane.as_str()));
 }
 

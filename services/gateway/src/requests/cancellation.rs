@@ -1,4 +1,4 @@
-//! `DELETE /v3/requests/{requestId}`: cancelling what of a send has not been handed to a provider.
+//! `DELETE /v3/requests/{requestId}`: cancellation of the deliveries that no provider has received yet.
 
 use actix_web::web::Data;
 use actix_web::{HttpRequest, HttpResponse};
@@ -16,8 +16,8 @@ use crate::openapi::vocabulary::{Count, Uuid};
 #[derive(Serialize, ToSchema)]
 #[schema(as = Cancellation, example = json!({"cancelled": 40}))]
 struct CancellationBody {
-    /// Deliveries that waited for an attempt, and every channel of recipients that were not planned yet: what the
-    /// request counts as `cancelled` once it is planned.
+    /// Number of deliveries that waited for an attempt, plus every channel of recipients that were not planned yet. The
+    /// request counts them as `cancelled` once it is planned.
     #[schema(value_type = Count)]
     cancelled: u64,
 }
@@ -25,15 +25,15 @@ struct CancellationBody {
 /// Cancels a request.
 ///
 /// Everything that was not given to a provider yet ends as `cancelled`: a scheduled send, recipients that are not planned yet,
-/// deliveries that wait for their first or next attempt. An attempt under way is not repeated. Items of recipients that are
-/// planned reach the inbox all the same. Cancelling again, or once everything has ended, stops nothing more.
+/// deliveries that wait for their first or next attempt. An attempt in progress is not repeated. Inbox items of recipients
+/// that are already planned are still delivered. Repeating the call, or cancelling a completed request, has no effect.
 #[utoipa::path(
     delete,
     path = "/v3/requests/{requestId}",
     operation_id = "cancelRequest",
     tag = "requests",
     security(("app" = [])),
-    params(("requestId" = Uuid, Path, description = "As the send's receipt told it.")),
+    params(("requestId" = Uuid, Path, description = "The `requestId` from the answer to the send.")),
     responses((status = 200, description = "The request is cancelled.", body = CancellationBody)),
 )]
 pub(crate) async fn cancel(
@@ -45,6 +45,6 @@ pub(crate) async fn cancel(
     let request = id.request()?;
     gateway.await_planning(caller.app, request).await?;
     let cancelled = database(gateway.store.cancel_request(caller.app, request, &actor::of(&http))).await?;
-    tracing::info!(app = %caller.app, send_id = %request, cancelled, "a request is cancelled");
+    tracing::info!(app = %caller.app, send_id = %request, cancelled, "cancelled a request");
     Ok(HttpResponse::Ok().json(CancellationBody { cancelled }))
 }

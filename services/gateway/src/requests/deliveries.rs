@@ -1,4 +1,4 @@
-//! `/v3/requests/{requestId}/deliveries`: every (recipient, channel) of a send.
+//! `/v3/requests/{requestId}/deliveries`: the deliveries of a send, by recipient and channel.
 
 use actix_web::HttpResponse;
 use actix_web::web::Data;
@@ -18,7 +18,7 @@ use crate::http::path_id::PathId;
 use crate::http::query::Query;
 use crate::openapi::vocabulary::{self, Cursor, Identifier, Time, Uuid};
 
-/// Deliveries of a page, unless fewer are asked for.
+/// Maximum and default number of deliveries on a page.
 const MAX_LIMIT: i64 = 100;
 
 /// A page of deliveries.
@@ -39,7 +39,7 @@ const MAX_LIMIT: i64 = 100;
     "nextCursor": null,
 }))]
 struct Listing<'a> {
-    /// When the send was accepted.
+    /// Time at which the send was accepted.
     #[schema(value_type = Time)]
     accepted_at: Timestamp,
     data: Vec<DeliveryBody<'a>>,
@@ -52,10 +52,10 @@ struct Listing<'a> {
 #[serde(rename_all = "camelCase")]
 #[schema(as = Delivery)]
 struct DeliveryBody<'a> {
-    /// Null where there was nothing to deliver.
+    /// Null if the channel had nothing to deliver.
     #[schema(value_type = Option<Uuid>)]
     id: Option<DeliveryId>,
-    /// Null for a user who was erased.
+    /// Null if the user was erased.
     #[schema(value_type = Option<Identifier>)]
     recipient: Option<&'a str>,
     #[schema(value_type = vocabulary::Channel)]
@@ -67,10 +67,10 @@ struct DeliveryBody<'a> {
     status: Status,
     #[schema(value_type = Option<vocabulary::Reason>)]
     reason: Option<Reason>,
-    /// When it was decided.
+    /// Time at which the delivery was planned.
     #[schema(value_type = Option<Time>)]
     planned_at: Option<Timestamp>,
-    /// When it ended; null before that, and for the inbox.
+    /// Time at which the delivery ended; null before that, and for the inbox.
     #[schema(value_type = Option<Time>)]
     settled_at: Option<Timestamp>,
     attempts: Vec<AttemptBody<'a>>,
@@ -81,31 +81,31 @@ struct DeliveryBody<'a> {
 #[serde(rename_all = "camelCase")]
 #[schema(as = Attempt)]
 struct AttemptBody<'a> {
-    /// From 1.
+    /// Number of the attempt, from 1.
     #[schema(minimum = 1)]
     number: i32,
     #[schema(value_type = Time)]
     started_at: Timestamp,
     #[schema(value_type = Time)]
     ended_at: Timestamp,
-    /// Null where none could be called.
+    /// Null if no provider could be called.
     provider: Option<&'a str>,
     outcome: &'a str,
     provider_code: &'a str,
     provider_message: &'a str,
     provider_id: Option<&'a str>,
-    /// Parts that the message took (SMS); null where they are not counted.
+    /// Number of parts of an SMS; null if unknown.
     segments: Option<i32>,
-    /// Null while the provider has said nothing after its answer.
+    /// Null until the provider reports on the message after its first answer.
     receipt: Option<ReceiptBody<'a>>,
 }
 
-/// Report of a provider about a message that it had accepted.
+/// Report of a provider about a message that it accepted before.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = AttemptReceipt)]
 struct ReceiptBody<'a> {
-    /// `delivered`, or the class of what went wrong.
+    /// `delivered`, or the class of the failure.
     outcome: &'a str,
     provider_code: &'a str,
     provider_message: &'a str,
@@ -113,10 +113,10 @@ struct ReceiptBody<'a> {
     received_at: Timestamp,
 }
 
-/// Lists them by recipient and channel, in the order in which the send names its recipients.
+/// Lists the deliveries of a request by recipient and channel, in the order in which the send names its recipients.
 ///
-/// With `recipient`, it is the whole story of one: when the send was accepted and planned, what was decided for each
-/// channel and why, and every attempt with the provider's answer.
+/// With `recipient`, the answer is the full history of one recipient: when the send was accepted and planned, the decision
+/// and its reason for each channel, and every attempt with the provider's answer.
 #[utoipa::path(
     get,
     path = "/v3/requests/{requestId}/deliveries",
@@ -124,11 +124,11 @@ struct ReceiptBody<'a> {
     tag = "requests",
     security(("app" = [])),
     params(
-        ("requestId" = Uuid, Path, description = "As the send's receipt told it."),
-        ("recipient" = Option<String>, Query, description = "Only this user's."),
-        ("channel" = Option<vocabulary::Channel>, Query, description = "Only those of this channel."),
-        ("status" = Option<vocabulary::Status>, Query, description = "Only those in this state."),
-        ("limit" = Option<i64>, Query, minimum = 1, maximum = 100, description = "Deliveries of a page; 100 unless said."),
+        ("requestId" = Uuid, Path, description = "The `requestId` from the answer to the send."),
+        ("recipient" = Option<String>, Query, description = "Only deliveries to the user with this identifier."),
+        ("channel" = Option<vocabulary::Channel>, Query, description = "Only deliveries on this channel."),
+        ("status" = Option<vocabulary::Status>, Query, description = "Only deliveries in this state."),
+        ("limit" = Option<i64>, Query, minimum = 1, maximum = 100, description = "Maximum number of deliveries on the page; 100 by default."),
         ("cursor" = inline(Option<Cursor>), Query, description = "The `nextCursor` of an earlier answer."),
     ),
     responses((status = 200, description = "A page of up to 100 deliveries.", body = Listing)),
@@ -154,7 +154,7 @@ pub(crate) async fn list(
     let request = id.request()?;
     let accepted_at = gateway.await_planning(caller.app, request).await?;
     let filter = DeliveryFilter { recipient: recipient.as_deref(), channel, status };
-    // One more than shown tells whether there is a next page.
+    // One more than shown, to find out if a next page exists.
     let found = gateway.store.list_deliveries(caller.app, request, filter, after, limit + 1);
     let mut deliveries = database(found).await?;
     let is_last = deliveries.len() as u64 <= limit.unsigned_abs();
@@ -211,7 +211,7 @@ fn present_receipt(receipt: &AttemptReceipt) -> ReceiptBody<'_> {
     }
 }
 
-/// Opaque to clients: a place in the order of the list.
+/// Encodes a position in the list as a cursor, opaque to clients.
 fn cursor_after(position: &DeliveryPosition) -> String {
     let DeliveryPosition { recipient_index, channel, id } = position;
     URL_SAFE_NO_PAD.encode(format!("{recipient_index}.{channel}.{id}"))

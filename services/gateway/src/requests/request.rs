@@ -1,4 +1,4 @@
-//! `/v3/requests/{requestId}`: what became of a send.
+//! `/v3/requests/{requestId}`: the status of a send.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -33,8 +33,8 @@ const ASK_INTERVAL: Duration = Duration::from_millis(50);
 struct RequestBody {
     #[schema(value_type = Uuid)]
     request_id: SendId,
-    /// `scheduled` until its `sendAt`; `processing`; `completed` once nothing more happens by itself; `cancelled`;
-    /// `parked` when planning it fails by itself, until an operator puts it back.
+    /// `scheduled` until `sendAt`; `processing`; `completed` once all deliveries have ended; `cancelled`; `parked` if its
+    /// planning keeps failing, until an operator redrives it.
     #[schema(pattern = "^(scheduled|processing|completed|cancelled|parked)$")]
     status: &'static str,
     #[schema(value_type = Time)]
@@ -43,19 +43,19 @@ struct RequestBody {
     send_at: Option<Timestamp>,
     #[schema(minimum = 0)]
     recipients: i32,
-    /// By channel and status.
+    /// Number of deliveries by channel and status.
     #[schema(value_type = BTreeMap<String, BTreeMap<String, i64>>)]
     counts: BTreeMap<Channel, BTreeMap<Status, i64>>,
 }
 
-/// The request as a whole.
+/// Gets the status of a request.
 #[utoipa::path(
     get,
     path = "/v3/requests/{requestId}",
     operation_id = "getRequest",
     tag = "requests",
     security(("app" = [])),
-    params(("requestId" = Uuid, Path, description = "As the send's receipt told it.")),
+    params(("requestId" = Uuid, Path, description = "The `requestId` from the answer to the send.")),
     responses((status = 200, description = "The request.", body = RequestBody)),
 )]
 pub(crate) async fn retrieve(
@@ -78,8 +78,8 @@ pub(crate) async fn retrieve(
 }
 
 impl Gateway {
-    /// Returns once the dispatcher has written the request, with the time of its acceptance. 404 where it does not in
-    /// time: there is none, or none of this app.
+    /// Waits until the dispatcher has written the request, and returns the time of its acceptance. 404 if that does not
+    /// happen in time: the request does not exist, or belongs to another app.
     pub(crate) async fn await_planning(&self, app: AppId, request: SendId) -> Result<Timestamp, Failure> {
         let end = Instant::now() + PLANNED_WITHIN;
         loop {
@@ -94,7 +94,8 @@ impl Gateway {
     }
 }
 
-/// Only an id that was made a moment ago is worth waiting for; the id tells when (RFC 9562, section 5.7).
+/// Returns true if the id was created a moment ago, so that waiting for the request makes sense. The id contains its time
+/// (RFC 9562, section 5.7).
 fn was_just_accepted(request: SendId) -> bool {
     let Some(made) = request.0.get_timestamp() else {
         return false;
@@ -105,7 +106,7 @@ fn was_just_accepted(request: SendId) -> bool {
     now.abs_diff(made) <= 10 * PLANNED_WITHIN.as_millis()
 }
 
-/// One word for the whole; see [`RequestBody::status`].
+/// Returns the status of the whole request; see [`RequestBody::status`].
 fn status(request: &Request) -> &'static str {
     let all_planned = request.planned >= i64::from(request.recipients);
     let all_ended = request.counts.values().flat_map(BTreeMap::keys).all(|status| status.is_terminal());

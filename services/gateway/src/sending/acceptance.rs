@@ -1,4 +1,4 @@
-//! Accepting a send: checked against what the app has, its key reserved, durable in the log.
+//! Acceptance of a send: checks against the app's data, reservation of the idempotency key, append to the log.
 
 use std::collections::HashSet;
 use std::num::NonZeroU32;
@@ -22,13 +22,13 @@ use crate::waiting::at_callers_pace;
 /// Time limit for writing files: this much, plus this much for each MiB.
 const FILES_WITHIN: Duration = Duration::from_secs(1);
 
-/// A send that is sound in itself, but for its times.
+/// A send that is valid in itself; its times are checked later.
 pub(crate) struct Submission {
     pub(crate) app: AppId,
     pub(crate) send: SendRequest,
     /// The contents of its files.
     pub(crate) files: Files,
-    /// Sends a second in the transactional lane, where the app has a rate of its own.
+    /// The app's own rate of sends per second in the transactional lane, if it has one.
     pub(crate) transactional_rate: Option<NonZeroU32>,
     /// True if an unknown provider is a problem.
     pub(crate) strict: bool,
@@ -39,10 +39,10 @@ pub(crate) struct Submission {
 }
 
 impl Gateway {
-    /// Accepts a send. Once this has succeeded it is never lost.
+    /// Accepts a send. After success, it is never lost.
     ///
-    /// With a key, the send that the key stands for is published, again if need be: the log takes it once, and what
-    /// the dispatcher planned for it holds.
+    /// With a key, the send of the key is published, possibly again: the log stores it once, and a plan that the dispatcher
+    /// has already made for it is kept.
     pub(crate) async fn accept(&self, submission: Submission) -> Result<SendId, Failure> {
         let checked = self.check(&submission).await;
         let lane = self.lane(&submission).await;
@@ -77,7 +77,7 @@ impl Gateway {
         Ok(send_id)
     }
 
-    /// The lane of a send: bulk beyond the rate of its app, so that no app holds up the others.
+    /// Returns the lane of a send: bulk beyond the rate of its app, so that no app delays the others.
     async fn lane(&self, submission: &Submission) -> Lane {
         let Submission { app, send, transactional_rate, .. } = submission;
         if send.lane == Lane::Bulk {
@@ -90,7 +90,7 @@ impl Gateway {
         }
     }
 
-    /// Writes the files before anything says that they are there. What is never accepted goes with its age.
+    /// Writes the files before the event that refers to them. Files of a send that is never accepted expire.
     async fn keep_files(
         &self,
         app: AppId,
@@ -106,11 +106,11 @@ impl Gateway {
         let written = self.store.keep_attachments(app, send_id, &files.contents, from, self.retention);
         let mebibytes = files.contents.iter().map(Vec::len).sum::<usize>().div_ceil(1024 * 1024);
         let limit = FILES_WITHIN + FILES_WITHIN * u32::try_from(mebibytes).unwrap_or(u32::MAX);
-        // What takes long is as large as the caller made it.
+        // The time depends on the size of the caller's files.
         match at_callers_pace(timeout(limit, written)).await {
             Ok(written) => Ok(written?),
             Err(_) => {
-                let message = "the database did not take the files in time; repeat the request";
+                let message = "the database did not store the files in time; repeat the request";
                 Err(Failure::unavailable(message, "files not written in time"))
             }
         }
@@ -136,7 +136,7 @@ impl Gateway {
         if problems.is_empty() { Ok(()) } else { Err(Failure::Invalid(problems)) }
     }
 
-    /// The problem that there is no such template, if so.
+    /// Returns a problem if the template does not exist.
     pub(crate) async fn unknown_template(
         &self,
         app: AppId,
@@ -146,7 +146,7 @@ impl Gateway {
         Ok(found.is_none().then(|| unknown_template(template)))
     }
 
-    /// Recipients given with a profile are created, so they are never unknown.
+    /// Returns a problem for each unknown recipient. Recipients with a profile are created, so they are never unknown.
     async fn unknown_recipients(&self, app: AppId, send: &SendRequest) -> Result<Vec<Problem>, Failure> {
         let plain = send.recipients.iter().filter(|recipient| recipient.profile.is_none());
         let named: Vec<&str> = plain.map(|recipient| recipient.identifier.as_str()).collect();
@@ -156,7 +156,7 @@ impl Gateway {
         Ok(unknown.map(unknown_recipient).collect())
     }
 
-    /// Returns members of `override` that name no provider.
+    /// Returns a problem for each member of `override` that names no provider.
     async fn unknown_providers(&self, app: AppId, send: &SendRequest) -> Result<Vec<Problem>, Failure> {
         let known = database(self.store.list_providers(app)).await?;
         let named = send.overrides.providers.keys();
@@ -164,8 +164,8 @@ impl Gateway {
         Ok(unknown.map(|named| unknown_provider(named)).collect())
     }
 
-    /// Finds what the key stands for, and makes it stand for this send if it is free. A repeat passes by what was
-    /// `checked`: it was accepted before, and what it names may be gone since.
+    /// Reserves the key for this send, or returns the send that it already stands for. A repeat ignores `checked`: the send
+    /// was accepted before, and the resources that it names may have been deleted since.
     async fn reserve(&self, wanted: Reservation, checked: Result<(), Failure>) -> Result<Reserved, Failure> {
         let body_hash = wanted.send.body_hash;
         let reserved = match checked {
@@ -187,7 +187,7 @@ fn unknown_template(template: &TemplateRef) -> Problem {
         TemplateRef::Identifier(identifier) => ("notification.templateIdentifier", identifier.clone()),
         TemplateRef::Id(id) => ("notification.templateId", id.to_string()),
     };
-    Problem::new(field, "unknown_template", format!("{field}: there is no template {name:?}"))
+    Problem::new(field, "unknown_template", format!("{field}: the template {name:?} does not exist"))
 }
 
 fn unknown_provider(identifier: &str) -> Problem {
@@ -198,6 +198,6 @@ fn unknown_provider(identifier: &str) -> Problem {
 }
 
 fn unknown_recipient(identifier: &str) -> Problem {
-    let message = format!("sendTo.recipients: there is no user {identifier:?}");
+    let message = format!("sendTo.recipients: the user {identifier:?} does not exist");
     Problem::new("sendTo.recipients", "unknown_recipient", message)
 }

@@ -1,4 +1,4 @@
-//! The quota of categories: a send that names a new one is refused once the app has as many as it may.
+//! The quota of categories: a send that names a new category is refused once the app has reached its quota.
 
 use std::time::Duration;
 
@@ -13,21 +13,21 @@ use crate::http::failure::Failure;
 /// Time for which a category is assumed to exist once it was found.
 const KNOWN_FOR: Duration = Duration::from_secs(60);
 const CAPACITY: u64 = 10_000;
-/// Longest wait for the answer. Without one the send is accepted: the dispatcher holds the quota in any case.
+/// Time limit of the check. After it, the send is accepted; the dispatcher enforces the quota in any case.
 const WITHIN: Duration = Duration::from_millis(250);
 
-/// Categories that sends named and their app has.
+/// Cache of existing categories that sends named.
 pub(crate) struct KnownCategories(Cache<(AppId, String), ()>);
 
 impl KnownCategories {
-    /// Remembers none yet.
+    /// Creates an empty cache.
     pub(crate) fn new() -> KnownCategories {
         KnownCategories(Cache::builder().max_capacity(CAPACITY).time_to_live(KNOWN_FOR).build())
     }
 }
 
 impl Gateway {
-    /// Refuses a category that the app lacks and has no room for.
+    /// Refuses a new category if the app has reached its quota.
     pub(crate) async fn check_category(&self, app: AppId, identifier: &str) -> Result<(), Failure> {
         let key = (app, identifier.to_owned());
         if self.categories.0.contains_key(&key) {

@@ -1,4 +1,4 @@
-//! `POST /v3/notifications?dryRun=true`: what a send would do, and why it would do no more.
+//! `POST /v3/notifications?dryRun=true`: the deliveries that a send would make, and the reasons for those that it would not.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ use crate::sending::acceptance::Submission;
 use crate::sending::shown_content::ShownContent;
 use crate::waiting::left;
 
-/// Recipients whose content is shown, the first of the send; it bounds the answer.
+/// Number of recipients whose content is shown, which bounds the answer.
 const SHOWN: usize = 10;
 /// Time limit of a dry run.
 const WITHIN: Duration = Duration::from_millis(2500);
@@ -53,10 +53,10 @@ const WITHIN: Duration = Duration::from_millis(2500);
 pub(crate) struct DryRun {
     /// Number of recipients of the send.
     recipients: usize,
-    /// By channel and status.
+    /// Number of deliveries by channel and status.
     #[schema(value_type = BTreeMap<String, BTreeMap<String, u32>>)]
     counts: BTreeMap<Channel, BTreeMap<Status, u32>>,
-    /// By recipient and channel, in the order in which the send names its recipients.
+    /// Deliveries by recipient and channel, in the order in which the send names its recipients.
     data: Vec<Pair>,
 }
 
@@ -70,18 +70,18 @@ struct Pair {
     channel: Channel,
     /// The address or token, masked.
     target: Option<String>,
-    /// `queued` where it would go out, else `skipped` or `failed`.
+    /// `queued` if it would be sent, otherwise `skipped` or `failed`.
     #[schema(value_type = vocabulary::Status)]
     status: Status,
     #[schema(value_type = Option<vocabulary::Reason>)]
     reason: Option<Reason>,
-    /// Content for the recipient; null from the eleventh recipient on, which bounds the answer.
+    /// Rendered content for the recipient; null from the eleventh recipient on, to bound the size of the answer.
     content: Option<Box<ShownContent>>,
 }
 
 impl Gateway {
-    /// Works out what a send would do now, with the checks, decisions and templates that sending it takes. Nothing is
-    /// written; its key stays free.
+    /// Returns the effect that a send would have now, from the same checks, decisions and templates as a real send. It
+    /// writes nothing and reserves no key.
     pub(crate) async fn try_out(&self, submission: Submission) -> Result<DryRun, Failure> {
         self.check(&submission).await?;
         let Submission { app, send, .. } = submission;
@@ -89,13 +89,13 @@ impl Gateway {
         match timeout(within, Box::pin(self.imagine(app, send, Instant::now() + within))).await {
             Ok(outcome) => outcome,
             Err(_) => {
-                let message = "the dry run takes too long; name fewer recipients";
+                let message = "the dry run took too long; name fewer recipients";
                 Err(Failure::unavailable(message, "not worked out in time"))
             }
         }
     }
 
-    /// Chunk by chunk, as it would be planned. Ends at `until`, also on the threads that render.
+    /// Plans the send chunk by chunk, without writing. Stops at `until`, on the rendering threads as well.
     async fn imagine(&self, app: AppId, send: SendRequest, until: Instant) -> Result<DryRun, Failure> {
         let (send, accepted_at, send_id) = (Arc::new(send), clock::now(), SendId(clock::new_id()));
         let mut outcome = DryRun { recipients: send.recipients.len(), ..DryRun::default() };
@@ -115,9 +115,10 @@ impl Gateway {
 fn pairs(chunk: &Chunk, facts: &Facts, until: Instant) -> Vec<Pair> {
     let template = facts.template(0).and_then(|version| {
         let compiled = Template::compile(&version.channels);
-        let tell =
-            |error| tracing::error!(app = %chunk.app, template = version.identifier, %error, "not compiled");
-        compiled.map_err(tell).ok()
+        let log = |error| {
+            tracing::error!(app = %chunk.app, template = version.identifier, %error, "cannot compile a template");
+        };
+        compiled.map_err(log).ok()
     });
     let template = template.as_ref();
     let category = facts.category(0).map(Arc::as_ref);
@@ -128,7 +129,7 @@ fn pairs(chunk: &Chunk, facts: &Facts, until: Instant) -> Vec<Pair> {
     for ((index, decision), recipient) in
         decide(chunk, facts, 0, template).into_iter().zip(chunk.send.chunk(chunk.chunk))
     {
-        // The answer is a 503 by then.
+        // By now, the request has been answered with 503.
         if Instant::now() >= until {
             break;
         }
@@ -140,7 +141,7 @@ fn pairs(chunk: &Chunk, facts: &Facts, until: Instant) -> Vec<Pair> {
     pairs
 }
 
-/// A recipient of a send that is tried out.
+/// A recipient of a dry run.
 struct Trial<'a> {
     writer: &'a Writer<'a>,
     recipient: &'a Recipient,

@@ -1,4 +1,4 @@
-//! `Idempotency-Key`, and what tells whether two bodies are equal.
+//! `Idempotency-Key`, and the digest by which bodies are compared.
 
 use actix_web::HttpRequest;
 use credentials::secrets;
@@ -6,14 +6,14 @@ use domain::Problem;
 use domain::request::is_idempotency_key;
 use serde_json::{Number, Value};
 
-/// A caller's key with the digest of the body that came with it.
+/// A caller's key with the digest of its body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Idempotency {
     pub(crate) key: String,
     pub(crate) body_hash: [u8; 32],
 }
 
-/// The key of the header, as far as it is usable.
+/// Reads the key from the header, if it is valid.
 pub(crate) fn header_key(request: &HttpRequest, problems: &mut Vec<Problem>) -> Option<String> {
     const NAME: &str = "Idempotency-Key";
     let mut values = request.headers().get_all("idempotency-key");
@@ -29,7 +29,7 @@ pub(crate) fn header_key(request: &HttpRequest, problems: &mut Vec<Problem>) -> 
     None
 }
 
-/// Digest of a body in a canonical form: equal for equal JSON, whatever its spaces and the order of its members.
+/// Computes the digest of a body in canonical form: equal for equal JSON, whatever its whitespace and order of members.
 pub(crate) fn digest(body: &Value) -> [u8; 32] {
     let mut canonical = Vec::with_capacity(1024);
     write(body, &mut canonical);
@@ -63,14 +63,14 @@ fn write(value: &Value, out: &mut Vec<u8>) {
     }
 }
 
-/// Its length before the text, so that no escaping is needed to keep two texts apart.
+/// Writes the length before the text, so that texts stay distinct without escaping.
 fn write_text(text: &str, out: &mut Vec<u8>) {
     out.push(b'"');
     out.extend_from_slice(&text.len().to_le_bytes());
     out.extend_from_slice(text.as_bytes());
 }
 
-/// `1.0` is the same number as `1`.
+/// Formats a number so that equal numbers, such as `1.0` and `1`, have the same text.
 #[allow(clippy::cast_possible_truncation, reason = "only whole numbers within 53 bits are converted")]
 fn canonical_number(number: &Number) -> String {
     match number.as_f64() {
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_json_has_equal_digests_and_other_json_others() {
+    fn equal_json_has_equal_digests_and_different_json_different_ones() {
         assert_eq!(of(r#"{"a": 1, "b": [true, null]}"#), of(r#"{"b":[true,null],"a":1.0}"#));
         assert_eq!(of(r#""\u00e9""#), of(r#""é""#));
         let different = [

@@ -1,4 +1,4 @@
-//! `POST /v3/notifications`: sending.
+//! `POST /v3/notifications`: accepts a send.
 
 use actix_web::web::{self, Data};
 use actix_web::{HttpRequest, HttpResponse};
@@ -23,7 +23,7 @@ use crate::sending::dry_run::DryRun;
 use crate::sending::idempotency::{Idempotency, digest, header_key};
 use crate::waiting::at_callers_pace;
 
-/// Identifies the send from now on.
+/// The id of an accepted send.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(example = json!({"requestId": "018f3c6e-7d1a-7cc2-b3a4-9a1f0f6f2b11"}))]
@@ -34,8 +34,8 @@ struct Accepted {
 
 /// Accepts a send.
 ///
-/// A confirmed 202 means that the send is durable, and what it promised is never lost. With `dryRun=true` nothing is
-/// sent, stored or reserved, and the answer tells what the send would do.
+/// A 202 means that the send is durable and will not be lost. With `dryRun=true`, nothing is sent, stored or reserved, and
+/// the answer shows the deliveries that the send would make.
 #[utoipa::path(
     post,
     path = "/v3/notifications",
@@ -43,15 +43,15 @@ struct Accepted {
     tag = "sending",
     security(("app" = [])),
     params(
-        ("dryRun" = Option<bool>, Query, description = "Only tell what would be sent to whom over which channel, and why not."),
+        ("dryRun" = Option<bool>, Query, description = "Only show what would be sent to each recipient on each channel, with the reasons for skipped ones."),
         (
             "Idempotency-Key" = Option<String>, Header, min_length = 1, max_length = 255, pattern = "^[!-~]*$",
-            description = "The same key with a JSON-equal body within 24 hours answers the same, and sends nothing more."
+            description = "Repeating the key with a JSON-equal body within 24 hours gives the same answer and sends nothing."
         ),
     ),
     request_body = SendRequest,
     responses(
-        (status = 200, description = "With `dryRun=true`: what the send would do.", body = DryRun),
+        (status = 200, description = "With `dryRun=true`: the deliveries that the send would make.", body = DryRun),
         (status = 202, description = "The send is accepted.", body = Accepted),
         (status = 409, description = "The Idempotency-Key was used with another body."),
     ),
@@ -93,7 +93,7 @@ pub(crate) async fn send(
         problems.push(Problem::new("idempotencyKey", "conflict", message));
     }
     let parsed = sound(parsed, problems)?;
-    // All but the files must fit into a body of the usual size.
+    // Everything except the files must fit into a body of the usual size.
     if is_large(size.saturating_sub(parsed.files.encoded)) {
         return Err(too_large(MAX_BODY));
     }

@@ -61,7 +61,7 @@ pub(crate) struct EmailBody {
 struct AttachmentBody {
     name: String,
     content_type: String,
-    /// Bytes.
+    /// Size of the file in bytes.
     size: u64,
 }
 
@@ -76,12 +76,12 @@ pub(crate) struct PushBody {
     url: Option<String>,
     #[schema(value_type = FreeObject)]
     data: Object,
-    /// What `override.channel` says beside the texts.
+    /// Members of `override.channel` other than the texts.
     #[schema(value_type = FreeObject)]
     options: Object,
 }
 
-/// A short message.
+/// An SMS.
 #[derive(Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = RenderedSms)]

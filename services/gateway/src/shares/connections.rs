@@ -1,4 +1,4 @@
-//! Shares of the connections that the gateway has open.
+//! Shares of the gateway's open connections.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +20,7 @@ use crate::shares::room::{FOR_PEERS, Room};
 
 /// Time for which a peer that sent an app's secret may use the part reserved for such peers.
 const KNOWN_FOR: Duration = Duration::from_secs(600);
-/// Peers that are remembered so.
+/// Maximum number of such peers.
 const CAPACITY: u64 = 10_000;
 /// Time for which a peer may leave sent data unacknowledged, or its window closed.
 pub const STALLED_FOR: Duration = Duration::from_secs(30);
@@ -28,13 +28,13 @@ pub const STALLED_FOR: Duration = Duration::from_secs(30);
 /// Interval between two sweeps of idle connections.
 const SWEEP: Duration = Duration::from_secs(1);
 
-/// The connections that are open, by peer.
+/// The open connections, by peer.
 #[derive(Clone)]
 pub(crate) struct Connections {
     room: Room,
     watch: Watch,
     trusted: Vec<Network>,
-    /// Peers from which an app's secret came lately.
+    /// Peers that recently sent an app's secret.
     known: Cache<Peer, ()>,
 }
 
@@ -48,10 +48,10 @@ impl Connections {
         }
     }
 
-    /// Takes a place for a new connection, until it is closed; closes it at once if its peer has no share left.
+    /// Takes a place for a new connection until it is closed. Closes it immediately if its peer has no share left.
     pub(crate) fn admit(&self, stream: &TcpStream, connection: &mut Extensions) {
         let socket = SockRef::from(stream);
-        // Without it a connection lasts longer, and still within its peer's share.
+        // Without the timeout a stalled connection lasts longer, but still counts against its peer's share.
         drop(socket.set_tcp_user_timeout(Some(STALLED_FOR)));
         let Ok(address) = stream.peer_addr() else { return };
         let holder = self.holder(address.ip());
@@ -79,7 +79,7 @@ impl Connections {
         }
     }
 
-    /// Notes that an app's secret came from this peer.
+    /// Notes that this peer sent an app's secret.
     pub(crate) async fn know(&self, peer: Peer) {
         if !self.known.contains_key(&peer) {
             self.known.insert(peer, ()).await;
@@ -100,11 +100,11 @@ impl Connections {
     }
 }
 
-/// Three eighths of the process's file descriptors. A connection uses two; a quarter is left for the database, the log and
-/// files.
+/// Returns three eighths of the process's file descriptors. A connection uses two; a quarter is left for the database, the
+/// log and files.
 fn most_by_open_files() -> usize {
     let limit = getrlimit(Resource::Nofile);
-    // The soft limit is for programs that call select(2), which none of ours does.
+    // The soft limit protects programs that call select(2), which this one does not.
     let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
     let most = if setrlimit(Resource::Nofile, raised).is_ok() { raised.current } else { limit.current };
     most.and_then(|most| usize::try_from(most / 8 * 3).ok()).unwrap_or(usize::MAX)

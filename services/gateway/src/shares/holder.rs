@@ -1,4 +1,4 @@
-//! Holders of shares, by how they are proven.
+//! Holders of shares, by their proof.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::LazyLock;
@@ -14,9 +14,9 @@ pub(crate) enum Proof {
     Secret,
     /// A token or a signature that the app made for one of its users.
     Token,
-    /// The app's public key, and any user id.
+    /// The app's public key, with any user id.
     PublicKey,
-    /// Nothing.
+    /// No credentials, or unverified ones.
     Nothing,
 }
 
@@ -37,11 +37,11 @@ pub(crate) enum Key {
     Provider(AppId, Name),
 }
 
-/// A name that a caller chose, as a hash that callers cannot predict: of the same size however long the name is.
+/// A name that a caller chose, as a hash of fixed size that callers cannot predict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Name(u64);
 
-/// A caller, as far as shares depend on it.
+/// A caller, as shares identify it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Holder {
     proof: Proof,
@@ -62,14 +62,14 @@ impl Holder {
         Holder { proof: Proof::Secret, keys: [Some(Key::App(app)), None, None] }
     }
 
-    /// A user whom the app has signed for.
+    /// A user that the app signed for.
     pub(crate) fn user(app: AppId, user: &str) -> Holder {
         let user = Key::User(app, Name::of(user));
         Holder { proof: Proof::Token, keys: [Some(user), Some(Key::App(app)), None] }
     }
 
-    /// A caller that knows an app's public key, and names a user. Another peer that names the same user has its own
-    /// share, so that it cannot use up this one.
+    /// A caller that knows an app's public key and names a user. Each peer that names the same user has its own share, so
+    /// that no peer can use up that of another.
     pub(crate) fn claimed_user(app: AppId, user: &str, peer: Peer) -> Holder {
         let user = Key::UserAt(app, Name::of(user), peer);
         Holder { proof: Proof::PublicKey, keys: [Some(user), Some(Key::Peer(peer)), Some(Key::App(app))] }
@@ -80,18 +80,18 @@ impl Holder {
         Holder { proof: Proof::Nothing, keys: [Some(Key::Peer(peer)), None, None] }
     }
 
-    /// A caller in the name of a provider, whose signature is not verified yet.
+    /// A caller that claims to be a provider, with a signature that is not verified yet.
     pub(crate) fn callback(app: AppId, provider: &str, peer: Peer) -> Holder {
         let provider = Key::Provider(app, Name::of(provider));
         Holder { proof: Proof::Nothing, keys: [Some(Key::Peer(peer)), Some(provider), None] }
     }
 
-    /// A peer from which an app's secret came lately.
+    /// A peer that recently sent an app's secret.
     pub(crate) fn known_peer(peer: Peer) -> Holder {
         Holder { proof: Proof::Secret, keys: [Some(Key::Peer(peer)), None, None] }
     }
 
-    /// A proxy that the configuration names: many callers in one, so that it has no share.
+    /// A trusted proxy. It carries many callers, so it has no share limit.
     pub(crate) fn proxy() -> Holder {
         Holder { proof: Proof::Secret, keys: [None; 3] }
     }
@@ -100,13 +100,13 @@ impl Holder {
         self.proof
     }
 
-    /// From the narrowest to the widest.
+    /// Iterates over the keys, from the narrowest to the widest.
     pub(crate) fn keys(&self) -> impl Iterator<Item = Key> {
         self.keys.into_iter().flatten()
     }
 
-    /// The keys that share rooms, from the widest to the narrowest. User ids that one peer names are one holder: it may
-    /// name as many as it likes.
+    /// Iterates over the keys that share rooms, from the widest to the narrowest. All user ids that one peer names count as
+    /// one holder, because a peer can name any number of them.
     pub(crate) fn shared_keys(&self) -> impl Iterator<Item = Key> {
         self.keys.into_iter().rev().flatten().filter(|key| !matches!(key, Key::UserAt(..)))
     }

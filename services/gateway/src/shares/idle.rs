@@ -1,5 +1,5 @@
-//! Closes idle connections. actix-web limits the time for the head of a connection's first request, but not for the head of
-//! a later one, nor the time that a client takes to read an answer.
+//! Closing of idle connections. actix-web limits the time for the head of a connection's first request, but neither for the
+//! heads of later ones nor for reading an answer.
 
 use std::net::Shutdown;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -10,14 +10,14 @@ use actix_web::HttpRequest;
 use actix_web::rt::net::TcpStream;
 use socket2::{SockRef, Socket};
 
-/// Longest time without a request under way. The client reads the last answer and sends the next head in it.
+/// Longest time without a request in progress. It includes reading the last answer and sending the next head.
 pub const IDLE_AT_MOST: Duration = Duration::from_secs(120);
 /// Longest idle time of a peer without the secret while connections are scarce.
 pub const IDLE_WHILE_SCARCE: Duration = Duration::from_secs(10);
 
 /// State of an open connection. The connection owns it.
 pub(crate) struct Activity {
-    /// A duplicate: the descriptor of the connection itself may have been closed and reused when the sweep shuts it down.
+    /// A duplicate, because the connection's own descriptor may be closed and reused before the sweep shuts it down.
     socket: Socket,
     is_strangers: bool,
     opened: Instant,
@@ -26,7 +26,7 @@ pub(crate) struct Activity {
     idle_since: AtomicU64,
 }
 
-/// Guard of a request under way.
+/// Guard of a request in progress.
 pub(crate) struct Request(Arc<Activity>);
 
 /// The open connections. Clones share them.
@@ -53,7 +53,7 @@ impl Watch {
             let Some(activity) = activity.upgrade() else { return false };
             let most = if is_scarce && activity.is_strangers { IDLE_WHILE_SCARCE } else { IDLE_AT_MOST };
             if activity.idle_for().is_some_and(|idle| idle >= most) {
-                // It fails where the peer has closed it already.
+                // Fails if the peer has already closed the connection.
                 drop(activity.socket.shutdown(Shutdown::Both));
             }
             true
@@ -62,7 +62,7 @@ impl Watch {
 }
 
 impl Activity {
-    /// None while a request is under way.
+    /// Returns the idle time; None while a request is in progress.
     fn idle_for(&self) -> Option<Duration> {
         let is_idle = self.requests.load(Ordering::Acquire) == 0;
         let since = Duration::from_millis(self.idle_since.load(Ordering::Acquire));

@@ -1,4 +1,4 @@
-//! The peer of a request: the address that its share is counted by.
+//! The peer of a request: the address that its shares are counted for.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
@@ -7,14 +7,14 @@ use actix_web::http::header::{FORWARDED, HeaderMap, HeaderName, X_FORWARDED_FOR}
 use actix_web::{HttpMessage, HttpRequest};
 use service_kit::Network;
 
-/// Bits of an IPv6 address that one customer of a provider usually has (RFC 6177); the rest is theirs to choose.
+/// Bits of the IPv6 network that one customer usually gets (RFC 6177). The customer can choose the remaining bits.
 const IPV6_PREFIX: u32 = 64;
 
 /// An IPv4 address, or an IPv6 network of 64 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Peer(IpAddr);
 
-/// The address; of an IPv6 network, its first.
+/// Writes the address, or the first address of an IPv6 network.
 impl fmt::Display for Peer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
@@ -32,7 +32,7 @@ impl Peer {
         }
     }
 
-    /// The peer of a request, as noted when its head was read.
+    /// Returns the peer of a request, as noted when its head was read.
     pub(crate) fn of_request(request: &HttpRequest) -> Peer {
         let noted = request.extensions().get::<Peer>().copied();
         noted.unwrap_or_else(|| Peer::of_socket(request.peer_addr()))
@@ -42,9 +42,10 @@ impl Peer {
         Peer::of(address.map_or(IpAddr::V6(Ipv6Addr::UNSPECIFIED), |address| address.ip()))
     }
 
-    /// The peer that `Forwarded` (RFC 7239) or `X-Forwarded-For` names if the request comes from a trusted proxy: from
-    /// the right, the first address that is not a trusted proxy. It is the socket's peer if a header is malformed, or
-    /// if both are there and disagree: a proxy that writes one of them passes the other one on as the client wrote it.
+    /// Returns the peer that `Forwarded` (RFC 7239) or `X-Forwarded-For` names, if a trusted proxy sent the request: the
+    /// rightmost address that is not a trusted proxy, or the leftmost address if all are. Otherwise returns the socket's
+    /// peer. It also does so if a header is malformed, or if both headers exist and disagree: a proxy that writes one of
+    /// them forwards the other as the client wrote it.
     pub(crate) fn behind(trusted: &[Network], socket: Option<SocketAddr>, headers: &HeaderMap) -> Peer {
         let direct = Peer::of_socket(socket);
         let Some(socket) = socket.map(|address| address.ip().to_canonical()) else {
@@ -64,8 +65,8 @@ impl Peer {
     }
 }
 
-/// The first address from the right that is not a trusted proxy, or the outermost one; None if one before it is
-/// malformed. What stands further left is the client's own writing.
+/// Returns the first address from the right that is not a trusted proxy, or the leftmost one; None if a malformed one comes
+/// before it. Entries further left were written by the client.
 fn first_untrusted(
     headers: &HeaderMap,
     name: &HeaderName,
@@ -86,14 +87,14 @@ fn first_untrusted(
     outermost
 }
 
-/// The `for` of one element of `Forwarded`.
+/// Parses the parameter `for` of one element of `Forwarded`.
 fn forwarded_for(element: &str) -> Option<IpAddr> {
     let mut pairs = element.split(';').filter_map(|pair| pair.trim().split_once('='));
     let (_, node) = pairs.find(|(name, _)| name.eq_ignore_ascii_case("for"))?;
     address(node.trim().trim_matches('"'))
 }
 
-/// An address, with or without brackets and a port.
+/// Parses an address, with or without brackets and a port.
 fn address(text: &str) -> Option<IpAddr> {
     let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
     let parsed = bare.parse::<IpAddr>().ok();
@@ -121,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trusted_proxy_names_the_peer_and_no_client_does() {
+    fn only_trusted_proxies_determine_the_peer() {
         const XFF: &str = "X-Forwarded-For";
         let cases: &[Case] = &[
             ("192.0.2.1", &[], "192.0.2.1"),
@@ -129,7 +130,7 @@ mod tests {
             ("10.1.2.3", &[], "10.1.2.3"),
             ("10.1.2.3", &[(XFF, "198.51.100.7")], "198.51.100.7"),
             ("::ffff:10.1.2.3", &[(XFF, "198.51.100.7:4711")], "198.51.100.7"),
-            // The client wrote the first one itself.
+            // The client wrote the first address.
             ("10.1.2.3", &[(XFF, "203.0.113.9, 198.51.100.7")], "198.51.100.7"),
             ("10.1.2.3", &[(XFF, "203.0.113.9"), (XFF, "198.51.100.7, 10.9.9.9")], "198.51.100.7"),
             ("10.1.2.3", &[(XFF, "10.9.9.9, 10.8.8.8")], "10.9.9.9"),
@@ -140,7 +141,7 @@ mod tests {
             ("10.1.2.3", &[("Forwarded", "for=203.0.113.9, For=\"198.51.100.7:80\"")], "198.51.100.7"),
             ("10.1.2.3", &[("Forwarded", "for=\"[2001:db8:2:3:4::5]:80\"")], "2001:db8:2:3::"),
             ("10.1.2.3", &[("Forwarded", "for=_hidden")], "10.1.2.3"),
-            // A proxy that writes one of them passes on the other one.
+            // A proxy that writes one header forwards the other.
             ("10.1.2.3", &[("Forwarded", "for=203.0.113.9"), (XFF, "198.51.100.7")], "10.1.2.3"),
             ("10.1.2.3", &[("Forwarded", "for=198.51.100.7"), (XFF, "198.51.100.7")], "198.51.100.7"),
             ("2001:db8:1::1", &[(XFF, "2001:db8:2:3:4:5:6:7")], "2001:db8:2:3::"),

@@ -1,29 +1,27 @@
-//! A bounded amount of something, shared by holders.
+//! Rooms: bounded amounts of a resource, shared by holders.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::shares::holder::{Holder, Key, Proof};
 
-/// Part of a room that callers with each proof may have together. What is left is for callers with the secret alone.
+/// Parts of a room that all callers with a given proof may use together, as divisors of its size. The rest is reserved for
+/// callers with the secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Parts {
-    /// One of so many parts of the room.
     pub(crate) token: usize,
-    /// One of so many parts of the room.
     pub(crate) public_key: usize,
-    /// One of so many parts of the room.
     pub(crate) nothing: usize,
 }
 
-/// Seven sixteenths of a room are for callers with the secret alone.
+/// Seven sixteenths of a room are reserved for callers with the secret.
 pub(crate) const PARTS: Parts = Parts { token: 4, public_key: 4, nothing: 16 };
 /// A room that only callers without credentials use.
 pub(crate) const FOR_STRANGERS: Parts = Parts { token: usize::MAX, public_key: usize::MAX, nothing: 1 };
-/// A room in which half is for peers that are known.
+/// Half of a room is reserved for known peers.
 pub(crate) const FOR_PEERS: Parts = Parts { nothing: 2, ..FOR_STRANGERS };
 
-/// A bounded amount of something. Clones share it.
+/// A bounded amount of a resource. Clones share it.
 #[derive(Clone, Debug)]
 pub(crate) struct Room {
     total: usize,
@@ -51,7 +49,7 @@ pub(crate) struct Place {
 pub(crate) struct Crowded;
 
 impl Room {
-    /// A room of `total` units, all of it free.
+    /// Creates a room of `total` free units.
     pub(crate) fn new(total: usize, parts: Parts) -> Room {
         Room { total, parts, used: Arc::default() }
     }
@@ -63,14 +61,14 @@ impl Room {
         Ok(place)
     }
 
-    /// Returns true if less than half of it is free, or less than half of the part for unauthenticated callers.
+    /// Returns true if less than half of the room is free, or less than half of the part for callers without proof.
     pub(crate) fn is_busy(&self) -> bool {
         let used = self.used();
         let nothing = Proof::Nothing;
         used.all > self.total / 2 || used.by_proof[nothing as usize] > self.most(nothing) / 2
     }
 
-    /// Units that callers with this proof may have together.
+    /// Returns the units that callers with this proof may use together.
     fn most(&self, proof: Proof) -> usize {
         let one_of = |parts: usize| (self.total / parts).max(1);
         match proof {
@@ -87,7 +85,7 @@ impl Room {
 }
 
 impl Place {
-    /// Takes so many units more. If they are refused, the place is as before.
+    /// Takes `units` more. If they are refused, the place stays unchanged.
     pub(crate) fn grow(&mut self, units: usize) -> Result<(), Crowded> {
         if units == 0 {
             return Ok(());
@@ -105,7 +103,7 @@ impl Place {
             if has + units > free {
                 return Err(Crowded);
             }
-            // Half of the difference is what the key can still have: a narrower one leaves as much of that free.
+            // The key can still get half of the difference. Of that, the next narrower key must leave as much free as it has.
             free = (free - has).div_ceil(2);
         }
         used.all += units;
@@ -117,7 +115,7 @@ impl Place {
         Ok(())
     }
 
-    /// Units that it has.
+    /// Returns the units that the place holds.
     pub(crate) fn units(&self) -> usize {
         self.units
     }
@@ -170,8 +168,9 @@ mod tests {
     }
 
     #[test]
-    fn one_app_with_its_secret_leaves_half_of_the_room_to_the_others() {
-        let (room, mut places) = (Room::new(TOTAL, PARTS), Vec::new());
+    fn one_app_with_its_secret_leaves_half_of_the_room_to_other_apps() {
+        let room = Room::new(TOTAL, PARTS);
+        let mut places = Vec::new();
         assert_eq!(take_all(&room, &Holder::backend(AppId(1)), &mut places), TOTAL / 2);
         for app in 2..10 {
             assert!(take_all(&room, &Holder::backend(AppId(app)), &mut places) >= TOTAL >> app);
@@ -180,7 +179,8 @@ mod tests {
 
     #[test]
     fn unproven_callers_leave_seven_sixteenths_to_callers_with_the_secret() {
-        let (room, mut places) = (Room::new(TOTAL, PARTS), Vec::new());
+        let room = Room::new(TOTAL, PARTS);
+        let mut places = Vec::new();
         for number in 0..200 {
             // One peer with many user ids and apps, one user id from many peers, many strangers.
             for user in ["ada", "bob"] {
@@ -196,7 +196,8 @@ mod tests {
 
     #[test]
     fn a_peer_with_many_user_ids_leaves_room_to_other_peers() {
-        let (room, mut places) = (Room::new(TOTAL, PARTS), Vec::new());
+        let room = Room::new(TOTAL, PARTS);
+        let mut places = Vec::new();
         for app in 0..50 {
             for user in ["ada", "bob", "cyd"] {
                 take_all(&room, &Holder::claimed_user(AppId(app), user, peer(1)), &mut places);
@@ -222,15 +223,16 @@ mod tests {
             ),
         ];
         for (parts, attacker, other) in cases {
-            let (room, mut places) = (Room::new(TOTAL, parts), Vec::new());
+            let room = Room::new(TOTAL, parts);
+            let mut places = Vec::new();
             let taken = take_all(&room, &attacker, &mut places);
             let left = take_all(&room, &other, &mut places);
-            assert!(left >= taken / 2 && taken > 0, "{other:?}: {left} beside {taken}");
+            assert!(left >= taken / 2 && taken > 0, "{other:?}: {left} after {taken} taken");
         }
     }
 
     #[test]
-    fn a_place_that_is_dropped_is_free_again_and_a_refused_one_takes_nothing() {
+    fn a_dropped_place_is_free_again_and_a_refused_one_takes_nothing() {
         let room = Room::new(TOTAL, PARTS);
         let holder = Holder::user(AppId(1), "ada");
         for _ in 0..3 {

@@ -73,7 +73,7 @@ async fn a_refused_event_is_tried_five_times() {
     world.projected().await;
     // Twice among others, then five times by itself.
     assert_eq!(world.count("SELECT last_value FROM tries").await, 7);
-    assert_eq!(world.count("SELECT count(*) FROM dead_event WHERE cause LIKE '%refused%'").await, 1);
+    assert_eq!(world.count("SELECT count(*) FROM dead_event WHERE cause LIKE '%SQLSTATE 22000%'").await, 1);
     assert_eq!(world.count("SELECT count(*) FROM message_failure").await, 0);
 }
 

@@ -1,4 +1,4 @@
-//! Meaning of the answers of APNs.
+//! Verdicts on the responses of APNs.
 //!
 //! <https://developer.apple.com/documentation/usernotifications/handling-notification-responses-from-apns>
 
@@ -13,21 +13,23 @@ use worker::verdict::Hints;
 
 use crate::answers::{Row, ServiceReply, judge};
 
-/// The code of an answer to a provider token that is too old.
+/// Code of the response to an expired provider token.
 pub(super) const EXPIRED: &str = "403 ExpiredProviderToken";
 
-/// Too many pushes to one device.
+/// Reason for a 429 because of too many pushes to one device.
 const TOO_MANY: &str = "TooManyRequests";
 
-/// A renewed token was refused too: clocks differ, and perhaps not for long.
+/// Limit for an expired provider token after its renewal: APNs refused the renewed one too, because the clocks differ,
+/// perhaps only briefly.
 const ONCE: RetryLimit = RetryLimit { retries: 1, over: Duration::from_secs(300) };
 
-/// Answers and their classes; the first row that fits counts.
+/// Responses and their verdicts; the first matching row applies.
 pub const TABLE: &[Row] = &[
-    // The token is of the other environment or another app, or was never one: other providers may differ.
+    // The token belongs to the other environment or to another app, or is invalid. It may still be valid for another
+    // provider.
     ("400", "BadDeviceToken", Verdict::TargetGoneHere),
     ("400", "DeviceTokenNotForTopic", Verdict::TargetGoneHere),
-    // The connection was silent for too long.
+    // The connection was idle for too long.
     ("400", "IdleTimeout", Verdict::Retry),
     ("400", "*", Verdict::Failed),
     ("403", "ExpiredProviderToken", Verdict::RetryWithin(ONCE)),
@@ -55,12 +57,12 @@ pub const TABLE: &[Row] = &[
     ("5xx", "*", Verdict::Retry),
 ];
 
-/// The body of a refusal.
+/// Body of an error response.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Refusal {
     reason: String,
-    /// Milliseconds since 1970: when APNs found that the token is not valid any more.
+    /// Time at which APNs found the token invalid, in milliseconds since 1970.
     timestamp: Option<i64>,
 }
 
@@ -70,12 +72,12 @@ pub(super) fn answer(reply: &Reply, token: &str) -> Answer {
         let provider_id = id.map(|id| id.chars().take(100).collect());
         return Answer::new(Outcome::Sent { provider_id }, "200", "");
     }
-    // Something between us and Apple may answer in its own way: then the status decides.
+    // A proxy between Tidings and Apple may respond in another format. Without a reason, the status alone decides.
     let refusal: Refusal = serde_json::from_slice(&reply.body).unwrap_or_default();
     let gone_since = refusal.timestamp.map(Timestamp::from_millis);
     let hints = Hints { provider_id: None, retry_after: reply.retry_after, gone_since };
     let said = ServiceReply { status: reply.status, code: &refusal.reason, words: &refusal.reason, hints };
     let answer = judge(TABLE, said, token);
-    // Apple counts by device: another one may be reached now.
+    // Apple limits the rate per device, so pushes to other devices may succeed.
     if refusal.reason == TOO_MANY { answer.sparing_provider() } else { answer }
 }

@@ -1,4 +1,4 @@
-//! A push as APNs takes it: headers and payload.
+//! A push in the format of APNs: headers and payload.
 
 use bytes::Bytes;
 use domain::content::Object;
@@ -11,26 +11,28 @@ use crate::merge::merge;
 use crate::options::Message;
 use crate::own;
 
-/// Largest payload, in bytes; calls may have more.
+/// Maximum payload in bytes: of a push in general, and of a VoIP push.
 const LARGEST: usize = 4_096;
 const LARGEST_CALL: usize = 5_120;
-/// Longest collapse id, in bytes.
+/// Maximum length of a collapse id in bytes.
 const LONGEST_COLLAPSE_ID: usize = 64;
 
-/// Headers that a send may set itself. Its credential and the id of a push are ours.
+/// Headers that a send may override. The worker always sets the credential and `apns-id`.
 const OPEN_HEADERS: [&str; 5] =
     ["apns-push-type", "apns-priority", "apns-expiration", "apns-collapse-id", "apns-topic"];
 
-/// A push that is ready to go.
+/// A complete push.
 pub(super) struct Notification {
     pub(super) headers: Vec<(&'static str, String)>,
     pub(super) payload: Bytes,
 }
 
 impl Notification {
-    /// A message as a push of the app `topic`; a body that is too long is cut.
+    /// Builds the push of a message for the app `topic`, and shortens the body if the payload is too large. The answer fails
+    /// the delivery permanently.
     pub(super) fn of(message: &Message, topic: &str) -> Result<Notification, Answer> {
-        // As FCM has it: headers and payload. What has `aps` itself is a payload.
+        // `message.apns` has the format of FCM, with members `headers` and `payload`. If it has a member `aps`, it is the
+        // payload itself.
         let empty = Object::new();
         let member = |name: &str| message.apns.get(name).and_then(Value::as_object).unwrap_or(&empty);
         let over = if message.apns.contains_key("aps") { &message.apns } else { member("payload") };
@@ -59,7 +61,7 @@ fn headers(message: &Message, topic: &str, over: &Object) -> Result<Vec<(&'stati
         let own = over.get(name).map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned));
         let value = own.or_else(|| match name {
             "apns-push-type" => Some(if is_background { "background" } else { "alert" }.to_owned()),
-            // APNs accepts no other priority for a push that is not shown.
+            // APNs rejects any other priority for a background push.
             "apns-priority" => Some(if message.is_urgent && !is_background { "10" } else { "5" }.to_owned()),
             "apns-expiration" => message.expires_at.map(|end| end.millis().div_euclid(1_000).to_string()),
             "apns-collapse-id" => message.collapse_id.clone(),
@@ -99,7 +101,7 @@ fn payload(message: &Message, body: &str, over: &Object) -> Object {
     set("thread-id", message.thread_id.clone().map(Value::from));
     set("category", message.category.clone().map(Value::from));
     set("interruption-level", message.interruption_level.clone().map(Value::from));
-    // An image is the app's own to fetch, by its extension.
+    // The app's notification service extension has to fetch the image, and runs only for mutable content.
     let is_mutable = message.mutable_content || message.image.is_some();
     set("mutable-content", is_mutable.then(|| json!(1)));
     set("content-available", message.content_available.then(|| json!(1)));

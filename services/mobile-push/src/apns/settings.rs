@@ -8,7 +8,7 @@ use worker::settings::Reader;
 use crate::apns::ApnsClient;
 use crate::apns::token::ProviderToken;
 
-/// Apple's push service, for one app of Apple's store.
+/// Provider kind for APNs; each provider serves one iOS app.
 pub const APNS: worker::Kind = worker::Kind {
     name: ApnsClient::KIND,
     secrets: &["key"],
@@ -24,7 +24,7 @@ pub const APNS: worker::Kind = worker::Kind {
   }"#,
 };
 
-/// APNs environment and app.
+/// APNs server, app and credential.
 pub(crate) struct ApnsSettings {
     pub(super) base: Url,
     pub(super) topic: String,
@@ -34,17 +34,17 @@ pub(crate) struct ApnsSettings {
 
 /// Credential for APNs.
 pub(super) enum Auth {
-    /// A token in each request.
+    /// A provider token in every request.
     Token(Box<ProviderToken>),
-    /// The client's certificate of the connection.
+    /// A TLS client certificate.
     Certificate(Identity),
 }
 
 impl ApnsSettings {
-    /// Reads settings with the secrets filled in.
+    /// Parses settings with decrypted secrets.
     ///
     /// # Errors
-    /// Every problem found, none of which repeats a secret.
+    /// Every problem of the settings. No problem contains a secret.
     pub(crate) fn parse(settings: &Value) -> Result<ApnsSettings, Vec<Problem>> {
         let mut reader = Reader::open(settings)?;
         let base = base(&mut reader);
@@ -56,7 +56,7 @@ impl ApnsSettings {
     }
 }
 
-/// Which server: the environment's, unless another is named.
+/// Reads the server's URL: `baseUrl` if it is set, else the URL of the environment.
 fn base(reader: &mut Reader) -> Option<Url> {
     let other = reader.url("baseUrl");
     let url = match reader.required("environment")?.as_str() {
@@ -70,7 +70,7 @@ fn base(reader: &mut Reader) -> Option<Url> {
     other.or_else(|| Url::parse(url).ok())
 }
 
-/// A required text that becomes part of headers and tokens.
+/// Reads a required text without spaces or control characters, for use in headers and tokens.
 fn word(reader: &mut Reader, member: &str) -> Option<String> {
     let text = reader.required(member)?;
     if !text.bytes().all(|byte| byte.is_ascii_graphic()) {

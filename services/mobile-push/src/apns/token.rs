@@ -1,4 +1,4 @@
-//! Provider tokens: what APNs believes instead of a certificate.
+//! Provider tokens: signed JWTs that authenticate requests to APNs instead of a certificate.
 //!
 //! <https://developer.apple.com/documentation/usernotifications/establishing-a-token-based-connection-to-apns>
 
@@ -10,12 +10,12 @@ use jsonwebtoken::errors::Error;
 use jsonwebtoken::{Algorithm, EncodingKey, Header};
 use serde_json::json;
 
-/// A token is renewed at this age; APNs refuses it from an hour on.
+/// Age at which a token is renewed; APNs rejects a token after an hour.
 const RENEWED_AT: Duration = Duration::from_secs(40 * 60);
-/// APNs refuses a second token within this time.
+/// Minimum age of a token before it may be replaced; APNs rejects updates that are more frequent.
 const LEAST_AGE: Duration = Duration::from_secs(20 * 60);
 
-/// Makes the tokens of one key, one at a time.
+/// Signer of the provider tokens of one key. It caches the current token.
 pub struct ProviderToken {
     team_id: String,
     key_id: String,
@@ -29,26 +29,26 @@ struct SignedToken {
 }
 
 impl ProviderToken {
-    /// From the `.p8` file of a key, in PEM.
+    /// Reads a key from the PEM text of its `.p8` file.
     ///
     /// # Errors
-    /// It is no key for ES256.
+    /// The text is not a private key for ES256.
     pub fn new(team_id: String, key_id: String, pem: &str) -> Result<ProviderToken, Error> {
         let key = EncodingKey::from_ec_pem(pem.as_bytes())?;
         let made = ProviderToken { team_id, key_id, key, last: Mutex::default() };
-        // Whether the curve is the right one, signing tells.
+        // Signing fails if the key has another curve than P-256.
         made.sign(Timestamp::from_millis(0))?;
         Ok(made)
     }
 
-    /// The token in use, renewed in time.
+    /// Returns the current token, and renews it at the age of [`RENEWED_AT`].
     ///
     /// # Errors
     /// It cannot be signed.
     pub fn current(&self, now: Timestamp) -> Result<Arc<str>, Error> {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         match &*last {
-            // SignedToken in the future, it was made by a clock that has been set since.
+            // A token much newer than `now` was signed before the clock was set back; replace it.
             Some(made) if now.since(made.at) < RENEWED_AT && made.at.since(now) < LEAST_AGE => {
                 Ok(made.token.clone())
             }
@@ -56,7 +56,8 @@ impl ProviderToken {
         }
     }
 
-    /// A token in place of one that APNs calls expired; None where it would not take another so soon.
+    /// Returns a token that replaces one that APNs reported as expired. None if the current token is younger than
+    /// [`LEAST_AGE`].
     ///
     /// # Errors
     /// It cannot be signed.

@@ -1,4 +1,4 @@
-//! Access tokens: fetched by one attempt for all, ahead of their end (RFC 7523).
+//! OAuth access tokens (RFC 7523). One attempt fetches a token for all, before the current one expires.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -16,18 +16,18 @@ use crate::fcm::answers::of_oauth;
 use crate::fcm::settings::FcmSettings;
 
 const SCOPE: &str = "https://www.googleapis.com/auth/firebase.messaging";
-/// The longest that Google lets an assertion live.
+/// Lifetime of an assertion in seconds; the maximum that Google accepts.
 const ASSERTED_FOR: u64 = 3_600;
-/// This long before its end a token is replaced, while it still serves the others.
+/// Remaining lifetime from which one attempt fetches a new token while the others still use the current one.
 const AHEAD: Duration = Duration::from_secs(300);
-/// This long before its end it is not used any more.
+/// Remaining lifetime from which a token is no longer used.
 const LAST: Duration = Duration::from_secs(30);
 
 /// The access token of a service account.
 #[derive(Default)]
 pub(super) struct AccessTokens {
     kept: Mutex<Option<AccessToken>>,
-    /// Held by the attempt that fetches.
+    /// Locked by the attempt that fetches a token. Holds the last failure.
     fetching: tokio::sync::Mutex<Option<Failed>>,
 }
 
@@ -37,7 +37,7 @@ struct AccessToken {
     ends: Timestamp,
 }
 
-/// A fetch that failed, for those who waited for it.
+/// A failed fetch, which is also the result for the attempts that waited for it.
 struct Failed {
     at: Instant,
     answer: Answer,
@@ -51,7 +51,7 @@ struct TokenResponse {
 }
 
 impl AccessTokens {
-    /// A token that is good for a while yet.
+    /// Returns a token with more than [`LAST`] of its lifetime left.
     pub(super) async fn current(
         &self,
         http: &Caller,
@@ -62,14 +62,15 @@ impl AccessTokens {
             None => self.replace(None, http, settings, now).await,
             Some(kept) if now + AHEAD < kept.ends => Ok(kept.text),
             Some(kept) => match self.fetching.try_lock() {
-                // Whoever has the lock fetches already; a failure is the next one's to mend, while the token lasts.
+                // Only one attempt fetches. If that fails, the current token remains in use and the next attempt fetches
+                // again.
                 Ok(_fetching) => Ok(self.fetch(http, settings, now).await.unwrap_or(kept.text)),
                 Err(_) => Ok(kept.text),
             },
         }
     }
 
-    /// A token in place of one that is not believed any more.
+    /// Returns a token that replaces one that FCM rejected.
     pub(super) async fn instead_of(
         &self,
         refused: &str,
@@ -80,7 +81,7 @@ impl AccessTokens {
         self.replace(Some(refused), http, settings, now).await
     }
 
-    /// The token that another attempt fetched meanwhile, or a new one.
+    /// Returns the token that another attempt has fetched in the meantime, or fetches one.
     async fn replace(
         &self,
         refused: Option<&str>,
@@ -137,14 +138,14 @@ impl AccessTokens {
     }
 }
 
-/// Without a token no message is sent: whatever became of the call, it can be made again.
+/// Answer for a failed call to the OAuth server. It sends no message, so an unknown outcome becomes a retry.
 fn without_token(silence: Silence) -> Answer {
     let Answer { outcome, code, message, .. } = silence.answer();
     let outcome = if outcome == Outcome::Unknown { Outcome::RETRY } else { outcome };
     Answer::new(outcome, format!("oauth {code}"), message)
 }
 
-/// Says who asks, signed with the service account's key.
+/// Creates the JWT that identifies the service account, signed with its key.
 fn assertion(settings: &FcmSettings, now: Timestamp) -> Result<String, Answer> {
     let account = &settings.account;
     let header = Header { kid: account.private_key_id.clone(), ..Header::new(Algorithm::RS256) };

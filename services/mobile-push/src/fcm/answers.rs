@@ -1,4 +1,4 @@
-//! Meaning of the answers of FCM and of Google's OAuth server.
+//! Verdicts on the responses of FCM and of Google's OAuth server.
 //!
 //! <https://firebase.google.com/docs/reference/fcm/rest/v1/ErrorCode>
 
@@ -13,26 +13,26 @@ use worker::verdict::Hints;
 
 use crate::answers::{Row, ServiceReply, judge};
 
-/// The code of a token that is of another sender.
+/// Code for a token that belongs to another sender.
 pub(super) const MISMATCH: &str = "403 SENDER_ID_MISMATCH";
-/// The code of a token of another push service that the project has no key for.
+/// Code for a token of APNs or web push for which the project has no key.
 const THIRD_PARTY: &str = "401 THIRD_PARTY_AUTH_ERROR";
-/// An argument that is wrong, and is the token.
+/// Code for an invalid argument that is the token.
 const WRONG_TOKEN: &str = "INVALID_ARGUMENT message.token";
-/// Google asks to wait so long after a 429 that names no time.
+/// Delay that Google recommends after a 429 without `Retry-After`.
 const QUOTA: Duration = Duration::from_secs(60);
 
-/// Answers to messages and their classes; the first row that fits counts.
+/// Responses to messages and their verdicts; the first matching row applies.
 pub const TABLE: &[Row] = &[
     ("400", WRONG_TOKEN, Verdict::TargetGone),
     ("400", "*", Verdict::Failed),
-    // The certificate for APNs or the key for web push in the project.
+    // The project lacks a valid APNs certificate or web push key.
     ("401", "THIRD_PARTY_AUTH_ERROR", Verdict::PauseProvider),
     ("401", "*", Verdict::PauseProvider),
     ("403", "SENDER_ID_MISMATCH", Verdict::TargetGoneHere),
     ("403", "*", Verdict::PauseProvider),
     ("404", "UNREGISTERED", Verdict::TargetGone),
-    // The project, not the token.
+    // The project does not exist.
     ("404", "*", Verdict::PauseProvider),
     ("429", "*", Verdict::RetryAfter(QUOTA)),
     ("500", "*", Verdict::Retry),
@@ -42,9 +42,9 @@ pub const TABLE: &[Row] = &[
     ("5xx", "*", Verdict::Retry),
 ];
 
-/// Answers of the OAuth server (RFC 6749 section 5.2) and their classes; the first row that fits counts.
+/// Responses of the OAuth server (RFC 6749 section 5.2) and their verdicts; the first matching row applies.
 pub const OAUTH_TABLE: &[Row] = &[
-    // A key that was revoked, or a clock that is wrong.
+    // The key was revoked, or the local clock is wrong.
     ("400", "*", Verdict::PauseProvider),
     ("401", "*", Verdict::PauseProvider),
     ("403", "*", Verdict::PauseProvider),
@@ -89,7 +89,7 @@ struct Violation {
 }
 
 impl Refusal {
-    /// FCM's own code, else the general one.
+    /// FCM's error code, else the general status; [`WRONG_TOKEN`] if the invalid argument is the token.
     fn code(&self) -> &str {
         let own = self.details.iter().find_map(|detail| detail.error_code.as_deref());
         let code = own.unwrap_or(&self.status);
@@ -108,15 +108,15 @@ pub(super) fn answer(reply: &Reply, token: &str) -> Answer {
         let provider_id = taken.name.map(|name| name.chars().take(200).collect());
         return Answer::new(Outcome::Sent { provider_id }, "200", "");
     }
-    // Something between us and Google may answer in its own way: then the status decides.
+    // A proxy between Tidings and Google may respond in another format. Without an error code, the status alone decides.
     let ErrorBody { error } = serde_json::from_slice(&reply.body).unwrap_or_default();
     let said =
         ServiceReply { status: reply.status, code: error.code(), words: &error.message, hints: hints(reply) };
     let answer = judge(TABLE, said, token);
     match (reply.status, answer.code.as_str()) {
-        // The token is of a browser or an iPhone, for which the project has no key: others may be reached.
+        // The project lacks the key for browsers or for iPhones; messages to other platforms may succeed.
         (401, THIRD_PARTY) => answer.sparing_provider(),
-        // They follow from whose the token is as well as from whose the credential is.
+        // Either the token or the credential may be the cause: the token can belong to another project.
         (403 | 404, _) => answer.blaming_user(),
         _ => answer,
     }
@@ -127,7 +127,7 @@ pub(super) fn distrusts(answer: &Answer) -> bool {
     answer.code.starts_with("401") && !answer.code.ends_with("THIRD_PARTY_AUTH_ERROR")
 }
 
-/// Outcome of a message that was not sent because the access token was refused.
+/// Answer for a message that was not sent because the OAuth server refused an access token.
 pub(super) fn of_oauth(reply: &Reply) -> Answer {
     let refusal: Value = serde_json::from_slice(&reply.body).unwrap_or_default();
     let text = |name: &str| refusal.get(name).and_then(Value::as_str).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! A message as FCM takes it.
+//! A message in the format of FCM.
 //!
 //! <https://firebase.google.com/docs/reference/fcm/rest/v1/projects.messages>
 
@@ -13,12 +13,13 @@ use crate::merge::merge;
 use crate::options::Message;
 use crate::own;
 
-/// Largest notification and data together, in bytes.
+/// Maximum size of notification and data together, in bytes.
 const LARGEST: usize = 4_096;
-/// The longest that FCM keeps a message: four weeks.
+/// Maximum time that FCM keeps a message, in seconds: four weeks.
 const LONGEST_TTL: u64 = 28 * 24 * 3_600;
 
-/// The message for a token; a body that is too long is cut.
+/// Builds the message for a token, and shortens the body if the message is too large. The answer fails the delivery
+/// permanently.
 pub(super) fn of(message: &Message, token: &str) -> Result<Object, Answer> {
     let data = data(message)?;
     let size = |body: &str| json_size(&notification(message, body)) + json_size(&data);
@@ -53,8 +54,8 @@ fn notification(message: &Message, body: &str) -> Object {
     ])
 }
 
-/// The app's data as strings, which are all that FCM carries: what is no string is sent as its JSON text, `null` not at
-/// all.
+/// The app's data, with the delivery's id, link and icon. FCM carries only strings: other values become JSON text, and
+/// `null` is left out. Keys that FCM reserves fail the delivery.
 fn data(message: &Message) -> Result<Object, Answer> {
     let mut given = message.data.clone();
     own::defend(&mut given, message)?;
@@ -80,7 +81,8 @@ fn data(message: &Message) -> Result<Object, Answer> {
     Ok(data)
 }
 
-/// Overrides of the send for one platform, without another link or id in the data of that platform.
+/// Returns the send's overrides for one platform. The members named in `data` lose keys that Tidings sets itself, and links
+/// are checked.
 fn overlay(over: &Object, data: &[&str], message: &Message) -> Result<Object, Answer> {
     let mut over = over.clone();
     for name in data {
@@ -111,7 +113,7 @@ fn android(message: &Message) -> Result<Object, Answer> {
     Ok(android)
 }
 
-/// For tokens of iOS apps that use FCM.
+/// Part of the message for iOS apps that use FCM.
 fn apns(message: &Message) -> Result<Object, Answer> {
     let end = message.expires_at.map(|end| end.millis().div_euclid(1_000).to_string());
     let headers = present([
@@ -133,7 +135,7 @@ fn apns(message: &Message) -> Result<Object, Answer> {
     let full = |part: Object| Some(part).filter(|part| !part.is_empty()).map(Value::Object);
     let payload = full(aps).map(|aps| json!({"aps": aps}));
     let mut apns = present([("headers", full(headers)), ("payload", payload)]);
-    // As for a provider of kind apns, `aps` itself makes it a payload.
+    // As in a provider of kind `apns`: a member `aps` means that the override is the payload itself.
     if message.apns.contains_key("aps") {
         let mut payload = message.apns.clone();
         own::defend(&mut payload, message)?;
@@ -152,7 +154,7 @@ fn webpush(message: &Message) -> Result<Object, Answer> {
     Ok(webpush)
 }
 
-/// An object of the members that have a value.
+/// Builds an object from the members that have a value.
 fn present<const N: usize>(members: [(&str, Option<Value>); N]) -> Object {
     members.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
 }

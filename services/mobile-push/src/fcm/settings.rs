@@ -9,7 +9,7 @@ use worker::settings::Reader;
 
 use crate::fcm::FcmClient;
 
-/// Firebase Cloud Messaging, for one Firebase project.
+/// Provider kind for Firebase Cloud Messaging; each provider serves one Firebase project.
 pub const FCM: worker::Kind = worker::Kind {
     name: FcmClient::KIND,
     secrets: &["serviceAccount"],
@@ -24,7 +24,7 @@ pub const FCM: worker::Kind = worker::Kind {
 const BASE: &str = "https://fcm.googleapis.com";
 const TOKEN_URL: &str = "https://oauth2.googleapis.com/token";
 
-/// FCM project and service account.
+/// FCM server, project and service account.
 pub(crate) struct FcmSettings {
     pub(super) base: Url,
     pub(super) token_url: Url,
@@ -32,7 +32,7 @@ pub(crate) struct FcmSettings {
     pub(super) key: EncodingKey,
 }
 
-/// The file that Google gives for a service account, as far as it is used.
+/// Google's JSON file for a service account; only the members that Tidings needs.
 #[derive(Deserialize)]
 pub(super) struct ServiceAccount {
     pub(super) project_id: String,
@@ -43,10 +43,10 @@ pub(super) struct ServiceAccount {
 }
 
 impl FcmSettings {
-    /// Reads settings with the secret filled in.
+    /// Parses settings with the decrypted secret.
     ///
     /// # Errors
-    /// Every problem found, none of which repeats the secret.
+    /// Every problem of the settings. No problem contains the secret.
     pub(crate) fn parse(settings: &Value) -> Result<FcmSettings, Vec<Problem>> {
         let mut reader = Reader::open(settings)?;
         let (base, token_url) = (reader.url("baseUrl"), reader.url("tokenUrl"));
@@ -72,7 +72,7 @@ fn wrong(reader: &mut Reader, says: &str) {
     reader.problem("serviceAccount", "invalid", &says);
 }
 
-/// The account and the key that it signs with, or what is wrong with the file.
+/// Reads the account and its signing key. The error describes the problem with the file.
 fn service_account(file: Value) -> Result<(ServiceAccount, EncodingKey), &'static str> {
     let read: Result<ServiceAccount, _> = match file {
         Value::String(text) => serde_json::from_str(&text),

@@ -1,11 +1,11 @@
-//! Secrets where settings are shown: in a URL, a body or a plain header.
+//! Detection of secrets in settings that are shown: in a URL, a body or a plain header.
 
 use domain::Problem;
 use reqwest::Url;
 use serde_json::Value;
 
-/// Words in the name of a parameter, member or header that carries a secret, without what divides them, in lower case.
-const TELLING: [&str; 10] = [
+/// Words in names of parameters, members and headers that carry a secret, in lower case without separators.
+const WORDS: [&str; 10] = [
     "apikey",
     "accesskey",
     "authkey",
@@ -17,10 +17,10 @@ const TELLING: [&str; 10] = [
     "authorization",
     "signature",
 ];
-/// Names that do so as a whole.
-const WHOLE: [&str; 5] = ["key", "pass", "auth", "cookie", "sig"];
+/// Whole names that carry a secret.
+const NAMES: [&str; 5] = ["key", "pass", "auth", "cookie", "sig"];
 
-/// Refuses settings that hold what looks like a secret where `tidings provider list` shows it.
+/// Refuses settings with an apparent secret where `tidings provider list` would show it.
 pub(super) fn check(settings: &Value) -> Result<(), Vec<Problem>> {
     let text = |member: &str| settings.get(member).and_then(Value::as_str).unwrap_or_default();
     let mut problems = Vec::new();
@@ -42,9 +42,8 @@ pub(super) fn check(settings: &Value) -> Result<(), Vec<Problem>> {
     for (name, value) in headers {
         if is_exposed(name, value.as_str().unwrap_or_default()) {
             let path = format!("settings.headers.{name}");
-            let message = format!(
-                "{path} looks like a secret: put it into settings.secretHeaders, which are encrypted"
-            );
+            let message =
+                format!("{path} looks like a secret: move it to settings.secretHeaders, which are encrypted");
             problems.push(Problem::new(path, "secret_in_the_clear", message));
         }
     }
@@ -54,7 +53,7 @@ pub(super) fn check(settings: &Value) -> Result<(), Vec<Problem>> {
 fn problem(member: &str) -> Problem {
     let path = format!("settings.{member}");
     let message = format!(
-        "{path} looks as if it held a key or a password, which would be shown: put it into settings.secrets, and \
+        "{path} seems to contain a key or a password, which would be shown: move it to settings.secrets, and write \
          {{secret:NAME}} in its place"
     );
     Problem::new(path, "secret_in_the_clear", message)
@@ -71,12 +70,12 @@ fn is_exposed_in(value: &Value) -> bool {
     }
 }
 
-/// A value of places alone is no secret.
+/// Returns true if the name indicates a secret and the value is literal. A value with a placeholder is no secret.
 fn is_exposed(name: &str, value: &str) -> bool {
     let name: String =
         name.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect();
-    let is_telling = WHOLE.contains(&name.as_str()) || TELLING.iter().any(|word| name.contains(word));
-    is_telling && !value.is_empty() && !value.contains('{')
+    let is_secret = NAMES.contains(&name.as_str()) || WORDS.iter().any(|word| name.contains(word));
+    is_secret && !value.is_empty() && !value.contains('{')
 }
 
 #[cfg(test)]
@@ -102,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn places_of_secrets_and_what_is_no_secret_pass() {
+    fn placeholders_and_other_values_pass() {
         let settings = json!({
             "url": "https://sms.example.com/send?key={secret:key}&keyword=x&to={to}",
             "body": "{\"token\":\"{secret:token}\",\"keys\":\"7\",\"to\":\"{to}\"}", "headers": {"accept": "*/*"},

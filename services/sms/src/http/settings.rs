@@ -1,4 +1,4 @@
-//! The settings of a provider of kind `http`.
+//! Settings of a provider of kind `http`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use super::exposed;
 use super::template::{Encoding, Secrets, Template, Values, in_form, in_json, in_url};
 use crate::settings::sender;
 
-/// A provider with an HTTP API of its own.
+/// A provider with any HTTP API.
 pub const HTTP: worker::Kind = worker::Kind {
     name: "http",
     secrets: &["secretHeaders", "secrets"],
@@ -23,21 +23,21 @@ pub const HTTP: worker::Kind = worker::Kind {
       "url": "https://sms.example.com/v1/messages",  may have {to}, {text}, {from}, {id}, {secret:NAME} after its host
       "method": "POST",                POST, PUT or GET
       "headers": {"accept": "application/json"},  optional
-      "secretHeaders": {"authorization": "Bearer ..."},  optional; kept encrypted
-      "secrets": {"key": "..."},       optional: {secret:key} in url, body and probeUrl; kept encrypted
+      "secretHeaders": {"authorization": "Bearer ..."},  optional; stored encrypted
+      "secrets": {"key": "..."},       optional: {secret:key} in url, body and probeUrl; stored encrypted
       "contentType": "application/json",  or application/x-www-form-urlencoded
       "body": "{\"to\":\"{to}\",\"from\":\"{from}\",\"text\":\"{text}\",\"ref\":\"{id}\"}",
-      "from": "Shop",                  what {from} is, unless a send names another
-      "successStatuses": [200, 202],   optional; else every 2xx
-      "idPointer": "/message/id",      optional: where an answer has the provider's id
-      "codePointer": "/error/code",    optional: where it has a code, for the table
+      "from": "Shop",                  value of {from}, unless a send sets another
+      "successStatuses": [200, 202],   optional; default: every 2xx
+      "idPointer": "/message/id",      optional: JSON pointer to the provider's id in an answer
+      "codePointer": "/error/code",    optional: JSON pointer to a code in an answer, for codes
       "codes": {"invalid_number": "target_gone"},  sent, retry, failed, target_gone, pause_provider or unknown
-      "idempotent": false,             true: the provider keeps calls apart by their Idempotency-Key
+      "idempotent": false,             true: the provider de-duplicates calls by Idempotency-Key
       "probeUrl": "https://sms.example.com/v1/balance"  optional, for tidings provider test
     }"#,
 };
 
-/// Headers that the call itself decides.
+/// Headers that the call sets itself.
 const OWN_HEADERS: [&str; 7] = [
     "host",
     "content-length",
@@ -55,33 +55,31 @@ const OUTCOMES: [(&str, Outcome); 6] = [
     ("pause_provider", Outcome::PauseProvider),
     ("unknown", Outcome::Unknown),
 ];
-/// Values that no template may be broken by.
+/// Hostile values, used to check that a template escapes its placeholders.
 const NASTY: Values<'_> = Values { to: "+4915112345678", text: "\"\\{to}&=%\n", from: "a\"b", id: "id" };
 
-/// Format of a call, and meaning of its answers.
+/// Format of a request, and meaning of the responses.
 #[derive(Clone, Debug)]
 pub struct HttpSettings {
-    /// URL of the call.
+    /// URL of the request.
     pub url: Template,
-    /// Its method.
     pub method: Method,
-    /// Its headers, the secret ones among them.
+    /// Headers, including the secret ones.
     pub headers: HeaderMap,
-    /// Its body.
     pub body: Option<Body>,
     /// Default sender.
     pub from: Option<String>,
-    /// The statuses of a message that was taken; empty for every 2xx.
+    /// HTTP statuses of an accepted message; empty for every 2xx.
     pub success: Vec<u16>,
-    /// JSON pointer to the provider's id in an answer.
+    /// JSON pointer to the provider's message id in a response.
     pub id_pointer: Option<String>,
-    /// JSON pointer to the code in an answer.
+    /// JSON pointer to the provider's code in a response.
     pub code_pointer: Option<String>,
-    /// Meaning of codes.
+    /// Outcomes of the provider's codes.
     pub codes: BTreeMap<String, Outcome>,
-    /// True if a call may be repeated under its Idempotency-Key.
+    /// True if the provider de-duplicates calls by their Idempotency-Key.
     pub idempotent: bool,
-    /// URL that can be called without sending a message.
+    /// URL for `tidings provider test`: a GET of it sends no message.
     pub probe_url: Option<Url>,
     /// Secrets for url, body and probe URL.
     pub(crate) secrets: Arc<Secrets>,
@@ -90,23 +88,20 @@ pub struct HttpSettings {
 /// The body of a call.
 #[derive(Clone, Debug)]
 pub struct Body {
-    /// In what it is written.
     pub media: Media,
-    /// Its text.
     pub template: Template,
 }
 
-/// In what a body is written.
+/// Media type of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Media {
-    /// JSON.
     Json,
     /// An HTML form.
     Form,
 }
 
 impl Media {
-    /// The media type.
+    /// Name of the media type.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -124,17 +119,18 @@ impl Media {
 }
 
 impl HttpSettings {
-    /// Returns true if an answer with the status of a refusal may still mean that the message was sent.
+    /// Returns true if a response with an error status may still mean that the message was sent, because a code in `codes`
+    /// means `sent` or `unknown`.
     #[must_use]
-    pub fn may_take_what_it_refuses(&self) -> bool {
+    pub fn may_accept_despite_refusal(&self) -> bool {
         let leaves_open = |outcome: &Outcome| matches!(outcome, Outcome::Sent { .. } | Outcome::Unknown);
         self.codes.values().any(leaves_open)
     }
 
-    /// Reads settings as `tidings provider set` takes them.
+    /// Parses settings in the format of `tidings provider set`.
     ///
     /// # Errors
-    /// Every problem found, none of which repeats a secret.
+    /// All problems; none repeats a secret.
     pub fn parse(settings: &Value) -> Result<HttpSettings, Vec<Problem>> {
         let mut reader = Reader::open(settings)?;
         let secrets = secrets(&mut reader);
@@ -181,7 +177,7 @@ impl HttpSettings {
     }
 }
 
-/// The host is the operator's alone: no value of a message may lead elsewhere.
+/// Reads the URL. Its host must be literal, so that no value of a message can redirect the call.
 fn url(reader: &mut Reader, secrets: &Arc<Secrets>) -> Option<Template> {
     let text = reader.required("url")?;
     let template = Template::new(text.as_str(), secrets);
@@ -196,7 +192,7 @@ fn url(reader: &mut Reader, secrets: &Arc<Secrets>) -> Option<Template> {
         reader.problem(
             "url",
             "invalid",
-            "must be a URL that begins with https:// or http://, without a login, with {…} after its host alone",
+            "must be a URL that begins with https:// or http://, without a login, with {…} only after its host",
         );
         return None;
     }
@@ -212,7 +208,7 @@ fn secrets(reader: &mut Reader) -> Arc<Secrets> {
             reader.problem(
                 "secrets",
                 "invalid",
-                "must be names of letters, digits and _ with texts of one line",
+                "must be names of letters, digits and _ with values of one line",
             );
         }
         named.push((name, SecretString::from(value)));
@@ -222,7 +218,7 @@ fn secrets(reader: &mut Reader) -> Arc<Secrets> {
 
 fn has_its_secrets(reader: &mut Reader, member: &str, template: &Template) {
     if !template.missing().is_empty() {
-        reader.problem(member, "unknown_secret", "names a {secret:NAME} that settings.secrets does not have");
+        reader.problem(member, "unknown_secret", "has a {secret:NAME} that is missing in settings.secrets");
     }
 }
 
@@ -251,9 +247,9 @@ fn read_headers(reader: &mut Reader, member: &str, are_secret: bool, headers: &m
                 headers.insert(name, value);
             }
             Some(_) => {
-                reader.problem(&format!("{member}.{name}"), "invalid", "is not for settings to decide");
+                reader.problem(&format!("{member}.{name}"), "invalid", "must not be set");
             }
-            // The name is no header, and may be anything: even that is not repeated.
+            // The name is not a header and may be anything, even a secret: it is not repeated.
             None => reader.problem(member, "invalid", "must be header names with their values"),
         }
     }
@@ -265,7 +261,7 @@ fn body(reader: &mut Reader, has_none: bool, secrets: &Arc<Secrets>) -> Option<B
     let text = reader.lines("body");
     match (text, has_none) {
         (Some(_), true) => {
-            reader.problem("body", "invalid", "cannot go with method GET");
+            reader.problem("body", "invalid", "must be absent if the method is GET");
             None
         }
         (None, false) => {
@@ -282,7 +278,7 @@ fn body(reader: &mut Reader, has_none: bool, secrets: &Arc<Secrets>) -> Option<B
                 reader.problem(
                     "body",
                     "invalid",
-                    "must be JSON, with {to}, {text}, {from}, {id} inside of strings",
+                    "must be JSON, with {to}, {text}, {from}, {id} only inside strings",
                 );
                 return None;
             }
@@ -295,7 +291,7 @@ fn names_text_and_number(reader: &mut Reader, url: &Template, body: Option<&Body
     for place in ["{to}", "{text}"] {
         if !url.has(place) && !body.is_some_and(|body| body.template.has(place)) {
             let member = if body.is_some() { "body" } else { "url" };
-            reader.problem(member, "invalid", &format!("must say where {place} goes"));
+            reader.problem(member, "invalid", &format!("must contain {place}"));
         }
     }
 }
@@ -334,7 +330,7 @@ fn codes(reader: &mut Reader, has_pointer: bool) -> BTreeMap<String, Outcome> {
         }
     }
     if !codes.is_empty() && !has_pointer {
-        reader.problem("codePointer", "required", "is required beside codes");
+        reader.problem("codePointer", "required", "is required with codes");
     }
     codes
 }

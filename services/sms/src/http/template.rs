@@ -1,4 +1,4 @@
-//! Texts with places for the message's values and for secrets.
+//! Templates with placeholders for the message's values and for secrets.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Debug};
@@ -15,7 +15,7 @@ pub(crate) struct Values<'a> {
     pub(crate) id: &'a str,
 }
 
-/// Escaping of a value.
+/// Function that escapes a value for its context.
 pub(crate) type Encoding = fn(&str) -> String;
 
 const PLACES: [&str; 4] = ["{to}", "{text}", "{from}", "{id}"];
@@ -23,33 +23,32 @@ const PLACES: [&str; 4] = ["{to}", "{text}", "{from}", "{id}"];
 /// Prefix of the placeholders of secrets.
 const SECRET: &str = "{secret:";
 
-/// A text in which `{to}`, `{text}`, `{from}` and `{id}` stand for values, and `{secret:NAME}` for a secret.
+/// A text with the placeholders `{to}`, `{text}`, `{from}`, `{id}` for values and `{secret:NAME}` for secrets.
 #[derive(Clone)]
 pub struct Template {
     text: String,
     secrets: Arc<Secrets>,
 }
 
-/// Secrets of a provider, by their names.
+/// Secrets of a provider by name.
 #[derive(Debug, Default)]
 pub(crate) struct Secrets(BTreeMap<String, SecretString>);
 
 impl Template {
-    /// A template.
     pub(crate) fn new(text: impl Into<String>, secrets: &Arc<Secrets>) -> Template {
         Template { text: text.into(), secrets: Arc::clone(secrets) }
     }
 
-    /// Names of the text's secrets that are not among those given.
+    /// Names of secrets in the text that are missing in the given secrets.
     pub(crate) fn missing(&self) -> Vec<&str> {
         let named = self.text.split(SECRET).skip(1).filter_map(|after| after.split_once('}'));
         named.map(|(name, _)| name).filter(|name| !self.secrets.0.contains_key(*name)).collect()
     }
 
-    /// The text with the values at their places. What a value says is never taken for a place.
+    /// Renders the text. Placeholders inside values are never replaced.
     pub(crate) fn render(&self, values: Values<'_>, encode: Encoding) -> String {
-        let (mut out, mut rest) =
-            (String::with_capacity(self.text.len() + values.text.len()), self.text.as_str());
+        let mut out = String::with_capacity(self.text.len() + values.text.len());
+        let mut rest = self.text.as_str();
         while let Some(start) = rest.find('{') {
             let (before, at) = rest.split_at(start);
             out.push_str(before);
@@ -98,7 +97,7 @@ impl FromIterator<(String, SecretString)> for Secrets {
 }
 
 impl Secrets {
-    /// The secrets, which an answer may repeat.
+    /// All secrets, which an answer may repeat.
     pub(crate) fn all(&self) -> impl Iterator<Item = &str> {
         self.0.values().map(ExposeSecret::expose_secret)
     }
@@ -115,18 +114,18 @@ impl Values<'_> {
     }
 }
 
-/// The inside of a JSON string (RFC 8259, section 7).
+/// Escapes a value for a JSON string, without its quotes (RFC 8259, section 7).
 pub(crate) fn in_json(value: &str) -> String {
     let quoted = serde_json::Value::from(value).to_string();
     quoted.get(1..quoted.len() - 1).unwrap_or_default().to_owned()
 }
 
-/// A value of a form.
+/// Escapes a value for a form.
 pub(crate) fn in_form(value: &str) -> String {
     url::form_urlencoded::byte_serialize(value.as_bytes()).collect()
 }
 
-/// A part of a path or a query, with everything escaped but letters and digits.
+/// Escapes a value for a path or a query: everything except letters and digits.
 pub(crate) fn in_url(value: &str) -> String {
     percent_encoding::utf8_percent_encode(value, percent_encoding::NON_ALPHANUMERIC).to_string()
 }
@@ -142,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_stand_at_their_places_and_in_no_debug_text() {
+    fn secrets_are_rendered_but_not_shown_by_debug() {
         let secrets: Secrets = [("key".to_owned(), SecretString::from("a&\"b"))].into_iter().collect();
         let secrets = Arc::new(secrets);
         let url = Template::new("https://x/?k={secret:key}&o={secret:other}&t={text}", &secrets);
@@ -157,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_written_as_their_place_needs() {
+    fn values_are_escaped_for_their_context() {
         let json = plain(r#"{"to":"{to}","text":"{text}","x":{"id":"{id}"},"from":"{from}"}"#);
         assert_eq!(
             json.render(VALUES, in_json),

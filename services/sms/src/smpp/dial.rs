@@ -1,4 +1,4 @@
-//! The way to a message centre: name resolution, TCP, TLS.
+//! Connecting to a message centre: name resolution, TCP, TLS.
 
 use std::io;
 use std::sync::Arc;
@@ -16,9 +16,9 @@ use worker::Outbound;
 use worker::outbound::NotPublic;
 
 use super::settings::SmppSettings;
-use crate::answers::ours;
+use crate::answers::local_answer;
 
-/// For one address, so that a dead one leaves time for the next.
+/// Time limit for one address, so that a dead one leaves time for the next.
 const CONNECT_LIMIT: Duration = Duration::from_secs(4);
 
 /// A connection, encrypted or not.
@@ -26,19 +26,19 @@ pub(super) trait Connection: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> Connection for S {}
 
-/// Connects.
+/// Connects to the message centre.
 ///
 /// # Errors
-/// Answer to a caller that wants to send.
+/// Answer for the waiting submissions: pauses the provider if the settings forbid the connection, else a retry.
 pub(super) async fn dial(outbound: Outbound, settings: &SmppSettings) -> Result<Box<dyn Connection>, Answer> {
     if !settings.tls && !outbound.allows_private() {
-        let message = "a bind tells its password and every message in the clear: set security to tls, or allow \
+        let message = "the password and every message would be sent unencrypted: set security to tls, or allow \
                        private addresses (outbound.allow_private)";
-        return Err(ours(Outcome::PauseProvider, "insecure_login", message));
+        return Err(local_answer(Outcome::PauseProvider, "insecure_login", message));
     }
     secured(outbound, settings).await.map_err(|error| match NotPublic::among(&error) {
-        Some(refused) => ours(Outcome::PauseProvider, "not_public", refused.to_string()),
-        None => ours(Outcome::RETRY, "connect", error.to_string()).blaming_provider(),
+        Some(refused) => local_answer(Outcome::PauseProvider, "not_public", refused.to_string()),
+        None => local_answer(Outcome::RETRY, "connect", error.to_string()).blaming_provider(),
     })
 }
 

@@ -1,4 +1,4 @@
-//! One bound connection: submissions, answers, receipts, and whether the other side is still there.
+//! One bound connection: submissions, responses, receipts and enquire_link.
 
 use std::collections::HashMap;
 use std::pin::Pin;
@@ -21,33 +21,33 @@ use super::dial::Connection;
 use super::receipt::DeliveryReceipt;
 use super::settings::SmppSettings;
 use super::status;
-use crate::answers::ours;
+use crate::answers::local_answer;
 use crate::recorder::{Post, Recorded};
 
-/// Octets of a PDU that is read.
+/// Longest PDU that is read, in octets.
 const LONGEST_PDU: usize = 72 * 1024;
 /// Time limit for writing a PDU.
-const WRITTEN_WITHIN: Duration = Duration::from_secs(10);
-/// For the answer to an unbind.
-const UNBOUND_WITHIN: Duration = Duration::from_secs(2);
+const WRITE_LIMIT: Duration = Duration::from_secs(10);
+/// Time limit for the answer to an unbind.
+const UNBIND_LIMIT: Duration = Duration::from_secs(2);
 const TICK: Duration = Duration::from_millis(250);
-/// Receipts in hand at a time; the message centre repeats what is beyond.
+/// Most receipts being recorded at once; the message centre repeats further ones.
 const MOST_RECEIPTS: usize = 256;
-/// Sequence numbers are 31 bits (section 5.1.4).
+/// Largest sequence number (section 5.1.4); 1 follows.
 const LAST_SEQUENCE: u32 = 0x7fff_ffff;
 
 /// A submission.
 pub(super) struct Order {
     pub(super) submission: SubmitSm,
-    /// Told right before the first octet is written, or why it will not be.
+    /// Completed right before the first octet is written, or with the answer that refuses the submission.
     pub(super) taken: oneshot::Sender<Taken>,
     pub(super) reply: oneshot::Sender<Reply>,
 }
 
-/// Receives whether the submission is being written, or the answer that says why not.
+/// `Ok` if the submission is being written, else the answer that explains why not.
 pub(super) type Taken = Result<(), Answer>;
 
-/// A message centre's answer to a submission.
+/// Answer of a message centre to a submission.
 #[derive(Debug)]
 pub(crate) struct Reply {
     pub(crate) status: u32,
@@ -58,7 +58,7 @@ pub(crate) struct Reply {
 pub(super) enum End {
     /// No submitter is left.
     Done,
-    /// It broke, for this reason.
+    /// The connection broke, for this reason.
     Broken(String),
 }
 
@@ -73,7 +73,7 @@ pub(super) struct Link<'a> {
     waiting: HashMap<u32, oneshot::Sender<Reply>>,
     recordings: FuturesUnordered<Recording>,
     heard: Instant,
-    /// An enquire_link that is not answered yet.
+    /// Sequence number of an unanswered enquire_link.
     enquiry: Option<u32>,
     /// True if anything was submitted.
     pub(super) was_used: bool,
@@ -98,9 +98,10 @@ impl<'a> Link<'a> {
             enquiry: None,
             was_used: false,
         };
-        let bind = bind_transceiver(settings)
-            .ok_or_else(|| ours(Outcome::PauseProvider, "settings", "the login does not fit its fields"))?;
-        let broken = |cause: String| ours(Outcome::RETRY, "connect", cause);
+        let bind = bind_transceiver(settings).ok_or_else(|| {
+            local_answer(Outcome::PauseProvider, "settings", "the login does not fit its fields")
+        })?;
+        let broken = |cause: String| local_answer(Outcome::RETRY, "connect", cause);
         let sequence = link.request(bind).await.map_err(broken)?;
         loop {
             let answer = link.read().await.map_err(broken)?;
@@ -109,19 +110,23 @@ impl<'a> Link<'a> {
             }
             return match u32::from(answer.status()) {
                 0 if answer.sequence_number() == sequence => Ok(link),
-                0 => Err(broken("the bind was answered by something else".to_owned())),
-                code => Err(ours(status::outcome_of_bind(code), &status::name(code), "the bind was refused")),
+                0 => Err(broken("the bind got an answer to another request".to_owned())),
+                code => Err(local_answer(
+                    status::outcome_of_bind(code),
+                    &status::name(code),
+                    "the bind was refused",
+                )),
             };
         }
     }
 
-    /// Serves orders until there are no more, or the connection ends.
+    /// Submits orders until there are no more, or the connection ends.
     pub(super) async fn serve(&mut self, orders: &mut mpsc::Receiver<Order>) -> End {
         match self.exchange(orders).await {
             Ok(()) => {
-                // The work is done; how the other side says goodbye changes nothing.
-                if timeout(UNBOUND_WITHIN, self.unbind()).await.is_err() {
-                    tracing::debug!("an unbind was not answered in time");
+                // All messages are answered; the result of the unbind does not matter.
+                if timeout(UNBIND_LIMIT, self.unbind()).await.is_err() {
+                    tracing::debug!("the message centre did not answer the unbind in time");
                 }
                 End::Done
             }
@@ -138,7 +143,7 @@ impl<'a> Link<'a> {
             tokio::select! {
                 incoming = self.framed.next() => {
                     let command = incoming.ok_or_else(closed)?.map_err(|error| error.to_string())?;
-                    self.hear(command).await?;
+                    self.handle(command).await?;
                 }
                 order = orders.recv(), if has_room => match order {
                     Some(order) => self.submit(order).await?,
@@ -147,10 +152,10 @@ impl<'a> Link<'a> {
                 Some((sequence, recorded)) = self.recordings.next(), if !self.recordings.is_empty() => {
                     self.acknowledge(sequence, recorded).await?;
                 }
-                _ = ticks.tick() => self.look_around().await?,
+                _ = ticks.tick() => self.check_liveness().await?,
             }
         }
-        // A receipt that is not recorded by now comes again with the next session.
+        // The message centre repeats receipts that are not recorded by now in the next session.
         while let Some(Some((sequence, recorded))) = self.recordings.next().now_or_never() {
             self.acknowledge(sequence, recorded).await?;
         }
@@ -159,7 +164,7 @@ impl<'a> Link<'a> {
 
     async fn submit(&mut self, order: Order) -> Result<(), String> {
         let Order { submission, taken, reply } = order;
-        // Whoever gave up waiting counts on it that nothing is written.
+        // If the submitter gave up waiting, it relies on nothing being written.
         if taken.send(Ok(())).is_err() {
             return Ok(());
         }
@@ -169,9 +174,10 @@ impl<'a> Link<'a> {
         self.write(Command::new(CommandStatus::EsmeRok, sequence, Pdu::SubmitSm(submission))).await
     }
 
-    async fn hear(&mut self, command: Command) -> Result<(), String> {
+    async fn handle(&mut self, command: Command) -> Result<(), String> {
         self.heard = Instant::now();
-        let (sequence, code) = (command.sequence_number(), u32::from(command.status()));
+        let sequence = command.sequence_number();
+        let code = u32::from(command.status());
         match (command.id(), command.pdu()) {
             (CommandId::SubmitSmResp, pdu) => {
                 let message_id = match pdu {
@@ -202,23 +208,24 @@ impl<'a> Link<'a> {
         }
     }
 
-    /// Tells the submitter. A status that says that we are not bound ends the connection, and a new one is bound.
+    /// Passes an answer to the submitter. If the message centre considers the session unbound, the connection ends and is
+    /// bound again.
     fn answer(&mut self, sequence: u32, status: u32, message_id: Option<String>) -> Result<(), String> {
         let Some(reply) = self.waiting.remove(&sequence) else {
-            tracing::debug!("an answer came after the end of patience");
+            tracing::debug!("an answer arrived after its timeout");
             return Ok(());
         };
-        // The caller no longer waits: the ledger says unknown, and a receipt may still correct it.
+        // A caller that no longer waits has reported an unknown outcome, which a receipt may still correct.
         reply.send(Reply { status, message_id }).ok();
         match CommandStatus::from(status) {
             CommandStatus::EsmeRinvbndsts => {
-                Err("the message centre does not take this session for bound".to_owned())
+                Err("the message centre considers this session unbound".to_owned())
             }
             _ => Ok(()),
         }
     }
 
-    /// A receipt is acknowledged once it is recorded: one that is lost on the way is sent again.
+    /// Handles a receipt. It is acknowledged once it is recorded, so the message centre repeats one that is lost.
     async fn receive(&mut self, sequence: u32, message: &DeliverSm) -> Result<(), String> {
         let receipt = DeliveryReceipt::of(message).and_then(|receipt| {
             let answer = receipt.answer()?;
@@ -243,8 +250,8 @@ impl<'a> Link<'a> {
         self.respond(sequence, status, Pdu::DeliverSmResp(DeliverSmResp::default())).await
     }
 
-    /// Forgets who waits no more, and asks a silent message centre whether it is there.
-    async fn look_around(&mut self) -> Result<(), String> {
+    /// Drops submissions whose submitters gave up, and sends enquire_link to a silent message centre.
+    async fn check_liveness(&mut self) -> Result<(), String> {
         self.waiting.retain(|_, reply| !reply.is_closed());
         let silent = self.heard.elapsed();
         match self.enquiry {
@@ -259,7 +266,7 @@ impl<'a> Link<'a> {
         }
     }
 
-    /// Ends the session in order.
+    /// Ends the session with unbind.
     pub(super) async fn unbind(&mut self) -> Result<(), String> {
         let sequence = self.request(Pdu::Unbind).await?;
         loop {
@@ -285,7 +292,7 @@ impl<'a> Link<'a> {
     }
 
     async fn write(&mut self, command: Command) -> Result<(), String> {
-        match timeout(WRITTEN_WITHIN, self.framed.send(command)).await {
+        match timeout(WRITE_LIMIT, self.framed.send(command)).await {
             Ok(written) => written.map_err(|error| error.to_string()),
             Err(_) => Err("the message centre does not read".to_owned()),
         }

@@ -4,25 +4,25 @@ use domain::{Answer, Outcome};
 use rusmpp::pdus::DeliverSm;
 use rusmpp::tlvs::TlvValue;
 
-/// esm_class: what kind of message a deliver_sm is.
+/// esm_class: type of the message in a deliver_sm.
 const TYPE_MASK: u8 = 0x3c;
 const RECEIPT: u8 = 0x04;
-/// Characters of a message id.
+/// Longest message id.
 const LONGEST_ID: usize = 64;
 
 /// Final state of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum State {
-    /// It arrived.
+    /// The message arrived.
     Delivered,
-    /// It is still under way.
+    /// The message is still in transit.
     Pending,
-    /// It will not arrive.
+    /// The message will not arrive.
     Lost,
 }
 
-/// States: as message_state has them, as texts have them, and what they mean. Whether a number is dead, no state says:
-/// error codes beside them are the network's own.
+/// States by message_state and by name in texts. No state means that a number is dead: the error codes that come with them
+/// are specific to the network.
 pub const TABLE: &[(u8, &str, State)] = &[
     (0, "SCHEDULED", State::Pending),
     (1, "ENROUTE", State::Pending),
@@ -36,27 +36,29 @@ pub const TABLE: &[(u8, &str, State)] = &[
     (9, "SKIPPED", State::Lost),
 ];
 
-/// A receipt as a message centre sends it.
+/// Receipt of a message centre.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeliveryReceipt {
-    /// The message centre's id of the message.
+    /// Message centre's id of the message.
     pub message_id: String,
-    /// The name of its state.
+    /// Name of the state.
     pub state: &'static str,
-    /// The network's error, where it says one.
+    /// Error code of the network, if any.
     pub error: Option<String>,
     meaning: State,
 }
 
 impl DeliveryReceipt {
-    /// The receipt that a deliver_sm carries, in its parameters or else in its text. None for any other message, and
-    /// for an unreadable one.
+    /// Reads the receipt of a deliver_sm from its TLVs, or else from its text. None if the message is no receipt or cannot
+    /// be parsed.
     #[must_use]
     pub fn of(message: &DeliverSm) -> Option<DeliveryReceipt> {
         if u8::from(message.esm_class) & TYPE_MASK != RECEIPT {
             return None;
         }
-        let (mut message_id, mut state, mut payload) = (None, None, None);
+        let mut message_id = None;
+        let mut state = None;
+        let mut payload = None;
         for value in message.tlvs().iter().filter_map(|tlv| tlv.value()) {
             match value {
                 TlvValue::ReceiptedMessageId(id) => message_id = Some(id.to_string()),
@@ -100,7 +102,7 @@ impl DeliveryReceipt {
     }
 }
 
-/// The word after a field's name, at the beginning of the text or of a word.
+/// Returns the value of a field such as `id:`, whose name starts a word.
 fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     text.split_ascii_whitespace().find_map(|word| {
         let (start, value) = word.split_at_checked(name.len())?;

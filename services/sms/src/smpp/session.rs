@@ -1,4 +1,4 @@
-//! A session with a message centre: one connection at a time, bound again with growing pauses.
+//! A session with a message centre: one connection at a time, bound again with exponential backoff.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -12,19 +12,19 @@ use worker::Outbound;
 use super::dial::dial;
 use super::link::{End, Link, Order, Reply};
 use super::settings::SmppSettings;
-use crate::answers::ours;
+use crate::answers::local_answer;
 use crate::recorder::Post;
 
-/// Before a connection that could not be made is tried again, at first and at most.
+/// First and longest pause before a failed connection is retried.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
-/// A connection that held this long was a good one.
+/// Age at which a connection counts as successful, which resets the pause.
 const STEADY: Duration = Duration::from_secs(5);
 
-/// A submission that was certainly not taken, and why.
+/// Answer for a submission that was certainly not accepted.
 pub(crate) struct NotSubmitted(pub(crate) Answer);
 
-/// A session. Dropping the last one that knows it lets what is under way finish, and then unbinds.
+/// A session. When it is dropped, open submissions finish, and then the connection unbinds.
 pub(crate) struct Session {
     settings: Arc<SmppSettings>,
     orders: mpsc::Sender<Order>,
@@ -50,36 +50,41 @@ impl Session {
         Session { settings, orders, used: Mutex::new(Instant::now()) }
     }
 
-    /// The settings that it was made with.
     pub(crate) fn settings(&self) -> &SmppSettings {
         &self.settings
     }
 
-    /// Submits, and returns what the answer comes by. What has not begun by then was not taken.
+    /// Submits, and returns the receiver of the answer. A submission not started before `begun_by` was not accepted.
     pub(crate) async fn submit(
         &self,
         submission: rusmpp::pdus::SubmitSm,
         begun_by: Instant,
     ) -> Result<oneshot::Receiver<Reply>, NotSubmitted> {
         self.keep();
-        let ((taken, mut is_taken), (reply, answer)) = (oneshot::channel(), oneshot::channel());
-        let busy =
-            || NotSubmitted(ours(Outcome::RETRY, "busy", "the session had no room for the message in time"));
+        let (taken, mut is_taken) = oneshot::channel();
+        let (reply, answer) = oneshot::channel();
+        let busy = || {
+            NotSubmitted(local_answer(
+                Outcome::RETRY,
+                "busy",
+                "the session had no room for the message in time",
+            ))
+        };
         let queued = timeout_at(begun_by, self.orders.send(Order { submission, taken, reply })).await;
-        queued.map_err(|_| busy())?.map_err(|_| gone())?;
-        let told = match timeout_at(begun_by, &mut is_taken).await {
-            Ok(told) => told.map_err(|_| gone())?,
+        queued.map_err(|_| busy())?.map_err(|_| lost())?;
+        let started = match timeout_at(begun_by, &mut is_taken).await {
+            Ok(started) => started.map_err(|_| lost())?,
             Err(_) => {
-                // From here on no submission can start; one may have started at this very moment.
+                // After `close`, the submission cannot start. It may have started just before, so check again.
                 is_taken.close();
                 is_taken.try_recv().map_err(|_| busy())?
             }
         };
-        told.map_err(NotSubmitted)?;
+        started.map_err(NotSubmitted)?;
         Ok(answer)
     }
 
-    /// Marks the session as wanted.
+    /// Resets the idle time, so that the session stays bound.
     pub(crate) fn keep(&self) {
         *self.used.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
     }
@@ -90,8 +95,12 @@ impl Session {
     }
 }
 
-fn gone() -> NotSubmitted {
-    NotSubmitted(ours(Outcome::RETRY, "connection_lost", "the connection ended before the message was begun"))
+fn lost() -> NotSubmitted {
+    NotSubmitted(local_answer(
+        Outcome::RETRY,
+        "connection_lost",
+        "the connection was lost before the message was submitted",
+    ))
 }
 
 /// State of a session's task.
@@ -111,12 +120,12 @@ impl Keeper {
                 Ok(mut link) => {
                     let since = Instant::now();
                     let End::Broken(cause) = link.serve(&mut orders).await else { return };
-                    tracing::info!(cause, "an SMPP connection ended");
+                    tracing::info!(cause, "an SMPP connection was lost; binding again");
                     if link.was_used || since.elapsed() >= STEADY {
                         pause = FIRST_PAUSE;
                         continue;
                     }
-                    ours(Outcome::RETRY, "connect", cause)
+                    local_answer(Outcome::RETRY, "connect", cause)
                 }
                 Err(refusal) => refusal,
             };
@@ -134,24 +143,24 @@ impl Keeper {
             Link::bind(stream, &self.settings, &self.post).await
         };
         let bound = timeout(self.connecting, bound).await;
-        bound.unwrap_or_else(|_| Err(ours(Outcome::RETRY, "connect", "no bound connection in time")))
+        bound.unwrap_or_else(|_| Err(local_answer(Outcome::RETRY, "connect", "binding timed out")))
     }
 }
 
-/// Answers orders with the refusal until it is time to try again. None: there are no more.
+/// Answers orders with `refusal` until it is time to connect again. None if no submitter is left.
 async fn refuse_until(until: Instant, refusal: &Answer, orders: &mut mpsc::Receiver<Order>) -> Option<()> {
     loop {
         tokio::select! {
             () = sleep_until(until) => return Some(()),
             order = orders.recv() => {
-                // Whoever gave up waiting needs no answer.
+                // A submitter that gave up waiting needs no answer.
                 order?.taken.send(Err(refusal.clone())).ok();
             }
         }
     }
 }
 
-/// Binds and unbinds, which sends nothing.
+/// Binds and unbinds, without sending a message.
 pub(crate) async fn check(
     settings: &SmppSettings,
     outbound: Outbound,
@@ -161,7 +170,9 @@ pub(crate) async fn check(
     let bound = async {
         let stream = dial(outbound, settings).await?;
         let mut link = Link::bind(stream, settings, &post).await?;
-        link.unbind().await.map_err(|cause| ours(Outcome::RETRY, "connection_lost", cause))
+        link.unbind().await.map_err(|cause| local_answer(Outcome::RETRY, "connection_lost", cause))
     };
-    timeout(limit, bound).await.unwrap_or_else(|_| Err(ours(Outcome::RETRY, "timeout", "no answer in time")))
+    timeout(limit, bound)
+        .await
+        .unwrap_or_else(|_| Err(local_answer(Outcome::RETRY, "timeout", "no answer in time")))
 }

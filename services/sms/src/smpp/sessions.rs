@@ -1,4 +1,4 @@
-//! The sessions of all providers.
+//! Sessions of all providers.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,10 +13,10 @@ use super::settings::SmppSettings;
 use crate::limits::Limits;
 use crate::recorder::Post;
 
-/// A provider: its app and its identifier.
+/// App and identifier of a provider.
 type Key = (AppId, String);
 
-/// One session for each provider in use, with its settings as they are now.
+/// SMPP sessions: one per provider in use, with its current settings.
 pub(crate) struct Sessions {
     outbound: Outbound,
     limits: Limits,
@@ -29,7 +29,7 @@ impl Sessions {
         Sessions { outbound, limits, tasks, known: Mutex::default() }
     }
 
-    /// The session of a provider. Changed settings make a new one; the old one ends when what is under way on it has.
+    /// Returns the session of a provider. Changed settings start a new one; the old one ends after its open submissions.
     pub(crate) fn of(&self, provider: &Provider, settings: SmppSettings, post: Post) -> Arc<Session> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let key = (provider.app, provider.identifier.clone());
@@ -44,13 +44,13 @@ impl Sessions {
         session
     }
 
-    /// Ends sessions that have been idle for long, for as long as it is polled.
+    /// Ends sessions that have been idle for `Limits::idle`, until the returned future is dropped.
     pub(crate) async fn reap(&self) -> std::convert::Infallible {
         let mut ticks = interval(self.limits.idle / 4);
         loop {
             ticks.tick().await;
             let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-            // Under the lock, a count of one says that no call has it.
+            // Under the lock, a count of one means that no call uses the session.
             known.retain(|_, (_, session)| {
                 Arc::strong_count(session) > 1 || session.idle() < self.limits.idle
             });

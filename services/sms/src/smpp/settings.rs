@@ -1,4 +1,4 @@
-//! The settings of a provider of kind `smpp`.
+//! Settings of a provider of kind `smpp`.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use worker::settings::Reader;
 
 use crate::settings::sender;
 
-/// A message centre that speaks SMPP 3.4.
+/// Provider kind for message centres that speak SMPP 3.4.
 pub const SMPP: worker::Kind = worker::Kind {
     name: "smpp",
     secrets: &["password"],
@@ -19,46 +19,45 @@ pub const SMPP: worker::Kind = worker::Kind {
     example: r#"{
       "host": "smpp.example.com",
       "port": 3550,
-      "security": "tls",               with "caCertificate" if the authority is your own; none only with outbound.allow_private
+      "security": "tls",               with "caCertificate" for a private authority; none only with outbound.allow_private
       "systemId": "shop",
-      "password": "...",               up to 8 characters; kept encrypted
+      "password": "...",               up to 8 characters; stored encrypted
       "systemType": "",                optional
       "from": "+4915112345678",        a number, a short code, or up to 11 letters and digits
-      "window": 10,                    messages that may wait for their answers, 1 to 1000
-      "enquireLinkSeconds": 30,        how often a silent connection is tried, 1 to 600
-      "alphabet": "auto",              GSM 7 bit where it has all characters, else UCS-2; or ucs2
+      "window": 10,                    messages that may await their answers, 1 to 1000
+      "enquireLinkSeconds": 30,        interval of checks of a silent connection, 1 to 600
+      "alphabet": "auto",              GSM 7 bit if it has all characters, else UCS-2; or ucs2
       "concatenation": "udh",          long texts as numbered parts; or payload: whole, in message_payload
-      "receipts": true                 asks for delivery receipts
+      "receipts": true                 requests delivery receipts
     }"#,
 };
 
-/// Octets of a system id, of a password and of a system type, without their ends (section 5.2.1 and the following).
+/// Longest system id, password and system type in octets, without terminators (section 5.2.1 and the following).
 const LONGEST_SYSTEM_ID: usize = 15;
 const LONGEST_PASSWORD: usize = 8;
 const LONGEST_SYSTEM_TYPE: usize = 12;
 
-/// Address of a message centre, and the login there.
+/// Address of a message centre, login and message format.
 #[derive(Clone, Debug)]
 pub struct SmppSettings {
     /// DNS name or IP address.
     pub host: String,
-    /// TCP port.
     pub port: u16,
     /// True if the connection is TLS from its first byte.
     pub tls: bool,
-    /// Authorities to trust in place of the system's.
+    /// Certificate authorities to trust instead of the system's; empty for the system's.
     pub authorities: Vec<CertificateDer<'static>>,
-    /// System id that binds.
+    /// system_id of the bind.
     pub system_id: String,
-    /// Password of the system id.
+    /// Password of the bind.
     pub password: SecretString,
-    /// Type of the system that binds.
+    /// system_type of the bind; may be empty.
     pub system_type: String,
     /// Default sender.
     pub from: String,
-    /// Submissions that may wait for their answers.
+    /// Most submissions that await their answers.
     pub window: usize,
-    /// Interval of enquire_link on a silent connection.
+    /// Silence after which an enquire_link is sent.
     pub enquire_link: Duration,
     /// Alphabets of texts.
     pub alphabets: Alphabets,
@@ -71,26 +70,26 @@ pub struct SmppSettings {
 /// Alphabets of texts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Alphabets {
-    /// GSM 7 bit where it has all characters, else UCS-2.
+    /// GSM 7 bit if it has all characters, else UCS-2.
     Both,
-    /// UCS-2 always, for a centre whose default alphabet is another.
+    /// Always UCS-2, for a message centre with another default alphabet.
     Ucs2,
 }
 
 /// Format of long texts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Concatenation {
-    /// In parts, each numbered by a user data header (3GPP TS 23.040, section 9.2.3.24.1).
+    /// Split into parts, each numbered by a user data header (3GPP TS 23.040, section 9.2.3.24.1).
     Udh,
-    /// Whole, in the parameter message_payload.
+    /// As a whole, in the parameter message_payload.
     Payload,
 }
 
 impl SmppSettings {
-    /// Reads settings as `tidings provider set` takes them.
+    /// Parses settings in the format of `tidings provider set`.
     ///
     /// # Errors
-    /// Every problem found, none of which repeats a secret.
+    /// All problems; none repeats a secret.
     pub fn parse(settings: &Value) -> Result<SmppSettings, Vec<Problem>> {
         let mut reader = Reader::open(settings)?;
         let host = reader.host("host");
@@ -139,7 +138,7 @@ fn authorities(reader: &mut Reader) -> Vec<CertificateDer<'static>> {
     match CertificateDer::pem_slice_iter(pem.as_bytes()).collect::<Result<Vec<_>, _>>() {
         Ok(authorities) if !authorities.is_empty() => authorities,
         _ => {
-            reader.problem("caCertificate", "invalid", "must be certificates in PEM");
+            reader.problem("caCertificate", "invalid", "must be one or more certificates as PEM");
             Vec::new()
         }
     }
@@ -147,6 +146,6 @@ fn authorities(reader: &mut Reader) -> Vec<CertificateDer<'static>> {
 
 fn fits(reader: &mut Reader, member: &str, text: Option<&str>, longest: usize) {
     if text.is_some_and(|text| !text.is_ascii() || text.len() > longest) {
-        reader.problem(member, "too_long", &format!("must be ASCII, and at most {longest} characters"));
+        reader.problem(member, "too_long", &format!("must be ASCII with at most {longest} characters"));
     }
 }

@@ -2,7 +2,7 @@
 
 use domain::Outcome;
 
-/// Statuses with their names and classes. An answer with any of them says that the message was not taken.
+/// Statuses with names and outcomes. Each of them means that the message was not accepted.
 #[rustfmt::skip]
 pub const TABLE: &[(u32, &str, Outcome)] = &[
     (0x01, "ESME_RINVMSGLEN", Outcome::Failed),
@@ -14,7 +14,7 @@ pub const TABLE: &[(u32, &str, Outcome)] = &[
     (0x06, "ESME_RINVPRTFLG", Outcome::Failed),
     (0x07, "ESME_RINVREGDLVFLG", Outcome::Failed),
     (0x08, "ESME_RSYSERR", Outcome::RETRY),
-    // The provider's own sender.
+    // Invalid sender.
     (0x0a, "ESME_RINVSRCADR", Outcome::PauseProvider),
     (0x0b, "ESME_RINVDSTADR", Outcome::GONE),
     (0x0c, "ESME_RINVMSGID", Outcome::Failed),
@@ -57,17 +57,17 @@ pub const TABLE: &[(u32, &str, Outcome)] = &[
     (0xff, "ESME_RUNKNOWNERR", Outcome::RETRY),
 ];
 
-/// Statuses that blame the sender.
+/// Statuses about the sender.
 const SENDER: [&str; 3] = ["ESME_RINVSRCADR", "ESME_RINVSRCTON", "ESME_RINVSRCNPI"];
 
-/// The class of a status. A vendor-specific status is a failure: the message is retried, and
-/// parked in the end for an operator to look at.
+/// Outcome of a status. A vendor-specific status counts as temporary: the message is retried, and parked after the last
+/// retry.
 #[must_use]
 pub fn outcome(status: u32) -> Outcome {
     TABLE.iter().find(|(known, ..)| *known == status).map_or(Outcome::RETRY, |(.., outcome)| outcome.clone())
 }
 
-/// The class of a refused bind: whatever is not temporary is trouble with the account.
+/// Outcome of a refused bind: every status that is not temporary is a problem of the account.
 #[must_use]
 pub fn outcome_of_bind(status: u32) -> Outcome {
     match outcome(status) {
@@ -76,7 +76,7 @@ pub fn outcome_of_bind(status: u32) -> Outcome {
     }
 }
 
-/// The name of a status; in hexadecimal where the specification has none.
+/// Name of a status; in hexadecimal if the specification has none.
 #[must_use]
 pub fn name(status: u32) -> String {
     match TABLE.iter().find(|(known, ..)| *known == status) {
@@ -86,7 +86,7 @@ pub fn name(status: u32) -> String {
     }
 }
 
-/// Returns true if a status of this name blames the sender.
+/// Returns true if the status of this name rejects the sender's address.
 #[must_use]
 pub fn is_about_sender(name: &str) -> bool {
     SENDER.contains(&name)

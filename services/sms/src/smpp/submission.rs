@@ -1,4 +1,4 @@
-//! A message as submit_sm PDUs (section 4.4.1).
+//! Encoding of messages as submit_sm PDUs (section 4.4.1).
 
 use domain::Timestamp;
 use domain::content::SmsContent;
@@ -13,14 +13,14 @@ use super::settings::{Concatenation, SmppSettings};
 
 /// esm_class: the short message begins with a user data header.
 const UDH_INDICATOR: u8 = 0x40;
-/// registered_delivery: a receipt of success or failure.
+/// registered_delivery: request a receipt for success and for failure.
 const RECEIPT: u8 = 0x01;
-/// data_coding: the default alphabet; UCS-2.
+/// data_coding: the default alphabet and UCS-2.
 const DEFAULT_ALPHABET: u8 = 0x00;
 const UCS2: u8 = 0x08;
 
-/// The parts of a message in their order. The receipt of the last one stands for all. None where an address does not
-/// fit its field.
+/// Encodes the parts of a message in order. Only the last part requests a receipt, which counts for the whole message. None
+/// if an address or a text does not fit its field.
 pub(crate) fn parts(
     settings: &SmppSettings,
     call: &Call<'_>,
@@ -41,7 +41,7 @@ pub(crate) fn parts(
             parts.push(whole);
         }
         (_, Concatenation::Udh) => {
-            // The same for every attempt, so that a phone puts repeated parts where they belong.
+            // The same in every attempt, so that a phone assembles repeated parts correctly.
             let reference = call.job.delivery_id.0.as_bytes()[15];
             for (number, text) in (1..=total).zip(&segments.parts) {
                 let mut message = vec![5, 0, 3, reference, total, number];
@@ -58,7 +58,7 @@ pub(crate) fn parts(
     Some(parts)
 }
 
-/// Everything but the text.
+/// Builds everything except the text.
 fn envelope(from: &str, to: &str, expires_at: Option<Timestamp>, alphabet: Alphabet) -> Option<SubmitSm> {
     let (source_ton, source_npi, source) = address(from)?;
     let (dest_ton, dest_npi, destination) = address(to)?;
@@ -84,7 +84,7 @@ fn envelope(from: &str, to: &str, expires_at: Option<Timestamp>, alphabet: Alpha
     Some(submission.build())
 }
 
-/// An address with its type of number and numbering plan.
+/// Encodes an address with its type of number and numbering plan.
 fn address(text: &str) -> Option<(Ton, Npi, COctetString<1, 21>)> {
     let (ton, npi, digits) = match text.strip_prefix('+') {
         Some(digits) => (Ton::International, Npi::Isdn, digits),
@@ -99,7 +99,7 @@ fn octets(message: Vec<u8>) -> Option<OctetString<0, 255>> {
     OctetString::from_vec(message).ok()
 }
 
-/// A time as SMPP writes it, in UTC: `YYMMDDhhmmss000+` (section 7.1.1.1).
+/// Formats a time in UTC as `YYMMDDhhmmss000+` (section 7.1.1.1).
 fn absolute(time: Timestamp) -> Option<String> {
     // 2026-01-02T03:04:05.678Z
     let text = time.to_string();

@@ -1,4 +1,4 @@
-//! The settings of a provider of kind `twilio`.
+//! Settings of a provider of kind `twilio`.
 
 use domain::Problem;
 use reqwest::Url;
@@ -11,16 +11,16 @@ use crate::settings::sender as number;
 /// Origin of Twilio's API.
 const BASE_URL: &str = "https://api.twilio.com";
 
-/// An account at Twilio.
+/// Provider kind for Twilio accounts.
 pub const TWILIO: worker::Kind = worker::Kind {
     name: "twilio",
     secrets: &["authToken", "apiSecret"],
     check: |settings| TwilioSettings::parse(settings).map(drop),
     example: r#"{
       "accountSid": "AC0123456789abcdef0123456789abcdef",
-      "authToken": "...",              kept encrypted; also proves status callbacks
-      "apiKey": "SK0123456789abcdef0123456789abcdef",  optional: logs in in place of the account
-      "apiSecret": "...",              with apiKey; kept encrypted
+      "authToken": "...",              stored encrypted; also verifies status callbacks
+      "apiKey": "SK0123456789abcdef0123456789abcdef",  optional: login instead of the account
+      "apiSecret": "...",              with apiKey; stored encrypted
       "from": "+15005550006",          or "messagingServiceSid": "MG..."
       "baseUrl": "https://api.twilio.com"  optional
     }"#,
@@ -29,7 +29,6 @@ pub const TWILIO: worker::Kind = worker::Kind {
 /// Twilio account, login and sender.
 #[derive(Clone, Debug)]
 pub struct TwilioSettings {
-    /// The account.
     pub account_sid: String,
     /// Login.
     pub login: Login,
@@ -44,9 +43,9 @@ pub struct TwilioSettings {
 /// Login.
 #[derive(Clone, Debug)]
 pub enum Login {
-    /// The account, with its token.
+    /// Token of the account.
     Account(SecretString),
-    /// An API key with its secret.
+    /// API key with its secret.
     Key(String, SecretString),
 }
 
@@ -55,15 +54,15 @@ pub enum Login {
 pub enum TwilioSender {
     /// A number, short code or name.
     Number(String),
-    /// A messaging service, which picks one.
+    /// A messaging service, which picks a number.
     Service(String),
 }
 
 impl TwilioSettings {
-    /// Reads settings as `tidings provider set` takes them.
+    /// Parses settings in the format of `tidings provider set`.
     ///
     /// # Errors
-    /// Every problem found, none of which repeats a secret.
+    /// All problems; none repeats a secret.
     pub fn parse(settings: &Value) -> Result<TwilioSettings, Vec<Problem>> {
         let mut reader = Reader::open(settings)?;
         let account_sid = reader.required("accountSid");
@@ -87,15 +86,15 @@ fn login(reader: &mut Reader, auth_token: Option<SecretString>) -> Option<Login>
         (Some(key), Some(secret), _) => Some(Login::Key(key, secret)),
         (None, None, Some(token)) => Some(Login::Account(token)),
         (Some(_), None, _) => {
-            reader.problem("apiSecret", "required", "is required beside apiKey");
+            reader.problem("apiSecret", "required", "is required with apiKey");
             None
         }
         (None, Some(_), _) => {
-            reader.problem("apiKey", "required", "is required beside apiSecret");
+            reader.problem("apiKey", "required", "is required with apiSecret");
             None
         }
         (None, None, None) => {
-            reader.problem("authToken", "required", "is required, or apiKey with apiSecret");
+            reader.problem("authToken", "required", "is required, unless apiKey and apiSecret are set");
             None
         }
     }
@@ -104,11 +103,11 @@ fn login(reader: &mut Reader, auth_token: Option<SecretString>) -> Option<Login>
 fn sender(reader: &mut Reader) -> Option<TwilioSender> {
     match (reader.text("from"), reader.text("messagingServiceSid")) {
         (Some(_), Some(_)) => {
-            reader.problem("from", "invalid", "cannot stand beside messagingServiceSid");
+            reader.problem("from", "invalid", "must be absent if messagingServiceSid is set");
             None
         }
         (None, None) => {
-            reader.problem("from", "required", "is required, or messagingServiceSid");
+            reader.problem("from", "required", "is required, unless messagingServiceSid is set");
             None
         }
         (None, service) => as_sid(reader, "messagingServiceSid", "MG", service).map(TwilioSender::Service),
@@ -121,7 +120,7 @@ fn sid(reader: &mut Reader, member: &str, prefix: &str) -> Option<String> {
     as_sid(reader, member, prefix, text)
 }
 
-/// The text of `member` as a Twilio identifier: two letters, 32 hex digits.
+/// Checks that `member` is a Twilio identifier: two letters, 32 hex digits.
 fn as_sid(reader: &mut Reader, member: &str, prefix: &str, text: Option<String>) -> Option<String> {
     let text = text?;
     let is_sid = text

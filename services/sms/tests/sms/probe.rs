@@ -11,14 +11,14 @@ async fn a_probe_proves_the_credential_and_sends_nothing() {
     let outbound = Outbound::new(true);
     let (server, line) = twilio().await;
     let proved = probe(outbound, &line.provider).await.unwrap();
-    assert!(proved.starts_with("Twilio knows account AC"), "{proved}");
+    assert!(proved.starts_with("Twilio accepted the credential of account AC"), "{proved}");
     assert_eq!(server.requests(), 1);
     let (server, line) = http().await;
     assert_eq!(probe(outbound, &line.provider).await.unwrap(), "settings.probeUrl answered 200");
     assert!(captures(server.outbox()).is_empty());
     let (server, line) = smsc().await;
     let proved = probe(outbound, &line.provider).await.unwrap();
-    assert_eq!(proved, "127.0.0.1 bound shop as a transceiver, and unbound it");
+    assert_eq!(proved, "127.0.0.1 bound and unbound shop as a transceiver");
     assert_eq!((server.binds(), server.unbinds(), server.submissions()), (1, 1, 0));
 }
 

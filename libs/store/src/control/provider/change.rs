@@ -6,7 +6,8 @@ use sqlx::{PgConnection, Postgres, Transaction};
 use super::{NewProvider, SecretChange, StoredProvider, read_stored};
 use crate::{Error, Store, database::audit};
 
-/// A provider that is about to be set. Its row, with the secrets, is locked against other changes until then.
+/// A pending change of a provider. The provider's row, if it exists, is locked until [`ProviderEdit::put`] commits or the
+/// edit is dropped.
 #[derive(Debug)]
 pub struct ProviderEdit {
     transaction: Transaction<'static, Postgres>,
@@ -14,8 +15,8 @@ pub struct ProviderEdit {
 }
 
 impl Store {
-    /// Creates or replaces a provider of the app by its identifier and returns its version: 1, or one more than the last
-    /// version that a provider with this identifier ever had.
+    /// Creates or replaces the provider with this identifier and returns its new version: 1 for a new identifier, otherwise
+    /// one more than the identifier's last version, even if that provider was removed.
     ///
     /// # Errors
     /// The database failed or rejected a value, or the app does not exist.
@@ -29,8 +30,8 @@ impl Store {
         edit.put(provider, actor).await
     }
 
-    /// Starts to set the provider with this identifier. Also returns the stored provider, which stays locked until the
-    /// edit is put or dropped.
+    /// Starts to create or replace the provider with this identifier. Also returns the stored provider, if it exists; its
+    /// row stays locked until the edit is put or dropped.
     ///
     /// # Errors
     /// The database failed, or a newer release wrote the row.
@@ -52,7 +53,7 @@ impl Store {
         Ok((ProviderEdit { transaction, app }, stored))
     }
 
-    /// Turns a provider on or off and returns its version, or None if the provider does not exist.
+    /// Turns a provider on or off and returns its new version, or None if the provider does not exist.
     ///
     /// # Errors
     /// The database failed; nothing was changed.
@@ -81,7 +82,8 @@ impl Store {
         Ok(version)
     }
 
-    /// Removes a provider with its secrets; its last version is kept. Returns false if the provider does not exist.
+    /// Removes a provider with its secrets. Only the number of its last version is kept. Returns false if the provider does
+    /// not exist.
     ///
     /// # Errors
     /// The database failed; the provider was not removed.
@@ -155,8 +157,9 @@ async fn upsert(connection: &mut PgConnection, app: AppId, provider: &NewProvide
     Ok(version)
 }
 
-/// Raises the version above the last one of a removed provider with this identifier. This is a separate statement: if the
-/// upsert waited for a concurrent removal, only a new snapshot sees its result.
+/// Raises the version above the last version of a removed provider with this identifier, and returns the version. This is a
+/// separate statement: if the upsert waited for a concurrent removal, only the snapshot of a later statement contains the
+/// removed version.
 async fn after_removed(
     connection: &mut PgConnection,
     app: AppId,

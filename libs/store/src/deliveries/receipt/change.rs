@@ -1,4 +1,4 @@
-//! The changes that receipts make: deciding and writing them.
+//! Decides which change a receipt makes to its delivery, and writes these changes.
 
 use domain::event::{DeliverySettled, TargetSuppressed};
 use domain::retry::{FinishedAttempt, RetryDecision, RetryPolicy};
@@ -20,11 +20,11 @@ pub(super) struct Change<'a> {
     state: State,
     pub(super) status: Status,
     reason: Option<Reason>,
-    /// The job of the next attempt and its due time; without a due time, the job is parked.
+    /// Stream, encoded job and due time of the next attempt. Without a due time, the job is parked.
     next: Option<(StreamName, Vec<u8>, Option<domain::Timestamp>)>,
 }
 
-/// Decides what a receipt changes; None if it changes nothing.
+/// Decides which change a receipt makes; None if the delivery does not change.
 pub(super) fn decide<'a>(
     receipt: &'a Receipt,
     named: &'a NamedAttempt,
@@ -58,7 +58,7 @@ pub(super) fn decide<'a>(
         return Ok(change(Status::Cancelled, Some(Reason::RequestCancelled), None, state));
     }
     let Some((stream, job)) = next_job(receipt, &state, &verdict)? else {
-        // Without its message, the delivery cannot be sent again.
+        // The job is no longer stored, so the delivery cannot be attempted again.
         return Ok(change(Status::Failed, Some(Reason::RetriesExhausted), None, state));
     };
     Ok(match verdict {
@@ -67,8 +67,8 @@ pub(super) fn decide<'a>(
     })
 }
 
-/// Returns how often the last attempt's job was retried on the limited schedule; 0 if the receipt's outcome is not
-/// limited.
+/// Returns the number of retries on the limited schedule up to the last attempt; 0 if the receipt's outcome is not limited
+/// or the job is no longer stored.
 fn limited_retries(receipt: &Receipt, state: &State) -> Result<u32, Error> {
     let Some((_, message)) = state.kept.as_ref().filter(|_| receipt.answer.outcome.is_limited()) else {
         return Ok(0);
@@ -83,7 +83,7 @@ fn unreadable(error: &dyn std::fmt::Display) -> Error {
     Error::Unreadable(error.to_string())
 }
 
-/// Builds the job of the next attempt from that of the last one.
+/// Builds the job of the next attempt from the stored job of the last attempt; None if no job is stored.
 fn next_job(
     receipt: &Receipt,
     state: &State,
@@ -98,7 +98,8 @@ fn next_job(
         RetryDecision::Park => 0,
         _ => job.limited_retries + u32::from(receipt.answer.outcome.is_limited()),
     };
-    // The message was certainly not delivered: any provider may be called again, the one in trouble last.
+    // The provider reported that the message was not delivered, so any provider may be called. If the outcome is
+    // `PauseProvider`, its provider is tried last.
     job.route.unbind();
     if receipt.answer.outcome == Outcome::PauseProvider {
         job.route.passed_over.extend(state.provider.clone());
@@ -148,8 +149,8 @@ async fn update_deliveries(connection: &mut PgConnection, changes: &[Change<'_>]
     Ok(())
 }
 
-/// Adds each receipt to the row of its attempt. If the worker died before it settled the attempt, there is no row yet,
-/// and the receipt creates one.
+/// Adds each receipt to the row of its attempt. If the worker died before it settled the attempt, the row does not exist
+/// yet and is created here.
 async fn add_to_attempts(connection: &mut PgConnection, changes: &[Change<'_>]) -> Result<(), Error> {
     sqlx::query(
         "INSERT INTO attempt (app_id, delivery_id, number, started_at, ended_at, provider, outcome, provider_code,
@@ -230,7 +231,8 @@ impl Change<'_> {
         })
     }
 
-    /// Adds the events of the change as timers, so that exactly what is committed is published.
+    /// Adds timers that publish the events of the change. They are committed with the change, so only committed changes are
+    /// published.
     fn push_events(&self, is_suppressed: bool, timers: &mut Vec<NewTimer>) -> Result<(), Error> {
         let delivery_id = self.named.delivery;
         let user = self.state.user;

@@ -1,4 +1,4 @@
-//! The subjects of receipts: the attempts that they name, and the state of their deliveries in the ledger.
+//! Subjects of receipts: the attempts that receipts name, and the state of the attempts' deliveries in the ledger.
 
 use std::collections::HashMap;
 
@@ -30,7 +30,7 @@ pub(super) struct State {
     pub(super) provider: Option<String>,
     pub(super) expires_at: Option<Timestamp>,
     pub(super) is_erased: bool,
-    /// The job of the attempt and its stream, if kept.
+    /// Stream and encoded job of the last attempt; None if the job is not stored or no longer stored.
     pub(super) kept: Option<(StreamName, Vec<u8>)>,
 }
 
@@ -39,18 +39,19 @@ impl State {
         named.attempt.is_none_or(|attempt| attempt == self.attempt)
     }
 
-    /// Returns true if the attempt is not settled yet.
+    /// Returns true if the named attempt is the last one and is not settled yet.
     pub(super) fn is_under_way(&self, named: &NamedAttempt) -> bool {
         self.status == Status::Sending && self.is_last_attempt(named)
     }
 
-    /// Returns true if a receipt for the attempt can change the delivery.
+    /// Returns true if a receipt for the named attempt can change the delivery.
     pub(super) fn is_open(&self, named: &NamedAttempt) -> bool {
         matches!(self.status, Status::Sent | Status::Unknown) && self.is_last_attempt(named)
     }
 }
 
-/// Finds the attempts that receipts name, in the order of the receipts; None for an unknown delivery or message.
+/// Finds the attempts that receipts name. Returns one result per receipt, in order; None for an unknown delivery or
+/// message.
 pub(super) async fn find(
     connection: &mut PgConnection,
     receipts: &[Receipt],
@@ -104,7 +105,8 @@ pub(super) async fn find(
     Ok(found)
 }
 
-/// Locks the deliveries, then reads them in a second statement: the transaction that held a lock may have changed them.
+/// Locks the deliveries and then reads them in a second statement, which also sees changes by a transaction that held a
+/// lock until then.
 pub(super) async fn hold(
     connection: &mut PgConnection,
     named: &[Option<NamedAttempt>],

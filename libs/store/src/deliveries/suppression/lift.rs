@@ -15,7 +15,7 @@ use crate::{Error, Store, database::audit};
 /// A lifted suppression.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lifted {
-    /// The target, in full.
+    /// The full target: address, token or endpoint.
     pub target: String,
     pub restored: Restored,
 }
@@ -23,17 +23,17 @@ pub struct Lifted {
 /// Result of restoring a token or subscription.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Restored {
-    /// Nothing had been removed: an address stays in the profile.
+    /// Nothing to restore: no token or subscription was removed, for instance because the target is an address.
     Nothing,
-    /// A token, in the profiles of this many users.
+    /// A token was restored in the profiles of this many users.
     Token(usize),
-    /// A browser's subscription, on its device.
+    /// A web push subscription was restored on its device.
     Subscription,
-    /// The user or the device no longer exists, or has the token or another one already.
+    /// Nothing was restored: the user or the device no longer exists, or already has the token or another one.
     NotNeeded,
 }
 
-/// The removed tokens or subscription, as recorded with the suppression.
+/// The holders of the removed token, or the removed subscription, as stored with the suppression.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Pruned {
@@ -49,8 +49,8 @@ struct Holder {
 }
 
 impl Store {
-    /// Lifts the suppression of a target, or the one that a delivery led to, and restores its token or subscription.
-    /// Returns None if there is no such suppression.
+    /// Lifts the suppression of `target` and restores the removed token or subscription. `target` may also be the id of the
+    /// delivery that led to the suppression. Returns None if no such suppression exists.
     ///
     /// # Errors
     /// The database failed; nothing has changed.
@@ -104,7 +104,7 @@ impl Store {
     }
 }
 
-/// Locks and returns the current profiles of the users from whose profiles the token was removed.
+/// Locks the users from whose profiles the token was removed, and returns their current profiles by user number.
 async fn lock_profiles(
     connection: &mut PgConnection,
     app: AppId,
@@ -142,9 +142,9 @@ async fn restore_token(
         }
         let pairs = json!({service: {"token": token}});
         let pairs = pairs.as_object().cloned().unwrap_or_default();
-        // The profile has no room for the token: treated as if it had another one.
+        // If the profile has no room for the token, the user is skipped.
         let Ok(after) = profile::merged(&before, &pairs) else { continue };
-        // Restores the original time of registration.
+        // The token keeps its original time of registration.
         sqlx::query(
             "WITH changed AS (
                UPDATE app_user SET profile = $3, updated_at = now() WHERE app_id = $1 AND number = $2

@@ -1,4 +1,4 @@
-//! The suppressions of an installation, as operators see them.
+//! Listing suppressions for operators.
 
 use chrono::{DateTime, Utc};
 use domain::{AppId, Channel, DeliveryId, Timestamp};
@@ -7,19 +7,19 @@ use sqlx::postgres::PgRow;
 
 use crate::{Error, Store};
 
-/// A target that is known to be dead.
+/// A suppressed target.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Suppression {
     pub app: AppId,
     pub app_name: String,
     pub channel: Channel,
-    /// The address, token or subscription, in full.
+    /// The full address, token or endpoint.
     pub target: String,
     /// The delivery that led to the suppression.
     pub delivery: DeliveryId,
-    /// The provider's code.
+    /// The code in the provider's answer or receipt.
     pub code: String,
-    /// Start of the suppression.
+    /// Time of the suppression.
     pub at: Timestamp,
 }
 

@@ -1,5 +1,6 @@
-//! Devices of callers without a proof, in apps that guard addresses. The call that creates such a user returns a secret
-//! to its device; a caller that sends it changes the push token and the subscription of that device, and nothing else.
+//! Devices of callers that cannot prove the user's identity, in apps that guard addresses. The call that creates a user
+//! returns a secret to its device. A later caller with this secret may change the push token and the web push subscription
+//! of that device, but no other address.
 
 use domain::content::Object;
 use domain::device::MAX_DEVICES;
@@ -15,16 +16,16 @@ use crate::directory::push_token::{self, Naming};
 use crate::directory::user::{self, User};
 use crate::{Error, Store, directory::web_push};
 
-/// A device that connects without a proof.
+/// A device whose caller has not proved the user's identity.
 #[derive(Clone, Copy, Debug)]
 pub struct Connecting<'a> {
-    /// Identifier given by the client.
+    /// Identifier chosen by the client.
     pub device_id: &'a str,
     /// Type of the device, if the client reports it.
     pub device_type: Option<DeviceType>,
     /// Push token to register, as a target such as `fcm:{token}`.
     pub push_target: Option<&'a str>,
-    /// Digest of the device's secret, if the caller sent the right one.
+    /// Digest of the device's secret, if the caller sent the correct secret.
     pub secret: Option<&'a [u8]>,
 }
 
@@ -49,9 +50,9 @@ impl Store {
         Ok(digest.flatten())
     }
 
-    /// Records that a user is connected on a device. If the call creates the user, the device gets `fresh` as the digest of
-    /// its secret, and the call returns true. For an existing user, a push token is registered only with the device's secret,
-    /// and only in place of the token that the device registered.
+    /// Records that a user connected with a device. Returns true if this call created the user; `fresh` is then stored as
+    /// the digest of the device's secret. For an existing user, a push token is registered only if the caller sent the
+    /// device's secret, and it replaces the token that the device registered before.
     ///
     /// # Errors
     /// [`Refusal::AddressGuarded`], a quota is reached, or the database failed; nothing has changed.
@@ -81,7 +82,8 @@ impl Store {
         Ok(created)
     }
 
-    /// Sets the subscription of a device. The endpoint must not belong to another device.
+    /// Sets the web push subscription of a device. The secret must be the device's, and the endpoint must not belong to
+    /// another device.
     ///
     /// # Errors
     /// [`Refusal::AddressGuarded`], or the database failed; nothing has changed.
@@ -104,7 +106,8 @@ impl Store {
         Ok(())
     }
 
-    /// Removes the subscription of a device. Returns false if it had none.
+    /// Removes the web push subscription of a device. The secret must be the device's. Returns false if the device has no
+    /// subscription.
     ///
     /// # Errors
     /// [`Refusal::AddressGuarded`], or the database failed; nothing has changed.
@@ -129,9 +132,9 @@ impl Store {
         Ok(deleted.rows_affected() > 0)
     }
 
-    /// Removes the push token that a device registered from the user's profile. With `secret`, which must be the device's,
-    /// the secret stays valid; without it, the caller has a proof and the secret becomes invalid. Returns false if the device
-    /// has no token.
+    /// Removes the push token that a device registered from the user's profile. With `secret`, it must be the device's
+    /// secret, which stays valid. Without it, the caller must have proved the user's identity, and the device's secret
+    /// becomes invalid. Returns false if the device has registered no token.
     ///
     /// # Errors
     /// [`Refusal::AddressGuarded`], or the database failed; nothing has changed.
@@ -165,8 +168,9 @@ impl Store {
     }
 }
 
-/// Adds a device. An existing device with a secret or a proof stays unchanged; any other is refreshed. Beyond the limit,
-/// only devices without secret and proof are deleted, which may include the new one.
+/// Adds a device. An existing device is updated only if it has no secret and no proven caller has connected with it;
+/// otherwise it stays unchanged. If the user then has too many devices, deletes only devices without secret and proof,
+/// possibly the new one.
 async fn add(
     connection: &mut PgConnection,
     app: AppId,
@@ -205,7 +209,7 @@ async fn add(
     quota::check(connection, app, Quota::Devices).await
 }
 
-/// Refreshes the device that has this secret.
+/// Updates the type and connection time of the device with this secret.
 async fn refresh(
     connection: &mut PgConnection,
     app: AppId,
@@ -227,8 +231,8 @@ async fn refresh(
     if refreshed.rows_affected() == 0 { Err(Refusal::AddressGuarded.into()) } else { Ok(()) }
 }
 
-/// Locks the user of a device. With `secret`, the device must have this secret. Returns the user and the token that the
-/// device registered, or None if no device matches.
+/// Locks the user of a device. With `secret`, the device must have this secret. Returns the user and the push target that
+/// the device registered, if any; None if the user or the device does not exist or the secret is wrong.
 async fn lock_holder(
     connection: &mut PgConnection,
     app: AppId,
@@ -250,8 +254,8 @@ async fn lock_holder(
     Ok(target.map(|target| (user, target)))
 }
 
-/// Replaces the token that the device registered in the user's profile. A token of another user, or one that would evict
-/// another token, is refused; a token that the profile already contains is left unchanged.
+/// Replaces the token that the device registered in the user's profile with a new one. Refuses a token of another user, and
+/// a token for which another one would have to be removed. Does nothing if the profile already contains the token.
 async fn replace_token(
     connection: &mut PgConnection,
     app: AppId,
@@ -299,7 +303,8 @@ async fn replace_token(
     Ok(())
 }
 
-/// Writes the profile of a locked user and the changes to its tokens, if the profile has changed.
+/// Writes the profile of a locked user and records the changes to its push tokens. Does nothing if the profile is
+/// unchanged.
 async fn write_profile(
     connection: &mut PgConnection,
     app: AppId,

@@ -13,7 +13,7 @@ pub struct Numbers {
 }
 
 impl Restore {
-    /// Raises the sequences, so that the next numbers follow these.
+    /// Raises each sequence to its number in `numbers`, so that new rows get higher numbers.
     ///
     /// # Errors
     /// The database failed; sequences raised so far stay raised.

@@ -40,7 +40,7 @@ pub struct Stranded {
 pub enum LastJob {
     /// In the log, at this sequence.
     InLog(u64),
-    /// Kept by the backup for the receipt that reported the failure.
+    /// In the backup, which kept it for the receipt; the receipt has since reported a failure.
     Kept(Vec<u8>),
 }
 

@@ -49,7 +49,6 @@ pub(super) async fn fill(connection: &mut PgConnection, table: &str, rows: i64) 
                 "lpad(to_hex(n / 5), 32, '0')::uuid"
             }
             ("channel", _) => "'email'",
-            ("outcome", _) => "'sent'",
             (_, "int8" | "int4") => "n",
             (_, "uuid") => "lpad(to_hex(n), 32, '0')::uuid",
             (_, "text" | "varchar") => "n::text",
