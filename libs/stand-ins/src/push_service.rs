@@ -12,6 +12,7 @@
 mod authorization;
 mod browser;
 mod delivery;
+mod refused;
 mod registry;
 
 use std::io;
@@ -26,7 +27,8 @@ use serde_json::{Value, json};
 use crate::http::{Handler, HttpServer, HttpSettings, Reaction, Reply, Rule, Script, json, status};
 use crate::outbox::{Outbox, Summary};
 pub use browser::{Browser, Undecipherable};
-use delivery::{Delivery, Refused};
+use delivery::Delivery;
+use refused::Refused;
 use registry::Registry;
 pub use registry::Waiting;
 

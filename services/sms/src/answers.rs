@@ -1,6 +1,6 @@
 //! Meaning of an HTTP status without a known provider code, and of a missing answer.
 
-use domain::{Answer, Outcome};
+use domain::{Answer, Outcome, Problem};
 use reqwest::Url;
 use worker::exchange::{Reply, Silence};
 use worker::verdict::{fits, presentable};
@@ -103,4 +103,10 @@ pub(crate) fn below(base: &Url, segments: &[&str]) -> Option<Url> {
     let mut url = base.clone();
     url.path_segments_mut().ok()?.pop_if_empty().extend(segments);
     Some(url)
+}
+
+/// The answer of a provider whose settings cannot be used.
+pub(crate) fn unusable(problems: &[Problem]) -> Answer {
+    let says: Vec<_> = problems.iter().map(|problem| problem.message.as_str()).collect();
+    ours(Outcome::PauseProvider, "settings", says.join("; "))
 }

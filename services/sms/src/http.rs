@@ -13,9 +13,9 @@ use worker::exchange::{Caller, Reply, Silence};
 use worker::{Call, Provider};
 
 use crate::answers::{
-    Private, by_evidence, by_status, of_silence, of_silent_probe, ours, said as presentable, waiting,
+    Private, by_evidence, by_status, of_silence, of_silent_probe, ours, said as presentable, unusable,
+    waiting,
 };
-use crate::channel::unusable;
 use settings::HttpSettings;
 use template::{Values, in_url};
 

@@ -7,7 +7,8 @@ use service_kit::clock;
 use worker::{Outbound, Provider};
 
 use crate::answers::ours;
-use crate::channel::{caller, unusable};
+use crate::answers::unusable;
+use crate::channel::caller;
 use crate::limits::Limits;
 use crate::smpp::settings::SmppSettings;
 use crate::{http, smpp, twilio};

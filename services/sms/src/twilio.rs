@@ -150,7 +150,7 @@ fn is_sid(text: &str) -> bool {
 /// Reads the account, which sends nothing.
 pub(crate) async fn probe(caller: &Caller, provider: &Provider, now: Timestamp) -> Result<String, Answer> {
     let settings =
-        TwilioSettings::parse(&provider.settings).map_err(|problems| crate::channel::unusable(&problems))?;
+        TwilioSettings::parse(&provider.settings).map_err(|problems| crate::answers::unusable(&problems))?;
     let account = format!("{}.json", settings.account_sid);
     let url = below(&settings.base_url, &[VERSION, "Accounts", &account])
         .ok_or_else(|| ours(Outcome::PauseProvider, "settings", NO_BASE))?;

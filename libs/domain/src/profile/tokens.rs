@@ -2,11 +2,12 @@
 
 use std::collections::HashSet;
 
+/// Longest address, token or subscription that is used as a target, in bytes.
+pub const MAX_TARGET: usize = 2048;
 use serde_json::Value;
 
 use super::push_targets;
 use crate::content::Object;
-use crate::plan::MAX_TARGET;
 
 /// Maximum number of push tokens of one service on a profile. New tokens replace the oldest.
 pub const MAX_TOKENS: usize = 50;

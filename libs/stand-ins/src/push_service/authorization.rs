@@ -7,7 +7,7 @@ use hyper::header::AUTHORIZATION;
 use jsonwebtoken::{Algorithm, DecodingKey, Validation, decode};
 use serde::Deserialize;
 
-use super::delivery::Refused;
+use super::refused::Refused;
 
 /// The longest life of a token, in seconds.
 const LONGEST: u64 = 24 * 3600;

@@ -1,14 +1,13 @@
 //! Checks of a strict push service on a message before it looks up the browser (RFC 8030).
 
+use hyper::Request;
 use hyper::body::Bytes;
 use hyper::header::{CONTENT_ENCODING, HeaderMap};
-use hyper::{Request, Response};
-use serde_json::json;
 
 use super::Waiting;
 use super::authorization::Authorization;
 use super::browser::Coded;
-use crate::http::json;
+use super::refused::Refused;
 
 /// The largest body that every push service takes.
 const MAX_BODY: usize = 4096;
@@ -22,23 +21,6 @@ pub(super) struct Delivery {
     ttl: u64,
     urgency: String,
     topic: Option<String>,
-}
-
-/// Why a message is not taken.
-#[derive(Debug)]
-pub(super) struct Refused {
-    pub(super) status: u16,
-    pub(super) why: String,
-}
-
-impl Refused {
-    pub(super) fn new(status: u16, why: &str) -> Refused {
-        Refused { status, why: why.to_owned() }
-    }
-
-    pub(super) fn answer(&self) -> Response<Bytes> {
-        json(self.status, &json!({"message": self.why}))
-    }
 }
 
 impl Delivery {

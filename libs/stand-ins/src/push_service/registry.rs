@@ -10,7 +10,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
 use super::ENDPOINTS;
 use super::browser::Browser;
-use super::delivery::Refused;
+use super::refused::Refused;
 
 /// Browsers that are known at once.
 const MAX_BROWSERS: usize = 100_000;

@@ -115,7 +115,8 @@ impl Body {
         if !is_large(length) {
             return Ok((parse(&request, &bytes)?, length));
         }
-        let (structure, bytes) = elsewhere(move || (structure::check(&bytes, MAX_CONTAINERS), bytes)).await?;
+        let (structure, bytes) =
+            elsewhere(move || (structure::check(&bytes, MAX_CONTAINERS, MAX_BODY), bytes)).await?;
         take_room(&request, structure?)?;
         Ok((elsewhere(move || parsed(&bytes)).await??, length))
     }
@@ -267,12 +268,6 @@ pub(crate) fn too_large(limit: usize) -> Failure {
     Failure::refused(StatusCode::PAYLOAD_TOO_LARGE, "too_large", message)
 }
 
-/// 413 for a body of which too much is neither a file nor another text.
-pub(crate) fn too_large_beside_texts() -> Failure {
-    let message = format!("the body is larger than {MAX_BODY} bytes beside its texts");
-    Failure::refused(StatusCode::PAYLOAD_TOO_LARGE, "too_large", message)
-}
-
 /// Returns true if the beginning of a body names files.
 fn names_files(bytes: &[u8]) -> bool {
     bytes.windows(FILES.len()).any(|window| window == FILES)
@@ -308,7 +303,7 @@ fn media(request: &HttpRequest) -> Media {
 /// Room for the parsed value is taken first.
 fn parse(request: &HttpRequest, bytes: &[u8]) -> Result<Value, Failure> {
     let most = if holder(request).has_secret() { MAX_CONTAINERS } else { MAX_USER_CONTAINERS };
-    take_room(request, structure::check(bytes, most)?)?;
+    take_room(request, structure::check(bytes, most, MAX_BODY)?)?;
     parsed(bytes)
 }
 

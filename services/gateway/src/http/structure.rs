@@ -1,9 +1,9 @@
 //! Limits on the structure of a body's JSON.
 
+use actix_web::http::StatusCode;
 use domain::request::MAX_RECIPIENTS;
 use domain::structure::Structure;
 
-use crate::http::body::{MAX_BODY, too_large_beside_texts};
 use crate::http::failure::Failure;
 
 /// Most objects and arrays of a body: five for each of as many recipients as a send may have.
@@ -12,10 +12,10 @@ pub const MAX_CONTAINERS: usize = 5 * MAX_RECIPIENTS;
 pub const MAX_USER_CONTAINERS: usize = 5_000;
 
 /// Refuses what would take much more memory than its length. What is not JSON is for the parser to refuse.
-pub(crate) fn check(text: &[u8], most: usize) -> Result<Structure, Failure> {
+pub(crate) fn check(text: &[u8], most: usize, most_outside: usize) -> Result<Structure, Failure> {
     let structure = Structure::of(text);
-    if structure.outside > MAX_BODY {
-        return Err(too_large_beside_texts());
+    if structure.outside > most_outside {
+        return Err(too_large_outside(most_outside));
     }
     if structure.containers > most {
         let message =
@@ -25,16 +25,22 @@ pub(crate) fn check(text: &[u8], most: usize) -> Result<Structure, Failure> {
     Ok(structure)
 }
 
+/// 413 for a body of which too much is neither a file nor another text.
+fn too_large_outside(most: usize) -> Failure {
+    let message = format!("the body is larger than {most} bytes beside its texts");
+    Failure::refused(StatusCode::PAYLOAD_TOO_LARGE, "too_large", message)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::gateway::BODY_ROOM;
-    use crate::http::body::MAX_USER_BODY;
+    use crate::http::body::{MAX_BODY, MAX_USER_BODY};
     use crate::shares::room::PARTS;
 
     #[test]
     fn a_body_may_have_50000_objects_and_arrays_and_768_kib_beside_its_texts() {
-        let check = |text: &[u8]| check(text, MAX_CONTAINERS);
+        let check = |text: &[u8]| check(text, MAX_CONTAINERS, MAX_BODY);
         let objects = |count: usize| format!("[{}]", vec!["{}"; count].join(","));
         assert!(check(objects(MAX_CONTAINERS - 1).as_bytes()).is_ok());
         let refused = check(objects(MAX_CONTAINERS).as_bytes());
