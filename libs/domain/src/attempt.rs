@@ -5,7 +5,7 @@ use crate::retry::{FinishedAttempt, RetryDecision, RetryPolicy};
 use crate::route::NextRoute;
 use crate::{Channel, Outcome, Reason, Route, Status, Timestamp};
 
-/// A finished attempt and its outcome.
+/// A finished attempt, with the facts that decide the next step.
 #[derive(Clone, Copy, Debug)]
 pub struct AttemptEnd<'a> {
     pub channel: Channel,
@@ -13,7 +13,8 @@ pub struct AttemptEnd<'a> {
     pub outcome: &'a Outcome,
     /// The provider that was called, or None if no call was possible.
     pub called: Option<&'a str>,
-    /// The provider that the ledger records: a worker may have called it under an earlier lease.
+    /// The provider that the ledger records for this attempt, if any: a worker may have called this provider under an earlier
+    /// lease.
     pub claimed: Option<&'a str>,
     /// Identifiers of the providers that serve the target.
     pub serving: &'a [&'a str],
@@ -22,7 +23,7 @@ pub struct AttemptEnd<'a> {
     pub random: f64,
 }
 
-/// The step after an attempt.
+/// Next step for a delivery after an attempt.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Next {
     /// The delivery is finished.
@@ -34,7 +35,7 @@ pub enum Next {
 }
 
 impl RetryPolicy {
-    /// Decides the step after an attempt and the route of its job.
+    /// Decides the next step after an attempt, and sets the route of the next attempt's job.
     #[must_use]
     pub fn following(&self, ended: AttemptEnd<'_>) -> Next {
         let AttemptEnd { job, outcome, .. } = ended;
@@ -67,7 +68,7 @@ impl AttemptEnd<'_> {
         let route = &self.job.route;
         match (self.called, self.claimed) {
             (Some(called), _) => route.after(self.outcome, called, self.serving),
-            // An earlier lease may have expired during a call to this provider.
+            // Call no other provider: an earlier lease may have expired during a call to this provider.
             (None, Some(claimed)) => {
                 NextRoute::Usual(Route { only: Some(claimed.to_owned()), ..route.clone() })
             }

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use crate::{Outcome, Timestamp};
 
-/// Consecutive failures that open the breaker.
+/// Number of consecutive failures that open the breaker.
 pub const RUN: u32 = 10;
-/// Length of the first rest, during which no call is made.
+/// Length of the first rest. A rest is a period during which the breaker lets no call pass.
 pub const FIRST_REST: Duration = Duration::from_secs(5);
-/// Longest rest; each failed trial doubles the rest up to this.
+/// Maximum length of a rest. Each failed trial doubles the length up to this maximum.
 pub const LONGEST_REST: Duration = Duration::from_secs(300);
 /// A trial without an answer is abandoned after this time, and the next trial may start.
 const TRIAL: Duration = Duration::from_secs(120);
@@ -25,14 +25,14 @@ pub enum Breaker {
     Open {
         /// Earliest time of a trial.
         until: Timestamp,
-        /// Consecutive rests so far.
+        /// Number of consecutive rests so far.
         rests: u32,
     },
-    /// One trial call is in flight; its answer decides.
+    /// One trial call is in flight; its answer closes the breaker or opens it again.
     HalfOpen {
         /// Earliest time of another trial if this one gets no answer.
         until: Timestamp,
-        /// Consecutive rests so far.
+        /// Number of consecutive rests so far.
         rests: u32,
     },
 }
@@ -50,7 +50,7 @@ impl Breaker {
         match *self {
             Breaker::Closed { .. } => None,
             Breaker::Open { until, .. } => (until > now).then_some(until),
-            // The trial's answer may arrive at any moment.
+            // The trial's answer may close the breaker earlier, so callers check again after at most 5 s.
             Breaker::HalfOpen { until, .. } => (until > now).then(|| until.min(now + FIRST_REST)),
         }
     }
@@ -73,10 +73,10 @@ impl Breaker {
         }
     }
 
-    /// Records an answer.
+    /// Records the outcome of a call.
     ///
-    /// A refusal of the message or the target is a sign of life. So is a temporary failure of one target, which has its
-    /// own retry schedule.
+    /// A refusal of the message or the target shows that the provider works. So does a retry with its own schedule (`limit`),
+    /// because it concerns only one target.
     pub fn report(&mut self, outcome: &Outcome, now: Timestamp) {
         match outcome {
             Outcome::Sent { .. }
@@ -89,7 +89,7 @@ impl Breaker {
         }
     }
 
-    /// Closes the breaker, unless it is open: an answer to an earlier call does not end a rest.
+    /// Closes the breaker, unless it is open: the answer to a call that started before the rest does not end the rest.
     fn alive(&mut self) {
         if !matches!(self, Breaker::Open { .. }) {
             *self = Breaker::default();
@@ -107,7 +107,8 @@ impl Breaker {
         };
     }
 
-    /// Ends an inconclusive trial: the next one may start after `pause`, and later rests do not get longer.
+    /// Ends a trial whose failure may not be the provider's fault. The next trial may start after `pause`, and later rests do not
+    /// get longer.
     pub fn rest_for(&mut self, pause: Duration, now: Timestamp) {
         if let Breaker::HalfOpen { rests, .. } = *self {
             *self = Breaker::Open { until: now + pause, rests };

@@ -56,10 +56,10 @@ pub struct EmailOptions {
     /// Address in place of the provider's `replyTo`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reply_to: Option<String>,
-    /// Further recipients, visible to all.
+    /// Further recipients, visible to all recipients.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub cc: Vec<String>,
-    /// Further recipients, hidden from the others.
+    /// Further recipients, hidden from all other recipients.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub bcc: Vec<String>,
     /// Further headers, by name.
@@ -106,7 +106,7 @@ pub struct PushContent {
     /// Arbitrary payload of the app.
     #[serde(default)]
     pub data: Object,
-    /// `override.channel.webPush` or `.mobilePush` of the send, as the channel reads it.
+    /// Further members of `override.channel.webPush` or `.mobilePush`, which the channel's worker interprets.
     #[serde(default, skip_serializing_if = "Object::is_empty")]
     pub options: Object,
 }
@@ -115,7 +115,7 @@ pub struct PushContent {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SmsContent {
     pub text: String,
-    /// Sender in place of the provider's.
+    /// Sender that replaces the provider's `from`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
 }

@@ -1,31 +1,32 @@
-//! The states of a delivery, and the reasons why one was not made.
+//! Statuses of a delivery, and the reasons for them.
 
 use crate::text_enum::text_enum;
 
 text_enum! {
-    /// State of a (recipient, channel) of a send.
+    /// Status of a send for one recipient on one channel.
     Status {
         /// Planned, not yet claimed by a worker.
         Queued = "queued",
-        /// Claimed; an attempt may be under way.
+        /// Claimed by a worker; a call of the provider may be in progress.
         Sending = "sending",
-        /// An attempt failed for now; a timer holds the next one.
+        /// The last attempt failed temporarily; a timer starts the next attempt.
         Retrying = "retrying",
-        /// The provider accepted it.
+        /// The provider accepted the message.
         Sent = "sent",
-        /// A receipt says that it arrived; for the inbox: a list shows it.
+        /// A receipt confirms that the message arrived. For the in-app channel: the inbox lists the item.
         Delivered = "delivered",
-        /// The provider refused it permanently.
+        /// Permanently failed: the provider refused the message, its content could not be rendered, or its limited retries are
+        /// exhausted.
         Failed = "failed",
-        /// The outcome cannot be known (SMS only); never sent again.
+        /// The outcome of the call is unknown (SMS only); the message is never sent again.
         Unknown = "unknown",
-        /// Decided against when the send was planned.
+        /// Planning decided not to use the channel.
         Skipped = "skipped",
-        /// Retries are exhausted; kept with its message until redriven.
+        /// Retries are exhausted; the delivery and its message are kept until a redrive.
         Parked = "parked",
-        /// Cancelled before it was handed to a provider.
+        /// The send was cancelled before the message was passed to a provider.
         Cancelled = "cancelled",
-        /// Its `expiresAt` passed before it was sent.
+        /// The send's `expiresAt` passed before the message was sent.
         Expired = "expired",
     }
 }
@@ -39,7 +40,7 @@ impl Status {
 }
 
 text_enum! {
-    /// The reason for the status of a (recipient, channel).
+    /// Reason for the status of a send for one recipient on one channel.
     Reason {
         /// No user of the app has this identifier.
         RecipientUnknown = "recipient_unknown",
@@ -57,25 +58,25 @@ text_enum! {
         NoContent = "no_content",
         /// `override.channels` leaves the channel out.
         NotSelected = "not_selected",
-        /// The target is known to be dead.
+        /// A provider has reported the target dead earlier.
         Suppressed = "suppressed",
-        /// The API knows the channel, but Tidings does not deliver it.
+        /// The API accepts the channel's name, but Tidings does not deliver to this channel.
         ChannelUnavailable = "channel_unavailable",
-        /// The provider refused the message; its code and message are with the attempt.
+        /// The provider refused the message; the attempt records the provider's code and text.
         ProviderRefused = "provider_refused",
-        /// The provider says that the target is dead.
+        /// The provider reported the target dead.
         TargetGone = "target_gone",
         /// The last retry of the schedule failed.
         RetriesExhausted = "retries_exhausted",
-        /// The call's outcome cannot be known.
+        /// The outcome of the call is unknown.
         OutcomeUnknown = "outcome_unknown",
-        /// The request was cancelled before it was handed to a provider.
+        /// The send was cancelled before the message was passed to a provider.
         RequestCancelled = "request_cancelled",
     }
 }
 
 impl Reason {
-    /// The status of a (recipient, channel) that planning or rendering ended for this reason.
+    /// Returns the status that planning or rendering sets for this reason.
     #[must_use]
     pub fn planned_status(self) -> Status {
         match self {

@@ -2,7 +2,7 @@
 
 use crate::text_enum::text_enum;
 
-/// Maximum number of devices per user. A new one replaces the one with the oldest connection.
+/// Maximum number of devices per user. A new device replaces the device that connected least recently.
 pub const MAX_DEVICES: i64 = 50;
 
 text_enum! {

@@ -1,4 +1,4 @@
-//! Past-tense facts and jobs, and their envelope in the log.
+//! Messages of the log: facts in the past tense, jobs, and the envelope of both.
 //!
 //! Golden files in `libs/domain/golden` hold one message per type and version and are never removed: every message
 //! ever written stays readable.
@@ -21,28 +21,28 @@ use crate::{
     CategoryId, Channel, DeliveryId, Digest, ItemId, Reason, SendRequest, Status, Timestamp, UserNumber,
 };
 
-/// A fact, or with [`Event::DeliveryJob`] an order.
+/// A fact, or a job in the case of [`Event::DeliveryJob`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event {
     /// A send was accepted.
     SendAccepted(Box<SendRequest>),
-    /// The next chunk of a send, or the first of a scheduled one, is due.
+    /// The next chunk of a send, or the first chunk of a scheduled send, is due for planning.
     SendContinues(SendContinues),
-    /// An order to make an attempt.
+    /// A job: a worker must make one attempt of a delivery.
     DeliveryJob(Box<DeliveryJob>),
-    /// A send reached the inboxes of some users.
+    /// Items of a send were added to the inboxes of some users.
     InboxItemsAdded(ItemsAdded),
     /// `InboxItemSeen`, `…Unseen`, `…Read`, `…Unread` or `…Deleted`: some items of a user changed.
     InboxItemsChanged(ItemChange, ItemsChanged),
     /// `InboxAllSeen`, `…Read` or `…Deleted`: every item of a user up to a given id changed.
     InboxAllChanged(AllChange, AllChanged),
-    /// The app set or removed its own state of an item.
+    /// The app set or removed the state that it keeps with an item.
     InboxItemStateSet(ItemStateSet),
-    /// A user was erased: no data of the user may be kept or return.
+    /// A user was erased: the user's data must be deleted and must not reappear.
     UserErased(UserErased),
     /// A chunk of a send was planned.
     SendPlanned(SendPlanned),
-    /// A delivery reached a terminal state, or was postponed.
+    /// A delivery reached a terminal status, or waits for a retry after a failed attempt.
     DeliverySettled(DeliverySettled),
     /// A provider reported a target dead.
     TargetSuppressed(TargetSuppressed),
@@ -65,11 +65,11 @@ pub struct DeliveryJob {
     pub delivery_id: DeliveryId,
     /// Number of the attempt, from 1.
     pub attempt: u32,
-    /// The channel, also implied by the stream.
+    /// The channel, which the name of the stream also contains.
     pub channel: Channel,
-    /// The user addressed.
+    /// The recipient.
     pub user: UserNumber,
-    /// The address, token or subscription.
+    /// Email address, phone number, push token or web push endpoint.
     pub target: String,
     /// The attempt must not be made after this time.
     pub expires_at: Option<Timestamp>,
@@ -83,10 +83,10 @@ pub struct DeliveryJob {
     /// Overrides of the send for single providers, by provider identifier: `_config` and the provider's own members.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub overrides: BTreeMap<String, Object>,
-    /// Attempts made on a short schedule since the job was first published or last redriven.
+    /// Number of retries with a `RetryLimit` since the job was first published or last redriven.
     #[serde(default, skip_serializing_if = "is_none_made")]
     pub limited_retries: u32,
-    /// The recipient's position in the send.
+    /// The recipient's position in the send, from 0. None in jobs of releases that did not write it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recipient: Option<u32>,
 }
@@ -135,14 +135,14 @@ pub struct ItemsAdded {
     pub recipients: Vec<(UserNumber, u32)>,
 }
 
-/// Data of the events that change some items. The change names the event's type.
+/// Data of the events that change some items of a user. The type of the event states the change.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ItemsChanged {
     pub user: UserNumber,
     pub items: Vec<ItemId>,
 }
 
-/// Data of the events that change all items. The change names the event's type.
+/// Data of the events that change all items of a user. The type of the event states the change.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AllChanged {
@@ -156,7 +156,7 @@ pub struct AllChanged {
 pub struct ItemStateSet {
     pub user: UserNumber,
     pub item: ItemId,
-    /// The app's own state of the item; None removes it.
+    /// The state that the app keeps with the item; None removes the state.
     pub state: Option<String>,
 }
 
@@ -165,8 +165,8 @@ pub struct ItemStateSet {
 pub struct UserErased {
     /// The user, whose number is never used again.
     pub user: UserNumber,
-    /// SHA-256 over the app, a line feed and the identifier: it identifies the user to a database that never knew the user.
-    /// None in events of releases that did not write it.
+    /// SHA-256 of the app's number, a line feed and the user's identifier. A database that never stored the user recognises the
+    /// identifier by this digest. None in events of releases that did not write it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<Digest>,
 }
@@ -175,18 +175,18 @@ pub struct UserErased {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SendPlanned {
-    /// The chunk, from 0.
+    /// Number of the chunk, from 0.
     #[serde(rename = "turn")]
     pub chunk: u32,
-    /// Recipients of the chunk.
+    /// Number of recipients of the chunk.
     pub recipients: u32,
-    /// Inbox items published.
+    /// Number of inbox items published.
     pub in_app: u32,
-    /// Jobs published for external deliveries.
+    /// Number of jobs published for external deliveries.
     pub deliveries: u32,
-    /// Skipped (recipient, channel) pairs.
+    /// Number of skipped (recipient, channel) pairs.
     pub skipped: u32,
-    /// The decision for each recipient.
+    /// The decision for each recipient. None in events of releases that did not write it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decided: Option<Decided>,
 }
@@ -198,19 +198,19 @@ pub struct DeliverySettled {
     pub delivery_id: DeliveryId,
     pub channel: Channel,
     pub user: UserNumber,
-    /// The attempt that led to this state.
+    /// Number of the attempt that led to this status.
     pub attempt: u32,
     pub status: Status,
-    /// The reason, if it was not sent.
+    /// The reason, if the message was not sent.
     pub reason: Option<Reason>,
     /// The provider that answered.
     pub provider: Option<String>,
 }
 
 impl DeliverySettled {
-    /// Returns the ids of the message and the event that publish this outcome (`settled`) or a related fact. They are the
-    /// same for every process and every repeat. They contain the status, because an attempt can end twice: first without
-    /// its answer and then with it.
+    /// Returns the message id and the event id under which this outcome (`what` is `settled`) or a related fact is published.
+    /// Every process derives the same ids, also when it publishes again. The ids depend on the status, because one attempt can
+    /// have two outcomes: the first without the provider's answer, the second with it.
     #[must_use]
     pub fn ids(&self, what: &str) -> (String, Uuid) {
         let DeliverySettled { delivery_id, attempt, status, .. } = self;
@@ -220,11 +220,11 @@ impl DeliverySettled {
     }
 }
 
-/// Data of `TargetSuppressed`; the target itself stays out of the log.
+/// Data of `TargetSuppressed`, which does not contain the target.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TargetSuppressed {
-    /// The delivery whose answer reported it.
+    /// The delivery for which the provider reported the target dead.
     pub delivery_id: DeliveryId,
     pub channel: Channel,
     pub user: UserNumber,
@@ -234,11 +234,11 @@ pub struct TargetSuppressed {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RequestCancelled {}
 
-/// Maps each wire type to its event, for naming, reading and writing.
+/// Generates the type name, the reader and the writer of every event.
 macro_rules! types {
     ($($kind:literal = $event:ident $(($change:path))?),+ $(,)?) => {
         impl Event {
-            /// Every type of this release.
+            /// The names of all event types of this release.
             pub const KINDS: &'static [&'static str] = &[$($kind),+];
 
             /// The type's name on the wire.

@@ -1,4 +1,4 @@
-//! Reading a JSON body field by field, collecting every problem instead of stopping at the first.
+//! Reads a JSON body member by member, and collects every problem instead of stopping at the first.
 
 use serde_json::Value;
 
@@ -10,15 +10,16 @@ use crate::{Problem, Timestamp};
 /// Deepest nesting of arrays and objects in a request.
 pub const MAX_DEPTH: usize = 32;
 
-/// Largest whole number that every JSON reader keeps exactly.
+/// Largest whole number that every JSON parser represents exactly: 2^53 − 1.
 pub const MAX_SAFE_NUMBER: f64 = 9_007_199_254_740_991.0;
 
-/// Longest user or category identifier, in bytes.
+/// Maximum length of an identifier or idempotency key, in bytes.
 pub const MAX_IDENTIFIER: usize = 255;
 
 const MAX_PROBLEMS: usize = 1_000;
 
-/// One object of a request, read member by member. `null` counts as absent.
+/// An object of a request whose members are read one by one. Methods that read a member return None if the member is missing or
+/// `null` and, after adding a problem, if it is invalid.
 #[derive(Debug)]
 pub struct Fields {
     path: String,
@@ -26,7 +27,8 @@ pub struct Fields {
 }
 
 impl Fields {
-    /// Reads `value` as an object at `path` (empty for the body itself); `[]` is lenient for `{}`.
+    /// Opens `value` as an object at `path`, which is empty for the body itself. An empty array is accepted as an empty object.
+    /// For any other value, adds a problem and returns None.
     pub fn open(path: &str, value: Value, problems: &mut Vec<Problem>) -> Option<Fields> {
         match value {
             Value::Object(members) => Some(Fields { path: path.to_owned(), members }),
@@ -47,13 +49,13 @@ impl Fields {
         if self.path.is_empty() { key.to_owned() } else { format!("{}.{key}", self.path) }
     }
 
-    /// Returns true if the member is present.
+    /// Returns true if the member exists and is not `null`.
     #[must_use]
     pub fn has(&self, key: &str) -> bool {
         self.members.get(key).is_some_and(|value| !value.is_null())
     }
 
-    /// Removes a member and returns it, whatever its type.
+    /// Removes a member of any type and returns its value.
     pub fn take(&mut self, key: &str) -> Option<Value> {
         self.members.remove(key).filter(|value| !value.is_null())
     }
@@ -93,14 +95,14 @@ impl Fields {
         None
     }
 
-    /// Reads a link of at most `max` bytes.
+    /// Reads a link of at most `max` bytes that [`is_link`] accepts.
     pub fn link(&mut self, key: &str, max: usize, problems: &mut Vec<Problem>) -> Option<String> {
         let text = self.string(key, max, problems)?;
         let demand = "must be a relative link, or one of http, https, mailto or a scheme of your app";
         self.demand(key, text, is_link, demand, problems)
     }
 
-    /// Reads an icon of at most `max` bytes.
+    /// Reads an icon of at most `max` bytes that [`is_icon`] accepts.
     pub fn icon(&mut self, key: &str, max: usize, problems: &mut Vec<Problem>) -> Option<String> {
         let text = self.string(key, max, problems)?;
         let demand = "must be a name, a link to an image (http, https or relative) or data:image/…";
@@ -150,13 +152,13 @@ impl Fields {
         }
     }
 
-    /// Reads an object and opens it.
+    /// Reads an object whose members are read in turn.
     pub fn object(&mut self, key: &str, problems: &mut Vec<Problem>) -> Option<Fields> {
         let value = self.take(key)?;
         Fields::open(&self.path(key), value, problems)
     }
 
-    /// Reads an object with arbitrary members, unchanged.
+    /// Reads an object and returns its members without checking them.
     pub fn free_object(&mut self, key: &str, problems: &mut Vec<Problem>) -> Option<Object> {
         self.object(key, problems).map(|fields| fields.members)
     }
@@ -184,7 +186,7 @@ impl Fields {
         flag
     }
 
-    /// Reads a whole number; `7.0` is one.
+    /// Reads a whole number; `7.0` is accepted as 7.
     pub fn whole_number(&mut self, key: &str, problems: &mut Vec<Problem>) -> Option<i64> {
         let value = self.take(key)?;
         let number = value.as_i64().or_else(|| whole(value.as_f64()?));
@@ -207,19 +209,19 @@ impl Fields {
         time
     }
 
-    /// Returns the names of the remaining members.
+    /// Returns the names of the members that were not read.
     #[must_use]
     pub fn keys(&self) -> Vec<String> {
         self.members.keys().cloned().collect()
     }
 
-    /// Returns the remaining members, which no reader asked for.
+    /// Returns the members that were not read.
     #[must_use]
     pub fn rest(self) -> Object {
         self.members
     }
 
-    /// Ends reading. With `strict`, every member that no reader asked for is a problem.
+    /// Ends reading. With `strict`, adds a problem for each member that was not read.
     pub fn finish(self, strict: bool, problems: &mut Vec<Problem>) {
         if strict {
             for key in self.members.keys() {
@@ -234,13 +236,13 @@ impl Fields {
     }
 }
 
-// Beyond ±(2^53 − 1) the number may differ from the one that was sent.
+// Beyond ±(2^53 − 1), parsing may have rounded the number that was sent.
 fn whole(number: f64) -> Option<i64> {
     let exact = number.fract() == 0.0 && number.abs() <= MAX_SAFE_NUMBER;
     exact.then_some(number as i64)
 }
 
-/// Checks an identifier: 1 to 255 bytes without control characters.
+/// Returns the identifier if it has 1 to 255 bytes without control characters. Otherwise adds a problem and returns None.
 pub fn check_identifier(path: &str, text: String, problems: &mut Vec<Problem>) -> Option<String> {
     let problem = if text.is_empty() {
         Problem::new(path, "empty", format!("{path} must not be empty"))
@@ -256,8 +258,8 @@ pub fn check_identifier(path: &str, text: String, problems: &mut Vec<Problem>) -
     None
 }
 
-/// Checks for content that no part of a request may contain: U+0000, numbers outside ±(2^53 − 1), nesting over 32 levels.
-/// Stops at 1,000 problems: responses list no more, and a request of a few KiB must not produce them by the million.
+/// Adds a problem for each U+0000, each number outside ±(2^53 − 1) and each value that is nested deeper than 32 levels. Stops at
+/// 1,000 problems, the most that a response lists. Without this limit, a request of a few KiB could produce millions of them.
 pub fn check_plain_json(path: &str, value: &Value, problems: &mut Vec<Problem>) {
     walk(path, value, 1, problems);
 }

@@ -1,5 +1,5 @@
-//! Health of a provider, or of a host that a target names: a breaker that counts failures by user, so that the targets
-//! of one user never stop the deliveries of another.
+//! Health of a provider, or of a host that a target names: a circuit breaker that counts failures per user, so that the targets
+//! of one user cannot stop the deliveries of other users.
 
 use std::time::Duration;
 
@@ -7,25 +7,26 @@ use crate::breaker::{Breaker, FIRST_REST};
 use crate::outcome::Blame;
 use crate::{Answer, Outcome, Timestamp, UserNumber};
 
-/// Maximum number of users with failed trials that are remembered during one outage.
+/// Maximum number of suspects, which are users whose trial failed, that are remembered during one outage.
 const MOST_SUSPECTS: usize = 64;
-/// Longest additional wait of a user whose trial failed.
+/// Longest time for which a user whose trial failed waits in addition to the breaker's rest.
 const LONGEST_SUSPICION: Duration = Duration::from_secs(300);
-/// A failed trial that the target may have provoked postpones the next user's trial by this at most.
+/// Longest wait for the next user's trial after a failed trial that the target may have provoked.
 const LONGEST_DOUBT: Duration = Duration::from_secs(30);
-/// After this a user need not wait for another user's trial.
+/// Longest wait for another user's trial that is still in flight.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// Time for which a good answer proves that the provider is alive.
+/// Time for which an answer that showed the provider alive counts as proof of its health.
 const PROOF: Duration = Duration::from_secs(600);
 
 /// A worker's view of the health of a provider, or of a host that targets name.
 ///
-/// Failures that a target may have provoked count once per user until the next sign of life: they open the breaker only
-/// after [`RUN`](crate::breaker::RUN) users. During an outage, a user whose trial failed lets every other user try first.
+/// A failure that a target may have provoked counts once per user until an answer shows the provider alive, so such failures open
+/// the breaker only after those of [`RUN`](crate::breaker::RUN) users. During an outage, other users may try before a user whose
+/// trial failed tries again.
 #[derive(Clone, Debug, Default)]
 pub struct Health {
     breaker: Breaker,
-    /// Users whose failures are counted in the breaker's run.
+    /// Users whose failures the breaker has counted since the last answer that showed the provider alive.
     counted: Vec<UserNumber>,
     suspects: Vec<Suspect>,
     trial: Option<Trial>,
@@ -75,7 +76,7 @@ impl Health {
         true
     }
 
-    /// Records that an admitted call was not made, or that its answer does not show the provider's health.
+    /// Records that an admitted call was not made, or that its answer says nothing about the provider's health.
     pub fn leave(&mut self, now: Timestamp, user: UserNumber) {
         if self.is_trial_of(user) {
             self.trial = None;
@@ -109,12 +110,12 @@ impl Health {
             Breaker::HalfOpen { .. } if self.is_trial_of(user) => {
                 self.fail_trial(outcome, is_certain, now, user);
             }
-            // The call started before the rest, or a later trial has replaced its trial.
+            // Ignore the failure: the call started before the rest, or another trial has replaced it.
             Breaker::Open { .. } | Breaker::HalfOpen { .. } => {}
         }
     }
 
-    /// Returns true if a delivery got a good answer within the last ten minutes.
+    /// Returns true if an answer within the last ten minutes showed the provider alive.
     #[must_use]
     pub fn is_proven(&self, now: Timestamp) -> bool {
         self.answered_at.is_some_and(|at| now < at + PROOF)
@@ -142,7 +143,7 @@ impl Health {
                 Outcome::Retry { after, .. } | Outcome::Repeat { after } => after.unwrap_or_default(),
                 _ => Duration::ZERO,
             };
-            // A user who failed before proves nothing more: the next user tries at once.
+            // A second failed trial of the same user proves nothing new, so the next user may try at once.
             let pause = if self.suspect(user).is_some() {
                 Duration::ZERO
             } else {
@@ -164,7 +165,7 @@ impl Health {
         self.suspects.push(Suspect { user, failures, until: from + pause });
     }
 
-    /// Returns true if the call need not wait for the trial in flight.
+    /// Returns true if a call for this user need not wait for the trial in flight.
     fn may_try_beside(&self, now: Timestamp, user: UserNumber) -> bool {
         matches!(self.breaker, Breaker::HalfOpen { .. })
             && self.trial.is_none_or(|trial| {
@@ -194,7 +195,7 @@ fn is_sign_of_life(outcome: &Outcome) -> bool {
     }
 }
 
-/// Reduces a user's failure to the weight of one failure.
+/// Turns a problem with the account into a temporary failure, so that it counts as one failure instead of opening the breaker.
 fn counted_once(outcome: &Outcome) -> Outcome {
     match outcome {
         Outcome::PauseProvider => Outcome::RETRY,
@@ -224,7 +225,7 @@ mod tests {
         answer(Outcome::Sent { provider_id: None }, Blame::Usual)
     }
 
-    /// An outage caused by failures of other users than these two.
+    /// Returns the health during an outage that users other than Mallory and Bob caused.
     fn in_an_outage() -> Health {
         let mut health = Health::default();
         for number in 0..RUN {
@@ -336,7 +337,7 @@ mod tests {
     }
 
     proptest! {
-        /// Mallory's deliveries come at any time and get an answer after any time, or never; Bob has one at the end.
+        /// Mallory's deliveries start at any time, and each is answered after any time or never. Bob has one delivery at the end.
         #[test]
         fn whatever_one_user_stores_anothers_delivery_is_tried_within_a_minute(
             was_in_an_outage in any::<bool>(),

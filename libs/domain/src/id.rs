@@ -56,13 +56,13 @@ macro_rules! uuid_id {
 }
 
 number_id! {
-    /// An app (tenant). It comes only from the credential, never from a request's body or path.
+    /// An app (tenant). The app of a request is taken only from its credential, never from its body or path.
     AppId,
     /// The internal number of a user: never reused and not personal data, so events may contain it.
     UserNumber,
     /// A notification category of an app.
     CategoryId,
-    /// A template of an app, over all its versions.
+    /// A template of an app; all its versions share this id.
     TemplateId,
     /// An inbox item; unique in the installation and below 2^53.
     ItemId,
@@ -71,7 +71,7 @@ number_id! {
 uuid_id! {
     /// A send: one accepted notification request (UUIDv7). Callers know it as `requestId`.
     SendId,
-    /// A delivery: notification × channel × target. It is the idempotency key for providers.
+    /// A delivery: one send to one target of a recipient on one channel. The id is the idempotency key for providers.
     DeliveryId,
 }
 
@@ -83,14 +83,14 @@ impl DeliveryId {
     }
 }
 
-/// Maximum number of recipients of one inbox event; [`ItemId`] reserves as many indexes per event.
+/// Maximum number of recipients of one inbox event; [`ItemId`]s reserve this number of indexes per event.
 pub const RECIPIENTS_PER_EVENT: u64 = 512;
 
 impl ItemId {
     /// Derives the id of the item at `index` of the event with sequence `seq` in `partition` of `partitions`.
     ///
     /// The same event yields the same ids at every replay. Returns None if the id would exceed the 53 bits that JSON numbers
-    /// keep exactly, or if the index is out of range.
+    /// represent exactly, or if the index is out of range.
     #[must_use]
     pub fn derive(seq: u64, partition: u32, partitions: u32, index: u32) -> Option<Self> {
         if u64::from(index) >= RECIPIENTS_PER_EVENT {

@@ -7,26 +7,26 @@ use crate::Timestamp;
 /// State of an inbox item, without its content.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ItemState {
-    /// Time when the user first saw it, unless marked unseen since.
+    /// Time when the user first saw the item; None if it was never seen or was marked unseen since.
     pub seen_at: Option<Timestamp>,
-    /// Time when the user read it, unless marked unread since.
+    /// Time when the user read the item; None if it was never read or was marked unread since.
     pub clicked_at: Option<Timestamp>,
-    /// Time when it was removed from the inbox; a deleted item never returns.
+    /// Time when the item was removed from the inbox, which is permanent; None if it was not removed.
     pub deleted_at: Option<Timestamp>,
-    /// The app's own state of the item; a deleted item has none.
+    /// State that the app keeps with the item; None after the item was deleted.
     pub app_state: Option<String>,
 }
 
 /// A change to one item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ItemChange {
-    /// Seen; an earlier time is kept.
+    /// Marked seen; the time of an earlier change is kept.
     Seen,
-    /// Not seen, and therefore not read.
+    /// Marked unseen, which also marks the item unread.
     Unseen,
-    /// Read, and therefore seen.
+    /// Marked read, which also marks the item seen.
     Read,
-    /// Not read.
+    /// Marked unread.
     Unread,
     /// Removed from the inbox.
     Deleted,
@@ -35,15 +35,15 @@ pub enum ItemChange {
 /// A change to every item of a user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AllChange {
-    /// Seen; earlier times are kept.
+    /// Marked seen; the times of earlier changes are kept.
     Seen,
-    /// Read, and therefore seen.
+    /// Marked read, which also marks the item seen.
     Read,
     /// Removed from the inbox.
     Deleted,
 }
 
-/// A user's counters, or a difference to them.
+/// A user's inbox counters, or a difference between two of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Items in the inbox.
@@ -55,7 +55,8 @@ pub struct Counts {
 }
 
 impl ItemState {
-    /// Applies a change that happened at `at`. Applying it again changes nothing.
+    /// Applies a change that happened at `at`. A second application of the same change has no effect. A deleted item does not
+    /// change.
     pub fn apply(&mut self, change: ItemChange, at: Timestamp) {
         if self.deleted_at.is_some() {
             return;
@@ -72,14 +73,14 @@ impl ItemState {
         }
     }
 
-    /// Sets the app's own state, or removes it.
+    /// Sets the state that the app keeps with the item, or removes it if None. A deleted item does not change.
     pub fn set_app_state(&mut self, app_state: Option<String>) {
         if self.deleted_at.is_none() {
             self.app_state = app_state;
         }
     }
 
-    /// Returns the item's share of its user's counters.
+    /// Returns the amounts that this item adds to its user's counters.
     #[must_use]
     pub fn counts(&self) -> Counts {
         if self.deleted_at.is_some() {
@@ -94,7 +95,7 @@ impl ItemState {
 }
 
 impl AllChange {
-    /// Returns the change of the counters when this applies to items that had the counts `changed`.
+    /// Returns the difference to the user's counters when this change is applied to items whose counts are `changed`.
     #[must_use]
     pub fn difference(self, changed: Counts) -> Counts {
         let removed = match self {
@@ -107,7 +108,7 @@ impl AllChange {
 }
 
 impl Counts {
-    /// Returns how many of the items a change to all of them affects.
+    /// Returns the number of items that the change to all of them affects.
     #[must_use]
     pub fn changed_by(self, change: AllChange) -> i64 {
         match change {

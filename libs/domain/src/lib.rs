@@ -1,7 +1,7 @@
 //! Facts and decisions of Tidings: events, identifiers, validation, planning, outcomes, retry arithmetic.
 //!
-//! Nothing here does I/O, awaits, reads a clock or draws a random number: time and randomness come in as
-//! arguments, so that every decision can be tested and replayed.
+//! This crate does no I/O, awaits nothing, and reads neither a clock nor random numbers: callers pass the time and random numbers
+//! as arguments, so that every decision can be tested and replayed.
 
 pub mod attempt;
 pub mod breaker;

@@ -3,7 +3,7 @@
 /// Schemes that clients must never open: they run scripts, contain the content itself, or address local resources.
 const FORBIDDEN: [&str; 8] =
     ["about", "blob", "data", "file", "filesystem", "javascript", "vbscript", "view-source"];
-/// Scheme and start of the rest that an icon may have in addition to links.
+/// Scheme of an icon that is not a link, and the required start of the text after the scheme.
 const IMAGE: (&str, &str) = ("data", "image/");
 
 /// Returns true if a text may be a link: relative, or with the scheme http, https, mailto or one of the app.
@@ -20,9 +20,9 @@ pub fn is_icon(text: &str) -> bool {
     is_link(text) || (scheme == IMAGE.0 && is_image())
 }
 
-/// Splits a text at its first colon into the lower-case scheme and the rest. Browsers skip white space and control
-/// characters before a scheme, and tabs and line breaks within it (WHATWG URL, section 4.4). Clients in other languages
-/// trim more of them, so all are ignored here.
+/// Splits a text at its first colon into the lower-case scheme and the rest. Browsers skip white space and control characters
+/// before a scheme, and tabs and line breaks within it (WHATWG URL, section 4.4). Clients on other platforms may skip more, so
+/// this function ignores all white space and control characters in the scheme.
 fn split(text: &str) -> (String, &str) {
     let (scheme, rest) = text.split_once(':').unwrap_or(("", text));
     let is_skipped = |c: &char| c.is_whitespace() || c.is_control() || *c == '\u{feff}';

@@ -3,7 +3,7 @@
 /// Longest name of a header, in bytes.
 pub const MAX_HEADER_NAME: usize = 76;
 
-/// Headers that the service writes, or that only mail servers write, in lower case.
+/// Headers that only Tidings or mail servers write, in lower case.
 const OWNED: [&str; 26] = [
     "apparently-to",
     "arc-authentication-results",
@@ -32,7 +32,7 @@ const OWNED: [&str; 26] = [
     "x-envelope-to",
     "x-original-to",
 ];
-/// Prefixes of such headers.
+/// Prefixes of further headers that only Tidings or mail servers write.
 const OWNED_PREFIXES: [&str; 2] = ["content-", "resent-"];
 /// Prefixes of headers that control a relay, for example to add recipients or to delay the email.
 const RELAY_PREFIXES: [&str; 16] = [
@@ -57,9 +57,9 @@ const RELAY_PREFIXES: [&str; 16] = [
 /// Reason why a send must not add a header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// The name is not made of letters, digits and hyphens, or is too long.
+    /// The name is empty or too long, contains other characters than letters, digits and hyphens, or starts with a hyphen.
     NoName,
-    /// The service or a mail server writes the header.
+    /// Only Tidings or mail servers write the header.
     Owned,
     /// The header controls a relay.
     Relay,

@@ -19,27 +19,27 @@ const MAX_PROVIDER_ID: usize = 500;
 pub enum Outcome {
     /// The provider accepted the message.
     Sent {
-        /// The provider's own id of the message, if it gave one.
+        /// The provider's id of the message, if the answer contains one.
         provider_id: Option<String>,
     },
     /// Temporary failure: try again.
     Retry {
-        /// Not before this much time has passed, as the provider asked.
+        /// Minimum delay that the provider asks for.
         after: Option<Duration>,
-        /// A schedule shorter than the usual one.
+        /// Limited retry schedule in place of the usual one.
         limit: Option<RetryLimit>,
     },
     /// Permanently refused.
     Failed,
-    /// Permanently refused because the target is dead: suppress it.
+    /// Permanently refused because the target is dead: suppress the target.
     TargetGone(Gone),
     /// Problem with the credential or the account: fail over to the next provider.
     PauseProvider,
     /// The provider may or may not have accepted the message.
     Unknown,
-    /// Outcome unknown, but the provider de-duplicates by idempotency key: call it again, and no other provider.
+    /// Outcome unknown, but the provider de-duplicates by idempotency key: call this provider again, and no other.
     Repeat {
-        /// Not before this much time has passed, as the provider asked.
+        /// Minimum delay that the provider asks for.
         after: Option<Duration>,
     },
 }
@@ -48,19 +48,20 @@ pub enum Outcome {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Gone {
-    /// Dead since this time; a target registered later is not affected.
+    /// Time since which the target is dead: a target that was registered later is not affected. None if the provider states no
+    /// time.
     pub since: Option<Timestamp>,
-    /// Dead for this provider only (another environment, topic or sender may still reach it): fail over to another provider
-    /// that serves the target first.
+    /// True if the target is dead for this provider only, for example because of its environment, topic or sender. The delivery
+    /// then fails over to the other providers that serve the target.
     pub here_only: bool,
 }
 
-/// At most `retries` further attempts, spread evenly over `over`.
+/// Limited retry schedule: at most `retries` further attempts, spread evenly over the time `over`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RetryLimit {
     /// Attempts after the first.
     pub retries: u32,
-    /// Time over which they are spread.
+    /// Time over which these attempts are spread.
     pub over: Duration,
 }
 
@@ -147,7 +148,7 @@ impl Outcome {
     /// A target that is dead for every provider, regardless of when it was registered.
     pub const GONE: Outcome = Outcome::TargetGone(Gone { since: None, here_only: false });
 
-    /// Returns true if the retry follows its own short schedule.
+    /// Returns true for a retry with a [`RetryLimit`].
     #[must_use]
     pub fn is_limited(&self) -> bool {
         matches!(self, Outcome::Retry { limit: Some(_), .. })

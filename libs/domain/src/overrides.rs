@@ -48,7 +48,7 @@ pub struct EmailOverride {
 pub struct SmsOverride {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
-    /// Sender in place of the provider's.
+    /// Sender that replaces the provider's `from`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
 }
@@ -100,8 +100,8 @@ impl Overrides {
         }
     }
 
-    /// Returns true if the overrides suffice as content of a channel without content in the template. `title` is the send's
-    /// own title.
+    /// Returns true if the overrides alone are enough content for a channel for which the template has none. `title` is the
+    /// send's own title.
     #[must_use]
     pub fn offers(&self, channel: Channel, title: Option<&str>) -> bool {
         let is_filled = |text: &Option<String>| text.as_deref().is_some_and(|text| !text.trim().is_empty());
@@ -117,7 +117,8 @@ impl Overrides {
 }
 
 impl EmailOverride {
-    /// Returns true if it sets a body. Then neither part comes from the template, because the two parts would differ.
+    /// Returns true if a text or HTML part is set. Then the template supplies neither part, because the two parts would have
+    /// different contents.
     #[must_use]
     pub fn has_body(&self) -> bool {
         self.text.is_some() || self.html.is_some()

@@ -1,4 +1,4 @@
-//! Rate limit in calls per second, by the generic cell rate algorithm; the burst size is one second's worth.
+//! Rate limit in calls per second, by the generic cell rate algorithm; the burst size is the number of calls in one second.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ pub struct Pace {
     interval: u64,
     /// Theoretical arrival time of the next call, in microseconds since the epoch.
     paid_at: u64,
-    /// Time of the last postponed call, in microseconds since the epoch.
+    /// Time to which the last call was postponed, in microseconds since the epoch.
     promised_at: u64,
 }
 

@@ -6,9 +6,6 @@ use crate::content::Object;
 use crate::send::Recipient;
 use crate::{Channel, DeliveryId, Reason, SendId, UserNumber, profile};
 
-/// Longest address, token or subscription that is used as a target, in bytes.
-pub const MAX_TARGET: usize = 2048;
-
 /// Facts that are common to all recipients of a send.
 #[derive(Clone, Debug)]
 pub struct SendFacts<'a> {
@@ -204,7 +201,7 @@ pub fn targets(channel: Channel, identifier: &str, profile: &Object, endpoints: 
         Channel::WebPush => endpoints.to_vec(),
         _ => Vec::new(),
     };
-    targets.retain(|target| target.len() <= MAX_TARGET);
+    targets.retain(|target| target.len() <= profile::MAX_TARGET);
     targets
 }
 
@@ -297,7 +294,7 @@ mod tests {
 
     #[test]
     fn an_overlong_token_is_no_target() {
-        let profile = json!({"fcm": {"tokens": ["a", "b".repeat(MAX_TARGET)]}});
+        let profile = json!({"fcm": {"tokens": ["a", "b".repeat(profile::MAX_TARGET)]}});
         let targets = targets(Channel::MobilePush, "ada", profile.as_object().unwrap(), &[]);
         assert_eq!(targets, ["fcm:a"]);
     }

@@ -19,7 +19,7 @@ pub struct Problem {
 }
 
 impl Problem {
-    /// Creates a problem with `field`; `message` must be understandable without it. Overlong fields and messages are
+    /// Creates a problem with `field`; `message` must be understandable without the field. Overlong fields and messages are
     /// truncated.
     pub fn new(field: impl Into<String>, code: &'static str, message: impl Into<String>) -> Self {
         Problem {

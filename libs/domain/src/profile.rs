@@ -10,7 +10,7 @@ pub use address::{email, is_email, phone, push_targets};
 pub use change::{Author, Change, Refusal, merged, seen_by};
 pub use keys::{APP_KEY, check};
 pub use patch::{Inapplicable, MAX_OPERATIONS, MAX_USER_OPERATIONS, MAX_WORK, Patch};
-pub use tokens::{MAX_TOKENS, TokenChange, count_tokens, remove_token};
+pub use tokens::{MAX_TARGET, MAX_TOKENS, TokenChange, count_tokens, remove_token};
 
 use tokens::merge;
 

@@ -16,6 +16,7 @@ mod position;
 mod publish;
 mod pull;
 mod reader;
+mod record;
 mod size;
 mod stream;
 
@@ -25,6 +26,7 @@ pub use delivered::Delivered;
 pub use error::{ConnectError, DeclareError, Error, PublishError, Refusal};
 pub use position::{Position, Positions};
 pub use publish::{Appended, Message};
-pub use reader::{Reader, Record};
+pub use reader::Reader;
+pub use record::Record;
 pub use size::{Resized, StreamSize};
 pub use stream::{StreamIdentity, StreamState};

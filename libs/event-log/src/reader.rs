@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use async_nats::jetstream::consumer::{AckPolicy, DeliverPolicy, pull};
 use async_nats::jetstream::stream::{Info, RawMessageErrorKind};
-use bytes::Bytes;
 use domain::StreamName;
 use tokio::time::{Instant, sleep, timeout_at};
 
@@ -13,6 +12,7 @@ use crate::connection::EventLog;
 use crate::error::Error;
 use crate::origin::Origin;
 use crate::pull::{Answer, Ends, Pull};
+use crate::record::Record;
 use crate::stream::created_at;
 
 /// Maximum time that a call waits for the first record.
@@ -25,16 +25,6 @@ const NO_PROGRESS: Duration = Duration::from_secs(3);
 const FORGET_AFTER: Duration = Duration::from_secs(30);
 /// Minimum time between losing one consumer and creating the next.
 const PAUSE_AFTER_LOSS: Duration = Duration::from_millis(250);
-
-/// A record of a stream.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Record {
-    /// Sequence in the stream.
-    pub seq: u64,
-    pub payload: Bytes,
-    /// Time at which the server stored the record, in Unix milliseconds.
-    pub published_at: i64,
-}
 
 /// Follower of one stream. It returns every record exactly once, in the order of the sequences, without gaps.
 ///

@@ -8,7 +8,7 @@ use tokio::time::sleep;
 
 use crate::connection::EventLog;
 use crate::error::{DeclareError, Error};
-use crate::reader::Record;
+use crate::record::Record;
 
 /// Time for which a stream recognises a message id.
 const DUPLICATE_WINDOW: Duration = Duration::from_secs(10 * 60);

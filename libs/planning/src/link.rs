@@ -2,15 +2,13 @@
 
 use domain::link::{is_icon, is_link};
 
-use crate::template::TemplateError;
-
-/// Refuses links that clients must not open.
-pub(crate) fn check(icon: Option<&str>, url: Option<&str>) -> Result<(), TemplateError> {
+/// Refuses links that clients must not open. The error names the link.
+pub(crate) fn check(icon: Option<&str>, url: Option<&str>) -> Result<(), &'static str> {
     if !icon.is_none_or(is_icon) {
-        return Err(TemplateError::Link("the icon"));
+        return Err("the icon");
     }
     if !url.is_none_or(is_link) {
-        return Err(TemplateError::Link("the url"));
+        return Err("the url");
     }
     Ok(())
 }

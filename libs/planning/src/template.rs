@@ -203,7 +203,7 @@ impl Template {
             data,
             blocks: if blocks.is_empty() { plain.blocks } else { blocks },
         };
-        link::check(content.icon.as_deref(), content.url.as_deref())?;
+        link::check(content.icon.as_deref(), content.url.as_deref()).map_err(TemplateError::Link)?;
         let empty = content.title.as_deref().unwrap_or_default().trim().is_empty();
         if empty { Err(TemplateError::Empty("the title")) } else { Ok(content) }
     }
@@ -271,7 +271,7 @@ impl Template {
             url: field("url", &texts.url, &own.url)?,
             ..PushContent::default()
         };
-        link::check(content.icon.as_deref(), content.url.as_deref())?;
+        link::check(content.icon.as_deref(), content.url.as_deref()).map_err(TemplateError::Link)?;
         Ok(Some(content))
     }
 

@@ -51,7 +51,7 @@ pub struct Shares {
     pub temporary: f64,
     /// [`Fault::Busy`].
     pub busy: f64,
-    /// [`Fault::Gone`]: share of targets that are dead from the start.
+    /// Share of targets that are dead from the start ([`Fault::Gone`]).
     pub gone: f64,
     /// [`Fault::CutBefore`].
     pub cut_before: f64,
@@ -132,8 +132,8 @@ impl Faults {
         Faults { seed, shares, dealt_every: None, list: None, state: Mutex::default() }
     }
 
-    /// In addition to random faults, makes every `every`-th call fail with the next fault of [`DEALT`], so that a long run
-    /// contains each of these faults for any seed.
+    /// In addition to random faults, makes every `every`-th call fail, each time with the next fault of a fixed list, so that a
+    /// long run contains each of these faults for any seed.
     #[must_use]
     pub fn dealing(self, every: NonZeroUsize) -> Self {
         Faults { dealt_every: Some(every), ..self }

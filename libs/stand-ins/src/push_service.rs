@@ -1,17 +1,18 @@
-//! A push service (RFC 8030) on the loopback interface, with the browsers that subscribed at it.
+//! A push service for browsers (RFC 8030) on the loopback interface, with the browsers that subscribed.
 //!
-//! It is strict: a message needs a VAPID token (RFC 8292) that is signed, is for this service and runs out within a day,
-//! a `TTL`, sound `Urgency` and `Topic` where they are given, and a body of at most 4,096 bytes that begins as RFC 8188
-//! says and decrypts with the browser's key. Each message is in the outbox before its 201 is given: `text` is what the
-//! browser would hand to its service worker.
+//! It is strict: a message needs a valid VAPID token (RFC 8292) for this service that expires within a day, a `TTL`, and a body
+//! of at most 4,096 bytes with the header of RFC 8188 that the browser's key decrypts. `Urgency` and `Topic` must be valid if
+//! they are present. A message is captured before it is answered with 201; `text` of the capture is the decrypted message, as a
+//! service worker gets it.
 //!
-//! `POST /subscriptions` subscribes a browser, and answers as `PushManager.subscribe()` does. Its body may hold
-//! `applicationServerKey`, which restricts the subscription to messages signed with that key, and `answers`, a status
-//! that every message for it is answered with.
+//! `POST /subscriptions` subscribes a browser, and answers as `PushManager.subscribe()` does. Its body may contain
+//! `applicationServerKey`, which restricts the subscription to messages signed with that key, and `answers`, the HTTP status with
+//! which all messages to the subscription are answered.
 
 mod authorization;
 mod browser;
 mod delivery;
+mod refused;
 mod registry;
 
 use std::io;
@@ -26,11 +27,12 @@ use serde_json::{Value, json};
 use crate::http::{Handler, HttpServer, HttpSettings, Reaction, Reply, Rule, Script, json, status};
 use crate::outbox::{Outbox, Summary};
 pub use browser::{Browser, Undecipherable};
-use delivery::{Delivery, Refused};
+use delivery::Delivery;
+use refused::Refused;
 use registry::Registry;
 pub use registry::Waiting;
 
-/// Path at which browsers subscribe, and of their endpoints.
+/// Path at which browsers subscribe; [`ENDPOINTS`] is the prefix of the paths of their endpoints.
 const SUBSCRIPTIONS: &str = "/subscriptions";
 const ENDPOINTS: &str = "/push/";
 
@@ -50,7 +52,7 @@ struct PushService {
 }
 
 impl PushServiceStandIn {
-    /// Starts one that captures into `outbox`.
+    /// Starts a push service that captures into `outbox`.
     ///
     /// # Errors
     /// The port is in use.
@@ -66,13 +68,13 @@ impl PushServiceStandIn {
         Ok(PushServiceStandIn { server, service })
     }
 
-    /// Its origin, such as `http://127.0.0.1:9999`.
+    /// Origin of its URLs, such as `http://127.0.0.1:9999`.
     #[must_use]
     pub fn url(&self) -> String {
         self.server.url()
     }
 
-    /// The server: how many connections and requests came, and its GOAWAY.
+    /// The HTTP server, for counting connections and requests and sending GOAWAY.
     #[must_use]
     pub fn server(&self) -> &HttpServer {
         &self.server
@@ -84,8 +86,8 @@ impl PushServiceStandIn {
         &self.service.outbox
     }
 
-    /// Adds a rule, after those already there. A target is the whole endpoint. Messages that a strict push service refuses
-    /// are refused first.
+    /// Adds a rule after the existing ones. Its target is a whole endpoint URL. Rules apply only to messages that pass all
+    /// checks.
     pub fn script(&self, rule: Rule) {
         self.service.script.add(rule);
     }
@@ -96,22 +98,22 @@ impl PushServiceStandIn {
         self.service.script.left()
     }
 
-    /// Subscribes a browser. With `application_server_key`, only messages signed with that key reach it.
+    /// Subscribes a browser. With `application_server_key`, messages signed with other keys are refused.
     ///
     /// # Errors
-    /// There are no random numbers, or too many browsers.
+    /// No random numbers are available, or 100,000 browsers have subscribed.
     pub fn subscribe(&self, application_server_key: Option<&str>) -> anyhow::Result<Arc<Browser>> {
         let (origin, restricted) = (self.url(), application_server_key.map(str::to_owned));
         self.service.registry.subscribe(&origin, restricted, None)
     }
 
-    /// Forgets a browser: its endpoint answers 410 from now on.
+    /// Ends a subscription: its endpoint answers 410 from now on.
     pub fn unsubscribe(&self, browser: &Browser) {
         self.service.registry.unsubscribe(browser.endpoint());
     }
 
-    /// Messages that wait for a browser, oldest first: a message replaces one with the same topic (RFC 8030, section 5.4), and one
-    /// with a TTL of 0 does not wait.
+    /// Messages that wait for a browser, oldest first. A new message replaces one with the same topic (RFC 8030, section 5.4). A
+    /// message with a TTL of 0 does not wait.
     #[must_use]
     pub fn waiting(&self, browser: &Browser) -> Vec<Waiting> {
         self.service.registry.waiting(browser.endpoint())
@@ -176,7 +178,7 @@ impl PushService {
         }
     }
 
-    /// Captures a message before it says yes to it.
+    /// Captures a message, and then confirms it.
     fn deliver(
         &self,
         request: &Request<Bytes>,
@@ -202,7 +204,7 @@ impl PushService {
     }
 }
 
-/// Seconds since 1970.
+/// Current time in seconds since 1970.
 #[allow(clippy::disallowed_methods, reason = "the edge that takes a message reads the clock")]
 fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()

@@ -1,8 +1,8 @@
-//! A provider of short messages with an HTTP API of its own.
+//! An SMS provider with its own HTTP API.
 //!
-//! `POST /messages` takes `{"to","from","text"}` as JSON or as a form, `GET /messages?to=…` the same in its query, both
-//! with `Authorization: Bearer …`; the answer is `202 {"message":{"id"}}`. Calls with the same `Idempotency-Key` are one
-//! message. `GET /balance` sends nothing.
+//! `POST /messages` accepts `{"to","from","text"}` as JSON or as a form; `GET /messages?to=…` accepts the same fields as
+//! parameters. Both need `Authorization: Bearer …`, and answer `202 {"message":{"id"}}`. Calls with the same `Idempotency-Key`
+//! create one message. `GET /balance` sends nothing.
 
 use std::collections::HashMap;
 use std::io;
@@ -20,9 +20,9 @@ use crate::twilio::random;
 
 /// Credential that a caller must present.
 pub const TOKEN: &str = "sms-token";
-/// A recipient that the provider calls dead.
+/// A recipient that the provider reports as dead.
 const DEAD: &str = "+15005550001";
-/// Idempotency keys that are remembered at most.
+/// Maximum number of stored idempotency keys.
 const KEPT: usize = 100_000;
 
 /// A running provider.
@@ -40,7 +40,7 @@ struct Provider {
 }
 
 impl SmsHttpStandIn {
-    /// Starts it at `port`, 0 for a free one; it captures into `outbox`.
+    /// Starts a provider on `port`, 0 for a free one, that captures into `outbox`.
     ///
     /// # Errors
     /// The port is in use.

@@ -1,7 +1,7 @@
 //! A message centre (SMSC) that speaks SMPP 3.4 on the loopback interface.
 //!
-//! It is strict: it takes nothing before a bind, refuses esm_class bits, alphabets and lengths that a network would not
-//! carry, and puts the parts of long texts together. Each message is in the outbox before its last part is answered.
+//! It is strict: it accepts no message before a bind, and refuses esm_class bits, alphabets and lengths that a network would not
+//! carry. It joins the parts of long texts, and captures a message before it answers its last part.
 
 mod receipt;
 mod script;
@@ -30,7 +30,7 @@ pub use receipt::ReceiptForm;
 use script::Script;
 pub use script::{Reaction, Rule, Stage};
 
-/// Receipts that wait for a bound session, at most.
+/// Maximum number of receipts that wait for a bound session; further ones are dropped.
 const MOST_RECEIPTS: usize = 10_000;
 
 /// Settings of a message centre.
@@ -42,15 +42,15 @@ pub struct SmscSettings {
     pub system_id: String,
     /// Its password.
     pub password: String,
-    /// TLS from the first byte.
+    /// TLS configuration (implicit TLS); None for plain connections.
     pub tls: Option<Arc<ServerConfig>>,
-    /// Submissions that a session may have unanswered; one more is answered ESME_RTHROTTLED.
+    /// Maximum number of unanswered submissions per session; further ones are answered with ESME_RTHROTTLED.
     pub window: usize,
-    /// True if receipts are sent at once, without being asked for.
+    /// True if a receipt is sent for every message that requests one. If false, only [`SmscStandIn::report`] sends receipts.
     pub receipts: bool,
     /// Format of receipts.
     pub receipt_form: ReceiptForm,
-    /// Interval of enquire_link to a silent client.
+    /// Time without data from a bound client after which it is sent an enquire_link.
     pub enquire_link: Duration,
 }
 
@@ -88,23 +88,23 @@ struct Centre {
     outbox: Arc<Outbox>,
     script: Script,
     state: Mutex<State>,
-    /// New receipts are there.
+    /// Wakes a session when there are new receipts.
     news: Notify,
     counts: Counts,
 }
 
 #[derive(Default)]
 struct State {
-    /// Parts of messages that are not complete, by sender, recipient, reference and number of parts.
+    /// Parts of incomplete messages, by sender, recipient, reference and number of parts.
     parts: HashMap<PartsKey, Vec<Option<String>>>,
-    /// Accepted messages by their ids.
+    /// Accepted messages (each part separately), by id.
     messages: HashMap<String, Accepted>,
     receipts: VecDeque<Receipt>,
 }
 
 type PartsKey = (String, String, u8, u8);
 
-/// Receipt of a message.
+/// An accepted message, for its receipt.
 #[derive(Clone)]
 struct Accepted {
     from: String,
@@ -186,19 +186,19 @@ impl SmscStandIn {
         self.centre.script.len()
     }
 
-    /// Sends a receipt with this state, such as `DELIVRD`, for an accepted message, to whichever session is bound or
-    /// will be. Says whether there is such a message.
+    /// Sends a receipt with this state, such as `DELIVRD`, for an accepted message, on any session that is bound now or later.
+    /// Returns false if there is no such message.
     pub fn report(&self, message_id: &str, state: &'static str, error: &'static str) -> bool {
         self.centre.report(message_id, state, error)
     }
 
-    /// Receipts that no client has taken yet.
+    /// Number of receipts that have not been sent to a client yet.
     #[must_use]
     pub fn receipts_left(&self) -> usize {
         self.centre.lock().receipts.len()
     }
 
-    /// Receipts that clients have taken since the start.
+    /// Number of receipts that clients have confirmed since the start.
     #[must_use]
     pub fn receipts_taken(&self) -> usize {
         self.centre.counts.receipts_taken.load(Ordering::Relaxed)
@@ -210,43 +210,43 @@ impl SmscStandIn {
         self.centre.counts.connections.load(Ordering::Relaxed)
     }
 
-    /// Binds accepted since the start.
+    /// Number of binds accepted since the start.
     #[must_use]
     pub fn binds(&self) -> usize {
         self.centre.counts.binds.load(Ordering::Relaxed)
     }
 
-    /// Sessions that were ended by an unbind since the start.
+    /// Number of sessions that ended with an unbind since the start.
     #[must_use]
     pub fn unbinds(&self) -> usize {
         self.centre.counts.unbinds.load(Ordering::Relaxed)
     }
 
-    /// Sessions bound now.
+    /// Number of sessions that are bound now.
     #[must_use]
     pub fn bound(&self) -> usize {
         self.centre.counts.bound.load(Ordering::Relaxed)
     }
 
-    /// Submissions read since the start, each part by itself.
+    /// Number of submissions read since the start; each part counts.
     #[must_use]
     pub fn submissions(&self) -> usize {
         self.centre.counts.submissions.load(Ordering::Relaxed)
     }
 
-    /// The most submissions of one session that waited for their answers at a time.
+    /// Maximum number of submissions of one session that waited for an answer at the same time.
     #[must_use]
     pub fn most_unanswered(&self) -> usize {
         self.centre.counts.most_unanswered.load(Ordering::Relaxed)
     }
 
-    /// enquire_link PDUs read since the start.
+    /// Number of enquire_link PDUs read since the start.
     #[must_use]
     pub fn enquiries(&self) -> usize {
         self.centre.counts.enquiries.load(Ordering::Relaxed)
     }
 
-    /// enquire_link PDUs that clients have answered since the start.
+    /// Number of enquire_link PDUs that clients have answered since the start.
     #[must_use]
     pub fn enquiries_answered(&self) -> usize {
         self.centre.counts.enquiries_answered.load(Ordering::Relaxed)

@@ -1,7 +1,8 @@
 //! An SMTP server (RFC 5321) on the loopback interface that stands in for an email provider.
 //!
-//! It is strict: it refuses bare line ends, commands out of order, overlong lines, header lines that are none, headers
-//! twice that may be there once, and messages without a Message-ID, so that what it takes any server will take. Each message is in the outbox before its 250 is given.
+//! It is strict, so that any server accepts the messages that it accepts: it refuses bare CR or LF, commands out of order,
+//! overlong lines, malformed header lines, repeated headers that may occur only once, and messages without a Message-ID. It
+//! captures a message before it answers 250.
 
 mod auth;
 mod content;
@@ -32,30 +33,30 @@ use session::Begin;
 pub struct SmtpSettings {
     /// Port to listen on, 0 for a free one.
     pub port: u16,
-    /// User name and password that a client must give by AUTH PLAIN or LOGIN before it may send.
+    /// User name and password for AUTH PLAIN and LOGIN. If set, clients must log in before they send.
     pub login: Option<(String, String)>,
-    /// User name and token of AUTH XOAUTH2, likewise.
+    /// User name and token for AUTH XOAUTH2. If set, clients must log in before they send.
     pub token: Option<(String, String)>,
-    /// The mechanisms that it offers, as far as there is something to log in with.
+    /// Mechanisms to offer. Those without credentials in these settings are not offered.
     pub mechanisms: &'static [&'static str],
-    /// Protection of its connections.
+    /// TLS mode; None for plain connections.
     pub tls: Option<SmtpTls>,
-    /// Connections served at once; one more is answered 421.
+    /// Maximum number of concurrent connections; further ones are answered with 421.
     pub max_connections: usize,
     /// Time after which a silent connection is closed.
     pub idle: Duration,
     /// True if it offers PIPELINING (RFC 2920).
     pub pipelining: bool,
-    /// Octets of content a message may have.
+    /// Maximum size of a message's content, in bytes.
     pub max_size: usize,
 }
 
-/// Protection of connections.
+/// TLS mode of connections.
 #[derive(Clone, Debug)]
 pub enum SmtpTls {
-    /// From the first byte.
+    /// Implicit TLS.
     Implicit(Arc<ServerConfig>),
-    /// By STARTTLS, which is required for logging in and sending.
+    /// STARTTLS, which a client must use before it logs in or sends.
     StartTls(Arc<ServerConfig>),
 }
 
@@ -130,7 +131,7 @@ impl SmtpStandIn {
         &self.server.outbox
     }
 
-    /// From now on, this is the token of AUTH XOAUTH2, and the one before is none.
+    /// Replaces the user name and token for AUTH XOAUTH2; the previous token becomes invalid.
     pub fn accept_token(&self, user: &str, token: &str) {
         *self.server.lock_token() = Some((user.to_owned(), token.to_owned()));
     }
@@ -152,13 +153,13 @@ impl SmtpStandIn {
         self.server.accepted.load(Ordering::Relaxed)
     }
 
-    /// Connections open now.
+    /// Number of connections that are open now.
     #[must_use]
     pub fn open_connections(&self) -> usize {
         self.server.open.load(Ordering::Relaxed)
     }
 
-    /// The most connections that were open at one time.
+    /// Maximum number of connections that were open at the same time.
     #[must_use]
     pub fn most_open_connections(&self) -> usize {
         self.server.most_open.load(Ordering::Relaxed)
@@ -223,7 +224,7 @@ impl Server {
     }
 }
 
-/// Counts a connection for as long as it lives.
+/// Counts an open connection until it is dropped.
 struct OpenConnection<'a>(&'a Server);
 
 impl<'a> OpenConnection<'a> {

@@ -7,7 +7,7 @@ use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig};
 
-/// An authority that a test makes up, with one certificate for `localhost` and `127.0.0.1`, and one for a client.
+/// A certificate authority for tests, with a server certificate for `localhost` and `127.0.0.1` and a client certificate.
 pub struct Authority {
     pem: String,
     server: ServerConfig,
@@ -26,10 +26,10 @@ pub struct CertificatePem {
 }
 
 impl Authority {
-    /// Makes up an authority.
+    /// Creates an authority with new keys.
     ///
     /// # Errors
-    /// There are no random numbers.
+    /// No random numbers are available.
     pub fn new() -> anyhow::Result<Authority> {
         let mut params = CertificateParams::new(Vec::new())?;
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -61,7 +61,7 @@ impl Authority {
         Ok(Authority { pem: issuer.pem(), server, server_for_clients, server_pem, client })
     }
 
-    /// The authority's own certificate, for clients that are to trust it.
+    /// The authority's own certificate in PEM, for clients that trust it.
     #[must_use]
     pub fn pem(&self) -> &str {
         &self.pem
@@ -73,19 +73,19 @@ impl Authority {
         with_alpn(&self.server, alpn)
     }
 
-    /// As [`server`](Self::server), and only for clients that show a certificate of this authority.
+    /// As [`server`](Self::server), but clients must present a certificate of this authority.
     #[must_use]
     pub fn server_for_clients(&self, alpn: &[&str]) -> Arc<ServerConfig> {
         with_alpn(&self.server_for_clients, alpn)
     }
 
-    /// The server's certificate, for servers that read it from a file.
+    /// The server certificate with its key, for servers that read it from a file.
     #[must_use]
     pub fn server_pem(&self) -> &CertificatePem {
         &self.server_pem
     }
 
-    /// Certificate and key that such a client presents.
+    /// The client certificate with its key, for [`server_for_clients`](Self::server_for_clients).
     #[must_use]
     pub fn client(&self) -> &CertificatePem {
         &self.client

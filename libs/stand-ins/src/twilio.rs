@@ -1,7 +1,7 @@
-//! Twilio's Programmable Messaging API, as far as a sender needs it: an account, messages, signed status callbacks.
+//! Twilio's Programmable Messaging API, as far as senders need it: account, messages and signed status callbacks.
 //!
-//! It is strict about what Twilio is strict about, and answers with Twilio's codes. The numbers with which Twilio's own
-//! test credentials are tried out mean here what they mean there.
+//! It makes Twilio's checks and answers with Twilio's error codes. The magic numbers of Twilio's test credentials have the same
+//! effect here.
 
 mod callback;
 pub(crate) mod form;
@@ -26,7 +26,7 @@ use callback::{Callbacks, Report};
 pub use callback::{params, signature};
 use form::Form;
 
-/// Recipients, the code that refuses them, and Twilio's words.
+/// Recipients that are refused, each with Twilio's error code and message.
 const MAGIC_TO: [(&str, u32, &str); 5] = [
     ("+15005550001", 21211, "The 'To' number is not a valid phone number."),
     ("+15005550002", 21612, "The 'To' number cannot be reached from the 'From' number."),
@@ -39,11 +39,11 @@ const MAGIC_FROM: [(&str, u32, &str); 3] = [
     ("+15005550007", 21606, "The 'From' number is not owned by the account."),
     ("+15005550008", 21611, "The 'From' number has an SMS message queue that is full."),
 ];
-/// A recipient `+150055` and an error code from 30000 on is reported undelivered with that code.
+/// Prefix of recipients whose messages are reported as undelivered, with the error code (from 30000 on) that follows it.
 const UNDELIVERED_PREFIX: &str = "+150055";
 const LONGEST_BODY: usize = 1600;
 const LONGEST_VALIDITY: u32 = 36_000;
-/// Messages that can still be reported on, the newest.
+/// Maximum number of messages that can be reported on; older ones are removed.
 const KEPT: usize = 10_000;
 
 /// Settings of the stand-in.
@@ -51,17 +51,17 @@ const KEPT: usize = 10_000;
 pub struct TwilioSettings {
     /// Port to listen on, 0 for a free one.
     pub port: u16,
-    /// The account.
+    /// Id of the account.
     pub account_sid: String,
-    /// Secret of the login, which also signs callbacks.
+    /// Secret of the account. It also signs callbacks.
     pub auth_token: String,
-    /// An API key and its secret, which log in as well.
+    /// An API key and its secret, also valid as a login.
     pub api_key: (String, String),
     /// Numbers, short codes and names that the account may send from.
     pub from: Vec<String>,
-    /// Its messaging services.
+    /// Ids of its messaging services.
     pub services: Vec<String>,
-    /// True if status callbacks are sent at once, without being asked for.
+    /// True if a callback is sent for every message that names one. If false, only [`TwilioStandIn::report`] sends callbacks.
     pub reports: bool,
 }
 
@@ -79,7 +79,7 @@ impl Default for TwilioSettings {
     }
 }
 
-/// A running Twilio.
+/// A running stand-in for Twilio.
 #[derive(Debug)]
 pub struct TwilioStandIn {
     server: HttpServer,
@@ -97,7 +97,7 @@ struct Account {
     messages: Mutex<Messages>,
 }
 
-/// Messages with their callbacks, by their ids, and the ids in the order in which they came.
+/// Accepted messages by id, and the ids in order of acceptance.
 #[derive(Debug, Default)]
 struct Messages {
     known: HashMap<String, Message>,
@@ -112,7 +112,7 @@ struct Message {
 }
 
 impl TwilioStandIn {
-    /// Starts it; it captures into `outbox`.
+    /// Starts a stand-in that captures into `outbox`.
     ///
     /// # Errors
     /// The port is in use.
@@ -170,16 +170,16 @@ impl TwilioStandIn {
         self.server.requests()
     }
 
-    /// The callback that a message asked for.
+    /// URL of the status callback of a message; None if there is no such message or it names no callback.
     #[must_use]
     pub fn callback_of(&self, sid: &str) -> Option<String> {
         self.account.lock().known.get(sid)?.callback.clone()
     }
 
-    /// Reports a status of a message to where it asked for, and returns the status of the answer.
+    /// Sends the status callback of a message, and returns the HTTP status of the answer.
     ///
     /// # Errors
-    /// There is no such message, it asked for no callback, or the callback is not answered.
+    /// There is no such message, it names no callback, or the call fails.
     pub async fn report(&self, sid: &str, status: &str, error: Option<u32>) -> io::Result<u16> {
         let message = self.account.lock().known.get(sid).cloned();
         let report = message.and_then(|message| self.account.report(sid, &message, status, error));
@@ -367,7 +367,7 @@ fn refused(status: u16, code: u32, words: &str) -> Reply {
     Reply::Answer(refusal(status, code, words))
 }
 
-/// A refusal as Twilio words it.
+/// Builds Twilio's answer to a refused call.
 #[must_use]
 pub fn refusal(status: u16, code: u32, words: &str) -> Response<Bytes> {
     let more = format!("https://www.twilio.com/docs/errors/{code}");

@@ -1,5 +1,5 @@
 //! An app's backend that receives status webhooks. It accepts a call only if its signature is valid
-//! (<https://www.standardwebhooks.com>), and keeps what it took, in order, before it says yes.
+//! (<https://www.standardwebhooks.com>), and stores accepted calls in order before it confirms them.
 
 use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
@@ -20,7 +20,7 @@ use crate::faulty::answers;
 use crate::http::{Handler, HttpServer, HttpSettings, Reaction, Reply, Rule, Script, status};
 use crate::outbox::now;
 
-/// A call may be this much older or younger than the receiver's clock, in milliseconds.
+/// Maximum difference between the timestamp of a call and the receiver's clock, in milliseconds.
 const TOLERANCE: u64 = 5 * 60 * 1_000;
 
 /// A running receiver.
@@ -29,10 +29,10 @@ pub struct WebhookReceiver {
     inner: Arc<Inner>,
 }
 
-/// A call that was taken.
+/// An accepted call.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Received {
-    /// When, in milliseconds since 1970.
+    /// Time of receipt, in milliseconds since 1970.
     pub at: i64,
     /// `webhook-id`, the same in every attempt.
     pub id: String,
@@ -50,9 +50,9 @@ struct Inner {
 
 #[derive(Default)]
 struct State {
-    /// Keys of which one must have signed.
+    /// Trusted keys; a call must be signed with one of them.
     keys: Vec<Vec<u8>>,
-    /// File for accepted messages, which are then not kept in memory.
+    /// File for accepted calls; if it is set, calls are not stored in memory.
     list: Option<File>,
     received: Vec<Received>,
     attempts: Vec<String>,
@@ -60,20 +60,20 @@ struct State {
 }
 
 impl WebhookReceiver {
-    /// Starts a receiver that knows no secret yet, and so takes nothing.
+    /// Starts a receiver. It refuses all calls until [`trust`](Self::trust) sets the secrets.
     ///
     /// # Errors
-    /// When no port is free.
+    /// No port is free.
     pub async fn start() -> io::Result<WebhookReceiver> {
         WebhookReceiver::start_with(None).await
     }
 
-    /// As [`start`](Self::start), for any number of calls: each that is taken, also once more, is a line of the file at
-    /// `path` before it is answered, a [`Received`] as JSON. [`received`](Self::received) and
+    /// As [`start`](Self::start), for runs with many calls: appends each accepted call, including repeated ones, to the file at
+    /// `path` as a line with a [`Received`] in JSON, before it answers. [`received`](Self::received) and
     /// [`attempts`](Self::attempts) stay empty.
     ///
     /// # Errors
-    /// When the file cannot be opened, or no port is free.
+    /// The file cannot be opened, or no port is free.
     pub async fn listed(path: &Path) -> io::Result<WebhookReceiver> {
         WebhookReceiver::start_with(Some(OpenOptions::new().create(true).append(true).open(path)?)).await
     }
@@ -85,16 +85,16 @@ impl WebhookReceiver {
         Ok(WebhookReceiver { server, inner })
     }
 
-    /// The URL of an endpoint at `path`, which begins with a slash.
+    /// URL of the endpoint at `path`, which must begin with a slash.
     #[must_use]
     pub fn url(&self, path: &str) -> String {
         self.server.url() + path
     }
 
-    /// From now on, calls must be signed with one of these (`whsec_…`).
+    /// Sets the secrets (`whsec_…`); from now on, calls must be signed with one of them.
     ///
     /// # Panics
-    /// One of them is no secret.
+    /// A text is not a secret.
     #[allow(clippy::panic, reason = "this is how a test fails")]
     pub fn trust(&self, secrets: &[&str]) {
         let key = |secret: &&str| match secret.strip_prefix("whsec_").map(|text| STANDARD.decode(text)) {
@@ -109,7 +109,8 @@ impl WebhookReceiver {
         self.inner.script.add(rule);
     }
 
-    /// From now on calls fail by the seed's chance. The dead are no paths here: who says that it is gone is called no more.
+    /// Makes calls fail at random from now on, as `seed` and `shares` determine. `shares.gone` is ignored: after a 410, Tidings
+    /// would not call the endpoint again.
     pub fn fail_by_chance(&self, seed: u64, shares: Shares) {
         let faults = Arc::new(Faults::new(seed, Shares { gone: 0.0, ..shares }));
         self.script(Rule::by_chance(faults, answers([503, 429, 410, 400, 403].map(status))));
@@ -121,7 +122,7 @@ impl WebhookReceiver {
         self.inner.script.left()
     }
 
-    /// Accepted messages, in order, each once.
+    /// Accepted messages in order, without repeated calls.
     #[must_use]
     pub fn received(&self) -> Vec<Received> {
         let mut seen = BTreeSet::new();
@@ -129,13 +130,13 @@ impl WebhookReceiver {
         state.received.iter().filter(|received| seen.insert(received.id.clone())).cloned().collect()
     }
 
-    /// The ids of all calls, in order: `webhook-id` of each attempt, taken or not.
+    /// `webhook-id` of every correctly signed call in order, including those that a rule made fail.
     #[must_use]
     pub fn attempts(&self) -> Vec<String> {
         self.inner.lock().attempts.clone()
     }
 
-    /// Why calls were not taken for what they are.
+    /// Reasons of calls that were refused because they were not correctly signed webhooks.
     #[must_use]
     pub fn refused(&self) -> Vec<&'static str> {
         self.inner.lock().refused.clone()

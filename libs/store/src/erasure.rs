@@ -1,8 +1,8 @@
-//! Erasing users: the row that records an erasure, and how planning, readers and replays leave erased users out.
+//! Erasing users: the row that records an erasure, and the checks with which planning and replays leave erased users out.
 //!
-//! The passes of `remains` remove the rest of a user's data. An advisory lock excludes erasing and planning in the same
-//! app from each other: planning an earlier send either finds the user, and the passes find the rows that it writes by
-//! the user's number, or it finds the erasure.
+//! Later passes (see `passes`) remove the rest of a user's data. An advisory lock prevents erasing and planning in the same
+//! app at the same time. Planning a send that was accepted before the erasure therefore either commits before the erasure,
+//! and the passes then find its rows by the user's number, or it starts after the erasure and leaves the user out.
 
 mod messages;
 mod passes;
@@ -25,7 +25,7 @@ use crate::{Error, Store, database::audit};
 /// Limit on the rows that one statement changes.
 const STEP: i64 = 1_000;
 
-/// SHA-256 over app and identifier.
+/// SQL expression for the SHA-256 digest of the app id, a line feed and the user's identifier.
 macro_rules! digest {
     ($app:literal, $identifier:literal) => {
         concat!("sha256(convert_to(", $app, " || E'\\n' || ", $identifier, ", 'UTF8'))")
@@ -33,7 +33,7 @@ macro_rules! digest {
 }
 pub(crate) use digest;
 
-/// An erasure under way. If dropped without [`Erasure::commit`], it is rolled back.
+/// An erasure in an open transaction. Dropping it without [`Erasure::commit`] rolls it back.
 #[derive(Debug)]
 pub struct Erasure {
     transaction: Transaction<'static, Postgres>,
@@ -43,8 +43,8 @@ pub struct Erasure {
 }
 
 impl Store {
-    /// Starts erasing a user; None if the app has no such user. Sends and events accepted up to `at` do not re-create the
-    /// user.
+    /// Starts to erase a user. Returns None if the app has no such user. Sends accepted up to `at` do not create the user
+    /// again.
     pub async fn erase_user(
         &self,
         app: AppId,
@@ -83,7 +83,8 @@ impl Store {
         Ok(Some(Erasure { transaction, app, user, digest }))
     }
 
-    /// Blanks the plan rows of sends that named the user before the user existed: these rows have no user number.
+    /// Removes the identifier from the plan rows of sends that named the user before the user was created. These rows have
+    /// no user number. If the user was the only recipient, also removes the send's title and files.
     pub(crate) async fn blank_while_unknown(&self, app: AppId, identifier: &str) -> Result<(), Error> {
         loop {
             let blanked = sqlx::query(
@@ -112,7 +113,7 @@ impl Store {
         }
     }
 
-    /// Returns all users ever erased; a replay of the inbox leaves them out.
+    /// Returns all users ever erased, so that a replay of the inbox can leave them out.
     pub async fn erased_users(&self) -> Result<Vec<(AppId, UserNumber)>, Error> {
         let rows: Vec<(i64, i64)> =
             sqlx::query_as("SELECT app_id, user_number FROM erased").fetch_all(&self.pool).await?;
@@ -121,25 +122,25 @@ impl Store {
 }
 
 impl Erasure {
-    /// Number of the user; never used again.
+    /// Number of the erased user; it is never reused.
     #[must_use]
     pub fn user(&self) -> UserNumber {
         self.user
     }
 
-    /// SHA-256 over the app, a line feed and the identifier.
+    /// SHA-256 over the app id, a line feed and the user's identifier.
     #[must_use]
     pub fn digest(&self) -> Option<Digest> {
         self.digest
     }
 
-    /// Erases the user for `actor` and sets the timer that publishes the erasure to the inbox. The timer must not name
-    /// the user, because the user's timers are deleted.
+    /// Erases the user for `actor` and sets the timer that publishes the erasure to the inbox. The timer must have no user
+    /// number, because timers with the user's number are deleted.
     ///
     /// # Errors
-    /// The database failed; the user may or may not be erased, and repeating shows which.
+    /// The database failed. The user may have been erased nevertheless; repeating the erasure then finds no user.
     pub async fn commit(mut self, timer: &NewTimer, actor: &str) -> Result<(), Error> {
-        // By number: the audit log keeps no personal data.
+        // The number instead of the identifier, because the audit log contains no personal data.
         let subject = format!("user {}", self.user);
         audit::record(&mut self.transaction, self.app, actor, "user.erase", &subject).await?;
         timer::insert(&mut self.transaction, std::slice::from_ref(timer)).await?;
@@ -148,7 +149,7 @@ impl Erasure {
     }
 }
 
-/// Blocks erasures in these apps until the transaction ends.
+/// Waits for running erasures in these apps and blocks new ones until the transaction ends.
 pub(crate) async fn hold_off(
     connection: &mut PgConnection,
     apps: impl Iterator<Item = AppId>,
@@ -163,8 +164,8 @@ pub(crate) async fn hold_off(
     Ok(())
 }
 
-/// Blocks erasures in these apps until the transaction ends, without waiting for erasures that are under way or waiting.
-/// Returns the apps that have such an erasure; these are not blocked.
+/// Blocks erasures in these apps until the transaction ends, but does not wait. Returns the apps in which an erasure is
+/// running or waiting for the lock; erasures in these apps are not blocked.
 pub(crate) async fn try_hold_off(
     connection: &mut PgConnection,
     apps: impl Iterator<Item = AppId>,
@@ -179,13 +180,13 @@ pub(crate) async fn try_hold_off(
     Ok(held.into_iter().filter(|(_, held)| !held).map(|(app, _)| AppId(app)).collect())
 }
 
-/// Erased recipients, each with the time of the latest erasure.
+/// Erased recipients by app and identifier, each with the time of the latest erasure.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ErasedRecipients(HashMap<AppId, HashMap<String, Timestamp>>);
 
 impl ErasedRecipients {
-    /// Looks up the recipients of sends, the earliest of which was accepted at `since`. If no user was erased since then,
-    /// which is the usual case, a single short query suffices.
+    /// Finds the erased ones among the recipients `named`. `since` is the earliest acceptance time of their sends. If no
+    /// user of these apps was erased since then, which is the usual case, only one short query runs.
     pub(crate) async fn read(
         connection: &mut PgConnection,
         since: Timestamp,
@@ -228,12 +229,12 @@ impl ErasedRecipients {
         Ok(erased)
     }
 
-    /// Returns true if a recipient was erased after a send that names it was accepted.
+    /// Returns true if the recipient was erased at or after `accepted_at`, the acceptance time of a send that names it.
     pub(crate) fn holds(&self, app: AppId, identifier: &str, accepted_at: Timestamp) -> bool {
         self.0.get(&app).and_then(|of_app| of_app.get(identifier)).is_some_and(|at| *at >= accepted_at)
     }
 
-    /// Returns the send without the erased recipients; None if it names none of them.
+    /// Returns a copy of the send without the erased recipients; None if the send names no erased recipient.
     pub(crate) fn without(
         &self,
         app: AppId,
@@ -247,8 +248,8 @@ impl ErasedRecipients {
     }
 }
 
-/// Returns the chunk without erased recipients; None if it names none. Blocks erasures in its app until the transaction
-/// ends.
+/// Returns a copy of the chunk without the erased recipients; None if its send names no erased recipient. Blocks erasures
+/// in the app until the transaction ends.
 pub(crate) async fn without_erased(
     transaction: &mut PgConnection,
     chunk: &Chunk,

@@ -32,7 +32,7 @@ pub(crate) async fn run(context: Context) -> anyhow::Result<()> {
     }
 }
 
-/// Returns true if there was anything to do.
+/// Makes one pass over some erased users. Returns true if there were any.
 async fn round(context: &Context) -> anyhow::Result<bool> {
     let pass = context.store.take_erased().await?;
     if pass.is_empty() {

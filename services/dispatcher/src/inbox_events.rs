@@ -8,7 +8,7 @@ use domain::event::ItemsAdded;
 use domain::{CategoryId, Timestamp, UserNumber};
 use planning::{TemplateError, item_size};
 
-/// Largest event in bytes; with its envelope it fits into the broker's 1 MiB.
+/// Maximum size of an event in bytes; with its envelope it fits into the broker's 1 MiB.
 const MAX_EVENT: usize = 768 * 1024;
 /// Bytes reserved for one recipient in an event.
 const RECIPIENT_SIZE: usize = 32;

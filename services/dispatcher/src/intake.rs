@@ -28,22 +28,23 @@ use crate::room::Room;
 
 /// Durable name of the dispatcher's consumers.
 pub const DURABLE: &str = "dispatcher";
-/// Most messages of one batch.
+/// Maximum number of messages per batch.
 const BATCH: usize = 200;
-/// Recipients beyond which no further chunk joins a batch. Fewer for bulk: inbox items of transactional sends queue
-/// behind its items.
+/// Recipients beyond which no further chunk joins a batch. The bulk limit is lower, because inbox items of transactional
+/// sends queue behind those of bulk sends.
 const BATCH_RECIPIENTS: usize = 2_000;
 const BULK_BATCH_RECIPIENTS: usize = 1_000;
 /// Bytes in memory beyond which no further chunk joins a batch. A message may refer to a send a thousand times its size.
 const BATCH_BYTES: usize = 8 * 1024 * 1024;
 const WAIT: Duration = Duration::from_secs(1);
-/// Chunks of a lane, and of one app, that may wait for locks outside the batches, each with its own database connection.
+/// Maximum number of chunks that wait for locks outside the batches, each with its own database connection: per lane, and
+/// per app.
 const ALONE: usize = 4;
 const ALONE_OF_APP: usize = 2;
-/// Items that an inbox partition may lag before bulk sends wait for it: as many as it projects in a moment, because
-/// items of transactional sends queue behind them.
+/// Lag of an inbox partition, in items, above which bulk sends wait. A partition projects these items in a moment, so items
+/// of transactional sends queue behind them only briefly.
 const INBOX_BACKLOG: usize = 100;
-/// Longest wait for a small lag (waiting gains nothing if no process projects), and the lag in events beyond which bulk
+/// Maximum wait for a small lag, because waiting is useless if no process projects; and the lag in events above which bulk
 /// sends always wait.
 const INBOX_PATIENCE: Duration = Duration::from_secs(1);
 const INBOX_EVENTS: u64 = 1_000;
@@ -84,7 +85,7 @@ pub(crate) async fn run(context: Context, room: Room, lane: Lane) -> anyhow::Res
     let alone = Slots::new(ALONE, ALONE_OF_APP);
     let mut intake = Intake { context, lane, inbound, room, planner, alone, largest_chunk: CHUNK_RECIPIENTS };
     while token.run_until_cancelled(intake.wait_until_open()).await.is_some() {
-        // Never cancelled midway: messages that the fetch had received could not be returned.
+        // The fetch is never cancelled: messages that it had already received could not be returned.
         match consumer.fetch(intake.batch(), WAIT).await {
             Ok(messages) if token.is_cancelled() => intake.return_all(&messages).await,
             Ok(messages) => intake.handle(messages).await,
@@ -108,8 +109,8 @@ impl Intake {
         }
     }
 
-    /// Number of messages to fetch at once. For bulk about one batch, judged by the size of recent chunks, so that few
-    /// messages have to be returned.
+    /// Number of messages to fetch at once. The bulk lane fetches about one batch, estimated from recent chunk sizes, so
+    /// that few messages have to be returned.
     fn batch(&self) -> usize {
         match self.lane {
             Lane::Transactional => BATCH,
@@ -218,7 +219,7 @@ impl Intake {
             }
             Ok(Reading::Schedule(chunk)) => match self.schedule(&chunk, &cause).await {
                 Ok(true) => self.inbound.done(&delivered).await,
-                // Its first chunk is frozen already, by a process that may have stopped before acting on it.
+                // The first chunk is frozen already, perhaps by a process that stopped before acting on it.
                 Ok(false) => return Some(Ordered { delivered, chunk, size: accepted, cause }),
                 Err(error) => {
                     tracing::warn!(send_id = %chunk.send_id, %error, "cannot schedule a send; trying again");
@@ -298,7 +299,7 @@ impl Intake {
     }
 }
 
-/// Events that an inbox partition may lag, given chunks of this size. A chunk is one event in each partition.
+/// Converts [`INBOX_BACKLOG`] to events for chunks of `recipients`. A chunk produces one event in each partition.
 fn inbox_backlog(recipients: usize, partitions: u32) -> u64 {
     let items = recipients.div_ceil(partitions.max(1) as usize).max(1);
     (INBOX_BACKLOG / items).max(1) as u64

@@ -13,7 +13,7 @@ use store::webhooks::WEBHOOKS;
 use crate::intake::DURABLE;
 use crate::room::Room;
 
-/// Between two rounds.
+/// Interval between rounds.
 const PAUSE: Duration = Duration::from_secs(60);
 /// Poll interval for crowded streams.
 const CROWDED_PAUSE: Duration = Duration::from_secs(1);
@@ -21,11 +21,11 @@ const CROWDED_PAUSE: Duration = Duration::from_secs(1);
 const CROWDED: f64 = 0.7;
 const ROOMY: f64 = 0.6;
 
-/// Idempotency keys that one statement removes.
+/// Maximum number of idempotency keys that one statement removes.
 const KEYS: u32 = 5_000;
-/// Messages awaiting receipts that one statement removes. One may be half a megabyte.
+/// Maximum number of messages awaiting receipts that one statement removes. A message can have half a megabyte.
 const MESSAGES: u32 = 1_000;
-/// Attachments that one statement reviews.
+/// Maximum number of attachments that one statement reviews.
 const FILES: u32 = 100;
 
 /// Cleans up until the process stops. Several instances may do it at once: purging twice is harmless.

@@ -9,7 +9,7 @@ use store::database::installation::LogMark;
 
 use crate::janitor::read_up_to;
 
-/// Between two rounds.
+/// Interval between rounds.
 const PAUSE: Duration = Duration::from_secs(10);
 
 /// Writes marks until the process stops. Several instances may do it at once: a mark never decreases.
@@ -30,8 +30,8 @@ pub(crate) async fn run(context: Context) -> anyhow::Result<()> {
     }
 }
 
-/// Writes a mark for each stream. An acknowledged message, and the change that an outcome reports, were committed earlier.
-/// Positions are read before the marks are written, so a mark never runs ahead of the database.
+/// Writes a mark for each stream. A change is committed before its message is acknowledged or its outcome is published, and
+/// positions are read before the marks are written. So a mark is never ahead of the database.
 async fn round(context: &Context) -> anyhow::Result<()> {
     let mut marks = Vec::new();
     for stream in StreamName::all(context.partitions) {

@@ -12,7 +12,7 @@ use service_kit::{Context, clock};
 
 use crate::janitor::read_up_to;
 
-/// Between two rounds.
+/// Interval between rounds.
 const PAUSE: Duration = Duration::from_secs(5);
 
 /// Measures every stream until the process stops.

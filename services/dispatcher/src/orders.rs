@@ -40,12 +40,12 @@ pub(crate) struct Cause {
     pub(crate) trace: Option<String>,
 }
 
-/// Everything that acting on a chunk needs.
+/// A frozen chunk, with everything that is needed to act on it.
 pub(crate) struct FrozenChunk<'a> {
     pub(crate) chunk: &'a Chunk,
     pub(crate) decisions: &'a Decisions,
     pub(crate) facts: &'a Facts,
-    /// Position of the chunk among the facts.
+    /// Index of the chunk in `facts`.
     pub(crate) position: usize,
     pub(crate) writer: Writer<'a>,
     pub(crate) partitions: u32,

@@ -18,7 +18,7 @@ use store::sends::plan::Hold;
 
 use crate::orders::{Cause, FrozenChunk, Order, Orders, Progress};
 
-/// Most compiled templates to cache.
+/// Maximum number of cached templates. The cache is cleared when it is full.
 const MAX_COMPILED: usize = 1_000;
 
 /// Failure of a batch. Frozen decisions stay frozen, and a retry completes them.
@@ -38,7 +38,7 @@ pub(crate) enum PlanError {
 }
 
 impl PlanError {
-    /// True if the database or the log is unavailable, whatever the messages.
+    /// True if the database or the log is unavailable, regardless of the messages.
     pub(crate) fn is_outage(&self) -> bool {
         match self {
             PlanError::Store(error) => error.is_unavailable(),

@@ -5,9 +5,9 @@ use std::time::Duration;
 use domain::retry::RetryPolicy;
 use service_kit::{Context, clock};
 
-/// Most receipts of one round.
+/// Maximum number of receipts per round.
 const ROUND: u32 = 500;
-/// Between two rounds.
+/// Interval between rounds.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// Retries early receipts until the process stops. Several instances share the work.

@@ -1,4 +1,4 @@
-//! Back-pressure from full streams. If a stream lacks room for what the dispatcher adds, sends wait in the log and timers
+//! Back-pressure from full streams. If a stream lacks room for the dispatcher's messages, sends wait in the log and timers
 //! in the database; the remaining room is for outcomes and erasures.
 
 use domain::{Lane, StreamName};
@@ -41,8 +41,9 @@ impl Room {
         missing
     }
 
-    /// Streams into which no timer of a send is published now. The outcome stream is never closed. Send streams close only
-    /// when crammed: the gateway keeps filling them and would leave sends accepted earlier no room.
+    /// Streams into which no timer of a send is published now. The outcome stream is never closed. Send streams are closed
+    /// only above [`CRAMMED`]: the gateway keeps filling them, so a lower limit would leave no room for continuations of
+    /// sends accepted earlier.
     pub(crate) fn closed_to_timers(&self) -> Vec<StreamName> {
         let crammed = self.fullness.above(CRAMMED).filter(|&stream| matches!(stream, StreamName::Send(_)));
         self.fullness.full().filter(|&stream| is_closable(stream)).chain(crammed).collect()

@@ -8,9 +8,9 @@ use store::deliveries::timer::DueTimer;
 
 use crate::room::Room;
 
-/// Most timers of one round.
+/// Maximum number of timers per round.
 const ROUND: u32 = 500;
-/// Longest pause between rounds, and so the longest delay of a timer set in between.
+/// Pause after a round without timers; also the maximum delay of a timer set in the meantime.
 const PAUSE: Duration = Duration::from_millis(250);
 
 /// Publishes due timers until the process stops. Several instances share the work.

@@ -13,7 +13,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 use worker::{Call, ChannelSender, Outbound, Provider};
 
-use crate::letter::{Enclosures, Letter, LetterError};
+use crate::letter::{Enclosures, Letter};
+use crate::letter_error::LetterError;
 use crate::message::OutgoingMail;
 use crate::postmark::settings::PostmarkSettings;
 use crate::postmark::{self, Postmark};

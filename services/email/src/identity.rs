@@ -7,7 +7,7 @@ use lettre::message::Mailbox;
 use serde_json::Value;
 
 use crate::address;
-use crate::letter::LetterError;
+use crate::letter_error::LetterError;
 
 /// Sender and reply address: those of the provider, unless a send overrides them.
 #[derive(Clone, Debug)]

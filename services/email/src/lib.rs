@@ -6,6 +6,7 @@ mod dkim;
 mod encoded_words;
 mod identity;
 mod letter;
+mod letter_error;
 mod message;
 mod plain_text;
 pub mod postmark;
@@ -14,7 +15,7 @@ pub mod smtp;
 mod sources;
 
 pub use channel::{EmailSender, probe};
-pub use letter::LetterError;
+pub use letter_error::LetterError;
 pub use smtp::{Failure, PoolLimits, Reply, Stage, settings};
 pub use sources::{Link, Load, Sources};
 

@@ -14,7 +14,8 @@ use lettre::message::{Body, Mailboxes};
 
 use crate::dkim::Signer;
 use crate::encoded_words;
-use crate::letter::{Letter, LetterError};
+use crate::letter::Letter;
+use crate::letter_error::LetterError;
 
 /// Longest line in octets, without its CRLF (RFC 5322 section 2.1.1).
 const LONGEST_LINE: usize = 998;

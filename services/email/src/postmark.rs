@@ -15,7 +15,8 @@ use worker::exchange::{Caller, Silence};
 use worker::verdict::presentable;
 use worker::{Call, Outbound};
 
-use crate::letter::{Letter, LetterError};
+use crate::letter::Letter;
+use crate::letter_error::LetterError;
 use answers::{PostmarkReply, answer};
 use settings::PostmarkSettings;
 

@@ -2,6 +2,7 @@
 
 pub mod answers;
 mod connection;
+mod failure;
 mod login;
 mod oauth;
 mod pool;
@@ -12,7 +13,7 @@ pub mod settings;
 mod starttls;
 mod tls;
 
-pub use connection::{Failure, Reply, Stage};
+pub use failure::{Failure, Reply, Stage};
 pub(crate) use pool::Pool;
 pub use pool::PoolLimits;
 pub(crate) use pools::{Pools, ProviderVersion};

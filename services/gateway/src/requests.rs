@@ -1,4 +1,4 @@
-//! Status of a send.
+//! Status, deliveries and cancellation of accepted sends.
 
 pub(crate) mod cancellation;
 pub(crate) mod deliveries;

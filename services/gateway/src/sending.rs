@@ -1,4 +1,4 @@
-//! Accepting sends.
+//! Acceptance and dry runs of sends.
 
 pub(crate) mod acceptance;
 pub(crate) mod category;

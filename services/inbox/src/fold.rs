@@ -7,7 +7,7 @@ use store::inbox::projection::Batch;
 /// Handling of items that the inbox may already have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Repeats {
-    /// No item repeats: events are published twice only after a crash.
+    /// No item exists already: events are published twice only after a crash. If one does exist, the write fails.
     Unexpected,
     /// Some items may repeat; these stay unchanged.
     Skipped,
@@ -23,7 +23,7 @@ pub(crate) fn users(fold: &Fold) -> impl Iterator<Item = (AppId, UserNumber)> {
     fold.adds().iter().map(|item| (item.app, item.user)).chain(changed)
 }
 
-/// Writes everything into the batch's transaction.
+/// Writes the folded changes in the batch's transaction.
 pub(crate) async fn apply(fold: &Fold, batch: &mut Batch, repeats: Repeats) -> Result<(), store::Error> {
     match repeats {
         Repeats::Unexpected => batch.add_new(fold.adds()).await?,

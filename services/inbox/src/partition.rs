@@ -18,7 +18,7 @@ use store::inbox::projection::INBOX;
 
 use crate::fold::{Repeats, apply, users};
 
-/// Most events read at once, and how long to gather them.
+/// Maximum number of events per read, and the time to gather them.
 const BATCH: usize = 500;
 /// Rows beyond which no further event joins a transaction.
 const ROWS: usize = 1_000;
@@ -27,7 +27,7 @@ const BYTES: usize = 16 * 1024 * 1024;
 const LINGER: Duration = Duration::from_millis(2);
 /// Pause after a failure of the database or the log.
 const PAUSE: Duration = Duration::from_millis(200);
-/// Pause before an event that only a newer release can read.
+/// Pause before another try at an event that only a newer release can read.
 const NEWER_PAUSE: Duration = Duration::from_secs(2);
 
 /// The projection of one partition.
@@ -107,7 +107,7 @@ impl Partition {
         Ok(())
     }
 
-    /// Projects from the checkpoint. Returns Ok when it must restart from there; an error is permanent.
+    /// Projects from the checkpoint. Returns Ok if it must restart from the checkpoint; an error is permanent.
     async fn follow_from_checkpoint(&mut self, log: &EventLog) -> anyhow::Result<()> {
         if let Err(error) = self.load().await {
             return self.retry_later(&error);
@@ -150,7 +150,7 @@ impl Partition {
         self.position
     }
 
-    /// Takes the users whose inboxes a replay has written since the last call.
+    /// Returns and forgets the users whose inboxes a replay has written since the last call. Empty in the live projection.
     pub(crate) fn take_written(&mut self) -> HashSet<(AppId, UserNumber)> {
         match &mut self.audience {
             Audience::Live(_) => HashSet::new(),

@@ -13,7 +13,7 @@ use crate::progress::{OnStep, Phase, Step};
 use crate::replay::Replay;
 use crate::source;
 
-/// Most tries to switch while another session keeps reading the live tables, and the pause between them.
+/// Maximum number of tries to switch while another session reads the live tables, and the pause between tries.
 const TRIES: u32 = 60;
 const PAUSE: Duration = Duration::from_secs(5);
 
@@ -29,7 +29,7 @@ pub struct Rebuild<'a> {
     pub is_afresh: bool,
     /// True to switch even if the new tables differ from the live ones.
     pub accepts_differences: bool,
-    /// Most users whose differences are detailed.
+    /// Maximum number of users whose differences are listed.
     pub most: usize,
 }
 
@@ -38,7 +38,7 @@ pub struct Rebuild<'a> {
 pub struct Rebuilt {
     /// True if the new tables are live. Otherwise they are kept, and the comparison shows why.
     pub is_switched: bool,
-    /// True if it resumed an interrupted rebuild.
+    /// True if an interrupted rebuild was resumed.
     pub is_resumed: bool,
     /// Starting point of the replay.
     pub origin: Origin,
@@ -178,13 +178,13 @@ impl Rebuild<'_> {
     }
 }
 
-/// Context if the live tables have objects that the new tables do not get.
+/// Error context: the live tables have objects that are not copied to the new tables.
 const NOT_COPIED: &str =
     "the live tables have objects that new tables do not get: drop them, and create them again afterwards";
-/// Context if the definition of the live tables changed during the rebuild.
+/// Error context: the definition of the live tables changed during the rebuild.
 const CHANGED: &str =
     "the live tables were altered during the rebuild, and nothing was switched: run it again";
-/// Context of an error of the switch's own transaction.
+/// Error context: the transaction of the switch failed.
 const UNKNOWN: &str = "the switch failed; if it may have been committed nevertheless, run the rebuild again";
 
 async fn commit(switch: Switch<'_>) -> anyhow::Result<Switched> {
@@ -197,7 +197,8 @@ async fn commit(switch: Switch<'_>) -> anyhow::Result<Switched> {
 /// Ignores progress of the short replays around the switch.
 fn ignore(_: Step) {}
 
-/// Replays up to the positions of a snapshot, or of live tables that are held still.
+/// Replays up to the positions of a snapshot or of the locked live tables. Fails if the live positions are lower than the
+/// replayed ones.
 async fn reach(replay: &mut Replay, positions: &[u64], report: OnStep<'_>) -> anyhow::Result<()> {
     replay.advance(positions, report).await?;
     ensure!(

@@ -13,14 +13,14 @@ use crate::partition::{Partition, Projected};
 use crate::progress::{OnStep, Phase, Step};
 use crate::source;
 
-/// Most events read at once, and how long to gather them.
+/// Maximum number of events per read, and the time to gather them.
 const BATCH: u64 = 500;
 const LINGER: Duration = Duration::from_millis(20);
-/// Partitions replayed at the same time.
+/// Maximum number of partitions replayed at the same time.
 const AT_ONCE: usize = 4;
 /// Lag in events at which the replay is close enough to hold the live tables while it catches up.
 const CLOSE: u64 = 1_000;
-/// Most rounds of catching up with the live inbox.
+/// Maximum number of rounds of catching up with the live inbox.
 const ROUNDS: u32 = 10;
 /// Consecutive reads without an event before the replay fails. Each takes a second or fails.
 const PATIENCE: u32 = 30;
@@ -29,7 +29,7 @@ const PATIENCE: u32 = 30;
 pub(crate) struct Replay {
     log: EventLog,
     parts: Vec<Part>,
-    /// True if it remembers the users whose inboxes it writes.
+    /// True if the replay remembers the users whose inboxes it writes.
     remembers: bool,
 }
 
@@ -56,7 +56,7 @@ impl Replay {
         self.parts.iter().map(|part| part.partition.position()).collect()
     }
 
-    /// Events still to replay up to `targets`.
+    /// Number of events still to replay up to `targets`.
     pub(crate) fn left(&self, targets: &[u64]) -> u64 {
         self.positions().iter().zip(targets).map(|(position, target)| target.saturating_sub(*position)).sum()
     }
@@ -77,7 +77,7 @@ impl Replay {
         advanced
     }
 
-    /// Replays until it is close behind the live inbox, which keeps running.
+    /// Replays until the lag behind the running live inbox is at most [`CLOSE`] events, for at most [`ROUNDS`] rounds.
     pub(crate) async fn close_in(&mut self, shadow: &Shadow, report: OnStep<'_>) -> anyhow::Result<()> {
         let partitions = u32::try_from(self.parts.len())?;
         for _ in 0..ROUNDS {
@@ -95,7 +95,7 @@ impl Replay {
         self.remembers = true;
     }
 
-    /// Takes the users whose inboxes were written since the last call.
+    /// Returns and forgets the users whose inboxes were written since the last call.
     pub(crate) fn take_written(&mut self) -> Vec<(AppId, UserNumber)> {
         self.parts.iter_mut().flat_map(|part| part.partition.take_written()).collect()
     }

@@ -1,4 +1,4 @@
-//! Starting point of a replay: the beginning of the log, or the inbox of a backup if the log does not reach back.
+//! Starting point of a replay: the beginning of the log, or the inbox of a backup if the log does not reach back far enough.
 
 use std::fmt;
 
@@ -104,8 +104,8 @@ pub(crate) async fn positions_of(
     Ok(positions)
 }
 
-/// Migrates a backup of an earlier release to the schema of the live database. The checks before make sure that it is a
-/// copy of this installation, and not the live database itself.
+/// Migrates a backup of an earlier release to the schema of the live database. Earlier checks ensure that the backup is a
+/// copy of this installation and not the live database itself.
 async fn bring_up_to_date(backup: &Store, schema: i64) -> anyhow::Result<()> {
     let found = backup.schema_version().await?.unwrap_or_default();
     if found == schema {

@@ -17,8 +17,8 @@ pub struct Verification {
     pub positions: Vec<u64>,
 }
 
-/// Replays the log, or a backup and the log after it, into separate tables, compares these with a snapshot of the live
-/// ones, and drops them. Details the differences of the first `most` users whose inboxes differ.
+/// Replays the log, or a backup and the log after it, into separate tables, compares these with a snapshot of the live ones,
+/// and drops them. Lists the differences of up to `most` users.
 ///
 /// # Errors
 /// Neither log nor backup reach far enough, another verification is running, or a server failed.

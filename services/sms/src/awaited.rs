@@ -13,10 +13,10 @@ use crate::smpp::settings::SMPP;
 
 /// Poll interval; well below the time for which an unused session stays bound.
 const PAUSE: Duration = Duration::from_secs(180);
-/// Most sessions bound for receipts alone.
+/// Maximum number of providers whose sessions are bound per query.
 const MOST: u32 = 500;
 
-/// Binds sessions of providers with outstanding receipts, at start and periodically, until the process stops.
+/// Binds sessions of providers with outstanding receipts, at start-up and every three minutes, until the process stops.
 pub(crate) async fn listen(context: Context, sender: SmsSender) -> anyhow::Result<()> {
     let token = context.tasks.token().clone();
     let mut ticks = interval(PAUSE);

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use domain::content::{Content, SmsContent};
 use domain::sms::number::is_e164;
 use domain::sms::segment::Segmented;
-use domain::{Answer, Channel, Outcome, Problem};
+use domain::{Answer, Channel, Outcome};
 use serde_json::Value;
 use service_kit::Tasks;
 use tokio::sync::mpsc;
 use worker::exchange::Caller;
 use worker::{Call, ChannelSender, Outbound, Provider};
 
-use crate::answers::local_answer;
+use crate::answers::{local_answer, unusable};
 use crate::http::settings::HttpSettings;
 use crate::limits::Limits;
 use crate::recorder::{Post, Receipt, channel};
@@ -183,10 +183,4 @@ fn counted(answer: Answer, segments: &Segmented<'_>) -> Answer {
         }
         _ => answer,
     }
-}
-
-/// Answer for a provider with invalid settings.
-pub(crate) fn unusable(problems: &[Problem]) -> Answer {
-    let says: Vec<_> = problems.iter().map(|problem| problem.message.as_str()).collect();
-    local_answer(Outcome::PauseProvider, "settings", says.join("; "))
 }

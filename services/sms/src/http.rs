@@ -13,9 +13,8 @@ use worker::exchange::{Caller, Reply, Silence};
 use worker::{Call, Provider};
 
 use crate::answers::{
-    Private, by_evidence, by_status, local_answer, of_silence, of_silent_probe, redacted, waiting,
+    Private, by_evidence, by_status, local_answer, of_silence, of_silent_probe, redacted, unusable, waiting,
 };
-use crate::channel::unusable;
 use settings::HttpSettings;
 use template::{Values, in_url};
 

@@ -6,8 +6,8 @@ use domain::{Answer, Outcome};
 use service_kit::clock;
 use worker::{Outbound, Provider};
 
-use crate::answers::local_answer;
-use crate::channel::{caller, unusable};
+use crate::answers::{local_answer, unusable};
+use crate::channel::caller;
 use crate::limits::Limits;
 use crate::smpp::settings::SmppSettings;
 use crate::{http, smpp, twilio};

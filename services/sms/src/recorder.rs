@@ -10,9 +10,9 @@ use store::deliveries::receipt::About;
 use tokio::sync::{mpsc, oneshot};
 use worker::Provider;
 
-/// Most receipts waiting to be recorded.
+/// Maximum number of receipts that wait to be recorded.
 const QUEUE: usize = 256;
-/// Most receipts recorded in one transaction.
+/// Maximum number of receipts per transaction.
 const BATCH: usize = 64;
 
 /// A receipt for a message that a provider accepted.
@@ -32,7 +32,7 @@ pub struct Receipt {
 /// Result of recording a receipt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Recorded {
-    /// The receipt is recorded, or its message is unknown.
+    /// The provider need not repeat the receipt: it is recorded, or was dropped because PostgreSQL rejected it.
     Done,
     /// The receipt could not be recorded; the provider should repeat it.
     Later,
@@ -96,7 +96,7 @@ pub(crate) async fn record(context: Context, mut receipts: mpsc::Receiver<Receip
             }
         };
         for (receipt, recorded) in batch.drain(..).zip(recorded) {
-            // If the connection ended meanwhile, the provider sends the receipt again.
+            // If the connection has ended, the message centre delivers the receipt again.
             receipt.recorded.send(recorded).ok();
         }
     }

@@ -2,7 +2,8 @@
 
 use worker::settings::Reader;
 
-/// Reads `member` as a sender: a number, a short code, or up to 11 letters and digits.
+/// Returns `text` if it is a valid sender: a number, a short code, or a name of up to 11 letters and digits. Otherwise
+/// reports a problem with `member`.
 pub(crate) fn sender(reader: &mut Reader, member: &str, text: Option<String>) -> Option<String> {
     let text = text?;
     if !is_sender(&text) {

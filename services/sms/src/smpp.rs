@@ -28,7 +28,7 @@ use settings::{Alphabets, SmppSettings};
 /// Pause before a refused later part is submitted again.
 const PART_PAUSE: Duration = Duration::from_millis(500);
 
-/// Splits a text into segments in the provider's alphabet.
+/// Splits a text into segments, in an alphabet that the settings allow.
 pub(crate) fn segmented<'a>(settings: &SmppSettings, text: &'a str) -> Segmented<'a> {
     match settings.alphabets {
         Alphabets::Both => Segmented::of(text),
@@ -115,7 +115,7 @@ async fn submit_until_accepted(session: &Session, limits: Limits, part: SubmitSm
     }
 }
 
-/// Answer for a message of which the first parts were accepted and this one was not.
+/// Answer for a message whose first `index` parts were accepted and whose next part was not.
 fn incomplete(answer: Answer, index: usize, total: usize) -> Answer {
     let outcome = match answer.outcome {
         Outcome::Unknown => Outcome::Unknown,

@@ -151,7 +151,7 @@ fn is_sid(text: &str) -> bool {
 /// Reads the account, without sending a message.
 pub(crate) async fn probe(caller: &Caller, provider: &Provider, now: Timestamp) -> Result<String, Answer> {
     let settings =
-        TwilioSettings::parse(&provider.settings).map_err(|problems| crate::channel::unusable(&problems))?;
+        TwilioSettings::parse(&provider.settings).map_err(|problems| crate::answers::unusable(&problems))?;
     let account = format!("{}.json", settings.account_sid);
     let url = below(&settings.base_url, &[VERSION, "Accounts", &account])
         .ok_or_else(|| local_answer(Outcome::PauseProvider, "settings", NO_BASE))?;

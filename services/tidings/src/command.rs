@@ -1,10 +1,10 @@
 //! The command line.
 
-use std::io::Write;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+use crate::print::print;
 use crate::{
     DONE, app, audit, healthcheck, master_key, migrate, parked, provider, rebuild, restore, run, smoke,
     suppression, template, verify, version, webhook,
@@ -117,14 +117,6 @@ impl Tool {
         print(&text)?;
         Ok(DONE)
     }
-}
-
-/// Writes to standard output and flushes it.
-pub(crate) fn print(text: &str) -> anyhow::Result<()> {
-    let mut output = std::io::stdout().lock();
-    output.write_all(text.as_bytes())?;
-    output.flush()?;
-    Ok(())
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use service_kit::{Config, Context, server, telemetry};
 use stand_ins::interface;
 use stand_ins::{StandInSettings, StandIns};
 
-use crate::command::print;
+use crate::print::print;
 use crate::up::greeting::Steps;
 use crate::up::{Signals, demo, greeting};
 

@@ -15,6 +15,7 @@ mod healthcheck;
 mod master_key;
 mod migrate;
 mod parked;
+mod print;
 #[cfg(feature = "development")]
 mod private_file;
 mod progress;

@@ -7,9 +7,10 @@ use inbox::{OutOfReach, Rebuild, Rebuilt};
 use serde_json::{Value, json};
 
 use crate::comparing::Comparing;
+use crate::print::print;
 use crate::progress::Progress;
 use crate::verify::by_stream;
-use crate::{DONE, FAILED, UNUSABLE, command, differences};
+use crate::{DONE, FAILED, UNUSABLE, differences};
 
 /// Rebuild a projection from the log.
 #[derive(Debug, Subcommand)]
@@ -63,13 +64,13 @@ pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<u8> {
             } else {
                 render(&rebuilt)
             };
-            command::print(&text)?;
+            print(&text)?;
             Ok(if rebuilt.is_switched { DONE } else { FAILED })
         }
         Err(error) => {
             if arguments.comparing.json {
                 let cause = format!("{error:#}");
-                command::print(&format!("{}\n", json!({"switched": false, "cause": cause})))?;
+                print(&format!("{}\n", json!({"switched": false, "cause": cause})))?;
             }
             if error.is::<OutOfReach>() {
                 eprintln!("tidings: {error:#}");

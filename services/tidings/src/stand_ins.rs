@@ -6,7 +6,7 @@ use anyhow::Context;
 use serde_json::json;
 use stand_ins::{StandInSettings, StandIns};
 
-use crate::command::print;
+use crate::print::print;
 use crate::up::Signals;
 
 /// Run the provider stand-ins until SIGTERM or SIGINT. When they listen, the command prints their addresses as one line of

@@ -17,9 +17,9 @@ use anyhow::Context;
 use service_kit::connections::CONNECTED_WITHIN;
 use service_kit::{Config, telemetry};
 
-use crate::command::print;
 use crate::dev_file::DevFile;
 use crate::migrate::{self, Partitions};
+use crate::print::print;
 use data_directory::DataDirectory;
 use running::Running;
 use servers::Servers;

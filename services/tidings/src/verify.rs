@@ -7,8 +7,9 @@ use inbox::Verification;
 use serde_json::{Map, Value, json};
 
 use crate::comparing::Comparing;
+use crate::print::print;
 use crate::progress::Progress;
-use crate::{DONE, FAILED, UNUSABLE, command, differences};
+use crate::{DONE, FAILED, UNUSABLE, differences};
 
 /// Compare the inbox with a replay of the log.
 ///
@@ -42,7 +43,7 @@ pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<u8> {
     match verify(arguments).await {
         Ok(verification) => {
             let is_equal = verification.comparison.differing == 0;
-            command::print(&if arguments.comparing.json {
+            print(&if arguments.comparing.json {
                 let mut report = report(&verification);
                 report["seconds"] = json!(began.elapsed().as_secs_f64());
                 format!("{report}\n")
@@ -54,7 +55,7 @@ pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<u8> {
         Err(error) => {
             if arguments.comparing.json {
                 let cause = format!("{error:#}");
-                command::print(&format!("{}\n", json!({"equal": null, "cause": cause})))?;
+                print(&format!("{}\n", json!({"equal": null, "cause": cause})))?;
             }
             eprintln!("tidings: {error:#}");
             Ok(UNUSABLE)

@@ -15,7 +15,7 @@ use worker::outbound::{NotPublic, read_at_most, retry_after};
 
 use crate::signature::{Secret, signatures};
 
-/// Most bytes read of an answer's body; test calls show them.
+/// Maximum bytes read of a response body, which test calls show.
 const MAX_ANSWER: usize = 4 * 1024;
 
 /// HTTP client for endpoints.
@@ -45,9 +45,9 @@ pub struct Answer {
     /// HTTP status as text, or the failure: `timeout`, `connect`, `connection_lost`, `not_public`, `not_https`, `url`,
     /// `secret`.
     pub code: String,
-    /// Pause that the endpoint asks for.
+    /// Delay that the endpoint requests in `Retry-After`.
     pub retry_after: Option<Duration>,
-    /// The beginning of the answer's body.
+    /// First part of the response body.
     pub body: Bytes,
 }
 
@@ -57,7 +57,7 @@ pub enum UnusableUrl {
     /// Not a URL with a host.
     #[error("{0:?} is not a URL such as https://example.com/webhooks")]
     Malformed(String),
-    /// Plain HTTP, which can be read on the way.
+    /// Plain HTTP, which an eavesdropper can read.
     #[error(
         "the URL must begin with https:// (http:// is for private networks, with outbound.allow_private)"
     )]
@@ -70,7 +70,7 @@ pub enum UnusableUrl {
     NotPublic(#[from] NotPublic),
 }
 
-/// Reads the URL of an endpoint.
+/// Parses and checks the URL of an endpoint.
 ///
 /// # Errors
 /// The URL cannot or must not be called.

@@ -1,4 +1,4 @@
-//! One stream, followed from its checkpoint into messages for endpoints.
+//! Turns the events of one stream into messages for endpoints, starting from a checkpoint in the database.
 //!
 //! A durable consumer would deliver neighbouring events to several instances, which could write those of one delivery in
 //! either order. The checkpoint admits one instance at a time, so rows are written in stream order.
@@ -21,12 +21,12 @@ use store::webhooks::{Listener, WEBHOOKS, WebhookBatch};
 
 use crate::telling::Happening;
 
-/// Most events read at once, and how long to gather them.
+/// Maximum number of events per read, and the time to gather them.
 const BATCH: usize = 500;
 const LINGER: Duration = Duration::from_millis(5);
 /// Pause after a failure of the database or the log.
 const PAUSE: Duration = Duration::from_millis(200);
-/// Pause before an event that only a newer release can read.
+/// Pause before another try at an event that only a newer release can read.
 const NEWER_PAUSE: Duration = Duration::from_secs(2);
 /// Poll interval while waiting for the inbox projection to catch up.
 const PROJECTION_PAUSE: Duration = Duration::from_millis(20);
@@ -81,7 +81,7 @@ impl Follower {
         Ok(())
     }
 
-    /// Follows from the checkpoint. Returns Ok when it must restart from there; an error is permanent.
+    /// Follows from the checkpoint. Returns Ok if it must restart from the checkpoint; an error is permanent.
     async fn follow_from_checkpoint(&mut self) -> anyhow::Result<()> {
         match self.context.store.checkpoint(WEBHOOKS, self.stream).await {
             Ok(position) => self.position = position,
@@ -184,7 +184,7 @@ impl Follower {
         Ok(Written::Yes)
     }
 
-    /// Waits until the inbox is projected up to `seq`: its rows tell which items were read.
+    /// Waits until the inbox is projected up to `seq`: its rows show which items were read.
     async fn wait_for_projection(&self, seq: u64) -> Result<(), store::Error> {
         while self.context.store.checkpoint(INBOX, self.stream).await? < seq {
             tokio::time::sleep(PROJECTION_PAUSE).await;
@@ -241,7 +241,7 @@ impl Follower {
     }
 }
 
-/// Decodes as many records from the front as this release can read.
+/// Decodes records up to the first one that only a newer release can read. If that is the first record, returns an error.
 fn decode(records: &[Record]) -> Result<Batch<'_>, Failure> {
     let mut envelopes = Vec::new();
     let mut dead = Vec::new();

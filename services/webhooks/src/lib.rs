@@ -25,13 +25,13 @@ pub use signature::Secret;
 /// Settings of webhooks.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Delay after each failed attempt, ±20 %; after the last, a message is given up.
+    /// Delay after each failed attempt, ±20 %. If the attempt after the last delay fails too, the message is given up.
     pub schedule: Vec<Duration>,
-    /// Age at which messages for an endpoint that never succeeded in that time are given up, whatever the attempts.
+    /// Age at which a message is given up regardless of its attempts, if its endpoint accepted no message in that time.
     pub give_up_after: Duration,
     /// Time limit of one call, including the whole answer.
     pub call_limit: Duration,
-    /// Most concurrent calls of one process.
+    /// Maximum number of concurrent calls of one process.
     pub max_concurrency: usize,
     /// Limits and pauses per endpoint and app.
     pub pace: Pace,

@@ -1,4 +1,4 @@
-//! Recording the results of calls in batches: all calls that ended while the previous batch was written.
+//! Records the results of calls in batches. A batch contains all calls that ended while the previous batch was written.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +21,7 @@ const LOCKED_PAUSE: Duration = Duration::from_millis(20);
 #[derive(Clone)]
 pub(crate) struct Settler {
     ended: mpsc::Sender<EndedCall>,
-    /// Time limit for settling an attempt: then the lease of its message ends.
+    /// Time limit for settling an attempt; it ends no later than the lease of the message.
     limit: Duration,
 }
 
@@ -62,7 +62,7 @@ pub(crate) fn settler(
 }
 
 impl Settler {
-    /// Settles an attempt. Returns when that is done, or when the lease of its message has ended.
+    /// Settles an attempt. Returns when the result is recorded, or after the time limit.
     pub(crate) async fn settle(&self, due: Due, settled: Settled, code: String) {
         let (done, settling) = oneshot::channel();
         let ended = EndedCall { due, settled, code, until: Instant::now() + self.limit, _done: done };
@@ -74,7 +74,7 @@ impl Settler {
     }
 }
 
-/// Settles a batch. Attempts that remain in it are to be settled again after the returned pause.
+/// Settles a batch. If attempts remain in `batch`, returns the pause before the next try; otherwise None.
 async fn write(store: &Store, settings: &Settings, batch: &mut Vec<EndedCall>) -> Option<Duration> {
     let settlements: Vec<_> = batch
         .iter()

@@ -6,7 +6,7 @@ use metrics::{counter, gauge};
 use service_kit::Context;
 use service_kit::metrics::{WEBHOOK_ATTEMPTS, WEBHOOK_OLDEST_AGE, WEBHOOK_PENDING};
 
-/// Between two rounds.
+/// Interval between rounds.
 const PAUSE: Duration = Duration::from_secs(15);
 const DAY: Duration = Duration::from_secs(24 * 3600);
 /// Retention of accepted messages: longer than an event can be published again.

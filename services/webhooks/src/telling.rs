@@ -1,5 +1,5 @@
-//! Conversion of events into messages for endpoints: ids, states and reasons, and the app's own identifier of the user;
-//! never an address.
+//! Converts events to messages for endpoints. A message contains ids, states, reasons and the app's own identifier of the
+//! user, but never an address.
 
 use domain::event::{DeliverySettled, TargetSuppressed};
 use domain::webhook::WebhookEvent;
@@ -15,7 +15,7 @@ pub(crate) struct Happening {
     pub(crate) user: UserNumber,
     pub(crate) event: WebhookEvent,
     at: Timestamp,
-    /// Identifier, the same however often the event is read or published.
+    /// Deterministic id: repeated reading or publishing of the event yields the same id.
     id: Uuid,
     subject: Uuid,
     data: Value,
@@ -58,7 +58,8 @@ impl Happening {
         Happening { app, user, event, at, id, subject, data }
     }
 
-    /// Builds the message for a listener; None if the listener is of another app or does not subscribe to the event.
+    /// Builds the message for a listener. None if the listener belongs to another app, does not subscribe to the event, or
+    /// subscribed after it.
     pub(crate) fn message(&self, listener: &Listener, recipient: &str) -> Option<NewMessage> {
         let wants = listener.app == self.app && listener.events.contains(&self.event);
         if !wants || self.at < listener.since {

@@ -1,7 +1,7 @@
 //! The decisions for the recipients of a chunk, as published in `SendPlanned`.
 //!
-//! Together with the jobs and the accepted send they restore a plan that the database has lost. Most recipients of a
-//! chunk get the same decision, so each distinct decision is written once.
+//! If the database has lost a plan, the plan is restored from these decisions, the jobs and the accepted send. Most recipients of
+//! a chunk get the same decision, so each distinct decision is written once.
 
 use std::collections::HashSet;
 
@@ -11,29 +11,31 @@ use crate::id::TemplateId;
 use crate::plan::Decision;
 use crate::{CategoryId, Channel, Reason, UserNumber};
 
-/// The basis of a chunk's decisions, and the decision for each recipient in addition to its jobs.
+/// Facts on which the decisions for a chunk are based, and the decision for each recipient. The deliveries themselves are
+/// published as jobs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Decided {
     /// The send's category.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub category: Option<CategoryId>,
-    /// The template and version to which the send is pinned.
+    /// The template and its version, which all chunks of the send use.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub template: Option<(TemplateId, i32)>,
-    /// Each distinct decision once.
+    /// The distinct decisions of the chunk.
     pub shapes: Vec<Shape>,
-    /// User, if known, and index into `shapes`, in the order of the chunk's recipients.
+    /// One entry for each recipient, in the order of the chunk: the user, or None if the app has no such user, and the index into
+    /// `shapes`.
     pub recipients: Vec<(Option<UserNumber>, u32)>,
 }
 
-/// The decision for a recipient, without the deliveries, which have jobs.
+/// The decision for a recipient, without the deliveries, which are published as jobs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Shape {
     /// True if the inbox gets an item.
     pub in_app: bool,
-    /// The skipped channels and their reasons.
+    /// The channels without a delivery or item, and the reasons.
     pub skips: Vec<(Channel, Reason)>,
 }
 
@@ -55,7 +57,8 @@ impl Decided {
         self.recipients.push((decision.user, u32::try_from(place).unwrap_or(u32::MAX)));
     }
 
-    /// Returns the decision for each recipient of the chunk, in order; None if its shape is missing.
+    /// Returns the user and the decision of each recipient of the chunk, in order. The decision is None if `shapes` lacks its
+    /// index.
     pub fn each(&self) -> impl Iterator<Item = (Option<UserNumber>, Option<&Shape>)> {
         self.recipients.iter().map(|(user, shape)| (*user, self.shapes.get(*shape as usize)))
     }

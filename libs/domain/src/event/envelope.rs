@@ -12,12 +12,12 @@ use crate::{AppId, SendId, Timestamp};
 pub struct Envelope {
     pub id: Uuid,
     pub app: AppId,
-    /// Time of the fact; replays use it instead of the current time.
+    /// Time of the fact. A replay uses this time instead of the current time.
     pub at: Timestamp,
     pub send_id: Option<SendId>,
-    /// Id of the message that led to this one.
+    /// Id of the message whose processing produced this message.
     pub caused_by: Option<Uuid>,
-    /// W3C trace context (`traceparent`) of the work that wrote it.
+    /// W3C trace context (`traceparent`) of the operation that wrote the message.
     pub trace: Option<String>,
     pub event: Event,
 }
@@ -25,14 +25,14 @@ pub struct Envelope {
 /// Error reading a message of the log.
 #[derive(Debug, thiserror::Error)]
 pub enum DecodeError {
-    /// Not an envelope, or its data does not fit its type.
+    /// The message is not an envelope, or its data does not fit its type.
     #[error("malformed message: {0}")]
     Malformed(#[from] serde_json::Error),
-    /// A type that this release does not know; readers count and skip it.
+    /// This release does not know the message's type; readers count the message and skip it.
     #[error("unknown message type {0:?}")]
     UnknownType(String),
-    /// A newer version of a known type, or an enum value that this release does not know; the reader must be upgraded
-    /// first.
+    /// The message has a newer version, or contains an enum value that this release does not know. The reader must be upgraded
+    /// before it can process the message.
     #[error("{kind} is of a newer release: {what}")]
     Newer {
         kind: String,
@@ -42,7 +42,7 @@ pub enum DecodeError {
 }
 
 impl DecodeError {
-    /// The type of the message; empty if it could not be read.
+    /// The type of the message; empty if the message is malformed.
     #[must_use]
     pub fn kind(&self) -> &str {
         match self {
@@ -52,9 +52,9 @@ impl DecodeError {
     }
 }
 
-/// The version of every type that this release writes.
+/// Version that this release writes for every type. This release cannot read newer versions.
 const VERSION: u16 = 1;
-/// Start of serde's error text for an unknown enum value; serde keeps only the text of the error.
+/// Start of serde's error text for an unknown enum value. The error has no code for this cause, only the text.
 const UNKNOWN_VALUE: &str = "unknown variant `";
 
 #[derive(Serialize)]
@@ -91,10 +91,10 @@ struct WireIn<'a> {
 }
 
 impl Envelope {
-    /// Writes the message as JSON.
+    /// Encodes the message as JSON.
     ///
     /// # Errors
-    /// Never in practice: every event can be represented.
+    /// Serialization failed. This cannot happen in practice, because JSON can represent every event.
     pub fn encode(&self) -> Result<Vec<u8>, serde_json::Error> {
         serde_json::to_vec(&WireOut {
             id: self.id,
@@ -109,10 +109,10 @@ impl Envelope {
         })
     }
 
-    /// Reads a message.
+    /// Decodes a message from JSON.
     ///
     /// # Errors
-    /// See [`DecodeError`]. Callers skip an unknown type and wait for an upgrade on a newer version.
+    /// See [`DecodeError`]. Callers skip a message of an unknown type, and leave a newer message to an upgraded process.
     pub fn decode(bytes: &[u8]) -> Result<Envelope, DecodeError> {
         let wire: WireIn<'_> = serde_json::from_slice(bytes)?;
         let read = Event::read(wire.kind, wire.data.get());

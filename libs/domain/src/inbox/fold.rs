@@ -1,4 +1,4 @@
-//! Folds a batch of inbox events into items to add, then steps that change items in log order.
+//! Folds a batch of inbox events into items to add, and steps that then change items in the order of the log.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::{AppId, CategoryId, Envelope, Event, ItemId, SendId, Timestamp, UserN
 /// Weight of a change to a whole inbox; a change to one item weighs 1.
 const WEIGHT_OF_AN_INBOX: usize = 50;
 
-/// The erased users of a partition. Their remaining events are dropped.
+/// The erased users of a partition. Items that remaining events would add for them are dropped.
 pub type Erased = HashSet<(AppId, UserNumber)>;
 
 /// An item to add.
@@ -29,7 +29,7 @@ pub struct NewItem {
     pub created_at: Timestamp,
     /// Content as JSON text, shared by all items of an event with the same content.
     pub content: Arc<str>,
-    /// The event that added it.
+    /// Id of the event that added the item.
     pub event_id: Uuid,
 }
 
@@ -56,7 +56,7 @@ pub struct WholeInbox {
     pub at: Timestamp,
 }
 
-/// Partition that the folded events come from.
+/// Partition from which the folded events were read.
 #[derive(Clone, Copy, Debug)]
 pub struct Origin {
     pub partition: u32,
@@ -76,7 +76,7 @@ impl Origin {
         if self.owns(app, user) { Ok(()) } else { Err(FoldError::WrongPartition(user.0)) }
     }
 
-    /// Returns the highest id that an item of this user can have before the event with sequence `seq`.
+    /// Returns the highest id that an item of this user can have if an event before sequence `seq` added it.
     fn last_before(self, app: AppId, user: UserNumber, seq: u64) -> Result<ItemId, FoldError> {
         self.check(app, user)?;
         let first = ItemId::derive(seq, 0, self.partitions, 0).ok_or(FoldError::NoNumber)?;
@@ -96,10 +96,10 @@ pub enum FoldError {
     /// The content of a recipient is missing.
     #[error("a recipient refers to content {0}, which the event lacks")]
     NoContent(u32),
-    /// Two partitions would write the rows of this user.
+    /// The user belongs to another partition, so two partitions would write the user's rows.
     #[error("user {0} belongs to another partition")]
     WrongPartition(i64),
-    /// See [`ItemId::derive`].
+    /// No id can be derived for an item; see [`ItemId::derive`].
     #[error("cannot derive an item id: too many recipients, or a sequence beyond 53 bits")]
     NoNumber,
     /// Content cannot be written as JSON.
@@ -107,8 +107,8 @@ pub enum FoldError {
     Content(#[from] serde_json::Error),
 }
 
-/// A folded batch of events. All items are added before any is changed: a change names only items that existed before
-/// it, so the order of additions and changes to other items does not matter.
+/// A folded batch of events. All items are added before any item is changed. This has the same result as the order of the log,
+/// because a change applies only to items that earlier events added.
 #[derive(Debug, Default)]
 pub struct Fold {
     adds: Vec<NewItem>,
@@ -130,18 +130,18 @@ pub enum Step {
 /// A change to a single item.
 #[derive(Clone, Debug)]
 pub enum Change {
-    /// Seen, read, deleted and their opposites.
+    /// A change by the user, such as seen or deleted, and its time.
     Item(ItemChange, Timestamp),
-    /// The app's own state.
+    /// The new state that the app keeps with the item; None removes the state.
     AppState(Option<String>),
 }
 
 impl Fold {
-    /// Adds the event with sequence `seq`, and records in `erased` the user that it erases. An invalid event changes
-    /// nothing.
+    /// Adds the event with sequence `seq`. If the event erases a user, the user is also added to `erased`. An invalid event
+    /// changes nothing.
     ///
     /// # Errors
-    /// The event cannot be applied, now or later.
+    /// The event is invalid, so it can never be applied.
     pub fn push(
         &mut self,
         origin: Origin,
@@ -208,14 +208,14 @@ impl Fold {
         &self.adds
     }
 
-    /// The steps to apply after adding, one after the other.
+    /// The steps to apply one after the other once the items are added.
     #[must_use]
     pub fn steps(&self) -> &[Step] {
         &self.steps
     }
 }
 
-/// Applies changes of single items to the existing ones and returns those whose state differs.
+/// Applies changes to the existing items, and returns the items whose state has changed. Changes to missing items are ignored.
 #[must_use]
 pub fn changed(before: Vec<(ItemKey, ItemState)>, changes: &[(ItemKey, Change)]) -> Vec<Changed> {
     let mut after: HashMap<ItemKey, ItemState> = before.iter().cloned().collect();

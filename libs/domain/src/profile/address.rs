@@ -6,7 +6,8 @@ use super::tokens::{TOKEN_HOLDERS, tokens_in};
 use crate::content::Object;
 use crate::sms::number::is_e164;
 
-/// Returns the email address: the profile's, or the identifier if it is an address itself.
+/// Returns the profile's `email`, or the user's identifier if the profile has no such key. Returns None if this is not an email
+/// address.
 #[must_use]
 pub fn email<'a>(identifier: &'a str, profile: &'a Object) -> Option<&'a str> {
     match profile.get("email") {
@@ -16,7 +17,8 @@ pub fn email<'a>(identifier: &'a str, profile: &'a Object) -> Option<&'a str> {
     .filter(|address| is_email(address))
 }
 
-/// Returns the number for SMS in E.164 form: `phoneNumber`, or else `phone`.
+/// Returns the phone number for SMS: `phoneNumber`, or `phone` if that key is missing. Returns None if the number is not in E.164
+/// form.
 #[must_use]
 pub fn phone(profile: &Object) -> Option<&str> {
     let number = profile.get("phoneNumber").or_else(|| profile.get("phone"))?.as_str()?;

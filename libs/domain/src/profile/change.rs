@@ -6,7 +6,7 @@ use crate::Problem;
 use crate::content::Object;
 use crate::size::json_size;
 
-/// A well-formed write to a profile. The profile decides whether it can be applied.
+/// A well-formed write to a profile. It can still be refused, depending on the profile; see [`Refusal`].
 #[derive(Clone, Debug)]
 pub enum Change {
     /// Pairs are merged onto the profile.
@@ -15,12 +15,12 @@ pub enum Change {
     Patch(Patch),
 }
 
-/// Author of a write, by what the caller proved.
+/// Author of a read or write, by the proof of identity that the caller supplied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Author {
     /// The app's backend: may write every key.
     App,
-    /// A user with a proof, or any caller of an app whose addresses are open: may write every key but `app`.
+    /// A user with a proof, or any caller if the app does not guard addresses: may write every key except `app`.
     User,
     /// A caller without a proof: neither sees nor writes addresses, and may not write `app`.
     Unproven,
@@ -29,24 +29,25 @@ pub enum Author {
 /// Reason why a write to a profile is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// A key that Tidings reads itself would have a wrong type. The fields are those of the profile.
+    /// A key that Tidings reads itself would have a wrong type or contain a control character. The problems name fields of the
+    /// profile.
     #[error("the profile would be invalid")]
     Invalid(Vec<Problem>),
     /// The profile would be larger than [`MAX_PROFILE`].
     #[error("the profile would have {0} bytes; at most {MAX_PROFILE} are allowed")]
     TooLong(usize),
-    /// The profile would nest deeper than requests may.
+    /// The profile would nest deeper than [`MAX_DEPTH`](crate::fields::MAX_DEPTH) levels.
     #[error("the profile would nest deeper than {} levels", crate::fields::MAX_DEPTH)]
     TooDeep,
-    /// The operations of a patch would work on more than [`MAX_WORK`] bytes.
+    /// The operations of a patch would process more than [`MAX_WORK`] bytes.
     #[error(
         "a patch of {operations} operations on a profile of {size} bytes is too much work: operations \u{d7} bytes must not \
          exceed {MAX_WORK}; send fewer operations at a time, or merge pairs instead"
     )]
     TooMuchWork {
-        /// Operations of the patch.
+        /// Number of operations of the patch.
         operations: usize,
-        /// Bytes of the profile, as JSON text, before the operation that exceeds the budget.
+        /// Size of the profile as JSON text, in bytes, before the operation that exceeds the limit.
         size: usize,
     },
     /// A caller without a proof reads or writes an address.
@@ -132,11 +133,11 @@ pub fn seen_by(mut profile: Object, author: Author) -> Object {
     profile
 }
 
-/// Merges pairs into a profile. Top-level keys are replaced, except for `fcm` and `apns`: their members are merged,
-/// `token` is appended to `tokens`, and `tokens` are united.
+/// Merges pairs into a profile. Top-level keys are replaced, except for `fcm` and `apns`: their members are merged, and new
+/// tokens from `tokens` and `token` are appended to the existing `tokens`.
 ///
 /// # Errors
-/// The profile would have the reserved key, or be too long.
+/// The profile would have the reserved key, or be larger than [`MAX_PROFILE`].
 pub fn merged(profile: &Object, pairs: &Object) -> Result<Object, Refusal> {
     let mut after = profile.clone();
     merge(&mut after, pairs.clone());

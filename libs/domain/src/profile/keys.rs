@@ -15,8 +15,8 @@ pub const APP_KEY: &str = "app";
 /// Keys that hold one address each.
 const ADDRESS_KEYS: [&str; 3] = ["email", "phoneNumber", "phone"];
 
-/// Checks the types of the keys that Tidings reads itself, and that no address contains a control character. The checks
-/// for plain JSON are made on the whole body. The reserved key is reported by [`Refusal`](super::Refusal), since it has
+/// Checks the types of the keys that Tidings reads itself, and that no address contains a control character. Callers check the
+/// whole body for plain JSON before. The reserved key is not checked here: [`Refusal`](super::Refusal) reports it, because it has
 /// its own HTTP status.
 pub fn check(path: &str, pairs: &Object, problems: &mut Vec<Problem>) {
     let within = |key: &str| if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") };
@@ -64,7 +64,7 @@ fn check_tokens(at: &str, tokens: &Value, problems: &mut Vec<Problem>) {
     }
 }
 
-// A text that is used as an address or a header must not be able to start another one.
+// A control character such as a line break could start another header or address.
 fn check_text(at: &str, value: &Value, problems: &mut Vec<Problem>) {
     match value {
         Value::Null => {}

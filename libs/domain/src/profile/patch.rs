@@ -20,8 +20,8 @@ use crate::size::json_size;
 pub const MAX_OPERATIONS: usize = 1_000;
 /// Maximum number of operations of a patch by any other caller.
 pub const MAX_USER_OPERATIONS: usize = 100;
-/// Maximum number of bytes that the operations of a patch may process: each counts with the size of the whole document,
-/// which it may have to walk, move or copy.
+/// Maximum number of bytes that the operations of a patch may process. Each operation counts with the size of the whole document,
+/// because it may have to walk, move or copy all of it.
 pub const MAX_WORK: usize = 1024 * 1024;
 
 const OPERATIONS: [&str; 6] = ["add", "remove", "replace", "move", "copy", "test"];
@@ -49,8 +49,8 @@ pub enum Inapplicable {
 }
 
 impl Patch {
-    /// Reads the operations of a patch, `most` at the maximum; each problem names its element and member, such as `[2].op`.
-    /// With `strict`, members that RFC 6902 does not define are problems.
+    /// Reads a patch of at most `most` operations. Each problem names the operation and its member, such as `[2].op`. With
+    /// `strict`, members that RFC 6902 does not define are problems.
     pub fn read(items: Vec<Value>, most: usize, strict: bool, problems: &mut Vec<Problem>) -> Patch {
         if items.len() > most {
             let with_secret = if most < MAX_OPERATIONS {
@@ -137,7 +137,7 @@ fn read_operation(
         Some("move" | "copy") => read_pointer(format!("{at}.from"), members.get("from"), problems),
         _ => None,
     };
-    // `null` is a value like any other.
+    // `null` does not count as missing here: an operation may set it or test for it.
     let value = members.remove("value");
     if value.is_none() && matches!(op, Some("add" | "replace" | "test")) {
         problems.push(required(&format!("{at}.value")));
@@ -223,12 +223,12 @@ fn same(one: &Value, other: &Value) -> bool {
     }
 }
 
-// A double represents the whole numbers of requests exactly.
+// An `f64` represents every whole number that a request may contain exactly.
 fn same_number(one: &Number, other: &Number) -> bool {
     one.as_f64().zip(other.as_f64()).is_some_and(|(one, other)| one == other)
 }
 
-/// Returns the size of a document as JSON text, and refuses one that is larger or deeper than a profile may be.
+/// Returns the size of a document as JSON text, in bytes. Refuses a document that is larger or deeper than a profile may be.
 fn bounded_size(document: &Value) -> Result<usize, Refusal> {
     if !is_within(document, MAX_DEPTH) {
         return Err(Refusal::TooDeep);

@@ -1,12 +1,13 @@
-//! Merging pairs into a profile, and its push tokens.
+//! Push tokens of a profile, and merging of pairs into a profile.
 
 use std::collections::HashSet;
 
+/// Longest address, token or subscription that is used as a target, in bytes.
+pub const MAX_TARGET: usize = 2048;
 use serde_json::Value;
 
 use super::push_targets;
 use crate::content::Object;
-use crate::plan::MAX_TARGET;
 
 /// Maximum number of push tokens of one service on a profile. New tokens replace the oldest.
 pub const MAX_TOKENS: usize = 50;
@@ -14,8 +15,8 @@ pub const MAX_TOKENS: usize = 50;
 /// Profile members that hold push tokens; they are merged one level deeper.
 pub(super) const TOKEN_HOLDERS: [&str; 2] = ["fcm", "apns"];
 
-/// Merges `pairs` into `profile`. Top-level keys are replaced, except for `fcm` and `apns`: their members are merged,
-/// `token` is appended to `tokens`, and `tokens` are united.
+/// Merges `pairs` into `profile`. Top-level keys are replaced, except for `fcm` and `apns`: their members are merged, and new
+/// tokens from `tokens` and `token` are appended to the existing `tokens`.
 pub(super) fn merge(profile: &mut Object, pairs: Object) {
     for (key, value) in pairs {
         match value {
@@ -51,7 +52,8 @@ pub(super) fn settle(profile: &mut Object) {
     }
 }
 
-/// Removes `tokens` and `token` and returns their tokens in this order, or None if neither is set.
+/// Removes `tokens` and `token`, and returns their tokens in this order, at most the last [`MAX_TOKENS`]. Returns None if both
+/// are missing or `null`.
 fn collect(holder: &mut Object) -> Option<Vec<String>> {
     let tokens = holder.remove("tokens");
     let token = holder.remove("token");
@@ -64,13 +66,13 @@ fn collect(holder: &mut Object) -> Option<Vec<String>> {
         Value::String(text) if !text.is_empty() => Some(text),
         _ => None,
     });
-    // The latest tokens suffice, and the bound keeps the pairwise comparison cheap.
+    // Older tokens would be dropped anyway, and a short list keeps the later pairwise comparison cheap.
     let mut texts: Vec<String> = texts.collect();
     texts.drain(..texts.len().saturating_sub(MAX_TOKENS));
     given.then_some(texts)
 }
 
-/// Adds tokens and keeps the latest.
+/// Adds new tokens, and keeps the latest [`MAX_TOKENS`].
 fn keep(holder: &mut Object, added: Option<Vec<String>>) {
     let Some(added) = added else {
         return;
@@ -91,7 +93,7 @@ pub fn count_tokens(profile: &Object, service: &str) -> usize {
     profile.get(service).and_then(Value::as_object).map_or(0, |holder| tokens_in(holder).len())
 }
 
-/// Removes a push token, a target such as `fcm:{token}`, from the profile. Returns false if the profile lacks it.
+/// Removes the push token of a target such as `fcm:{token}` from the profile. Returns false if the profile lacks this token.
 pub fn remove_token(profile: &mut Object, target: &str) -> bool {
     let Some((service, token)) = target.split_once(':') else { return false };
     let holder = profile.get_mut(service).and_then(Value::as_object_mut);
@@ -104,14 +106,15 @@ pub fn remove_token(profile: &mut Object, target: &str) -> bool {
 /// Effect of a write on the push tokens of a profile, as targets such as `fcm:{token}`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TokenChange {
-    /// Written tokens that the profile has now, including those that it had before.
+    /// Tokens that the write contains and the profile has afterwards, even if the profile had them before. A patch counts as
+    /// containing only new tokens.
     pub named: Vec<String>,
     /// Tokens that the profile no longer has.
     pub dropped: Vec<String>,
 }
 
 impl TokenChange {
-    /// Returns the change by pairs that were merged one after the other. It is empty if they hold no tokens.
+    /// Returns the effect of pairs that were merged one after the other; empty if the pairs contain neither `fcm` nor `apns`.
     #[must_use]
     pub fn merged(before: &Object, after: &Object, pairs: &[&Object]) -> TokenChange {
         let holders =
@@ -129,7 +132,7 @@ impl TokenChange {
         TokenChange::between(before, after, |target| named.contains(target))
     }
 
-    /// Returns the change by a patch; `named` holds the new tokens.
+    /// Returns the effect of a patch; `named` contains only new tokens.
     #[must_use]
     pub fn patched(before: &Object, after: &Object) -> TokenChange {
         TokenChange::between(before, after, |_| false)

@@ -1,4 +1,4 @@
-//! Sender of a message: the VAPID token of its `Authorization` (RFC 8292).
+//! Authentication of a message's sender: the VAPID token in `Authorization` (RFC 8292).
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -7,18 +7,18 @@ use hyper::header::AUTHORIZATION;
 use jsonwebtoken::{Algorithm, DecodingKey, Validation, decode};
 use serde::Deserialize;
 
-use super::delivery::Refused;
+use super::refused::Refused;
 
-/// The longest life of a token, in seconds.
+/// Maximum lifetime of a token, in seconds.
 const LONGEST: u64 = 24 * 3600;
 const POINT: usize = 65;
 
-/// Claims of a token.
+/// A verified token.
 #[derive(Debug)]
 pub(super) struct Authorization {
-    /// The key that signed it, as the header has it.
+    /// Public key that signed it, in base64url as in the header.
     pub(super) public_key: String,
-    /// Whom to write to.
+    /// Contact address of the sender (claim `sub`).
     pub(super) subject: String,
 }
 
@@ -29,7 +29,7 @@ struct Claims {
 }
 
 impl Authorization {
-    /// Checks the header against the service's own origin and clock (seconds since 1970).
+    /// Verifies the header. `origin` must be the token's audience; `now` is in seconds since 1970.
     pub(super) fn read(headers: &HeaderMap, origin: &str, now: u64) -> Result<Authorization, Refused> {
         let mut values = headers.get_all(AUTHORIZATION).iter();
         let (Some(header), None) = (values.next().and_then(|value| value.to_str().ok()), values.next())

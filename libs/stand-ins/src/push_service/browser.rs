@@ -1,4 +1,4 @@
-//! A browser that has subscribed: its keys, and what it can read with them (RFC 8291).
+//! A browser that has subscribed: its keys, and the decryption of its messages (RFC 8291).
 
 use std::fmt;
 
@@ -15,11 +15,11 @@ use serde_json::{Value, json};
 const SALT: usize = 16;
 const POINT: usize = 65;
 const UNCOMPRESSED: u8 = 4;
-/// A record has at least a byte of content or padding beside its tag (RFC 8188, section 2).
+/// Minimum size of a record in bytes: a byte of content or padding, and the tag (RFC 8188, section 2).
 const SMALLEST_RECORD: u32 = 18;
 const TAG: usize = 16;
 
-/// A browser's subscription, and the keys that it keeps to itself.
+/// A browser's subscription, with its private keys.
 pub struct Browser {
     endpoint: String,
     key: PrivateKey,
@@ -27,7 +27,7 @@ pub struct Browser {
     auth: [u8; 16],
 }
 
-/// Why a message cannot be read.
+/// The reason why a message cannot be decrypted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Undecipherable(pub(super) &'static str);
 
@@ -55,13 +55,13 @@ impl Browser {
         Ok(Browser { endpoint, key, public_key, auth })
     }
 
-    /// Outbox that receives its messages.
+    /// Endpoint URL to which messages are posted.
     #[must_use]
     pub fn endpoint(&self) -> &str {
         &self.endpoint
     }
 
-    /// `PushSubscription` as JSON, as the browser's page sends it to its server.
+    /// `PushSubscription` as JSON, as a web page sends it to its backend.
     #[must_use]
     pub fn subscription(&self) -> Value {
         json!({
@@ -74,25 +74,25 @@ impl Browser {
         })
     }
 
-    /// The private key, for another reader of its messages: 32 bytes, big endian.
+    /// The private key, as 32 bytes in big-endian order, for other implementations that decrypt the messages.
     ///
     /// # Errors
-    /// The key does not let itself be written.
+    /// The key cannot be exported.
     pub fn private_key(&self) -> anyhow::Result<Vec<u8>> {
         let bytes = AsBigEndian::<EcPrivateKeyBin<'_>>::as_be_bytes(&self.key);
         Ok(bytes.map_err(|Unspecified| anyhow!("the key cannot be written"))?.as_ref().to_vec())
     }
 
-    /// Authentication secret that it shares with the sender.
+    /// Authentication secret that the browser shares with senders.
     #[must_use]
     pub fn auth(&self) -> &[u8] {
         &self.auth
     }
 
-    /// Reads a message.
+    /// Decrypts a message.
     ///
     /// # Errors
-    /// It is not for this browser, or is not what RFC 8291 says.
+    /// The message is not encrypted for this browser, or its format does not follow RFC 8291.
     pub fn decrypt(&self, body: &[u8]) -> Result<Vec<u8>, Undecipherable> {
         let Coded { salt, sender, record } = Coded::read(body)?;
         let peer = UnparsedPublicKey::new(&ECDH_P256, sender);
@@ -127,7 +127,7 @@ pub(super) struct Coded<'a> {
 }
 
 impl<'a> Coded<'a> {
-    /// Takes a message of one record apart, as RFC 8291, section 4, has it.
+    /// Splits a message into its parts. It must have exactly one record (RFC 8291, section 4).
     pub(super) fn read(body: &'a [u8]) -> Result<Coded<'a>, Undecipherable> {
         let short = Undecipherable("the body ends within its header");
         let (salt, rest) = body.split_at_checked(SALT).ok_or(short)?;

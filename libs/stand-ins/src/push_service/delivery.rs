@@ -1,21 +1,20 @@
 //! Checks of a strict push service on a message before it looks up the browser (RFC 8030).
 
+use hyper::Request;
 use hyper::body::Bytes;
 use hyper::header::{CONTENT_ENCODING, HeaderMap};
-use hyper::{Request, Response};
-use serde_json::json;
 
 use super::Waiting;
 use super::authorization::Authorization;
 use super::browser::Coded;
-use crate::http::json;
+use super::refused::Refused;
 
-/// The largest body that every push service takes.
+/// Maximum size of a body in bytes: larger bodies may be refused by some push services.
 const MAX_BODY: usize = 4096;
 const MAX_TOPIC: usize = 32;
 const URGENCIES: [&str; 4] = ["very-low", "low", "normal", "high"];
 
-/// A message that is sound in itself.
+/// A message that passed the checks.
 #[derive(Debug)]
 pub(super) struct Delivery {
     pub(super) authorization: Authorization,
@@ -24,25 +23,8 @@ pub(super) struct Delivery {
     topic: Option<String>,
 }
 
-/// Why a message is not taken.
-#[derive(Debug)]
-pub(super) struct Refused {
-    pub(super) status: u16,
-    pub(super) why: String,
-}
-
-impl Refused {
-    pub(super) fn new(status: u16, why: &str) -> Refused {
-        Refused { status, why: why.to_owned() }
-    }
-
-    pub(super) fn answer(&self) -> Response<Bytes> {
-        json(self.status, &json!({"message": self.why}))
-    }
-}
-
 impl Delivery {
-    /// Checks a message for the push service at `origin`.
+    /// Checks a message. `origin` is that of this push service; `now` is in seconds since 1970.
     pub(super) fn read(request: &Request<Bytes>, origin: &str, now: u64) -> Result<Delivery, Refused> {
         let headers = request.headers();
         let authorization = Authorization::read(headers, origin, now)?;
@@ -66,13 +48,13 @@ impl Delivery {
         Ok(Delivery { authorization, ttl, urgency: urgency.to_owned(), topic: topic.map(str::to_owned) })
     }
 
-    /// Message that waits for the browser, once decrypted.
+    /// Builds the entry that waits for the browser, with the decrypted `message`.
     pub(super) fn waiting(&self, message: Vec<u8>) -> Waiting {
         Waiting { ttl: self.ttl, urgency: self.urgency.clone(), topic: self.topic.clone(), message }
     }
 }
 
-/// A header that must not be there twice.
+/// Returns a header, if it is present. Fails if it is present more than once.
 fn one<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a str>, Refused> {
     let mut values = headers.get_all(name).iter();
     let first = values.next().map(|value| value.to_str());

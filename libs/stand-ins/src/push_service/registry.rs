@@ -1,4 +1,4 @@
-//! The browsers that have subscribed, and what waits for them.
+//! The browsers that have subscribed, and the messages that wait for them.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,23 +10,23 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
 use super::ENDPOINTS;
 use super::browser::Browser;
-use super::delivery::Refused;
+use super::refused::Refused;
 
-/// Browsers that are known at once.
+/// Maximum number of subscriptions.
 const MAX_BROWSERS: usize = 100_000;
-/// Messages that wait for one browser; the oldest gives way.
+/// Maximum number of messages that wait for one browser; a further one replaces the oldest.
 const MAX_WAITING: usize = 100;
 
 /// A message that waits for its browser.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Waiting {
-    /// Seconds that it is kept.
+    /// Time to live, in seconds.
     pub ttl: u64,
-    /// Urgency: whether it is worth waking the device.
+    /// Urgency of the message (RFC 8030, section 5.3).
     pub urgency: String,
-    /// Topic: a message replaces an earlier one with the same topic.
+    /// Topic; a message replaces an earlier one with the same topic.
     pub topic: Option<String>,
-    /// Encrypted payload.
+    /// Decrypted payload.
     pub message: Vec<u8>,
 }
 
@@ -42,9 +42,9 @@ struct State {
 #[derive(Debug)]
 struct Subscription {
     browser: Arc<Browser>,
-    /// The only key whose messages are for it, as base64url.
+    /// The only key that may sign messages to it, in base64url. None if any key may.
     restricted: Option<String>,
-    /// The status that messages for it are answered with.
+    /// Status with which all its messages are answered, if it is set.
     answers: Option<u16>,
     waiting: Vec<Waiting>,
 }
@@ -74,7 +74,7 @@ impl Registry {
         }
     }
 
-    /// Returns the browser if the message is signed with this key, else the answer.
+    /// Returns the browser of an endpoint if it accepts messages signed with this key; otherwise the answer to the message.
     pub(super) fn subscriber(&self, endpoint: &str, public_key: &str) -> Result<Arc<Browser>, Refused> {
         let state = self.lock();
         let subscription =
@@ -88,7 +88,7 @@ impl Registry {
         }
     }
 
-    /// Keeps a message until the browser comes, and says which number it has.
+    /// Stores a message for the browser, unless its TTL is 0, and returns the message's number.
     pub(super) fn keep(&self, endpoint: &str, message: Waiting) -> u64 {
         let mut state = self.lock();
         state.messages += 1;

@@ -7,7 +7,7 @@ use rusmpp::values::{EsmClass, MessageState, Npi, Ton};
 
 use super::Accepted;
 
-/// esm_class: a receipt.
+/// esm_class of a receipt.
 const RECEIPT: u8 = 0x04;
 const STATES: [&str; 10] = [
     "SCHEDULED",
@@ -25,15 +25,15 @@ const STATES: [&str; 10] = [
 /// Format of receipts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReceiptForm {
-    /// In the usual text alone.
+    /// Only in the text (appendix B).
     Text,
-    /// In receipted_message_id and message_state alone.
+    /// Only in the parameters receipted_message_id and message_state.
     Parameters,
-    /// Both.
+    /// In the text and in the parameters.
     TextAndParameters,
 }
 
-/// A receipt that no client has taken yet.
+/// A receipt that no client has confirmed yet.
 #[derive(Clone)]
 pub(super) struct Receipt {
     message_id: String,
@@ -52,7 +52,7 @@ impl Receipt {
         Receipt { message_id: message_id.to_owned(), message: message.clone(), state, error }
     }
 
-    /// The deliver_sm that carries it: from the recipient, to the sender.
+    /// Builds the deliver_sm of the receipt, from the message's recipient to its sender.
     pub(super) fn pdu(&self, form: ReceiptForm) -> DeliverSm {
         let (from, to) = (&self.message.to, &self.message.from);
         let mut pdu = DeliverSm::builder()

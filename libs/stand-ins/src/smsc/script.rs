@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::faults::{Fault, Faults};
 
-/// command_status values that say what goes wrong by chance: full, throttled, no such number, system error, wrong length,
-/// wrong sender.
+/// command_status values for random faults: queue full, throttled, invalid destination, system error, invalid length, invalid
+/// source.
 const FULL: u32 = 0x14;
 const THROTTLED: u32 = 0x58;
 const NO_SUCH_NUMBER: u32 = 0x0b;
@@ -13,33 +13,33 @@ const SYSTEM_ERROR: u32 = 0x08;
 const WRONG_LENGTH: u32 = 0x01;
 const WRONG_SENDER: u32 = 0x0a;
 
-/// The moments of a session at which a rule can step in.
+/// Stages of a session at which a rule can apply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// A bind came.
+    /// A bind was received.
     Bind,
-    /// A submit_sm came.
+    /// A submit_sm was received.
     Submit,
-    /// An enquire_link came.
+    /// An enquire_link was received.
     EnquireLink,
 }
 
 /// Reaction that replaces the usual one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reaction {
-    /// An answer with this command_status.
+    /// Answers with this command_status.
     Status(u32),
-    /// A generic_nack with this command_status.
+    /// Answers with a generic_nack with this command_status.
     Nack(u32),
-    /// The connection is closed before the message is taken.
+    /// Closes the connection; the message is not captured.
     CutBefore,
-    /// The message is taken, and then the connection is closed.
+    /// Captures the message, and closes the connection without an answer.
     CutAfter,
-    /// This request is never answered; others are.
+    /// Never answers this request, but continues to answer others.
     Stall,
 }
 
-/// A reaction to a stage.
+/// Reactions to a stage of sessions.
 #[derive(Clone, Debug)]
 pub struct Rule {
     to: Option<String>,
@@ -54,19 +54,19 @@ enum Cause {
 }
 
 impl Rule {
-    /// Reacts once.
+    /// Creates a rule that reacts once, at `stage`.
     #[must_use]
     pub fn new(stage: Stage, reaction: Reaction) -> Self {
         Rule { to: None, part: None, cause: Cause::Order { stage, reaction, times: 1 } }
     }
 
-    /// Reacts to the first part of every message as `faults` say, for as long as the stand-in runs.
+    /// Reacts to the first part of every message with the fault that `faults` chooses for it, until the stand-in stops.
     #[must_use]
     pub fn by_chance(faults: Arc<Faults>) -> Self {
         Rule { to: None, part: Some(1), cause: Cause::Chance(faults) }
     }
 
-    /// Answers the next submission with this command_status, once.
+    /// Answers the next submission with this command_status.
     #[must_use]
     pub fn status(status: u32) -> Self {
         Rule::new(Stage::Submit, Reaction::Status(status))

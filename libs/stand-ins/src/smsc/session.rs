@@ -28,21 +28,22 @@ const SYSTEM_ERROR: u32 = 0x08;
 const INVALID_PASSWORD: u32 = 0x0e;
 const INVALID_SYSTEM_ID: u32 = 0x0f;
 const THROTTLED: u32 = 0x58;
-/// A number that the network does not know.
+/// A number that does not exist: messages to it are refused.
 const DEAD: &str = "+15005550001";
-/// Numbers, and what becomes of messages to them.
+/// Numbers, with the state and the error of the receipts for messages to them.
 const MAGIC: [(&str, &str, &str); 3] = [
     ("+15005550003", "EXPIRED", "000"),
     ("+15005550005", "UNDELIV", "001"),
     ("+15005550008", "REJECTD", "069"),
 ];
-/// Time that a client may be silent before it has bound.
+/// Maximum time without data from a client that has not bound.
 const BOUND_WITHIN: Duration = Duration::from_secs(60);
-/// Time that a bound client may leave an enquire_link unanswered, at least.
+/// Minimum time without data from a bound client after which its connection is closed; three intervals of enquire_link if they
+/// are longer.
 const SILENT_AT_MOST: Duration = Duration::from_secs(10);
-/// Receipts on the way to a client at a time.
+/// Maximum number of unconfirmed receipts per session.
 const RECEIPTS: usize = 10;
-/// Before a receipt that the client could not take comes again.
+/// Delay before a receipt that the client refused is sent again.
 const AGAIN: Duration = Duration::from_millis(100);
 
 struct Session<'a, S> {
@@ -55,10 +56,10 @@ struct Session<'a, S> {
     heard: Instant,
 }
 
-/// True while the conversation continues.
+/// True if the session continues.
 type Next = io::Result<bool>;
 
-/// Talks with a client until one of the two ends it.
+/// Serves a client until one side ends the session.
 pub(super) async fn serve<S: AsyncRead + AsyncWrite + Unpin>(stream: S, centre: &Centre) -> io::Result<()> {
     let mut session = Session {
         framed: Framed::new(stream, CommandCodec::new().with_max_length(128 * 1024)),
@@ -73,7 +74,7 @@ pub(super) async fn serve<S: AsyncRead + AsyncWrite + Unpin>(stream: S, centre: 
     if session.is_bound {
         centre.counts.bound.fetch_sub(1, Ordering::Relaxed);
     }
-    // What the client has not confirmed comes again.
+    // Receipts that the client has not confirmed are sent again in another session.
     centre.lock().receipts.extend(session.receipts.drain().map(|(_, receipt)| receipt));
     centre.news.notify_one();
     talked
@@ -220,7 +221,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
         self.respond(sequence, status, Pdu::SubmitSmResp(SubmitSmResp::default())).await
     }
 
-    /// Keeps a part, and the message once it is whole. Returns the part's id, or None where it cannot be kept.
+    /// Stores a part, and captures the message when all parts are present. Returns the part's id; None if the message cannot be
+    /// captured.
     fn take(&self, part: Part, raw: &[u8], wants_receipt: bool) -> Option<String> {
         let id = random::hex::<6>();
         let Part { from, to, text, of, number } = part;

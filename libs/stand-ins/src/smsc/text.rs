@@ -4,7 +4,7 @@ use domain::sms::gsm7;
 use rusmpp::pdus::SubmitSm;
 use rusmpp::tlvs::TlvValue;
 
-/// command_status values of refusals.
+/// command_status values for refused submissions.
 const INVALID_LENGTH: u32 = 0x01;
 const INVALID_ESM_CLASS: u32 = 0x43;
 const INVALID_DATA_CODING: u32 = 0x104;
@@ -14,23 +14,23 @@ const INVALID_EXPIRY: u32 = 0x62;
 
 /// esm_class: the text begins with a user data header.
 const UDH_INDICATOR: u8 = 0x40;
-/// Septets and octets that a network carries in one message, with a header and without.
+/// Maximum length of one message in septets (GSM 7-bit) or octets (UCS-2), each without and with a header.
 const SEPTETS: (usize, usize) = (160, 153);
 const UCS2_OCTETS: (usize, usize) = (140, 134);
 
-/// One part of a message, which may be all of it.
+/// One part of a message, or a whole message.
 pub(super) struct Part {
     pub(super) from: String,
     pub(super) to: String,
     pub(super) text: String,
-    /// Reference of the message, and how many parts it has.
+    /// Reference of the message and its number of parts. None for a whole message.
     pub(super) of: Option<(u8, u8)>,
-    /// From 1.
+    /// Number of the part, counted from 1.
     pub(super) number: u8,
 }
 
 impl Part {
-    /// Reads a submission, or says with which status to refuse it.
+    /// Reads a submission. The error is the command_status with which to refuse it.
     pub(super) fn read(submission: &SubmitSm) -> Result<Part, u32> {
         let esm_class = u8::from(submission.esm_class);
         if esm_class & !UDH_INDICATOR != 0 {
@@ -70,7 +70,7 @@ impl Part {
     }
 }
 
-/// An international number without its `+`, in the plan of E.164.
+/// Returns the destination with a `+`. It must be an international number (E.164).
 fn destination(submission: &SubmitSm) -> Result<String, u32> {
     let number = format!("+{}", submission.destination_addr);
     let (ton, npi) = (u8::from(submission.dest_addr_ton), u8::from(submission.dest_addr_npi));
@@ -106,14 +106,14 @@ fn decode(data_coding: u8, octets: &[u8], room: usize) -> Result<String, u32> {
         8 if octets.len().is_multiple_of(2) => {
             let units: Vec<u16> =
                 octets.chunks_exact(2).map(|pair| u16::from_be_bytes([pair[0], pair[1]])).collect();
-            // Half a surrogate pair is a character torn apart.
+            // An unpaired surrogate means that a character was split between two parts.
             String::from_utf16(&units).map_err(|_| INVALID_LENGTH)
         }
         _ => Err(INVALID_DATA_CODING),
     }
 }
 
-/// `YYMMDDhhmmsstnnp`
+/// Returns true for an absolute time (`YYMMDDhhmmsstnnp`).
 fn is_absolute(text: &str) -> bool {
     text.len() == 16
         && text.bytes().take(15).all(|byte| byte.is_ascii_digit())

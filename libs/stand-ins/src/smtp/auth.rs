@@ -1,4 +1,4 @@
-//! Logging in (RFC 4954).
+//! Authentication (RFC 4954).
 
 use std::io;
 
@@ -10,7 +10,7 @@ use super::script::Stage;
 use super::session::{COMMAND_LINE, Next, Session};
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
-    /// Mechanisms by which a client may log in; if there is one, it must.
+    /// Lists the mechanisms for logging in. If there are any, clients must log in before they send.
     pub(super) fn mechanisms(&self) -> Vec<&'static str> {
         let (settings, token) = (&self.server.settings, self.server.token());
         let is_there = |mechanism: &&&str| match **mechanism {
@@ -57,7 +57,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
         login.is_some_and(|(known, secret)| known == user && secret == password)
     }
 
-    /// A client whose token is refused hears why, and says nothing to it before the refusal itself.
+    /// Checks a token. Before an invalid one is refused, the client gets a challenge with the error and must answer it, as with
+    /// Gmail.
     async fn xoauth2(&mut self, initial: &str) -> io::Result<bool> {
         let answer = self.challenge(initial, "").await?;
         let expected = self.server.token();
@@ -69,7 +70,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
         Ok(is_right)
     }
 
-    /// The client's answer to a challenge, given with its command or asked for.
+    /// Returns the decoded answer to a challenge: the `initial` response of the command or, if that is empty, the reply to
+    /// `prompt`. Empty if it cannot be decoded.
     async fn challenge(&mut self, initial: &str, prompt: &str) -> io::Result<String> {
         let encoded = if initial.is_empty() {
             self.wire.reply(&format!("334 {}", STANDARD.encode(prompt)));

@@ -5,41 +5,41 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::faults::{Fault, Faults};
 
-/// The moments of an SMTP conversation at which a rule can step in.
+/// Stages of an SMTP session at which a rule can apply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// A connection was made, nothing greeted yet.
+    /// A connection was opened, before the greeting.
     Connect,
-    /// `EHLO` or `HELO` came.
+    /// `EHLO` or `HELO` was received.
     Hello,
-    /// `STARTTLS` came. An answer that begins with 220 goes on to TLS.
+    /// `STARTTLS` was received. After an answer that begins with 220, TLS starts.
     StartTls,
-    /// `AUTH` came.
+    /// `AUTH` was received.
     Auth,
-    /// `MAIL` came.
+    /// `MAIL` was received.
     Mail,
-    /// `RCPT` came.
+    /// `RCPT` was received.
     Rcpt,
-    /// `DATA` came, its 354 not yet given.
+    /// `DATA` was received, before the answer 354.
     Data,
-    /// The first line of the content came.
+    /// The first line of the content was received.
     Content,
-    /// The final dot came. Unless the reaction is an answer, the message is captured before it.
+    /// The final dot was received. The message is captured before the reaction, unless the reaction is an answer.
     Dot,
 }
 
 /// Reaction that replaces the usual one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reaction {
-    /// This reply, such as `450 4.2.0 later`. The connection stays usable, except after a 421.
+    /// Sends this reply, such as `450 4.2.0 later`. The connection stays usable, except after a 421.
     Answer(String),
-    /// The connection is closed without a word.
+    /// Closes the connection without a reply.
     Cut,
-    /// Nothing more is said or read until the client goes away.
+    /// Sends nothing more until the client disconnects.
     Stall,
 }
 
-/// A reaction to a stage.
+/// Reactions to a stage of sessions.
 #[derive(Clone, Debug)]
 pub struct Rule {
     to: Option<String>,
@@ -55,7 +55,7 @@ enum Cause {
     },
     Chance {
         faults: Arc<Faults>,
-        /// Recipients whose message is to be taken, and the connection cut then.
+        /// Recipients with [`Fault::CutAfter`]: the connection is closed after their message is captured.
         cut_after: HashSet<String>,
     },
 }
@@ -72,15 +72,15 @@ impl Rule {
         Rule::at(stage, Reaction::Cut)
     }
 
-    /// Falls silent at `stage` once.
+    /// Stops answering at `stage` once.
     #[must_use]
     pub fn stall(stage: Stage) -> Self {
         Rule::at(stage, Reaction::Stall)
     }
 
-    /// Reacts to every message as `faults` say, for as long as the stand-in runs: what is not now, too much or dead is
-    /// said of the recipient (450 4.2.0, 452 4.3.1, 550 5.1.1), and so is a refusal (554 5.6.0) or trouble with the account
-    /// (535 5.7.8); who is down answers 421.
+    /// Reacts to every recipient with the fault that `faults` chooses for it, until the stand-in stops. The replies to RCPT are
+    /// 450 4.2.0 (temporary), 452 4.3.1 (busy), 550 5.1.1 (gone), 554 5.6.0 (refused) and 535 5.7.8 (problem with the account). A
+    /// provider that is down answers 421.
     #[must_use]
     pub fn by_chance(faults: Arc<Faults>) -> Self {
         Rule { to: None, cause: Cause::Chance { faults, cut_after: HashSet::new() } }
@@ -90,7 +90,8 @@ impl Rule {
         Rule { to: None, cause: Cause::Order { stage, reaction, times: 1 } }
     }
 
-    /// Only for messages to this recipient: an address, or `*@example.com` for a whole domain. From [`Stage::Rcpt`] on.
+    /// Restricts the rule to messages to this recipient: an address, or `*@example.com` for a whole domain. Applies from
+    /// [`Stage::Rcpt`] on.
     #[must_use]
     pub fn to(mut self, recipient: impl Into<String>) -> Self {
         self.to = Some(recipient.into());
@@ -184,7 +185,8 @@ impl Script {
     }
 }
 
-/// The reply that a recipient such as `5.1.1@example.com` asks for by its name: enhanced codes of RFC 3463.
+/// Returns the reply that the name of a recipient such as `5.1.1@example.com` demands: an enhanced code of RFC 3463. None for
+/// other names.
 pub(super) fn reply_by_name(recipient: &str) -> Option<String> {
     let (code, _) = recipient.split_once('@')?;
     let numbers = code.split('.').map(|part| part.parse::<u16>().ok()).collect::<Option<Vec<_>>>()?;

@@ -1,4 +1,4 @@
-//! One conversation with a client.
+//! One session with a client.
 
 use std::io;
 use std::sync::atomic::Ordering;
@@ -10,50 +10,50 @@ use super::content::Content;
 use super::script::{Reaction, Stage, reply_by_name};
 use super::wire::Wire;
 
-/// Octets of a command line; AUTH needs more than the 512 of RFC 5321 (RFC 4954 section 4).
+/// Maximum length of a command line in bytes; AUTH needs more than the 512 of RFC 5321 (RFC 4954 section 4).
 pub(super) const COMMAND_LINE: usize = 12_288;
-/// Octets of a line of content (RFC 5321 section 4.5.3.1.6).
+/// Maximum length of a line of content in bytes (RFC 5321 section 4.5.3.1.6).
 const CONTENT_LINE: usize = 1_000;
 const MAX_RECIPIENTS: usize = 100;
 
-/// Continuation of a conversation after a command.
+/// Continuation of a session after a command.
 pub(super) enum Next {
     Command,
-    /// Say what is to be said, then speak TLS.
+    /// Send pending replies, then start TLS.
     Tls,
-    /// Say what is to be said, then close.
+    /// Send pending replies, then close.
     Close,
-    /// Close without a word.
+    /// Close without sending pending replies.
     Cut,
-    /// Neither speak nor listen.
+    /// Send no replies, and wait until the client disconnects.
     Stall,
 }
 
 pub(super) struct Session<'a, S> {
     pub(super) wire: Wire<S>,
     pub(super) server: &'a Server,
-    /// A client must say STARTTLS before it logs in or sends.
+    /// True if the client must use STARTTLS before it logs in or sends.
     owes_tls: bool,
     pub(super) greeted: bool,
     pub(super) logged_in: bool,
     pub(super) from: Option<String>,
     to: Vec<String>,
-    /// The client said SMTPUTF8, without which neither addresses nor headers go beyond ASCII.
+    /// True if the client sent SMTPUTF8: addresses and headers may then contain characters beyond ASCII.
     utf8: bool,
 }
 
-/// Point in a connection at which a conversation starts.
+/// State of the connection when a session starts.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Begin {
-    /// With a greeting.
+    /// New connection without STARTTLS: the server sends a greeting.
     Greeting,
-    /// With a greeting, and STARTTLS is to come.
+    /// New connection with STARTTLS required: the server sends a greeting.
     InTheClear,
-    /// After STARTTLS, without a greeting.
+    /// After STARTTLS: the server sends no greeting.
     Encrypted,
 }
 
-/// Talks with the client at `stream` until one of the two ends it; returns the stream when it is to speak TLS.
+/// Serves the client until one side ends the session. Returns the stream if TLS must start on it.
 pub(super) async fn serve<S: AsyncRead + AsyncWrite + Unpin>(
     stream: S,
     server: &Server,
@@ -96,7 +96,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
         }
     }
 
-    /// Greets, unless there is a reason not to.
+    /// Sends the greeting. Returns the continuation if there are too many connections or a rule applies.
     fn greet(&mut self) -> Option<Next> {
         if self.server.open.load(Ordering::Relaxed) > self.server.settings.max_connections {
             self.wire.reply("421 4.3.2 too many connections");
@@ -112,7 +112,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
         }
     }
 
-    /// Applies the script to `stage`, and sends its answer if it has one.
+    /// Applies the script to `stage`, and sends its reply if it has one. Returns None if no rule applies.
     pub(super) fn react(&mut self, stage: Stage) -> Option<Next> {
         let reaction = self.server.script.take(stage, &self.to)?;
         Some(self.perform(reaction))
@@ -196,7 +196,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
         self.say("250 ENHANCEDSTATUSCODES")
     }
 
-    /// A scripted 220 goes on to TLS, whatever else it says.
+    /// Starts TLS, also after a scripted reply that begins with 220.
     fn start_tls(&mut self) -> Next {
         match self.server.script.take(Stage::StartTls, &[]) {
             Some(Reaction::Answer(go_on)) if go_on.starts_with("220") => self.wire.reply(&go_on),
@@ -259,7 +259,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
     }
 
     async fn data(&mut self) -> io::Result<Next> {
-        // A scripted 354 goes on to the content, as lax servers do even without a recipient.
+        // After a scripted 354 the content follows, even without a recipient, as with lax servers.
         match self.server.script.take(Stage::Data, &self.to) {
             Some(Reaction::Answer(go_on)) if go_on.starts_with("354") => self.wire.reply(&go_on),
             Some(reaction) => return Ok(self.perform(reaction)),
@@ -306,7 +306,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
     }
 }
 
-/// The path of `FROM:<path> parameters` and what follows it.
+/// Splits `FROM:<path> parameters` into the path and the parameters.
 fn path<'a>(text: &'a str, keyword: &str) -> Option<(&'a str, &'a str)> {
     let (head, tail) = text.split_at_checked(keyword.len())?;
     let inside = tail.trim_start().strip_prefix('<')?;

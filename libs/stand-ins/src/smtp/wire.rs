@@ -1,4 +1,4 @@
-//! Lines and replies over a stream of bytes, each way with bounds.
+//! Lines and replies over a stream, with a limit on length and idle time.
 
 use std::io;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use tokio::time::timeout;
 /// Defect of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Flaw {
-    /// An LF without a CR before it, which ends no line (RFC 5321 section 2.3.8).
+    /// An LF without a CR before it, which does not end a line (RFC 5321 section 2.3.8).
     BareLf,
     /// A CR without an LF after it.
     BareCr,
@@ -27,7 +27,7 @@ impl Flaw {
     }
 }
 
-/// One side of a conversation.
+/// The server's side of a connection.
 pub(super) struct Wire<S> {
     stream: BufReader<S>,
     replies: Vec<u8>,
@@ -40,13 +40,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         Wire { stream: BufReader::new(stream), replies: Vec::new(), idle, line: Vec::new() }
     }
 
-    /// The line read last, without its end.
+    /// The last line that was read, without its CRLF.
     pub(super) fn last_line(&self) -> &[u8] {
         &self.line
     }
 
-    /// Reads the next line of at most `max` octets with its end. Replies go out before it waits, so that commands
-    /// which came together are answered together (RFC 2920).
+    /// Reads the next line, of at most `max` bytes including its end. Before it waits for data, it sends the pending replies, so
+    /// that pipelined commands are answered together (RFC 2920).
     pub(super) async fn read_line(&mut self, max: usize) -> io::Result<Result<(), Flaw>> {
         self.line.clear();
         let mut length = 0;
@@ -97,8 +97,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         Ok(())
     }
 
-    /// Writes pending replies and returns the stream. Input after the last line is an error: no one on the network may slip
-    /// something into the protected conversation.
+    /// Sends pending replies and returns the stream for TLS. Fails if unencrypted input follows the last line: an attacker on the
+    /// network could have injected it.
     pub(super) async fn into_stream(mut self) -> io::Result<S> {
         self.flush().await?;
         if self.stream.buffer().is_empty() {
@@ -108,13 +108,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         }
     }
 
-    /// Says what there is to say, and closes.
+    /// Sends pending replies and closes the connection.
     pub(super) async fn close(mut self) -> io::Result<()> {
         self.flush().await?;
         timeout(self.idle, self.stream.shutdown()).await?
     }
 
-    /// Waits without a word until the client has gone, at most the idle time.
+    /// Discards input until the client disconnects. Fails after the idle time.
     pub(super) async fn wait_for_end(mut self) -> io::Result<()> {
         let mut dropped = [0; 4096];
         let drained = async {

@@ -1,4 +1,4 @@
-//! Signed callbacks.
+//! Signed status callbacks.
 
 use std::io;
 use std::time::Duration;
@@ -15,11 +15,11 @@ use tokio::sync::mpsc;
 
 use super::form;
 
-/// Callbacks that wait to be posted; what is beyond is lost, as it may be with Twilio.
+/// Maximum number of callbacks that wait to be posted; further ones are lost, as can happen with Twilio.
 const QUEUE: usize = 10_000;
 const ANSWERED_WITHIN: Duration = Duration::from_secs(10);
 
-/// Report, and the URL that receives it.
+/// Fields of a callback, and the URL to post them to.
 #[derive(Debug)]
 pub(super) struct Report {
     pub(super) url: String,
@@ -36,7 +36,7 @@ impl Callbacks {
         let posting = async move {
             while let Some(report) = reports.recv().await {
                 let signature = signature(&auth_token, &report.url, &report.params);
-                // Twilio does not report a callback that fails either.
+                // A failed callback is not repeated.
                 drop(post(&report.url, &report.params, &signature).await);
             }
         };
@@ -48,13 +48,13 @@ impl Callbacks {
     }
 }
 
-/// Owned fields of a callback.
+/// Copies the fields of a callback.
 #[must_use]
 pub fn params(given: &[(&str, &str)]) -> Vec<(String, String)> {
     given.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
 }
 
-/// The value of `X-Twilio-Signature`: HMAC-SHA1 of the URL and the fields in the order of their names, in base64.
+/// Computes the value of `X-Twilio-Signature`: HMAC-SHA1 of the URL and of the fields sorted by name, in base64.
 #[must_use]
 pub fn signature(auth_token: &str, url: &str, params: &[(String, String)]) -> String {
     let mut sorted: Vec<_> = params.iter().collect();

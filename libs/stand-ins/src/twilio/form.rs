@@ -1,13 +1,13 @@
-//! HTML forms.
+//! HTML forms (`application/x-www-form-urlencoded`).
 
 use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
-/// The fields of a form, in their order.
+/// The fields of a form, in the order of the text.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Form(Vec<(String, String)>);
 
 impl Form {
-    /// Reads a body, or a query.
+    /// Parses a body or the query of a URL. Returns None if it is malformed.
     pub(crate) fn read(body: &[u8]) -> Option<Form> {
         let text = std::str::from_utf8(body).ok()?.replace('+', " ");
         let decode = |text: &str| percent_decode_str(text).decode_utf8().ok().map(|text| text.into_owned());
@@ -18,13 +18,13 @@ impl Form {
         fields.collect::<Option<Vec<_>>>().map(Form)
     }
 
-    /// A field's value.
+    /// Value of a field, if it exists.
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
         self.0.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 }
 
-/// Writes a body.
+/// Encodes fields as a body.
 pub(crate) fn write(fields: &[(String, String)]) -> String {
     let encode = |text: &str| utf8_percent_encode(text, NON_ALPHANUMERIC).to_string();
     let pairs: Vec<_> =

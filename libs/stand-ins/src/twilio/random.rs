@@ -1,9 +1,9 @@
-//! Ids that no other run gives again.
+//! Random ids.
 
-/// As many random bytes in hexadecimal digits.
+/// Returns `BYTES` random bytes as hexadecimal digits.
 pub(crate) fn hex<const BYTES: usize>() -> String {
     let mut random = [0; BYTES];
-    // Without random numbers ids repeat, which no test would overlook.
+    // If this fails, all ids are equal, and tests fail.
     aws_lc_rs::rand::fill(&mut random).ok();
     random.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -17,8 +17,8 @@ use crate::database::slots::Slot;
 use crate::directory::push_token::{self, Naming};
 use crate::{Error, Store};
 
-/// Number of times that a change is computed without locking the user's row. A writer that loses that many races computes
-/// under the lock, so that it always completes.
+/// Number of times that a change is computed without locking the user's row. If other writers change the row each time, the
+/// change is then computed under the lock, so that it completes.
 const RACES: usize = 4;
 
 /// A user of an app.
@@ -28,13 +28,13 @@ pub struct User {
     pub number: UserNumber,
     /// The app's identifier of the user.
     pub identifier: String,
-    /// Key-value pairs.
+    /// Key-value pairs of the profile.
     pub profile: Object,
     pub created_at: Timestamp,
 }
 
 impl Store {
-    /// Finds a user by identifier.
+    /// Finds a user by identifier; None if the user does not exist.
     pub async fn find_user(&self, app: AppId, identifier: &str) -> Result<Option<User>, Error> {
         let row = sqlx::query(
             "SELECT number, identifier, profile, created_at FROM app_user WHERE app_id = $1 AND identifier = $2",
@@ -65,7 +65,7 @@ impl Store {
         rows.iter().map(read_user).collect()
     }
 
-    /// Returns those of the identifiers for which the app has users.
+    /// Returns those of the identifiers that belong to users of the app.
     pub async fn known_identifiers(&self, app: AppId, identifiers: &[&str]) -> Result<Vec<String>, Error> {
         let known =
             sqlx::query_scalar("SELECT identifier FROM app_user WHERE app_id = $1 AND identifier = ANY($2)")
@@ -98,12 +98,13 @@ impl Store {
         self.change_profile(app, identifier, Change::Merge(pairs), Author::App).await
     }
 
-    /// Changes the profile; creates the user if missing. No write is lost: the change is computed from one version of the
-    /// profile and replaces only that version. Writers of one profile in this process take turns; a writer that keeps losing
-    /// races against other processes computes under the lock of the row.
+    /// Changes the profile; creates the user if missing. No concurrent change is lost: the change is computed from one
+    /// version of the profile and replaces only this version. In this process, writers of one profile run one after
+    /// another. If other processes change the profile four times in between, the change is computed while the row is
+    /// locked.
     ///
     /// # Errors
-    /// The change is refused (no user is created), or the database failed.
+    /// The change is refused, the quota of users is reached, or the database failed; no user is created.
     pub async fn change_profile(
         &self,
         app: AppId,
@@ -136,8 +137,8 @@ impl Store {
         row.map(|row| Ok((read_user(&row)?, row.try_get("version")?))).transpose()
     }
 
-    /// Computes a change: a merge at once, because it costs no more than reading its pairs did; a patch in a slot of the
-    /// app.
+    /// Computes a change. A merge is computed at once, because it is cheap. A patch may be expensive, so it waits for one
+    /// of the app's slots and runs on a blocking thread.
     async fn compute_change(
         &self,
         app: AppId,
@@ -158,7 +159,8 @@ impl Store {
         Ok(computed?)
     }
 
-    /// Writes a profile computed from a version, or from a missing user. Returns None if the version has changed.
+    /// Writes a profile that was computed from the version `before`; None means that the user did not exist. Returns None
+    /// if another writer has changed the version or created the user.
     async fn replace_version(
         &self,
         app: AppId,
@@ -222,7 +224,8 @@ impl Store {
         Ok(user)
     }
 
-    /// Changes the profile under the lock of its row. The caller acquires the slot before the lock.
+    /// Changes the profile while its row is locked. The slot is acquired before the lock, so that no lock is held while
+    /// waiting for a slot.
     async fn change_locked(
         &self,
         app: AppId,
@@ -255,11 +258,12 @@ fn compute(change: &Change, before: &Object, author: Author) -> Result<Computed,
     Ok(Computed { after, tokens })
 }
 
-/// Merges `pairs` into the profile within a transaction that writes more data of the user; creates the user if missing.
-/// The user's row is locked until the transaction ends.
+/// Merges `pairs` into the profile, within the caller's transaction; creates the user if missing. The user's row is locked
+/// until the transaction ends.
 ///
 /// # Errors
-/// The profile is refused, or the database failed; the transaction must then not be committed.
+/// The profile is refused, the quota of users is reached, or the database failed. The caller must not commit the
+/// transaction.
 pub(crate) async fn merge_locked(
     connection: &mut PgConnection,
     app: AppId,
@@ -294,8 +298,8 @@ async fn write_computed(
     push_token::record(connection, &[(app, user.number, tokens)], Naming::Registers).await
 }
 
-/// Locks the user's row against other writers until the transaction ends. Inserts that refer to the user, such as new
-/// devices, do not wait.
+/// Locks the user's row until the transaction ends, and returns the user; None if the user does not exist. Inserts that
+/// refer to the user, such as new devices, do not wait for this lock.
 pub(crate) async fn lock(
     connection: &mut PgConnection,
     app: AppId,
@@ -312,8 +316,8 @@ pub(crate) async fn lock(
     row.as_ref().map(read_user).transpose()
 }
 
-/// Locks the user until the transaction ends and creates it if missing. Also returns true if this call created the user. The
-/// quota of users applies to every author except the app's backend.
+/// Locks the user until the transaction ends, creating it if missing. Returns the user, and true if this call created it.
+/// The quota of users applies unless the author is the app's backend.
 pub(crate) async fn lock_or_create(
     connection: &mut PgConnection,
     app: AppId,

@@ -11,13 +11,13 @@ use sqlx::{PgConnection, Row};
 use crate::directory::device::{claim_user, connect};
 use crate::{Error, Store, deliveries::suppression};
 
-/// Key of a subscription. Contains the user, because an endpoint may have passed to another user.
+/// Key of a subscription. Contains the user, because the endpoint may belong to another user by now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SubscriptionName {
     pub app: AppId,
     /// User of the device.
     pub user: UserNumber,
-    /// URL that messages are sent to.
+    /// URL of the push service to which messages are sent.
     pub endpoint: String,
 }
 
@@ -26,12 +26,13 @@ pub struct SubscriptionName {
 pub struct BrowserKeys {
     /// Public key of the browser, an uncompressed point of P-256.
     pub p256dh: Vec<u8>,
-    /// Secret that the browser shares with the application server.
+    /// Authentication secret of the browser.
     pub auth: Vec<u8>,
 }
 
 impl Store {
-    /// Returns the keys of each subscription; None if it is missing, has expired, or belongs to another user now.
+    /// Returns the keys of each subscription, in order; None if the subscription is missing, has expired, or belongs to
+    /// another user by now.
     pub async fn browser_keys(&self, named: &[SubscriptionName]) -> Result<Vec<Option<BrowserKeys>>, Error> {
         let rows = sqlx::query(
             "SELECT named.place, s.p256dh, s.auth FROM web_push_subscription s
@@ -52,11 +53,11 @@ impl Store {
         Ok((1..).zip(named).map(|(place, _)| found.remove(&place)).collect())
     }
 
-    /// Sets the subscription of a user's device and creates user and device if missing. Any other device of the app with this
-    /// endpoint loses it. A suppression of the endpoint is lifted.
+    /// Sets the web push subscription of a user's device. Creates the user and the device if missing. If another device of
+    /// the app has this endpoint, its subscription is deleted. A suppression of the endpoint is lifted.
     ///
     /// # Errors
-    /// The database failed; nothing has changed.
+    /// A quota is reached, or the database failed; nothing has changed.
     pub async fn subscribe(
         &self,
         app: AppId,
@@ -74,7 +75,7 @@ impl Store {
         Ok(())
     }
 
-    /// Removes the subscription of a user's device. Returns false if it had none.
+    /// Removes the web push subscription of a user's device. Returns false if the device has no subscription.
     pub async fn unsubscribe(&self, app: AppId, identifier: &str, device_id: &str) -> Result<bool, Error> {
         let deleted = sqlx::query(
             "DELETE FROM web_push_subscription WHERE app_id = $1 AND device_id = $3
@@ -89,7 +90,8 @@ impl Store {
     }
 }
 
-/// Locks the endpoint until the transaction ends, and returns the device that has it.
+/// Locks the endpoint until the transaction ends. Returns the user and the device id of its subscription; None if no device
+/// has the endpoint.
 pub(crate) async fn lock_endpoint(
     connection: &mut PgConnection,
     app: AppId,
@@ -110,7 +112,8 @@ pub(crate) async fn lock_endpoint(
     Ok(owner.map(|(user, device)| (UserNumber(user), device)))
 }
 
-/// Sets the subscription of a device; the caller has locked the endpoint. Any other device loses the endpoint.
+/// Sets the web push subscription of a device. Deletes the subscription of any other device with this endpoint, and lifts a
+/// suppression of the endpoint. The caller must have locked the endpoint.
 pub(crate) async fn put(
     connection: &mut PgConnection,
     app: AppId,

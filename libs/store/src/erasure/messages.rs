@@ -1,4 +1,4 @@
-//! Removing erased users from whole messages in the database: bodies of sends with chunks still to be planned, parked
+//! Removing erased users from encoded messages in the database: bodies of sends with chunks still to be planned, parked
 //! messages, and dead events.
 
 use chrono::{DateTime, Utc};
@@ -12,11 +12,11 @@ use uuid::Uuid;
 use crate::erasure::{ErasedRecipients, digest};
 use crate::{Error, deliveries::attachment};
 
-/// Messages read by one statement. A message may be one megabyte large.
+/// Maximum number of messages that one statement reads. A message may have a size of one megabyte.
 const PAGE: i64 = 20;
 
-/// Removes erased users from the bodies of the app's sends. PostgreSQL finds the sends that name one, so that only these
-/// are transferred.
+/// Removes erased users from the bodies of the app's sends. PostgreSQL finds the sends that name an erased user, so that
+/// only their bodies are transferred.
 pub(super) async fn clear_kept_sends(pool: &PgPool, app: AppId) -> Result<(), Error> {
     let mut after = Uuid::nil();
     loop {
@@ -88,7 +88,8 @@ async fn without_erased(
 }
 
 /// Removes erased users from the app's parked sends, and deletes their parked jobs. Reads only messages that were parked
-/// because processing them failed: their rows name no user. A message that cannot be decoded stays.
+/// because their processing failed; the rows of other parked messages contain the user number and are deleted elsewhere. A
+/// message that cannot be decoded stays.
 pub(super) async fn clear_parked(pool: &PgPool, app: AppId) -> Result<(), Error> {
     let mut after = Uuid::nil();
     loop {
@@ -146,7 +147,7 @@ async fn clear_parked_message(
     Ok(())
 }
 
-/// The statements for a table of dead events.
+/// The statements that read and update a table of dead events.
 pub(super) struct DeadEvents {
     pub(super) page: &'static str,
     pub(super) update: &'static str,
@@ -172,7 +173,7 @@ macro_rules! dead_events {
 }
 pub(super) use dead_events;
 
-/// Removes erased users from dead inbox events. Reads every one, because there are hardly any.
+/// Removes erased users from dead inbox events. Reads all dead events, because there are few.
 pub(super) async fn clear_dead_events(pool: &PgPool, table: &DeadEvents) -> Result<(), Error> {
     let mut after = (String::new(), String::new(), 0_i64);
     loop {
@@ -203,7 +204,8 @@ pub(super) async fn clear_dead_events(pool: &PgPool, table: &DeadEvents) -> Resu
     }
 }
 
-/// Returns an event that adds items without the items for erased users; None if it has no such items.
+/// Removes the items of erased users from an event that adds inbox items, and returns the encoded event. None if the event
+/// is of another type or has no such items.
 async fn without_erased_users(pool: &PgPool, mut envelope: Envelope) -> Result<Option<Vec<u8>>, Error> {
     let Event::InboxItemsAdded(added) = &mut envelope.event else {
         return Ok(None);
@@ -221,7 +223,8 @@ async fn without_erased_users(pool: &PgPool, mut envelope: Envelope) -> Result<O
     envelope.encode().map(Some).map_err(|error| Error::Unreadable(error.to_string()))
 }
 
-/// Removes the recipients, and empties the contents that no other recipient gets; positions of contents do not change.
+/// Removes the erased recipients, and replaces contents that no remaining recipient uses with empty ones. The other
+/// contents keep their indexes.
 fn leave_out(added: &mut ItemsAdded, is_erased: impl Fn(UserNumber) -> bool) {
     added.recipients.retain(|(user, _)| !is_erased(*user));
     for (place, content) in added.contents.iter_mut().enumerate() {

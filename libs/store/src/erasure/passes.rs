@@ -1,4 +1,5 @@
-//! The passes of an erasure: one at once, and one after all work that started before the erasure must have ended.
+//! The passes that remove the remaining data of erased users: one runs soon after the erasure, and one when all work that
+//! started before the erasure must have ended.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -11,18 +12,18 @@ use crate::erasure::messages::{clear_dead_events, dead_events};
 use crate::erasure::{messages, remains, shadows};
 use crate::{Error, Store};
 
-/// Longest time that a transaction, a lease or a wait for an acknowledgement from before an erasure can last.
+/// Longest time for which a transaction, a lease or an unacknowledged message from before an erasure can still be in use.
 const SETTLED_AFTER: Duration = Duration::from_secs(15 * 60);
-/// Time for one pass; after that, another instance takes it over.
+/// Time limit of a pass; afterwards, another instance starts it again.
 const TAKEN_FOR: Duration = Duration::from_secs(5 * 60);
-/// Users of one pass.
+/// Maximum number of users of one pass.
 const USERS: i64 = 100;
 
-/// Erased users whose remaining data this instance clears now.
+/// Erased users whose remaining data this instance is removing.
 #[derive(Debug, Default)]
 pub struct Pass {
     users: Vec<(AppId, UserNumber)>,
-    /// The users for whom this pass can be the last.
+    /// The users whose erasure is old enough for this pass to be the last, each with the time of the erasure.
     settled: Vec<(AppId, UserNumber, Timestamp)>,
 }
 
@@ -32,7 +33,8 @@ impl Pass {
         self.users.is_empty()
     }
 
-    /// Time of the latest erasure among the users for whom this pass can be the last, if any.
+    /// Time of the latest erasure among the users for whom this pass can be the last; None if it cannot be the last for any
+    /// user.
     #[must_use]
     pub fn settled_since(&self) -> Option<Timestamp> {
         self.settled.iter().map(|(.., erased_at)| *erased_at).max()
@@ -40,7 +42,7 @@ impl Pass {
 }
 
 impl Store {
-    /// Takes erased users whose pass is due and whom no other instance has taken.
+    /// Reserves up to 100 erased users whose pass is due for this instance, for five minutes.
     pub async fn take_erased(&self) -> Result<Pass, Error> {
         let rows = sqlx::query(
             "UPDATE erased e SET next_pass_at = now() + $1::float8 * interval '1 second'
@@ -68,8 +70,8 @@ impl Store {
         Ok(pass)
     }
 
-    /// Finds and removes all remaining data of the users. Returns false if it could not search all tables because the
-    /// inbox is being rebuilt or verified; this pass cannot be the last then.
+    /// Finds and removes all remaining data of the users. Returns false if it could not search the shadow tables because
+    /// the inbox is being rebuilt or verified; this pass must then not be the last.
     ///
     /// # Errors
     /// The database failed; data removed so far stays removed.
@@ -84,8 +86,9 @@ impl Store {
         shadows::clear(&self.pool, &pass.users).await
     }
 
-    /// Ends a pass. `is_last` means that the log has no unprocessed message from before the erasures: erasures that are
-    /// old enough are then done, and their digests are removed. The others get another pass.
+    /// Ends a pass. `is_last` means that the log has no unprocessed message from before the erasures. In this case,
+    /// erasures that are old enough are marked as done, and their digests are removed. The other users get another pass, at
+    /// the earliest after `again_after`.
     ///
     /// # Errors
     /// The database failed; all users get another pass.

@@ -1,7 +1,8 @@
-//! Clearing erased users from the rows of sends: found by user number, a bounded number of rows at a time.
+//! Removing the data of erased users from the rows of sends. Rows are found by user number, and each statement changes at
+//! most 1000 rows.
 //!
-//! Rows of a send are blanked and kept, so that its counts do not change. Rows that another transaction has locked are
-//! skipped: a statement that waits for no lock cannot deadlock, and a later pass finds these rows.
+//! Rows of a send stay, without personal data, so that the send's counts do not change. Rows that another transaction has
+//! locked are skipped to avoid deadlocks; a later pass finds them.
 
 use domain::{AppId, UserNumber};
 use sqlx::{PgConnection, PgPool};
@@ -11,10 +12,10 @@ use crate::erasure::STEP;
 
 /// Statements that prevent further calls to providers and apps.
 const STOPPING: [&str; 5] = [TIMERS, PARKED, AWAITING, WAITING, WEBHOOKS];
-/// Statements that clear the remaining data.
+/// Statements that remove the remaining data.
 const CLEARING: [&str; 6] = [EARLY, DELIVERIES, ATTEMPTS, RECIPIENTS, TITLES, FILES];
 
-/// Prevents further calls to providers and apps; one step of each statement.
+/// Prevents further calls to providers and apps. Runs each statement once, so at most 1000 rows per statement are changed.
 pub(super) async fn stop(connection: &mut PgConnection, users: &[(AppId, UserNumber)]) -> Result<(), Error> {
     for statement in STOPPING {
         step(&mut *connection, statement, users).await?;
@@ -22,7 +23,7 @@ pub(super) async fn stop(connection: &mut PgConnection, users: &[(AppId, UserNum
     Ok(())
 }
 
-/// Removes all remaining data.
+/// Removes all remaining data of the users, except rows that are locked.
 pub(super) async fn clear(pool: &PgPool, users: &[(AppId, UserNumber)]) -> Result<(), Error> {
     for statement in STOPPING.into_iter().chain(CLEARING) {
         all_steps(pool, statement, users).await?;
@@ -30,7 +31,7 @@ pub(super) async fn clear(pool: &PgPool, users: &[(AppId, UserNumber)]) -> Resul
     Ok(())
 }
 
-/// Repeats a statement until it changes less than a whole step.
+/// Repeats a statement until it changes fewer than 1000 rows.
 pub(super) async fn all_steps(
     pool: &PgPool,
     statement: &'static str,
@@ -69,7 +70,7 @@ const PARKED: &str = "
       LIMIT $3 FOR UPDATE OF p SKIP LOCKED
     )";
 
-/// Messages that wait for a receipt.
+/// Deletes jobs that are stored until a receipt arrives.
 const AWAITING: &str = "
     DELETE FROM awaiting_receipt WHERE (app_id, delivery_id) IN (
       SELECT k.app_id, k.delivery_id FROM awaiting_receipt k
@@ -77,8 +78,8 @@ const AWAITING: &str = "
       LIMIT $3 FOR UPDATE OF k SKIP LOCKED
     )";
 
-/// Skips deliveries that wait for an attempt. A delivery that a provider may have received is ended by its worker or by
-/// the next claim.
+/// Sets deliveries that wait for an attempt to `skipped`. A delivery that a provider may have received is ended by its
+/// worker or by the next claim.
 const WAITING: &str = "
     UPDATE delivery d SET status = 'skipped', reason = 'recipient_erased', lease_until = NULL, settled_at = now()
     FROM (
@@ -88,7 +89,7 @@ const WAITING: &str = "
       LIMIT $3 FOR UPDATE OF w SKIP LOCKED
     ) AS waiting WHERE (d.app_id, d.id) = (waiting.app_id, waiting.id)";
 
-/// Webhook messages name the user, whether sent or not.
+/// Deletes webhook messages, sent or not, because they name the user.
 const WEBHOOKS: &str = "
     DELETE FROM webhook_message WHERE (app_id, endpoint_id, id) IN (
       SELECT w.app_id, w.endpoint_id, w.id
@@ -97,8 +98,8 @@ const WEBHOOKS: &str = "
       LIMIT $3 FOR UPDATE OF w SKIP LOCKED
     )";
 
-/// Receipts for attempts that are not settled yet. Runs before `ATTEMPTS`, because some are found by an attempt's
-/// provider id.
+/// Removes the provider's text from early receipts. Must run before `ATTEMPTS`, because some receipts are found by the
+/// provider's message id in an attempt.
 const EARLY: &str = "
     UPDATE early_receipt e SET answer = jsonb_set(e.answer, '{message}', '\"\"')
     FROM (
@@ -119,7 +120,7 @@ const EARLY: &str = "
       LIMIT $3 FOR UPDATE OF r SKIP LOCKED
     ) AS told WHERE e.id = told.id";
 
-/// Blanks targets, and deletes their suppressions if one of these deliveries led to them.
+/// Removes targets and provider message ids from deliveries, and deletes the suppressions that these deliveries led to.
 const DELIVERIES: &str = "
     WITH found AS (
       SELECT f.app_id, f.id, f.channel, f.target
@@ -131,7 +132,7 @@ const DELIVERIES: &str = "
     )
     UPDATE delivery d SET target = '', provider_id = NULL FROM found WHERE (d.app_id, d.id) = (found.app_id, found.id)";
 
-/// Providers may quote addresses in their answers.
+/// Removes the texts of providers, which may quote addresses, from attempts.
 const ATTEMPTS: &str = "
     UPDATE attempt a SET provider_message = '', provider_id = NULL, receipt_message = left(a.receipt_message, 0)
     FROM (
@@ -152,8 +153,8 @@ const RECIPIENTS: &str = "
     ) AS named
     WHERE (r.app_id, r.send_id, r.recipient_index) = (named.app_id, named.send_id, named.recipient_index)";
 
-/// A title may refer to its recipient: it is removed with the last recipient of its send. While the body is kept, chunks
-/// are still to be planned.
+/// Removes the title of a send, which may name a recipient, once all its recipients are erased. A send whose body is still
+/// stored is left out, because it has chunks still to be planned.
 const TITLES: &str = "
     UPDATE request q SET title = NULL
     FROM (
@@ -169,7 +170,7 @@ const TITLES: &str = "
       LIMIT $3 FOR UPDATE OF t SKIP LOCKED
     ) AS titled WHERE (q.app_id, q.send_id) = (titled.app_id, titled.send_id)";
 
-/// Files are removed like titles.
+/// Deletes the files of a send under the same conditions as its title.
 const FILES: &str = "
     DELETE FROM attachment WHERE (app_id, send_id, number) IN (
       SELECT f.app_id, f.send_id, f.number FROM attachment f JOIN request q USING (app_id, send_id)

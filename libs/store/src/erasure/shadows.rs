@@ -1,7 +1,7 @@
-//! Clearing erased users from the tables of an unfinished rebuild or verification of the inbox.
+//! Removing erased users from the tables of an unfinished rebuild or verification of the inbox.
 //!
-//! A process at work on such tables compares them with the live ones and would report removed rows as differences. A
-//! pass therefore skips these tables, and the erasure is not done until a later pass has cleared them.
+//! A process that is rebuilding or verifying compares these tables with the live tables and would report removed rows as
+//! differences. While it runs, a pass skips the tables, and the erasure is not done until a later pass has searched them.
 
 use domain::{AppId, UserNumber};
 use sqlx::PgPool;
@@ -10,10 +10,10 @@ use super::messages::{DeadEvents, clear_dead_events, dead_events};
 use super::remains;
 use crate::Error;
 
-/// The statements for the tables of one schema.
+/// The statements that remove users from the tables of one schema.
 struct Shadow {
     schema: &'static str,
-    /// Live and deleted items have separate indexes.
+    /// Separate statements for live and deleted items, which have separate indexes, and one for counters.
     rows: [&'static str; 3],
     dead_events: DeadEvents,
 }
@@ -60,9 +60,10 @@ macro_rules! shadow {
 
 const SHADOWS: [Shadow; 2] = [shadow!("inbox_rebuild"), shadow!("inbox_verify")];
 
-/// Removes all remaining rows. Returns false if another process is at work on the tables.
+/// Removes all rows of the users. Returns false if another process is using one of the schemas.
 pub(super) async fn clear(pool: &PgPool, users: &[(AppId, UserNumber)]) -> Result<bool, Error> {
-    // A process at work on the tables holds this lock. Released at the end of the statement.
+    // A process that uses the tables holds this lock. If this statement acquires it, it is released at the end of the
+    // statement.
     let found: Vec<(String, bool)> = sqlx::query_as(
         "SELECT n.nspname::text, pg_try_advisory_xact_lock(hashtextextended(n.nspname, 0))
          FROM pg_namespace n JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = 'dead_event'

@@ -9,13 +9,13 @@ use sqlx::postgres::PgRow;
 use crate::inbox::projection::INBOX;
 use crate::{Error, Store};
 
-/// Largest count: readers do not page further, and the cost of a count must not grow with the inbox.
+/// Largest count that is returned, so that the cost of a count does not grow with the inbox.
 pub const MAX_COUNTED: i64 = 10_000;
 
-/// Position above every item, where the first page starts.
+/// Position before the newest item, at which the first page starts.
 const NEWEST: (Timestamp, ItemId) = (Timestamp::from_millis(253_402_300_799_000), ItemId(i64::MAX));
 
-/// The columns of an item.
+/// SQL for the columns of an item and its category.
 macro_rules! item {
     () => {
         "i.id, i.user_number, i.created_at, i.seen_at, i.clicked_at, i.state, i.content::text AS content,
@@ -30,8 +30,8 @@ macro_rules! join_category {
     };
 }
 
-/// Conditions of every list and count of a user's items, as parameters 1 to 6. The index `inbox_item_list` contains all
-/// of these columns.
+/// SQL conditions of every list and count of a user's items; uses the parameters 1 to 6. The index `inbox_item_list`
+/// contains all these columns.
 macro_rules! matching {
     () => {
         "i.app_id = $1 AND i.user_number = $2 AND i.deleted_at IS NULL
@@ -50,12 +50,12 @@ pub struct InboxOwner {
     pub counts: Counts,
 }
 
-/// The counters of an inbox at one moment.
+/// The counters of an inbox and the stream position to which they belong.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct InboxMoment {
     /// Counters of the whole inbox.
     pub counts: Counts,
-    /// Sequence of the last event that they include.
+    /// Sequence number of the last event included in the counters.
     pub position: u64,
 }
 
@@ -66,9 +66,9 @@ pub struct InboxItem {
     /// Owner of the inbox.
     pub user: UserNumber,
     pub created_at: Timestamp,
-    /// Seen and read marks, and the app's own state.
+    /// Times at which the item was seen and read, and the state that the app set.
     pub state: ItemState,
-    /// The category; None if the item has none or it was deleted.
+    /// The category; None if the item has no category or the category was deleted.
     pub category: Option<ItemCategory>,
     /// `domain::content::InAppContent` as JSON text.
     pub content: String,
@@ -90,15 +90,15 @@ pub struct ItemCategory {
 pub struct InboxFilter<'a> {
     /// Identifier of the category.
     pub category: Option<&'a str>,
-    /// True for read items, false for unread ones.
+    /// True for read items, false for unread items.
     pub read: Option<bool>,
-    /// True for seen items, false for unseen ones.
+    /// True for seen items, false for unseen items.
     pub seen: Option<bool>,
-    /// True for items with an app state, false for those without.
+    /// True for items with an app state, false for items without.
     pub has_state: Option<bool>,
 }
 
-/// A page of an inbox, with the counters of the same moment.
+/// A page of an inbox, with the counters at the same time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct InboxPage {
     /// Counters of the whole inbox.
@@ -107,12 +107,12 @@ pub struct InboxPage {
     pub items: Vec<InboxItem>,
 }
 
-/// Start of a page of an inbox, newest first.
+/// Start of a page of an inbox, whose items are listed newest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PageStart {
-    /// After this many items.
+    /// Skips this number of items.
     Offset(i64),
-    /// After this item, given by creation time and id. Stable while items arrive.
+    /// Starts after this item, given by creation time and id. New items do not shift such a page.
     After(Timestamp, ItemId),
 }
 
@@ -134,7 +134,8 @@ impl Store {
         }))
     }
 
-    /// Returns the counters of a user's inbox and the sequence of `stream` up to which they count.
+    /// Returns the counters of a user's inbox and the sequence number of the last event of `stream` that they include. All
+    /// are 0 if the projection has committed nothing for this stream.
     pub async fn inbox_moment(
         &self,
         app: AppId,
@@ -162,7 +163,7 @@ impl Store {
     }
 
     /// Lists at most `limit` items of a user's inbox, newest first. One statement reads items and counters, so that they
-    /// agree; it skips the items before the page using only the index.
+    /// are consistent. Items before the page are skipped in the index, without reading their rows.
     pub async fn list_inbox(
         &self,
         app: AppId,
@@ -202,7 +203,7 @@ impl Store {
         let mut page = InboxPage::default();
         for row in &rows {
             page.counts = read_counts(row)?;
-            // A page without items is one row with only the counters.
+            // If the page has no items, the statement returns one row with only the counters.
             if row.try_get::<Option<i64>, _>("id")?.is_some() {
                 page.items.push(read_item(row)?);
             }
@@ -210,7 +211,7 @@ impl Store {
         Ok(page)
     }
 
-    /// Counts the matching items of a user's inbox, up to [`MAX_COUNTED`].
+    /// Counts the matching items of a user's inbox; returns at most [`MAX_COUNTED`].
     pub async fn count_inbox(
         &self,
         app: AppId,
@@ -234,8 +235,8 @@ impl Store {
         Ok(count)
     }
 
-    /// Finds an item by id, unless it is deleted or its user no longer exists. With `identifier`, finds it only in that
-    /// user's inbox.
+    /// Finds an item by id; None if it does not exist, is deleted, or its user no longer exists. With `identifier`, also
+    /// None if the item is not in this user's inbox.
     pub async fn find_item(
         &self,
         app: AppId,
@@ -261,7 +262,7 @@ impl Store {
         row.as_ref().map(read_item).transpose()
     }
 
-    /// Finds the item that a send added to the user's inbox, if it is neither read nor deleted.
+    /// Finds the item that a send added to the user's inbox; None if the item is missing, read or deleted.
     pub async fn unread_item_of(
         &self,
         app: AppId,
@@ -280,7 +281,7 @@ impl Store {
         Ok(id.map(ItemId))
     }
 
-    /// Returns the last sequence of each inbox stream that the projection has committed, with the name of the stream.
+    /// Returns the name of each inbox stream and the last sequence number that the projection has committed.
     pub async fn inbox_positions(&self) -> Result<Vec<(String, u64)>, Error> {
         let rows: Vec<(String, i64)> =
             sqlx::query_as("SELECT stream, seq FROM checkpoint WHERE projection = $1")

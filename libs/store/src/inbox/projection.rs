@@ -1,4 +1,5 @@
-//! Writing the inbox read model: one transaction per batch of events, fenced by the checkpoint.
+//! Writing the inbox read model. Each batch of events is one transaction, which also moves the checkpoint; a batch whose
+//! checkpoint has already moved is not written.
 
 mod change;
 
@@ -21,7 +22,7 @@ use crate::{Error, Store, database::failure};
 /// Name of the inbox projection in `checkpoint`.
 pub const INBOX: &str = "inbox";
 
-/// A batch of a projection under way. If dropped without [`Batch::commit`], it is rolled back.
+/// A batch of the projection in an open transaction. Dropping it without [`Batch::commit`] rolls it back.
 #[derive(Debug)]
 pub struct Batch {
     transaction: Transaction<'static, Postgres>,
@@ -29,7 +30,7 @@ pub struct Batch {
 }
 
 impl Store {
-    /// Returns the last sequence of `stream` that a projection committed; 0 before the first.
+    /// Returns the last sequence number of `stream` that a projection has committed; 0 if it has committed none.
     pub async fn checkpoint(&self, projection: &str, stream: StreamName) -> Result<u64, Error> {
         let seq: Option<i64> =
             sqlx::query_scalar("SELECT seq FROM checkpoint WHERE projection = $1 AND stream = $2")
@@ -40,11 +41,11 @@ impl Store {
         Ok(seq.unwrap_or(0).cast_unsigned())
     }
 
-    /// Starts a batch of the inbox projection that moves the checkpoint from `from` to `to`. Returns None if the
-    /// checkpoint is not at `from`: another writer is ahead.
+    /// Starts a batch of the inbox projection that moves the checkpoint from `from` to `to`. Returns None if the checkpoint
+    /// is not at `from`, which means that another writer has moved it.
     ///
-    /// The commit waits for the disk. The log could restore rows lost in a crash, but until then lists would lack items
-    /// that they have already shown.
+    /// The commit waits until the data is on disk. After a crash, lost rows could be restored from the log, but until then
+    /// items that readers have already seen would be missing.
     pub async fn project(&self, stream: StreamName, from: u64, to: u64) -> Result<Option<Batch>, Error> {
         let mut transaction = self.begin().await?;
         let moved = advance(&mut transaction, INBOX, stream, from, to).await?;
@@ -52,7 +53,7 @@ impl Store {
     }
 }
 
-/// Moves a projection's checkpoint from `from` to `to`. Returns false if it is not at `from`.
+/// Moves a projection's checkpoint from `from` to `to`. Returns false if the checkpoint is not at `from`.
 pub(crate) async fn advance(
     connection: &mut PgConnection,
     projection: &str,
@@ -75,7 +76,7 @@ pub(crate) async fn advance(
     Ok(moved.rows_affected() == 1)
 }
 
-/// Keeps an event that always fails as a dead event, in the transaction that moves the checkpoint past it.
+/// Stores an event whose processing always fails as a dead event, in the transaction that moves the checkpoint past it.
 pub(crate) async fn set_aside(
     connection: &mut PgConnection,
     projection: &str,
@@ -98,7 +99,7 @@ pub(crate) async fn set_aside(
     failure::forget(connection, stream, seq).await
 }
 
-/// The statement that inserts items; its end handles items that exist.
+/// Statement that inserts items; `$end` is its clause for items that already exist.
 macro_rules! insert_items {
     ($end:literal) => {
         concat!(
@@ -113,10 +114,11 @@ macro_rules! insert_items {
 }
 
 impl Batch {
-    /// Adds items from sends of which the inbox has no item and never had one. Costs two thirds of [`Batch::add`].
+    /// Adds items from sends that have never added an item to the inbox before. Takes about two thirds of the time of
+    /// [`Batch::add`].
     ///
     /// # Errors
-    /// The inbox has one of the items, or the database failed; the batch is void.
+    /// The inbox already has or had an item of one of the sends, or the database failed. The batch must be dropped.
     pub async fn add_new(&mut self, items: &[NewItem]) -> Result<(), Error> {
         if items.is_empty() {
             return Ok(());
@@ -128,11 +130,11 @@ impl Batch {
         Ok(())
     }
 
-    /// Adds items. Leaves out items from a send of which the inbox has or had an item; of several in one batch, keeps the
-    /// one with the lowest id, so that a replay in other batches keeps the same one.
+    /// Adds items. Skips items of a send that has already added an item to the same inbox. If a batch has several items of
+    /// one send for an inbox, adds the one with the lowest id, so that a replay with other batches has the same result.
     ///
     /// # Errors
-    /// The database failed; the batch is void.
+    /// The database failed; the batch must be dropped.
     pub async fn add(&mut self, items: &[NewItem]) -> Result<(), Error> {
         if items.is_empty() {
             return Ok(());
@@ -145,10 +147,10 @@ impl Batch {
         Ok(())
     }
 
-    /// Keeps an event that always fails as a dead event, in the transaction that moves the checkpoint past it.
+    /// Stores an event whose processing always fails as a dead event, in the transaction that moves the checkpoint past it.
     ///
     /// # Errors
-    /// The database failed; the batch is void.
+    /// The database failed; the batch must be dropped.
     pub async fn bury(
         &mut self,
         stream: StreamName,
@@ -159,10 +161,10 @@ impl Batch {
         set_aside(&mut self.transaction, INBOX, stream, seq, message, cause).await
     }
 
-    /// Updates the counters in key order, and commits everything with the checkpoint.
+    /// Updates the counters in key order, and commits items, counters and checkpoint.
     ///
     /// # Errors
-    /// The database failed; the batch may have been committed, and the checkpoint shows whether it was.
+    /// The database failed. The batch may have been committed nevertheless; in this case, the checkpoint has moved.
     pub async fn commit(mut self) -> Result<(), Error> {
         self.counts.retain(|_, counts| *counts != Counts::default());
         if !self.counts.is_empty() {
@@ -181,7 +183,7 @@ impl Batch {
             .await?;
         }
         if sabotage::is_due(CrashPoint::InCommit) {
-            // Polling once sends the commit.
+            // Polling the future once sends the `COMMIT` without waiting for its result.
             self.transaction.commit().now_or_never();
             sabotage::die(CrashPoint::InCommit);
             return Ok(());
@@ -209,14 +211,15 @@ fn bind_items<'q>(statement: &'static str, items: &'q [NewItem]) -> Query<'q, Po
         .bind(contents)
 }
 
-/// Returns each distinct content once, and for each item the number of its content, from 1.
+/// Returns the distinct contents, and for each item the number of its content, from 1.
 fn number_contents(items: &[NewItem]) -> (Vec<&str>, Vec<i64>) {
     let mut contents: Vec<&str> = Vec::new();
     let mut last: Option<&Arc<str>> = None;
     let numbers = items
         .iter()
         .map(|item| {
-            // Items of one event are adjacent, so comparing with the last content finds shared ones.
+            // Items with a shared content are adjacent, because they are from one event, so only the previous content is
+            // compared.
             if !last.is_some_and(|last| Arc::ptr_eq(last, &item.content)) {
                 contents.push(&item.content);
                 last = Some(&item.content);

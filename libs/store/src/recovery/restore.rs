@@ -1,8 +1,8 @@
-//! Bringing a database restored from a backup up to date with the log: rows are written again for the sends, jobs, plans
-//! and outcomes that the log has since the backup.
+//! Bringing a database that was restored from a backup up to date with the log: writes the rows for the sends, jobs, plans
+//! and outcomes that the log has recorded since the backup.
 //!
-//! Every statement may run again: an interrupted restore is repeated from the start. While it runs, the installation
-//! belongs to no database, so that no service starts on it.
+//! All statements can be repeated, because an interrupted restore is started again from the beginning. During a restore,
+//! the installation records no valid database, so that no service starts on it.
 
 mod apps;
 mod erasures;
@@ -30,17 +30,17 @@ pub use unfinished::Unfinished;
 use crate::database::installation::identity;
 use crate::{Error, Store};
 
-/// A restore under way; a database has at most one.
+/// A running restore; a database has at most one.
 #[derive(Debug)]
 pub struct Restore {
     store: Store,
-    /// Holds the lock, and has a longer statement timeout than the services.
+    /// Session with the advisory lock and a longer statement timeout than the sessions of services.
     connection: PgConnection,
 }
 
 impl Store {
-    /// Starts a restore; no service starts on the database until it is finished. Returns None if another restore is under
-    /// way.
+    /// Starts a restore. No service starts on the database until the restore is finished. Returns None if another restore
+    /// is running.
     pub async fn begin_restore(&self) -> Result<Option<Restore>, Error> {
         let Some(mut restore) = self.restore_alone().await? else { return Ok(None) };
         sqlx::query("UPDATE installation SET system_identifier = 0, database_oid = 0")
@@ -49,8 +49,8 @@ impl Store {
         Ok(Some(restore))
     }
 
-    /// Accepts the database as it is, as one that has lost nothing. Returns false, without a change, if a restore is under
-    /// way or was not finished: the database has only part of the log's contents.
+    /// Records this database in the installation as complete, without a restore. Returns false and changes nothing if a
+    /// restore is running or was interrupted, because the database then has only a part of the log's contents.
     pub async fn adopt_database(&self) -> Result<bool, Error> {
         let Some(mut restore) = self.restore_alone().await? else { return Ok(false) };
         let real = identity(&mut restore.connection).await?;
@@ -84,10 +84,10 @@ impl Store {
 }
 
 impl Restore {
-    /// Finishes the restore: the installation belongs to this database, and services may start.
+    /// Finishes the restore: records this database in the installation, so that services can start.
     ///
     /// # Errors
-    /// The database failed; services may not start.
+    /// The database failed; services still refuse to start.
     pub async fn finish(mut self) -> Result<(), Error> {
         let real = identity(&mut self.connection).await?;
         let mut transaction = self.connection.begin().await?;

@@ -59,8 +59,8 @@ impl Intake {
     }
 
     /// Handles a failed batch. If the database or the log is down, retries all of it later; else plans each chunk alone to
-    /// find the failing one. A refused chunk counts as its own failure; any other, such as one that meets a row of a newer
-    /// release, is retried later.
+    /// find the failing one. If a chunk is rejected, the failure is counted; after any other error, such as a row of a newer
+    /// release, the chunk is retried later.
     async fn fail(&mut self, batch: Vec<Ordered>, error: &PlanError) {
         if error.is_outage() {
             return self.retry_later(&batch, error).await;

@@ -5,7 +5,8 @@ use lettre::Address;
 use serde_json::{Map, Value, json};
 
 use super::settings::PostmarkSettings;
-use crate::letter::{Letter, LetterError};
+use crate::letter::Letter;
+use crate::letter_error::LetterError;
 
 /// Members that a send must not override, in lower case. The send has separate fields for sender, recipients and content.
 const OWNED: &[&str] =

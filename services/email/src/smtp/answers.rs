@@ -6,7 +6,7 @@ use domain::outcome::RetryLimit;
 use domain::{Answer, Outcome};
 use worker::verdict::presentable;
 
-use super::connection::{Failure, Reply, Stage};
+use super::failure::{Failure, Reply, Stage};
 
 /// Verdict on an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use lettre::transport::smtp::extension::ServerInfo;
 use lettre::transport::smtp::response::Response;
 use secrecy::{ExposeSecret, SecretString};
 
-use super::connection::{Failure, Stage, failure};
+use super::failure::{Failure, Stage, failure};
 use super::oauth::Tokens;
 use super::settings::{Login, Mechanism, Proof, Token};
 

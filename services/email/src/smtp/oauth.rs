@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use url::{Url, form_urlencoded};
 use worker::{Outbound, outbound};
 
-use super::connection::Failure;
+use super::failure::Failure;
 use super::settings::Token;
 
 /// Time limit of one call of the token endpoint.

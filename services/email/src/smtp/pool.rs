@@ -12,7 +12,8 @@ use tokio::time::{Instant, timeout, timeout_at};
 use reqwest::Client;
 use worker::Outbound;
 
-use super::connection::{Connection, Failure, Reply, Stage};
+use super::connection::Connection;
+use super::failure::{Failure, Reply, Stage};
 use super::login::Credentials;
 use super::oauth::Tokens;
 use super::route::Route;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 use super::Pool;
-use super::connection::{Failure, Stage};
+use super::failure::{Failure, Stage};
 use super::settings::{Login, Proof};
 
 /// Time limit of a probe.

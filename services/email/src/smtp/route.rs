@@ -16,7 +16,7 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 use worker::Outbound;
 
-use super::connection::{Failure, Stage, failure};
+use super::failure::{Failure, Stage, failure};
 use super::settings::{Security, SmtpSettings};
 use super::starttls;
 use super::tls::{self, TlsError};

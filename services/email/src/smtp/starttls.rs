@@ -4,7 +4,7 @@
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use super::connection::{Failure, Reply, Stage};
+use super::failure::{Failure, Reply, Stage};
 
 /// Maximum octets of one reply; a greeting or the reply to EHLO needs fewer.
 const ANSWER: usize = 16 << 10;

@@ -65,7 +65,7 @@ impl Limits {
                 Key::User(..) | Key::UserAt(..) => self.per_user.min(half),
                 Key::Peer(_) if app.is_some() => self.per_peer.min(half),
                 Key::Peer(_) => self.per_peer,
-                // Not a key of rate limits: a stranger who names the provider could use up its limit.
+                // Providers have no rate limit: a stranger who names one could use it up.
                 Key::Provider(..) => continue,
             };
             let standing = self.buckets.count_times(times, holder.proof(), key, rate).await;
@@ -156,13 +156,13 @@ fn limited(standing: Standing) -> Result<(), Failure> {
 }
 
 impl Admission {
-    /// Stores with the request the app that its API key names.
+    /// Stores the app that the API key names in the extensions of the request.
     pub(crate) fn note(request: &HttpRequest, app: Arc<App>) {
         request.extensions_mut().insert(Admission { app });
     }
 
-    /// Returns true if scripts of the request's origin may make calls for users of the app. Only a list of origins without this
-    /// origin excludes them. A request without `Origin` is always allowed, because no script of another site sent it.
+    /// Returns true if scripts of the request's origin may make calls for users of the app. False only if the app has a list of
+    /// allowed origins without this one. A request without `Origin` is allowed, because no script of another site sent it.
     pub(crate) fn admits_origin(request: &HttpRequest) -> bool {
         let Some(origin) = request.headers().get(ORIGIN) else { return true };
         let admission = Admission::of(request);

@@ -39,17 +39,17 @@ pub const MAX_CALLBACK: usize = 16 * 1024;
 const MAX_FORM_FIELDS: usize = 200;
 /// Bytes that are read and dropped after a body exceeds its limit, so that a client that is still sending receives the 413.
 const MAX_IGNORED: usize = 3 * MAX_BODY;
-/// Member name of files. A body larger than [`MAX_BODY`] must contain it before that size is exceeded, because all other members
-/// together have at most that size.
+/// Member name of files. The first [`MAX_BODY`] bytes of a larger body must contain it, because everything except files fits into
+/// that size.
 const FILES: &[u8] = b"\"attachments\"";
 const EMPTY: &str = "the body is empty; it must be JSON";
 /// Time limit for receiving a body of any size.
 pub const SENT_WITHIN: Duration = Duration::from_secs(30);
 /// Time limit for receiving the body of a provider's callback.
 pub const CALLBACK_WITHIN: Duration = Duration::from_secs(3);
-/// Time at the start of a body during which it may arrive at any speed.
+/// Time by which a body may lag behind the minimum speed, [`SLOWEST`].
 pub const GRACE: Duration = Duration::from_secs(2);
-/// Minimum average speed of a body after [`GRACE`], in bytes per second. It limits how long a stalled body occupies room.
+/// Minimum average speed of a body, in bytes per second, apart from [`GRACE`]. It limits how long a stalled body occupies room.
 pub const SLOWEST: usize = 64 * 1024;
 
 /// A request body that has not been read yet. The caller's credentials are checked before the body is read.
@@ -119,7 +119,7 @@ impl Body {
             return Ok((parse(&request, &bytes)?, length));
         }
         let (structure, bytes) =
-            run_blocking(move || (structure::check(&bytes, MAX_CONTAINERS), bytes)).await?;
+            run_blocking(move || (structure::check(&bytes, MAX_CONTAINERS, MAX_BODY), bytes)).await?;
         take_room(&request, structure?)?;
         Ok((run_blocking(move || parsed(&bytes)).await??, length))
     }
@@ -275,12 +275,6 @@ pub(crate) fn too_large(limit: usize) -> Failure {
     Failure::refused(StatusCode::PAYLOAD_TOO_LARGE, "too_large", message)
 }
 
-/// Returns a 413 for a body with more than [`MAX_BODY`] bytes outside of strings.
-pub(crate) fn too_large_outside_strings() -> Failure {
-    let message = format!("the body is larger than {MAX_BODY} bytes outside of its strings");
-    Failure::refused(StatusCode::PAYLOAD_TOO_LARGE, "too_large", message)
-}
-
 /// Returns true if the beginning of a body contains the member name of files.
 fn names_files(bytes: &[u8]) -> bool {
     bytes.windows(FILES.len()).any(|window| window == FILES)
@@ -317,7 +311,7 @@ fn media(request: &HttpRequest) -> Media {
 /// Takes room for the parsed value, then parses the body.
 fn parse(request: &HttpRequest, bytes: &[u8]) -> Result<Value, Failure> {
     let most = if holder(request).has_secret() { MAX_CONTAINERS } else { MAX_USER_CONTAINERS };
-    take_room(request, structure::check(bytes, most)?)?;
+    take_room(request, structure::check(bytes, most, MAX_BODY)?)?;
     parsed(bytes)
 }
 

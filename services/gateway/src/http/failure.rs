@@ -30,7 +30,7 @@ const LIMITED: &str = "the caller exceeded its limit of requests per second; rep
 /// The reason why a request fails.
 #[derive(Clone, Debug)]
 pub(crate) enum Failure {
-    /// 400: the request is malformed or invalid. Has every problem that was found.
+    /// 400: the request is malformed or invalid. Contains every problem that was found.
     Invalid(Vec<Problem>),
     /// Any 4xx except 400, 405 and 429.
     Refused {
@@ -40,7 +40,7 @@ pub(crate) enum Failure {
         /// One sentence for the caller.
         message: Cow<'static, str>,
     },
-    /// 405. Has the methods that the resource supports, as the value of `Allow`.
+    /// 405. Contains the methods that the resource supports, as the value of `Allow`.
     Method(String),
     /// 429: the caller exceeded a rate limit.
     Limited {
@@ -200,7 +200,7 @@ impl From<Crowded> for Failure {
     }
 }
 
-/// Creates a 503 for a request for which the caller's share of places or memory is used up.
+/// Creates a 503 for a request whose caller has used up its share of places or memory.
 pub(crate) fn crowded() -> Failure {
     Failure::unavailable("too many requests are being served; repeat this one", "no room for another request")
 }

@@ -7,7 +7,7 @@ use actix_web::{FromRequest, HttpRequest};
 
 use crate::http::failure::Failure;
 
-/// Treatment of unknown members and parameters that the request asks for.
+/// The request's preference for the treatment of unknown members and parameters.
 #[derive(Clone, Copy)]
 pub(crate) struct Handling {
     pub(crate) strict: bool,

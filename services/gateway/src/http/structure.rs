@@ -1,9 +1,9 @@
 //! Limits on the structure of a body's JSON.
 
+use actix_web::http::StatusCode;
 use domain::request::MAX_RECIPIENTS;
 use domain::structure::Structure;
 
-use crate::http::body::{MAX_BODY, too_large_outside_strings};
 use crate::http::failure::Failure;
 
 /// Maximum number of objects and arrays in a body: five per recipient of the largest send.
@@ -11,12 +11,12 @@ pub const MAX_CONTAINERS: usize = 5 * MAX_RECIPIENTS;
 /// Maximum number of objects and arrays in the body of a caller without the API secret.
 pub const MAX_USER_CONTAINERS: usize = 5_000;
 
-/// Rejects a body whose parsed value would need much more memory than its text: 413 for more than [`MAX_BODY`] bytes outside of
+/// Rejects a body whose parsed value would need much more memory than its text: 413 for more than `most_outside` bytes outside of
 /// strings, 400 for more than `most` objects and arrays. The parser detects malformed JSON later.
-pub(crate) fn check(text: &[u8], most: usize) -> Result<Structure, Failure> {
+pub(crate) fn check(text: &[u8], most: usize, most_outside: usize) -> Result<Structure, Failure> {
     let structure = Structure::of(text);
-    if structure.outside > MAX_BODY {
-        return Err(too_large_outside_strings());
+    if structure.outside > most_outside {
+        return Err(too_large_outside(most_outside));
     }
     if structure.containers > most {
         let message =
@@ -26,16 +26,22 @@ pub(crate) fn check(text: &[u8], most: usize) -> Result<Structure, Failure> {
     Ok(structure)
 }
 
+/// Returns a 413 for a body with more than `most` bytes outside of strings.
+fn too_large_outside(most: usize) -> Failure {
+    let message = format!("the body is larger than {most} bytes outside of its strings");
+    Failure::refused(StatusCode::PAYLOAD_TOO_LARGE, "too_large", message)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::gateway::BODY_ROOM;
-    use crate::http::body::MAX_USER_BODY;
+    use crate::http::body::{MAX_BODY, MAX_USER_BODY};
     use crate::shares::room::PARTS;
 
     #[test]
     fn a_body_may_have_50000_objects_and_arrays_and_768_kib_outside_of_strings() {
-        let check = |text: &[u8]| check(text, MAX_CONTAINERS);
+        let check = |text: &[u8]| check(text, MAX_CONTAINERS, MAX_BODY);
         let objects = |count: usize| format!("[{}]", vec!["{}"; count].join(","));
         assert!(check(objects(MAX_CONTAINERS - 1).as_bytes()).is_ok());
         let refused = check(objects(MAX_CONTAINERS).as_bytes());

@@ -22,6 +22,8 @@ use crate::openapi::vocabulary::Id;
 pub(crate) const MAX_STATE: usize = 64;
 
 /// Sets or removes the app's own state of a notification.
+///
+/// The app chooses the text of the state, for example `archived`. `null` removes the state.
 #[utoipa::path(
     put,
     path = "/v3/notifications/{id}/state",
@@ -48,7 +50,7 @@ pub(crate) async fn set(
     gateway.change_and_show(&caller, &item, Event::InboxItemStateSet(set)).await
 }
 
-/// A null member removes the state; a missing member is an error.
+/// Reads the member `state`. Null removes the state; a missing member is a 400 (`required`).
 fn read_state(body: Value, handling: Handling) -> Result<Option<String>, Failure> {
     let mut problems = Vec::new();
     check_plain_json("", &body, &mut problems);

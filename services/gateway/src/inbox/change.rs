@@ -12,7 +12,7 @@ use crate::gateway::{Gateway, Repeats};
 use crate::http::failure::Failure;
 use crate::http::status_body::status_body;
 
-/// Time that an answer waits for the inbox to show a change.
+/// Maximum time for which a request waits until the inbox shows its change.
 const VISIBLE_WITHIN: Duration = Duration::from_millis(1500);
 
 /// Visibility of a change in the inbox.
@@ -25,7 +25,8 @@ pub(crate) enum Visibility {
 }
 
 impl Gateway {
-    /// Makes a change to a user's inbox durable, then waits until the inbox shows it.
+    /// Appends a change of a user's inbox to the log, then waits up to 1.5 s until the inbox shows it. Fails if the log does not
+    /// confirm the change.
     pub(crate) async fn change_inbox(
         &self,
         app: AppId,
@@ -48,7 +49,7 @@ impl Gateway {
     }
 }
 
-/// Returns the answer if the inbox does not show a change in time.
+/// Returns the 202 for a change that the inbox does not show in time.
 pub(crate) fn not_shown_yet() -> HttpResponse {
     status_body(StatusCode::ACCEPTED, "the change is stored and will soon be visible")
 }

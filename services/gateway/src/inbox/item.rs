@@ -19,7 +19,7 @@ use crate::inbox::change::{Visibility, not_shown_yet};
 use crate::inbox::notification::Notification;
 use crate::openapi::vocabulary::Id;
 
-/// Gets a notification. A call by the user also marks it as seen.
+/// Gets a notification. A call by the user also marks it as seen, unless `markSeen` is false.
 #[utoipa::path(
     get,
     path = "/v3/notifications/{id}",
@@ -169,7 +169,7 @@ impl Gateway {
         self.change_and_show(caller, &item, marked(&item, change)).await
     }
 
-    /// Changes an item, and answers with the item after the change.
+    /// Changes an item. The answer is the item after the change, or a 202 if the inbox does not show the change in time.
     pub(crate) async fn change_and_show(
         &self,
         caller: &Caller,
@@ -183,8 +183,8 @@ impl Gateway {
         Ok(HttpResponse::Ok().json(Notification::of(&item)?))
     }
 
-    /// Marks an item as seen, and returns it once the inbox shows the change. None if that takes too long or fails, in which
-    /// case the caller still gets the item.
+    /// Marks an item as seen, and returns it as changed. None if the change fails, or if the inbox does not show it in time: the
+    /// caller then gets the unchanged item.
     async fn mark_seen(&self, caller: &Caller, item: &InboxItem) -> Option<InboxItem> {
         let seen = async {
             match self.change_inbox(caller.app, item.user, marked(item, ItemChange::Seen)).await? {
@@ -198,7 +198,7 @@ impl Gateway {
         })
     }
 
-    /// Finds the item with this id, if the caller may see it.
+    /// Finds the item with this id. 404 if it does not exist, or if the caller may not see it.
     pub(crate) async fn find_item(&self, caller: &Caller, id: ItemId) -> Result<InboxItem, Failure> {
         let item = database(self.store.find_item(caller.app, caller.user.as_deref(), id)).await?;
         item.ok_or_else(|| Failure::not_found("no such notification"))

@@ -20,9 +20,9 @@ use crate::openapi::vocabulary::{Count, Cursor};
 
 /// Default length of a page.
 pub(crate) const DEFAULT_LIMIT: i64 = 15;
-/// Greatest length of a page.
+/// Maximum length of a page.
 pub(crate) const MAX_LIMIT: i64 = 20;
-/// Greatest number of a page.
+/// Highest page number.
 pub(crate) const LAST_PAGE: i64 = 1_000_000;
 
 /// State of the notifications to list.
@@ -33,7 +33,7 @@ enum Filter {
     Read,
     Unseen,
     Seen,
-    /// Notifications that the app gave a state.
+    /// Notifications with a state set by the app.
     Interacted,
 }
 
@@ -45,9 +45,9 @@ const FILTERS: [(&str, Filter); 5] = [
     ("interacted", Filter::Interacted),
 ];
 
-/// Requested part of an inbox.
+/// The part of an inbox that a request asks for.
 struct Page {
-    /// Number of the page, from 1; None if a cursor was sent.
+    /// Number of the page, from 1; None if the request has a cursor.
     number: Option<i64>,
     start: PageStart,
     limit: i64,
@@ -76,23 +76,24 @@ struct Listing<'a> {
     data: Vec<Notification<'a>>,
 }
 
-/// Position of this page in the list. `totalCount` is the number of notifications that match the filter and the category.
+/// Position of this page in the list. `totalCount` is the number of notifications that match the filter and the category. With a
+/// category or the filter `interacted`, the service counts at most 10,000.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 struct Pagination {
     #[schema(value_type = Count)]
     total_count: i64,
-    /// Null if a cursor was sent.
+    /// Null if the request has a cursor.
     page_no: Option<i64>,
     #[schema(minimum = 1, maximum = 20)]
     limit: i64,
     #[schema(value_type = Count)]
     page_count: i64,
-    /// Cursor of the next page, stable while new notifications arrive; null on the last page.
+    /// Cursor of the next page; null on the last page. Unlike page numbers, it does not shift when new notifications arrive.
     next_cursor: Option<String>,
 }
 
-/// Lists a page of the inbox, newest first.
+/// Lists one page of the user's inbox, newest first.
 #[utoipa::path(
     get,
     path = "/v3/notifications",
@@ -118,7 +119,7 @@ pub(crate) async fn list(
     let Some(owner) = database(gateway.store.inbox_owner(caller.app.id, &caller.user)).await? else {
         return answer(&page, InboxPage::default(), 0);
     };
-    // One more than requested, to find out if a next page exists.
+    // Requests one item more than the page shows, to detect a next page.
     let shown =
         gateway.store.list_inbox(caller.app.id, owner.user, page.filter(), page.start, page.limit + 1);
     let shown = database(shown).await?;
@@ -162,7 +163,7 @@ impl Page {
         }
     }
 
-    /// Returns the number of matching items: from the counters, or counted up to a bound if no counter fits.
+    /// Returns the number of matching items, from the stored counters if possible. Otherwise counts the items, up to 10,000.
     async fn total(
         &self,
         gateway: &Gateway,
@@ -201,7 +202,7 @@ fn answer(page: &Page, found: InboxPage, total: i64) -> Result<HttpResponse, Fai
     }))
 }
 
-/// Encodes the position after an item as a cursor, opaque to clients.
+/// Encodes the position of an item as the cursor for the items after it. Cursors are opaque to clients.
 fn cursor_after(item: &InboxItem) -> String {
     URL_SAFE_NO_PAD.encode(format!("{}.{}", item.created_at.millis(), item.id))
 }

@@ -1,4 +1,4 @@
-//! Notifications in answers.
+//! JSON form of notifications in answers.
 
 use domain::{CategoryId, ItemId, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -27,16 +27,16 @@ pub(crate) struct Notification<'a> {
     created_at: Timestamp,
     #[schema(value_type = Option<Time>)]
     seen_at: Option<Timestamp>,
-    /// Time at which the notification was read.
+    /// Time at which the notification was read; null if it is unread.
     #[schema(value_type = Option<Time>)]
     clicked_at: Option<Timestamp>,
     #[schema(inline)]
     category: Option<Category<'a>>,
-    /// The app's own state of the notification.
+    /// The app's own state of the notification; null if it has none.
     state: Option<&'a str>,
 }
 
-// The stored JSON text passes through without being parsed.
+// The stored JSON text is copied into the answer without being parsed further.
 #[derive(Serialize, Deserialize, ToSchema)]
 struct Content<'a> {
     #[serde(borrow)]
@@ -69,7 +69,7 @@ struct Category<'a> {
 }
 
 impl<'a> Notification<'a> {
-    /// Returns an item as clients see it.
+    /// Builds the JSON form of an item. Fails if its stored content is malformed.
     pub(crate) fn of(item: &'a InboxItem) -> Result<Notification<'a>, Failure> {
         let content = serde_json::from_str(&item.content)
             .map_err(|error| Failure::Defect(format!("content of item {}: {error}", item.id)))?;

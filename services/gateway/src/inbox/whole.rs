@@ -33,9 +33,9 @@ pub(crate) struct Updated {
     updated: i64,
 }
 
-/// Marks the first 15 unseen notifications as seen, newest first.
+/// Marks the 15 newest unseen notifications as seen.
 ///
-/// With `page`, `pageNo` or `limit`, it marks the unseen notifications on that page of the list.
+/// With `page`, `pageNo` or `limit`, it marks the unseen notifications on that page of the list instead.
 #[utoipa::path(
     post,
     path = "/v3/notifications/markAllNotificationsAsSeen",
@@ -82,6 +82,8 @@ pub(crate) async fn seen(
 }
 
 /// Marks all current notifications as read and seen.
+///
+/// Notifications that arrive after the call starts stay unread.
 #[utoipa::path(
     post,
     path = "/v3/notifications/markAllNotificationsAsRead",
@@ -98,6 +100,8 @@ pub(crate) async fn read(caller: UserCaller, gateway: Data<Gateway>) -> Result<H
 }
 
 /// Deletes all current notifications from the inbox.
+///
+/// Notifications that arrive after the call starts stay in the inbox.
 #[utoipa::path(
     post,
     path = "/v3/notifications/markAllNotificationsAsDeleted",
@@ -113,7 +117,7 @@ pub(crate) async fn delete(caller: UserCaller, gateway: Data<Gateway>) -> Result
     gateway.change_all(&caller, AllChange::Deleted, "the notifications were deleted").await
 }
 
-/// Reads which part of the list to search for unseen items.
+/// Reads the parameters of the page on which unseen items are marked. Returns its filter, start and length.
 fn read_page(query: &Query) -> Result<(InboxFilter<'static>, PageStart, i64), Failure> {
     let mut problems = Vec::new();
     let by_name = ["page", "pageNo"].map(|name| query.number(name, 1..=LAST_PAGE, &mut problems));
@@ -153,7 +157,7 @@ impl Gateway {
         if count == 0 {
             return Ok(updated(done, 0));
         }
-        // Items that arrive from now on have higher ids, because ids derive from sequences.
+        // Items that arrive from now on have higher ids, because ids derive from the log's sequence numbers.
         let last_index = u32::try_from(RECIPIENTS_PER_EVENT - 1).unwrap_or(u32::MAX);
         let up_to = ItemId::derive(moment.position, number, self.partitions, last_index)
             .ok_or_else(|| Failure::Defect(format!("INBOX_{number} is beyond 53 bits")))?;

@@ -16,17 +16,18 @@ use crate::openapi::vocabulary::{Count, Uuid};
 #[derive(Serialize, ToSchema)]
 #[schema(as = Cancellation, example = json!({"cancelled": 40}))]
 struct CancellationBody {
-    /// Number of deliveries that waited for an attempt, plus every channel of recipients that were not planned yet. The
-    /// request counts them as `cancelled` once it is planned.
+    /// Number of deliveries that will not be made: those that waited for an attempt, plus one per channel for each recipient that
+    /// was not planned yet. The request counts all of them as `cancelled` once its planning is complete.
     #[schema(value_type = Count)]
     cancelled: u64,
 }
 
 /// Cancels a request.
 ///
-/// Everything that was not given to a provider yet ends as `cancelled`: a scheduled send, recipients that are not planned yet,
-/// deliveries that wait for their first or next attempt. An attempt in progress is not repeated. Inbox items of recipients
-/// that are already planned are still delivered. Repeating the call, or cancelling a completed request, has no effect.
+/// Deliveries that no provider has received yet end as `cancelled`: those of a scheduled send, those of recipients that are not
+/// planned yet, and those that wait for their first or next attempt. An attempt in progress is completed, but not repeated. Inbox
+/// items of recipients that are already planned are still delivered. Repeating the call, or cancelling a completed request, has
+/// no effect.
 #[utoipa::path(
     delete,
     path = "/v3/requests/{requestId}",

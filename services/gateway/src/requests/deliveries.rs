@@ -52,15 +52,16 @@ struct Listing<'a> {
 #[serde(rename_all = "camelCase")]
 #[schema(as = Delivery)]
 struct DeliveryBody<'a> {
-    /// Null if the channel had nothing to deliver.
+    /// Null for inbox items and for skipped deliveries.
     #[schema(value_type = Option<Uuid>)]
     id: Option<DeliveryId>,
-    /// Null if the user was erased.
+    /// Identifier of the user; null if the user was erased.
     #[schema(value_type = Option<Identifier>)]
     recipient: Option<&'a str>,
     #[schema(value_type = vocabulary::Channel)]
     channel: Channel,
-    /// The address or token, masked.
+    /// Address, token or subscription of the recipient, masked. Null for inbox items, for skipped deliveries, and if the user was
+    /// erased.
     target: Option<String>,
     provider: Option<&'a str>,
     #[schema(value_type = vocabulary::Status)]
@@ -70,7 +71,7 @@ struct DeliveryBody<'a> {
     /// Time at which the delivery was planned.
     #[schema(value_type = Option<Time>)]
     planned_at: Option<Timestamp>,
-    /// Time at which the delivery ended; null before that, and for the inbox.
+    /// Time at which the delivery ended; null until then, and always null for inbox items.
     #[schema(value_type = Option<Time>)]
     settled_at: Option<Timestamp>,
     attempts: Vec<AttemptBody<'a>>,
@@ -94,13 +95,13 @@ struct AttemptBody<'a> {
     provider_code: &'a str,
     provider_message: &'a str,
     provider_id: Option<&'a str>,
-    /// Number of parts of an SMS; null if unknown.
+    /// Number of parts of an SMS; null for other channels, or if the number is unknown.
     segments: Option<i32>,
-    /// Null until the provider reports on the message after its first answer.
+    /// Null until the provider sends a report about the message after its first answer.
     receipt: Option<ReceiptBody<'a>>,
 }
 
-/// Report of a provider about a message that it accepted before.
+/// Later report of a provider about a message that it had accepted.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = AttemptReceipt)]
@@ -113,10 +114,10 @@ struct ReceiptBody<'a> {
     received_at: Timestamp,
 }
 
-/// Lists the deliveries of a request by recipient and channel, in the order in which the send names its recipients.
+/// Lists the deliveries of a request, by recipient in the order of the send, then by channel.
 ///
-/// With `recipient`, the answer is the full history of one recipient: when the send was accepted and planned, the decision
-/// and its reason for each channel, and every attempt with the provider's answer.
+/// With `recipient`, the answer is the full history of one recipient: the times at which the send was accepted and planned, the
+/// decision and its reason for each channel, and every attempt with the provider's answer.
 #[utoipa::path(
     get,
     path = "/v3/requests/{requestId}/deliveries",
@@ -154,7 +155,7 @@ pub(crate) async fn list(
     let request = id.request()?;
     let accepted_at = gateway.await_planning(caller.app, request).await?;
     let filter = DeliveryFilter { recipient: recipient.as_deref(), channel, status };
-    // One more than shown, to find out if a next page exists.
+    // Requests one delivery more than the page shows, to detect a next page.
     let found = gateway.store.list_deliveries(caller.app, request, filter, after, limit + 1);
     let mut deliveries = database(found).await?;
     let is_last = deliveries.len() as u64 <= limit.unsigned_abs();
@@ -211,7 +212,7 @@ fn present_receipt(receipt: &AttemptReceipt) -> ReceiptBody<'_> {
     }
 }
 
-/// Encodes a position in the list as a cursor, opaque to clients.
+/// Encodes a position in the list as a cursor. Cursors are opaque to clients.
 fn cursor_after(position: &DeliveryPosition) -> String {
     let DeliveryPosition { recipient_index, channel, id } = position;
     URL_SAFE_NO_PAD.encode(format!("{recipient_index}.{channel}.{id}"))

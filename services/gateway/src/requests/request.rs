@@ -18,7 +18,7 @@ use crate::http::failure::Failure;
 use crate::http::path_id::{PathId, no_such_request};
 use crate::openapi::vocabulary::{Time, Uuid};
 
-/// Time for which a request that was just accepted may stay unknown while it is planned.
+/// Maximum time for which a call waits until the dispatcher has written a request that was just accepted.
 const PLANNED_WITHIN: Duration = Duration::from_millis(1500);
 const ASK_INTERVAL: Duration = Duration::from_millis(50);
 
@@ -33,8 +33,8 @@ const ASK_INTERVAL: Duration = Duration::from_millis(50);
 struct RequestBody {
     #[schema(value_type = Uuid)]
     request_id: SendId,
-    /// `scheduled` until `sendAt`; `processing`; `completed` once all deliveries have ended; `cancelled`; `parked` if its
-    /// planning keeps failing, until an operator redrives it.
+    /// `scheduled`: waits for `sendAt`. `processing`: deliveries are being planned or made. `completed`: all deliveries have
+    /// ended. `cancelled`: a call cancelled it. `parked`: planning failed repeatedly, and resumes if an operator redrives it.
     #[schema(pattern = "^(scheduled|processing|completed|cancelled|parked)$")]
     status: &'static str,
     #[schema(value_type = Time)]
@@ -78,8 +78,8 @@ pub(crate) async fn retrieve(
 }
 
 impl Gateway {
-    /// Waits until the dispatcher has written the request, and returns the time of its acceptance. 404 if that does not
-    /// happen in time: the request does not exist, or belongs to another app.
+    /// Waits up to 1.5 s until the dispatcher has written the request, and returns the time of its acceptance. 404 if it has not:
+    /// the request does not exist, or belongs to another app.
     pub(crate) async fn await_planning(&self, app: AppId, request: SendId) -> Result<Timestamp, Failure> {
         let end = Instant::now() + PLANNED_WITHIN;
         loop {
@@ -94,8 +94,8 @@ impl Gateway {
     }
 }
 
-/// Returns true if the id was created a moment ago, so that waiting for the request makes sense. The id contains its time
-/// (RFC 9562, section 5.7).
+/// Returns true if the id was created at most 15 s ago, so that the dispatcher may not have written the request yet. The id
+/// contains its time of creation (RFC 9562, section 5.7).
 fn was_just_accepted(request: SendId) -> bool {
     let Some(made) = request.0.get_timestamp() else {
         return false;
@@ -106,7 +106,7 @@ fn was_just_accepted(request: SendId) -> bool {
     now.abs_diff(made) <= 10 * PLANNED_WITHIN.as_millis()
 }
 
-/// Returns the status of the whole request; see [`RequestBody::status`].
+/// Returns the status of the request as a whole; see [`RequestBody::status`].
 fn status(request: &Request) -> &'static str {
     let all_planned = request.planned >= i64::from(request.recipients);
     let all_ended = request.counts.values().flat_map(BTreeMap::keys).all(|status| status.is_terminal());

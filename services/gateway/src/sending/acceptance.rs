@@ -1,4 +1,4 @@
-//! Acceptance of a send: checks against the app's data, reservation of the idempotency key, append to the log.
+//! Acceptance of a send: checks against the app's data, reservation of the idempotency key, and append to the log.
 
 use std::collections::HashSet;
 use std::num::NonZeroU32;
@@ -19,30 +19,30 @@ use crate::sending::idempotency::Idempotency;
 use crate::shares::holder::{Key, Proof};
 use crate::waiting::at_callers_pace;
 
-/// Time limit for writing files: this much, plus this much for each MiB.
+/// Time limit for writing the files of a send, plus the same again for each MiB.
 const FILES_WITHIN: Duration = Duration::from_secs(1);
 
-/// A send that is valid in itself; its times are checked later.
+/// A validated send. Problems of its times are in `untimely`; the names in it are not checked yet.
 pub(crate) struct Submission {
     pub(crate) app: AppId,
     pub(crate) send: SendRequest,
-    /// The contents of its files.
+    /// Contents of the files of the send.
     pub(crate) files: Files,
-    /// The app's own rate of sends per second in the transactional lane, if it has one.
+    /// Sends per second that the app may make in the transactional lane; None if the default applies.
     pub(crate) transactional_rate: Option<NonZeroU32>,
-    /// True if an unknown provider is a problem.
+    /// True if an unknown provider in `override` is a problem.
     pub(crate) strict: bool,
-    /// Problems of its times, as of now.
+    /// Problems of `sendAt` and `expiresAt`. A repeat with an idempotency key ignores them.
     pub(crate) untimely: Vec<Problem>,
     pub(crate) reject_unknown: bool,
     pub(crate) idempotency: Option<Idempotency>,
 }
 
 impl Gateway {
-    /// Accepts a send. After success, it is never lost.
+    /// Accepts a send, and returns its id once the log has stored it durably.
     ///
-    /// With a key, the send of the key is published, possibly again: the log stores it once, and a plan that the dispatcher
-    /// has already made for it is kept.
+    /// If the idempotency key already belongs to a send, the event of that send is published again under the same id. The log
+    /// drops the duplicate, and the dispatcher keeps a plan that it has already made.
     pub(crate) async fn accept(&self, submission: Submission) -> Result<SendId, Failure> {
         let checked = self.check(&submission).await;
         let lane = self.lane(&submission).await;
@@ -77,7 +77,8 @@ impl Gateway {
         Ok(send_id)
     }
 
-    /// Returns the lane of a send: bulk beyond the rate of its app, so that no app delays the others.
+    /// Returns the lane of a send. A send beyond the app's rate of transactional sends takes the bulk lane, so that no app delays
+    /// the others.
     async fn lane(&self, submission: &Submission) -> Lane {
         let Submission { app, send, transactional_rate, .. } = submission;
         if send.lane == Lane::Bulk {
@@ -90,7 +91,8 @@ impl Gateway {
         }
     }
 
-    /// Writes the files before the event that refers to them. Files of a send that is never accepted expire.
+    /// Writes the files of a send to the database before the event that refers to them is published. Files of a send that is not
+    /// accepted expire with the usual retention. 503 if the database takes too long.
     async fn keep_files(
         &self,
         app: AppId,
@@ -106,7 +108,7 @@ impl Gateway {
         let written = self.store.keep_attachments(app, send_id, &files.contents, from, self.retention);
         let mebibytes = files.contents.iter().map(Vec::len).sum::<usize>().div_ceil(1024 * 1024);
         let limit = FILES_WITHIN + FILES_WITHIN * u32::try_from(mebibytes).unwrap_or(u32::MAX);
-        // The time depends on the size of the caller's files.
+        // The caller determines the size of the files, so this time is not charged to the request's waiting time.
         match at_callers_pace(timeout(limit, written)).await {
             Ok(written) => Ok(written?),
             Err(_) => {
@@ -116,8 +118,9 @@ impl Gateway {
         }
     }
 
-    /// Checks a send that is accepted for the first time: the names in it must exist, and its times must lie in the
-    /// future. Reads the database, because a template may be a moment old.
+    /// Checks a send that is accepted for the first time: its times, its template and its category. With `reject_unknown`, also
+    /// checks its recipients; with `strict`, also the providers in `override`. The template is read from the database, because it
+    /// may have been created a moment ago.
     pub(crate) async fn check(&self, submission: &Submission) -> Result<(), Failure> {
         let Submission { app, send, .. } = submission;
         let mut problems = submission.untimely.clone();
@@ -136,7 +139,7 @@ impl Gateway {
         if problems.is_empty() { Ok(()) } else { Err(Failure::Invalid(problems)) }
     }
 
-    /// Returns a problem if the template does not exist.
+    /// Returns a problem if the app has no such template.
     pub(crate) async fn unknown_template(
         &self,
         app: AppId,
@@ -146,7 +149,8 @@ impl Gateway {
         Ok(found.is_none().then(|| unknown_template(template)))
     }
 
-    /// Returns a problem for each unknown recipient. Recipients with a profile are created, so they are never unknown.
+    /// Returns a problem for each unknown recipient. A recipient with a profile is never unknown, because the send creates that
+    /// user.
     async fn unknown_recipients(&self, app: AppId, send: &SendRequest) -> Result<Vec<Problem>, Failure> {
         let plain = send.recipients.iter().filter(|recipient| recipient.profile.is_none());
         let named: Vec<&str> = plain.map(|recipient| recipient.identifier.as_str()).collect();
@@ -164,8 +168,9 @@ impl Gateway {
         Ok(unknown.map(|named| unknown_provider(named)).collect())
     }
 
-    /// Reserves the key for this send, or returns the send that it already stands for. A repeat ignores `checked`: the send
-    /// was accepted before, and the resources that it names may have been deleted since.
+    /// Reserves the key for this send, or returns the send to which the key already belongs. A repeat ignores `checked`: the send
+    /// was accepted before, and the resources that it names may have been deleted since. 409 if the key was used with another
+    /// body.
     async fn reserve(&self, wanted: Reservation, checked: Result<(), Failure>) -> Result<Reserved, Failure> {
         let body_hash = wanted.send.body_hash;
         let reserved = match checked {

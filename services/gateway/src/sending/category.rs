@@ -1,4 +1,4 @@
-//! The quota of categories: a send that names a new category is refused once the app has reached its quota.
+//! The quota of categories. A send that names a new category is refused if the app has reached its quota.
 
 use std::time::Duration;
 
@@ -10,13 +10,13 @@ use tokio::time::timeout;
 use crate::gateway::Gateway;
 use crate::http::failure::Failure;
 
-/// Time for which a category is assumed to exist once it was found.
+/// Time for which a successful check is cached.
 const KNOWN_FOR: Duration = Duration::from_secs(60);
 const CAPACITY: u64 = 10_000;
-/// Time limit of the check. After it, the send is accepted; the dispatcher enforces the quota in any case.
+/// Time limit of the check. If the check takes longer, the send is accepted: the dispatcher enforces the quota in any case.
 const WITHIN: Duration = Duration::from_millis(250);
 
-/// Cache of existing categories that sends named.
+/// Cache of the categories that sends of an app may name.
 pub(crate) struct KnownCategories(Cache<(AppId, String), ()>);
 
 impl KnownCategories {
@@ -27,7 +27,7 @@ impl KnownCategories {
 }
 
 impl Gateway {
-    /// Refuses a new category if the app has reached its quota.
+    /// Refuses a new category if the app has reached its quota. Accepts every category if the check fails or takes too long.
     pub(crate) async fn check_category(&self, app: AppId, identifier: &str) -> Result<(), Failure> {
         let key = (app, identifier.to_owned());
         if self.categories.0.contains_key(&key) {

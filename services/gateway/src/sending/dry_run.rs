@@ -1,4 +1,4 @@
-//! `POST /v3/notifications?dryRun=true`: the deliveries that a send would make, and the reasons for those that it would not.
+//! `POST /v3/notifications?dryRun=true`: the deliveries that a send would make, skip or fail to make, with the reasons.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ use crate::sending::acceptance::Submission;
 use crate::sending::shown_content::ShownContent;
 use crate::waiting::left;
 
-/// Number of recipients whose content is shown, which bounds the answer.
+/// Number of recipients whose content is shown, the first ones of the send. It bounds the size of the answer.
 const SHOWN: usize = 10;
 /// Time limit of a dry run.
 const WITHIN: Duration = Duration::from_millis(2500);
@@ -56,7 +56,7 @@ pub(crate) struct DryRun {
     /// Number of deliveries by channel and status.
     #[schema(value_type = BTreeMap<String, BTreeMap<String, u32>>)]
     counts: BTreeMap<Channel, BTreeMap<Status, u32>>,
-    /// Deliveries by recipient and channel, in the order in which the send names its recipients.
+    /// Deliveries by recipient in the order of the send, then by channel.
     data: Vec<Pair>,
 }
 
@@ -68,20 +68,21 @@ struct Pair {
     recipient: String,
     #[schema(value_type = vocabulary::Channel)]
     channel: Channel,
-    /// The address or token, masked.
+    /// Address, token or subscription of the recipient, masked. Null for the inbox and for skipped deliveries.
     target: Option<String>,
-    /// `queued` if it would be sent, otherwise `skipped` or `failed`.
+    /// `queued` if the send would make the delivery, otherwise `skipped` or `failed`.
     #[schema(value_type = vocabulary::Status)]
     status: Status,
     #[schema(value_type = Option<vocabulary::Reason>)]
     reason: Option<Reason>,
-    /// Rendered content for the recipient; null from the eleventh recipient on, to bound the size of the answer.
+    /// Rendered content for the recipient. Null if the status is not `queued`, and from the eleventh recipient on, to bound the
+    /// size of the answer.
     content: Option<Box<ShownContent>>,
 }
 
 impl Gateway {
-    /// Returns the effect that a send would have now, from the same checks, decisions and templates as a real send. It
-    /// writes nothing and reserves no key.
+    /// Returns the effect that a send would have now, from the same checks, decisions and templates as a real send. Writes
+    /// nothing and reserves no idempotency key. 503 if that takes longer than 2.5 s.
     pub(crate) async fn try_out(&self, submission: Submission) -> Result<DryRun, Failure> {
         self.check(&submission).await?;
         let Submission { app, send, .. } = submission;
@@ -95,7 +96,8 @@ impl Gateway {
         }
     }
 
-    /// Plans the send chunk by chunk, without writing. Stops at `until`, on the rendering threads as well.
+    /// Plans the send chunk by chunk, without writing. Rendering stops at `until` too, because a timeout does not stop blocking
+    /// threads.
     async fn imagine(&self, app: AppId, send: SendRequest, until: Instant) -> Result<DryRun, Failure> {
         let (send, accepted_at, send_id) = (Arc::new(send), clock::now(), SendId(clock::new_id()));
         let mut outcome = DryRun { recipients: send.recipients.len(), ..DryRun::default() };
@@ -146,12 +148,12 @@ struct Trial<'a> {
     writer: &'a Writer<'a>,
     recipient: &'a Recipient,
     profile: &'a Object,
-    /// True if the content is shown.
+    /// True if the answer shows the content.
     shown: bool,
 }
 
 impl Trial<'_> {
-    /// Returns the result of a decision, in the order in which a request's deliveries are listed.
+    /// Returns the entries of this recipient, sorted by channel as in the list of a request's deliveries.
     fn pairs(&self, decision: Decision) -> Vec<Pair> {
         let skips = decision.skips.into_iter().map(|(channel, reason)| Pair {
             reason: Some(reason),

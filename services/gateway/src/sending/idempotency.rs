@@ -6,14 +6,14 @@ use domain::Problem;
 use domain::request::is_idempotency_key;
 use serde_json::{Number, Value};
 
-/// A caller's key with the digest of its body.
+/// An idempotency key, with the digest of the body of its request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Idempotency {
     pub(crate) key: String,
     pub(crate) body_hash: [u8; 32],
 }
 
-/// Reads the key from the header, if it is valid.
+/// Reads the header `Idempotency-Key`. None if it is missing, or if it is invalid, which also adds a problem.
 pub(crate) fn header_key(request: &HttpRequest, problems: &mut Vec<Problem>) -> Option<String> {
     const NAME: &str = "Idempotency-Key";
     let mut values = request.headers().get_all("idempotency-key");
@@ -29,7 +29,8 @@ pub(crate) fn header_key(request: &HttpRequest, problems: &mut Vec<Problem>) -> 
     None
 }
 
-/// Computes the digest of a body in canonical form: equal for equal JSON, whatever its whitespace and order of members.
+/// Computes the SHA-256 digest of a body in canonical form. Equal JSON has equal digests, whatever its whitespace and the order
+/// of its members.
 pub(crate) fn digest(body: &Value) -> [u8; 32] {
     let mut canonical = Vec::with_capacity(1024);
     write(body, &mut canonical);
@@ -63,7 +64,7 @@ fn write(value: &Value, out: &mut Vec<u8>) {
     }
 }
 
-/// Writes the length before the text, so that texts stay distinct without escaping.
+/// Writes the length before the text, so that adjacent texts stay distinct without escaping.
 fn write_text(text: &str, out: &mut Vec<u8>) {
     out.push(b'"');
     out.extend_from_slice(&text.len().to_le_bytes());

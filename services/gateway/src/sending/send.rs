@@ -23,7 +23,7 @@ use crate::sending::dry_run::DryRun;
 use crate::sending::idempotency::{Idempotency, digest, header_key};
 use crate::waiting::at_callers_pace;
 
-/// The id of an accepted send.
+/// Id of an accepted send, with which `/v3/requests/{requestId}` shows its status.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(example = json!({"requestId": "018f3c6e-7d1a-7cc2-b3a4-9a1f0f6f2b11"}))]
@@ -93,7 +93,7 @@ pub(crate) async fn send(
         problems.push(Problem::new("idempotencyKey", "conflict", message));
     }
     let parsed = sound(parsed, problems)?;
-    // Everything except the files must fit into a body of the usual size.
+    // The part of the body that is not files has the same limit as a body without files.
     if is_large(size.saturating_sub(parsed.files.encoded)) {
         return Err(too_large(MAX_BODY));
     }

@@ -1,4 +1,4 @@
-//! Content for a recipient, as a dry run shows it.
+//! Rendered content in the answers of dry runs.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use utoipa::ToSchema;
 
 use crate::openapi::vocabulary::FreeObject;
 
-/// Rendered content, by its channel.
+/// Rendered content. Its members depend on the channel.
 #[derive(Serialize, ToSchema)]
 #[serde(untagged)]
 #[schema(as = RenderedContent)]
@@ -43,13 +43,13 @@ pub(crate) struct EmailBody {
     subject: String,
     text: Option<String>,
     html: Option<String>,
-    /// Address in place of the provider's.
+    /// Sender address; null if the provider's sender applies.
     from: Option<String>,
     from_name: Option<String>,
     reply_to: Option<String>,
     cc: Vec<String>,
     bcc: Vec<String>,
-    /// Further headers, by name.
+    /// Additional headers, by name.
     headers: BTreeMap<String, String>,
     attachments: Vec<AttachmentBody>,
 }
@@ -87,7 +87,7 @@ pub(crate) struct PushBody {
 #[schema(as = RenderedSms)]
 pub(crate) struct SmsBody {
     text: String,
-    /// Sender in place of the provider's.
+    /// Sender; null if the provider's sender applies.
     from: Option<String>,
 }
 

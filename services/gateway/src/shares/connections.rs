@@ -18,23 +18,24 @@ use crate::shares::idle::Watch;
 use crate::shares::peer::Peer;
 use crate::shares::room::{FOR_PEERS, Room};
 
-/// Time for which a peer that sent an app's secret may use the part reserved for such peers.
+/// Time for which a peer may use the connections reserved for known peers after it sent an app's API secret.
 const KNOWN_FOR: Duration = Duration::from_secs(600);
-/// Maximum number of such peers.
+/// Maximum number of known peers.
 const CAPACITY: u64 = 10_000;
-/// Time for which a peer may leave sent data unacknowledged, or its window closed.
+/// TCP user timeout: time after which a connection is closed if the peer acknowledges no data, or keeps its receive window
+/// closed.
 pub const STALLED_FOR: Duration = Duration::from_secs(30);
 
 /// Interval between two sweeps of idle connections.
 const SWEEP: Duration = Duration::from_secs(1);
 
-/// The open connections, by peer.
+/// Open connections, each charged to the share of its peer.
 #[derive(Clone)]
 pub(crate) struct Connections {
     room: Room,
     watch: Watch,
     trusted: Vec<Network>,
-    /// Peers that recently sent an app's secret.
+    /// Peers that recently sent an app's API secret.
     known: Cache<Peer, ()>,
 }
 
@@ -48,7 +49,8 @@ impl Connections {
         }
     }
 
-    /// Takes a place for a new connection until it is closed. Closes it immediately if its peer has no share left.
+    /// Takes a place for a new connection until the connection is closed. Closes it immediately if the share of its peer is used
+    /// up.
     pub(crate) fn admit(&self, stream: &TcpStream, connection: &mut Extensions) {
         let socket = SockRef::from(stream);
         // Without the timeout a stalled connection lasts longer, but still counts against its peer's share.
@@ -79,7 +81,7 @@ impl Connections {
         }
     }
 
-    /// Notes that this peer sent an app's secret.
+    /// Remembers for 10 minutes that this peer sent an app's API secret.
     pub(crate) async fn know(&self, peer: Peer) {
         if !self.known.contains_key(&peer) {
             self.known.insert(peer, ()).await;
@@ -94,17 +96,17 @@ impl Connections {
         Ok(())
     }
 
-    /// Returns true if connections should not be kept for another request.
+    /// Returns true if connections are scarce, so that callers without the API secret should not keep theirs for another request.
     pub(crate) fn are_scarce(&self) -> bool {
         self.room.is_busy()
     }
 }
 
-/// Returns three eighths of the process's file descriptors. A connection uses two; a quarter is left for the database, the
-/// log and files.
+/// Raises the process's limit of open files to its maximum, and returns the number of connections that fit: three eighths of the
+/// limit. A connection uses two file descriptors; a quarter of the limit stays free for the database, the log and files.
 fn most_by_open_files() -> usize {
     let limit = getrlimit(Resource::Nofile);
-    // The soft limit protects programs that call select(2), which this one does not.
+    // A lower soft limit protects programs that call select(2); this process does not call it.
     let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
     let most = if setrlimit(Resource::Nofile, raised).is_ok() { raised.current } else { limit.current };
     most.and_then(|most| usize::try_from(most / 8 * 3).ok()).unwrap_or(usize::MAX)

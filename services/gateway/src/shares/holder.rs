@@ -1,4 +1,4 @@
-//! Holders of shares, by their proof.
+//! Holders: the callers to which shares of the gateway's resources are charged.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::LazyLock;
@@ -7,7 +7,7 @@ use domain::AppId;
 
 use crate::shares::peer::Peer;
 
-/// Authentication of a caller. Each kind has its own part of every room and its own buckets of every rate limit.
+/// Proof of a caller's identity. Each kind of proof has its own part of every room, and its own buckets for every rate limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Proof {
     /// The app's API secret.
@@ -24,28 +24,28 @@ impl Proof {
     pub(crate) const ALL: [Proof; 4] = [Proof::Secret, Proof::Token, Proof::PublicKey, Proof::Nothing];
 }
 
-/// A party whose use is bounded.
+/// Subject of a limit: an app, a user, a peer or a provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Key {
     App(AppId),
     /// A user of an app.
     User(AppId, Name),
-    /// A user id of an app, named from one peer.
+    /// A user id of an app that a peer names without proof.
     UserAt(AppId, Name, Peer),
     Peer(Peer),
     /// A provider of an app.
     Provider(AppId, Name),
 }
 
-/// A name that a caller chose, as a hash of fixed size that callers cannot predict.
+/// Hash of a name that a caller chose. It has a fixed size, and callers cannot predict it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Name(u64);
 
-/// A caller, as shares identify it.
+/// A caller, identified by its proof and its keys.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Holder {
     proof: Proof,
-    /// From the narrowest to the widest.
+    /// Keys from the narrowest (such as a user) to the widest (such as an app).
     keys: [Option<Key>; 3],
 }
 
@@ -57,41 +57,42 @@ impl Name {
 }
 
 impl Holder {
-    /// An app's backend.
+    /// Creates the holder of a request from an app's backend.
     pub(crate) fn backend(app: AppId) -> Holder {
         Holder { proof: Proof::Secret, keys: [Some(Key::App(app)), None, None] }
     }
 
-    /// A user that the app signed for.
+    /// Creates the holder of a user for whom the app issued a token or a signature.
     pub(crate) fn user(app: AppId, user: &str) -> Holder {
         let user = Key::User(app, Name::of(user));
         Holder { proof: Proof::Token, keys: [Some(user), Some(Key::App(app)), None] }
     }
 
-    /// A caller that knows an app's public key and names a user. Each peer that names the same user has its own share, so
-    /// that no peer can use up that of another.
+    /// Creates the holder of a caller that knows an app's public key and names a user. Each peer that names the same user has its
+    /// own share, so that no peer can use up the share of another.
     pub(crate) fn claimed_user(app: AppId, user: &str, peer: Peer) -> Holder {
         let user = Key::UserAt(app, Name::of(user), peer);
         Holder { proof: Proof::PublicKey, keys: [Some(user), Some(Key::Peer(peer)), Some(Key::App(app))] }
     }
 
-    /// A caller without credentials, or before they are verified.
+    /// Creates the holder of a caller without credentials, or with credentials that are not verified yet.
     pub(crate) fn stranger(peer: Peer) -> Holder {
         Holder { proof: Proof::Nothing, keys: [Some(Key::Peer(peer)), None, None] }
     }
 
-    /// A caller that claims to be a provider, with a signature that is not verified yet.
+    /// Creates the holder of a caller that claims to be a provider. Its signature is not verified yet.
     pub(crate) fn callback(app: AppId, provider: &str, peer: Peer) -> Holder {
         let provider = Key::Provider(app, Name::of(provider));
         Holder { proof: Proof::Nothing, keys: [Some(Key::Peer(peer)), Some(provider), None] }
     }
 
-    /// A peer that recently sent an app's secret.
+    /// Creates the holder of a connection from a peer that recently sent an app's API secret.
     pub(crate) fn known_peer(peer: Peer) -> Holder {
         Holder { proof: Proof::Secret, keys: [Some(Key::Peer(peer)), None, None] }
     }
 
-    /// A trusted proxy. It carries many callers, so it has no share limit.
+    /// Creates the holder of a connection from a trusted proxy. It has no keys, because its connections carry many callers: only
+    /// the size of the room limits it.
     pub(crate) fn proxy() -> Holder {
         Holder { proof: Proof::Secret, keys: [None; 3] }
     }
@@ -100,18 +101,18 @@ impl Holder {
         self.proof
     }
 
-    /// Iterates over the keys, from the narrowest to the widest.
+    /// Iterates over all keys, from the narrowest to the widest.
     pub(crate) fn keys(&self) -> impl Iterator<Item = Key> {
         self.keys.into_iter().flatten()
     }
 
-    /// Iterates over the keys that share rooms, from the widest to the narrowest. All user ids that one peer names count as
-    /// one holder, because a peer can name any number of them.
+    /// Iterates over the keys by which rooms are shared, from the widest to the narrowest. User ids that a peer names without
+    /// proof are left out, because a peer can name any number of them: they count as their peer.
     pub(crate) fn shared_keys(&self) -> impl Iterator<Item = Key> {
         self.keys.into_iter().rev().flatten().filter(|key| !matches!(key, Key::UserAt(..)))
     }
 
-    /// Returns true if it is an app's backend.
+    /// Returns true if the proof is an app's API secret. Connections of known peers and trusted proxies have this proof too.
     pub(crate) fn has_secret(&self) -> bool {
         self.proof == Proof::Secret
     }

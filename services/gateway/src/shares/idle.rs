@@ -1,5 +1,5 @@
-//! Closing of idle connections. actix-web limits the time for the head of a connection's first request, but neither for the
-//! heads of later ones nor for reading an answer.
+//! Closing of idle connections. actix-web limits the time for the head of the first request of a connection, but neither the time
+//! for the heads of later requests nor the time for reading an answer.
 
 use std::net::Shutdown;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -10,14 +10,14 @@ use actix_web::HttpRequest;
 use actix_web::rt::net::TcpStream;
 use socket2::{SockRef, Socket};
 
-/// Longest time without a request in progress. It includes reading the last answer and sending the next head.
+/// Maximum time between two requests of a connection. The client reads the last answer and sends the next head within it.
 pub const IDLE_AT_MOST: Duration = Duration::from_secs(120);
-/// Longest idle time of a peer without the secret while connections are scarce.
+/// Maximum idle time while connections are scarce, for peers that have not recently sent an app's API secret.
 pub const IDLE_WHILE_SCARCE: Duration = Duration::from_secs(10);
 
-/// State of an open connection. The connection owns it.
+/// Activity of an open connection. The connection owns it.
 pub(crate) struct Activity {
-    /// A duplicate, because the connection's own descriptor may be closed and reused before the sweep shuts it down.
+    /// A duplicate of the connection's file descriptor. The original may be closed and reused before the sweep shuts it down.
     socket: Socket,
     is_strangers: bool,
     opened: Instant,
@@ -29,12 +29,13 @@ pub(crate) struct Activity {
 /// Guard of a request in progress.
 pub(crate) struct Request(Arc<Activity>);
 
-/// The open connections. Clones share them.
+/// Activity of all open connections. Clones share it.
 #[derive(Clone, Default)]
 pub(crate) struct Watch(Arc<Mutex<Vec<Weak<Activity>>>>);
 
 impl Watch {
-    /// Watches a connection until the returned state is dropped. None if the process has no file descriptor left.
+    /// Watches a connection until the returned activity is dropped. None if the process has no file descriptor left; the
+    /// connection is then not watched.
     pub(crate) fn begin(&self, stream: &TcpStream, is_strangers: bool) -> Option<Arc<Activity>> {
         let activity = Arc::new(Activity {
             socket: SockRef::from(stream).try_clone().ok()?,
@@ -47,7 +48,7 @@ impl Watch {
         Some(activity)
     }
 
-    /// Shuts down every connection that has been idle for too long.
+    /// Shuts down every connection that has been idle for too long. `is_scarce` shortens the limit for unknown peers.
     pub(crate) fn sweep(&self, is_scarce: bool) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).retain(|activity| {
             let Some(activity) = activity.upgrade() else { return false };
@@ -71,7 +72,7 @@ impl Activity {
 }
 
 impl Request {
-    /// Marks the request's connection as busy until the guard is dropped. None if the connection is not watched.
+    /// Marks the connection of a request as busy until the guard is dropped. None if the connection is not watched.
     pub(crate) fn begin(request: &HttpRequest) -> Option<Request> {
         let activity = request.conn_data::<Arc<Activity>>()?;
         activity.requests.fetch_add(1, Ordering::AcqRel);

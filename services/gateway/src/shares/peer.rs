@@ -1,4 +1,4 @@
-//! The peer of a request: the address that its shares are counted for.
+//! The peer of a request: the client address to which its shares are charged.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
@@ -7,14 +7,14 @@ use actix_web::http::header::{FORWARDED, HeaderMap, HeaderName, X_FORWARDED_FOR}
 use actix_web::{HttpMessage, HttpRequest};
 use service_kit::Network;
 
-/// Bits of the IPv6 network that one customer usually gets (RFC 6177). The customer can choose the remaining bits.
+/// Length of the IPv6 prefix that one customer usually gets, in bits (RFC 6177). The customer chooses the remaining bits.
 const IPV6_PREFIX: u32 = 64;
 
-/// An IPv4 address, or an IPv6 network of 64 bits.
+/// An IPv4 address, or an IPv6 network with a prefix of 64 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Peer(IpAddr);
 
-/// Writes the address, or the first address of an IPv6 network.
+/// Writes the IPv4 address, or the first address of the IPv6 network.
 impl fmt::Display for Peer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
@@ -32,7 +32,7 @@ impl Peer {
         }
     }
 
-    /// Returns the peer of a request, as noted when its head was read.
+    /// Returns the peer of a request, which the middleware stores with the request.
     pub(crate) fn of_request(request: &HttpRequest) -> Peer {
         let noted = request.extensions().get::<Peer>().copied();
         noted.unwrap_or_else(|| Peer::of_socket(request.peer_addr()))
@@ -42,10 +42,10 @@ impl Peer {
         Peer::of(address.map_or(IpAddr::V6(Ipv6Addr::UNSPECIFIED), |address| address.ip()))
     }
 
-    /// Returns the peer that `Forwarded` (RFC 7239) or `X-Forwarded-For` names, if a trusted proxy sent the request: the
-    /// rightmost address that is not a trusted proxy, or the leftmost address if all are. Otherwise returns the socket's
-    /// peer. It also does so if a header is malformed, or if both headers exist and disagree: a proxy that writes one of
-    /// them forwards the other as the client wrote it.
+    /// Returns the peer of a request. If the socket's peer is a trusted proxy, the result is the rightmost address of `Forwarded`
+    /// (RFC 7239) or `X-Forwarded-For` that is not a trusted proxy, or the leftmost address if all are. In every other case it is
+    /// the socket's peer, also if a header is malformed or if both headers exist and disagree. A proxy that writes only one of
+    /// the headers forwards the other as the client wrote it.
     pub(crate) fn behind(trusted: &[Network], socket: Option<SocketAddr>, headers: &HeaderMap) -> Peer {
         let direct = Peer::of_socket(socket);
         let Some(socket) = socket.map(|address| address.ip().to_canonical()) else {
@@ -65,8 +65,8 @@ impl Peer {
     }
 }
 
-/// Returns the first address from the right that is not a trusted proxy, or the leftmost one; None if a malformed one comes
-/// before it. Entries further left were written by the client.
+/// Returns the rightmost address that is not a trusted proxy, or the leftmost address if all are. None if that entry, or an entry
+/// to its right, is malformed. Entries further left are ignored, because the client may have written them.
 fn first_untrusted(
     headers: &HeaderMap,
     name: &HeaderName,
@@ -109,7 +109,7 @@ mod tests {
 
     use super::*;
 
-    /// Address of the socket, headers, and the peer.
+    /// Address of the socket, headers of the request, and expected peer.
     type Case = (&'static str, &'static [(&'static str, &'static str)], &'static str);
 
     fn peer(socket: &str, headers: &[(&str, &str)]) -> String {

@@ -1,12 +1,12 @@
-//! Rooms: bounded amounts of a resource, shared by holders.
+//! Rooms: bounded amounts of a resource that holders share.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::shares::holder::{Holder, Key, Proof};
 
-/// Parts of a room that all callers with a given proof may use together, as divisors of its size. The rest is reserved for
-/// callers with the secret.
+/// Parts of a room. Each field is a divisor of its size: all callers with that kind of proof together may use one such part. The
+/// rest is reserved for callers with the API secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Parts {
     pub(crate) token: usize,
@@ -14,11 +14,11 @@ pub(crate) struct Parts {
     pub(crate) nothing: usize,
 }
 
-/// Seven sixteenths of a room are reserved for callers with the secret.
+/// Parts that reserve seven sixteenths of a room for callers with the API secret.
 pub(crate) const PARTS: Parts = Parts { token: 4, public_key: 4, nothing: 16 };
-/// A room that only callers without credentials use.
+/// Parts of a room that only callers without credentials use.
 pub(crate) const FOR_STRANGERS: Parts = Parts { token: usize::MAX, public_key: usize::MAX, nothing: 1 };
-/// Half of a room is reserved for known peers.
+/// Parts that reserve half of a room for known peers.
 pub(crate) const FOR_PEERS: Parts = Parts { nothing: 2, ..FOR_STRANGERS };
 
 /// A bounded amount of a resource. Clones share it.
@@ -36,7 +36,7 @@ struct Used {
     by_key: HashMap<(Proof, Key), usize>,
 }
 
-/// Part of a room that a holder uses. Dropping it returns it.
+/// Units of a room that a holder uses. Dropping the place releases them.
 #[derive(Debug)]
 pub(crate) struct Place {
     room: Room,
@@ -44,7 +44,7 @@ pub(crate) struct Place {
     units: usize,
 }
 
-/// The holder's share is used up.
+/// Error: the holder's share of a room is used up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Crowded;
 
@@ -54,7 +54,7 @@ impl Room {
         Room { total, parts, used: Arc::default() }
     }
 
-    /// Takes `units` for a holder until the place is dropped.
+    /// Takes `units` for a holder until the place is dropped. Fails if the holder's share is used up.
     pub(crate) fn take(&self, holder: &Holder, units: usize) -> Result<Place, Crowded> {
         let mut place = Place { room: self.clone(), holder: *holder, units: 0 };
         place.grow(units)?;
@@ -68,7 +68,7 @@ impl Room {
         used.all > self.total / 2 || used.by_proof[nothing as usize] > self.most(nothing) / 2
     }
 
-    /// Returns the units that callers with this proof may use together.
+    /// Returns the maximum number of units, at least 1, that all callers with this proof may use together.
     fn most(&self, proof: Proof) -> usize {
         let one_of = |parts: usize| (self.total / parts).max(1);
         match proof {
@@ -85,7 +85,7 @@ impl Room {
 }
 
 impl Place {
-    /// Takes `units` more. If they are refused, the place stays unchanged.
+    /// Takes `units` more. Fails, without changing the place, if the holder's share is used up.
     pub(crate) fn grow(&mut self, units: usize) -> Result<(), Crowded> {
         if units == 0 {
             return Ok(());
@@ -99,11 +99,11 @@ impl Place {
         }
         for key in self.holder.shared_keys() {
             let has = used.by_key.get(&(proof, key)).copied().unwrap_or_default();
-            // A holder never takes more than it leaves free.
+            // With these units, a key must not have more units than were free before.
             if has + units > free {
                 return Err(Crowded);
             }
-            // The key can still get half of the difference. Of that, the next narrower key must leave as much free as it has.
+            // The key may still take half of the difference. The same rule applies to the next narrower key within that half.
             free = (free - has).div_ceil(2);
         }
         used.all += units;
@@ -115,7 +115,7 @@ impl Place {
         Ok(())
     }
 
-    /// Returns the units that the place holds.
+    /// Returns the number of units of the place.
     pub(crate) fn units(&self) -> usize {
         self.units
     }

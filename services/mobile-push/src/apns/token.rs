@@ -41,7 +41,7 @@ impl ProviderToken {
         Ok(made)
     }
 
-    /// Returns the current token, and renews it at the age of [`RENEWED_AT`].
+    /// Returns the current token. A token older than 40 minutes is renewed first.
     ///
     /// # Errors
     /// It cannot be signed.
@@ -56,8 +56,8 @@ impl ProviderToken {
         }
     }
 
-    /// Returns a token that replaces one that APNs reported as expired. None if the current token is younger than
-    /// [`LEAST_AGE`].
+    /// Returns a token that replaces one that APNs reported as expired. None if the current token is younger than 20
+    /// minutes, because APNs would reject another one.
     ///
     /// # Errors
     /// It cannot be signed.

@@ -17,7 +17,7 @@ const WORDS: [&str; 10] = [
     "authorization",
     "signature",
 ];
-/// Whole names that carry a secret.
+/// Names that mark a secret only if they match as a whole.
 const NAMES: [&str; 5] = ["key", "pass", "auth", "cookie", "sig"];
 
 /// Refuses settings with an apparent secret where `tidings provider list` would show it.

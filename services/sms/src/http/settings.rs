@@ -14,7 +14,7 @@ use super::exposed;
 use super::template::{Encoding, Secrets, Template, Values, in_form, in_json, in_url};
 use crate::settings::sender;
 
-/// A provider with any HTTP API.
+/// Provider kind for HTTP APIs that the settings describe.
 pub const HTTP: worker::Kind = worker::Kind {
     name: "http",
     secrets: &["secretHeaders", "secrets"],
@@ -37,7 +37,7 @@ pub const HTTP: worker::Kind = worker::Kind {
     }"#,
 };
 
-/// Headers that the call sets itself.
+/// Headers that the worker sets. Settings must not contain them.
 const OWN_HEADERS: [&str; 7] = [
     "host",
     "content-length",
@@ -85,7 +85,7 @@ pub struct HttpSettings {
     pub(crate) secrets: Arc<Secrets>,
 }
 
-/// The body of a call.
+/// Body of a request.
 #[derive(Clone, Debug)]
 pub struct Body {
     pub media: Media,
@@ -249,7 +249,7 @@ fn read_headers(reader: &mut Reader, member: &str, are_secret: bool, headers: &m
             Some(_) => {
                 reader.problem(&format!("{member}.{name}"), "invalid", "must not be set");
             }
-            // The name is not a header and may be anything, even a secret: it is not repeated.
+            // An invalid name could be a misplaced secret, so the problem does not repeat it.
             None => reader.problem(member, "invalid", "must be header names with their values"),
         }
     }

@@ -39,13 +39,14 @@ impl Template {
         Template { text: text.into(), secrets: Arc::clone(secrets) }
     }
 
-    /// Names of secrets in the text that are missing in the given secrets.
+    /// Names of secrets that the text uses and the settings lack.
     pub(crate) fn missing(&self) -> Vec<&str> {
         let named = self.text.split(SECRET).skip(1).filter_map(|after| after.split_once('}'));
         named.map(|(name, _)| name).filter(|name| !self.secrets.0.contains_key(*name)).collect()
     }
 
-    /// Renders the text. Placeholders inside values are never replaced.
+    /// Replaces the placeholders with escaped values and secrets. Placeholders inside values are not replaced, and unknown
+    /// ones stay as they are.
     pub(crate) fn render(&self, values: Values<'_>, encode: Encoding) -> String {
         let mut out = String::with_capacity(self.text.len() + values.text.len());
         let mut rest = self.text.as_str();
@@ -97,7 +98,7 @@ impl FromIterator<(String, SecretString)> for Secrets {
 }
 
 impl Secrets {
-    /// All secrets, which an answer may repeat.
+    /// Values of all secrets. They are removed from a provider's response before it is recorded.
     pub(crate) fn all(&self) -> impl Iterator<Item = &str> {
         self.0.values().map(ExposeSecret::expose_secret)
     }
@@ -120,12 +121,12 @@ pub(crate) fn in_json(value: &str) -> String {
     quoted.get(1..quoted.len() - 1).unwrap_or_default().to_owned()
 }
 
-/// Escapes a value for a form.
+/// Escapes a value for `application/x-www-form-urlencoded`.
 pub(crate) fn in_form(value: &str) -> String {
     url::form_urlencoded::byte_serialize(value.as_bytes()).collect()
 }
 
-/// Escapes a value for a path or a query: everything except letters and digits.
+/// Escapes a value for the path or query of a URL: every character except ASCII letters and digits.
 pub(crate) fn in_url(value: &str) -> String {
     percent_encoding::utf8_percent_encode(value, percent_encoding::NON_ALPHANUMERIC).to_string()
 }

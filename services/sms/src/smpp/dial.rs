@@ -18,7 +18,7 @@ use worker::outbound::NotPublic;
 use super::settings::SmppSettings;
 use crate::answers::local_answer;
 
-/// Time limit for one address, so that a dead one leaves time for the next.
+/// Time limit per address, so that an unreachable address leaves time for the next one.
 const CONNECT_LIMIT: Duration = Duration::from_secs(4);
 
 /// A connection, encrypted or not.

@@ -24,14 +24,14 @@ use super::status;
 use crate::answers::local_answer;
 use crate::recorder::{Post, Recorded};
 
-/// Longest PDU that is read, in octets.
+/// Maximum size of a received PDU in octets.
 const LONGEST_PDU: usize = 72 * 1024;
 /// Time limit for writing a PDU.
 const WRITE_LIMIT: Duration = Duration::from_secs(10);
 /// Time limit for the answer to an unbind.
 const UNBIND_LIMIT: Duration = Duration::from_secs(2);
 const TICK: Duration = Duration::from_millis(250);
-/// Most receipts being recorded at once; the message centre repeats further ones.
+/// Maximum number of receipts being recorded at the same time. The message centre repeats further ones.
 const MOST_RECEIPTS: usize = 256;
 /// Largest sequence number (section 5.1.4); 1 follows.
 const LAST_SEQUENCE: u32 = 0x7fff_ffff;
@@ -39,7 +39,7 @@ const LAST_SEQUENCE: u32 = 0x7fff_ffff;
 /// A submission.
 pub(super) struct Order {
     pub(super) submission: SubmitSm,
-    /// Completed right before the first octet is written, or with the answer that refuses the submission.
+    /// Receives `Ok` right before the first octet is written, or the answer that explains why nothing is written.
     pub(super) taken: oneshot::Sender<Taken>,
     pub(super) reply: oneshot::Sender<Reply>,
 }
@@ -58,7 +58,7 @@ pub(crate) struct Reply {
 pub(super) enum End {
     /// No submitter is left.
     Done,
-    /// The connection broke, for this reason.
+    /// The connection broke; holds the cause.
     Broken(String),
 }
 
@@ -155,7 +155,7 @@ impl<'a> Link<'a> {
                 _ = ticks.tick() => self.check_liveness().await?,
             }
         }
-        // The message centre repeats receipts that are not recorded by now in the next session.
+        // Receipts that are not recorded yet stay unacknowledged, so the message centre repeats them in the next session.
         while let Some(Some((sequence, recorded))) = self.recordings.next().now_or_never() {
             self.acknowledge(sequence, recorded).await?;
         }
@@ -164,7 +164,7 @@ impl<'a> Link<'a> {
 
     async fn submit(&mut self, order: Order) -> Result<(), String> {
         let Order { submission, taken, reply } = order;
-        // If the submitter gave up waiting, it relies on nothing being written.
+        // A submitter that gave up waiting reports the message as not sent, so it must not be written.
         if taken.send(Ok(())).is_err() {
             return Ok(());
         }
@@ -208,8 +208,8 @@ impl<'a> Link<'a> {
         }
     }
 
-    /// Passes an answer to the submitter. If the message centre considers the session unbound, the connection ends and is
-    /// bound again.
+    /// Passes a response to the submitter. Returns an error if the message centre considers the session unbound, which ends
+    /// the connection; a new one is bound.
     fn answer(&mut self, sequence: u32, status: u32, message_id: Option<String>) -> Result<(), String> {
         let Some(reply) = self.waiting.remove(&sequence) else {
             tracing::debug!("an answer arrived after its timeout");
@@ -225,7 +225,8 @@ impl<'a> Link<'a> {
         }
     }
 
-    /// Handles a receipt. It is acknowledged once it is recorded, so the message centre repeats one that is lost.
+    /// Handles a deliver_sm. A final receipt is acknowledged after it is recorded, so the message centre repeats a lost one.
+    /// Any other message is acknowledged at once.
     async fn receive(&mut self, sequence: u32, message: &DeliverSm) -> Result<(), String> {
         let receipt = DeliveryReceipt::of(message).and_then(|receipt| {
             let answer = receipt.answer()?;
@@ -250,7 +251,8 @@ impl<'a> Link<'a> {
         self.respond(sequence, status, Pdu::DeliverSmResp(DeliverSmResp::default())).await
     }
 
-    /// Drops submissions whose submitters gave up, and sends enquire_link to a silent message centre.
+    /// Drops submissions whose submitters gave up, and sends enquire_link to a silent message centre. Returns an error after
+    /// twice the enquire_link interval without any PDU.
     async fn check_liveness(&mut self) -> Result<(), String> {
         self.waiting.retain(|_, reply| !reply.is_closed());
         let silent = self.heard.elapsed();
@@ -266,7 +268,7 @@ impl<'a> Link<'a> {
         }
     }
 
-    /// Ends the session with unbind.
+    /// Unbinds and waits for the response.
     pub(super) async fn unbind(&mut self) -> Result<(), String> {
         let sequence = self.request(Pdu::Unbind).await?;
         loop {

@@ -7,7 +7,7 @@ use rusmpp::tlvs::TlvValue;
 /// esm_class: type of the message in a deliver_sm.
 const TYPE_MASK: u8 = 0x3c;
 const RECEIPT: u8 = 0x04;
-/// Longest message id.
+/// Maximum length of a message id in bytes.
 const LONGEST_ID: usize = 64;
 
 /// Final state of a message.
@@ -15,14 +15,14 @@ const LONGEST_ID: usize = 64;
 pub enum State {
     /// The message arrived.
     Delivered,
-    /// The message is still in transit.
+    /// The message is in transit, or its state is unknown.
     Pending,
     /// The message will not arrive.
     Lost,
 }
 
-/// States by message_state and by name in texts. No state means that a number is dead: the error codes that come with them
-/// are specific to the network.
+/// States: value of message_state, name in the text of a receipt, and meaning. A state never shows that a number is gone,
+/// and the error codes next to it are specific to the network.
 pub const TABLE: &[(u8, &str, State)] = &[
     (0, "SCHEDULED", State::Pending),
     (1, "ENROUTE", State::Pending),
@@ -102,7 +102,7 @@ impl DeliveryReceipt {
     }
 }
 
-/// Returns the value of a field such as `id:`, whose name starts a word.
+/// Value of a field such as `id:` in the text of a receipt. The field's name starts a word and ignores case.
 fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     text.split_ascii_whitespace().find_map(|word| {
         let (start, value) = word.split_at_checked(name.len())?;

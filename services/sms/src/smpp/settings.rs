@@ -32,7 +32,7 @@ pub const SMPP: worker::Kind = worker::Kind {
     }"#,
 };
 
-/// Longest system id, password and system type in octets, without terminators (section 5.2.1 and the following).
+/// Maximum length of system_id, password and system_type in octets, without terminators (section 5.2.1 and the following).
 const LONGEST_SYSTEM_ID: usize = 15;
 const LONGEST_PASSWORD: usize = 8;
 const LONGEST_SYSTEM_TYPE: usize = 12;
@@ -55,7 +55,7 @@ pub struct SmppSettings {
     pub system_type: String,
     /// Default sender.
     pub from: String,
-    /// Most submissions that await their answers.
+    /// Maximum number of submissions that wait for a response.
     pub window: usize,
     /// Silence after which an enquire_link is sent.
     pub enquire_link: Duration,
@@ -70,7 +70,7 @@ pub struct SmppSettings {
 /// Alphabets of texts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Alphabets {
-    /// GSM 7 bit if it has all characters, else UCS-2.
+    /// GSM 7-bit if it has all characters of the text, else UCS-2.
     Both,
     /// Always UCS-2, for a message centre with another default alphabet.
     Ucs2,
@@ -81,7 +81,7 @@ pub enum Alphabets {
 pub enum Concatenation {
     /// Split into parts, each numbered by a user data header (3GPP TS 23.040, section 9.2.3.24.1).
     Udh,
-    /// As a whole, in the parameter message_payload.
+    /// Unsplit, in the parameter message_payload.
     Payload,
 }
 

@@ -57,7 +57,7 @@ pub const TABLE: &[(u32, &str, Outcome)] = &[
     (0xff, "ESME_RUNKNOWNERR", Outcome::RETRY),
 ];
 
-/// Statuses about the sender.
+/// Statuses that reject the sender's address.
 const SENDER: [&str; 3] = ["ESME_RINVSRCADR", "ESME_RINVSRCTON", "ESME_RINVSRCNPI"];
 
 /// Outcome of a status. A vendor-specific status counts as temporary: the message is retried, and parked after the last

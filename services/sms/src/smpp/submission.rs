@@ -41,7 +41,7 @@ pub(crate) fn parts(
             parts.push(whole);
         }
         (_, Concatenation::Udh) => {
-            // The same in every attempt, so that a phone assembles repeated parts correctly.
+            // Every attempt uses the same reference, so that a phone recognises repeated parts of the message.
             let reference = call.job.delivery_id.0.as_bytes()[15];
             for (number, text) in (1..=total).zip(&segments.parts) {
                 let mut message = vec![5, 0, 3, reference, total, number];
@@ -58,7 +58,7 @@ pub(crate) fn parts(
     Some(parts)
 }
 
-/// Builds everything except the text.
+/// Builds a submit_sm without its text. None if an address does not fit its field.
 fn envelope(from: &str, to: &str, expires_at: Option<Timestamp>, alphabet: Alphabet) -> Option<SubmitSm> {
     let (source_ton, source_npi, source) = address(from)?;
     let (dest_ton, dest_npi, destination) = address(to)?;
@@ -84,7 +84,7 @@ fn envelope(from: &str, to: &str, expires_at: Option<Timestamp>, alphabet: Alpha
     Some(submission.build())
 }
 
-/// Encodes an address with its type of number and numbering plan.
+/// Encodes an address with its type of number and numbering plan. None if it is longer than 20 octets.
 fn address(text: &str) -> Option<(Ton, Npi, COctetString<1, 21>)> {
     let (ton, npi, digits) = match text.strip_prefix('+') {
         Some(digits) => (Ton::International, Npi::Isdn, digits),

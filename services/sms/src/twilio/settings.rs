@@ -54,7 +54,7 @@ pub enum Login {
 pub enum TwilioSender {
     /// A number, short code or name.
     Number(String),
-    /// A messaging service, which picks a number.
+    /// SID of a messaging service, which chooses the sender.
     Service(String),
 }
 
@@ -120,7 +120,7 @@ fn sid(reader: &mut Reader, member: &str, prefix: &str) -> Option<String> {
     as_sid(reader, member, prefix, text)
 }
 
-/// Checks that `member` is a Twilio identifier: two letters, 32 hex digits.
+/// Returns `text` if it is a Twilio SID: `prefix` and 32 hex digits. Otherwise reports a problem with `member`.
 fn as_sid(reader: &mut Reader, member: &str, prefix: &str, text: Option<String>) -> Option<String> {
     let text = text?;
     let is_sid = text

@@ -11,8 +11,8 @@ use tokio::time::timeout;
 use worker::Provider;
 
 use super::{kinds, unknown};
-use crate::command::print;
 use crate::control_plane::Installation;
+use crate::print::print;
 
 const LONGEST: Duration = Duration::from_secs(300);
 

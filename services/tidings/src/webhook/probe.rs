@@ -10,8 +10,8 @@ use service_kit::{clock, install_crypto_provider};
 use webhooks::call::Message;
 use webhooks::{Caller, Secret};
 
-use crate::command::print;
 use crate::control_plane::Installation;
+use crate::print::print;
 
 const LIMIT: Duration = Duration::from_secs(15);
 

@@ -1,4 +1,4 @@
-//! Merging pairs into the profiles of many users at a time.
+//! Merging key-value pairs into the profiles of many users at once.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::mem;
@@ -14,16 +14,16 @@ use crate::directory::push_token::{self, Naming};
 use crate::directory::user::RACES;
 use crate::{Error, Store};
 
-/// Users whose profiles are in memory at a time.
+/// Maximum number of users whose profiles are in memory at once.
 const BATCH: usize = 100;
 
-/// Pairs to merge, by user, in order.
+/// Pairs to merge into the profile of each user, in order.
 pub(crate) type Updates<'a> = BTreeMap<(AppId, &'a str), Vec<&'a Object>>;
 
-/// A user and the pairs to merge into the profile, in order.
+/// Identifier of a user, and the pairs to merge into the user's profile, in order.
 type Pairs = (String, Vec<Object>);
 
-/// Columns of apps, users and profiles.
+/// Columns of a statement: apps, user numbers and profiles.
 type Profiles = (Vec<i64>, Vec<i64>, Vec<Json<Object>>);
 
 /// Result of one merge.
@@ -39,12 +39,13 @@ pub enum Merged {
 
 impl Store {
     /// Merges pairs into the profiles of users and creates missing users, with up to 100 users per transaction. A refused
-    /// merge does not affect the others. Returns the results in the order given; several pairs for one user are merged in
-    /// that order. Profiles are computed without locking their rows, as in [`Store::change_profile`].
+    /// merge does not affect the others. Returns one result per element of `pairs`, in order; if several elements name the
+    /// same user, they are merged in this order. Profiles are computed without locking their rows first, as in
+    /// [`Store::change_profile`].
     ///
     /// # Errors
-    /// The database failed, or a user was erased during the call. Earlier users may have been merged already; merging them
-    /// again changes nothing.
+    /// The database failed, or a user was erased during the call. Some users may have been merged already. Merging them
+    /// again does not change their profiles.
     pub async fn merge_many(&self, app: AppId, pairs: Vec<(String, Object)>) -> Result<Vec<Merged>, Error> {
         let mut by_user: BTreeMap<String, Vec<(usize, Object)>> = BTreeMap::new();
         for (index, (identifier, pairs)) in pairs.into_iter().enumerate() {
@@ -73,7 +74,7 @@ impl Store {
         Ok(answers.into_iter().map(|(_, merged)| merged).collect())
     }
 
-    /// Merges up to [`BATCH`] users; returns the results of each user in order.
+    /// Merges the pairs of up to [`BATCH`] users. Returns the results of each user, in the order of `named`.
     async fn merge_batch(&self, app: AppId, named: Vec<Pairs>) -> Result<Vec<Vec<Merged>>, Error> {
         let named = Arc::new(named);
         let mut answers: Vec<Option<Vec<Merged>>> = vec![None; named.len()];
@@ -106,7 +107,7 @@ impl Store {
         answers.into_iter().map(|answer| answer.ok_or(Error::Unanswered("a user was erased"))).collect()
     }
 
-    /// Reads the current profiles of the users at these places.
+    /// Reads the current profiles of the users at the indexes `places` of `named`.
     async fn read_versions(
         &self,
         app: AppId,
@@ -136,8 +137,8 @@ impl Store {
         Ok(places.into_iter().map(version).collect())
     }
 
-    /// Writes the computed profiles, except those of users whose version has changed or who have been created or erased
-    /// in the meantime. Returns the results of the written ones, by place.
+    /// Writes the computed profiles. Skips users whose profile has changed meanwhile, or who were created or erased
+    /// meanwhile. Returns the index and the results of each user that was not skipped.
     async fn replace_versions(
         &self,
         app: AppId,
@@ -199,7 +200,7 @@ impl Store {
     }
 }
 
-/// A profile to merge into. `place` is the index of its user in the batch.
+/// A profile before the merge. `place` is the index of its user in the batch.
 struct Version {
     place: usize,
     /// Number of the user and version of the profile; None if the user does not exist.
@@ -211,7 +212,7 @@ struct Version {
 struct MergedVersion {
     place: usize,
     row: Option<(i64, i64)>,
-    /// The new profile, if it has changed.
+    /// The new profile; None if it has not changed.
     after: Option<Object>,
     tokens: TokenChange,
     answers: Vec<Merged>,
@@ -224,12 +225,13 @@ fn merge_version(Version { place, row, profile }: Version, named: &[Pairs]) -> M
     MergedVersion { place, row, after: (after != profile).then_some(after), tokens, answers }
 }
 
-/// Creates missing users, then merges the given pairs into each profile, in order. Locks the rows in key order until the
-/// transaction ends: for a batch of the dispatcher, whose merges must commit with its plans, and for merges that lost too many
-/// races. Returns the results of each user; users erased in the meantime are missing from the map.
+/// Creates missing users, then merges the given pairs into each profile, in order. Locks the users' rows in key order until
+/// the transaction ends. Used for batches of the dispatcher, whose merges must commit together with its plans, and if other
+/// writers changed a profile too often for a merge without a lock. Returns the results of each user; users that were erased
+/// meanwhile are missing.
 ///
 /// # Errors
-/// The database failed; the transaction must not be committed.
+/// The database failed; the caller must not commit the transaction.
 pub(crate) async fn merge_users<'a>(
     connection: &mut PgConnection,
     updates: &Updates<'a>,
@@ -281,7 +283,7 @@ pub(crate) async fn merge_users<'a>(
     Ok(answers)
 }
 
-/// Creates missing users and returns their numbers.
+/// Creates those of the users that are missing, and returns the numbers of the created users.
 async fn create_missing(
     connection: &mut PgConnection,
     apps: &[i64],

@@ -1,5 +1,5 @@
-//! Writers of profiles within this process: writers of one user take turns, and costly computations run on blocking threads,
-//! limited by slots.
+//! Coordination of the writers of profiles in this process. Writers of the same user run one after another. Expensive
+//! computations run on blocking threads, and slots limit their number.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -21,7 +21,7 @@ pub(crate) struct Writers {
     slots: Slots,
 }
 
-/// Exclusive right in this process to write a user's profile, released on drop.
+/// Lock on a user's profile among the writers in this process. Released on drop.
 #[derive(Debug)]
 pub(crate) struct WriterTurn {
     guard: Option<OwnedMutexGuard<()>>,
@@ -30,33 +30,34 @@ pub(crate) struct WriterTurn {
 }
 
 impl Writers {
-    /// Creates one slot per core, but at least two. One app gets at most half of them, so that two apps never wait for each
-    /// other.
+    /// Creates one slot per CPU core, but at least two. One app gets at most half of the slots, so that it cannot block all
+    /// other apps.
     pub(crate) fn new() -> Writers {
         let all = available_parallelism().map_or(2, |cores| cores.get().max(2));
         Writers { turns: Arc::default(), slots: Slots::new(all, all / 2) }
     }
 
-    /// Waits until no other writer of this process writes the user's profile. Writers are served in order of arrival, and
-    /// none of them holds a database connection while it waits.
+    /// Waits until no other writer in this process writes the user's profile. Writers are served in order of arrival.
+    /// Callers should not use a database connection while they wait.
     pub(crate) async fn turn(&self, app: AppId, identifier: &str) -> WriterTurn {
         let key = (app, identifier.to_owned());
         let mutex = {
             let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
             Arc::clone(turns.entry(key.clone()).or_default())
         };
-        // Cleans up on drop, even if the caller stops waiting.
+        // Created before waiting, so that its `Drop` removes the map entry even if the caller is cancelled.
         let mut turn = WriterTurn { guard: None, key, turns: Arc::clone(&self.turns) };
         turn.guard = Some(mutex.lock_owned().await);
         turn
     }
 
-    /// Waits for a slot of the app for one computation.
+    /// Waits until a slot is free for one computation of the app.
     pub(crate) async fn slot(&self, app: AppId) -> Slot {
         self.slots.take(app).await
     }
 
-    /// Runs `work` on a blocking thread. The slot is held until the work ends, even if the caller is cancelled.
+    /// Runs `work` on a blocking thread. The slot stays in use until `work` ends, even if the caller is cancelled. Returns
+    /// an error if `work` panics.
     pub(crate) async fn compute<T: Send + 'static>(
         &self,
         slot: Slot,

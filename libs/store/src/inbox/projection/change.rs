@@ -1,4 +1,4 @@
-//! Changes to existing items of an inbox, as parts of a batch.
+//! Changes to existing inbox items within a batch.
 
 use chrono::{DateTime, Utc};
 use domain::inbox::{AllChange, Counts, ItemState};
@@ -9,12 +9,12 @@ use super::{Batch, Changed, ItemKey, WholeInbox};
 use crate::Error;
 use crate::database::instant::instant;
 
-/// Limit on the rows that one statement of a change to a whole inbox touches, so that no statement exceeds the statement
-/// timeout, however large the inbox is.
+/// Maximum number of rows that one statement changes, so that a change to a whole inbox of any size does not exceed the
+/// statement timeout.
 const ROWS: i64 = 50_000;
 
-/// The statement that changes at most `$5` of the user's items that the change affects, and counts them as they were
-/// before.
+/// Statement that changes at most `$5` of the affected items of a user. Returns the number of these items, and how many of
+/// them were unread and unseen before.
 macro_rules! change_all {
     ($meant:literal, $new:literal) => {
         concat!(
@@ -42,7 +42,7 @@ fn change_all(change: AllChange) -> &'static str {
     }
 }
 
-/// The statement that deletes at most `$3` of a user's rows. Live and deleted rows have separate indexes.
+/// Statement that deletes at most `$3` item rows of a user, either live or deleted ones, which have separate indexes.
 macro_rules! erase {
     ($kind:literal) => {
         concat!(
@@ -55,7 +55,7 @@ macro_rules! erase {
 }
 
 impl Batch {
-    /// Returns the current states of items; leaves out missing ones.
+    /// Returns the current states of the items; missing items are left out.
     ///
     /// # Errors
     /// The database failed; the batch is void.
@@ -117,7 +117,7 @@ impl Batch {
         Ok(())
     }
 
-    /// Changes every item of a user up to a given id.
+    /// Applies a change to all items of a user up to a given id.
     ///
     /// # Errors
     /// The database failed; the batch is void.
@@ -138,7 +138,8 @@ impl Batch {
         }
     }
 
-    /// Deletes every row of a user, including tombstones and counters. The caller must not add later items of the user.
+    /// Deletes all rows of a user: items, rows of deleted items, and counters. The caller must not add items of the user
+    /// afterwards.
     ///
     /// # Errors
     /// The database failed; the batch is void.

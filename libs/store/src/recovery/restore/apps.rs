@@ -1,4 +1,4 @@
-//! Apps created after the backup: placeholder rows, to which their restored rows refer.
+//! Placeholder rows for apps that were created after the backup; the restored rows of these apps refer to them.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,8 @@ use crate::Error;
 use crate::recovery::restore::Restore;
 
 impl Restore {
-    /// Creates rows for unknown apps, disabled and without a usable credential. Returns these apps.
+    /// Creates rows for those of the apps that are missing. These apps are disabled and have no usable credential. Returns
+    /// the created apps.
     ///
     /// # Errors
     /// The database failed; no row is created.

@@ -1,4 +1,4 @@
-//! Users erased after the backup.
+//! Erasing users again who were erased after the backup.
 
 use domain::event::UserErased;
 use domain::{AppId, Timestamp};
@@ -11,10 +11,10 @@ use crate::recovery::restore::Restore;
 
 impl Restore {
     /// Erases a user again; the passes that follow every erasure remove the remaining data. Returns false if the database
-    /// has the erasure already.
+    /// already contains the erasure.
     ///
-    /// A user missing from the backup is identified by the digest in the event, so that an earlier send planned now does
-    /// not re-create the user.
+    /// If the user is missing from the backup, the digest from the event is stored, so that sends accepted before the
+    /// erasure do not create the user again.
     ///
     /// # Errors
     /// The database failed; the user is not erased.

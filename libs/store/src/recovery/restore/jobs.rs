@@ -16,16 +16,16 @@ pub struct FoundJob {
     pub app: AppId,
     pub send_id: SendId,
     pub stream: StreamName,
-    /// Sequence in the stream.
+    /// Sequence number of the job in the stream.
     pub seq: u64,
-    /// True if a worker may have received it.
+    /// True if a worker may have received the job.
     pub handed_out: bool,
     pub job: DeliveryJob,
 }
 
 impl Restore {
-    /// Adds the deliveries of jobs, and moves existing deliveries to the attempts of their jobs. Returns the number of rows
-    /// written.
+    /// Adds missing deliveries of jobs, and raises existing deliveries to the attempts of their jobs. Returns the number of
+    /// deliveries written.
     ///
     /// # Errors
     /// The database failed; nothing is written.
@@ -64,9 +64,9 @@ async fn write_jobs(connection: &mut PgConnection, jobs: &[FoundJob]) -> Result<
     Ok(())
 }
 
-/// The job of an attempt proves that the previous attempt was settled and another one follows, whatever the backup says.
-/// For jobs of a release that did not write the recipient's index, the index is that of the user's plan row; without one,
-/// it is -1 until the chunk is planned.
+/// Adds or updates deliveries. A job for an attempt proves that the previous attempt was settled with a retry, even if the
+/// backup contains another state. Jobs of earlier releases do not contain the index of the recipient: it is then read from
+/// the user's plan row, or is -1 if no plan row exists.
 async fn write_deliveries(connection: &mut PgConnection, jobs: &[FoundJob]) -> Result<u64, Error> {
     let mut latest: BTreeMap<_, &FoundJob> = BTreeMap::new();
     for found in jobs {

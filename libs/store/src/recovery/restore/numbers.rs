@@ -1,9 +1,9 @@
-//! Numbers assigned after the backup, which must not be assigned again.
+//! Restoring the sequences, so that numbers assigned after the backup are not assigned again.
 
 use crate::Error;
 use crate::recovery::restore::Restore;
 
-/// The highest numbers that the log names; 0 for none.
+/// The highest numbers found in the log; 0 if the log contains none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Numbers {
     pub app: i64,
@@ -13,7 +13,7 @@ pub struct Numbers {
 }
 
 impl Restore {
-    /// Raises each sequence to its number in `numbers`, so that new rows get higher numbers.
+    /// Raises each sequence to at least its number in `numbers`, so that new rows get higher numbers.
     ///
     /// # Errors
     /// The database failed; sequences raised so far stay raised.

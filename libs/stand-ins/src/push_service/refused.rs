@@ -1,0 +1,24 @@
+//! Refusal of a message.
+
+use hyper::Response;
+use hyper::body::Bytes;
+use serde_json::json;
+
+use crate::http::json;
+
+/// Reason for which a message is not accepted.
+#[derive(Debug)]
+pub(super) struct Refused {
+    pub(super) status: u16,
+    pub(super) why: String,
+}
+
+impl Refused {
+    pub(super) fn new(status: u16, why: &str) -> Refused {
+        Refused { status, why: why.to_owned() }
+    }
+
+    pub(super) fn answer(&self) -> Response<Bytes> {
+        json(self.status, &json!({"message": self.why}))
+    }
+}
