@@ -163,7 +163,7 @@ async fn what_a_killed_one_left_behind_is_dropped_by_the_next_and_two_do_not_mee
     let lock = "SELECT pg_advisory_lock(hashtextextended('inbox_verify', 0))";
     sqlx::query(lock).execute(&mut *other).await.unwrap();
     let answer = inboxes.run(&["verify"]).await;
-    assert!(answer.code == 2 && answer.errors.contains("under way"), "{answer:?}");
+    assert!(answer.code == 2 && answer.errors.contains("is running"), "{answer:?}");
     sqlx::query("SELECT pg_advisory_unlock_all()").execute(&mut *other).await.unwrap();
     inboxes.execute("CREATE SCHEMA inbox_verify; CREATE TABLE inbox_verify.inbox_item (id bigint)").await;
     assert_eq!(inboxes.run(&["verify"]).await.code, 0);

@@ -14,7 +14,7 @@ const POSTGRES_IMAGE: &str = "postgres:17-alpine";
 const NATS_IMAGE: &str = "nats:2.12-alpine";
 const READY_WITHIN: Duration = Duration::from_secs(120);
 
-/// A container that is stopped when this is dropped. It keeps its data for the next start.
+/// A running container, stopped when this value is dropped. Its data stays for the next start.
 #[derive(Debug)]
 pub(crate) struct Container {
     name: String,

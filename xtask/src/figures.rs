@@ -1,4 +1,4 @@
-//! `cargo xtask figures`: how large and how plain the project is.
+//! `cargo xtask figures`: figures about the size of the code and the style of its comments.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -8,10 +8,11 @@ use anyhow::Context;
 
 use crate::workspace;
 
-/// Print how large and how plain the project is
+/// Print figures about the size of the code and the style of its comments
 ///
-/// Lines of source and tests, the path of a send, the rooms of the store and how plainly comments speak. `tests/architecture.rs` holds
-/// limits on some of these figures.
+/// Counts lines of source and tests, files on the path of a send, dependencies between modules of the store, lengths of
+/// functions, and doc comments that are very short or begin with a headless clause. `tests/architecture.rs` limits some of these
+/// figures.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:
   cargo xtask figures")]
@@ -19,7 +20,7 @@ pub(crate) struct Arguments;
 
 /// First words of a headless clause.
 const HEADLESS: [&str; 5] = ["What", "Who", "Whether", "How", "Where"];
-/// Doc comments of so few words rarely say more than the name that they stand over.
+/// A doc comment of at most this many words rarely adds to the name of its item.
 const FEW_WORDS: usize = 3;
 
 pub(crate) fn run(_: &Arguments) -> anyhow::Result<ExitCode> {
@@ -60,7 +61,7 @@ pub(crate) fn run(_: &Arguments) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Rust of the crates, without the test code beside it.
+/// Lists the Rust files of the crates, without test files.
 fn production() -> anyhow::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for folder in ["libs", "services", "xtask"] {
@@ -96,7 +97,7 @@ fn collect(folder: &Path, found: &mut Vec<PathBuf>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The files that `ARCHITECTURE.md` lists under its heading of this name.
+/// Lists the files that `ARCHITECTURE.md` names under "The path of a send".
 fn path_of_a_send() -> anyhow::Result<Vec<PathBuf>> {
     let page = read(&workspace().join("ARCHITECTURE.md"))?;
     let (_, section) =
@@ -106,7 +107,7 @@ fn path_of_a_send() -> anyhow::Result<Vec<PathBuf>> {
     Ok(quoted.map(|file| workspace().join(file)).collect())
 }
 
-/// Pairs of rooms of the store of which one names the other.
+/// Counts the pairs of modules of the store in which one module uses the other.
 fn arrows(modules: &[&PathBuf]) -> anyhow::Result<usize> {
     let root = workspace().join("libs/store/src");
     let mut named: BTreeMap<String, Vec<String>> = BTreeMap::new();
@@ -128,7 +129,7 @@ fn arrows(modules: &[&PathBuf]) -> anyhow::Result<usize> {
         .sum())
 }
 
-/// Lines of each function, from its signature to the brace that closes it at the same depth of indentation.
+/// Returns the length of each function in lines, from its signature to the closing brace with the same indentation.
 fn function_lengths(text: &str) -> Vec<usize> {
     let lines: Vec<_> = text.lines().collect();
     let mut found = Vec::new();
@@ -158,7 +159,7 @@ fn function_lengths(text: &str) -> Vec<usize> {
     found
 }
 
-/// The text of each run of `///` lines.
+/// Returns the text of each block of `///` lines.
 fn doc_blocks(text: &str) -> Vec<String> {
     let mut blocks = Vec::new();
     let mut block = String::new();

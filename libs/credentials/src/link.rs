@@ -1,5 +1,5 @@
-//! Links to the service that identify their user and purpose, sealed with a key of their app. A token reveals nothing without
-//! the key: it names the key by a random id, and the rest is encrypted.
+//! Links to the API that contain their user and purpose, sealed with a key of the app. A token names the key by a random id; the
+//! rest of it is encrypted.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,18 +27,18 @@ const TAG_LENGTH: usize = 32;
 const LONGEST: usize = 128;
 /// Maximum number of cached keys.
 const CAPACITY: u64 = 10_000;
-/// Time for which a key, or its absence, is cached. A rotation takes effect everywhere within this time, and tokens with
-/// invented key ids do not cost one query each.
+/// Time for which a key, or its absence, is cached. A rotation takes effect in all processes within this time. Because absences
+/// are cached, repeated tokens with an invented key id do not cause a query each.
 const REMEMBERED_FOR: Duration = Duration::from_secs(5);
 /// Lifetime of the unsubscribe link of an email. CAN-SPAM requires 30 days; recipients open archived emails later.
 pub const UNSUBSCRIBE_FOR: Duration = Duration::from_secs(400 * 24 * 3600);
 /// Lifetime of the link by which a browser reports that its user opened a notification.
 pub const CLICK_FOR: Duration = Duration::from_secs(90 * 24 * 3600);
-/// Layout of a token, its first byte. Keys of earlier releases sign unencrypted tokens, with one layout per purpose.
+/// Layout of a token: its first byte. Keys of earlier releases sign unencrypted tokens, with one layout per purpose.
 const SIGNED_UNSUBSCRIBE: u8 = 1;
 const SIGNED_CLICK: u8 = 2;
 const SEALED: u8 = 3;
-/// Purpose of a link, the first byte of the sealed text.
+/// Purpose of a link: the first byte of the sealed text.
 const UNSUBSCRIBE: u8 = 1;
 const CLICK: u8 = 2;
 
@@ -46,7 +46,7 @@ const CLICK: u8 = 2;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Link {
     pub app: AppId,
-    /// The user that the link was sent to.
+    /// User to whom the link was sent.
     pub user: UserNumber,
     pub purpose: Purpose,
 }
@@ -83,7 +83,7 @@ pub fn key_context(app: AppId) -> String {
 /// Creates a key for an app that has none.
 ///
 /// # Errors
-/// There are no random numbers, or the database failed.
+/// No random numbers are available, or the database failed.
 pub async fn create(store: &Store, master_key: &MasterKey, app: AppId) -> Result<(), LinkError> {
     store.add_link_key(app, &new_key(master_key, app)?).await?;
     Ok(())
@@ -93,7 +93,7 @@ pub async fn create(store: &Store, master_key: &MasterKey, app: AppId) -> Result
 /// Returns the version of the key; None if the app does not exist.
 ///
 /// # Errors
-/// There are no random numbers, or the database failed.
+/// No random numbers are available, or the database failed.
 pub async fn rotate(
     store: &Store,
     master_key: &MasterKey,
@@ -113,7 +113,7 @@ fn new_key(master_key: &MasterKey, app: AppId) -> Result<Vec<u8>, SecretsError> 
 /// Creates a key for every app that has none, and returns the number of these apps.
 ///
 /// # Errors
-/// As for [`create`]; keys created before the error stay.
+/// As for [`create`]. Keys that were created before the error stay.
 pub async fn create_missing(store: &Store, master_key: &MasterKey) -> Result<usize, LinkError> {
     let apps = store.apps_without_link_key().await?;
     for &app in &apps {
@@ -185,7 +185,7 @@ impl Links {
     /// expired.
     ///
     /// # Errors
-    /// The key cannot be read, although it may exist.
+    /// The database failed, or the key cannot be opened.
     pub async fn verify(&self, token: &str) -> Result<Option<Link>, LinkError> {
         if token.len() > LONGEST {
             return Ok(None);

@@ -53,7 +53,7 @@ pub enum SecretsError {
         /// Cause.
         source: io::Error,
     },
-    /// Other accounts may use the key file.
+    /// The mode of the key file allows access by other accounts.
     #[error(
         "master key file {}: its mode is {mode:03o}, so other accounts can use it; run chmod 600 on it, or let root own \
          it with mode 640 and a group of this process",
@@ -65,7 +65,7 @@ pub enum SecretsError {
         /// Its permission bits.
         mode: u32,
     },
-    /// The key file holds something else.
+    /// The key file does not contain 32 bytes in base64.
     #[error("master key file {}: its content is not 32 bytes in base64", path.display())]
     NotAKey {
         /// The file.
@@ -92,7 +92,7 @@ pub enum SecretsError {
         /// The record.
         context: String,
     },
-    /// The operating system gave no random numbers.
+    /// The operating system provides no random numbers.
     #[error("the operating system gave no random numbers")]
     Random,
 }
@@ -101,7 +101,7 @@ pub enum SecretsError {
 #[derive(Clone)]
 pub struct MasterKey {
     primary: Key,
-    /// Opens records that are not resealed yet.
+    /// Key for records that have not been resealed yet.
     previous: Option<Key>,
 }
 
@@ -140,7 +140,7 @@ impl MasterKey {
     /// Reads the key that the configuration names, and the previous one if it names that too.
     ///
     /// # Errors
-    /// No key is named, or as for [`load`](Self::load).
+    /// The configuration names no key, or as for [`load`](Self::load).
     pub fn configured(security: &Security) -> Result<MasterKey, SecretsError> {
         let file = security.master_key_file.as_deref().ok_or(SecretsError::NotConfigured)?;
         let mut master_key = MasterKey::load(file)?;
@@ -192,7 +192,7 @@ impl MasterKey {
     /// Opens a secret with the current or the previous key, and seals it with the current one.
     ///
     /// # Errors
-    /// As for [`open`](Self::open), or there are no random numbers.
+    /// As for [`open`](Self::open), or no random numbers are available.
     pub fn reseal(&self, context: &str, sealed: &[u8]) -> Result<Vec<u8>, SecretsError> {
         self.seal(context, self.open(context, sealed)?.expose_secret())
     }
@@ -201,7 +201,7 @@ impl MasterKey {
     /// that is itself sealed with the master key. Only the same context opens it.
     ///
     /// # Errors
-    /// There are no random numbers.
+    /// No random numbers are available.
     pub fn seal(&self, context: &str, plaintext: &[u8]) -> Result<Vec<u8>, SecretsError> {
         self.try_seal(context, plaintext).map_err(|Unspecified| SecretsError::Random)
     }
@@ -247,8 +247,9 @@ impl MasterKey {
     }
 }
 
-/// Applies PostgreSQL's rule for the key of its certificate: a file of our account must be private; a file of root may be
-/// readable by one of our groups. Kubernetes mounts a Secret like that, with mode 0440 for root and the pod's `fsGroup`.
+/// Returns true if the permissions of a key file are acceptable, by PostgreSQL's rule for its TLS key: a file of this account
+/// must be private, and a file of root may be readable by a group of this process. Kubernetes mounts a Secret with mode 0440 for
+/// root and the pod's `fsGroup`.
 fn may_hold_a_key(owner: u32, group: u32, mode: u32, our_groups: &[u32]) -> bool {
     let readable_by_group = owner == 0 && our_groups.contains(&group);
     let others = if readable_by_group { 0o037 } else { 0o077 };
@@ -302,7 +303,7 @@ fn random_key() -> Result<Zeroizing<[u8; KEY_LENGTH]>, Unspecified> {
 /// Returns `prefix` and `bytes` random bytes in URL-safe base64 without padding. Use 16 bytes for an id, 32 for a secret.
 ///
 /// # Errors
-/// There are no random numbers.
+/// No random numbers are available.
 pub fn random_token(prefix: &str, bytes: usize) -> Result<String, SecretsError> {
     let mut random = Zeroizing::new(vec![0; bytes]);
     rand::fill(&mut random).map_err(|Unspecified| SecretsError::Random)?;
@@ -312,7 +313,7 @@ pub fn random_token(prefix: &str, bytes: usize) -> Result<String, SecretsError> 
 /// Returns `length` random bytes.
 ///
 /// # Errors
-/// There are no random numbers.
+/// No random numbers are available.
 pub fn random_bytes(length: usize) -> Result<SecretSlice<u8>, SecretsError> {
     let mut random = vec![0; length];
     rand::fill(&mut random).map_err(|Unspecified| SecretsError::Random)?;

@@ -33,7 +33,7 @@ pub enum SigningKeyError {
 
 /// A new signing key, with the only copy of its private half or secret.
 pub struct CreatedKey {
-    /// Id of the key in the header of a token.
+    /// Id of the key, for the header `kid` of tokens.
     pub kid: String,
     /// Signing key: the private key as PKCS#8 (RFC 5958) in PEM; for HS256 a text whose bytes are the secret.
     pub secret: SecretString,
@@ -45,7 +45,7 @@ pub struct CreatedKey {
 /// of keys.
 ///
 /// # Errors
-/// There are no random numbers, or the database failed.
+/// No random numbers are available, or the database failed.
 pub async fn create_key(
     store: &Store,
     master_key: &MasterKey,

@@ -34,7 +34,7 @@ impl From<Unspecified> for VapidError {
 /// Creates a key pair for the app, unless it already has one.
 ///
 /// # Errors
-/// There are no random numbers, or the database failed.
+/// No random numbers are available, or the database failed.
 pub async fn create(store: &Store, master_key: &MasterKey, app: AppId) -> Result<(), VapidError> {
     let pair = EcdsaKeyPair::generate(&ECDSA_P256_SHA256_ASN1_SIGNING)?;
     let public_key = URL_SAFE_NO_PAD.encode(pair.public_key());

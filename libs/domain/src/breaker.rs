@@ -1,4 +1,4 @@
-//! Circuit breaker: stops calls to a provider that keeps failing, then tries it again with one call at a time.
+//! Circuit breaker: stops calls to a provider that keeps failing, then makes single trial calls until one succeeds.
 
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
 //! Messages of the log: facts in the past tense, jobs, and the envelope of both.
 //!
-//! Golden files in `libs/domain/golden` hold one message per type and version and are never removed: every message
-//! ever written stays readable.
+//! Golden files in `libs/domain/golden` contain one message per type and version. They are never removed, because every message
+//! ever written must stay readable.
 
 mod decided;
 mod envelope;

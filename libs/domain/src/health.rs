@@ -7,7 +7,7 @@ use crate::breaker::{Breaker, FIRST_REST};
 use crate::outcome::Blame;
 use crate::{Answer, Outcome, Timestamp, UserNumber};
 
-/// Maximum number of suspects, which are users whose trial failed, that are remembered during one outage.
+/// Maximum number of suspects (users whose trial failed) that are remembered during one outage.
 const MOST_SUSPECTS: usize = 64;
 /// Longest time for which a user whose trial failed waits in addition to the breaker's rest.
 const LONGEST_SUSPICION: Duration = Duration::from_secs(300);

@@ -69,7 +69,7 @@ number_id! {
 }
 
 uuid_id! {
-    /// A send: one accepted notification request (UUIDv7). Callers know it as `requestId`.
+    /// A send: one accepted notification request (UUIDv7). In the API, its id is named `requestId`.
     SendId,
     /// A delivery: one send to one target of a recipient on one channel. The id is the idempotency key for providers.
     DeliveryId,

@@ -6,7 +6,7 @@ const FORBIDDEN: [&str; 8] =
 /// Scheme of an icon that is not a link, and the required start of the text after the scheme.
 const IMAGE: (&str, &str) = ("data", "image/");
 
-/// Returns true if a text may be a link: relative, or with the scheme http, https, mailto or one of the app.
+/// Returns true if a text may be a link: relative, or with the scheme http, https, mailto or a scheme of the app.
 #[must_use]
 pub fn is_link(text: &str) -> bool {
     !FORBIDDEN.contains(&split(text).0.as_str())

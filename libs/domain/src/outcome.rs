@@ -70,7 +70,7 @@ pub struct RetryLimit {
 pub struct Answer {
     /// Class of the answer.
     pub outcome: Outcome,
-    /// The provider's code, such as `550 5.1.1`, or our own code for a transport failure (`connect`, `timeout`).
+    /// The provider's code, such as `550 5.1.1`, or a code of Tidings for a transport failure (`connect`, `timeout`).
     pub code: String,
     /// The provider's text, bounded in length, without the message's content.
     pub message: String,

@@ -72,7 +72,7 @@ pub struct PushOverride {
     /// Overrides the send's data, key by key.
     #[serde(skip_serializing_if = "Object::is_empty")]
     pub data: Object,
-    /// All other members.
+    /// All other members, which the channel's worker interprets.
     #[serde(skip_serializing_if = "Object::is_empty")]
     pub options: Object,
 }

@@ -42,7 +42,7 @@ impl Pace {
         Ok(())
     }
 
-    /// Returns the time to which a call is postponed. Postponed calls are spaced out, so that they do not return all at once.
+    /// Returns the time to which a call is postponed. Postponed calls are spaced out, so that they are not all retried at once.
     pub fn promise(&mut self, now: Timestamp) -> Timestamp {
         let earliest = micros(now + NEAREST);
         let farthest = micros(now + FARTHEST);

@@ -31,12 +31,12 @@ pub const MAX_MESSAGE: usize = 64 * 1024;
 pub const MAX_REFERENCE: usize = 2048;
 /// Largest `data`, as JSON text, in bytes.
 pub const MAX_DATA: usize = 256 * 1024;
-/// Maximum of recipients × content of one send, in bytes.
+/// Maximum product of the number of recipients and the size of the content of one send, in bytes.
 pub const MAX_FAN_OUT: usize = 64 * 1024 * 1024;
 /// Longest time ahead for which a send may be scheduled.
 pub const MAX_AHEAD: Duration = Duration::from_secs(90 * 86_400);
 
-/// Conditions for reading a body.
+/// Time and strictness with which a send request is validated.
 #[derive(Clone, Copy, Debug)]
 pub struct SendRules {
     /// The time of the request.
@@ -45,29 +45,29 @@ pub struct SendRules {
     pub strict: bool,
 }
 
-/// A valid send request, except that its times may be invalid.
+/// A valid send request; only its times may be invalid (see `untimely`).
 #[derive(Clone, Debug, PartialEq)]
 pub struct ParsedSend {
     pub send: SendRequest,
-    /// The contents of its files.
+    /// The files of `data.attachments`, with their contents.
     pub files: Files,
     /// `idempotencyKey` of the body.
     pub idempotency_key: Option<String>,
-    /// True if recipients were given in the deprecated top-level member.
+    /// True if the request uses the deprecated top-level member `recipients`.
     pub deprecated: bool,
-    /// True if an unknown recipient causes the whole send to be refused.
+    /// True if the whole send must be refused when a recipient is unknown.
     pub reject_unknown: bool,
-    /// Problems with its times relative to now. They cause the send to be refused unless it repeats an accepted one, whose
-    /// times were valid at first.
+    /// Problems of `sendAt` and `expiresAt` relative to the current time. They cause the send to be refused, unless it repeats an
+    /// accepted send: its times were valid when it was first accepted.
     pub untimely: Vec<Problem>,
 }
 
 /// An invalid send request.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Unsound {
-    /// Every problem of the body, in the order of its members.
+    /// Every problem of the body, including problems of its times.
     pub problems: Vec<Problem>,
-    /// The template that it names, so that the caller can check it for further problems.
+    /// The template that the request names, if any, so that the caller can report problems of the template too.
     pub template: Option<TemplateRef>,
 }
 

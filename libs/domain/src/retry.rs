@@ -1,35 +1,35 @@
-//! The step after an attempt: the end, another attempt, or parking.
+//! The next step after an attempt: the delivery ends, is retried or is parked.
 
 use std::time::Duration;
 
 use crate::{Channel, Outcome, Reason, Status, Timestamp};
 
-/// Delays before each attempt; the first is the delay before attempt 1.
+/// The usual retry schedule. If it has no further attempt, the delivery is parked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RetryPolicy {
     /// Delay before attempt n at index n − 1.
     pub schedule: Vec<Duration>,
 }
 
-/// Result of an attempt's outcome.
+/// Next step for a delivery after an attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RetryDecision {
-    /// The delivery ends.
+    /// The delivery ends with this status and reason.
     End(Status, Option<Reason>),
-    /// Another attempt at this time.
+    /// The next attempt is due at this time.
     RetryAt(Timestamp),
     /// The delivery is parked with the last answer.
     Park,
 }
 
-/// The facts on which a decision is based.
+/// The facts about a finished attempt that decide the next step.
 #[derive(Clone, Copy, Debug)]
 pub struct FinishedAttempt<'a> {
     pub channel: Channel,
     /// Number of the attempt that just ended, from 1.
     pub attempt: u32,
     pub outcome: &'a Outcome,
-    /// Number of retries on a short schedule so far.
+    /// Number of retries with a `RetryLimit` so far.
     pub limited_retries: u32,
     pub now: Timestamp,
     /// Time after which the notification must not be sent.
@@ -39,10 +39,10 @@ pub struct FinishedAttempt<'a> {
 }
 
 impl RetryPolicy {
-    /// Decides the step after the finished attempt.
+    /// Decides the next step after a finished attempt.
     ///
-    /// A call with an unknown outcome is repeated under the same id. The exception is SMS, because a second message would
-    /// reach the person: there the delivery ends, unless the provider de-duplicates by idempotency key.
+    /// After an unknown outcome, the call is repeated with the same delivery id. SMS is the exception, because the recipient
+    /// could get the message twice: an SMS delivery ends, unless the provider de-duplicates by idempotency key.
     #[must_use]
     pub fn verdict(&self, finished: FinishedAttempt<'_>) -> RetryDecision {
         match finished.outcome {
@@ -64,15 +64,15 @@ impl RetryPolicy {
         }
     }
 
-    /// Decides the step after an attempt that fails over to another provider: an immediate retry, even beyond the end of the
-    /// schedule, since each provider is called at most once before the schedule continues.
+    /// Decides the next step after an attempt that fails over to another provider: an immediate retry, even at the end of the
+    /// schedule. Each provider is called at most once before the schedule continues.
     #[must_use]
     pub fn failover(finished: FinishedAttempt<'_>) -> RetryDecision {
         retry_or_expire(finished, Duration::ZERO)
     }
 
-    /// Decides the step after a receipt, in which a provider reports on a message that it accepted before or whose outcome is
-    /// unknown. Returns None if the receipt adds nothing.
+    /// Decides the next step after a receipt: a provider's later report on a message that it accepted or whose outcome was
+    /// unknown. Returns None if the receipt does not change the delivery.
     #[must_use]
     pub fn receipt_verdict(&self, receipt: FinishedAttempt<'_>) -> Option<RetryDecision> {
         match receipt.outcome {
@@ -160,14 +160,14 @@ mod tests {
     fn a_limited_retry_ends_as_failed() {
         let limit = Some(RetryLimit { retries: 3, over: Duration::from_secs(86_400) });
         let full = Outcome::Retry { after: None, limit };
-        // Attempts that failed for other reasons do not count.
+        // Attempts that failed for other reasons do not count as limited retries.
         let after = |limited_retries| FinishedAttempt { limited_retries, ..finished(9, &full) };
         assert_eq!(delay_of(&policy().verdict(after(2))), Duration::from_secs(28_800));
         let end = RetryDecision::End(Status::Failed, Some(Reason::RetriesExhausted));
         assert_eq!(policy().verdict(after(3)), end);
     }
 
-    /// Runs a delivery in virtual time; returns the delays until the end, and the end.
+    /// Runs a delivery in virtual time. Returns the delays until the delivery ends, and the final decision.
     fn run_to_end(
         policy: &RetryPolicy,
         outcome: &Outcome,

@@ -1,21 +1,23 @@
-//! The choice among an app's providers for an attempt.
+//! Choice of one of an app's providers for an attempt.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{Outcome, Timestamp};
 
-/// Restrictions on the choice by earlier attempts. Another provider is called only after a definite refusal.
+/// Restrictions that earlier attempts place on the choice of the provider. After a call, another provider may be called only if
+/// the first one definitely refused the message.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Route {
-    /// The only provider that may be called: it may have accepted an earlier call.
+    /// The only provider that may be called, because it may have accepted an earlier call.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub only: Option<String>,
-    /// True if that call may be repeated only because this provider de-duplicates by idempotency key. Once it no longer does,
-    /// it must not be called either.
+    /// True if the provider in `only` may be called again only because it de-duplicates by idempotency key. If it stops
+    /// de-duplicating, it must not be called either.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub keyed: bool,
-    /// Providers that refused for reasons on their side; they are passed over while another provider is left.
+    /// Providers that refused the message because of the account, or because the target is dead for them only. They are not
+    /// called while another provider is left.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub passed_over: Vec<String>,
 }
@@ -24,11 +26,11 @@ pub struct Route {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Candidate<'a> {
     pub identifier: &'a str,
-    /// Time at which its breaker admits a call; None if it does now.
+    /// Time until which the provider's breaker lets no call pass; None if a call passes now.
     pub closed_until: Option<Timestamp>,
 }
 
-/// Provider chosen for the attempt.
+/// Result of choosing a provider for an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice {
     /// Call the candidate with this index.
@@ -44,7 +46,7 @@ pub enum Choice {
 /// Route of the next attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NextRoute {
-    /// The retry policy decides on the outcome; another attempt uses this route.
+    /// The retry policy decides the next step. If this is another attempt, it uses this route.
     Usual(Route),
     /// Fail over to another provider at once.
     Failover(Route),
@@ -57,7 +59,7 @@ impl Route {
         *self == Route::default()
     }
 
-    /// Allows all providers that are not passed over: it is certain that none accepted an earlier call.
+    /// Removes the restriction to one provider. This is safe only if it is certain that no provider accepted an earlier call.
     pub fn unbind(&mut self) {
         (self.only, self.keyed) = (None, false);
     }
@@ -92,12 +94,13 @@ impl Route {
         self.passed_over.iter().any(|passed| passed == identifier)
     }
 
-    /// Returns the route after `called` gave this outcome. `serving` are the providers that serve the target.
+    /// Returns the route of the next attempt after a call of provider `called` with this outcome. `serving` lists the providers
+    /// that serve the target.
     ///
     /// - Unknown outcome: only the same provider from now on.
     /// - Problem with the account: the next provider at once, unless an earlier call may have been accepted; after the last
-    ///   provider, all of them again on the schedule.
-    /// - Target dead for this provider only: the next provider at once; after the last one the target is dead.
+    ///   provider, all providers again on the usual schedule.
+    /// - Target dead for this provider only: the next provider at once; after the last provider, the target counts as dead.
     #[must_use]
     pub fn after(&self, outcome: &Outcome, called: &str, serving: &[&str]) -> NextRoute {
         let mut passed_over = self.passed_over.clone();
@@ -118,7 +121,7 @@ impl Route {
                     NextRoute::Usual(Route::default())
                 }
             }
-            // The provider never had the message, so it did not accept an earlier call either.
+            // This provider cannot reach the target, so it did not accept an earlier call either: another provider may be called.
             Outcome::TargetGone(gone) if gone.here_only && is_another_left => NextRoute::Failover(next),
             _ => NextRoute::Usual(self.clone()),
         }

@@ -9,7 +9,7 @@ use crate::text_enum::text_enum;
 use crate::{Channel, Digest, Timestamp};
 
 text_enum! {
-    /// The queue of a send; bulk never delays transactional.
+    /// The queue of a send. Bulk sends never delay transactional sends.
     Lane {
         /// Small, urgent sends.
         Transactional = "transactional",
@@ -38,7 +38,7 @@ pub struct SendRequest {
     pub category: Option<String>,
     /// Recipients, without duplicates, in the order given.
     pub recipients: Vec<Recipient>,
-    /// The only channels to use, if the send selects channels.
+    /// The only channels that may be used; None if the send does not select channels.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub channels: Option<Vec<Channel>>,
     /// Overrides for single channels and providers.
@@ -63,9 +63,9 @@ pub struct SendRequest {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct IdempotencyKey {
-    /// The key; its meaning is known only to the caller.
+    /// The key, which Tidings does not interpret.
     pub key: String,
-    /// SHA-256 over the body in a canonical form.
+    /// SHA-256 of the body in a canonical form.
     pub body_hash: Digest,
 }
 
@@ -91,7 +91,8 @@ pub struct Recipient {
     pub data: Object,
 }
 
-// Most recipients are only an identifier and must stay that short in the log: the broker limits a message to 1 MiB.
+// Form of a recipient in the log. A recipient with only an identifier is written as a string, because the broker limits a message
+// to 1 MiB.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(untagged)]
 enum RecipientWire {
@@ -152,7 +153,8 @@ impl SendRequest {
         self.recipients.len().div_ceil(CHUNK_RECIPIENTS)
     }
 
-    /// Returns true if the database keeps the body, for chunks that are planned without the `SendAccepted` message.
+    /// Returns true if the database must keep the body: a send that has several chunks or is scheduled is also planned without
+    /// its `SendAccepted` message.
     #[must_use]
     pub fn is_kept(&self) -> bool {
         self.chunks() > 1 || self.send_at.is_some()
@@ -164,9 +166,9 @@ impl SendRequest {
         self.recipients.chunks(CHUNK_RECIPIENTS).nth(chunk as usize).unwrap_or_default()
     }
 
-    /// Returns the send without the data of the recipients whose identifiers `is_erased` accepts; None if it names none of
-    /// them. The others keep their positions. If no recipient is left, the content, overrides, attachments and idempotency
-    /// key are removed too: they may have been about the erased user.
+    /// Returns the send without the data of the recipients for whose identifiers `is_erased` returns true; None if the send has
+    /// no such recipient. The other recipients keep their positions. If no recipient is left, the content, overrides, attachments
+    /// and idempotency key are removed too, because they may contain data of an erased user.
     #[must_use]
     pub fn without(&self, is_erased: impl Fn(&str) -> bool) -> Option<SendRequest> {
         let must_go = |recipient: &Recipient| !recipient.is_erased() && is_erased(&recipient.identifier);

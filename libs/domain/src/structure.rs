@@ -1,9 +1,8 @@
-//! Estimates the memory of a JSON text before it is parsed: `[{"":0},…]` takes many times its length in memory, a long
-//! string does not.
+//! Estimates the memory of a JSON text before it is parsed: `[{"":0},…]` needs many times its length, a long string does not.
 
-/// Bytes of an object with few members: a node of its tree.
+/// Estimated bytes of an object with few members: one node of its B-tree.
 const CONTAINER: usize = 640;
-/// Bytes of each further value, including the spare capacity of an array.
+/// Estimated bytes of each further value, including the spare capacity of an array.
 const VALUE: usize = 64;
 
 /// Structure of a JSON text, without the contents of its strings.
@@ -11,9 +10,9 @@ const VALUE: usize = 64;
 pub struct Structure {
     /// Bytes outside of strings; quotes count as outside.
     pub outside: usize,
-    /// Objects and arrays.
+    /// Number of objects and arrays.
     pub containers: usize,
-    /// Commas.
+    /// Number of commas.
     pub separators: usize,
 }
 
@@ -38,7 +37,7 @@ impl Structure {
     /// Estimates the bytes of the parsed value, in addition to its text.
     #[must_use]
     pub fn memory(self) -> usize {
-        // In valid JSON, at least one byte precedes each comma.
+        // In valid JSON, at least one other byte precedes each comma, so at most half of the bytes are commas.
         self.containers * CONTAINER + self.separators.min(self.outside / 2) * VALUE
     }
 }
@@ -49,7 +48,7 @@ pub fn json_memory(text: &[u8]) -> usize {
     text.len() + Structure::of(text).memory()
 }
 
-/// Skips to the end of a string after its opening quote; returns false if it has no end.
+/// Skips the rest of a string after its opening quote; returns false if the closing quote is missing.
 fn skip_text<'a>(rest: &mut impl Iterator<Item = &'a u8>) -> bool {
     while let Some(&byte) = rest.next() {
         match byte {

@@ -24,7 +24,7 @@ impl Timestamp {
         self.0
     }
 
-    /// Parses an RFC 3339 date-time with any offset; digits beyond milliseconds are dropped.
+    /// Parses an RFC 3339 date-time with any offset, and drops digits beyond milliseconds. Returns None if the text is invalid.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         DateTime::parse_from_rfc3339(text).ok().map(Into::into)

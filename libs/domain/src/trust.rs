@@ -1,4 +1,4 @@
-//! Settings of an app about the trust in user identifiers and profiles.
+//! Settings of an app that state how far it trusts user identifiers and profiles.
 
 use crate::text_enum::text_enum;
 
@@ -7,10 +7,10 @@ text_enum! {
     TokenSubject {
         /// As `user:{identifier}`; any other claim is refused.
         Prefixed = "prefixed",
-        /// As `{identifier}`, whatever its prefix.
+        /// As `{identifier}`; a prefix `user:` is part of the identifier.
         Bare = "bare",
-        /// As `user:{identifier}` or, if the prefix is missing, as `{identifier}`. A backend that signs identifiers
-        /// without the prefix lets a person named `user:alice` be alice.
+        /// As `user:{identifier}` or, if the prefix is missing, as `{identifier}`. Risk: if a backend signs identifiers without
+        /// the prefix, the user `user:alice` is accepted as the user `alice`.
         Either = "either",
     }
 }

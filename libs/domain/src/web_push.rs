@@ -1,4 +1,4 @@
-//! Browsers' subscriptions to web push (RFC 8030), and the push services that they may name.
+//! Browsers' subscriptions to web push (RFC 8030), and the push services that they may use.
 
 mod endpoint;
 mod host;
@@ -16,14 +16,14 @@ pub use endpoint::{MAX_ENDPOINT, origin_of};
 pub use host::PushHost;
 pub use options::{MAX_TTL, Urgency, WebPushOptions, read_ttl, read_urgency};
 
-/// Length of an uncompressed point of P-256 (SEC 1, section 2.3.3).
+/// Length of an uncompressed point of P-256, in bytes (SEC 1, section 2.3.3).
 const POINT: usize = 65;
 const UNCOMPRESSED: u8 = 4;
-/// Length of the authentication secret (RFC 8291, section 3.2).
+/// Length of the authentication secret, in bytes (RFC 8291, section 3.2).
 const AUTH: usize = 16;
-/// Longest text of a key that is decoded.
+/// Longest base64url text of a key that is decoded, in bytes.
 const MAX_KEY: usize = 256;
-/// The end of the year 9999.
+/// The end of the year 9999, in Unix milliseconds.
 const LAST_MILLIS: f64 = 253_402_300_799_999.0;
 
 /// Browsers omit the padding; some clients add it.
@@ -45,8 +45,8 @@ pub struct Subscription {
     pub expires_at: Option<Timestamp>,
 }
 
-/// Reads a `PushSubscription` in the form that browsers write. Its endpoint must be at one of `hosts`. `is_on_curve`
-/// returns true if an uncompressed point lies on P-256.
+/// Reads a `PushSubscription` in the JSON form that browsers produce. Returns None after adding problems if it is invalid. The
+/// endpoint must be at one of `hosts`. `is_on_curve` returns true if an uncompressed point lies on P-256.
 pub fn parse_subscription(
     body: Value,
     hosts: &[PushHost],

@@ -8,21 +8,21 @@ text_enum! {
     WebhookEvent {
         /// A provider accepted a delivery.
         DeliverySent = "delivery.sent",
-        /// A receipt says that a delivery arrived.
+        /// A receipt confirms that a delivery arrived.
         DeliveryDelivered = "delivery.delivered",
         /// A delivery ended without being sent; see its status.
         DeliveryFailed = "delivery.failed",
         /// A target is dead and is no longer used.
         DeliverySuppressed = "delivery.suppressed",
-        /// A person read an item of the inbox.
+        /// A user read an inbox item.
         NotificationRead = "notification.read",
     }
 }
 
 impl WebhookEvent {
     /// Returns the event for a delivery that settled with this status; None while it is in progress. A delivery that ended
-    /// without being sent counts as failed: refused, parked after the last retry (it may still be sent after a redrive),
-    /// expired, cancelled, skipped in the end, or unknown.
+    /// without being sent counts as failed: refused, parked after the last retry (it may still be sent after a redrive), expired,
+    /// cancelled, skipped, or unknown.
     #[must_use]
     pub fn of_status(status: Status) -> Option<WebhookEvent> {
         match status {

@@ -21,12 +21,12 @@ use crate::error::{ConnectError, Error};
 
 /// Ping interval of the client, which closes a connection at the third ping without an answer.
 const PING_INTERVAL: Duration = Duration::from_secs(10);
-/// Ping interval in a cluster, where another server can replace one that hangs: the client needs 3 s to notice it, and at most
-/// one attempt to connect to it again.
+/// Ping interval in a cluster, where another server can replace a server that hangs. The client notices the hang within 3 s, and
+/// makes at most one attempt to reconnect to the same server.
 const CLUSTER_PING_INTERVAL: Duration = Duration::from_secs(1);
 /// Timeout of one attempt to connect to a server of a cluster.
 const CLUSTER_CONNECT_LIMIT: Duration = Duration::from_millis(1_500);
-/// Timeout of the lookup of a server's addresses. Without an answer, the server counts as a single one.
+/// Timeout of the DNS lookup of a server's addresses. After a timeout, the server counts as a single server.
 const LOOKUP_LIMIT: Duration = Duration::from_secs(2);
 const LONGEST_RECONNECT_DELAY: Duration = Duration::from_secs(1);
 /// Maximum number of unacknowledged publishes of all callers; further ones wait.
@@ -52,7 +52,7 @@ pub struct Settings {
 /// Credentials of client and server in addition to those in the address.
 #[derive(Clone, Debug, Default)]
 pub struct Access {
-    /// Certificates (PEM) of the authorities that may sign the server's certificate. None: those of the system.
+    /// Certificates (PEM) of the authorities that may sign the server's certificate. None means the authorities of the system.
     pub ca_file: Option<PathBuf>,
     /// Certificate (PEM) of the client and its private key.
     pub certificate: Option<(PathBuf, PathBuf)>,
@@ -125,8 +125,8 @@ impl EventLog {
         })
     }
 
-    /// Pings JetStream, for readiness checks. The server reads in order, so when it answers, it has received every
-    /// acknowledgement that was sent before.
+    /// Pings JetStream, for readiness checks. The server processes messages in order: its answer shows that it has received every
+    /// acknowledgement that was sent before the ping.
     ///
     /// # Errors
     /// The server is unavailable, does not answer within the time limit, or runs without JetStream.
@@ -190,7 +190,7 @@ fn servers(urls: &str) -> Result<(Vec<ServerAddr>, ConnectOptions), ConnectError
 }
 
 /// Returns true for a cluster: several servers are named, or the only name has several addresses of one family, as a headless
-/// Service has.
+/// Service of Kubernetes has.
 async fn is_cluster(servers: &[ServerAddr]) -> bool {
     let [server] = servers else { return true };
     let Ok(Ok(addresses)) = timeout(LOOKUP_LIMIT, lookup_host((server.host(), server.port()))).await else {

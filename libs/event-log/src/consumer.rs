@@ -16,10 +16,12 @@ use crate::delivered::Delivered;
 use crate::error::Error;
 use crate::pull::{Answer, Ends, Pull};
 
-/// Pause between messages after which a fetch returns those that it has, while its request stays open. When `max_ack_pending` is
-/// reached, the server does not end a request for several messages before it expires, and the fetch would wait until then.
+/// If no further message arrives for this time, a fetch returns the messages that it has, and its request stays open. Without
+/// this pause, a fetch would wait until its request expires whenever `max_ack_pending` is reached, because the server neither
+/// completes nor ends the request then.
 const GATHERING: Duration = Duration::from_millis(50);
-/// Maximum duration of one request. A longer wait uses several requests, so that a crash of the server is noticed early.
+/// Maximum duration of one request. A longer wait is split into several requests, so that the client notices a crash of the
+/// server early.
 const LONGEST_REQUEST: Duration = Duration::from_secs(2);
 const SHORTEST_REQUEST: Duration = Duration::from_millis(10);
 /// Minimum duration of a failing fetch, so that a loop over it needs no pause.
@@ -39,7 +41,7 @@ pub struct ConsumerSettings {
 pub struct ConsumerProgress {
     /// Every message up to this sequence is acknowledged.
     pub ack_floor: u64,
-    /// Last message that was ever delivered.
+    /// Sequence of the last message that was delivered at least once.
     pub delivered: u64,
     /// Number of messages that were not delivered yet.
     pub pending: u64,
@@ -47,7 +49,7 @@ pub struct ConsumerProgress {
     pub ack_pending: u64,
     /// Number of unacknowledged messages that were delivered more than once.
     pub redelivered: u64,
-    /// Number of waiting requests for messages: more than 0 if a process fetches.
+    /// Number of open pull requests; more than 0 while a process fetches.
     pub waiting: u64,
 }
 
@@ -56,13 +58,13 @@ pub struct Consumer {
     log: EventLog,
     name: String,
     remote: PullConsumer,
-    /// Kept between fetches: the next fetch returns messages that arrive after the previous one has returned.
+    /// Kept between fetches: if messages arrive after a fetch has returned, the next fetch returns them.
     pull: Mutex<Option<Pull>>,
 }
 
 impl EventLog {
     /// Opens a durable consumer of the whole stream, and creates it at the beginning of the stream if it is missing. The server
-    /// delivers a message until it is acknowledged, any number of times.
+    /// redelivers a message until it is acknowledged, without a limit.
     ///
     /// # Errors
     /// [`Error::ConsumerDiffers`] if the consumer exists and would deliver other messages, or if the server dropped a field.
@@ -75,7 +77,7 @@ impl EventLog {
         let pull_config = configuration(durable, settings);
         let wanted = pull_config.clone().into_consumer_config();
         let found = self.find_consumer(stream, durable).await?;
-        // Creating an existing consumer updates it, so only its adjustable fields may differ before.
+        // Creating a consumer that exists updates it. Refuse this unless only adjustable fields differ.
         if let Some(found) = &found {
             refuse_difference(stream, durable, essential(&wanted), essential(&found.config))?;
         }
@@ -195,11 +197,12 @@ fn refuse_difference(
 }
 
 impl Consumer {
-    /// Fetches up to `max` messages, or up to the number still open from an earlier call. Returns the available messages, or
-    /// else the first one that arrives within `wait`; empty if none arrives. One call returns about 8 MiB at most.
+    /// Fetches up to `max` messages, or up to the number that an earlier call requested and did not receive, if that is larger.
+    /// Returns the available messages. If there are none, waits up to `wait` for the first; the result is empty if none arrives.
+    /// One call returns about 8 MiB at most.
     ///
-    /// Messages may arrive after the call has returned; the next call returns them, or [`release`](Self::release) returns them
-    /// to the server. Messages that a dropped call had received are delivered again after `ack_wait`.
+    /// Messages may arrive after the call has returned; the next call returns them, or [`release`](Self::release) returns them to
+    /// the server. If a call is dropped, messages that it has received are delivered again after `ack_wait`.
     ///
     /// # Errors
     /// The server is unavailable, does not answer, or has lost the consumer. Call again; a failing call takes at least 250 ms.
@@ -253,9 +256,9 @@ impl Consumer {
             match answer {
                 Answer::Message(message) => batch.extend(Delivered::new(&self.log, message)),
                 Answer::Over => break,
-                // Return the messages that did arrive; the next call meets the error again.
+                // Return the messages that arrived before the error; the next call will return the error.
                 Answer::Silence | Answer::Broken(_) if !batch.is_empty() => break,
-                // Either the server only forgot the request, or the server is unavailable; the call shows which.
+                // The server either lost only the request or is unavailable. Reading the progress fails in the second case.
                 Answer::Silence => return self.progress().await.map(|_| batch),
                 Answer::Broken(reason) => return Err(self.undelivered(&reason)),
             }
@@ -264,7 +267,7 @@ impl Consumer {
     }
 
     /// Returns the messages of an open request to the server, so that other processes get them. Call it after the last fetch. It
-    /// takes about as long as that fetch would have waited, or two seconds longer.
+    /// takes until the open request expires, or about two seconds longer.
     ///
     /// # Errors
     /// The server is unavailable, or a message cannot be returned; it is delivered again after `ack_wait`.
@@ -274,7 +277,7 @@ impl Consumer {
         loop {
             let message = match pull.answer().await {
                 Answer::Message(message) => message,
-                // The server may have received the request late, and serves it until it expires there.
+                // The server may have received the request late. It then delivers messages until the request expires there.
                 Answer::Silence if !waited_again => {
                     waited_again = true;
                     self.progress().await?;

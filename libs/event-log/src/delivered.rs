@@ -13,7 +13,8 @@ use crate::origin::Origin;
 
 /// A message that a [`Consumer`](crate::Consumer) delivered. If it is not acknowledged, it is delivered again after `ack_wait`.
 ///
-/// The server does not confirm acknowledgements: if one is lost, also in a crash of the server, the message is delivered again.
+/// The server does not confirm acknowledgements. If an acknowledgement is lost, for example in a crash of the server, the message
+/// is delivered again.
 pub struct Delivered {
     pub payload: Bytes,
     /// Sequence in the stream.
@@ -49,7 +50,7 @@ impl Delivered {
         self.answer(AckKind::Ack).await
     }
 
-    /// Returns the message, to be delivered again after `delay`, or at once.
+    /// Returns the message to the server, which delivers it again after `delay`, or at once if None.
     ///
     /// # Errors
     /// The connection did not accept the nak in time.

@@ -6,7 +6,7 @@ use std::io;
 
 use async_nats::{ConnectErrorKind, rustls};
 
-/// The first connection failed. It is not retried.
+/// Error of the first connection, which is not retried.
 #[derive(Debug, thiserror::Error)]
 #[error("no connection to the event log: {reason}")]
 pub struct ConnectError {
@@ -41,7 +41,7 @@ impl ConnectError {
     }
 }
 
-/// The client library reports a certificate that one side refuses as an I/O error.
+/// Returns true if TLS caused the error: the client library reports a refused certificate as an I/O error.
 fn failed_in_tls(error: &async_nats::ConnectError) -> bool {
     let mut causes = std::iter::successors(error.source(), |cause| (*cause).source());
     causes.any(|cause| {
@@ -50,11 +50,11 @@ fn failed_in_tls(error: &async_nats::ConnectError) -> bool {
     })
 }
 
-/// A stream differs from its declaration, and could not be changed to match it.
+/// Error declaring or resizing a stream.
 #[derive(Debug, thiserror::Error)]
 pub enum DeclareError {
-    /// The stream exists with another configuration, apart from its size, or the server dropped a declared field. Nothing was
-    /// changed.
+    /// The stream's configuration differs from the declaration in more than its size, or the server dropped a declared field. An
+    /// existing stream was not changed.
     #[error("stream {stream}: {field} is {found}, and must be {wanted}")]
     Differs {
         /// The stream's name.
@@ -85,7 +85,7 @@ pub enum DeclareError {
     Unavailable(#[from] Error),
 }
 
-/// A message was not confirmed.
+/// Error publishing a message.
 #[derive(Debug, thiserror::Error)]
 pub enum PublishError {
     /// The message is certainly not stored.
@@ -116,7 +116,7 @@ pub enum Refusal {
     /// The message with its headers is larger than the server accepts; no attempt will succeed.
     #[error("the message is too large")]
     TooLarge,
-    /// No stream listens to the subject: it was never declared, or the server is starting.
+    /// No stream listens to the subject: the stream was never declared, or the server is starting.
     #[error("it does not exist or is not available at present")]
     NoStream,
     /// The message was not sent: an earlier message of its batch is unconfirmed, or the connection is down.
@@ -124,7 +124,7 @@ pub enum Refusal {
     NotSent,
 }
 
-/// Another request to the log failed.
+/// Error of any other request to the log.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The server is unavailable, did not answer in time, or refused the request. Retrying may help.
@@ -145,7 +145,7 @@ pub enum Error {
         /// The lowest sequence after it that the stream has or will have.
         first: u64,
     },
-    /// The stream ends below a record that was already read: it lost its tail.
+    /// The stream ends before a record that was already read: the stream has lost its last records.
     #[error("stream {stream}: ends at {last}, although record {read} was already read")]
     Rewound {
         /// The stream's name.

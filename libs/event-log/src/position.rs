@@ -1,6 +1,7 @@
 //! Positions: the last sequences that projections have committed, published to listeners.
 //!
-//! They are published outside the streams and may be lost; a listener that depends on one also reads the checkpoint.
+//! Announcements are not stored in a stream and may be lost, so a listener that depends on a position also reads the checkpoint
+//! of the projection.
 
 use async_nats::Subscriber;
 use bytes::Bytes;
@@ -42,7 +43,7 @@ impl EventLog {
     /// The server is unavailable or did not confirm the subscription in time.
     pub async fn positions(&self) -> Result<Positions, Error> {
         let announcements = self.bounded("subscribe", self.client.subscribe(format!("{PREFIX}*"))).await?;
-        // The server reads in order: when it has answered the ping, it knows the subscription.
+        // The server processes messages in order: after it has answered the ping, the subscription is active.
         self.ping().await?;
         Ok(Positions { announcements })
     }

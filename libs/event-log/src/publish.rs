@@ -118,7 +118,7 @@ impl Sent {
     }
 }
 
-/// Classifies an error as refused only if it is known to happen before a message is stored.
+/// Classifies an error. It counts as a refusal only if the server is certain to report it before it stores a message.
 fn classify(stream: StreamName, error: &context::PublishError) -> PublishError {
     let refusal = match error.kind() {
         PublishErrorKind::StreamNotFound => Some(Refusal::NoStream),
@@ -140,7 +140,8 @@ fn refusal(error: &jetstream::Error) -> Option<Refusal> {
         | ErrorCode::INSUFFICIENT_RESOURCES
         | ErrorCode::STORAGE_RESOURCES_EXCEEDED
         | ErrorCode::MEMORY_RESOURCES_EXCEEDED => Some(Refusal::Full),
-        // The code covers any failure to store; only the limits are checked before replicas store the message.
+        // The server uses this code for any failure to store. Only limits (`maximum …`) are checked before a replica can have
+        // stored the message.
         ErrorCode::STREAM_STORE_FAILED if error.to_string().starts_with("maximum ") => Some(Refusal::Full),
         _ => None,
     }

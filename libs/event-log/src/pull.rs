@@ -11,13 +11,13 @@ use tokio::time::{Instant, timeout_at};
 use crate::connection::EventLog;
 use crate::error::Error;
 
-/// Time after a request's expiry within which the server must report it. nats-server 2.9.10 reports nothing if a message arrives
-/// at the moment of the expiry, so this is only as long as a slow network needs.
+/// Time after the expiry of a request within which the server must report the expiry. nats-server 2.9.10 reports nothing if a
+/// message arrives at the moment of the expiry, so this time is no longer than a slow network needs.
 const GRACE: Duration = Duration::from_millis(250);
-/// Maximum bytes of one request: more than the largest message, and little enough for a process's memory.
+/// Maximum bytes of one request: more than the largest message, and small enough for a process's memory.
 const MAX_BYTES: usize = 8 * 1024 * 1024;
 
-/// End of a request before it expires.
+/// Condition that ends a request before it expires.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ends {
     /// When its messages are delivered, or no more are available at present.
@@ -82,17 +82,17 @@ impl Pull {
         Ok(())
     }
 
-    /// Number of messages that the last request may still bring; 0 when it is over.
+    /// Number of messages that the server may still deliver for the last request; 0 when the request has ended.
     pub(crate) fn missing(&self) -> usize {
         self.missing
     }
 
-    /// Returns true if no more requests will be answered.
+    /// Returns true if the connection is closed, so that no further request is answered.
     pub(crate) fn has_ended(&self) -> bool {
         self.has_ended
     }
 
-    /// Returns a message that arrived after the end of its request.
+    /// Returns a message that arrived after the end of its request, if there is one. Does not wait.
     pub(crate) fn late(&mut self) -> Option<Message> {
         loop {
             let message = self.answers.next().now_or_never()??;
@@ -102,13 +102,13 @@ impl Pull {
         }
     }
 
-    /// Waits for answers to the last request for `time` longer.
+    /// Accepts answers to the last request for another `time`, starting now.
     pub(crate) fn wait_again(&mut self, time: Duration) {
         self.missing = 1;
         self.silent_at = Instant::now() + time;
     }
 
-    /// Waits for the next answer to the request. Dropping the future loses nothing.
+    /// Waits for the next answer to the request. No answer is lost if the future is dropped.
     pub(crate) async fn answer(&mut self) -> Answer {
         loop {
             if self.missing == 0 {
@@ -140,7 +140,7 @@ impl Pull {
 }
 
 fn end(status: StatusCode, description: &str) -> Answer {
-    // 409 covers both the normal "that is all that fits" and the loss of the consumer.
+    // Status 409 means either that no further message fits, which is normal, or that the consumer was lost.
     let ordinary = match status {
         StatusCode::NOT_FOUND | StatusCode::TIMEOUT => true,
         StatusCode::REQUEST_TERMINATED => {

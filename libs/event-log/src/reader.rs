@@ -35,14 +35,14 @@ pub struct Reader {
     stream: StreamName,
     /// The sequence to read next.
     next: u64,
-    /// Records that were read but not returned, because a call was dropped.
+    /// Records that were read but not yet returned. A dropped call leaves its records here.
     batch: Vec<Record>,
-    /// Creation time, which identifies the stream; known from the first session on.
+    /// Creation time of the stream in Unix milliseconds, which identifies the stream; None before the first session.
     created_at: Option<i64>,
     session: Option<Session>,
 }
 
-/// The life of one consumer on the server.
+/// One consumer on the server, and the state of reading from it.
 struct Session {
     pull: Pull,
     /// Time of the last record, or of the last check that the consumer is up to date.
@@ -50,7 +50,7 @@ struct Session {
 }
 
 impl EventLog {
-    /// Creates a reader whose first record is `from_seq`, or 1 for 0. It sends nothing to the server before its first batch.
+    /// Creates a reader that starts at sequence `from_seq`; 0 means 1. The reader sends no request before the first batch.
     #[must_use]
     pub fn reader(&self, stream: StreamName, from_seq: u64) -> Reader {
         let next = from_seq.max(1);
@@ -59,8 +59,8 @@ impl EventLog {
 }
 
 impl Reader {
-    /// Waits up to a second for the next record, then collects up to `max` records for at most `linger`. Empty if no record
-    /// arrives. Dropping the future loses nothing.
+    /// Waits up to a second for the next record, then collects up to `max` records for at most `linger`. The result is empty if
+    /// no record arrives. No record is lost if the future is dropped.
     ///
     /// # Errors
     /// [`Error::Purged`], [`Error::Rewound`], [`Error::Replaced`]: the stream is no longer the one read so far, and every further
@@ -77,7 +77,7 @@ impl Reader {
                     self.batch.push(record);
                 }
                 Ok(None) => break,
-                // Return the records read before the error; the next call meets the error again.
+                // Return the records that were read before the error; the next call will return the error.
                 Err(_) if !self.batch.is_empty() => break,
                 Err(error) => {
                     sleep(PAUSE_AFTER_LOSS).await;
@@ -163,8 +163,8 @@ impl Reader {
         Ok(())
     }
 
-    /// Explains a record that is not the next one. Either messages were lost in transit, and another consumer will deliver them,
-    /// or they are no longer in the stream, which is an error.
+    /// Handles a record that is not the next one. If the next record is still in the stream, it was lost in transit: returns the
+    /// reason to create another consumer, which will deliver it. Otherwise the record was removed, which is an error.
     async fn explain_gap(&mut self, found: u64) -> Result<Option<String>, Error> {
         let handle = self.log.handle(self.stream).await?;
         let is_there = async {
@@ -178,7 +178,8 @@ impl Reader {
         if self.log.bounded(action, is_there).await? {
             return Ok(Some(format!("record {found} came too early")));
         }
-        // The record found need not be the first one left: a consumer that a purge overtakes may skip more.
+        // The record found need not be the first remaining one: if the stream is purged meanwhile, a consumer may skip more
+        // records.
         self.check_stream(&self.log.info(self.stream).await?)?;
         Err(Error::Purged { stream: self.stream.to_string(), wanted: self.next, first: found })
     }

@@ -7,8 +7,8 @@ use crate::connection::EventLog;
 use crate::error::{DeclareError, Error};
 use crate::stream::refuse_difference;
 
-/// Factor between the messages that a stream holds and its smallest new limit. It leaves room for messages that arrive between
-/// the check and the change, because old servers remove messages beyond a new limit.
+/// The smallest allowed new limit is this multiple of the number of messages in the stream. The factor leaves room for messages
+/// that arrive between the check and the change, because old servers remove messages beyond a new limit.
 const ROOM: u64 = 2;
 
 /// Wanted size of streams. None leaves a value unchanged.
@@ -76,7 +76,7 @@ fn of_size(found: &Config, size: StreamSize) -> Config {
 fn refuse_impossible(resized: &Resized, found: &Info) -> Result<(), DeclareError> {
     let Resized { stream, max_messages: (limit_before, limit), replicas: (replicas_before, replicas) } =
         *resized;
-    // A single server accepts a number of copies that it cannot provide.
+    // A single server accepts a number of replicas that it cannot provide, so check it here.
     let is_alone = found.cluster.as_ref().is_none_or(|cluster| cluster.name.is_none());
     if replicas > replicas_before && is_alone {
         let action = format!("give {stream} {replicas} replicas");

@@ -94,10 +94,10 @@ impl EventLog {
     /// # Errors
     /// The server cannot be reached or refuses.
     pub async fn purge_below(&self, stream: StreamName, seq: u64) -> Result<u64, Error> {
-        // If the sequence is beyond the end of the stream, the server would continue from there.
+        // If `seq` is beyond the end of the stream, the server would skip the sequences up to `seq`.
         let end = self.info(stream).await?.state.last_sequence + 1;
         let keep_from = seq.min(end);
-        // For the server, 0 means "everything".
+        // The server would treat 0 as a request to remove all messages.
         if keep_from <= 1 {
             return Ok(0);
         }
@@ -172,7 +172,7 @@ impl EventLog {
                 }
             }
         };
-        // Boxed, because otherwise it would be the larger part of every future that connects.
+        // Boxed, because otherwise it would make up most of the size of every future that connects.
         self.bounded(format!("describe {name}"), Box::pin(answer)).await
     }
 
@@ -204,7 +204,8 @@ impl EventLog {
     }
 }
 
-/// Returns true if a stream has the name or, if two processes created it at the same moment, its subjects.
+/// Returns true if another stream has the name. If two processes create the stream at the same moment, the server may report that
+/// its subjects are taken instead.
 fn is_taken(error: &context::CreateStreamError) -> bool {
     let context::CreateStreamErrorKind::JetStream(cause) = error.kind() else {
         return false;

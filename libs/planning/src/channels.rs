@@ -61,7 +61,7 @@ impl Channels {
         present.into_iter().filter_map(|(channel, present)| present.then_some(channel)).collect()
     }
 
-    /// Returns every text with its name.
+    /// Returns every text with its name, such as `email.subject`.
     pub(crate) fn texts(&self) -> Vec<(String, &str)> {
         let mut texts = Vec::new();
         if let Some(InAppTexts { title, message, icon, url, .. }) = &self.in_app {

@@ -1,4 +1,4 @@
-//! Decides for the recipients of a chunk from the facts.
+//! Decides from the facts which channels are used for each recipient of a chunk.
 
 use domain::plan::{self, Person, SendFacts, Suppressed};
 use domain::send::CHUNK_RECIPIENTS;
@@ -9,8 +9,8 @@ use store::sends::plan::Decisions;
 
 use crate::Template;
 
-/// Decides for each recipient of the chunk at `position` in the facts. A send whose template is missing or cannot be
-/// compiled has no content for any channel.
+/// Decides which channels are used for each recipient of the chunk at `position` in the facts. If the send names a template, but
+/// `template` is None because it is missing or cannot be compiled, no channel has content.
 #[must_use]
 pub fn decide(chunk: &Chunk, facts: &Facts, position: usize, template: Option<&Template>) -> Decisions {
     let offered = offered(&chunk.send, template);
@@ -48,8 +48,8 @@ pub fn decide(chunk: &Chunk, facts: &Facts, position: usize, template: Option<&T
         .collect()
 }
 
-/// Returns the channels for which a send has content: all for a plain send, else those of its template and those for which
-/// its overrides suffice.
+/// Returns the channels for which a send has content: all channels if it names no template, or else the channels of its template
+/// and those for which its overrides alone are enough.
 fn offered(send: &SendRequest, template: Option<&Template>) -> Vec<Channel> {
     match (&send.template, template) {
         (None, _) => Channel::DELIVERED.to_vec(),

@@ -10,7 +10,7 @@ type Arguments = Rest<ValueOrKwargs>;
 
 /// Longest result of a multiplying filter, in bytes.
 pub(crate) const LONGEST: usize = 256 * 1024;
-/// Total size of the results of these filters in one rendering, in bytes.
+/// Maximum total size of the results of multiplying filters in one rendering, in bytes.
 const MOST: usize = 8 * 1024 * 1024;
 /// Largest number for `format`, `indent`, `batch` or `slice`.
 const WIDEST: usize = 1_000;
@@ -25,17 +25,17 @@ thread_local! {
 pub(crate) enum Yield {
     /// A number or a boolean.
     Number,
-    /// A multiple of its input.
+    /// This multiple of the size of the input.
     Times(u64),
-    /// The elements of its input: the characters, if that is a text.
+    /// A list of the elements of the input, or of the characters if the input is a text.
     Items,
     /// At most [`LONGEST`], for any input.
     Limited,
-    /// The size of another filter's result, for each item of its input.
+    /// The size of another filter's result for each item of the input (`map`).
     PerItem,
 }
 
-/// Returns the maximum size of a filter's result; None if templates do not have the filter.
+/// Returns the maximum size of a filter's result; None if templates cannot use the filter.
 pub(crate) fn yield_of(filter: &str) -> Option<Yield> {
     Some(match filter {
         "abs" | "bool" | "count" | "float" | "int" | "length" | "round" => Yield::Number,
@@ -74,7 +74,8 @@ fn too_long(filter: &str) -> Error {
     Error::new(ErrorKind::InvalidOperation, format!("the result of {filter} is too long"))
 }
 
-/// Counts the bytes that a filter is about to produce.
+/// Counts the bytes that a filter is about to produce. Fails if the filter may produce more than [`LONGEST`] bytes, or the
+/// rendering more than [`MOST`].
 fn take(filter: &str, bytes: usize) -> Result<(), Error> {
     let all = YIELDED.get().saturating_add(bytes);
     if bytes > LONGEST || all > MOST {
@@ -84,7 +85,7 @@ fn take(filter: &str, bytes: usize) -> Result<(), Error> {
     Ok(())
 }
 
-/// Returns the length of a value as text.
+/// Returns the length of a value as text, in bytes; `usize::MAX` for a value other than a text that is longer than [`LONGEST`].
 fn length(value: &Value) -> usize {
     struct Count(usize);
     impl Write for Count {
@@ -114,7 +115,7 @@ fn call(
     function.call(state, &arguments)
 }
 
-/// Returns the maximum number of bytes of an escaped character.
+/// Returns the maximum number of bytes by which escaping replaces one byte.
 fn escaped(state: &State<'_, '_>) -> usize {
     if matches!(state.auto_escape(), AutoEscape::None) { 1 } else { 6 }
 }

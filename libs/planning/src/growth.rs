@@ -1,5 +1,5 @@
-//! Bounds on the size of a template's values. The engine limits instructions but not memory: doubling a text twenty times
-//! takes a hundred instructions. So a bound is derived from the syntax before compilation: a multiple of the variables'
+//! Bounds on the size of a template's values. The engine limits instructions but not memory, and a hundred instructions can
+//! double a text twenty times. So this module derives a bound from the syntax before compilation: a multiple of the variables'
 //! size, plus the size of the text's own constants. A text without such a bound is refused.
 
 use std::collections::BTreeMap;
@@ -11,16 +11,16 @@ use minijinja::value::ValueKind;
 
 use crate::filters::{LONGEST, Yield, yield_of};
 
-/// Maximum depth of nested loops. The analysis passes through each loop twice.
+/// Maximum depth of nested loops. The analysis processes each body twice, so every level doubles its work.
 const MOST_LOOPS: usize = 6;
-/// Maximum number of repetitions of a text.
+/// Largest number by which a template may multiply a text.
 const MOST_REPEATED: f64 = 1_000.0;
 /// Bytes of a list element, in addition to its value.
 const ELEMENT: u64 = 32;
 /// The engine's maximum number of elements of a `range`.
 const RANGE: u64 = 100_000;
 
-/// Upper bound of the size of a value, or of all values of a text together.
+/// Upper bound of the size of a value, or of all values of a text together, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Growth {
     /// Multiple of the size of all variables.
@@ -72,8 +72,8 @@ impl Growth {
     }
 }
 
-/// Returns the bound of the memory for values while rendering a text. It is zero for invalid syntax, which the engine
-/// reports.
+/// Returns the bound of the memory for values while rendering a text. The bound is zero for invalid syntax, which the engine
+/// reports later.
 pub(crate) fn bound(text: &str) -> Result<Growth, Unbounded> {
     let Ok(Stmt::Template(template)) = parse(text, "text", SyntaxConfig::default()) else {
         return Ok(Growth::NOTHING);
@@ -133,7 +133,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Analyses the body twice: a variable that is larger the second time grows without bound.
+    /// Analyses the body twice: a variable whose bound changes the second time grows without bound.
     fn for_loop(&mut self, each: &ForLoop<'a>, span: Span) -> Result<(), Unbounded> {
         if each.recursive {
             return refused(span, "a recursive loop has no bound; use nested loops");
@@ -167,14 +167,14 @@ impl<'a> Walk<'a> {
 
     fn set(&mut self, target: &Expr<'a>, value: &Expr<'a>) -> Result<(), Unbounded> {
         let growth = self.value(value)?;
-        // A reference shares the value of its variable.
+        // A reference shares the value of its variable and needs no memory.
         if !is_reference(value) {
             self.kept = self.kept.and(growth);
         }
         self.assign(target, growth)
     }
 
-    /// Assigns a bound to a variable. It keeps its largest bound over all branches.
+    /// Assigns a bound to a variable. The variable keeps its largest bound over all branches.
     fn assign(&mut self, target: &Expr<'a>, growth: Growth) -> Result<(), Unbounded> {
         match target {
             Expr::Var(variable) => {
@@ -210,7 +210,7 @@ impl<'a> Walk<'a> {
         expression.map_or(Ok(Growth::NOTHING), |expression| self.value(expression))
     }
 
-    /// Returns the bound of an expression's value, including its parts.
+    /// Returns the bound of an expression's value, and updates `largest` for the expression and its parts.
     fn value(&mut self, expression: &Expr<'a>) -> Result<Growth, Unbounded> {
         let growth = self.parts(expression)?;
         if !is_reference(expression) {
@@ -344,7 +344,7 @@ fn is_range(expression: &Expr<'_>) -> bool {
     matches!(expression, Expr::Call(call) if matches!(&call.expr, Expr::Var(function) if function.id == "range"))
 }
 
-/// Returns true if the syntax shows that the expression is a list, whose elements stay as they are.
+/// Returns true if the syntax shows that the expression is a list: filters reuse its elements instead of creating new values.
 fn is_list(expression: &Expr<'_>) -> bool {
     match expression {
         Expr::List(_) | Expr::Tuple(_) => true,

@@ -1,7 +1,7 @@
 //! Planning of a send: the channels for each of its recipients, and the content for each channel.
 //!
-//! Sends and dry runs take the same steps: [`Template::compile`] the send's template, [`decide`] for its chunks, and
-//! write the content with a [`Writer`].
+//! Sends and dry runs take the same steps: [`Template::compile`] compiles the send's template, [`decide`] decides which channels
+//! each recipient of a chunk gets, and a [`Writer`] renders the content.
 
 mod channels;
 mod decision;

@@ -26,7 +26,7 @@ const MAX_VALUES: u64 = 64 * 1024 * 1024;
 const MAX_WORK: u64 = 4 * 1024 * 1024 * 1024;
 /// Overhead of a value in addition to its text, in bytes.
 const VALUE: u64 = 32;
-/// The only text whose variables are escaped as HTML.
+/// Name of the only text whose variables are escaped as HTML.
 const HTML: &str = "email.html";
 
 /// A template version, ready to be rendered.
@@ -34,8 +34,8 @@ const HTML: &str = "email.html";
 pub struct Template {
     channels: Channels,
     environment: Environment<'static>,
-    /// Maximum size of the values of each text. Texts without a bound are not rendered; they are in versions that were stored
-    /// before bounds were checked.
+    /// Bound of the values of each text, by the name of the text. Texts without a bound are not rendered. They exist only in
+    /// versions that were stored before bounds were checked.
     growth: HashMap<String, Result<Growth, Unbounded>>,
 }
 
@@ -61,7 +61,7 @@ pub enum TemplateError {
     /// A rendered link must not be opened by clients.
     #[error("{0} was rendered to a link that clients must not open")]
     Link(&'static str),
-    /// The frozen version of a chunk is missing or can no longer be compiled.
+    /// The template version to which the send is pinned is missing or can no longer be compiled.
     #[error("the template is missing or cannot be compiled")]
     Missing,
     /// The result is too large.
@@ -108,8 +108,8 @@ pub fn check(channels: &Value) -> Result<(), Vec<Problem>> {
     if problems.is_empty() { Ok(()) } else { Err(problems) }
 }
 
-/// Renders every text of a template that [`check`] accepts with sample variables of a send: its `data`, `recipient`,
-/// `app` and `category`. Without a sample only work and size are checked, because most variables are undefined.
+/// Renders every text of a template with sample variables of a send: `data`, `recipient`, `app` and `category`. The template must
+/// have passed [`check`]. Without a sample, most variables are undefined, so only excessive work or size is a problem.
 ///
 /// # Errors
 /// Every text that cannot be rendered, with the reason.
@@ -148,7 +148,8 @@ impl Template {
     /// Compiles the content of a template version.
     ///
     /// # Errors
-    /// [`check`] would refuse the content.
+    /// The content has invalid members, or a text has invalid syntax. A text without a bound is an error only when it is
+    /// rendered.
     pub fn compile(channels: &Value) -> Result<Template, TemplateError> {
         let channels: Channels = serde_json::from_value(channels.clone())?;
         let mut environment = environment();
@@ -170,10 +171,10 @@ impl Template {
         self.channels.offered()
     }
 
-    /// Renders the inbox item. Fields that the template lacks come from `plain`.
+    /// Renders the inbox item. `plain` supplies fields that the template lacks, and its `data` overrides that of the template.
     ///
     /// # Errors
-    /// A text cannot be rendered, the title is empty, or a link must not be opened.
+    /// A text cannot be rendered, the title is empty, or clients must not open a link.
     pub fn in_app(
         &self,
         variables: &minijinja::Value,
@@ -250,7 +251,7 @@ impl Template {
     /// no content for the channel.
     ///
     /// # Errors
-    /// A text cannot be rendered, or a link must not be opened.
+    /// A text cannot be rendered, or clients must not open a link.
     pub fn push(
         &self,
         channel: Channel,
@@ -289,7 +290,8 @@ impl Template {
         Ok(String::from_utf8_lossy(&output.0).into_owned())
     }
 
-    /// Returns the maximum number of instructions of a text with these variables.
+    /// Returns the maximum number of instructions of a text with these variables. Fails if the text has no bound, or if the bound
+    /// exceeds [`MAX_VALUES`].
     fn fuel(&self, name: &str, variables: &minijinja::Value) -> Result<u64, TemplateError> {
         let growth = match self.growth.get(name) {
             Some(Ok(growth)) => *growth,

@@ -35,8 +35,8 @@ pub(crate) fn die(point: CrashPoint) {
     if let Some(path) = std::env::var_os(CRASHES)
         && let Ok(mut crashes) = OpenOptions::new().append(true).create(true).open(path)
     {
-        // A single write, so that lines of processes do not mix. If it fails, the process dies all the same, and the crash is
-        // not counted.
+        // A single write, so that the lines of different processes do not mix. If it fails, the process still dies, but the crash
+        // is not counted.
         crashes.write_all(format!("{} {}\n", point.as_str(), getpid()).as_bytes()).ok();
     }
     while kill_process(getpid(), Signal::KILL).is_err() {}

@@ -1,7 +1,7 @@
-//! Crash points, at which a process kills itself, for the tests that prove the promise.
+//! Crash points: calls in the code at which a process can kill itself, for tests of the delivery guarantees.
 //!
-//! Each is called between two steps of the product's code. Without the feature `armed`, which the test suite alone enables, the
-//! compiler removes them. With it, a process reads its environment: [`CRASH_AT`] and [`CRASHES`].
+//! Each crash point lies between two steps of the code. Only the test suite enables the feature `armed`; without it, the compiler
+//! removes all crash points. With it, a process reads two environment variables: [`CRASH_AT`] and [`CRASHES`].
 
 #[cfg(feature = "armed")]
 mod armed;
@@ -9,9 +9,10 @@ mod named;
 
 use crate::named::named;
 
-/// Variable that names a crash point and the passage to die at, from 1: `after_claim:17`.
+/// Environment variable with a crash point and the number of the call at which the process dies, counted from 1:
+/// `after_claim:17`.
 pub const CRASH_AT: &str = "SABOTAGE_CRASH_AT";
-/// Variable that names the file to which a dying process appends the name of its crash point and its process id.
+/// Environment variable with the path of a file. A dying process appends the name of its crash point and its process id to it.
 pub const CRASHES: &str = "SABOTAGE_CRASHES";
 
 named! {
@@ -36,7 +37,7 @@ named! {
     }
 }
 
-/// Ends the process if the environment names this passage of `point`.
+/// Kills the process if the environment names this call of `point`.
 #[inline(always)]
 pub fn reach(point: CrashPoint) {
     if is_due(point) {
@@ -44,14 +45,14 @@ pub fn reach(point: CrashPoint) {
     }
 }
 
-/// Counts a passage of `point`. Returns true if the process must die at this one.
+/// Counts a call of `point`. Returns true if the process must die at this call.
 #[cfg(feature = "armed")]
 #[must_use]
 pub fn is_due(point: CrashPoint) -> bool {
     armed::is_due(point)
 }
 
-/// Ends the process as `kill -9` does.
+/// Kills the process with SIGKILL.
 #[cfg(feature = "armed")]
 pub fn die(point: CrashPoint) {
     armed::die(point);

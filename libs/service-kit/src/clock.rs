@@ -1,4 +1,4 @@
-//! The only source of time, new ids and randomness; other code gets them as arguments.
+//! The only source of the time, new ids and random numbers; other code gets them as arguments.
 
 use std::time::SystemTime;
 

@@ -23,31 +23,31 @@ pub use nats::Nats;
 pub use network::Network;
 pub use problem::{ConfigError, Origin, Problem};
 
-/// Variable that names the configuration file if the command line does not.
+/// Environment variable with the path of the configuration file, used if the command line names none.
 const FILE_VARIABLE: &str = "TIDINGS_CONFIG";
-/// Delays in seconds: eight attempts over nine hours.
+/// Default of `delivery.retry_schedule`, in seconds: eight attempts over nine hours.
 const RETRY_SCHEDULE: [u64; 8] = [0, 5, 30, 120, 600, 1_800, 7_200, 21_600];
-/// Requests per second of one app's backend at one gateway: more than a gateway on a small machine can serve.
+/// Default of `gateway.rate_limit`: more requests per second than a gateway on a small machine can serve.
 const RATE_LIMIT: u32 = 10_000;
-/// Requests per second of one user: a page that loads makes a dozen.
+/// Default of `gateway.user_rate_limit`: requests per second of one user. Loading a page makes a dozen.
 const USER_RATE_LIMIT: u32 = 100;
-/// Requests per second of one peer that proves nothing: an office behind one address.
+/// Default of `gateway.peer_rate_limit`: enough for an office behind one address.
 const PEER_RATE_LIMIT: u32 = 1_000;
-/// Requests per second of one peer whose credentials are wrong.
+/// Default of `gateway.refusal_rate_limit`: requests per second of one peer with wrong credentials.
 const REFUSAL_RATE_LIMIT: u32 = 100;
-/// Connections of one process.
+/// Default of `gateway.connections`: open connections of one process.
 const CONNECTIONS: usize = 8_192;
-/// Sends per second of one app in the transactional lane, which overtakes the bulk sends of all apps.
+/// Default of `gateway.transactional_rate`: sends per second of one app in the transactional lane, which overtakes the bulk lane.
 const TRANSACTIONAL_RATE: u32 = 10_000;
-/// Delays in seconds: eleven attempts over 22 hours.
+/// Default of `webhooks.retry_schedule`, in seconds: eleven attempts over 22 hours.
 const WEBHOOK_RETRY_SCHEDULE: [u64; 10] = [5, 30, 120, 600, 1_800, 3_600, 7_200, 14_400, 21_600, 28_800];
-/// A call and the recording of its outcome must end within the 30 s that a process has to stop.
+/// Maximum of `webhooks.timeout`: a call and the recording of its outcome must fit into the 30 s in which a process stops.
 const LONGEST_WEBHOOK: Duration = Duration::from_secs(20);
-/// Hundreds of times as many requests as wait while both servers answer.
+/// Default of `gateway.waiting_room`: hundreds of times the number of requests that wait while both servers answer.
 const WAITING_ROOM: usize = 4_096;
-/// Long enough for a load balancer that checks readiness every second.
+/// Default of `gateway.drain`: long enough for a load balancer that checks readiness every second.
 const DRAIN: Duration = Duration::from_secs(2);
-/// Together with the 20 s for requests in progress, it lets a process end within 30 s.
+/// Maximum of `gateway.drain`: with the 20 s for requests in progress, a process still ends within 30 s.
 const LONGEST_DRAIN: Duration = Duration::from_secs(8);
 const MINUTE: Duration = Duration::from_secs(60);
 const DAY: Duration = Duration::from_secs(86_400);
@@ -88,7 +88,7 @@ pub struct Config {
 pub struct Database {
     /// `postgres://…`. Unset: `DATABASE_URL`.
     pub url: Option<ServerUrl>,
-    /// Upper bound of the pool of one process, 2 to 1,000.
+    /// Maximum number of connections of one process, 2 to 1,000.
     pub max_connections: u32,
 }
 
@@ -113,7 +113,7 @@ pub struct Metrics {
 /// Attempts of deliveries.
 #[derive(Clone, Debug)]
 pub struct Delivery {
-    /// Lease of a claimed delivery.
+    /// Time for which a claimed delivery is reserved for its worker.
     pub lease: Duration,
     /// Time without progress after which the log delivers a job again.
     pub ack_wait: Duration,
@@ -186,18 +186,19 @@ pub struct Otlp {
 }
 
 impl Config {
-    /// Reads the file at `path`, else the one that `TIDINGS_CONFIG` names, else none; then the environment: `TIDINGS_` and the
-    /// key in capitals, with `__` between its parts (`TIDINGS_DATABASE__URL`), and commas between list items. `DATABASE_URL`
-    /// and `NATS_URL` apply if neither source sets those keys. A variable with the suffix `_FILE` can name a file that holds a
-    /// URL. An empty variable counts as unset.
+    /// Reads the file at `path`, or else the file that `TIDINGS_CONFIG` names, if any. Environment variables override it:
+    /// `TIDINGS_` and the key in capitals, with `__` between its parts (`TIDINGS_DATABASE__URL`) and commas between list items.
+    /// `DATABASE_URL` and `NATS_URL` apply if neither source sets `database.url` or `nats.url`. A variable with the suffix
+    /// `_FILE` can name a file that contains a URL. An empty variable counts as unset.
     ///
     /// # Errors
-    /// The file cannot be read or is not TOML, or keys are unknown or values unusable; the error lists all of them.
+    /// The file cannot be read or is not TOML, a key is unknown, or a value is invalid. The error lists all unknown keys and
+    /// invalid values.
     pub fn load(path: Option<&Path>) -> Result<Config, ConfigError> {
         Self::from_sources(path, std::env::vars_os())
     }
 
-    /// Reads the configuration as [`load`](Self::load) does, with these variables instead of the environment.
+    /// Reads the configuration as [`load`](Self::load) does, but from these variables instead of the environment.
     ///
     /// # Errors
     /// As for [`load`](Self::load).
@@ -332,7 +333,7 @@ fn delivery(settings: &mut Settings) -> Delivery {
     }
 }
 
-/// Reads a schedule; `default` is in seconds.
+/// Reads a list of delays; `default` is in seconds.
 fn delays(settings: &mut Settings, key: &'static str, default: &[u64]) -> Vec<Duration> {
     settings.list(
         key,

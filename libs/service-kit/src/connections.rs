@@ -10,11 +10,11 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 
 use crate::{Config, ServerUrl};
 
-/// Enough for both servers to start together with this process on a small machine.
+/// Time limit for connecting at start-up: enough if both servers start at the same time as this process on a small machine.
 pub const CONNECTED_WITHIN: Duration = Duration::from_secs(60);
 pub(crate) const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 const LOG_CONNECT_LIMIT: Duration = Duration::from_secs(5);
-/// The gateway answers 503 when the log has not confirmed a send by then.
+/// Time within which the log must confirm a published message; otherwise the gateway answers 503.
 const LOG_ACK_LIMIT: Duration = Duration::from_secs(5);
 
 /// Connects to PostgreSQL, retrying for up to `limit`. A permanent error, such as a wrong password, is returned at once.

@@ -134,7 +134,7 @@ impl Context {
     }
 }
 
-/// Checks the installation. If a server becomes unavailable right after the connection, retries as when it is not up yet.
+/// Checks the installation. If a server becomes unavailable during the check, repeats it for up to the time limit of the start.
 async fn checked_within_limit(
     store: &Store,
     log: &EventLog,

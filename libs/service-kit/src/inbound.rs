@@ -11,13 +11,13 @@ use store::database::failure::{MAX_FAILURES, SetAside};
 use crate::clock;
 use crate::metrics::DEAD_EVENTS;
 
-/// Delay before a message that could not be handled is delivered again. Idle consumers fetch for one second at a time, from the
-/// moment of the nak on, and nats-server 2.9.10 postpones a redelivery that is due just when a fetch ends by the whole
+/// Delay before a message that could not be handled is delivered again. It is shorter than the fetches of idle consumers, which
+/// last one second from the nak on: nats-server 2.9.10 postpones a redelivery that falls due just as a fetch ends, by the whole
 /// `ack_wait`.
 const AGAIN: Duration = Duration::from_millis(700);
 
-/// A work stream and its consuming service. A lost acknowledgement only causes another delivery, which finds the work done, so
-/// failures to acknowledge are logged at debug level.
+/// A work stream and its consuming service. Failures to acknowledge are logged only at debug level: the message is delivered
+/// again, and the consumer finds the work done.
 #[derive(Clone, Debug)]
 pub struct Inbound {
     store: Store,
@@ -52,12 +52,12 @@ impl Inbound {
         }
     }
 
-    /// Returns a message, to be delivered again in a moment.
+    /// Returns a message, to be delivered again after 700 ms.
     pub async fn again(&self, delivered: &Delivered) {
         self.after(delivered, AGAIN).await;
     }
 
-    /// Returns a message that was not started, for the next process that fetches.
+    /// Returns a message whose handling has not begun, to be delivered again at once.
     pub async fn at_once(&self, delivered: &Delivered) {
         if let Err(error) = delivered.nak(None).await {
             tracing::debug!(stream = %self.stream, seq = delivered.seq, %error, "cannot return a message; it will be redelivered after ack_wait");
@@ -71,7 +71,8 @@ impl Inbound {
         }
     }
 
-    /// Counts a failure that the message itself caused. Parks the message after the fifth one, so that it does not delay others.
+    /// Counts a failure that the message itself caused. Parks the message after its fifth failure, so that it does not delay
+    /// others.
     pub async fn failed_by_itself(&self, delivered: &Delivered, owner: Owner, cause: &str) {
         match self.park_after_last(delivered, owner, cause).await {
             Ok(true) => self.done(delivered).await,

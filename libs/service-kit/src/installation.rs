@@ -18,8 +18,8 @@ const NO_SCHEMA: &str = "the schema is missing: run `tidings migrate` first";
 /// in several processes at once; the schema must be up to date.
 ///
 /// # Errors
-/// The installation has another number of partitions, its streams are not those recorded in the database, or a stream that the
-/// database does not know was already used.
+/// The installation has another number of partitions, its streams are not those recorded in the database, or a stream has been
+/// used although the database does not record it.
 pub async fn prepare(store: &Store, log: &EventLog, partitions: u32) -> anyhow::Result<()> {
     let _alone = store.prepare_alone().await?;
     if matches!(store.recorded_database().await?, Recorded::Elsewhere | Recorded::HalfRestored) {
@@ -41,7 +41,7 @@ pub async fn prepare(store: &Store, log: &EventLog, partitions: u32) -> anyhow::
     }
     let projected = checkpoints(store, partitions).await?;
     let identities = log.declare(&StreamName::all(partitions)).await?;
-    // Another process that prepares records the streams before any process uses them, so the record is read again.
+    // Another process may have recorded the streams since the last read, and then other processes may have used them.
     let recorded = store.recorded_streams().await?;
     for stream in identities.iter().filter(|stream| !recorded.contains_key(&stream.name.to_string())) {
         ensure!(

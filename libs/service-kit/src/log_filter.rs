@@ -56,8 +56,8 @@ pub fn parse(text: &str) -> Result<Targets, ParseError> {
     Ok(targets.with_targets(named))
 }
 
-/// Parses a bare level. Other directives without `=` must not reach the library: it takes them for the name of a crate, and an
-/// empty one for `error`.
+/// Parses a bare level. Other directives without `=` must not be passed to the library: it would read them as the name of a
+/// crate, and an empty one as `error`.
 fn level(directive: &str) -> Option<LevelFilter> {
     if directive.is_empty() { None } else { directive.parse().ok() }
 }

@@ -18,7 +18,7 @@ pub const DISPATCHED: &str = "tidings_dispatched_total";
 pub const DISPATCH_PAUSED: &str = "tidings_dispatch_paused";
 /// Counter, by `channel` and `status`: deliveries that reached a status.
 pub const DELIVERIES: &str = "tidings_deliveries_total";
-/// Gauge, by `stream`: messages held.
+/// Gauge, by `stream`: number of messages in the stream.
 pub const STREAM_MESSAGES: &str = "tidings_stream_messages";
 /// Gauge, by `stream`: share of its message limit that is used, 0 to 1.
 pub const STREAM_FILL: &str = "tidings_stream_fill_ratio";
@@ -32,7 +32,7 @@ pub const PROJECTION_LAG_EVENTS: &str = "tidings_projection_lag_events";
 pub const PROJECTION_LAG_SECONDS: &str = "tidings_projection_lag_seconds";
 /// Histogram in seconds, by `route`, `method` and `status`: time to answer a request.
 pub const HTTP_REQUEST_SECONDS: &str = "tidings_http_request_seconds";
-/// Counter: connections closed at once, because their peer had no share left.
+/// Counter: connections closed at once, because their peer had used up its share of the connections.
 pub const CONNECTIONS_REFUSED: &str = "tidings_connections_refused_total";
 /// Counter, by `code`: requests whose credentials were refused (401).
 pub const REFUSED_CREDENTIALS: &str = "tidings_refused_credentials_total";
@@ -59,7 +59,7 @@ pub const WEBHOOK_PENDING: &str = "tidings_webhook_pending";
 /// Gauge in seconds: age of the oldest pending message to an endpoint.
 pub const WEBHOOK_OLDEST_AGE: &str = "tidings_webhook_oldest_age_seconds";
 
-/// Counter, by `channel`: refusals because of the sender, such as a block list, which concern every message.
+/// Counter, by `channel`: messages refused because of their sender, for example by a block list. All messages are affected.
 pub const PROVIDER_ALERTS: &str = "tidings_provider_alerts_total";
 
 /// Counter, by `type`: messages skipped because this release does not know their type.
@@ -73,7 +73,7 @@ pub const DEAD_EVENTS: &str = "tidings_dead_events_total";
 pub const BUILD_INFO: &str = "tidings_build_info";
 /// Gauge, by `state` (`used` or `idle`): connections of this process to PostgreSQL.
 pub const DATABASE_CONNECTIONS: &str = "tidings_database_connections";
-/// Gauge: upper bound of these connections.
+/// Gauge: maximum number of these connections (`database.max_connections`).
 pub const DATABASE_CONNECTIONS_MAX: &str = "tidings_database_connections_max";
 
 /// Upper bounds of every histogram's buckets, in seconds.
@@ -144,13 +144,13 @@ fn describe() {
     describe_gauge!(WEBHOOK_OLDEST_AGE, Unit::Seconds, "Age of the oldest pending message to an endpoint");
 }
 
-/// Names the program of this process.
+/// Sets [`BUILD_INFO`], which names the program of this process.
 pub(crate) fn name_build(service: &'static str, build: Build) {
     let labels = [("service", service), ("version", build.version), ("revision", build.revision)];
     gauge!(BUILD_INFO, &labels).set(1.0);
 }
 
-/// Records the metrics that are read on demand: the process (`process_*`, Prometheus's names) and its connection pool.
+/// Records the metrics that are measured at each scrape: the process (`process_*`, Prometheus's names) and its connection pool.
 pub(crate) fn observe(store: &Store) {
     Collector::default().collect();
     let connections = store.connections();
@@ -168,7 +168,7 @@ pub fn render() -> String {
     }
 }
 
-/// Keeps the histograms small until the process stops.
+/// Runs the recorder's upkeep every five seconds until the process stops.
 pub(crate) async fn keep_up(tasks: Tasks) -> anyhow::Result<()> {
     let mut interval = tokio::time::interval(UPKEEP_INTERVAL);
     loop {

@@ -20,9 +20,9 @@ use crate::{Context, Readiness, metrics};
 
 /// Maximum number of connections, more than all scrapers and probes of an installation need.
 const MAX_CONNECTIONS: usize = 64;
-/// Time limit of one request with its answer; connections are not reused.
+/// Time limit of a connection, which serves one request.
 const CONNECTION_LIMIT: Duration = Duration::from_secs(10);
-/// Pause after a failure to accept, which usually means that no file descriptor is left.
+/// Pause after a connection could not be accepted, usually because no file descriptor is free.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 const JSON: &str = "application/json";

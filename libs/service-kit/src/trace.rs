@@ -28,7 +28,7 @@ pub fn continue_from(span: &Span, traceparent: Option<&str>) {
     let Some(traceparent) = traceparent else { return };
     let context = TraceContextPropagator::new().extract(&Carrier(Some(traceparent.to_owned())));
     if context.span().span_context().is_valid() {
-        // It fails if traces are off or the span was already entered; the only loss is the trace.
+        // It fails if traces are off or the span was already entered; only the trace is lost then.
         drop(span.set_parent(context));
     }
 }

@@ -47,7 +47,7 @@ pub struct FcmStandIn {
 /// State of the servers.
 struct Google {
     account_key: DecodingKey,
-    /// Audience that assertions must have; known once the server listens.
+    /// Required audience of assertions: the URL of the token endpoint. Set when the server has started.
     token_url: Mutex<String>,
     /// Access tokens, with the times at which they expire.
     tokens: Mutex<HashMap<String, Timestamp>>,

@@ -1,4 +1,4 @@
-//! Sends and their plans: idempotency keys, the facts that planning reads, and frozen decisions.
+//! Sends and their plans: idempotency keys, the facts that planning reads, and the frozen decisions.
 
 pub mod chunk;
 pub mod facts;

@@ -1,4 +1,4 @@
-//! Webhooks: the apps' endpoints that are notified of outcomes of deliveries.
+//! Webhooks: endpoints of apps that Tidings notifies of events, such as outcomes of deliveries.
 
 mod intake;
 mod message;
@@ -18,34 +18,35 @@ pub use intake::{Listener, NewMessage, ReadItem, WebhookBatch};
 pub use message::FailedMessage;
 pub use outgoing::{Due, Pace, Settled, Settlement, Target};
 
-/// Name of the projection in `checkpoint` that turns events into messages for endpoints.
+/// Name in `checkpoint` of the projection that creates messages for endpoints from events.
 pub const WEBHOOKS: &str = "webhooks";
-/// Limit on the endpoints of an app.
+/// Maximum number of endpoints of an app.
 pub const MAX_ENDPOINTS: i64 = 20;
 
-/// An endpoint as shown to operators, without its secrets.
+/// An endpoint without its secrets, for operators.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoint {
     pub id: i64,
     /// The URL; unique in the app.
     pub url: String,
-    /// Kinds of events that are sent to it.
+    /// Types of events that are sent to the endpoint.
     pub events: Vec<WebhookEvent>,
-    /// Earlier events are not sent.
+    /// Time from which events are sent to the endpoint.
     pub since: Timestamp,
-    /// Start of the current series of failures.
+    /// Start of the current series of failures; None if the last call succeeded.
     pub failing_since: Option<Timestamp>,
-    /// Time and reason of its disabling.
+    /// Time at which the endpoint was disabled, and the reason; None if the endpoint is enabled.
     pub disabled: Option<(Timestamp, String)>,
-    /// Number of secrets that sign its calls.
+    /// Number of valid secrets, each of which signs the calls.
     pub secrets: u32,
-    /// Number of messages to send; counted up to 100,000.
+    /// Number of pending messages; at most 100,000 are counted.
     pub pending: u64,
-    /// Number of messages given up; counted up to 100,000.
+    /// Number of messages given up; at most 100,000 are counted.
     pub failed: u64,
 }
 
-/// An endpoint being set. If dropped without [`EndpointDraft::commit`], nothing changes.
+/// An endpoint that is being created or changed in an open transaction. Dropping it without [`EndpointDraft::commit`]
+/// changes nothing.
 #[derive(Debug)]
 pub struct EndpointDraft {
     transaction: Transaction<'static, Postgres>,
@@ -56,8 +57,8 @@ pub struct EndpointDraft {
 }
 
 impl Store {
-    /// Starts setting an endpoint, identified by its URL. Enables a disabled endpoint again. Returns None if the app has
-    /// [`MAX_ENDPOINTS`] other endpoints.
+    /// Starts to create or change the endpoint with this URL. A disabled endpoint is enabled again. Returns None if the app
+    /// already has [`MAX_ENDPOINTS`] other endpoints.
     ///
     /// # Errors
     /// The database failed, or the app is unknown.
@@ -68,7 +69,7 @@ impl Store {
         events: &[WebhookEvent],
     ) -> Result<Option<EndpointDraft>, Error> {
         let mut transaction = self.begin().await?;
-        // Concurrent calls for one app wait for each other, so that none exceeds the limit.
+        // The row lock serializes concurrent calls for one app, so that the limit is not exceeded.
         sqlx::query("SELECT id FROM app WHERE id = $1 FOR UPDATE")
             .bind(app.0)
             .execute(&mut *transaction)
@@ -129,11 +130,11 @@ impl Store {
         .collect()
     }
 
-    /// Removes an endpoint and its messages: disables it at once, removes the messages step by step, and the endpoint
-    /// last. Returns false if the endpoint is unknown.
+    /// Removes an endpoint and its messages. Disables the endpoint first, then removes the messages in several
+    /// transactions, and finally the endpoint. Returns false if the endpoint is unknown.
     ///
     /// # Errors
-    /// The database failed; the endpoint is disabled or unchanged, and removing it again continues.
+    /// The database failed; the endpoint is disabled or unchanged. Repeat the call to continue.
     pub async fn remove_endpoint(&self, app: AppId, id: i64, actor: &str) -> Result<bool, Error> {
         sqlx::query(
             "UPDATE webhook_endpoint SET disabled_at = now(), disabled_reason = 'removed'
@@ -157,8 +158,8 @@ impl Store {
         Ok(true)
     }
 
-    /// Adds a secret to an endpoint, sealed in the context `webhook-secret:{app}:{endpoint}`. The newest of the other
-    /// secrets stays valid for `grace`; the rest are removed now. Returns false if the endpoint is unknown.
+    /// Adds a secret to an endpoint, sealed in the context `webhook-secret:{app}:{endpoint}`. The previous secret stays
+    /// valid for `grace`; older ones are removed now. Returns false if the endpoint is unknown.
     ///
     /// # Errors
     /// The database failed; nothing has changed.
@@ -200,7 +201,7 @@ impl Store {
         Ok(true)
     }
 
-    /// Returns the valid secrets of an endpoint, sealed, newest first.
+    /// Returns the valid secrets of an endpoint in sealed form, newest first.
     pub async fn webhook_secrets(&self, app: AppId, endpoint: i64) -> Result<Vec<Vec<u8>>, Error> {
         Ok(sqlx::query_scalar(
             "SELECT sealed FROM webhook_secret
@@ -219,13 +220,13 @@ impl EndpointDraft {
         self.id
     }
 
-    /// True if the app had no endpoint with this URL.
+    /// Returns true if the app had no endpoint with this URL before.
     #[must_use]
     pub fn is_new(&self) -> bool {
         self.is_new
     }
 
-    /// Sets the endpoint; `sealed` is the first secret of a new one.
+    /// Commits the endpoint. `sealed` is a secret to add, which a new endpoint needs.
     ///
     /// # Errors
     /// The database failed; nothing has changed.
@@ -240,8 +241,8 @@ impl EndpointDraft {
     }
 }
 
-/// Formats an endpoint for the audit log: its number, and the scheme and host of its URL. The user information before the
-/// host and everything after it may contain a token.
+/// Formats an endpoint for the audit log: its number, and the scheme and host of its URL. The rest of the URL is left out,
+/// because it may contain credentials.
 fn audited(id: i64, url: &str) -> String {
     let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
     let authority = rest.split(['/', '?', '#', '\\']).next().unwrap_or_default();

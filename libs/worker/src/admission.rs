@@ -15,7 +15,7 @@ use crate::provider::Usable;
 use crate::shares::Share;
 use crate::{ChannelSender, Provider};
 
-/// Longest time for which a job occupies its slot in the lane while it waits for a busy provider.
+/// Longest time for which a job waits for a busy provider. While it waits, the job occupies a slot of the lane.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// Shortest delay before a retry of a job whose provider was busy; the longest is twice as long.
 const BUSY_PAUSE: Duration = Duration::from_secs(1);
@@ -42,14 +42,14 @@ pub(crate) enum Admission<'p> {
     Stopping,
 }
 
-/// Permission to call a provider, which the provider's limits grant.
+/// Permission to make one call to a provider within its limits.
 pub(crate) struct Admitted<'p> {
     pub(crate) provider: &'p Provider,
     entry: Entry,
     room: Room,
 }
 
-/// Capacity for a call, held until its answer arrives.
+/// Capacity for one call, reserved until the provider has answered.
 pub(crate) struct Room {
     _slot: OwnedSemaphorePermit,
     _share: Share,
@@ -74,7 +74,7 @@ impl<S: ChannelSender> Worker<S> {
             let now = clock::now();
             match job.order.route.choose(&candidates(&serving, &ways, now)) {
                 Choice::Call(place) => {
-                    // Another job may have been admitted first.
+                    // If another job was admitted first, choose again.
                     if let Some(entry) = ways[place].enter(now) {
                         break (place, entry);
                     }
@@ -115,7 +115,8 @@ fn candidates<'p>(serving: &[&'p Usable], ways: &[Arc<Way>], now: Timestamp) -> 
         .collect()
 }
 
-/// Waits until the provider has capacity for a call, at most until `patience`.
+/// Waits until the provider has capacity for a call, but no longer than until `patience`. If it has none by then, the result
+/// postpones the job.
 async fn wait<'p>(
     job: &Job<'_>,
     provider: &'p Provider,
@@ -154,13 +155,14 @@ fn without_provider<'p>(providers: &[Usable]) -> Admission<'p> {
     Admission::Instead { answer, wanted: None }
 }
 
-/// Answer for a delivery whose provider is no longer enabled: after an unknown outcome no other provider may be called.
+/// Returns the answer for a delivery whose only allowed provider is no longer enabled. This provider may have accepted an earlier
+/// call, so no other provider may be called.
 pub(crate) fn provider_gone() -> Answer {
     let message = "the provider that this delivery began with is not enabled any more";
     Answer::new(Outcome::RETRY, "provider_gone", message)
 }
 
-/// Returns a random part of `over`, so that jobs that were postponed together do not return together.
+/// Returns a random part of `over`, so that jobs that were postponed together are not retried together.
 fn spread(over: Duration) -> Duration {
     over.mul_f64(clock::random())
 }

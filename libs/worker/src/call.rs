@@ -1,4 +1,5 @@
-//! One call of a provider: marked in the ledger if it must not be repeated, limited in time, and always with an answer.
+//! Calls a provider once. A call that must not be repeated is marked in the ledger first. Every call has a time limit and results
+//! in an answer.
 
 use std::panic::AssertUnwindSafe;
 use std::time::{Duration, Instant};
@@ -16,7 +17,7 @@ use crate::gate::Entry;
 use crate::job::{Job, Worker};
 use crate::{Call, ChannelSender, Provider};
 
-/// Time for which calls may continue after the process begins to stop; their answers must still be settled afterwards.
+/// Time for which calls may continue after the process starts to stop. Enough time must remain to settle their answers.
 const CALLS_AFTER_STOP: Duration = Duration::from_secs(10);
 
 /// Result of trying to call the provider.
@@ -28,12 +29,12 @@ pub(crate) enum Called {
 }
 
 impl<S: ChannelSender> Worker<S> {
-    /// Returns the longest duration of one call. The lease is longer and leaves time to settle.
+    /// Returns the time limit of one call: three fifths of the lease. The rest of the lease is left for settling the answer.
     pub(crate) fn call_limit(&self) -> Duration {
         self.context.config.delivery.lease * 3 / 5
     }
 
-    /// Calls the provider, unless the claim would expire before the call's time limit.
+    /// Calls the provider, unless the claim could expire before the call ends.
     pub(crate) async fn call(
         &self,
         job: &Job<'_>,
@@ -47,7 +48,8 @@ impl<S: ChannelSender> Worker<S> {
                 Ok(true) => {}
                 Ok(false) => return Called::ClaimLost,
                 Err(error) => {
-                    // The mark may have been written, and then no other worker retries: the attempt must be settled here.
+                    // The mark may have been written despite the error. Then no other worker makes the call, so settle the
+                    // attempt here.
                     tracing::warn!(%error, "cannot mark the call; settling the attempt without calling");
                     return not_made("not_marked", "could not mark the call; the provider was not called");
                 }
@@ -59,7 +61,8 @@ impl<S: ChannelSender> Worker<S> {
         Called::Answer(self.ask(job, provider, entry).await)
     }
 
-    /// Marks the call in the ledger, and retries until it is too late to make the call.
+    /// Marks the call in the ledger; retries until it is too late to make the call. Returns false if another worker has the
+    /// claim.
     async fn mark(&self, job: &Job<'_>, token: Uuid, until: Instant) -> Result<bool, store::Error> {
         let mark = CallMark { app: job.envelope.app, delivery: job.order.delivery_id, token };
         loop {
@@ -97,8 +100,8 @@ impl<S: ChannelSender> Worker<S> {
         let answer = match answer {
             Ok(Ok(answer)) => answer.storable(),
             Ok(Err(_panic)) => {
-                // Settling counts the attempt, so that the job is parked after the last retry. A panic does not count against the
-                // provider.
+                // Settle the attempt, so that it counts and the job is parked after the last retry. A panic does not count
+                // against the provider's health.
                 tracing::error!(provider = provider.identifier, "the call panicked; its outcome is unknown");
                 return Answer::new(Outcome::Unknown, "panic", "the call panicked");
             }

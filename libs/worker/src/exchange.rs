@@ -1,4 +1,4 @@
-//! One call over HTTP, and the outcome if no answer arrives.
+//! Makes one HTTP call, and determines the outcome if no reply arrives.
 
 use std::error::Error;
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use reqwest::{Client, RequestBuilder};
 use crate::Outbound;
 use crate::outbound::{NotPublic, read_at_most, retry_after};
 
-/// Maximum number of bytes that are read of a body.
+/// Maximum number of bytes that are read from the body of a reply.
 const MOST_READ: usize = 64 * 1024;
 
 /// Makes HTTP calls to allowed hosts. Clones share their connections.
@@ -30,13 +30,13 @@ pub struct Reply {
     /// The HTTP status.
     pub status: u16,
     pub headers: HeaderMap,
-    /// The start of the body; empty if the body was cut short and the status alone suffices.
+    /// The first 64 KiB of the body. Empty if the connection broke while the body was read, and the status alone is enough.
     pub body: Bytes,
-    /// Time that the provider asks to wait.
+    /// Wait that the provider asks for (`Retry-After`).
     pub retry_after: Option<Duration>,
 }
 
-/// Reason why there is no reply. Causes never contain the URL, because it may identify the recipient.
+/// Reason why there is no reply. Causes never contain the URL, because the URL may identify the recipient.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Silence {
     /// The request cannot be built.
@@ -53,18 +53,20 @@ pub enum Silence {
     TimedOut,
     /// The connection broke; the request may have arrived.
     Lost(String),
-    /// A refusal with this status was cut short before its reason. The provider accepted nothing.
+    /// The reply was a refusal with this status, but the connection broke before the body with the reason was complete. The
+    /// provider did not accept the message.
     CutShort(u16),
 }
 
 impl Caller {
-    /// Creates a caller over `client`, which `outbound` built. A call takes at most `limit`, including its answer.
+    /// Creates a caller that uses `client`, which `outbound` must have built. `limit` is the time limit of one call, including
+    /// reading its reply.
     #[must_use]
     pub fn new(client: Client, outbound: Outbound, limit: Duration) -> Caller {
         Caller { client, outbound, limit, deadline: None }
     }
 
-    /// Returns a caller for an attempt of several calls and waits, all of which end within `limit` from now.
+    /// Returns a caller for an attempt that consists of several calls and waits. Together they may take `limit`, starting now.
     #[must_use]
     pub fn within(&self, limit: Duration) -> Caller {
         Caller { deadline: Instant::now().checked_add(limit), ..self.clone() }
@@ -104,7 +106,7 @@ impl Caller {
         let body = match read_at_most(response, MOST_READ).await {
             Ok(body) => body,
             Err(_) if names_its_cause(status) => return Err(Silence::CutShort(status)),
-            // The status suffices; only the text is missing.
+            // The status is enough; only the provider's text is lost.
             Err(_) => Bytes::new(),
         };
         Ok(Reply { status, headers, body, retry_after })
@@ -137,8 +139,8 @@ impl Silence {
     }
 }
 
-/// Returns true if only the body distinguishes a dead target from a wrong credential or a wrong message. 408 and 429 need no
-/// body.
+/// Returns true for statuses whose body is needed to distinguish a dead target from a wrong credential or an invalid message: 4xx
+/// except 408 and 429.
 fn names_its_cause(status: u16) -> bool {
     matches!(status, 400..=499) && !matches!(status, 408 | 429)
 }
@@ -166,7 +168,7 @@ fn was_refused(error: &reqwest::Error) -> bool {
     })
 }
 
-/// Returns the innermost cause; the outer ones contain the URL.
+/// Returns the innermost cause of an error: the outer errors contain the URL.
 fn root<'a>(error: &'a (dyn Error + 'static)) -> &'a (dyn Error + 'static) {
     let mut error = error;
     while let Some(cause) = error.source() {

@@ -1,5 +1,5 @@
-//! Limits on the calls of a provider: its breaker, its rate limit, its share of a lane, and the shares of that which one
-//! user and one host named by targets may use.
+//! Limits on the calls to a provider: its breaker, its rate limit, its share of a lane's concurrent calls, and the part of that
+//! share that one user, or one host named by targets, may use.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -29,7 +29,7 @@ const IDLE: Duration = Duration::from_secs(3_600);
 pub(crate) struct Gates {
     channel: Channel,
     share: usize,
-    /// By version: the health of an old credential does not apply to a new one.
+    /// Gates by app, provider and version of the settings: the health of an old credential does not apply to a new one.
     known: Cache<(AppId, String, i64), Arc<Gate>>,
     /// Health of the hosts that targets name, separately for each provider.
     hosts: Cache<(AppId, String, i64, String), Arc<Mutex<Health>>>,
@@ -42,9 +42,9 @@ pub(crate) struct Gate {
     identifier: String,
     health: Mutex<Health>,
     pace: Option<Mutex<Pace>>,
-    /// Concurrent calls of each lane.
+    /// Permits for concurrent calls, per lane.
     slots: [Arc<Semaphore>; 2],
-    /// Shares of users and hosts in the calls of each lane.
+    /// Shares of users and hosts in the concurrent calls, per lane.
     shares: [Arc<Shares>; 2],
 }
 
@@ -56,8 +56,8 @@ pub(crate) struct Way {
 }
 
 impl Gates {
-    /// Creates the gates. Each provider may use three quarters of a lane's concurrent attempts: one that hangs leaves room for
-    /// the others until its breaker opens.
+    /// Creates the gates. Each provider may use three quarters of a lane's concurrent attempts. So a provider that hangs leaves
+    /// room for the others until its breaker opens.
     pub(crate) fn new(channel: Channel, max_concurrency: usize) -> Gates {
         let known = Cache::builder().max_capacity(MAX_PROVIDERS).time_to_idle(IDLE).build();
         let hosts = Cache::builder().max_capacity(MAX_HOSTS).time_to_idle(IDLE).build();
@@ -157,18 +157,18 @@ impl Way {
         locked(&self.gate.health).closed_until(now, self.user).max(of_host)
     }
 
-    /// Passes both breakers if they admit a call.
+    /// Enters the breakers of the provider and of the host. Returns None if one of them admits no call.
     pub(crate) fn enter(self: &Arc<Self>, now: Timestamp) -> Option<Entry> {
         if !self.gate.change(|health| health.enter(now, self.user)) {
             return None;
         }
-        // From here on, dropping the entry returns the provider's admission if the host refuses.
+        // If the host's breaker refuses, dropping the entry withdraws the call from the provider's breaker.
         let entry = Entry { way: Arc::clone(self), reported: false };
         let is_let_through = self.host.as_ref().is_none_or(|(_, host)| locked(host).enter(now, self.user));
         is_let_through.then_some(entry)
     }
 
-    /// Reserves a share of the calls for the user and the host in a lane, or returns how long to wait for one.
+    /// Reserves one call in the shares of the user and the host, or returns how long to wait before the next try.
     pub(crate) fn share(&self, lane: Lane, now: Timestamp) -> Result<Share, Duration> {
         let host = self.host.as_ref().map(|(name, health)| (name.as_str(), locked(health).is_proven(now)));
         Shares::take(self.gate.shares(lane), self.user, host)

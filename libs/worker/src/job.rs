@@ -35,7 +35,7 @@ pub(crate) struct Worker<S> {
     pub(crate) ledger: Ledger,
     providers: Providers,
     policy: RetryPolicy,
-    /// Time when the first job noticed that the process is stopping.
+    /// Time at which the first job noticed that the process is stopping.
     stopped_at: OnceLock<Instant>,
 }
 
@@ -57,7 +57,7 @@ impl Job<'_> {
 /// A claimed attempt.
 struct Held<'p> {
     token: Uuid,
-    /// End of the lease by our own clock; afterwards another worker may claim the attempt.
+    /// End of the lease by this process's clock. From then on, another worker may claim the attempt.
     until: Instant,
     /// The provider to call, or the answer to record because no call can be made.
     means: Result<Means<'p>, Answer>,
@@ -69,7 +69,7 @@ struct Held<'p> {
 
 struct Means<'p> {
     provider: &'p Provider,
-    /// None if the ledger records another provider than the admitted one: the attempt continues at the recorded one.
+    /// None if the ledger records a provider other than the admitted one: then the recorded provider is called without admission.
     admitted: Option<Admitted<'p>>,
 }
 
@@ -120,7 +120,8 @@ impl<S: ChannelSender> Worker<S> {
         self.with_signs_of_life(&job, Box::pin(self.attempt(&job))).instrument(span).await;
     }
 
-    /// Reports progress to the log periodically, so that it does not redeliver the job.
+    /// Awaits `work`. Meanwhile, reports progress to the log every third of `ack_wait`, so that the log does not redeliver the
+    /// job.
     async fn with_signs_of_life(&self, job: &Job<'_>, work: impl Future<Output = ()>) {
         let interval = self.context.config.delivery.ack_wait / 3;
         let mut work = pin!(work);
@@ -141,7 +142,7 @@ impl<S: ChannelSender> Worker<S> {
         };
         let admission = match self.admit(job, &providers).await {
             Admission::Later { .. } if job.order.expires_at.is_some_and(|end| end <= clock::now()) => {
-                // No provider is needed: the claim ends the expired delivery.
+                // Claim the expired delivery without a provider: the claim ends it.
                 let answer = Answer::new(Outcome::RETRY, "expired", "its time was over");
                 Admission::Instead { answer, wanted: None }
             }
@@ -191,8 +192,9 @@ impl<S: ChannelSender> Worker<S> {
         }
     }
 
-    /// Replaces the job with a timer for the same attempt: returned to the log, it would occupy a pending slot while it waits.
-    /// If the delivery expires earlier, the timer fires at that time to end it.
+    /// Replaces the job with a timer for the same attempt. If the job were returned to the log instead, it would count against
+    /// `max_ack_pending` while it waits. If the delivery expires before `at`, the timer fires at the expiry and ends the
+    /// delivery.
     async fn postpone(&self, job: &Job<'_>, at: Timestamp, cause: &'static str) {
         let due_at = job.order.expires_at.map_or(at, |expires_at| at.min(expires_at));
         let timer = match self.timer(job, due_at, Box::new(job.order.clone())) {
@@ -220,7 +222,7 @@ impl<S: ChannelSender> Worker<S> {
         let Held { token, until, means, claimed, serving } = held;
         let started_at = clock::now();
         if Instant::now() + self.call_limit() > until {
-            // Another worker might claim the delivery before the answer arrives.
+            // The lease might expire, and another worker claim the delivery, before the answer arrives.
             tracing::warn!("the claim took too long; retrying the job");
             return job.inbound.again(job.delivered).await;
         }
@@ -325,8 +327,8 @@ impl<S: ChannelSender> Worker<S> {
     }
 }
 
-/// Returns the provider to call: the one that the ledger records, which is the admitted one unless the attempt started at
-/// another.
+/// Returns the provider to call, which is the one that the ledger records: the admitted provider, unless the attempt already
+/// started with another. If the ledger records none, or its provider is no longer enabled, returns the answer to record.
 fn means<'p>(
     providers: &'p [Usable],
     claimed: Option<&str>,

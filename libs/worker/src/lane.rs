@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 use crate::ChannelSender;
 use crate::job::Worker;
 
-/// Longest wait for a first job.
+/// Maximum time for which a fetch waits for its first job.
 const WAIT: Duration = Duration::from_secs(1);
 /// Maximum number of unacknowledged jobs of all workers of the channel.
 const MAX_ACK_PENDING: i64 = 1_000;
@@ -40,7 +40,7 @@ pub(crate) async fn run<S: ChannelSender>(
     let most = context.config.delivery.max_concurrency;
     let mut running: JoinSet<()> = JoinSet::new();
     while let Some(room) = token.run_until_cancelled(room(most, &mut running)).await {
-        // Never cancel a fetch: jobs that it has received could not be returned.
+        // Never cancel a fetch: jobs that it has already received would be stuck until `ack_wait` ends.
         match consumer.fetch(room, WAIT).await {
             Ok(jobs) => {
                 for delivered in jobs {
@@ -65,7 +65,8 @@ pub(crate) async fn run<S: ChannelSender>(
     Ok(())
 }
 
-/// Waits until at least one job can start, and returns how many can: a job that waited here would be kept from other workers.
+/// Waits until at least one job can start, and returns the number of jobs that can. A job that was fetched earlier would wait
+/// here, although another worker might be free.
 async fn room(most: usize, running: &mut JoinSet<()>) -> usize {
     while let Some(ended) = running.try_join_next() {
         reap(Some(ended));
@@ -76,7 +77,8 @@ async fn room(most: usize, running: &mut JoinSet<()>) -> usize {
     most - running.len()
 }
 
-/// Collects a finished task. A job that panicked outside its call is redelivered and retried after its lease.
+/// Collects a finished task. If a job panicked outside its call, the log redelivers the job, which is retried after its lease has
+/// expired.
 fn reap(ended: Option<Result<(), tokio::task::JoinError>>) {
     if let Some(Err(error)) = ended {
         tracing::error!(%error, "the task of a job panicked; the job is redelivered");

@@ -91,11 +91,12 @@ impl Statement for Settlement {
     }
 }
 
-/// Runs a batch as one statement. If the database refuses it, runs each item alone, so that an invalid item does not stop
+/// Runs a batch as one statement. If the database refuses the batch, runs each item alone, so that an invalid item does not stop
 /// the others.
 ///
 /// # Errors
-/// The database is unavailable. A repeated settlement finds the ones already settled; claimed deliveries stay leased.
+/// The database is unavailable. A part of the batch may have been applied: a repeated settlement recognises deliveries that are
+/// settled already, and claimed deliveries stay leased.
 async fn each<S: Statement>(
     store: &Store,
     lease: Duration,

@@ -1,9 +1,9 @@
-//! Shared code of all channel workers: from a job in the log to a provider's call to a settled delivery.
+//! Shared code of all channel workers: turns a job in the log into a call to a provider and a settled delivery.
 //!
-//! A worker is a [`ChannelSender`]; everything else is here. [`run`] fetches jobs and passes each to [`job`]: the job is
-//! admitted ([`admission`] chooses the provider and checks that it may be called now), claimed, called ([`call`]) and
-//! settled ([`settle`]); its outcome is published and the job acknowledged ([`tell`]). Concurrent jobs share statements
-//! ([`ledger`]).
+//! A channel only implements [`ChannelSender`]; this crate contains everything else. [`run`] fetches jobs and passes each to
+//! [`job`]: the job is admitted ([`admission`] chooses the provider and checks that it may be called now), claimed, called
+//! ([`call`]) and settled ([`settle`]); its outcome is published and the job acknowledged ([`tell`]). Concurrent jobs share
+//! statements ([`ledger`]).
 
 mod admission;
 mod call;
@@ -38,14 +38,14 @@ pub use verdict::Verdict;
 pub trait ChannelSender: Send + Sync + 'static {
     const CHANNEL: Channel;
 
-    /// True if providers of the channel report the fate of an accepted message later (see [`store::deliveries::receipt`]). The
-    /// job is kept until then, so that the message can be sent again.
+    /// True if the channel's providers report later whether an accepted message arrived (see [`store::deliveries::receipt`]). The
+    /// job is kept until this report, so that the message can be sent again.
     const RECEIPTS: bool = false;
 
     /// Makes one attempt. The future may be dropped at any time and must not leave state behind that affects later attempts.
     fn send(&self, call: &Call<'_>) -> impl Future<Output = Answer> + Send;
 
-    /// Returns the host that the target itself names, if any: its failures count for that host, not for the provider.
+    /// Returns the host that the target names, if any. Failures of the call then count against this host, not the provider.
     fn host(&self, _target: &str) -> Option<String> {
         None
     }

@@ -1,4 +1,4 @@
-//! Calls to hosts that operators and apps name: the allowed addresses, and the limit on bodies.
+//! Calls to hosts that operators and apps configure: the allowed addresses, and the limits on bodies and waits.
 
 use std::error::Error;
 use std::io;
@@ -21,7 +21,7 @@ const IDLE: Duration = Duration::from_secs(60);
 /// Longest wait that is accepted from a `Retry-After`.
 const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(24 * 3600);
 
-/// Restriction of calls to public addresses. A configured name could otherwise lead into the network of Tidings itself.
+/// Restriction of calls to public addresses. Otherwise a configured name could resolve to an address in Tidings' own network.
 #[derive(Clone, Copy, Debug)]
 pub struct Outbound {
     allow_private: bool,
@@ -36,11 +36,12 @@ pub struct NotPublic {
 }
 
 impl NotPublic {
-    /// Finds the refusal in an error and its causes: names are refused during resolution, deep within a call.
+    /// Finds this error among an error and its causes. A name is refused while it is resolved, so the HTTP client wraps this
+    /// error in its own.
     #[must_use]
     pub fn among<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a NotPublic> {
         std::iter::successors(Some(error), |error| (**error).source()).find_map(|cause| {
-            // The error inside an I/O error is not one of its sources.
+            // `source` of an I/O error skips the error that the I/O error wraps.
             let carried = cause.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
             cause.downcast_ref().or_else(|| carried?.downcast_ref())
         })
@@ -51,12 +52,12 @@ impl NotPublic {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the host has no address: {cause}")]
 pub struct Unresolved {
-    /// Text of the resolver.
+    /// Error message of the resolver.
     pub cause: String,
 }
 
 impl Unresolved {
-    /// Finds the failure in an error and its causes.
+    /// Finds this error among an error and its causes.
     #[must_use]
     pub fn among<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a Unresolved> {
         std::iter::successors(Some(error), |error| (**error).source()).find_map(|cause| cause.downcast_ref())
@@ -158,7 +159,7 @@ fn is_public_v4(address: Ipv4Addr) -> bool {
         || address.is_broadcast()
         || address.is_documentation()
         || address.is_multicast()
-        // This network; shared by carriers; protocol assignments; benchmarks; reserved.
+        // In this order: this network; shared by carriers; protocol assignments; benchmarks; reserved.
         || a == 0
         || (a == 100 && (64..128).contains(&b))
         || (a == 192 && b == 0 && c == 0)
@@ -193,7 +194,8 @@ pub async fn read_at_most(mut response: Response, most: usize) -> reqwest::Resul
     Ok(body.into())
 }
 
-/// Returns the wait that an answer asks for (RFC 9110, section 10.2.3), in seconds or until a date; at most a day.
+/// Returns the wait that `Retry-After` asks for, in seconds or until a date (RFC 9110, section 10.2.3); at most 24 hours. Returns
+/// None if the header is missing or invalid.
 #[must_use]
 pub fn retry_after(headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
     let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();

@@ -19,7 +19,7 @@ const FRESH: Duration = Duration::from_secs(2);
 /// Maximum number of apps whose providers are cached.
 const MAX_APPS: u64 = 10_000;
 
-/// A provider with its opened settings.
+/// A provider with its decrypted settings.
 #[derive(Clone)]
 pub struct Provider {
     pub app: AppId,
@@ -56,7 +56,7 @@ impl Providers {
     }
 
     /// Returns the enabled providers of an app for the channel, the preferred one first. A provider whose secrets cannot be
-    /// opened counts as missing: only its own deliveries are delayed, and wait as timers.
+    /// decrypted is left out: deliveries that need this provider wait as timers, and all others continue.
     pub(crate) async fn of(&self, app: AppId) -> Result<Arc<[Usable]>, Arc<anyhow::Error>> {
         self.known.try_get_with(app, self.load(app)).await
     }
@@ -78,7 +78,7 @@ impl Providers {
 }
 
 impl Provider {
-    /// Opens the secrets of a stored provider.
+    /// Decrypts the secrets of a stored provider and inserts them into its settings.
     ///
     /// # Errors
     /// The secrets were sealed with another master key, or are damaged.
@@ -91,7 +91,7 @@ impl Provider {
     }
 }
 
-/// Opens the secret members of a provider's settings, nested as in the settings.
+/// Decrypts the secret members of a provider's settings. The result has the same nesting as the settings.
 ///
 /// # Errors
 /// They were sealed with another master key, or are damaged.

@@ -97,7 +97,7 @@ impl Reader {
         url
     }
 
-    /// Reads one of the known words; the first is the default.
+    /// Reads one of the known words. A missing member means the first word.
     pub fn choice<T: Copy>(&mut self, member: &str, known: &[(&str, T)]) -> Option<T> {
         let Some(text) = self.text(member) else {
             return known.first().map(|(_, value)| *value);
@@ -110,7 +110,7 @@ impl Reader {
         found
     }
 
-    /// Reads a whole number within `range`.
+    /// Reads a whole number within `range`; `default` if the member is missing.
     pub fn number(
         &mut self,
         member: &str,
@@ -131,12 +131,12 @@ impl Reader {
         Some(number)
     }
 
-    /// Reads a boolean.
+    /// Reads a boolean; `default` if the member is missing.
     pub fn flag(&mut self, member: &str, default: bool) -> bool {
         self.fields.flag(member, &mut self.problems).unwrap_or(default)
     }
 
-    /// Reads a DNS name or an IP address.
+    /// Reads a required DNS name or IP address.
     pub fn host(&mut self, member: &str) -> Option<String> {
         let host = self.required(member)?;
         if host.parse::<IpAddr>().is_err() && Host::parse(&host).is_err() {
@@ -146,7 +146,7 @@ impl Reader {
         Some(host)
     }
 
-    /// Reads an object of texts.
+    /// Reads an object whose members are strings.
     pub fn texts(&mut self, member: &str) -> Vec<(String, String)> {
         let members = self.fields.free_object(member, &mut self.problems).unwrap_or_default();
         let mut texts = Vec::with_capacity(members.len());

@@ -13,12 +13,12 @@ use crate::job::{Job, Worker};
 
 /// Pause between two tries to settle.
 const SETTLE_PAUSE: Duration = Duration::from_millis(500);
-/// Time for which settling is retried after the process begins to stop; its tasks may take 30 s.
+/// Time for which settling is retried after the process starts to stop. The process waits 30 s for its tasks.
 const SETTLE_AFTER_STOP: Duration = Duration::from_secs(25);
 
 impl<S: ChannelSender> Worker<S> {
-    /// Settles the attempt, however long the database takes; while the process is stopping, for a limited time. Only this task
-    /// knows the answer, so it must not give up early.
+    /// Settles the attempt and publishes its outcome. Only this task has the provider's answer, so it retries without a limit
+    /// while the database is unavailable. After the process starts to stop, it retries for 25 s.
     pub(crate) async fn settle(&self, job: &Job<'_>, settlement: Settlement) {
         let written = tokio::select! {
             written = self.write_what_can_be(job, settlement) => written,
@@ -84,7 +84,7 @@ impl<S: ChannelSender> Worker<S> {
         }
     }
 
-    /// Retries until the database has recorded the answer, reports that the claim is lost, or refuses the answer itself.
+    /// Writes a settlement, and retries until the database has recorded or refused it. Returns false if the claim is lost.
     async fn write(&self, settlement: &Settlement) -> Result<bool, store::Error> {
         loop {
             match self.ledger.settlements.call(settlement.clone()).await.flatten() {
@@ -96,13 +96,13 @@ impl<S: ChannelSender> Worker<S> {
         }
     }
 
-    /// Handles a lost claim: another worker has settled the delivery or holds it now.
+    /// Handles a lost claim: another worker has settled the delivery or has the claim now.
     pub(crate) async fn after_losing_the_claim(&self, job: &Job<'_>) {
         let named = [(job.envelope.app, job.order.delivery_id)];
         match self.context.store.delivery_states(&named).await {
             Ok(states) => match states.first() {
                 Some(state) if state.status != Status::Sending => self.conclude(job, state).await,
-                // Any worker's acknowledgement counts for the message; the holder of the claim will send it.
+                // Do not acknowledge the job: the worker that has the claim will do it.
                 _ => tracing::warn!("another worker took the claim; leaving the delivery to it"),
             },
             Err(error) => {

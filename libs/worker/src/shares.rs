@@ -11,7 +11,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// Longest pause, regardless of how many deliveries wait for the share.
 const LONGEST_PAUSE: Duration = Duration::from_secs(20);
 
-/// Calls in progress of one provider in one lane.
+/// Calls to one provider that are in progress in one lane, counted by user and host.
 #[derive(Debug)]
 pub(crate) struct Shares {
     of_user: usize,
@@ -24,7 +24,7 @@ pub(crate) struct Shares {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Holder {
     User(UserNumber),
-    /// A host with a recent good answer.
+    /// A host that a recent answer showed alive.
     Host(String),
     /// All other hosts together: targets can name any number of hosts.
     Unproven,
@@ -33,7 +33,7 @@ enum Holder {
 #[derive(Clone, Copy, Debug, Default)]
 struct Count {
     under_way: usize,
-    /// Deliveries turned away since the share was last available.
+    /// Number of deliveries that were refused since the share was last available.
     turned_away: usize,
 }
 
@@ -45,8 +45,8 @@ pub(crate) struct Share {
 }
 
 impl Shares {
-    /// Divides `calls` into shares: a quarter for a user, three quarters for a host, half for all hosts without a recent good
-    /// answer.
+    /// Divides `calls` into shares: a quarter for a user, three quarters for a host, half for all other hosts
+    /// ([`Holder::Unproven`]) together.
     pub(crate) fn of(calls: usize) -> Shares {
         Shares {
             of_user: calls.div_ceil(4).max(1),
@@ -56,8 +56,8 @@ impl Shares {
         }
     }
 
-    /// Reserves a call for this user and the host that the target names. The host's flag is true if it had a recent good answer.
-    /// If a share is used up, returns the pause before the next try.
+    /// Reserves a call for this user and the host that the target names. The flag next to the host is true if a recent answer
+    /// showed the host alive. If a share is used up, returns the pause before the next try.
     pub(crate) fn take(
         shares: &Arc<Shares>,
         user: UserNumber,

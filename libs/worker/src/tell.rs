@@ -24,7 +24,8 @@ impl<S: ChannelSender> Worker<S> {
         self.publish(job, status, reason, state.provider.clone()).await;
     }
 
-    /// Publishes the outcome, then acknowledges the job. An unconfirmed outcome is published again when the job is redelivered.
+    /// Publishes the outcome, then acknowledges the job. If the log does not confirm the outcome, the job is redelivered and the
+    /// outcome published again.
     pub(crate) async fn publish(
         &self,
         job: &Job<'_>,
@@ -78,7 +79,7 @@ impl<S: ChannelSender> Worker<S> {
         }
     }
 
-    /// Returns true if the job's answer suppressed its target. It does not if the target was registered again after it died.
+    /// Returns true if the job's answer suppressed its target. False if the target was registered again after it died.
     async fn has_suppressed(&self, job: &Job<'_>, reason: Option<Reason>) -> Result<bool, store::Error> {
         match reason {
             Some(Reason::TargetGone) => {

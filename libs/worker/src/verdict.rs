@@ -7,7 +7,7 @@ use domain::{Outcome, Timestamp};
 
 /// Longest recorded message of a provider, in characters.
 const LONGEST_MESSAGE: usize = 500;
-/// Shortest value that is hidden, in bytes; shorter ones can occur in any text.
+/// Shortest value that is hidden, in bytes; a shorter value can occur in any text by chance.
 const SHORTEST_HIDDEN: usize = 4;
 
 /// The class of an answer in a table.
@@ -17,9 +17,9 @@ pub enum Verdict {
     Sent,
     /// Retry on the normal schedule, and not before the time that the provider asks for.
     Retry,
-    /// Retry not before this time, unless the provider names another.
+    /// Retry after the time that the provider asks for, or after this time if it asks for none.
     RetryAfter(Duration),
-    /// Retry on a separate schedule.
+    /// Retry on this limited schedule instead of the normal one.
     RetryWithin(RetryLimit),
     /// Permanently refused.
     Failed,
@@ -38,9 +38,9 @@ pub enum Verdict {
 pub struct Hints {
     /// The provider's own id of the message.
     pub provider_id: Option<String>,
-    /// Time that the provider asks to wait.
+    /// Wait that the provider asks for.
     pub retry_after: Option<Duration>,
-    /// Time since which the provider knows the target to be dead.
+    /// Time since which the target is dead, if the provider states it.
     pub gone_since: Option<Timestamp>,
 }
 

@@ -19,14 +19,14 @@ pub const FAMILIES: &[(&str, Outcome)] = &[
     ("5xx", Outcome::Unknown),
 ];
 
-/// The first row of [`FAMILIES`] that matches.
+/// The first row of [`FAMILIES`] that matches; None if no row does.
 #[must_use]
 pub fn family(status: u16) -> Option<&'static (&'static str, Outcome)> {
     let digits = status.to_string();
     FAMILIES.iter().find(|(pattern, _)| fits(pattern, &digits))
 }
 
-/// Outcome of a reply by its status alone. For an invalid HTTP status the outcome is unknown.
+/// Outcome of a reply by its HTTP status alone; unknown if no row of [`FAMILIES`] matches.
 pub(crate) fn by_status(reply: &Reply) -> Outcome {
     family(reply.status).map_or(Outcome::Unknown, |(_, outcome)| waiting(outcome.clone(), reply))
 }
@@ -37,7 +37,7 @@ pub(crate) fn by_evidence(answer: Answer, status: u16) -> Answer {
     if status == 403 { answer.blaming_user() } else { answer }
 }
 
-/// Applies the provider's Retry-After to a retry.
+/// Replaces the delay of a retry or repeat with the reply's `Retry-After`, if it has one.
 pub(crate) fn waiting(outcome: Outcome, reply: &Reply) -> Outcome {
     match outcome {
         Outcome::Retry { after, limit } => Outcome::Retry { after: reply.retry_after.or(after), limit },
@@ -52,7 +52,7 @@ pub(crate) fn of_silence(silence: Silence, private: &Private) -> Answer {
     Answer { message: redacted(&answer.message, private), ..answer }
 }
 
-/// Answer for a probe that got no reply. A probe sends nothing, so its outcome is never unknown.
+/// Answer for a probe that got no reply. A probe sends no message, so an unknown outcome becomes a retry.
 pub(crate) fn of_silent_probe(silence: Silence) -> Answer {
     let answer = of_silence(silence, &Private::default());
     match answer.outcome {
@@ -79,7 +79,7 @@ impl Private {
         Private(hidden)
     }
 
-    /// Adds further texts.
+    /// Adds further texts, unescaped and escaped.
     pub(crate) fn and<'a>(mut self, texts: impl Iterator<Item = &'a str>) -> Private {
         for text in texts {
             self.0.extend([in_json(text), in_form(text), in_url(text), text.to_owned()]);
@@ -94,12 +94,12 @@ pub(crate) fn redacted(words: &str, private: &Private) -> String {
     presentable(words, &hidden)
 }
 
-/// Creates an answer without calling a provider.
+/// Creates an answer in this worker, as opposed to a provider's response.
 pub(crate) fn local_answer(outcome: Outcome, code: &str, message: impl Into<String>) -> Answer {
     Answer::new(outcome, code, message)
 }
 
-/// Appends path segments to a URL.
+/// Appends path segments to a URL. None if the URL cannot have a path.
 pub(crate) fn below(base: &Url, segments: &[&str]) -> Option<Url> {
     let mut url = base.clone();
     url.path_segments_mut().ok()?.pop_if_empty().extend(segments);

@@ -23,7 +23,7 @@ use crate::smpp::{self, Sessions};
 use crate::twilio::settings::TwilioSettings;
 use crate::{http, twilio};
 
-/// Failure to set up TLS.
+/// Error of [`SmsSender::start`]: TLS cannot be set up.
 pub type StartError = reqwest::Error;
 
 /// Sender of SMS. Clones share their connections and sessions.
@@ -150,7 +150,8 @@ pub(crate) fn caller(outbound: Outbound, limits: Limits) -> Result<Caller, Start
     Ok(Caller::new(outbound.client().build()?, outbound, limits.call))
 }
 
-/// Sender that the send sets, for this provider or for all.
+/// Sender that the send sets for this provider (`_config.from` in its overrides), else for all providers. None if it sets
+/// neither.
 fn sender(call: &Call<'_>, content: &SmsContent) -> Option<String> {
     let config = call.job.overrides.get(&call.provider.identifier).and_then(|members| members.get("_config"));
     let from = config.and_then(|config| config.get("from")).and_then(Value::as_str);
@@ -175,7 +176,7 @@ fn check(number: &str, content: &SmsContent) -> Result<(), Answer> {
     }
 }
 
-/// Adds the number of segments if the message was, or may have been, accepted.
+/// Adds the number of segments to the answer if the message was accepted or may have been accepted.
 fn counted(answer: Answer, segments: &Segmented<'_>) -> Answer {
     match answer.outcome {
         Outcome::Sent { .. } | Outcome::Unknown | Outcome::Repeat { .. } => {

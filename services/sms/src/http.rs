@@ -1,4 +1,4 @@
-//! Providers with any HTTP API: the settings define the calls and the meaning of the answers.
+//! Providers with any HTTP API. The settings define the requests and the meaning of the responses.
 
 mod exposed;
 pub mod settings;
@@ -18,7 +18,7 @@ use crate::answers::{
 use settings::HttpSettings;
 use template::{Values, in_url};
 
-/// Longest message id or code of a provider.
+/// Maximum length of a provider's message id or code, in bytes.
 const LONGEST_ID: usize = 200;
 
 /// Sends one message.
@@ -80,7 +80,7 @@ fn answer(reply: &Reply, settings: &HttpSettings, private: &Private) -> Answer {
     let outcome = match (by_code, is_success) {
         (Some(Outcome::Sent { .. }), _) | (None, true) => Outcome::Sent { provider_id },
         (Some(outcome), _) => waiting(outcome, reply),
-        // The first call of this message is still in progress.
+        // The provider is still processing an earlier call for this message.
         (None, false) if settings.idempotent && reply.status == 409 => waiting(Outcome::REPEAT, reply),
         (None, false) => waiting(left_open(by_status(reply), settings), reply),
     };
@@ -91,7 +91,8 @@ fn answer(reply: &Reply, settings: &HttpSettings, private: &Private) -> Answer {
     by_evidence(Answer::new(outcome, code.unwrap_or_else(|| reply.status.to_string()), words), reply.status)
 }
 
-/// Reads the text, number or flag at a JSON pointer.
+/// String, number or boolean at a JSON pointer, as text. None if it is missing, empty, longer than [`LONGEST_ID`], or
+/// contains control characters.
 fn text_at(body: &Value, pointer: &str) -> Option<String> {
     let text = match body.pointer(pointer)? {
         Value::String(text) => text.clone(),

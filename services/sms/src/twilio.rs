@@ -19,7 +19,7 @@ use crate::answers::{
 use settings::{Login, TwilioSender, TwilioSettings};
 
 const VERSION: &str = "2010-04-01";
-/// Longest time in seconds that Twilio queues a message.
+/// Maximum time for which Twilio queues a message that it cannot send yet, in seconds.
 const LONGEST_VALIDITY: u64 = 14_400;
 const VALIDITY: &str = "ValidityPeriod";
 /// Parameters that a send must not set.
@@ -148,7 +148,7 @@ fn is_sid(text: &str) -> bool {
     (1..=64).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_alphanumeric())
 }
 
-/// Reads the account, without sending a message.
+/// Checks the credential by reading the account, without sending a message.
 pub(crate) async fn probe(caller: &Caller, provider: &Provider, now: Timestamp) -> Result<String, Answer> {
     let settings =
         TwilioSettings::parse(&provider.settings).map_err(|problems| crate::answers::unusable(&problems))?;

@@ -121,14 +121,14 @@ pub(crate) struct Created {
     pub(crate) api_secret: SecretString,
 }
 
-/// Trust of a new app in callers that have only its public API key.
+/// Access that a new app allows to callers with only its public API key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Openness {
-    /// No trust: calls of users need a bearer token.
+    /// No access: calls of users need a bearer token.
     Closed,
-    /// Trusts the user id that a caller gives.
+    /// Such a caller may act as any user whose id it names.
     Open,
-    /// As [`Openness::Open`], with every relaxation for development.
+    /// As [`Openness::Open`]; callers may also write addresses of profiles, and templates see all keys of a profile.
     Development,
 }
 

@@ -4,7 +4,7 @@ use store::Store;
 
 use crate::control_plane::{Backup, Installation, Installed};
 
-/// Output options and the installation to compare.
+/// The installation to compare, and the options of the output.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Comparing {
     /// Maximum number of differing users to list; all of them are counted

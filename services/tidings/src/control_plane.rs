@@ -18,7 +18,7 @@ use crate::data_directory;
 use crate::dev_file::DevFile;
 use crate::refused::Refused;
 
-/// Shorter than for services: an operator at a terminal should not wait for a server that may start later.
+/// Time limit for connecting to a server. It is shorter than that of services, because an operator waits at a terminal.
 const CONNECTED_WITHIN: Duration = Duration::from_secs(5);
 
 /// Arguments that select an installation.
@@ -33,8 +33,8 @@ pub(crate) struct Installation {
 }
 
 impl Installation {
-    /// Returns the configuration from the arguments, the environment and a running `tidings up`, and true if it is that of a
-    /// running `tidings up`.
+    /// Returns the configuration from the arguments, the environment and a running `tidings up`. The boolean is true if the
+    /// configuration is that of a running `tidings up`.
     pub(crate) fn configuration(&self) -> anyhow::Result<(Config, bool)> {
         let mut config = Config::load(self.config.as_deref())?;
         let default = Path::new(data_directory::DEFAULT);
@@ -116,7 +116,7 @@ pub(crate) struct Backup {
 }
 
 impl Backup {
-    /// Connects to the restored backup, if one is named.
+    /// Connects to the restored backup. Returns None if the arguments name none.
     pub(crate) async fn open(&self) -> anyhow::Result<Option<Store>> {
         let Some(url) = &self.backup else { return Ok(None) };
         let opened = Shadow::open_backup(url.expose()).await;
@@ -139,14 +139,14 @@ impl ControlPlane {
         app.with_context(|| format!("app {name_or_id:?} does not exist; `tidings app list` lists the apps"))
     }
 
-    /// Returns the configured master key after a check that it sealed the secrets of this database.
+    /// Returns the configured master key. Fails if secrets of this database were sealed with another key.
     pub(crate) async fn master_key(&self) -> anyhow::Result<MasterKey> {
         let master_key = self.configured_key()?;
         foreign::refuse(&self.store, &master_key, &self.security).await?;
         Ok(master_key)
     }
 
-    /// Returns the configured master key without that check.
+    /// Returns the configured master key without comparing it with the database.
     pub(crate) fn configured_key(&self) -> anyhow::Result<MasterKey> {
         if self.security.master_key_file.is_none() {
             let message = "no master key is configured: set `[security] master_key_file` in the configuration file or \

@@ -1,4 +1,4 @@
-//! `dev.json`: tells other programs how to reach the `tidings up` that runs on a data directory.
+//! `dev.json`: addresses and credentials for programs that use the `tidings up` of a data directory.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -39,7 +39,7 @@ impl DevFile {
         private_file::write(&directory.join(NAME), &serde_json::to_string_pretty(self)?)
     }
 
-    /// Reads the file in `directory`; None if nothing runs.
+    /// Reads the file in `directory`; None if it does not exist, because no `tidings up` is ready.
     pub(crate) fn read(directory: &Path) -> anyhow::Result<Option<DevFile>> {
         let path = directory.join(NAME);
         let text = match std::fs::read_to_string(&path) {

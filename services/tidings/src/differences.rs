@@ -37,7 +37,7 @@ pub(crate) fn as_json(shown: &[Difference]) -> Value {
         .collect()
 }
 
-/// Renders differences as text, one line for each user that is shown.
+/// Renders differences as text, with one line per listed user.
 pub(crate) fn describe(comparison: &Comparison) -> String {
     let mut text = String::new();
     for difference in &comparison.shown {
@@ -74,7 +74,7 @@ pub(crate) fn describe(comparison: &Comparison) -> String {
     text
 }
 
-/// Renders the first items and the number of the others.
+/// Renders the names of the first items, and the number of the remaining ones.
 fn named<T>(items: &Items<T>, name: impl Fn(&T) -> String) -> String {
     let names = items.first.iter().map(name).collect::<Vec<_>>().join(", ");
     match items.count - items.first.len() as u64 {

@@ -54,7 +54,7 @@ const DONE: u8 = 0;
 const FAILED: u8 = 1;
 /// Exit code for an invalid command line, configuration or document.
 const UNUSABLE: u8 = 2;
-/// Time for blocking calls that still run when a command ends.
+/// Time that blocking calls have to finish when a command ends.
 const RUNTIME_STOPPED_WITHIN: Duration = Duration::from_secs(2);
 
 fn main() -> ExitCode {

@@ -53,7 +53,7 @@ pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<String> {
     Ok(report)
 }
 
-/// Wanted number of inbox partitions.
+/// Requested number of inbox partitions.
 #[derive(Clone, Copy)]
 pub(crate) enum Partitions {
     /// This number; an installation with another number is refused.
@@ -72,7 +72,7 @@ pub(crate) struct MigrationReport {
     resized: Vec<Resized>,
     /// Id of the master key, if it was created.
     made_master_key: Option<String>,
-    /// Keys created for apps; None without a master key to seal them with.
+    /// Keys created for apps; None if no master key is configured to seal them.
     keys: Option<NewKeys>,
 }
 

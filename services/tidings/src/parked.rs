@@ -16,9 +16,9 @@ use crate::control_plane::{ControlPlane, Installation, actor};
 use crate::refused::Refused;
 use crate::table;
 
-/// Messages per transaction.
+/// Maximum number of messages per transaction.
 const PAGE: i64 = 100;
-/// Messages that the report of a redrive lists.
+/// Maximum number of messages that the report of a redrive lists.
 const SHOWN: usize = 20;
 
 /// List, show and redrive parked messages.

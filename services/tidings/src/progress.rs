@@ -8,7 +8,7 @@ use inbox::{Phase, Step};
 
 /// Minimum interval between two drawings of the bar.
 const REDRAWN_EVERY: Duration = Duration::from_millis(100);
-/// Interval of lines if the percentage grows slowly.
+/// Maximum interval between two lines, if the percentage grows slowly.
 const LINE_EVERY: Duration = Duration::from_secs(10);
 /// A line is written at each multiple of this percentage.
 const PERCENT: u64 = 5;
@@ -39,7 +39,7 @@ impl Progress {
     pub(crate) fn report(&self, step: Step) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         match step {
-            // Further rounds of a phase, for events that arrived during it, extend the same line.
+            // A phase begins again for events that arrived during it; its total grows and the display continues.
             Step::Begins(phase, total) if state.phase == Some(phase) => state.total = state.done + total,
             Step::Begins(phase, total) => {
                 self.end_line(&state);

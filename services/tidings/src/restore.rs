@@ -28,7 +28,7 @@ use report::Report;
 const SESSIONS_SHOWN: usize = 5;
 /// Time for which sessions and consumers of a just-stopped process may linger at the servers.
 const GONE_WITHIN: Duration = Duration::from_secs(5);
-/// Interval at which a check for them is repeated.
+/// Interval between two checks for such sessions and consumers.
 const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Bring a database that was restored from a backup up to date with the log, before services start on it.
@@ -93,7 +93,7 @@ pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<String> {
     Ok(if arguments.json { report.json() } else { report.to_string() })
 }
 
-/// Repeats a check until it passes. Returns its error if it still fails after [`GONE_WITHIN`].
+/// Repeats a check until it succeeds. Returns its error if it still fails after [`GONE_WITHIN`].
 async fn wait_until_accepted(refuse: impl AsyncFn() -> anyhow::Result<()>) -> anyhow::Result<()> {
     let until = Instant::now() + GONE_WITHIN;
     loop {
@@ -104,7 +104,7 @@ async fn wait_until_accepted(refuse: impl AsyncFn() -> anyhow::Result<()>) -> an
     }
 }
 
-/// Fails if Tidings has other sessions at the database: a process with a session may change it.
+/// Fails if other processes of Tidings are connected to the database, because they may change it.
 async fn refuse_sessions(store: &Store) -> anyhow::Result<()> {
     let sessions = store.other_sessions().await?;
     let named = sessions.iter().take(SESSIONS_SHOWN).map(|session| match &session.address {
@@ -121,8 +121,8 @@ async fn refuse_sessions(store: &Store) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Migrates a backup of an earlier release. A backup from before databases were recorded does not say where it was made:
-/// services must not start on it until the restore has ended.
+/// Migrates a backup of an earlier release. If the backup does not record in which database it was made, marks it as restored, so
+/// that services do not start on it before the restore has ended.
 async fn bring_up_to_date(store: &Store, is_dry_run: bool) -> anyhow::Result<()> {
     if !is_dry_run {
         store.migrate().await.context("cannot migrate the schema of the backup")?;
@@ -137,7 +137,7 @@ async fn bring_up_to_date(store: &Store, is_dry_run: bool) -> anyhow::Result<()>
     Ok(())
 }
 
-/// Fails if a consumer waits for messages: it would act on a half-restored database.
+/// Fails if a service waits for messages of the log, because it would act on a half-restored database.
 async fn refuse_at_work(log: &EventLog, partitions: u32) -> anyhow::Result<()> {
     for stream in StreamName::all(partitions) {
         let Some(durable) = reach::durable_of(stream) else { continue };
@@ -149,8 +149,8 @@ async fn refuse_at_work(log: &EventLog, partitions: u32) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Refuses a current database. Restoring it would do damage: a postponed SMS would end as unknown, and a waiting delivery would
-/// be attempted at once.
+/// Refuses the database that services work on, unless the arguments declare it a copy. Restoring it would do damage: a postponed
+/// SMS would end as unknown, and a waiting delivery would be attempted at once.
 async fn refuse_current(store: &Store, arguments: &Arguments) -> anyhow::Result<()> {
     ensure!(
         arguments.nothing_lost

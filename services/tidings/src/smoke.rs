@@ -128,7 +128,7 @@ impl Backend {
     }
 }
 
-/// Repeats a call until `is_wanted` accepts its answer or `end` passes. The gateway may not know a new app for a moment, and a
+/// Repeats a call until `is_wanted` accepts its answer, at most until `end`. A gateway does not see a new app for a moment, and a
 /// server may be unavailable.
 async fn until(
     end: Instant,

@@ -25,7 +25,7 @@ use running::Running;
 use servers::Servers;
 pub(crate) use signals::Signals;
 
-/// A development machine needs no parallel inbox projection.
+/// Default number of inbox partitions. A development machine needs no parallel inbox projection.
 const PARTITIONS: u32 = 1;
 /// Log settings if no configuration file is given.
 const QUIET: [(&str, &str); 2] = [("TIDINGS_LOG__FORMAT", "text"), ("TIDINGS_LOG__LEVEL", "warn")];
@@ -68,7 +68,7 @@ pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<()> {
     if config.gateway.public_url.is_none() {
         config.gateway.public_url = Some(format!("http://{}", config.gateway.listen).parse()?);
     }
-    // `--partitions` sets the number of partitions.
+    // The number of partitions comes from `--partitions`, not from the configuration.
     config.streams.partitions_are_set = false;
     // The stand-ins are on this machine.
     config.outbound.allow_private = true;

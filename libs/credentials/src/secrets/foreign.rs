@@ -14,7 +14,7 @@ use super::{MasterKey, Security, rotation};
 /// `security.lost_master_keys` names.
 ///
 /// # Errors
-/// Records are sealed with other keys (the error names them with their numbers of records), or the database failed.
+/// Records are sealed with other keys (the error lists each key and its number of records), or the database failed.
 pub async fn refuse(store: &Store, master_key: &MasterKey, security: &Security) -> anyhow::Result<()> {
     let ours: BTreeSet<String> = std::iter::once(master_key.id()).chain(master_key.previous_id()).collect();
     let mut foreign = BTreeMap::<String, u64>::new();

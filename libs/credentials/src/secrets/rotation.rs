@@ -10,10 +10,10 @@ use super::{HEADER_LENGTH, MasterKey, hex};
 
 /// Placeholder for the key of a record that is too short to name one.
 pub const DAMAGED: &str = "damaged";
-/// Records per statement.
+/// Maximum number of records per statement.
 const BATCH: u32 = 200;
 
-/// Result for the records of a table.
+/// Result of resealing the records of one table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Resealed {
     /// The table.
@@ -48,7 +48,7 @@ pub async fn reseal_all(
     let mut tables = Vec::with_capacity(SEALED.len());
     for table in SEALED {
         let mut resealed = Resealed { table: table.name, ..Resealed::default() };
-        // A process may write a record before the current place, so repeat until a round finds nothing to do.
+        // A process may write a record before the current position, so repeat until a round finds no record to reseal.
         while round(store, master_key, table, &mut resealed, &mut progress).await? {}
         tables.push(resealed);
     }

@@ -12,12 +12,12 @@ pub(super) const RESERVED_KEY: &str = "identifier";
 /// Key that only the app's backend may write.
 pub const APP_KEY: &str = "app";
 
-/// Keys that hold one address each.
+/// Keys whose value is a single address.
 const ADDRESS_KEYS: [&str; 3] = ["email", "phoneNumber", "phone"];
 
 /// Checks the types of the keys that Tidings reads itself, and that no address contains a control character. Callers check the
-/// whole body for plain JSON before. The reserved key is not checked here: [`Refusal`](super::Refusal) reports it, because it has
-/// its own HTTP status.
+/// whole body with `check_plain_json`. The reserved key is not checked here: [`Refusal`](super::Refusal) reports it, because it
+/// has its own HTTP status.
 pub fn check(path: &str, pairs: &Object, problems: &mut Vec<Problem>) {
     let within = |key: &str| if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") };
     for key in ADDRESS_KEYS {
@@ -82,12 +82,12 @@ fn control_character(at: &str) -> Problem {
     Problem::new(at, "invalid_character", format!("{at} must not contain control characters"))
 }
 
-/// Returns true if this key holds an address. An app can restrict access to these keys.
+/// Returns true if the value of this key is an address or contains push tokens. An app can restrict access to these keys.
 pub(super) fn is_address(key: &str) -> bool {
     ADDRESS_KEYS.contains(&key) || TOKEN_HOLDERS.contains(&key)
 }
 
-/// Returns true if any key holds an address.
+/// Returns true if [`is_address`] is true for any key of the profile.
 pub(super) fn holds_address(profile: &Object) -> bool {
     profile.keys().any(|key| is_address(key))
 }

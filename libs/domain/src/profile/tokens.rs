@@ -12,7 +12,7 @@ use crate::content::Object;
 /// Maximum number of push tokens of one service on a profile. New tokens replace the oldest.
 pub const MAX_TOKENS: usize = 50;
 
-/// Profile members that hold push tokens; they are merged one level deeper.
+/// Profile members that contain push tokens. A merge does not replace them as a whole, but merges their own members.
 pub(super) const TOKEN_HOLDERS: [&str; 2] = ["fcm", "apns"];
 
 /// Merges `pairs` into `profile`. Top-level keys are replaced, except for `fcm` and `apns`: their members are merged, and new

@@ -32,9 +32,9 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
 pub struct Files {
     /// Name, media type and size of each file.
     pub list: Vec<Attachment>,
-    /// Their bytes, in the same order.
+    /// The contents of these files, in the same order.
     pub contents: Vec<Vec<u8>>,
-    /// Size of their encoded contents in the body, in bytes.
+    /// Total size of the base64 texts in the body, in bytes.
     pub encoded: usize,
 }
 

@@ -24,10 +24,10 @@ pub const MAX_HEADERS: usize = 50;
 pub const MAX_HEADER_VALUE: usize = 998;
 /// Longest name of a sender, in bytes.
 pub const MAX_SENDER: usize = 255;
-/// Maximum size of the overrides for providers, as JSON text, in bytes: every job of the send carries them.
+/// Maximum size of the overrides for providers, as JSON text, in bytes: every job of the send contains them.
 pub const MAX_PROVIDER_OVERRIDES: usize = 64 * 1024;
 
-/// Reads `override`: the selected channels and all other members.
+/// Reads `override`. Returns the channels that it selects, or None if it selects none, and all other overrides.
 pub(super) fn read(
     body: &mut Fields,
     strict: bool,
@@ -112,7 +112,7 @@ fn read_addresses(fields: &mut Fields, key: &str, problems: &mut Vec<Problem>) -
     match fields.take(key) {
         None => Vec::new(),
         Some(Value::Array(items)) => {
-            // Too many addresses are one problem, and none of them is checked.
+            // Report a single problem, and do not check the addresses.
             if items.len() > MAX_COPIES {
                 let message =
                     format!("{path} names {} addresses; at most {MAX_COPIES} are allowed", items.len());
@@ -211,7 +211,7 @@ fn read_sms(mut fields: Fields, strict: bool, problems: &mut Vec<Problem>) -> Sm
     SmsOverride { text, from }
 }
 
-/// Reads the texts; the channel's workers read all other members.
+/// Reads the texts and `data`. The channel's workers interpret all other members.
 fn read_push(mut fields: Fields, problems: &mut Vec<Problem>) -> PushOverride {
     PushOverride {
         title: fields.string("title", MAX_TITLE, problems),
@@ -223,7 +223,7 @@ fn read_push(mut fields: Fields, problems: &mut Vec<Problem>) -> PushOverride {
     }
 }
 
-/// Reads the overrides for providers: every other member of `override` names one.
+/// Reads the overrides for single providers: each remaining member of `override` has a provider's identifier as its name.
 fn read_providers(mut fields: Fields, problems: &mut Vec<Problem>) -> BTreeMap<String, Object> {
     let mut providers = BTreeMap::new();
     for identifier in fields.keys() {

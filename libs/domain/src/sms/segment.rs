@@ -2,15 +2,15 @@
 
 use super::gsm7::{self, Septets};
 
-/// Septets of a message with a single segment.
+/// Maximum number of septets of a message with a single segment.
 const GSM7_ALONE: usize = 160;
-/// Septets of one of several segments, in addition to the six octets of its numbering.
+/// Maximum number of septets of each of several segments; six octets of each segment contain its number.
 const GSM7_PART: usize = 153;
-/// UTF-16 code units of a message with a single segment.
+/// Maximum number of UTF-16 code units of a message with a single segment.
 const UCS2_ALONE: usize = 70;
-/// UTF-16 code units of one of several segments.
+/// Maximum number of UTF-16 code units of each of several segments.
 const UCS2_PART: usize = 67;
-/// Maximum number of segments of a message: an octet holds their number.
+/// Maximum number of segments of a message: their number is stored in one octet.
 pub const MOST_SEGMENTS: usize = 255;
 
 /// Encoding of the characters.
@@ -31,7 +31,7 @@ pub struct Segmented<'a> {
 }
 
 impl<'a> Segmented<'a> {
-    /// Splits a text: in the 7 bit alphabet if that has all its characters, else as UCS-2.
+    /// Splits a text, encoded in the GSM 7 bit alphabet if this contains all characters of the text, or else in UCS-2.
     #[must_use]
     pub fn of(text: &'a str) -> Segmented<'a> {
         let is_gsm7 = text.chars().all(|character| Septets::of(character).is_some());
@@ -39,7 +39,7 @@ impl<'a> Segmented<'a> {
         Segmented::written_in(alphabet, text)
     }
 
-    /// Splits a text as UCS-2, whatever its characters.
+    /// Splits a text, encoded in UCS-2 even if the GSM 7 bit alphabet contains all its characters.
     #[must_use]
     pub fn in_ucs2(text: &'a str) -> Segmented<'a> {
         Segmented::written_in(Alphabet::Ucs2, text)
@@ -64,7 +64,8 @@ impl<'a> Segmented<'a> {
 }
 
 impl Alphabet {
-    /// Encodes a text in this alphabet as in SMPP: one septet per octet. Returns None if the alphabet lacks a character.
+    /// Encodes a text in this alphabet for SMPP: one septet per octet, or UTF-16 in big-endian order. Returns None if the
+    /// alphabet lacks a character.
     #[must_use]
     pub fn encode(self, text: &str) -> Option<Vec<u8>> {
         match self {
@@ -81,7 +82,7 @@ fn units(alphabet: Alphabet, character: char) -> usize {
     }
 }
 
-/// Splits a text without separating an escape or a surrogate from the code that follows it.
+/// Splits a text into parts of at most `room` units. No part ends between an escape or surrogate and the code that follows it.
 fn cut(text: &str, room: usize, length: impl Fn(char) -> usize) -> Vec<&str> {
     let mut parts = Vec::new();
     let mut rest = text;

@@ -10,7 +10,8 @@ pub const MAX_ENDPOINT: usize = 2048;
 const SCHEME: &str = "https://";
 const PORT: &str = "443";
 
-/// Returns the origin of an endpoint that may be called: in canonical form, and at a push service that is known now.
+/// Returns the origin of an endpoint. Returns None if the endpoint must not be called, because it is too long, not in canonical
+/// form or not at one of `hosts`.
 #[must_use]
 pub fn origin_of<'a>(endpoint: &'a str, hosts: &[PushHost]) -> Option<&'a str> {
     let is_known = endpoint.len() <= MAX_ENDPOINT
@@ -20,7 +21,7 @@ pub fn origin_of<'a>(endpoint: &'a str, hosts: &[PushHost]) -> Option<&'a str> {
     endpoint.get(..scheme.len() + "://".len() + authority)
 }
 
-/// Validates an endpoint and returns its canonical form.
+/// Returns the canonical form of an endpoint. If the endpoint is invalid, adds problems and returns None.
 pub(super) fn check(text: &str, hosts: &[PushHost], problems: &mut Vec<Problem>) -> Option<String> {
     let before = problems.len();
     let mut problem =
@@ -67,7 +68,7 @@ pub(super) fn check(text: &str, hosts: &[PushHost], problems: &mut Vec<Problem>)
     (problems.len() == before).then(|| format!("{SCHEME}{host}{slash}{tail}"))
 }
 
-/// Returns the canonical endpoint if the configuration names exactly its origin.
+/// Returns the canonical form of an endpoint whose exact origin is one of `hosts`, or else None.
 fn at_an_origin(text: &str, hosts: &[PushHost]) -> Option<String> {
     let (scheme, rest) = text.split_once("://")?;
     let (authority, tail) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
@@ -77,7 +78,8 @@ fn at_an_origin(text: &str, hosts: &[PushHost]) -> Option<String> {
     is_named.then(|| format!("{origin}{slash}{tail}"))
 }
 
-/// Returns true for a character that RFC 3986 allows in a URL. A backslash is not: some parsers treat it as a slash.
+/// Returns true for a character that RFC 3986 allows in a URL. Returns false for a backslash, which some parsers treat as a
+/// slash.
 fn is_of_a_url(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"-._~:/?#[]@!$&'()*+,;=%".contains(&byte)
 }

@@ -3,7 +3,7 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
-/// The push services of today's browsers.
+/// The push services of today's browsers: a name, and true if every host below the name is allowed instead of the host itself.
 const KNOWN: [(&str, bool); 4] = [
     // Chrome and most browsers based on it.
     ("fcm.googleapis.com", false),
@@ -14,7 +14,7 @@ const KNOWN: [(&str, bool); 4] = [
     // Safari.
     ("push.apple.com", true),
 ];
-/// Longest name in DNS, and longest label of one (RFC 1035, section 2.3.4).
+/// Longest DNS name and longest label of a DNS name, in bytes (RFC 1035, section 2.3.4).
 const MAX_NAME: usize = 253;
 const MAX_LABEL: usize = 63;
 
@@ -29,13 +29,13 @@ enum Place {
 }
 
 impl PushHost {
-    /// The push services of today's browsers.
+    /// Returns the push services of today's browsers.
     #[must_use]
     pub fn known() -> Vec<PushHost> {
         KNOWN.map(|(name, below)| PushHost(Place::Host { name: name.to_owned(), below })).into()
     }
 
-    /// Returns true if this is the host, or with `*.` a parent of it. `host` is in lower case.
+    /// Returns true if this is the host or, written with `*.`, a parent domain of the host. `host` must be in lower case.
     #[must_use]
     pub fn covers(&self, host: &str) -> bool {
         let Place::Host { name, below } = &self.0 else {
@@ -48,7 +48,7 @@ impl PushHost {
         }
     }
 
-    /// Returns true if this is the origin, which is in lower case and without a default port.
+    /// Returns true if this is exactly the given origin, which must be in lower case and without a default port.
     pub(super) fn is_origin(&self, origin: &str) -> bool {
         matches!(&self.0, Place::Origin(known) if known == origin)
     }
@@ -78,7 +78,8 @@ impl FromStr for PushHost {
     }
 }
 
-/// Returns the origin in canonical form (RFC 6454, section 6.2): without a default port. Both parts are in lower case.
+/// Returns the origin in canonical form (RFC 6454, section 6.2), which omits a default port; None if the origin is invalid. Both
+/// arguments must be in lower case.
 pub(super) fn origin(scheme: &str, authority: &str) -> Option<String> {
     let implied = match scheme {
         "http" => 80,
@@ -108,7 +109,7 @@ pub(super) fn split_port(text: &str) -> (&str, Option<&str>) {
     }
 }
 
-/// Returns true if it is a name in lower case (RFC 1123, section 2.1), or an address that looks like one.
+/// Returns true if `host` has the form of a host name in lower case (RFC 1123, section 2.1). An IPv4 address has this form too.
 pub(super) fn is_name(host: &str) -> bool {
     let is_label = |label: &str| {
         let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
@@ -120,8 +121,8 @@ pub(super) fn is_name(host: &str) -> bool {
     host.len() <= MAX_NAME && host.split('.').all(is_label)
 }
 
-/// Returns true if it is an IP address, or if URL parsers read it as one: a numeric last label makes any host an IPv4
-/// address.
+/// Returns true if `host` is an IP address or its last label starts with a digit: URL parsers read a host with a numeric last
+/// label as an IPv4 address.
 pub(super) fn is_address(host: &str) -> bool {
     let last = host.strip_suffix('.').unwrap_or(host).rsplit('.').next().unwrap_or_default();
     host.starts_with('[') || last.starts_with(|first: char| first.is_ascii_digit())

@@ -7,13 +7,14 @@ use crate::content::Object;
 use crate::fields::Fields;
 use crate::text_enum::text_enum;
 
-/// Longest `Topic` (RFC 8030, section 5.4).
+/// Longest `Topic`, in bytes (RFC 8030, section 5.4).
 const MAX_TOPIC: usize = 32;
 /// Longest time for which a push service is asked to keep a message: four weeks, in seconds.
 pub const MAX_TTL: u32 = 28 * 86_400;
 
 text_enum! {
-    /// Urgency of a message (RFC 8030, section 5.3): the lowest device state in which it is delivered.
+    /// Urgency of a message (RFC 8030, section 5.3): the push service may hold the message back until the device is in this state
+    /// or a better one.
     Urgency {
         /// On power and Wi-Fi.
         VeryLow = "very-low",
@@ -50,7 +51,7 @@ impl WebPushOptions {
     }
 }
 
-/// Reads `ttl`: whole seconds, at most four weeks. Provider settings use it too.
+/// Reads `ttl`: whole seconds, at most four weeks. Also used for provider settings.
 pub fn read_ttl(fields: &mut Fields, problems: &mut Vec<Problem>) -> Option<u32> {
     let before = problems.len();
     let seconds = fields.whole_number("ttl", problems);
@@ -63,7 +64,7 @@ pub fn read_ttl(fields: &mut Fields, problems: &mut Vec<Problem>) -> Option<u32>
     ttl
 }
 
-/// Reads `urgency`. Provider settings use it too.
+/// Reads `urgency`. Also used for provider settings.
 pub fn read_urgency(fields: &mut Fields, problems: &mut Vec<Problem>) -> Option<Urgency> {
     let value = fields.take("urgency")?;
     let urgency = value.as_str().and_then(|text| text.parse().ok());

@@ -10,7 +10,7 @@ use crate::ServerUrl;
 pub struct Nats {
     /// `nats://…` or `tls://…`, several separated by commas. Unset: `NATS_URL`.
     pub url: Option<ServerUrl>,
-    /// Certificates (PEM) of the authorities that may sign the server's; unset: those of the system.
+    /// Certificates (PEM) of the authorities that may sign the server's certificate. Unset: the authorities of the system.
     pub ca_file: Option<PathBuf>,
     /// Certificate (PEM) of this client, with `key_file`.
     pub cert_file: Option<PathBuf>,
@@ -22,7 +22,7 @@ pub struct Nats {
     pub replicas: usize,
     /// True if `replicas` is set: `tidings migrate` then changes streams with another number.
     pub replicas_are_set: bool,
-    /// Messages that a stream holds before it refuses more.
+    /// Maximum number of messages in a stream; a full stream refuses further messages.
     pub max_messages: i64,
     /// True if `max_messages` is set: `tidings migrate` then changes streams with another limit.
     pub max_messages_are_set: bool,

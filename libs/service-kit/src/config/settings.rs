@@ -1,4 +1,4 @@
-//! Texts by dotted key, from a file and from variables. Each is taken once, and checked when it is taken.
+//! Settings by dotted key, as text from a file and from variables. Each is taken once, and is checked at that moment.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -17,7 +17,7 @@ use crate::ServerUrl;
 const PREFIX: &str = "TIDINGS_";
 /// Prefix of variables for tests, which are not configuration.
 const TEST_PREFIX: &str = "TIDINGS_TEST_";
-/// Common variables that apply if a key is not set.
+/// Variables without the prefix `TIDINGS_` that apply if their key is not set.
 const FALLBACKS: [(&str, &str); 2] = [("DATABASE_URL", "database.url"), ("NATS_URL", "nats.url")];
 /// Variables that name a file with the value of another variable, for secrets that an orchestrator mounts.
 const VALUE_FILES: [(&str, &str); 5] = [
@@ -27,9 +27,9 @@ const VALUE_FILES: [(&str, &str); 5] = [
     ("TIDINGS_NATS__URL_FILE", "TIDINGS_NATS__URL"),
     ("TIDINGS_OTLP__ENDPOINT_FILE", "TIDINGS_OTLP__ENDPOINT"),
 ];
-/// Maximum size in bytes; enough for the URLs of all servers of a cluster.
+/// Maximum size of such a file in bytes: enough for the URLs of all servers of a cluster.
 const LONGEST_VALUE_FILE: u64 = 65_536;
-/// Minimum similarity of a suggested key.
+/// Minimum similarity, 0 to 1, of a known key that is suggested for an unknown one.
 const LIKENESS: f64 = 0.7;
 
 #[derive(Default)]
@@ -42,7 +42,7 @@ pub(super) struct Settings {
 enum Value {
     One(String),
     Many(Vec<String>),
-    /// A table without entries; its name is checked too.
+    /// An empty table: only its name is checked.
     Section,
 }
 
@@ -224,7 +224,7 @@ impl Settings {
         self.list(key, Vec::new(), parse, wanted)
     }
 
-    /// Returns true if a key that was read was set explicitly.
+    /// Returns true if the file or a variable sets the key. Call it after reading the key.
     pub(super) fn is_set(&self, key: &str) -> bool {
         self.taken.get(key).is_some_and(|origin| !matches!(origin, Origin::Default))
     }
@@ -236,7 +236,7 @@ impl Settings {
         given
     }
 
-    /// Adds a problem with a value that is usable alone, but not together with the others.
+    /// Reports a value that is valid alone, but not in combination with other settings.
     pub(super) fn refuse(&mut self, key: &str, value: Option<String>, advice: &str) {
         let origin = self.taken.get(key).cloned().unwrap_or(Origin::Default);
         self.problem(key, value, origin, advice.to_owned());
@@ -246,7 +246,7 @@ impl Settings {
         self.problems.push(Problem { key: key.to_owned(), origin, value, advice });
     }
 
-    /// Refuses the remaining keys. Call it when every known key was taken.
+    /// Reports the remaining keys as unknown, and returns all problems. Call it after every known key has been taken.
     pub(super) fn finish(mut self) -> Result<(), ConfigError> {
         for (key, (value, origin)) in std::mem::take(&mut self.given) {
             let section = format!("{key}.");
@@ -272,7 +272,7 @@ impl Settings {
     }
 }
 
-/// Reads the text of a file without surrounding white space. The error is a problem's advice.
+/// Reads the text of a file without surrounding white space. The error is the advice of a [`Problem`].
 fn value_in(path: &Path) -> Result<String, String> {
     let mut text = String::new();
     let read = File::open(path).and_then(|file| file.take(LONGEST_VALUE_FILE).read_to_string(&mut text));

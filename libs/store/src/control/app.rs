@@ -47,7 +47,7 @@ pub struct NewApp<'a> {
     pub development: bool,
 }
 
-/// A secret of an app, in its two stored forms.
+/// A secret to store for an app, as a digest and in sealed form.
 #[derive(Clone, Copy)]
 pub struct NewSecret<'a> {
     /// Digest that authenticates callers.
@@ -69,7 +69,7 @@ pub struct AppSecret {
     pub expires_at: Option<Timestamp>,
 }
 
-/// An app, its switches, its live secrets and its signing keys.
+/// An app with its switches, valid secrets and signing keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct App {
     /// Internal number; the key of every tenant row starts with it.
@@ -109,7 +109,7 @@ pub struct App {
     /// Sends per second in the transactional lane; None for the configured default.
     pub transactional_rate: Option<NonZeroU32>,
     pub created_at: Timestamp,
-    /// Secrets that had not expired when they were read, newest first; at most two.
+    /// Secrets that had not expired when the app was read, newest first; at most two.
     pub secrets: Vec<AppSecret>,
     /// Keys that verify bearer tokens, oldest first; at most [`MAX_SIGNING_KEYS`](signing_key::MAX_SIGNING_KEYS).
     pub signing_keys: Vec<SigningKey>,

@@ -1,4 +1,4 @@
-//! Key pairs that identify an app to push services (VAPID, RFC 8292).
+//! Key pairs with which apps identify themselves to push services (VAPID, RFC 8292).
 
 use domain::AppId;
 use sqlx::Row;

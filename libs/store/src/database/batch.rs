@@ -1,4 +1,4 @@
-//! Micro-batching: one statement for many concurrent callers.
+//! Micro-batching: the queries of concurrent callers run as one statement.
 
 use std::future::Future;
 use std::sync::Arc;

@@ -39,7 +39,7 @@ pub const SESSION: [(&str, &str); 5] = [
 pub struct Settings {
     /// `postgres://user:password@host:port/database`.
     pub url: String,
-    /// Maximum size of the pool.
+    /// Maximum number of connections of the pool.
     pub max_connections: u32,
 }
 
@@ -53,11 +53,11 @@ pub struct Store {
 /// Number of connections of a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Connections {
-    /// In use.
+    /// Connections in use.
     pub used: u32,
-    /// Open and free.
+    /// Connections that are open but not in use.
     pub idle: u32,
-    /// Maximum of both together.
+    /// Maximum number of connections, used and idle together.
     pub max: u32,
 }
 

@@ -19,7 +19,7 @@ pub struct SetAside<'a> {
     pub app: Option<AppId>,
     /// The send; None if the message belongs to no send or could not be decoded.
     pub send_id: Option<SendId>,
-    /// Stream of the message; a redrive publishes the message there again.
+    /// Stream of the message; a redrive publishes the message to this stream again.
     pub stream: StreamName,
     /// Sequence number of the message in the stream.
     pub seq: u64,

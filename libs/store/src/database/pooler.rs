@@ -21,7 +21,7 @@ pub(crate) async fn refuse_shared_sessions(pool: &PgPool) -> Result<(), Error> {
     let mut other = pool.acquire().await?;
     let first = session(&mut one).await?;
     for _ in 0..ROUNDS {
-        // A pooler in transaction mode uses the last released session, which is the one that `one` has just used.
+        // A pooler in transaction mode uses the last released session, which is the session that `one` has just used.
         let second = session(&mut other).await?;
         let again = session(&mut one).await?;
         if second == first || again != first {

@@ -17,8 +17,8 @@ pub struct ClaimRequest {
     pub delivery: DeliveryId,
     /// Number of the attempt, as in the job.
     pub attempt: u32,
-    /// The provider to call. If an earlier lease on this attempt expired before an irrevocable call, the provider of that
-    /// lease may be kept instead.
+    /// The provider to call. If an earlier claim on this attempt has expired and the channel's calls may be repeated, the
+    /// provider of that claim is used instead.
     pub provider: Option<String>,
 }
 
@@ -61,7 +61,7 @@ pub struct DeliveryState {
     pub reason: Option<Reason>,
     /// Number of the next attempt or, if the delivery has ended, of the last one.
     pub attempt: u32,
-    /// The provider of the last attempt.
+    /// The provider of the last attempt; None if no provider was called.
     pub provider: Option<String>,
 }
 

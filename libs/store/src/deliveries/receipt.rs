@@ -19,7 +19,7 @@ use uuid::Uuid;
 use crate::database::instant::instant;
 use crate::{Error, Store, deliveries::cancellation};
 
-/// Retention of a receipt that belongs to no settled attempt.
+/// Time for which a receipt is kept whose attempt is unknown or not settled.
 const EARLY_KEPT: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// A final receipt. Reports of an intermediate state (queued, in transit) are not receipts.

@@ -25,7 +25,7 @@ pub struct ParkedFilter {
     pub id: Option<Uuid>,
 }
 
-/// A position in the list of parked messages, which is ordered by time, earliest first.
+/// A position in the list of parked messages, which is ordered by the time of parking, earliest first.
 pub type ParkedPosition = (Timestamp, Uuid);
 
 /// A parked message.
@@ -37,7 +37,7 @@ pub struct Parked {
     pub app: Option<AppId>,
     pub app_name: Option<String>,
     pub send_id: Option<SendId>,
-    /// The delivery, if the message is a job after its last retry.
+    /// The delivery; None unless the message is a job that was parked after its last retry.
     pub delivery: Option<DeliveryId>,
     pub user: Option<UserNumber>,
     /// Identifier of the recipient; None if the delivery is unknown or the user was erased.
@@ -68,7 +68,7 @@ pub enum Skip {
     Cancelled,
     /// The target is suppressed.
     Suppressed,
-    /// The user has read the notification in the inbox.
+    /// The user has already read the notification in the inbox.
     Read,
     /// The same channel has delivered the notification to another target of the user.
     DeliveredOtherwise,
@@ -112,7 +112,7 @@ impl Skip {
 }
 
 impl Parked {
-    /// The channel, if the message is a job.
+    /// Returns the channel; None if the message is not a job.
     #[must_use]
     pub fn channel(&self) -> Option<Channel> {
         match self.stream {

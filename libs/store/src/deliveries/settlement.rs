@@ -23,7 +23,7 @@ pub struct Settlement {
     /// Token of the claim under which the attempt was made.
     pub token: Uuid,
     pub attempt: u32,
-    /// The provider called.
+    /// The provider that was called; None if no provider was called.
     pub provider: Option<String>,
     /// Time at which the provider call started.
     pub started_at: Timestamp,

@@ -1,4 +1,4 @@
-//! Suppression: targets that a provider reported as dead.
+//! Suppression: targets that are no longer used because a provider reported them as dead.
 //!
 //! Suppressing a push token removes it from all profiles that contain it. Suppressing a web push endpoint deletes its
 //! subscription. A suppressed address stays in the profile but is no longer used. The suppression is written in the

@@ -1,4 +1,4 @@
-//! Timers: messages to publish at a given time.
+//! Timers: messages that are published to a stream at a given time.
 
 use std::time::Duration;
 

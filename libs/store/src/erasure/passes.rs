@@ -12,9 +12,10 @@ use crate::erasure::messages::{clear_dead_events, dead_events};
 use crate::erasure::{messages, remains, shadows};
 use crate::{Error, Store};
 
-/// Longest time for which a transaction, a lease or an unacknowledged message from before an erasure can still be in use.
+/// Time after an erasure by which all transactions, leases and waits for acknowledgement that started before it must have
+/// ended.
 const SETTLED_AFTER: Duration = Duration::from_secs(15 * 60);
-/// Time limit of a pass; afterwards, another instance starts it again.
+/// Time for which a pass is reserved. If it has not ended by then, another instance may start it again.
 const TAKEN_FOR: Duration = Duration::from_secs(5 * 60);
 /// Maximum number of users of one pass.
 const USERS: i64 = 100;

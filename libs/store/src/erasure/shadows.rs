@@ -90,7 +90,7 @@ async fn clear_one(pool: &PgPool, shadow: &Shadow, users: &[(AppId, UserNumber)]
     clear_dead_events(pool, &shadow.dead_events).await
 }
 
-/// Returns true if the tables no longer exist: they were dropped or have become the live tables.
+/// Returns true if the tables no longer exist: they were dropped, or a switch made them the live tables.
 fn is_undefined(error: &Error) -> bool {
     const UNDEFINED: [&str; 2] = ["42P01", "3F000"];
     matches!(error, Error::Database(sqlx::Error::Database(error))

@@ -1,7 +1,8 @@
-//! Shadows of the inbox: tables of the same shape as the live ones, which a replay of the log writes.
+//! Shadows of the inbox: tables with the same structure as the live tables, written by a replay of the log.
 //!
-//! A shadow is a schema that comes first in the search path of its connections. The statements that write the inbox
-//! therefore write the shadow, with its own checkpoints; tables that the shadow lacks, such as the directory, are live.
+//! A shadow is a schema that is first in the search path of its connections. The statements that write the inbox therefore
+//! write to the shadow, which has its own checkpoints. Tables that are missing in the shadow, such as those of the
+//! directory, are the live ones.
 
 mod compare;
 mod copy;
@@ -27,12 +28,13 @@ use crate::database::connection::{options, set};
 use crate::directory::user::writers::Writers;
 use crate::{Error, Settings, Store};
 
-/// Comparing a large inbox is one statement, and so is building an index or a migration of a backup. Transactions may be
-/// idle: a view of the live tables waits for the shadow to catch up, and each side of a comparison for the other.
+/// The statement timeout is long because a comparison of all inboxes, or building an index, is one statement. Idle
+/// transactions are allowed because a view of the live tables waits until the shadow has caught up, and each side of a
+/// comparison waits for the other.
 const SESSION: [(&str, &str); 3] =
     [("statement_timeout", "2h"), ("lock_timeout", "10s"), ("idle_in_transaction_session_timeout", "2h")];
 const ACQUIRED_WITHIN: Duration = Duration::from_secs(30);
-/// Connections to a shadow, to the live tables and to a backup.
+/// Maximum number of connections to a shadow. The next two constants are those for the live tables and for a backup.
 const CONNECTIONS: u32 = 6;
 const LIVE_CONNECTIONS: u32 = 2;
 const BACKUP_CONNECTIONS: u32 = 2;
@@ -40,9 +42,10 @@ const BACKUP_CONNECTIONS: u32 = 2;
 /// Purpose of a shadow; determines its schema.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// Compared with the live tables, then dropped. Does not survive a crash of the server.
+    /// The shadow is compared with the live tables, then dropped. Its tables are unlogged, so they are emptied if
+    /// PostgreSQL crashes.
     Comparison,
-    /// Replaces the live tables.
+    /// The shadow replaces the live tables.
     Replacement,
 }
 
@@ -55,21 +58,22 @@ impl Purpose {
     }
 }
 
-/// A shadow and the live tables. One process at a time holds it.
+/// Access to a shadow and to the live tables. Only one process at a time can have a shadow of the same purpose.
 #[derive(Debug)]
 pub struct Shadow {
-    /// Store with the inbox of the shadow and the live directory.
+    /// Store that uses the inbox of the shadow and the live directory.
     pub store: Store,
     purpose: Purpose,
     /// The schema of the live tables.
     home: String,
     live: PgPool,
-    /// Holds the lock that excludes other processes while it is open.
+    /// Session with the advisory lock that excludes other processes.
     guard: PgConnection,
 }
 
 impl Shadow {
-    /// Takes a shadow, whether or not its tables exist. Returns None if another process holds it.
+    /// Acquires the lock on a shadow and opens its connections; its tables need not exist. Returns None if another process
+    /// has the lock.
     ///
     /// # Errors
     /// The database failed, or its URL is malformed.
@@ -95,7 +99,8 @@ impl Shadow {
             let path = path.clone();
             Box::pin(async move {
                 set(connection, &SESSION).await?;
-                // A crash of the server may lose recent rows, but their checkpoints with them.
+                // With asynchronous commits, a crash of PostgreSQL may lose recent rows, but then also their checkpoints,
+                // so the replay repeats them.
                 let settings = "SELECT set_config('search_path', $1, false), set_config('synchronous_commit', 'off', false)";
                 sqlx::query(settings).bind(path).execute(connection).await?;
                 Ok(())
@@ -105,8 +110,8 @@ impl Shadow {
         Ok(Some(Shadow { store, purpose, home, live, guard }))
     }
 
-    /// Opens a database restored from a backup, to copy from it. Its timeouts are those of a shadow, because it is as large
-    /// as the live one.
+    /// Opens a database restored from a backup, from which rows are copied. It has the long timeouts of a shadow, because
+    /// its tables are as large as the live ones.
     ///
     /// # Errors
     /// The URL is malformed, or the server cannot be reached.

@@ -1,4 +1,4 @@
-//! The unit of planning.
+//! Chunks, which are the unit of planning.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ pub struct Chunk {
     pub send_id: SendId,
     /// Number of the chunk, from 0.
     pub chunk: u32,
-    /// When the send was accepted.
+    /// Time at which the send was accepted.
     pub accepted_at: Timestamp,
     pub send: Arc<domain::SendRequest>,
 }

@@ -1,5 +1,5 @@
-//! Facts that the decisions of a batch of chunks depend on: read in the transaction that freezes the chunks, or simulated
-//! for a dry run.
+//! Facts on which the decisions of a batch of chunks depend. They are read in the transaction that freezes the chunks, or
+//! simulated for a dry run.
 
 mod categories;
 mod erasures;
@@ -19,7 +19,7 @@ use crate::erasure::ErasedRecipients;
 use crate::sends::chunk::Chunk;
 use crate::{Error, Store, deliveries::cancellation};
 
-/// A category as planning needs it.
+/// The properties of a category that planning uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlanCategory {
     pub id: CategoryId,
@@ -31,21 +31,21 @@ pub struct PlanCategory {
     pub critical: bool,
 }
 
-/// An app as planning needs it.
+/// The properties of an app that planning uses.
 #[derive(Debug)]
 struct PlanApp {
     name: String,
     template_profile: TemplateProfile,
 }
 
-/// The enabled providers of an app, as planning needs them.
+/// Channels and mobile push kinds of an app's enabled providers.
 #[derive(Debug, Default)]
 struct Providers {
     channels: Vec<Channel>,
     push_kinds: Vec<String>,
 }
 
-/// Facts of a batch of chunks. A chunk is addressed by its position in the batch.
+/// Facts for a batch of chunks. Methods identify a chunk by its index in the batch.
 #[derive(Debug, Default)]
 pub struct Facts {
     templates: Vec<Option<Arc<TemplateVersion>>>,
@@ -61,7 +61,8 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// Template version that the send is pinned to.
+    /// Template version with which the chunk's send is planned; None if the send has no template or the template does not
+    /// exist.
     #[must_use]
     pub fn template(&self, chunk: usize) -> Option<&Arc<TemplateVersion>> {
         self.templates.get(chunk)?.as_ref()
@@ -77,7 +78,7 @@ impl Facts {
         self.apps.get(&app).map_or("", |app| &app.name)
     }
 
-    /// Part of a profile that the app's templates see.
+    /// The part of a profile that the app's templates can read.
     #[must_use]
     pub fn template_profile(&self, app: AppId) -> TemplateProfile {
         self.apps.get(&app).map_or(TemplateProfile::App, |app| app.template_profile)
@@ -95,7 +96,7 @@ impl Facts {
         self.providers.get(&app).map_or(&[], |providers| &providers.push_kinds)
     }
 
-    /// Number and profile of a recipient's user.
+    /// Number and profile of the user with this identifier; None if the user does not exist.
     #[must_use]
     pub fn user(&self, app: AppId, identifier: &str) -> Option<(UserNumber, &Object)> {
         self.users.get(&app)?.get(identifier).map(|(number, profile)| (*number, profile))
@@ -119,7 +120,7 @@ impl Facts {
         self.cancelled.contains(&(chunk.app, chunk.send_id))
     }
 
-    /// Suppressed targets of the app among the targets of the batch.
+    /// Suppressed targets of the app among the targets of the batch; None if no target is suppressed.
     #[must_use]
     pub fn suppressed(&self, app: AppId) -> Option<&Suppressed> {
         self.suppressed.get(&app)
@@ -127,8 +128,8 @@ impl Facts {
 }
 
 impl Store {
-    /// Returns the facts with which the chunks would be planned now, without writing anything: inline profiles and missing
-    /// categories appear only in these facts. Users that do not exist yet have the number 0.
+    /// Returns the facts with which the chunks would be planned now, without writing to the database. Inline profiles and
+    /// missing categories are added to these facts only. Users that do not exist yet have the number 0.
     pub async fn imagine_facts(&self, chunks: &[Chunk]) -> Result<Facts, Error> {
         let mut connection = self.pool.acquire().await?;
         let mut facts = begin(&mut connection, chunks).await?;
@@ -140,14 +141,14 @@ impl Store {
 }
 
 /// Writes the inline profiles and missing categories of the new chunks that are not cancelled, then reads the facts. The
-/// transaction already locks out erasures; this function first locks out cancellations.
+/// transaction must already block erasures in the apps of the chunks. Cancellations are blocked here first.
 pub(crate) async fn gather(
     connection: &mut PgConnection,
     chunks: &[Chunk],
     new: &[bool],
 ) -> Result<Facts, Error> {
     let erased = erasures::read(connection, chunks, new).await?;
-    // Sends with a single chunk too: a restored database may contain their cancellations.
+    // This includes sends with a single chunk, because a restored database may contain their cancellations.
     let sends: Vec<_> = chunks.iter().map(|chunk| (chunk.app, chunk.send_id)).collect();
     let cancelled = cancellation::cancelled_among(connection, &sends).await?;
     let mut facts = Facts { erased, cancelled, ..begin(connection, chunks).await? };
@@ -194,7 +195,7 @@ async fn read_apps(connection: &mut PgConnection, chunks: &[Chunk], facts: &mut 
         let channels: Vec<String> = row.try_get("channels")?;
         let channels = channels.iter().filter_map(|channel| channel.parse().ok()).collect();
         facts.providers.insert(app, Providers { channels, push_kinds: row.try_get("push_kinds")? });
-        // A value written by a newer release: fall back to the more restrictive one.
+        // If the value is unknown because a newer release wrote it, use the most restrictive value.
         let template_profile = row.try_get::<&str, _>("template_profile")?.parse();
         let template_profile = template_profile.unwrap_or(TemplateProfile::App);
         facts.apps.insert(app, PlanApp { name: row.try_get("name")?, template_profile });

@@ -9,7 +9,7 @@ use sqlx::postgres::PgRow;
 use crate::database::batch::Batcher;
 use crate::{Error, Store};
 
-/// Maximum number of callers that share a statement.
+/// Maximum number of reservations in one statement.
 const BATCH: usize = 256;
 
 /// A caller's request to reserve a key for a send.
@@ -18,25 +18,25 @@ pub struct Reservation {
     pub app: AppId,
     /// The caller's key.
     pub key: String,
-    /// Send to reserve the key for, if the key is free.
+    /// Send for which to reserve the key, if the key is free.
     pub send: Reserved,
 }
 
-/// Send that a key is reserved for.
+/// Send for which a key is reserved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reserved {
     pub send_id: SendId,
     /// Digest of the request's body.
     pub body_hash: [u8; 32],
-    /// Lane that the send is published to.
+    /// Lane in which the send is published.
     pub lane: Lane,
 }
 
-/// Reserves keys, many concurrent callers in one statement.
+/// Batcher that reserves the keys of concurrent callers in one statement.
 pub type Reservations = Batcher<Reservation, Reserved>;
 
 impl Store {
-    /// Creates the batcher for [`Store::reserve_keys`] and its task.
+    /// Creates the batcher for [`Store::reserve_keys`], and its task, which the caller must spawn.
     pub fn reservations(&self) -> (Reservations, impl Future<Output = ()> + Send + use<>) {
         let store = self.clone();
         Batcher::new(BATCH, move |wanted| {
@@ -45,8 +45,8 @@ impl Store {
         })
     }
 
-    /// Reserves each free key, in the order given. A key is free if it was never used, or was used more than 24 hours ago.
-    /// Returns the send that each key is reserved for now.
+    /// Reserves the keys that are free. A key is free if it was never used or was used more than 24 hours ago. Returns, in
+    /// the order of `wanted`, the send for which each key is reserved after the call: this one or an earlier one.
     ///
     /// # Errors
     /// The database failed; no key was reserved.
@@ -68,7 +68,7 @@ impl Store {
             .collect()
     }
 
-    /// Returns the send that a key is reserved for; None if the key is free.
+    /// Returns the send for which a key is reserved; None if the key is free.
     pub async fn reserved_key(&self, app: AppId, key: &str) -> Result<Option<Reserved>, Error> {
         let row = sqlx::query(
             "SELECT app_id, key, send_id, body_hash, lane FROM idempotency_key
@@ -81,7 +81,7 @@ impl Store {
         Ok(row.as_ref().map(read_reserved).transpose()?.map(|(_, reserved)| reserved))
     }
 
-    /// Deletes up to `most` expired keys and returns how many.
+    /// Deletes up to `most` expired keys and returns the number of deleted keys.
     pub async fn forget_free_keys(&self, most: u32) -> Result<u64, Error> {
         let removed = sqlx::query(
             "DELETE FROM idempotency_key WHERE ctid = ANY(ARRAY(
@@ -99,8 +99,8 @@ impl Store {
         wanted: impl Iterator<Item = &Reservation>,
     ) -> Result<HashMap<(AppId, String), Reserved>, Error> {
         let wanted: Vec<&Reservation> = wanted.collect();
-        // Sorted, so that two batches never deadlock. The update returns the row of a concurrent batch; it changes nothing
-        // as long as the stored key is valid.
+        // Sorted, so that concurrent batches do not deadlock. `DO UPDATE` also returns rows that exist or that a concurrent
+        // batch inserts; it keeps their values while the stored key is valid.
         let rows = sqlx::query(
             "INSERT INTO idempotency_key AS stored (app_id, key, send_id, body_hash, lane)
              SELECT * FROM unnest($1::bigint[], $2::text[], $3::uuid[], $4::bytea[], $5::text[]) ORDER BY 1, 2

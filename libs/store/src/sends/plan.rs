@@ -1,4 +1,4 @@
-//! Freezing chunks: one transaction fixes the decisions of a chunk permanently.
+//! Freezing chunks: a transaction writes the decisions of a chunk, which never change afterwards.
 
 pub(crate) mod hold;
 mod render_failure;
@@ -18,7 +18,7 @@ use crate::{Error, Store, deliveries::attachment};
 pub use hold::Hold;
 pub use render_failure::RenderFailure;
 
-/// A transaction that plans chunks. If it is dropped without [`Freeze::commit`], nothing is written.
+/// An open transaction that freezes chunks. Dropping it without [`Freeze::commit`] writes nothing.
 #[derive(Debug)]
 pub struct Freeze<'a> {
     transaction: Transaction<'static, Postgres>,
@@ -26,7 +26,7 @@ pub struct Freeze<'a> {
     new: Vec<bool>,
 }
 
-/// Decisions of a chunk: for each recipient its position in the send and its decision.
+/// Decisions of a chunk: for each recipient, its index in the send and its decision.
 pub type Decisions = Vec<(u32, Decision)>;
 
 impl Store {
@@ -59,7 +59,7 @@ impl<'a> Freeze<'a> {
         for row in rows {
             inserted.insert((AppId(row.try_get(0)?), SendId(row.try_get(1)?), row.try_get::<i32, _>(2)?));
         }
-        // If a batch contains two messages for the same chunk, the header belongs to the first.
+        // If the batch contains the same chunk twice, only the first one counts as new.
         let new = chunks
             .iter()
             .map(|chunk| inserted.remove(&(chunk.app, chunk.send_id, number(chunk.chunk))))
@@ -69,22 +69,23 @@ impl<'a> Freeze<'a> {
 }
 
 impl Freeze<'_> {
-    /// Returns true if this transaction wrote the header of the chunk at `index`, and so decides the chunk.
+    /// Returns true if this transaction inserted the `plan` row of the chunk at `index`, which means that it must decide
+    /// the chunk.
     #[must_use]
     pub fn is_new(&self, index: usize) -> bool {
         self.new.get(index).copied().unwrap_or(false)
     }
 
     /// Writes the inline profiles and missing categories of the new chunks that are not cancelled, then reads all facts for
-    /// deciding and rendering the chunks. None of the sends can be cancelled until the transaction ends.
+    /// deciding and rendering the chunks. The sends cannot be cancelled until the transaction ends.
     pub async fn facts(&mut self) -> Result<Facts, Error> {
         facts::gather(&mut self.transaction, self.chunks, &self.new).await
     }
 
-    /// Reads the decisions of a chunk that was frozen earlier, without the deliveries that have progressed since. Deliveries
-    /// that ended without a job, because they were cancelled or could not be rendered, are included: their outcome may not be
-    /// published yet. The worker that receives a job for one now, or the dispatcher if it cannot render it, publishes the
-    /// outcome.
+    /// Reads the decisions of a chunk that was frozen earlier, without deliveries that a worker has already processed.
+    /// Deliveries that ended before their first job, because they were cancelled or could not be rendered, are included,
+    /// because their outcome may not have been published yet. It is published by the worker that receives the new job or,
+    /// if rendering fails again, by the dispatcher.
     ///
     /// # Errors
     /// The database failed, or a row cannot be read.
@@ -148,7 +149,8 @@ impl Freeze<'_> {
         Ok(deliveries)
     }
 
-    /// Writes the decisions of the new chunks and commits. They never change after that.
+    /// Writes the decisions of the new chunks and commits. `decisions` has one element per chunk; those of chunks that are
+    /// not new are ignored.
     ///
     /// # Errors
     /// The database failed; nothing was written for any chunk.
@@ -263,7 +265,7 @@ async fn write_deliveries(
     Ok(())
 }
 
-/// Sets the recipient's position in deliveries that were restored from a job without it.
+/// Sets the index of the recipient in deliveries that were restored from a job that did not contain it.
 async fn place_restored(
     transaction: &mut Transaction<'static, Postgres>,
     rows: &[(&&Chunk, u32, Option<UserNumber>, &PlannedDelivery)],

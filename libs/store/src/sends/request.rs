@@ -1,4 +1,4 @@
-//! Status of a request: its (recipient, channel) pairs with their states.
+//! Status of a request and of its (recipient, channel) pairs.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -16,11 +16,11 @@ use crate::{Error, Store, sends::send};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
     pub accepted_at: Timestamp,
-    /// Scheduled time, before which nothing is sent.
+    /// Earliest time of delivery; None if the send is not scheduled.
     pub send_at: Option<Timestamp>,
     /// Number of recipients.
     pub recipients: i32,
-    /// Number of planned recipients.
+    /// Number of recipients that have been planned.
     pub planned: i64,
     pub cancelled: bool,
     /// True if a message of the request is parked.
@@ -44,7 +44,7 @@ pub struct DeliveryPosition {
     /// Index of the recipient in the request.
     pub recipient_index: i32,
     pub channel: Channel,
-    /// The delivery; nil if there is none.
+    /// Id of the delivery; the nil UUID for inbox items and skips.
     pub id: Uuid,
 }
 
@@ -54,17 +54,17 @@ pub struct DeliveryEntry {
     pub position: DeliveryPosition,
     /// Identifier of the recipient; None if the recipient was erased.
     pub recipient: Option<String>,
-    /// Id of an external delivery.
+    /// Id of the delivery; None for inbox items and skips.
     pub id: Option<DeliveryId>,
-    /// Address, token or subscription of the delivery.
+    /// Address, token or endpoint of the delivery; None for inbox items and skips, and if the recipient was erased.
     pub target: Option<String>,
-    /// Provider that accepted or rejected the message last.
+    /// Provider of the last attempt; None if no provider was called.
     pub provider: Option<String>,
     pub status: Status,
-    /// Reason, if the message was not sent.
+    /// Reason for the status, if any.
     pub reason: Option<Reason>,
     pub planned_at: Option<Timestamp>,
-    /// End of the delivery, if known; unknown for inbox items.
+    /// Time at which the delivery ended; None if it has not ended, and for inbox items.
     pub settled_at: Option<Timestamp>,
     /// Provider calls, oldest first.
     pub attempts: Vec<Attempt>,
@@ -73,36 +73,36 @@ pub struct DeliveryEntry {
 /// A provider call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attempt {
-    /// From 1.
+    /// Number of the attempt, from 1.
     pub number: i32,
-    /// When the call began.
+    /// Time at which the call started.
     pub started_at: Timestamp,
-    /// When the outcome was known.
+    /// Time at which the answer arrived.
     pub ended_at: Timestamp,
-    /// Provider that was called; None if no provider could be called.
+    /// Provider that was called; None if no provider was available.
     pub provider: Option<String>,
     /// Class of the answer.
     pub outcome: String,
-    /// The provider's code.
+    /// Code from the provider.
     pub provider_code: String,
-    /// The provider's text.
+    /// Text from the provider; empty if the recipient was erased.
     pub provider_message: String,
-    /// The provider's id of the message, if it accepted the message.
+    /// Message id that the provider assigned when it accepted the message; None otherwise, and if the recipient was erased.
     pub provider_id: Option<String>,
-    /// Number of message parts, if the channel counts them.
+    /// Number of message segments; None for channels without segments.
     pub segments: Option<i32>,
-    /// The provider's later receipt for the message.
+    /// The provider's receipt for the message, if one has arrived.
     pub receipt: Option<AttemptReceipt>,
 }
 
-/// Receipt that a provider sent for a message after its answer.
+/// Receipt that a provider sent for a message that it had accepted or may have accepted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AttemptReceipt {
     /// `delivered`, or the class of the reported outcome.
     pub outcome: String,
-    /// The provider's code.
+    /// Code from the provider.
     pub provider_code: String,
-    /// The provider's text.
+    /// Text from the provider; empty if the recipient was erased.
     pub provider_message: String,
     pub received_at: Timestamp,
 }
@@ -122,7 +122,8 @@ impl From<ParkedSend> for Request {
 }
 
 impl Store {
-    /// Finds a request. It exists as soon as its first chunk is planned, or the send is scheduled or parked.
+    /// Finds a request; None if it is unknown. A request is known once its first chunk is planned or its send is scheduled
+    /// or parked.
     pub async fn find_request(&self, app: AppId, send: SendId) -> Result<Option<Request>, Error> {
         let row = sqlx::query(
             "SELECT accepted_at, send_at, recipients, cancelled_at IS NOT NULL AS cancelled,
@@ -181,7 +182,7 @@ impl Store {
         Ok(counts)
     }
 
-    /// Returns when the request was accepted; finds the same requests as [`Store::find_request`].
+    /// Returns the time at which the request was accepted; None in the same cases as [`Store::find_request`].
     pub async fn find_acceptance(&self, app: AppId, send: SendId) -> Result<Option<Timestamp>, Error> {
         let accepted_at: Option<DateTime<Utc>> =
             sqlx::query_scalar("SELECT accepted_at FROM request WHERE app_id = $1 AND send_id = $2")
@@ -195,8 +196,8 @@ impl Store {
         }
     }
 
-    /// Lists at most `limit` (recipient, channel) pairs of a request after a position, by recipient and channel. Personal data
-    /// of erased recipients is left out, even if it is not removed from the database yet.
+    /// Lists at most `limit` (recipient, channel) pairs of a request after a position, ordered by recipient and channel.
+    /// Personal data of erased recipients is left out, even if it has not been removed from the database yet.
     pub async fn list_deliveries(
         &self,
         app: AppId,
@@ -205,7 +206,7 @@ impl Store {
         after: Option<DeliveryPosition>,
         limit: i64,
     ) -> Result<Vec<DeliveryEntry>, Error> {
-        // Looks up each recipient by its keys, so that the cost of a page does not depend on the size of the send.
+        // Reads the rows of each recipient by key, so that the cost of a page does not depend on the size of the send.
         let rows = sqlx::query(
             "SELECT p.recipient_index, CASE WHEN e.user_number IS NULL THEN nullif(p.identifier, '') END AS identifier, turn.planned_at, pair.*
              FROM planned_recipient p
@@ -291,7 +292,7 @@ impl Store {
     }
 }
 
-/// Status by reason for pairs that ended in planning with a status other than `skipped`.
+/// Returns the status by reason, for reasons with which planning ends a pair in another status than `skipped`.
 fn planned_statuses() -> Json<BTreeMap<Reason, Status>> {
     let statuses = Reason::ALL.iter().map(|reason| (*reason, reason.planned_status()));
     Json(statuses.filter(|(_, status)| *status != Status::Skipped).collect())

@@ -1,4 +1,4 @@
-//! Stored sends: the request row, and the body until the last chunk is done.
+//! Stored sends: the request row, which contains the body until the last chunk is done.
 
 use chrono::{DateTime, Utc};
 use domain::id::TemplateId;
@@ -14,7 +14,7 @@ use crate::sends::chunk::Chunk;
 use crate::sends::plan::hold::limit_waits_together;
 use crate::{Error, Store, deliveries::attachment};
 
-/// A request row to be written.
+/// A request row to write.
 pub(crate) struct NewRequest<'a> {
     pub(crate) chunk: &'a Chunk,
     pub(crate) category: Option<CategoryId>,
@@ -26,18 +26,19 @@ pub(crate) struct NewRequest<'a> {
 #[derive(Clone, Debug)]
 pub struct KeptSend {
     pub accepted_at: Timestamp,
-    /// Body; None after the last chunk is done.
+    /// Body of the send; None after the last chunk is done.
     pub send: Option<domain::SendRequest>,
     /// Approximate size of the body in memory, in bytes.
     pub size: usize,
 }
 
 impl Store {
-    /// Stores a send for later: its request row with the body, and the timer that continues it. Safe to repeat. Recipients
-    /// that have been erased are left out of the body.
+    /// Stores a send for later: its request row with the body, and the timer that continues the send. Safe to repeat.
+    /// Erased recipients are left out of the body.
     ///
-    /// Returns true if the send waits for its timer. Returns false if its first chunk is frozen already: the caller's message
-    /// may be the one that froze it, so the caller must process the chunk before it acknowledges the message.
+    /// Returns true if the send waits for its timer. Returns false if its first chunk is already frozen. In this case, the
+    /// caller must process the chunk before it acknowledges its message, because an earlier delivery of this message may
+    /// have frozen the chunk without processing it completely.
     ///
     /// # Errors
     /// The database failed; neither row was written.
@@ -59,7 +60,7 @@ impl Store {
         Ok(waits)
     }
 
-    /// Reads the send of a `SendContinues`; None if the request does not exist.
+    /// Reads the stored send that an event `SendContinues` names; None if the request does not exist.
     ///
     /// # Errors
     /// The database failed, or the body cannot be read.
@@ -104,12 +105,13 @@ async fn is_first_chunk_frozen(connection: &mut PgConnection, chunk: &Chunk) -> 
     Ok(is_frozen)
 }
 
-/// Names of the streams of sends.
+/// Names of the streams that contain sends, one per lane.
 pub(crate) fn streams() -> Vec<String> {
     Lane::ALL.iter().map(|&lane| StreamName::Send(lane).to_string()).collect()
 }
 
-/// Writes request rows; existing rows, of scheduled sends, get the category and the template version.
+/// Writes request rows. If the row already exists, as for scheduled sends, only the category and the template version are
+/// updated.
 pub(crate) async fn write_requests(
     connection: &mut PgConnection,
     requests: &[NewRequest<'_>],

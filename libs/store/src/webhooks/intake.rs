@@ -1,4 +1,5 @@
-//! Turning events into messages for endpoints: one transaction per batch of events, fenced by the checkpoint.
+//! Creating messages for endpoints from events. Each batch of events is one transaction, which also moves the checkpoint; a
+//! batch whose checkpoint has already moved is not written.
 
 use std::collections::{HashMap, HashSet};
 
@@ -19,26 +20,26 @@ pub struct Listener {
     pub app: AppId,
     /// Number of the endpoint.
     pub endpoint: i64,
-    /// Kinds of events that are sent to it.
+    /// Types of events that are sent to the endpoint.
     pub events: Vec<WebhookEvent>,
-    /// Earlier events are not sent.
+    /// Time from which events are sent to the endpoint.
     pub since: Timestamp,
 }
 
-/// A message for an endpoint. It is written once, however often it is added.
+/// A message for an endpoint. Adding it again has no effect.
 #[derive(Clone, Debug)]
 pub struct NewMessage {
     pub app: AppId,
     /// Number of the endpoint.
     pub endpoint: i64,
-    /// The same whenever the event is read.
+    /// Id of the message, derived from the event, so that it is the same on every replay.
     pub id: Uuid,
-    /// Messages of one subject are sent one after the other.
+    /// Subject of the message; messages with the same subject are sent one after another.
     pub subject: Uuid,
     pub event: WebhookEvent,
-    /// The user that the message names.
+    /// The user whom the message names.
     pub user: UserNumber,
-    /// The JSON text.
+    /// Body of the call, as JSON text.
     pub body: String,
 }
 
@@ -49,14 +50,14 @@ pub struct ReadItem {
     pub send_id: SendId,
 }
 
-/// A batch of events being turned into messages. If dropped without [`WebhookBatch::commit`], it is rolled back.
+/// A batch of messages in an open transaction. Dropping it without [`WebhookBatch::commit`] rolls it back.
 #[derive(Debug)]
 pub struct WebhookBatch {
     transaction: Transaction<'static, Postgres>,
 }
 
 impl Store {
-    /// Returns the enabled endpoints of these apps.
+    /// Lists the enabled endpoints of these apps.
     ///
     /// # Errors
     /// The database failed, or a row was written by a newer release.
@@ -80,8 +81,8 @@ impl Store {
         .collect()
     }
 
-    /// Returns the given items of a user that may have been read at `at`: the rows show that time, a later one or, if
-    /// marked unread since, none.
+    /// Returns those of a user's items that may have been read at `at`: their read time is `at` or later, or empty because
+    /// they were marked unread since.
     pub async fn items_read(
         &self,
         app: AppId,
@@ -105,7 +106,8 @@ impl Store {
         .collect()
     }
 
-    /// Returns up to `most` of a user's items after `after` and up to `up_to` that were read at `at`.
+    /// Returns up to `most` of a user's items that were read exactly at `at`, with ids greater than `after` and at most
+    /// `up_to`, ordered by id.
     pub async fn all_items_read(
         &self,
         app: AppId,
@@ -133,7 +135,7 @@ impl Store {
     }
 
     /// Starts a batch that moves the checkpoint of `stream` from `from` to `to`. Returns None if the checkpoint is not at
-    /// `from`: another writer is ahead.
+    /// `from`, which means that another writer has moved it.
     pub async fn webhook_batch(
         &self,
         stream: StreamName,
@@ -147,10 +149,11 @@ impl Store {
 }
 
 impl WebhookBatch {
-    /// Returns the identifiers of users; leaves out erased ones. A returned user cannot be erased before the batch ends.
+    /// Returns the identifiers of users; erased users are left out. The returned users cannot be erased before the batch
+    /// ends.
     ///
     /// # Errors
-    /// The database failed; the batch is void.
+    /// The database failed; the batch must be dropped.
     pub async fn identifiers(
         &mut self,
         users: &HashSet<(AppId, UserNumber)>,
@@ -172,10 +175,10 @@ impl WebhookBatch {
             .collect()
     }
 
-    /// Adds messages, in their order. Leaves out existing messages and those for a removed endpoint.
+    /// Adds messages, in order. Skips existing messages and messages for endpoints that have been removed.
     ///
     /// # Errors
-    /// The database failed, or rejected a value; the batch is void.
+    /// The database failed or rejected a value; the batch must be dropped.
     pub async fn add(&mut self, messages: &[NewMessage]) -> Result<(), Error> {
         if messages.is_empty() {
             return Ok(());
@@ -200,10 +203,10 @@ impl WebhookBatch {
         Ok(())
     }
 
-    /// Keeps an event that always fails as a dead event.
+    /// Stores an event whose processing always fails as a dead event.
     ///
     /// # Errors
-    /// The database failed; the batch is void.
+    /// The database failed; the batch must be dropped.
     pub async fn bury(
         &mut self,
         stream: StreamName,
@@ -214,10 +217,10 @@ impl WebhookBatch {
         projection::set_aside(&mut self.transaction, WEBHOOKS, stream, seq, message, cause).await
     }
 
-    /// Commits everything with the checkpoint.
+    /// Commits the messages, the dead events and the checkpoint.
     ///
     /// # Errors
-    /// The database failed; the checkpoint shows whether the batch is committed.
+    /// The database failed. The batch may have been committed nevertheless; in this case, the checkpoint has moved.
     pub async fn commit(self) -> Result<(), Error> {
         self.transaction.commit().await?;
         Ok(())

@@ -1,4 +1,4 @@
-//! Finished messages: listing, redelivering and removing them.
+//! Webhook messages: listing, redelivering, giving up, counting and removing them.
 
 use std::time::Duration;
 
@@ -9,12 +9,12 @@ use uuid::Uuid;
 
 use crate::{Error, Store};
 
-/// Limit on the rows that one statement changes.
+/// Maximum number of rows that one statement changes.
 const STEP: i64 = 1_000;
-/// Largest count of messages.
+/// Largest number of messages that is counted.
 pub(super) const MAX_COUNTED: i64 = 100_000;
 
-/// A message given up after its last attempt.
+/// A message that was given up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FailedMessage {
     pub id: Uuid,
@@ -27,7 +27,7 @@ pub struct FailedMessage {
     pub given_up_at: Timestamp,
     /// Number of attempts made.
     pub attempts: u32,
-    /// The last answer, such as `503`, or the error.
+    /// The status of the last answer, such as `503`, or the error; empty if no attempt was made.
     pub last_answer: String,
 }
 
@@ -52,7 +52,7 @@ impl Store {
         }
     }
 
-    /// Lists up to `most` given-up messages of the app, latest first; if `endpoint` is given, only those of that endpoint.
+    /// Lists up to `most` given-up messages of the app, latest first. With `endpoint`, only the messages of this endpoint.
     pub async fn failed_webhooks(
         &self,
         app: AppId,
@@ -87,11 +87,11 @@ impl Store {
         .collect()
     }
 
-    /// Sends given-up messages again, starting with their first attempt: those with `ids`, or all; if `endpoint` is given,
-    /// only those of that endpoint. Returns their number.
+    /// Makes given-up messages pending again, with their attempts counted from the start. With `ids`, only these messages;
+    /// with `endpoint`, only the messages of this endpoint. Returns the number of messages.
     ///
     /// # Errors
-    /// The database failed; some messages may be sent again.
+    /// The database failed; some messages may already be pending again.
     pub async fn redeliver_webhooks(
         &self,
         app: AppId,
@@ -124,8 +124,8 @@ impl Store {
         }
     }
 
-    /// Gives up messages that are older than `age` and whose endpoint has failed for as long: up to 1,000 messages, each
-    /// the next of its subject. Returns their number; a further call may give up the ones behind them.
+    /// Marks messages as failed that are older than `age` and whose endpoint has failed for longer than `age`: at most
+    /// 1,000 messages, and only the first pending message of each subject. Returns the number of messages.
     pub async fn give_up_webhooks(&self, age: Duration) -> Result<u64, Error> {
         let given_up = sqlx::query(
             "WITH old AS MATERIALIZED (
@@ -154,8 +154,9 @@ impl Store {
         Ok(given_up.rows_affected())
     }
 
-    /// Removes up to 1,000 each of messages delivered more than `taken` ago, messages given up more than `given_up` ago,
-    /// and messages for an endpoint that has been disabled for longer than `given_up`. Returns the number removed.
+    /// Removes messages that were delivered more than `taken` ago, messages that were given up more than `given_up` ago,
+    /// and messages of endpoints that were disabled more than `given_up` ago; up to 1,000 of each kind. Returns the number
+    /// of removed messages.
     pub async fn prune_webhooks(&self, taken: Duration, given_up: Duration) -> Result<u64, Error> {
         const TAKEN: &str = "
             DELETE FROM webhook_message WHERE ctid = ANY(ARRAY(
@@ -187,8 +188,8 @@ impl Store {
         Ok(removed)
     }
 
-    /// Returns the number of pending messages of enabled endpoints and the age of the oldest one. Counts up to 100,000
-    /// messages, per endpoint and in total.
+    /// Returns the number of pending messages of enabled endpoints, at most 100,000, and the age of the oldest one; zero if
+    /// none is pending.
     pub async fn pending_webhooks(&self) -> Result<(u64, Duration), Error> {
         let row = sqlx::query(
             "SELECT count(*) AS pending, coalesce(extract(epoch FROM now() - (

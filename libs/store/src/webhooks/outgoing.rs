@@ -1,7 +1,9 @@
-//! Sending messages to endpoints: one process claims a message for a lease, and settles it while it holds the claim.
+//! Sending messages to endpoints. A process claims a message for the time of a lease, and only the process with the claim
+//! can settle it.
 //!
-//! Two structures bound the work, both maintained by triggers (migration 0026): the index of due messages contains only
-//! the *head* of each subject, and `webhook_wake` lists the apps to read, so that apps without due messages are not read.
+//! Triggers (migration 0026) maintain two structures that limit the rows to read. The index of due messages contains only
+//! the *head*, the first pending message, of each subject. The table `webhook_wake` lists the apps that may have due
+//! messages, so that the other apps are not read.
 
 mod settle;
 
@@ -18,21 +20,22 @@ use crate::{Error, Store};
 
 pub use settle::Settlement;
 
-/// Limit on the wakes, and so on the apps, that one call reads.
+/// Maximum number of rows of `webhook_wake`, and thus of apps, that one call reads.
 const MAX_WAKES: u32 = 64;
 
 /// Limits on calls to endpoints.
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
-    /// Duration of a claim on a message; longer than a call takes.
+    /// Duration of a claim on a message; must be longer than the timeout of a call.
     pub lease: Duration,
-    /// Concurrent calls to one endpoint, over all processes.
+    /// Maximum number of concurrent calls to one endpoint, over all processes.
     pub per_endpoint: u32,
-    /// Concurrent calls for one app, over all processes, so that a slow app does not delay the others.
+    /// Maximum number of concurrent calls for one app, over all processes, so that a slow app does not delay the others.
     pub per_app: u32,
-    /// Consecutive failures after which an endpoint gets one call at a time, with growing pauses.
+    /// Number of consecutive failures from which on an endpoint gets only one call at a time, with a pause after each
+    /// failure.
     pub failures: u32,
-    /// The first pause; each further failure doubles it.
+    /// The first pause; each further consecutive failure doubles it.
     pub pause: Duration,
     pub longest_pause: Duration,
 }
@@ -41,7 +44,7 @@ pub struct Pace {
 #[derive(Debug)]
 pub struct Target {
     pub url: String,
-    /// Secrets to sign with, newest first, in the context `webhook-secret:{app}:{endpoint}`.
+    /// Secrets that sign the calls, newest first, sealed in the context `webhook-secret:{app}:{endpoint}`.
     pub sealed: Vec<Vec<u8>>,
 }
 
@@ -55,7 +58,7 @@ pub struct Due {
     pub id: Uuid,
     /// The endpoint; messages claimed together share it.
     pub target: Arc<Target>,
-    /// The JSON text.
+    /// Body of the call, as JSON text.
     pub body: String,
     /// Number of this attempt, from 1.
     pub attempt: u32,
@@ -68,23 +71,23 @@ pub struct Due {
 pub enum Settled {
     /// The endpoint accepted the message.
     Taken,
-    /// The attempt failed and is retried.
+    /// The attempt failed, and the message will be retried.
     Again {
         /// Time until the next attempt.
         after: Duration,
-        /// Pause that the endpoint asked for, if any; it applies to all its messages.
+        /// Pause that the endpoint requested, if any; applies to all messages of the endpoint.
         pause: Option<Duration>,
     },
-    /// The message was given up.
+    /// The attempt failed, and the message is given up.
     GivenUp,
     /// The endpoint reported that it is permanently gone: the message is given up, and the endpoint is disabled.
     Gone,
 }
 
 impl Store {
-    /// Claims up to `most` due messages: the earliest of each subject, and per endpoint and app no more than may be under
-    /// way at once. Apps take turns; among the apps read, those with fewer calls under way come first, then the messages
-    /// that have been due for longest.
+    /// Claims up to `most` due messages: only the first message of each subject, and within the limits on concurrent calls
+    /// per endpoint and app. Apps are served round-robin. Within one call, apps with fewer running calls have priority,
+    /// then the messages that have been due for longest.
     pub async fn take_webhooks(&self, most: u32, pace: Pace) -> Result<Vec<Due>, Error> {
         let mut transaction = self.begin().await?;
         force_index_scans(&mut transaction).await?;
@@ -100,8 +103,8 @@ impl Store {
     }
 }
 
-/// Makes the planner read each table through the index for which the transaction's statements are written. Statistics are
-/// missing in a new installation and outdated after a burst, so plans must not depend on them.
+/// Forces index scans and nested loops for this transaction, for which its statements are written. Statistics are missing
+/// in a new installation and outdated after a burst, so query plans must not depend on them.
 async fn force_index_scans(transaction: &mut Transaction<'static, Postgres>) -> Result<(), Error> {
     sqlx::query(
         "SELECT set_config(name, 'off', true) FROM unnest('{enable_seqscan, enable_bitmapscan, enable_sort,
@@ -112,8 +115,9 @@ async fn force_index_scans(transaction: &mut Transaction<'static, Postgres>) -> 
     Ok(())
 }
 
-/// Removes up to `most` due wakes, and returns their apps. Until the transaction ends, no other process claims messages of
-/// these apps, so that calls under way are counted exactly. Wakes of apps that another process holds stay.
+/// Removes up to `most` due rows of `webhook_wake`, and returns their apps. Until the transaction ends, no other process
+/// can claim messages of these apps, so that running calls are counted exactly. Rows of apps that another process has
+/// locked stay.
 async fn woken(connection: &mut PgConnection, most: u32) -> Result<Vec<i64>, Error> {
     let mut apps: Vec<i64> = sqlx::query_scalar(
         "WITH woken AS MATERIALIZED (
@@ -135,14 +139,16 @@ async fn woken(connection: &mut PgConnection, most: u32) -> Result<Vec<i64>, Err
     Ok(apps)
 }
 
-/// Claims due messages of these apps. An app with more messages than were claimed is woken again, after the others.
+/// Claims due messages of these apps. If an app has more due messages than were claimed and may have more calls, a new row
+/// in `webhook_wake` queues the app again behind the others.
 async fn take(
     connection: &mut PgConnection,
     apps: &[i64],
     most: u32,
     pace: Pace,
 ) -> Result<Vec<PgRow>, Error> {
-    // Limit per app: twice its part of `most`, so that apps with few messages leave room for the others.
+    // Maximum number of messages per app: twice an equal share of `most`, so that apps can use the share of apps with few
+    // messages.
     let share = (2 * i64::from(most) / i64::try_from(apps.len()).unwrap_or(i64::MAX)).max(1);
     let rows = sqlx::query(
         "WITH endpoint AS MATERIALIZED (
@@ -198,7 +204,7 @@ async fn take(
     Ok(rows)
 }
 
-/// Reads the endpoints of these messages, each once.
+/// Reads the URL and the secrets of each endpoint of these messages.
 async fn targets(
     connection: &mut PgConnection,
     messages: &[PgRow],
@@ -229,7 +235,7 @@ async fn targets(
     Ok(rows.into_iter().map(|(app, id, url, sealed)| ((app, id), Arc::new(Target { url, sealed }))).collect())
 }
 
-/// Reads a claimed message; None if its endpoint has just been removed, and the message with it.
+/// Reads a claimed message; None if its endpoint, and so the message, has just been removed.
 fn read_due(row: &PgRow, targets: &HashMap<(i64, i64), Arc<Target>>) -> Result<Option<Due>, Error> {
     let app = row.try_get("app_id")?;
     let endpoint = row.try_get("endpoint_id")?;

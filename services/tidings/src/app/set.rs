@@ -45,7 +45,7 @@ const NAMES: &str = "secure-mode, hmac, require-exp, token-subject, address-keys
 /// Maximum value of a quota.
 const HIGHEST_QUOTA: u32 = 1_000_000_000;
 const QUOTAS: &str = "default, or a whole number from 1 to 1000000000";
-/// Maximum value of a rate.
+/// Maximum value of a rate, per second.
 const HIGHEST_RATE: u32 = 1_000_000;
 const RATES: &str = "default, or a whole number from 1 to 1000000";
 const MOST_ORIGINS: usize = 100;
@@ -143,12 +143,12 @@ fn address_keys(value: &str) -> Option<Switch> {
     }
 }
 
-/// Parses a rate; `Some(None)` is the default.
+/// Parses a rate per second. `Some(None)` means the default; None means that the value is invalid.
 fn rate(value: &str) -> Option<Option<NonZeroU32>> {
     number(value, HIGHEST_RATE)
 }
 
-/// Parses a number from 1 to `most`; `Some(None)` is the default.
+/// Parses a number from 1 to `most`. `Some(None)` means the default; None means that the value is invalid.
 fn number(value: &str, most: u32) -> Option<Option<NonZeroU32>> {
     if value == "default" {
         return Some(None);

@@ -9,10 +9,10 @@ use super::{kinds, secret_members};
 
 const DEFAULT_PRIORITY: i32 = 10;
 const MOST_PER_SECOND: u32 = 1_000_000;
-/// Members that `show` adds to the document, accepted so that its output can be set again.
+/// Members that `show` adds to the document. They are accepted so that the output of `show` is valid input of `set`.
 const SHOWN: [&str; 3] = ["hasSecret", "version", "updatedAt"];
 
-/// A document read so far as is possible without the provider that it replaces.
+/// A parsed document. Its settings are checked later, together with the secrets of the provider that it replaces.
 pub(super) struct Draft {
     pub(super) channel: Channel,
     pub(super) kind: &'static Kind,
@@ -37,14 +37,14 @@ pub(super) struct ProviderDocument {
     pub(super) settings: Value,
     /// Secrets, nested as in the settings.
     pub(super) secrets: Map<String, Value>,
-    /// Names of secrets that the document gives.
+    /// Names of secrets that the document contains.
     pub(super) given: Vec<&'static str>,
-    /// Names of secrets that stay unchanged.
+    /// Names of secrets that the document omits and that stay unchanged.
     pub(super) kept: Vec<&'static str>,
 }
 
 impl Draft {
-    /// Reads the members that every provider has.
+    /// Reads the members that are the same for every kind of provider.
     ///
     /// # Errors
     /// The document is not an object, or its channel and kind are unknown: its settings cannot be checked.
@@ -74,13 +74,13 @@ impl Draft {
         self.identifier.as_deref().filter(|_| self.problems.is_empty())
     }
 
-    /// Returns true if the document leaves out a secret of its kind.
+    /// Returns true if the document omits a secret of its kind.
     pub(super) fn leaves_secrets_out(&self) -> bool {
         self.kind.secrets.iter().any(|name| secret_members::find(&self.settings, name).is_none())
     }
 
-    /// Checks the settings after filling in the secrets in `kept` that the document leaves out. Null removes a secret. A secret
-    /// in an object is removed with that object.
+    /// Adds the secrets in `kept` that the document omits, and then checks the settings. Null removes a secret; removing an
+    /// object removes the secrets in it.
     pub(super) fn complete(self, kept: &Map<String, Value>) -> Result<ProviderDocument, Vec<Problem>> {
         let Draft {
             channel,
@@ -104,7 +104,7 @@ impl Draft {
         }
         let complete = Value::Object(settings);
         if let Err(found) = (kind.check)(&complete) {
-            // If the document has other problems, the kept secrets were not read: a missing secret is then not reported.
+            // If the document has other problems, the kept secrets have not been read, so missing secrets are not reported.
             let is_unknown = |problem: &Problem| {
                 absent.iter().any(|name| problem.field.strip_prefix("settings.") == Some(name))
             };

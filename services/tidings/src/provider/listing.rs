@@ -1,4 +1,4 @@
-//! `tidings provider list` and `show`: everything but the secrets.
+//! `tidings provider list` and `show`: providers without their secrets.
 
 use anyhow::Context as _;
 use serde_json::{Value, json};

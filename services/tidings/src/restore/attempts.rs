@@ -15,7 +15,7 @@ pub(super) enum PutBack {
     Timer(NewTimer),
     /// The delivery is parked again.
     Parked(Stranded, Vec<u8>),
-    /// The log no longer holds the job.
+    /// The log no longer contains the job, so the delivery cannot continue.
     Gone,
 }
 
@@ -56,10 +56,10 @@ pub(super) async fn put_back(log: &EventLog, stranded: Stranded) -> anyhow::Resu
     }))
 }
 
-/// Binds the job to the provider of its last attempt, because the log does not say which provider was next. That provider may
-/// have accepted the message, so no other may be called. If its receipt reported that it did not deliver the message (the
-/// backup then kept the job), the job is unbound instead. A job that was bound before stays bound: no other provider has been
-/// called since.
+/// Binds the job to the provider of its last attempt. That provider may have accepted the message, so no other may be called; the
+/// log does not record whether the delivery had moved on to another one. If the provider's receipt reported that the message was
+/// not delivered (the backup then contains the job), the job is unbound instead. A job that was already bound stays bound: no
+/// other provider has been called since.
 fn bind_provider(job: &mut DeliveryJob, stranded: &Stranded) {
     match (&stranded.job, &stranded.provider) {
         (LastJob::Kept(_), _) => job.route.unbind(),
@@ -70,7 +70,8 @@ fn bind_provider(job: &mut DeliveryJob, stranded: &Stranded) {
     }
 }
 
-/// Name of the attempt: the same in every run of the command, and another one when the log has a newer job.
+/// Name from which the id of the attempt is derived. It is the same in every run of the command, and changes when the log
+/// contains a newer job.
 fn name(stranded: &Stranded) -> String {
     let Stranded { stream, attempt, .. } = stranded;
     match &stranded.job {

@@ -6,7 +6,7 @@ use store::recovery::restore::Numbers;
 
 use super::walk::Found;
 
-/// Raises `numbers` to the highest ones that the message names.
+/// Raises each of `numbers` to the highest number of its kind that the message contains.
 pub(super) fn note(numbers: &mut Numbers, found: &Found) {
     numbers.app = numbers.app.max(found.envelope.app.0);
     let mut users = Vec::new();

@@ -1,4 +1,4 @@
-//! The steps of a restore. Each reads a part of the log, or the work that earlier steps left open, and may run again.
+//! The steps of a restore. Each step reads a part of the log or completes the work of earlier steps, and can be repeated.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -19,11 +19,11 @@ use super::reach::{Range, Reach};
 use super::report::Report;
 use super::walk::{Found, Walk, print_progress};
 
-/// Planned chunks per transaction; each needs its send, which may be a megabyte.
+/// Maximum number of planned chunks per transaction. Each needs its send, of up to a megabyte.
 const PLANS: usize = 40;
-/// Unfinished sends per transaction; each may be a megabyte.
+/// Maximum number of unfinished sends per transaction, each of up to a megabyte.
 const SENDS: i64 = 20;
-/// Stranded deliveries per transaction; each needs its message.
+/// Maximum number of stranded deliveries per transaction. Each needs its message.
 const STRANDED: i64 = 50;
 
 /// A restore in progress.
@@ -40,7 +40,7 @@ impl<'a> Passes<'a> {
         Passes { log, restore, report, numbers: Numbers::default(), apps: BTreeSet::new() }
     }
 
-    /// Recovers erasures from the inbox streams. The inbox itself needs nothing more: its projection continues.
+    /// Recovers erasures from the inbox streams. The inbox needs no other recovery: its projection continues at its checkpoint.
     pub(super) async fn erasures(&mut self, reach: &Reach) -> anyhow::Result<()> {
         for range in reach.of_streams(|stream| matches!(stream, StreamName::Inbox(_))) {
             let mut walk = Walk::new(self.log, range);
@@ -98,7 +98,7 @@ impl<'a> Passes<'a> {
         Ok(())
     }
 
-    /// Adds one batch, its plans first: the outcome of a delivery refers to its plan.
+    /// Recovers one batch, plans before outcomes, because an outcome refers to its plan.
     async fn add_outcomes(&mut self, batch: Vec<Found>) -> anyhow::Result<()> {
         let mut plans = Vec::new();
         let mut outcomes = Vec::new();
@@ -127,7 +127,7 @@ impl<'a> Passes<'a> {
         Ok(())
     }
 
-    /// Creates timers for deliveries that have no next attempt, and ends those whose provider must not be called again.
+    /// Creates timers for deliveries without a next attempt, and ends deliveries whose provider must not be called again.
     pub(super) async fn attempts(&mut self) -> anyhow::Result<()> {
         print_progress("recovering deliveries that wait for an attempt");
         self.report.reopened += self.restore.reopen().await?;
@@ -166,7 +166,7 @@ impl<'a> Passes<'a> {
         Ok(())
     }
 
-    /// Orders a new plan for each send whose plans are not all in the log.
+    /// Schedules new plans for each send whose plans are not all in the log.
     ///
     /// Each open chunk gets a new timer. The backup's own timer may have been published before the loss, so that its message
     /// would count as a duplicate; and the dispatcher that planned the chunk may have lost messages that a full stream refused.
@@ -235,12 +235,12 @@ fn job(range: Range, found: Found) -> Option<FoundJob> {
     Some(FoundJob { app, send_id: send_id?, stream: range.stream, seq: found.seq, handed_out, job: *job })
 }
 
-/// Creates the timer that orders a chunk: its message is `SendContinues` if the database keeps the body of the send, and
-/// otherwise the send itself.
+/// Creates the timer that requests a plan for a chunk. Its message is `SendContinues` if the database stores the body of the
+/// send, and otherwise the send itself.
 fn order(unfinished: &Unfinished, reach: &Reach) -> Result<NewTimer, serde_json::Error> {
     let Chunk { app, send_id, chunk, accepted_at, ref send } = unfinished.send;
     let (stream, now) = (StreamName::Send(send.lane), clock::now());
-    // The same id in every run of the command, and another one when the order is in the log.
+    // The id is the same in every run of the command, and changes when the order is in the log.
     let last = reach.of_streams(|named| named == stream).map(|range| range.to).max();
     let name = format!("restored.{chunk}.{}", last.unwrap_or_default());
     let id = Uuid::new_v5(&send_id.0, name.as_bytes());

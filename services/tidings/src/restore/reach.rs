@@ -1,4 +1,4 @@
-//! The ranges of the log that a restore reads, and the check that the log still holds them.
+//! The ranges of the log that a restore reads, and the check that the log still contains them.
 
 use std::collections::HashMap;
 
@@ -13,11 +13,11 @@ use store::webhooks::WEBHOOKS;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Range {
     pub(super) stream: StreamName,
-    /// First sequence that the backup may not know.
+    /// First sequence whose message the backup may lack.
     pub(super) from: u64,
     /// Last sequence of the stream.
     pub(super) to: u64,
-    /// Last sequence that was delivered to a worker, for a stream of jobs.
+    /// Last sequence that was delivered to the stream's durable consumer; 0 if there is none.
     pub(super) handed_out: u64,
 }
 
@@ -36,10 +36,10 @@ pub(super) struct Reach {
 }
 
 impl Reach {
-    /// Reads how far the database knows each stream.
+    /// Finds the messages of each stream that are newer than the backup.
     ///
     /// # Errors
-    /// A stream begins after that position: the messages between are lost.
+    /// The log has already deleted some of these messages.
     pub(super) async fn of(store: &Store, log: &EventLog, partitions: u32) -> anyhow::Result<Reach> {
         let marks: HashMap<StreamName, _> =
             store.log_marks().await?.into_iter().map(|mark| (mark.stream, mark)).collect();

@@ -36,7 +36,7 @@ pub(super) struct Report {
     outcome: &'static str,
     /// Last time at which the backed-up database was in use, according to its own marks.
     backup_marked_at: Option<Timestamp>,
-    /// Messages of the log that the backup may not know.
+    /// Number of messages of the log that the backup may lack.
     messages: u64,
     pub(super) unreadable: u64,
     pub(super) apps: Vec<i64>,

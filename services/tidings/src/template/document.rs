@@ -50,7 +50,7 @@ impl TemplateDocument {
     }
 }
 
-/// Keeps the channels whose content has the right shape, without null members, and reports the others.
+/// Returns the channels with valid content, without null members, and reports the problems of the others.
 fn valid_channels(mut channels: Map<String, Value>, problems: &mut Vec<Problem>) -> Map<String, Value> {
     channels.retain(|_, content| !content.is_null());
     if channels.is_empty() {
@@ -102,7 +102,7 @@ fn check_content(channel: Channel, path: &str, content: Value, problems: &mut Ve
         fields.array("blocks", problems);
     }
     fields.finish(true, problems);
-    // A member of the wrong type is not reported as missing too.
+    // A member of the wrong type is not also reported as missing.
     if problems.len() > before {
         return;
     }

@@ -19,7 +19,7 @@ pub(super) struct Servers {
 }
 
 impl Servers {
-    /// Starts the servers that the configuration does not name, and sets their addresses in it.
+    /// Starts the servers whose URLs are not configured, and adds their URLs to the configuration.
     pub(super) async fn start(directory: &DataDirectory, config: &mut Config) -> anyhow::Result<Servers> {
         let mut servers = Servers { postgres: None, nats: None };
         match &config.database.url {

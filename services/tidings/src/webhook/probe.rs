@@ -67,7 +67,7 @@ pub(super) async fn run(arguments: &Arguments) -> anyhow::Result<String> {
     })
 }
 
-/// Removes control characters from an answer, and separates it from the line before.
+/// Removes control characters from an answer, and begins a new line before it.
 fn printable(answer: &str) -> String {
     let plain: String = answer.chars().filter(|letter| !letter.is_control() || *letter == '\n').collect();
     if plain.trim().is_empty() { String::new() } else { format!("\n\n{}", plain.trim()) }

@@ -38,7 +38,7 @@ impl Writers {
     }
 
     /// Waits until no other writer in this process writes the user's profile. Writers are served in order of arrival.
-    /// Callers should not use a database connection while they wait.
+    /// Callers must not hold a database connection while they wait.
     pub(crate) async fn turn(&self, app: AppId, identifier: &str) -> WriterTurn {
         let key = (app, identifier.to_owned());
         let mutex = {

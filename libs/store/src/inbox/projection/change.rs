@@ -58,7 +58,7 @@ impl Batch {
     /// Returns the current states of the items; missing items are left out.
     ///
     /// # Errors
-    /// The database failed; the batch is void.
+    /// The database failed; the batch must be dropped.
     pub async fn states(&mut self, keys: &[ItemKey]) -> Result<Vec<(ItemKey, ItemState)>, Error> {
         let rows = sqlx::query(
             "SELECT app_id, user_number, id, seen_at, clicked_at, deleted_at, state FROM inbox_item
@@ -90,7 +90,7 @@ impl Batch {
     /// Writes new states of existing items.
     ///
     /// # Errors
-    /// The database failed; the batch is void.
+    /// The database failed; the batch must be dropped.
     pub async fn change(&mut self, changes: &[Changed]) -> Result<(), Error> {
         if changes.is_empty() {
             return Ok(());
@@ -120,7 +120,7 @@ impl Batch {
     /// Applies a change to all items of a user up to a given id.
     ///
     /// # Errors
-    /// The database failed; the batch is void.
+    /// The database failed; the batch must be dropped.
     pub async fn change_all(&mut self, inbox: WholeInbox) -> Result<(), Error> {
         loop {
             let (total, unread, unseen): (i64, i64, i64) = sqlx::query_as(change_all(inbox.change))
@@ -142,7 +142,7 @@ impl Batch {
     /// afterwards.
     ///
     /// # Errors
-    /// The database failed; the batch is void.
+    /// The database failed; the batch must be dropped.
     pub async fn erase(&mut self, app: AppId, user: UserNumber) -> Result<(), Error> {
         for statement in [erase!("IS NULL"), erase!("IS NOT NULL")] {
             loop {

@@ -13,7 +13,7 @@ use crate::deliveries::suppression::{self, DeadTarget};
 use crate::recovery::restore::{Restore, number};
 use crate::{deliveries::cancellation, sends::send};
 
-/// Stands in for the provider's code, which the log does not contain.
+/// Code stored instead of the provider's code, which the log does not contain.
 const CODE: &str = "restored";
 
 /// An outcome found in the log.
@@ -26,12 +26,12 @@ pub struct FoundOutcome {
 }
 
 impl Restore {
-    /// Moves deliveries to the states in outcomes, which are in the order of the log. Returns the number of changed
+    /// Sets deliveries to the states in `outcomes`, which must be in the order of the log. Returns the number of changed
     /// deliveries.
     ///
-    /// An outcome may be published more than once, and an attempt can end twice: first without its answer, then with it.
-    /// The highest attempt counts; within an attempt, a state from the provider's answer precedes one set by Tidings; of
-    /// several, the last counts.
+    /// An outcome may be published more than once, and an attempt can end twice: first without the provider's answer, then
+    /// with it. The outcome of the highest attempt is used. Within an attempt, a state from the provider's answer has
+    /// priority over a state set by Tidings. If several outcomes are equal in this order, the last one is used.
     ///
     /// # Errors
     /// The database failed; no delivery is changed.
@@ -43,8 +43,8 @@ impl Restore {
         Ok(changed)
     }
 
-    /// Suppresses targets that answers reported as dead, and removes their tokens and subscriptions, unless a token was
-    /// registered since. Returns the number of new suppressions.
+    /// Suppresses targets that providers reported as dead at the given times, and removes their tokens and subscriptions.
+    /// Skips tokens that were registered later. Returns the number of new suppressions.
     ///
     /// # Errors
     /// The database failed; no target is suppressed.
@@ -62,7 +62,7 @@ impl Restore {
         Ok(suppressed.len())
     }
 
-    /// Cancels requests again, and sends that are parked in the backup. Returns the number of new cancellations.
+    /// Cancels requests again, including sends that are parked in the backup. Returns the number of new cancellations.
     ///
     /// # Errors
     /// The database failed; nothing is cancelled.
@@ -102,7 +102,8 @@ impl Restore {
     }
 }
 
-/// Returns how much a state says about an attempt. The statement below ranks the ledger's states in the same way.
+/// Returns the priority of a state: a higher one contains more information about the attempt. The statement below ranks the
+/// states in the ledger in the same way.
 fn rank(status: Status) -> i32 {
     match status {
         Status::Queued | Status::Sending => -1,
@@ -113,7 +114,8 @@ fn rank(status: Status) -> i32 {
     }
 }
 
-/// Updates deliveries. A `retrying` delivery is at a next attempt, whose outcome is unknown; a parked one is not.
+/// Updates deliveries. A delivery in `retrying` has already started its next attempt, so an outcome of the previous attempt
+/// does not apply. A parked delivery has not started it.
 async fn update_deliveries(connection: &mut PgConnection, outcomes: &[FoundOutcome]) -> Result<u64, Error> {
     let mut last: HashMap<_, &FoundOutcome> = HashMap::new();
     for outcome in outcomes {
@@ -151,7 +153,7 @@ async fn update_deliveries(connection: &mut PgConnection, outcomes: &[FoundOutco
     Ok(changed.rows_affected())
 }
 
-/// Adds the attempts that were made, without the provider's code and text.
+/// Adds rows for the attempts in which a provider was called, without the provider's code and text.
 async fn write_attempts(connection: &mut PgConnection, outcomes: &[FoundOutcome]) -> Result<(), Error> {
     let mut made = BTreeMap::new();
     for outcome in outcomes {
@@ -181,7 +183,7 @@ async fn write_attempts(connection: &mut PgConnection, outcomes: &[FoundOutcome]
     Ok(())
 }
 
-/// Returns the class of the answer that led to a state; None if no provider was called.
+/// Returns the name of the answer's class that led to a state; None if no provider was called.
 fn class(settled: &DeliverySettled) -> Option<&'static str> {
     settled.provider.as_ref()?;
     let outcome = match settled.status {

@@ -1,4 +1,4 @@
-//! Restoring plans of chunks from the log, with the users that they name.
+//! Restoring the plans of chunks from the log, and the users and categories that they name.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -26,24 +26,24 @@ pub struct FoundPlan {
     pub planned: SendPlanned,
 }
 
-/// Number of rows restored from plans.
+/// Number of objects restored from plans.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RestoredPlans {
-    /// Chunks of sends.
+    /// Number of restored chunks.
     pub chunks: u64,
-    /// Users missing from the database.
+    /// Number of created users.
     pub users: u64,
-    /// Categories missing from the database.
+    /// Number of created categories.
     pub categories: u64,
 }
 
-/// A chunk that can be restored.
+/// A chunk whose plan can be restored, with the body of its send.
 struct Known<'a> {
     found: &'a FoundPlan,
     send: domain::SendRequest,
 }
 
-/// A recipient of such a chunk.
+/// A recipient of a restored chunk, with the decision in the plan.
 struct Decided<'a> {
     chunk: &'a Known<'a>,
     index: u32,
@@ -59,8 +59,8 @@ impl Decided<'_> {
 }
 
 impl Restore {
-    /// Freezes chunks again as they were planned. A chunk is left to be planned again if its send is unknown, the log does
-    /// not contain its decisions, or one of its jobs is missing.
+    /// Freezes chunks again with the decisions in the log. Skips a chunk if its send is unknown, the log does not contain
+    /// its decisions, or one of its jobs is missing; a skipped chunk is planned again later.
     ///
     /// # Errors
     /// The database failed; no chunk is frozen.
@@ -81,7 +81,7 @@ impl Restore {
     }
 }
 
-/// Returns the chunks that can be frozen and are not, each once.
+/// Returns the chunks that can be restored and are not frozen yet, without duplicates.
 async fn restorable<'a>(
     connection: &mut PgConnection,
     plans: &'a [FoundPlan],
@@ -135,8 +135,8 @@ fn each<'a>(chunk: &'a Known<'a>) -> impl Iterator<Item = Decided<'a>> {
     })
 }
 
-/// Creates missing users. An erased user is not created again; the erasure gets the user's digest instead, so that sends
-/// still to be planned leave the user out.
+/// Creates missing users. An erased user is not created again. Instead, the user's digest is stored with the erasure, so
+/// that the planning of earlier sends leaves the user out.
 async fn write_users(connection: &mut PgConnection, decided: &[Decided<'_>]) -> Result<u64, Error> {
     let users: BTreeMap<_, &str> = decided
         .iter()
@@ -173,7 +173,8 @@ async fn write_users(connection: &mut PgConnection, decided: &[Decided<'_>]) -> 
     Ok(written.rows_affected())
 }
 
-/// Creates the missing categories of chunks, under the identifiers that the sends or their templates name.
+/// Creates the missing categories of chunks. The identifier is from the send or, if the send names no category, from its
+/// template.
 async fn write_categories(connection: &mut PgConnection, chunks: &[Known<'_>]) -> Result<u64, Error> {
     let categories: BTreeMap<(i64, CategoryId), _> = chunks
         .iter()
@@ -204,7 +205,8 @@ async fn write_categories(connection: &mut PgConnection, chunks: &[Known<'_>]) -
     Ok(written.rows_affected())
 }
 
-/// Merges the inline profiles of the sends, for users whose identifiers have not changed.
+/// Merges the inline profiles of the sends into the users' profiles, if the user with the number in the plan still has the
+/// recipient's identifier.
 async fn merge_profiles(connection: &mut PgConnection, decided: &[Decided<'_>]) -> Result<(), Error> {
     let inline: Vec<_> = decided
         .iter()

@@ -1,5 +1,5 @@
-//! Deliveries whose provider reported a failure in a receipt after it had accepted the message: the message kept for the
-//! receipt may be all that the backup has of the next attempt.
+//! Deliveries whose provider accepted the message and later reported a failure in a receipt. To build the next attempt, the
+//! backup may have only the job that was stored until the receipt arrived.
 
 use domain::{AppId, DeliveryId, SendId, UserNumber};
 use sqlx::Row;
@@ -10,8 +10,8 @@ use crate::Error;
 use crate::recovery::restore::{LastJob, Restore, Stranded, StrandedAs};
 
 impl Restore {
-    /// Lists up to `limit` deliveries that a receipt has set to `retrying` or `parked` since the backup and that have no
-    /// job in the log, in key order after `after`.
+    /// Lists up to `limit` deliveries after the key `after`, in key order: those that a receipt set to `retrying` or
+    /// `parked` after the backup and that have no job in the log.
     pub async fn stranded_by_receipts(
         &mut self,
         after: Option<(AppId, DeliveryId)>,
@@ -37,8 +37,8 @@ impl Restore {
         rows.iter().map(read).collect()
     }
 
-    /// Removes the messages that the backup kept for receipts that have arrived. Returns the number of deliveries that are
-    /// `retrying` or `parked` and whose message is lost.
+    /// Removes the jobs that the backup stored for receipts that have arrived since. Returns the number of deliveries in
+    /// `retrying` or `parked` for which no job, timer or parked message exists.
     pub async fn forget_kept_jobs(&mut self) -> Result<u64, Error> {
         sqlx::query(
             "DELETE FROM awaiting_receipt k USING delivery d

@@ -1,4 +1,4 @@
-//! Restoring accepted sends: their requests and the callers' idempotency keys.
+//! Restoring the requests and idempotency keys of accepted sends.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -14,15 +14,15 @@ use crate::sends::send::{self, NewRequest};
 /// Number of rows restored from accepted sends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RestoredSends {
-    /// Requests that were missing from the database or got their bodies back.
+    /// Number of requests that were created or whose body was restored.
     pub requests: u64,
-    /// Idempotency keys.
+    /// Number of restored idempotency keys.
     pub keys: u64,
 }
 
 impl Restore {
-    /// Removes the parked messages of sends that were redriven after they had been parked. `stored` has the time at which
-    /// the log stored each send. Returns the number of removed messages.
+    /// Removes the parked messages of sends that were redriven later: messages that were parked before the time in
+    /// `stored`, at which the log stored the send. Returns the number of removed messages.
     ///
     /// # Errors
     /// The database failed; no message is removed.
@@ -40,8 +40,9 @@ impl Restore {
         Ok(reopened.rows_affected())
     }
 
-    /// Adds accepted sends, each given as its first chunk: the request with its body, which [`Restore::go_on`] removes
-    /// again if it is not needed, and the caller's idempotency key if it has not expired. A parked send stays parked.
+    /// Adds accepted sends, each given as its first chunk. Writes the request with its body, which [`Restore::go_on`]
+    /// removes if it is not needed, and the idempotency key, unless it has expired. Sends that are parked stay parked and
+    /// get no request.
     ///
     /// # Errors
     /// The database failed; no send is added.
@@ -57,8 +58,8 @@ impl Restore {
     }
 }
 
-/// Adds requests. An existing request gets its body back only if one of its deliveries may wait for a job that was never
-/// published: carrying out its chunk again needs the body.
+/// Adds requests. The body of an existing request is restored only if one of its deliveries may wait for a job that was
+/// never published, because processing the chunk again requires the body.
 async fn write_requests(connection: &mut PgConnection, accepted: &[&Chunk]) -> Result<u64, Error> {
     let requests: Vec<_> = accepted
         .iter()

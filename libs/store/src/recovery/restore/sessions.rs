@@ -8,15 +8,15 @@ use crate::{Error, Store};
 /// A session of a Tidings process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Session {
-    /// Process id of the server's backend; `pg_terminate_backend` ends it.
+    /// Process id of the session's backend, for `pg_terminate_backend`.
     pub pid: i32,
-    /// The client's address; None for a Unix socket, and if the asking role may not see it.
+    /// IP address of the client; None for a Unix socket or if the own role may not read it.
     pub address: Option<String>,
 }
 
 impl Store {
-    /// Returns the sessions of services and commands on this database, other than this one. Call it first, while the pool
-    /// has a single connection.
+    /// Returns the sessions of services and commands on this database, except the own one. Call this first: it would also
+    /// return further connections of the own pool.
     pub async fn other_sessions(&self) -> Result<Vec<Session>, Error> {
         let rows = sqlx::query(
             "SELECT pid, host(client_addr) AS address FROM pg_stat_activity

@@ -1,4 +1,4 @@
-//! Deliveries that no job or timer would attempt again, and deliveries that must not be attempted again.
+//! Stranded deliveries, for which no job or timer exists, and deliveries that must not be attempted again.
 
 use domain::event::DeliverySettled;
 use domain::{
@@ -13,7 +13,7 @@ use crate::deliveries::parked::{self, NewParked};
 use crate::deliveries::timer::{self, NewTimer};
 use crate::recovery::restore::Restore;
 
-/// Limit on the deliveries that one statement ends.
+/// Maximum number of deliveries that one statement ends.
 const STEP: i64 = 500;
 
 /// A delivery whose next attempt the restore must start or park.
@@ -25,40 +25,41 @@ pub struct Stranded {
     pub user: UserNumber,
     /// Number of the next attempt.
     pub attempt: u32,
-    /// The provider called last, if any.
+    /// The provider of the last call; None if no provider was called.
     pub provider: Option<String>,
     /// The stream of the delivery's jobs.
     pub stream: StreamName,
-    /// The job from which the next one is built.
+    /// The job from which the job of the next attempt is built.
     pub job: LastJob,
-    /// Fate of the next attempt.
+    /// Reason why the delivery is stranded; determines whether the next attempt is started or parked.
     pub stranded: StrandedAs,
 }
 
 /// The job from which the next attempt of a delivery is built.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LastJob {
-    /// In the log, at this sequence.
+    /// The job is in the log, at this sequence number.
     InLog(u64),
-    /// In the backup, which kept it for the receipt; the receipt has since reported a failure.
+    /// The encoded job is in the backup, where it was stored until the receipt arrived. The receipt has since reported a
+    /// failure.
     Kept(Vec<u8>),
 }
 
-/// Fate of the next attempt of a delivery.
+/// Reason why a delivery is stranded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StrandedAs {
-    /// A worker received the job, and its outcome is unknown. The job found is that of this attempt.
+    /// A worker received the job, and its outcome is unknown. [`Stranded::job`] is the job of this attempt.
     HandedOut,
-    /// The timer is lost. The job found is that of the previous attempt.
+    /// The timer of the next attempt is lost. [`Stranded::job`] is the job of the previous attempt.
     Retrying,
-    /// The parked message is lost. The job found is that of the previous attempt.
+    /// The parked message is lost. [`Stranded::job`] is the job of the previous attempt.
     Parked,
 }
 
 impl Restore {
-    /// Reopens deliveries that were redriven after they had been parked: the log has the job. Removes their parked
-    /// messages. If a delivery was parked again, removes only the earlier message: its attempt has been made. Returns the
-    /// number of reopened deliveries.
+    /// Sets parked deliveries to `retrying` if they were redriven, which means that the log has the job of their attempt,
+    /// and removes their parked messages. If a delivery was parked again after the redrive, removes only the earlier
+    /// message, whose attempt has already been made. Returns the number of reopened deliveries.
     ///
     /// # Errors
     /// The database failed; nothing is changed.
@@ -83,8 +84,8 @@ impl Restore {
         Ok(opened.rows_affected())
     }
 
-    /// Ends deliveries of channels whose calls must not be repeated, if a worker received the job and its outcome is
-    /// unknown, and sets timers that publish this. Returns the number of ended deliveries.
+    /// Ends deliveries of channels whose calls must not be repeated as `unknown`, if a worker received the job and its
+    /// outcome is unknown. Sets timers that publish these outcomes. Returns the number of ended deliveries.
     ///
     /// # Errors
     /// The database failed; deliveries ended so far stay ended.
@@ -118,7 +119,7 @@ impl Restore {
         }
     }
 
-    /// Lists up to `limit` stranded deliveries in key order after `after`.
+    /// Lists up to `limit` stranded deliveries after the key `after`, in key order.
     pub async fn stranded(
         &mut self,
         after: Option<(AppId, DeliveryId)>,
@@ -150,8 +151,8 @@ impl Restore {
         rows.iter().map(read).collect()
     }
 
-    /// Sets the timers of stranded deliveries that are attempted again, and parks the messages of the others. Replaces
-    /// timers of an earlier run.
+    /// Sets the timers of stranded deliveries that are attempted again, and parks the messages of the others. Replaces the
+    /// timers of an earlier, interrupted restore.
     ///
     /// # Errors
     /// The database failed; nothing is changed.
@@ -180,7 +181,7 @@ impl Restore {
     }
 }
 
-/// Sets timers, replacing those of an earlier run.
+/// Sets timers, replacing those with the same ids from an earlier, interrupted restore.
 pub(super) async fn insert(connection: &mut PgConnection, timers: &[NewTimer]) -> Result<(), Error> {
     sqlx::query("DELETE FROM timer WHERE id = ANY($1)")
         .bind(timers.iter().map(|timer| timer.id).collect::<Vec<_>>())
@@ -189,7 +190,8 @@ pub(super) async fn insert(connection: &mut PgConnection, timers: &[NewTimer]) -
     timer::insert(connection, timers).await
 }
 
-/// Builds the timer that publishes the unknown outcome of a delivery, under the id that a worker would give the event.
+/// Builds the timer that publishes the unknown outcome of a delivery. The event has the same id as if a worker had
+/// published it.
 fn event_timer(row: &PgRow, now: Timestamp) -> Result<NewTimer, Error> {
     let channel: &str = row.try_get("channel")?;
     let app = AppId(row.try_get("app_id")?);

@@ -1,4 +1,4 @@
-//! Sends with a chunk still to be planned or carried out.
+//! Sends with chunks that may still have to be planned or executed.
 
 use std::sync::Arc;
 
@@ -14,17 +14,17 @@ use crate::deliveries::timer::NewTimer;
 use crate::recovery::restore::{Restore, stranded};
 use crate::sends::chunk::Chunk;
 
-/// A send whose body is kept.
+/// A send whose body is stored.
 #[derive(Clone, Debug)]
 pub struct Unfinished {
-    /// The send, with the next chunk.
+    /// The send, with the number of the next chunk to execute.
     pub send: Chunk,
-    /// True if that chunk must be ordered; false if every chunk has been carried out.
+    /// True if this chunk must be executed; false if all chunks have been executed.
     pub is_open: bool,
 }
 
 impl Restore {
-    /// Lists up to `limit` sends with a body, in key order after `after`.
+    /// Lists up to `limit` sends with a stored body after the key `after`, in key order.
     ///
     /// # Errors
     /// The database failed, or a body cannot be decoded.
@@ -54,9 +54,9 @@ impl Restore {
         rows.iter().map(read).collect()
     }
 
-    /// Sets the timers that order chunks, and removes the bodies that no further chunk needs. First creates missing users
-    /// whose jobs are in the log, under their numbers, so that planning decides as it did before. Returns the number of
-    /// created users.
+    /// Sets the timers that start the next chunks, and removes the bodies that no further chunk needs. First creates
+    /// missing users whose jobs are in the log, with their previous numbers, so that planning reaches the same decisions.
+    /// Returns the number of created users.
     ///
     /// # Errors
     /// The database failed; nothing is changed.
@@ -113,8 +113,8 @@ async fn add_users(connection: &mut PgConnection, send: &Chunk) -> Result<u64, E
     Ok(written.rows_affected())
 }
 
-/// Reads a send and finds the chunk to order; that chunk orders the next one. If all chunks of a send that keeps its body
-/// are frozen, it is unknown whether the last one was carried out, so it is ordered again.
+/// Reads a send and finds the chunk to execute; each chunk starts the next one. If all chunks of a send with several chunks
+/// or a schedule are frozen, it is unknown whether the last chunk was executed, so it is executed again.
 fn read(row: &PgRow) -> Result<Unfinished, Error> {
     let Json(send): Json<domain::SendRequest> = row.try_get("body")?;
     let accepted_at: DateTime<Utc> = row.try_get("accepted_at")?;

@@ -1,5 +1,5 @@
-//! Comparing a shadow with the live tables: for each user the number of rows, a checksum over all of their columns, and
-//! the counters with a recount.
+//! Comparing a shadow with the live tables. For each user, the number of rows, a checksum over all columns, the counters
+//! and a recount are compared.
 
 use std::cmp::Ordering;
 
@@ -13,8 +13,8 @@ use super::difference::Difference;
 use super::{Shadow, View, difference};
 use crate::Error;
 
-/// One line per user with any row, in key order. A row's checksum covers its text form, which includes every column.
-/// `$items` and `$of_counters` select the users.
+/// Statement that returns one line per user with any row, in key order. The checksum covers the text form of each row,
+/// which includes every column. `$items` and `$of_counters` select the users.
 macro_rules! inboxes {
     ($items:literal, $of_counters:literal) => {
         concat!(
@@ -40,7 +40,7 @@ macro_rules! inboxes {
 
 const ALL: &str = inboxes!("inbox_item", "");
 
-/// Live and deleted rows have separate indexes, which start with the user.
+/// Like `ALL`, for some users. Reads live and deleted rows separately, because they have separate indexes.
 const SOME: &str = inboxes!(
     "(SELECT * FROM inbox_item WHERE deleted_at IS NULL
         AND (app_id, user_number) IN (SELECT * FROM unnest($1::bigint[], $2::bigint[]))
@@ -50,7 +50,7 @@ const SOME: &str = inboxes!(
     "WHERE (app_id, user_number) IN (SELECT * FROM unnest($1::bigint[], $2::bigint[]))"
 );
 
-/// Number of users that one statement compares if not all users are compared.
+/// Maximum number of users that one `SOME` statement compares.
 const USERS: usize = 5_000;
 
 /// Summary of one user's inbox.
@@ -61,20 +61,20 @@ pub struct Inbox {
     checksum: i64,
     /// Counters recounted from the rows.
     pub recounted: Counts,
-    /// Stored counters; zeros if there are none.
+    /// Stored counters; zeros if no row exists.
     pub kept: Counts,
 }
 
 /// Result of a comparison.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Comparison {
-    /// Users with any row on either side.
+    /// Number of compared users that have a row in the live tables or in the shadow.
     pub users: u64,
-    /// Rows of items in the live tables.
+    /// Number of compared item rows in the live tables.
     pub items: u64,
-    /// Users whose inboxes differ.
+    /// Number of users whose inboxes differ.
     pub differing: u64,
-    /// Users under erasure, who are not compared.
+    /// Number of users whose erasure is not done; they are not compared.
     pub leaving: u64,
     /// Details of the first differing inboxes.
     pub shown: Vec<Difference>,
@@ -83,8 +83,8 @@ pub struct Comparison {
 type Line = ((AppId, UserNumber), Inbox);
 
 impl View {
-    /// Compares the inboxes of all users with those of the shadow, which must be at the same positions. Reports details of
-    /// the first `most` that differ.
+    /// Compares the inboxes of all users with those of the shadow, which must be at the same stream positions. The result
+    /// contains details of the first `most` inboxes that differ.
     pub async fn compare(&mut self, shadow: &Shadow, most: usize) -> Result<Comparison, Error> {
         let mut comparison = Comparison { leaving: self.leaving.len() as u64, ..Comparison::default() };
         let mut replay = shadow.store.pool.acquire().await?;
@@ -101,7 +101,7 @@ impl View {
         Ok(comparison)
     }
 
-    /// Compares the inboxes of some users only.
+    /// Like [`View::compare`], but compares only the inboxes of `users`.
     pub async fn compare_some(
         &mut self,
         shadow: &Shadow,
@@ -137,7 +137,8 @@ pub(super) async fn compare_some(
 }
 
 impl Comparison {
-    /// Merges both sides, and returns the first `most` inboxes that differ.
+    /// Compares both sides line by line, and counts users, items and differences. Returns the first `most` inboxes that
+    /// differ, with the live and the replayed summary.
     async fn merge(
         &mut self,
         mut live: BoxStream<'_, Result<Line, Error>>,
@@ -181,7 +182,7 @@ impl Comparison {
     }
 }
 
-/// Reads the lines of some users, or of all.
+/// Streams the lines of `users`, or of all users if None.
 fn lines<'c>(
     connection: &'c mut PgConnection,
     statement: &'static str,

@@ -8,7 +8,7 @@ use super::Shadow;
 use crate::inbox::projection::INBOX;
 use crate::{Error, Store};
 
-/// Rows of one transaction.
+/// Maximum number of rows that one transaction copies.
 const PAGE: i64 = 5_000;
 
 /// A row of `inbox_item`, with its content as JSON text.
@@ -29,8 +29,8 @@ struct Item {
 }
 
 impl Shadow {
-    /// Estimates the number of item rows in a database from PostgreSQL's statistics, because counting a large inbox takes
-    /// minutes. Returns 0 if there are no statistics yet, as right after a restore.
+    /// Estimates the number of item rows in a database from PostgreSQL's statistics, because counting the rows of a large
+    /// inbox takes minutes. Returns 0 if the table has no statistics yet, for instance right after a restore.
     pub async fn estimated_items(of: &Store) -> Result<u64, Error> {
         let items: i64 = sqlx::query_scalar(
             "SELECT greatest(reltuples, 0)::bigint FROM pg_class WHERE oid = 'inbox_item'::regclass",
@@ -40,8 +40,8 @@ impl Shadow {
         Ok(items.cast_unsigned())
     }
 
-    /// Copies the next rows of a backup, except those of erased users, and stores the position. Returns the number of rows
-    /// read from the backup; 0 at its end.
+    /// Copies up to 5000 further rows of a backup, except those of erased users, and stores the position. Returns the
+    /// number of rows read from the backup; 0 means that all rows have been copied.
     ///
     /// # Errors
     /// The database or the backup failed; no row is copied.
@@ -72,10 +72,11 @@ impl Shadow {
         Ok(items.len() as u64)
     }
 
-    /// Ends copying: writes the counters of the copied rows, and sets the checkpoints from which the replay continues.
+    /// Completes the copy: writes the counters of the copied rows, and sets the checkpoints from which the replay
+    /// continues.
     ///
     /// # Errors
-    /// The database failed; copying is not ended.
+    /// The database failed; the copy is not completed.
     pub async fn end_copy(&self) -> Result<(), Error> {
         let mut transaction = self.store.begin().await?;
         sqlx::query(

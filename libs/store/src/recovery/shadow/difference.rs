@@ -12,7 +12,7 @@ use sqlx::PgConnection;
 use super::Inbox;
 use crate::Error;
 
-/// Limit on the items of each kind that a difference names.
+/// Maximum number of items of each kind that a difference names.
 const NAMED: usize = 10;
 
 /// Differences between a live inbox and its replay. Contains no values of items, which are personal data.
@@ -21,11 +21,11 @@ pub struct Difference {
     pub app: AppId,
     /// Owner of the inbox.
     pub user: UserNumber,
-    /// Items missing from the live tables.
+    /// Items that only the replay has.
     pub missing: Items<ItemId>,
     /// Items that only the live tables have.
     pub unexpected: Items<ItemId>,
-    /// Items that both have, with different values.
+    /// Items that both have, but with different values.
     pub changed: Items<Changed>,
     /// The live counters.
     pub kept: Counts,
@@ -35,11 +35,11 @@ pub struct Difference {
     pub replayed: Counts,
 }
 
-/// Number of items of a kind, and the first of them.
+/// Number of items of one kind, and the first ten.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Items<T> {
     pub count: u64,
-    /// The first ten, ordered by id.
+    /// The first ten items, ordered by id.
     pub first: Vec<T>,
 }
 
@@ -66,7 +66,7 @@ impl<T> Items<T> {
     }
 }
 
-/// Finds the differences between the two inboxes of a user.
+/// Finds the differences between a user's inbox in the live tables (`here`) and in the replay (`there`).
 pub(super) async fn look(
     live: &mut PgConnection,
     replay: &mut PgConnection,

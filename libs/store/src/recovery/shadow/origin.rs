@@ -1,4 +1,4 @@
-//! The origin of a shadow, stored with its tables so that an interrupted rebuild can be resumed.
+//! The origin of a shadow. It is stored in the shadow's schema, so that an interrupted rebuild can be resumed.
 
 use domain::StreamName;
 use sqlx::{Executor, PgConnection};
@@ -6,26 +6,26 @@ use sqlx::{Executor, PgConnection};
 use super::Shadow;
 use crate::Error;
 
-/// The origin of a shadow.
+/// Release, schema version and starting point of a shadow.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Origin {
-    /// The release that builds the shadow; another one may project differently.
+    /// The release that builds the shadow. Another release may project events differently, so it must not resume the build.
     pub release: String,
     /// Version of the schema at which the tables were created.
     pub schema: i64,
-    /// The last sequence of each partition in the backup; zeros if the shadow starts with the log.
+    /// The last sequence number of each partition that the backup contains; zeros if the shadow is built from the log only.
     pub start: Vec<u64>,
-    /// True if the rows of a backup are copied first.
+    /// True if the rows of a backup are copied before the replay.
     pub is_from_backup: bool,
-    /// True if all of these rows are copied.
+    /// True if all rows of the backup have been copied.
     pub is_copied: bool,
 }
 
 impl Shadow {
-    /// Returns the origin of the existing shadow; None if there is no shadow.
+    /// Returns the origin of the shadow; None if the shadow has no tables.
     ///
     /// # Errors
-    /// The database failed, or a release that stored the origin differently created the shadow.
+    /// The database failed, or the shadow was created by a release that stored the origin in another form.
     pub async fn origin(&self) -> Result<Option<Origin>, Error> {
         let table: Option<String> = sqlx::query_scalar("SELECT to_regclass($1)::text")
             .bind(format!("{}.origin", self.purpose.schema()))
@@ -45,7 +45,7 @@ impl Shadow {
     }
 }
 
-/// Creates the tables of the origin in the shadow's schema, which are dropped with it, and fills them.
+/// Creates and fills the tables of the origin in the shadow's schema. They are dropped together with the schema.
 pub(super) async fn insert(connection: &mut PgConnection, origin: &Origin) -> Result<(), Error> {
     connection
         .execute(

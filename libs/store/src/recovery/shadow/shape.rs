@@ -1,11 +1,11 @@
-//! Definitions of tables: tables that replace others must be defined in the same way.
+//! Comparing the definitions of tables: new tables must have the same definition as the live tables that they replace.
 
 use sqlx::PgConnection;
 
 use crate::Error;
 
-/// Lists, one per line, the properties that only the tables of one of the schemas `$1` (live) and `$2` have. Includes
-/// properties that a new table does not get (triggers, policies, publications), so that none is lost silently.
+/// Lists the properties that differ between the inbox tables of the schemas `$1` (live) and `$2`, one per row. Includes
+/// properties that are not copied to new tables (triggers, policies, publications), so that none is lost unnoticed.
 const DIFFERENCES: &str = "
     WITH made AS (
       SELECT c.*, c.relname AS name, n.nspname, n.nspname = $1 AS is_live
@@ -53,7 +53,7 @@ const DIFFERENCES: &str = "
     SELECT text || CASE WHEN bool_or(is_live) THEN ' (the live table alone)' ELSE ' (the new table alone)' END
     FROM line GROUP BY text HAVING bool_and(is_live) OR NOT bool_or(is_live) ORDER BY text";
 
-/// Checks that the inbox's tables are defined in the same way in both schemas.
+/// Checks that the inbox tables have the same definition in both schemas. Otherwise returns [`Error::Differs`].
 pub(super) async fn check(connection: &mut PgConnection, live: &str, new: &str) -> Result<(), Error> {
     let differences: Vec<String> =
         sqlx::query_scalar(DIFFERENCES).bind(live).bind(new).fetch_all(connection).await?;

@@ -11,12 +11,13 @@ use super::{Purpose, Shadow, shape, tables, view};
 use crate::Error;
 use crate::inbox::projection::INBOX;
 
-/// Time for readers of the live tables to finish. New lists wait as long, and are refused after two seconds. An automatic
-/// vacuum is cancelled only after `deadlock_timeout`, which is one second.
+/// Longest wait for running readers of the live tables. New readers wait as long, and they are refused after two seconds,
+/// so the limit must be shorter. It must be longer than `deadlock_timeout` (one second), after which PostgreSQL cancels an
+/// automatic vacuum that holds the lock.
 const READERS_GIVEN: &str = "SET LOCAL lock_timeout = '1500ms'";
-/// The projection is paused while the switch is idle.
+/// Limits how long an idle switch can pause the projection.
 const IDLE_LIMIT: &str = "SET LOCAL idle_in_transaction_session_timeout = '30s'";
-/// Deletes the rows of users. Live and deleted items have separate indexes.
+/// Statements that delete the rows of users. Live and deleted items have separate indexes.
 const LEAVING: [&str; 3] = [
     "DELETE FROM inbox_item WHERE deleted_at IS NULL
        AND (app_id, user_number) IN (SELECT * FROM unnest($1::bigint[], $2::bigint[]))",
@@ -24,10 +25,12 @@ const LEAVING: [&str; 3] = [
        AND (app_id, user_number) IN (SELECT * FROM unnest($1::bigint[], $2::bigint[]))",
     "DELETE FROM inbox_counter WHERE (app_id, user_number) IN (SELECT * FROM unnest($1::bigint[], $2::bigint[]))",
 ];
-/// `lock_not_available`, and `deadlock_detected` for a reader that has locked one table and waits for the other.
+/// SQLSTATEs of a failed lock: `lock_not_available`, and `deadlock_detected` if a reader has locked one table and waits for
+/// the other.
 const LOCKED: [&str; 2] = ["55P03", "40P01"];
 
-/// A switch under way; the live projection is paused. If dropped without [`Switch::commit`], it is rolled back.
+/// A switch in an open transaction, during which the live projection is paused. Dropping it without [`Switch::commit`]
+/// rolls it back.
 #[derive(Debug)]
 pub struct Switch<'s> {
     transaction: Transaction<'s, Postgres>,
@@ -40,21 +43,21 @@ pub struct Switch<'s> {
 /// Result of a switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Switched {
-    /// The new tables are live, and the old ones are dropped.
+    /// The new tables are live, and the old tables are dropped.
     Yes,
-    /// Readers held the tables for too long; nothing was switched.
+    /// Readers kept the tables locked for too long; nothing was switched.
     Hindered,
 }
 
 impl Shadow {
-    /// Pauses the live projection at its checkpoints.
+    /// Starts a switch: locks the checkpoints, which pauses the live projection.
     ///
     /// # Errors
-    /// The database failed, or another process held the checkpoints for too long.
+    /// The database failed, or another process kept the checkpoints locked for too long.
     pub async fn hold(&mut self, streams: &[String]) -> Result<Switch<'_>, Error> {
         let mut transaction = self.guard.begin().await?;
         transaction.execute(IDLE_LIMIT).await?;
-        // With its row, a projection that has not started yet waits too.
+        // Creates missing checkpoints, so that a projection that has not started yet also waits for the lock.
         sqlx::query(
             "INSERT INTO checkpoint (projection, stream, seq)
              SELECT $1, stream, 0 FROM unnest($2::text[]) AS named (stream) ORDER BY stream ON CONFLICT DO NOTHING",
@@ -73,7 +76,7 @@ impl Shadow {
         Ok(Switch { transaction, shadow, home: &self.home, positions, leaving })
     }
 
-    /// Prepares the shadow for readers: updates the planner's statistics and the visibility map.
+    /// Vacuums and analyzes the shadow's tables, so that readers have planner statistics and the visibility map.
     pub async fn vacuum(&self) -> Result<(), Error> {
         let mut connection = self.store.pool.acquire().await?;
         connection.execute("VACUUM (ANALYZE) inbox_item").await?;
@@ -83,32 +86,33 @@ impl Shadow {
 }
 
 impl Switch<'_> {
-    /// The checkpoint of each partition at which the live projection is paused.
+    /// Returns the checkpoint of each partition at which the live projection is paused.
     #[must_use]
     pub fn positions(&self, partitions: u32) -> Vec<u64> {
         view::in_order(&self.positions, partitions)
     }
 
-    /// Compares the inboxes of these users with those of the shadow, which must be at the same positions.
+    /// Compares the inboxes of these users with those of the shadow, which must be at the same stream positions. The result
+    /// contains details of the first `most` inboxes that differ.
     pub async fn compare(&mut self, users: &[(AppId, UserNumber)], most: usize) -> Result<Comparison, Error> {
         let mut replay = self.shadow.acquire().await?;
         let leaving = |user: &_| self.leaving.contains(user);
         compare::compare_some(&mut self.transaction, &mut replay, users, leaving, most).await
     }
 
-    /// Drops the live tables and moves the shadow's tables into their schema; the dead events of the replay replace the
-    /// live ones.
+    /// Drops the live tables and moves the shadow's tables into the live schema. The dead events of the replay replace the
+    /// live dead events.
     ///
     /// # Errors
-    /// The database failed, or the live tables or the schema's version have changed since the shadow was created
-    /// ([`Error::Differs`]). If the commit itself failed, either everything or nothing was switched.
+    /// The database failed, or the live tables or the schema version have changed since the shadow was created
+    /// ([`Error::Differs`]). If the commit itself fails, the switch may have taken place nevertheless.
     pub async fn commit(mut self) -> Result<Switched, Error> {
         self.delete_leaving().await?;
         let Err(error) = self.replace_tables().await else {
             self.transaction.commit().await?;
             return Ok(Switched::Yes);
         };
-        // Explicitly: a dropped transaction would hold its locks until the connection is used again.
+        // Explicit rollback, because a dropped transaction would keep its locks until the connection is used again.
         let rolled_back = self.transaction.rollback().await;
         if is_locked(&error) {
             rolled_back?;
@@ -120,7 +124,7 @@ impl Switch<'_> {
     async fn replace_tables(&mut self) -> Result<(), Error> {
         self.transaction.execute(READERS_GIVEN).await?;
         self.transaction.execute("LOCK TABLE inbox_item, inbox_counter IN ACCESS EXCLUSIVE MODE").await?;
-        // The lock prevents changes to their definitions.
+        // Checked after locking, so that the definitions can no longer change.
         self.check_schema().await?;
         shape::check(&mut self.transaction, self.home, Purpose::Replacement.schema()).await?;
         self.transaction.execute("DROP TABLE inbox_item, inbox_counter").await?;
@@ -146,7 +150,8 @@ impl Switch<'_> {
         tables::drop_schema(&mut self.transaction, Purpose::Replacement).await
     }
 
-    /// Fails if the schema was migrated after the shadow was created: a migration may also change the contents of tables.
+    /// Fails if the schema was migrated after the shadow was created, because a migration may also change the contents of
+    /// tables.
     async fn check_schema(&mut self) -> Result<(), Error> {
         let (then, now): (i64, Option<i64>) = sqlx::query_as(
             "SELECT schema, (SELECT max(version) FROM _sqlx_migrations WHERE success) FROM inbox_rebuild.origin",
@@ -160,7 +165,8 @@ impl Switch<'_> {
         Err(Error::Differs(vec![format!("the schema version was {then} and is now {now}")]))
     }
 
-    /// Deletes the rows of users under erasure from the shadow, whether or not the log has the erasure yet.
+    /// Deletes the rows of users whose erasure is not done from the shadow, because the log may not contain the erasure
+    /// yet.
     async fn delete_leaving(&self) -> Result<(), Error> {
         if self.leaving.is_empty() {
             return Ok(());

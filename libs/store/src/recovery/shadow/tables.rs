@@ -1,16 +1,16 @@
-//! The tables of a shadow: created like the live ones, dropped with their schema.
+//! Creating the tables of a shadow with the definitions of the live tables, and dropping them with their schema.
 
 use sqlx::{AssertSqlSafe, Executor, PgConnection};
 
 use super::{Origin, Purpose, Shadow, origin, shape};
 use crate::Error;
 
-/// The tables that a projection writes.
+/// The tables that the projection writes.
 const TABLES: [&str; 5] = ["inbox_item", "inbox_counter", "checkpoint", "dead_event", "message_failure"];
 
 /// Generates the statements that create the tables `$3` of schema `$2` in schema `$1` with the same definitions: columns,
-/// checks, keys, indexes under the same names, storage, statistics targets, owner and grants. Roles that may use a table
-/// may also use the schema, so that erasures reach it.
+/// checks, keys, indexes under the same names, storage, statistics targets, owner and grants. Roles with privileges on a
+/// table also get `USAGE` on the schema, so that erasures can delete rows there.
 const DEFINITION: &str = "
     WITH original AS (
       SELECT c.oid, c.relname AS name, c.reloptions, c.relowner, c.relacl
@@ -54,11 +54,11 @@ const DEFINITION: &str = "
     ORDER BY step";
 
 impl Shadow {
-    /// Creates empty tables, and drops existing ones.
+    /// Drops the tables of an earlier shadow with the same purpose, if they exist, and creates empty tables.
     ///
     /// # Errors
-    /// The database failed, the role may not create a schema, or the live tables have properties that their replacement
-    /// cannot be given ([`Error::Differs`]).
+    /// The database failed, the role may not create a schema, or the live tables have properties that cannot be copied to
+    /// their replacement ([`Error::Differs`]).
     pub async fn create(&self, origin: &Origin) -> Result<(), Error> {
         let mut transaction = self.store.begin().await?;
         drop_schema(&mut transaction, self.purpose).await?;
@@ -75,7 +75,7 @@ impl Shadow {
             .fetch_all(&mut *transaction)
             .await?;
         for (_, statement) in statements {
-            // The names in it come from the catalog, quoted by the server.
+            // Safe: all names in the statement are from the catalog, and PostgreSQL has quoted them.
             transaction.execute(AssertSqlSafe(statement)).await?;
         }
         if self.purpose == Purpose::Replacement {
@@ -86,7 +86,7 @@ impl Shadow {
         Ok(())
     }
 
-    /// Returns true if the tables are still defined like the live ones.
+    /// Returns true if the shadow's tables still have the same definition as the live tables.
     pub async fn is_like_live(&self) -> Result<bool, Error> {
         let mut connection = self.live.acquire().await?;
         match shape::check(&mut connection, &self.home, self.purpose.schema()).await {
@@ -95,10 +95,10 @@ impl Shadow {
         }
     }
 
-    /// Drops the tables.
+    /// Drops the shadow's tables.
     ///
     /// # Errors
-    /// The database failed; the next shadow for the same purpose drops them.
+    /// The database failed. The tables remain until the next shadow with the same purpose is created.
     pub async fn discard(self) -> Result<(), Error> {
         self.store.close().await;
         drop_schema(&mut *self.live.acquire().await?, self.purpose).await

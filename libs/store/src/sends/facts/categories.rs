@@ -14,8 +14,8 @@ use crate::sends::facts::{Facts, PlanCategory};
 type CategoryKey = (i64, String);
 type Known = HashMap<CategoryKey, Arc<PlanCategory>>;
 
-/// Reads the categories and creates the missing ones of new chunks, up to the quota of their app: a chunk beyond the quota
-/// has no category.
+/// Reads the categories of chunks, and creates those missing for new chunks. If the app's quota is reached, the chunk has
+/// no category.
 pub(super) async fn read_or_create(
     connection: &mut PgConnection,
     chunks: &[Chunk],
@@ -37,7 +37,7 @@ pub(super) async fn read_or_create(
     Ok(())
 }
 
-/// Reads the categories; missing ones appear in the facts as if they had just been created.
+/// Reads the categories of chunks. Missing categories are added to the facts only, with the id 0.
 pub(super) async fn imagine(
     connection: &mut PgConnection,
     chunks: &[Chunk],
@@ -54,7 +54,8 @@ fn simulated(identifier: String) -> PlanCategory {
     PlanCategory { id: CategoryId(0), name: identifier.clone(), identifier, critical: false }
 }
 
-/// Category of each chunk: the one that the send names, or else the one of its template.
+/// Returns the category of each chunk: the category that the send names, otherwise that of its template; None if neither
+/// names a category.
 fn category_keys(chunks: &[Chunk], facts: &Facts) -> Vec<Option<CategoryKey>> {
     let named = chunks.iter().enumerate().map(|(index, chunk)| {
         let own = chunk.send.category.as_ref();
@@ -104,7 +105,7 @@ async fn insert(connection: &mut PgConnection, missing: &[Option<CategoryKey>]) 
     Ok(())
 }
 
-/// Keeps as many new categories of each app as its quota has room for.
+/// Returns the new categories that the quotas of their apps allow, in order.
 async fn within_quota<'a>(
     connection: &mut PgConnection,
     (apps, identifiers): (Vec<i64>, Vec<&'a str>),
@@ -123,7 +124,7 @@ async fn within_quota<'a>(
     Ok(kept.unzip())
 }
 
-/// Columns of the distinct keys in key order, so that two transactions never deadlock.
+/// Returns the distinct keys as columns, in key order, so that concurrent transactions do not deadlock.
 fn columns(keys: &[Option<CategoryKey>]) -> (Vec<i64>, Vec<&str>) {
     let keys: BTreeSet<_> = keys.iter().flatten().collect();
     keys.into_iter().map(|(app, identifier)| (*app, identifier.as_str())).unzip()

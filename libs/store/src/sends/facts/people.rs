@@ -1,4 +1,5 @@
-//! Users of recipients: their profiles, the channels they turned off, and their suppressed targets.
+//! Facts about the users of recipients: profiles, the channels that they turned off, web push endpoints, and suppressed
+//! targets.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -13,8 +14,8 @@ use crate::directory::user::merge::{Merged, Updates, merge_users};
 use crate::sends::chunk::Chunk;
 use crate::sends::facts::Facts;
 
-/// Merges the inline profiles of new chunks into those of their users and creates missing users, except erased ones. Skips
-/// an inline profile that would make the stored profile invalid, so that it does not block the other recipients.
+/// Merges the inline profiles of new chunks into the profiles of their users. Creates missing users, except erased ones.
+/// Skips an inline profile that would make the stored profile invalid, so that the other recipients can be planned.
 pub(super) async fn merge_inline_profiles(
     connection: &mut PgConnection,
     chunks: &[Chunk],
@@ -39,7 +40,7 @@ pub(super) async fn merge_inline_profiles(
     Ok(())
 }
 
-/// Reads the existing users of the recipients.
+/// Reads the users of the chunks' recipients; users that do not exist are left out.
 pub(super) async fn read(
     connection: &mut PgConnection,
     chunks: &[Chunk],
@@ -69,7 +70,7 @@ pub(super) async fn read(
     Ok(())
 }
 
-/// Merges the inline profiles of the chunks in these facts only.
+/// Merges the inline profiles of the chunks into `facts` only, without writing to the database.
 pub(super) fn imagine(chunks: &[Chunk], facts: &mut Facts) {
     for chunk in chunks {
         let of_app = facts.users.entry(chunk.app).or_default();
@@ -85,7 +86,7 @@ pub(super) fn imagine(chunks: &[Chunk], facts: &mut Facts) {
     }
 }
 
-/// Reads the channels that users turned off.
+/// Reads the channels that users turned off for the chunks' categories, except critical ones.
 pub(super) async fn read_preferences(
     connection: &mut PgConnection,
     chunks: &[Chunk],

@@ -1,4 +1,4 @@
-//! Template versions that sends are pinned to.
+//! Template versions with which sends are planned.
 
 use std::sync::Arc;
 
@@ -11,7 +11,8 @@ use crate::control::template;
 use crate::sends::chunk::Chunk;
 use crate::sends::facts::Facts;
 
-/// Reads the template versions: for a send with a planned chunk, the version of that plan; for a new send, the newest.
+/// Reads the template versions of chunks. All chunks of a send use the version with which its first chunk was planned; a
+/// new send uses the newest version.
 pub(super) async fn read(
     connection: &mut PgConnection,
     chunks: &[Chunk],

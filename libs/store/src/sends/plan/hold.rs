@@ -1,5 +1,5 @@
-//! Locks for the planning of chunks, acquired before the first write: a locked user's row, or an erasure in one app, must
-//! not delay the chunks of other apps.
+//! Locks for the planning of chunks. They are acquired before the first write, so that a locked user's row or an erasure in
+//! one app does not delay the chunks of other apps.
 
 use std::collections::{BTreeSet, HashSet};
 use std::time::Duration;
@@ -10,12 +10,13 @@ use crate::sends::chunk::Chunk;
 use crate::sends::plan::Freeze;
 use crate::{Error, Store, erasure};
 
-/// Lock timeout while chunks of several apps share the transaction: for locks that could not be tested without waiting.
+/// Lock timeout while chunks of several apps share the transaction. Applies to locks that cannot be tried without waiting.
 const TOGETHER: Duration = Duration::from_millis(100);
 /// Lock timeout while all chunks belong to one app.
 const ALONE: Duration = Duration::from_secs(5);
 
-/// A transaction that locks the users whose profiles the free chunks write, and locks out erasures of their apps.
+/// An open transaction that has locked the users whose profiles the chunks write and blocks erasures in their apps. Busy
+/// chunks are left out.
 #[derive(Debug)]
 pub struct Hold {
     transaction: Transaction<'static, Postgres>,
@@ -23,8 +24,8 @@ pub struct Hold {
 }
 
 impl Store {
-    /// Locks the rows that the chunks write, without waiting for a user's row or an erasure: a chunk that needs a row locked
-    /// elsewhere is busy, and must not be frozen with the others.
+    /// Locks the users' rows that the chunks write, without waiting for a locked row or an erasure. A chunk that needs such
+    /// a lock is busy ([`Hold::is_busy`]) and must not be frozen in this transaction.
     pub async fn hold_free(&self, chunks: &[Chunk]) -> Result<Hold, Error> {
         let mut transaction = self.begin().await?;
         limit_waits(&mut transaction, TOGETHER).await?;
@@ -36,7 +37,7 @@ impl Store {
         Ok(Hold { transaction, busy })
     }
 
-    /// Locks the rows that the chunks write, waiting up to 5 s for each lock.
+    /// Locks the users' rows that the chunks write. Waits up to 5 seconds for each lock.
     ///
     /// # Errors
     /// The database failed, or a lock was not free in time ([`Error::is_lock_timeout`]).
@@ -68,20 +69,21 @@ impl Hold {
         self.busy.get(index).copied().unwrap_or(false)
     }
 
-    /// Starts to freeze chunks, none of which may be busy: writes their headers in key order. If a header exists already,
-    /// the decisions of the transaction that wrote it apply.
+    /// Starts to freeze chunks, none of which may be busy. Inserts their `plan` rows in key order. If such a row already
+    /// exists, the chunk keeps the decisions of the transaction that inserted it.
     pub async fn freeze(self, chunks: &[Chunk]) -> Result<Freeze<'_>, Error> {
         Freeze::begin(self.transaction, chunks).await
     }
 }
 
-/// Users whose profiles a chunk writes.
+/// Returns the app ids and identifiers of the users whose profiles a chunk writes.
 fn written_users(chunk: &Chunk) -> impl Iterator<Item = (i64, &str)> {
     let recipients = chunk.send.chunk(chunk.chunk).iter().filter(|recipient| recipient.profile.is_some());
     recipients.map(|recipient| (chunk.app.0, recipient.identifier.as_str()))
 }
 
-/// Locks the existing, free rows of the users that chunks write; returns the users whose rows exist but are locked.
+/// Locks the rows of the users whose profiles the chunks write, except rows that another transaction has locked. Returns
+/// the users of those rows.
 async fn busy_users<'t>(
     connection: &mut PgConnection,
     chunks: impl Iterator<Item = &'t Chunk>,
@@ -92,7 +94,8 @@ async fn busy_users<'t>(
     }
     let users: Vec<_> = users.into_iter().collect();
     let (apps, identifiers): (Vec<_>, Vec<_>) = users.iter().copied().unzip();
-    // Both parts use one snapshot. A user that is created or erased concurrently counts as busy at worst.
+    // Both parts of the statement use the same snapshot, so a user that is created or erased concurrently is either ignored
+    // or counted as busy.
     let rows = sqlx::query(
         "WITH named AS (
            SELECT * FROM unnest($1::bigint[], $2::text[]) WITH ORDINALITY AS named (app_id, identifier, place)
@@ -115,7 +118,7 @@ async fn busy_users<'t>(
     Ok(busy)
 }
 
-/// Limits how long the statements of this transaction wait for a lock.
+/// Sets the lock timeout of this transaction.
 async fn limit_waits(connection: &mut PgConnection, limit: Duration) -> Result<(), Error> {
     sqlx::query("SELECT set_config('lock_timeout', $1, true)")
         .bind(format!("{}ms", limit.as_millis()))
@@ -124,7 +127,7 @@ async fn limit_waits(connection: &mut PgConnection, limit: Duration) -> Result<(
     Ok(())
 }
 
-/// Limits the lock waits of a transaction for a message that shares a batch with others.
+/// Sets the short lock timeout for transactions of messages that are processed in a batch with others.
 pub(crate) async fn limit_waits_together(connection: &mut PgConnection) -> Result<(), Error> {
     limit_waits(connection, TOGETHER).await
 }

@@ -6,22 +6,23 @@ use super::number;
 use crate::deliveries::ledger::{self, DeliveryState};
 use crate::{Error, Store};
 
-/// A recipient and channel whose template failed when the frozen chunk was rendered.
+/// A recipient and channel for which rendering failed after the chunk was frozen.
 #[derive(Clone, Copy, Debug)]
 pub struct RenderFailure {
     pub app: AppId,
     pub send_id: SendId,
-    /// The recipient's position in the send.
+    /// Index of the recipient in the send.
     pub recipient_index: u32,
     pub channel: Channel,
 }
 
 impl Store {
-    /// Records render failures: inbox items are not added, deliveries fail. Returns the deliveries that have failed to render,
-    /// now or earlier, or were cancelled: no worker receives a job for them, so the caller must publish their outcome.
+    /// Records render failures: the deliveries become `failed`, and the inbox items are marked as skipped. Returns the
+    /// deliveries among them whose rendering failed, now or earlier, or that were cancelled. No worker receives a job for
+    /// these, so the caller must publish their outcome.
     ///
     /// # Errors
-    /// The database failed; a retry is safe and returns the same.
+    /// The database failed; a retry is safe and returns the same deliveries.
     pub async fn record_render_failures(
         &self,
         failures: &[RenderFailure],
@@ -30,7 +31,7 @@ impl Store {
             return Ok(Vec::new());
         }
         self.end_unrendered(failures).await?;
-        // A separate statement, whose snapshot sees the rows that the first one waited for.
+        // A separate statement, whose snapshot includes rows that the first statement had to wait for.
         let rows = sqlx::query(
             "SELECT d.* FROM delivery d
              WHERE (d.app_id, d.send_id, d.recipient_index, d.channel) IN (

@@ -9,24 +9,24 @@ use uuid::Uuid;
 use super::{Due, Pace, Settled};
 use crate::{Error, Store};
 
-/// The end of one attempt.
+/// Result of one attempt to send a claimed message.
 #[derive(Clone, Copy, Debug)]
 pub struct Settlement<'a> {
     /// The claimed message.
     pub due: &'a Due,
     pub settled: Settled,
-    /// The answer, such as `503`, or the error.
+    /// The status of the answer, such as `503`, or the error.
     pub answer: &'a str,
 }
 
-/// Health of one endpoint as seen by a batch, in the order of its settlements.
+/// Changes to the health of one endpoint by a batch of settlements, in order.
 #[derive(Default)]
 struct Health {
-    /// True if an attempt succeeded; failures before the last success are not counted.
+    /// True if an attempt succeeded.
     succeeded: bool,
-    /// Failures since the last success.
+    /// Number of failures since the last success in the batch.
     failures: i32,
-    /// The longest pause that the endpoint asked for since the last success.
+    /// The longest pause that the endpoint requested since the last success in the batch.
     asked: Duration,
     gone: bool,
 }
@@ -46,12 +46,13 @@ impl Health {
 }
 
 impl Store {
-    /// Settles attempts, and updates the health of their endpoints. Returns the indices of settlements to repeat shortly,
-    /// because another transaction has locked their messages. Skips an attempt whose message was removed or is claimed by
-    /// another process.
+    /// Settles attempts, and updates the health of their endpoints. Returns the indexes of settlements whose messages
+    /// another transaction has locked; the caller must repeat these shortly. Skips an attempt whose message was removed or
+    /// is claimed by another process.
     ///
     /// # Errors
-    /// The database failed; nothing is settled, and the messages are sent again after their leases expire.
+    /// The database failed; no attempt is settled. Unless the caller repeats the call, the messages are sent again after
+    /// their leases expire.
     pub async fn settle_webhooks(
         &self,
         settlements: &[Settlement<'_>],
@@ -75,8 +76,9 @@ impl Store {
     }
 }
 
-/// Locks the endpoints whose health may change, in an order that all processes share and before their messages, as
-/// removing an endpoint does. Most batches have only successes of healthy endpoints and lock none.
+/// Locks and returns the endpoints whose health may change: those with a failure in the batch or earlier failures. All
+/// processes lock endpoints in key order and before their messages, which avoids deadlocks. Most batches contain only
+/// successes of healthy endpoints and lock none.
 async fn lock_noted(
     connection: &mut PgConnection,
     settlements: &[Settlement<'_>],
@@ -102,8 +104,8 @@ async fn lock_noted(
     Ok(noted.into_iter().collect())
 }
 
-/// Settles the messages that this process holds and no other transaction has locked. Returns the tokens of the settled
-/// messages and those of the locked ones.
+/// Settles the messages whose claim is still valid, except those that another transaction has locked. Returns the tokens of
+/// the settled messages and the tokens of the locked ones.
 async fn settle(
     connection: &mut PgConnection,
     settlements: &[Settlement<'_>],
@@ -156,7 +158,7 @@ async fn settle(
     Ok((settled, locked))
 }
 
-/// Updates the health of endpoints.
+/// Updates failures, pauses and the disabled state of endpoints.
 async fn update_health(
     connection: &mut PgConnection,
     healths: &BTreeMap<(i64, i64), Health>,
