@@ -97,7 +97,7 @@ async fn a_message_has_failed_whose_later_part_is_refused_for_good() {
         server.script(Rule::status(status).part(2));
         let answer = line.send(TO, &long()).await;
         assert_answer(&answer, &Outcome::Failed, code);
-        assert!(answer.message.starts_with("part 2 of 3, after 1 were taken"), "{answer:?}");
+        assert!(answer.message.starts_with("part 2 of 3, after 1 were accepted"), "{answer:?}");
         assert_eq!((server.submissions(), captures(server.outbox()).len()), (2, 0));
     }
     let limits = sms::Limits { call: Duration::from_millis(700), ..limits() };
