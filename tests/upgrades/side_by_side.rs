@@ -16,7 +16,7 @@ use testkit::{Database, eventually};
 use uuid::Uuid;
 
 use crate::callers::{Call, Callers};
-use crate::golden::installation::{EVENTS_BEFORE, Installation};
+use crate::golden::installation::{EVENTS_BEFORE, GoldenInstallation};
 use crate::people::Person;
 use crate::system::System;
 
@@ -85,22 +85,20 @@ async fn a_schema_that_is_ahead_leaves_services_running_and_is_not_taken_back() 
 #[tokio::test]
 async fn a_process_with_another_number_of_partitions_or_another_log_does_not_start() {
     let (installation, another) =
-        (Installation::with_partitions(1).await, Installation::with_partitions(1).await);
-    let config = &installation.context.config;
-    let (database, other) = (config.database.url.as_ref().unwrap().expose(), Database::create().await);
-    let key = config.security.master_key_file.as_ref().unwrap().to_str().unwrap();
-    let nats = config.nats.url.as_ref().unwrap().expose();
-    let other_nats = another.context.config.nats.url.as_ref().unwrap().expose();
+        (GoldenInstallation::with_partitions(1).await, GoldenInstallation::with_partitions(1).await);
+    let (servers, other) = (&installation.servers, Database::create().await);
+    let (database, nats) = (servers.database_url(), servers.nats.url());
+    let other_nats = another.servers.nats.url();
     let start = |database: &str, nats: &str, partitions: &str| {
-        let environment = [
-            ("TIDINGS_CONFIG", ""),
-            ("TIDINGS_DATABASE__URL", database),
-            ("TIDINGS_NATS__URL", nats),
-            ("TIDINGS_SECURITY__MASTER_KEY_FILE", key),
-            ("TIDINGS_METRICS__LISTEN", "127.0.0.1:0"),
-            ("TIDINGS_STREAMS__PARTITIONS", partitions),
-        ]
-        .map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let mut environment = servers.environment();
+        environment.extend(
+            [
+                ("TIDINGS_DATABASE__URL", database),
+                ("TIDINGS_NATS__URL", nats),
+                ("TIDINGS_STREAMS__PARTITIONS", partitions),
+            ]
+            .map(|(name, value)| (name.to_owned(), value.to_owned())),
+        );
         let ended = run("tidings-dispatcher", &[], &environment);
         (ended.status.code(), String::from_utf8_lossy(&ended.stderr).into_owned())
     };
@@ -121,15 +119,15 @@ fn run(program: &str, arguments: &[&str], environment: &[(String, String)]) -> O
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_only_a_newer_release_reads_waits_for_it_and_holds_up_nothing_else() {
-    let installation = Installation::with_partitions(2).await;
+    let installation = GoldenInstallation::with_partitions(2).await;
     let [held, free] = [0, 1].map(StreamName::Inbox);
     let [of_held, of_free] = [0, 1].map(|number| user_of(number, 2));
     installation.serve();
     for stream in [held, StreamName::Outcome, StreamName::Job(Channel::Email, LANE)] {
-        installation.store(stream, newer(&message(stream, of_held))).await;
+        installation.publish(stream, newer(&message(stream, of_held))).await;
     }
     for (stream, user) in [(held, of_held), (free, of_free), (StreamName::Outcome, of_held)] {
-        installation.store(stream, message(stream, user).encode().unwrap()).await;
+        installation.publish(stream, message(stream, user).encode().unwrap()).await;
     }
     let checkpoint =
         async |projection, stream| installation.context.store.checkpoint(projection, stream).await.unwrap();

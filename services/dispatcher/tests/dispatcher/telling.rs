@@ -19,7 +19,7 @@ impl World {
     /// What is told of deliveries, each under the id that everybody tells it by.
     async fn told(&self) -> Vec<DeliverySettled> {
         let mut told = Vec::new();
-        for envelope in self.held(StreamName::Outcome).await {
+        for envelope in self.envelopes(StreamName::Outcome).await {
             if let Event::DeliverySettled(settled) = envelope.event {
                 assert_eq!(envelope.id, settled.ids("settled").1);
                 told.push(settled);
@@ -29,7 +29,7 @@ impl World {
     }
 
     async fn planned(&self) -> SendPlanned {
-        let mut planned = self.held(StreamName::Outcome).await.into_iter().filter_map(|envelope| {
+        let mut planned = self.envelopes(StreamName::Outcome).await.into_iter().filter_map(|envelope| {
             if let Event::SendPlanned(planned) = envelope.event { Some(planned) } else { None }
         });
         let only = planned.next().expect("a plan is told of");
