@@ -1,23 +1,23 @@
 //! What has to hold of a run, each by its name.
 
+mod accepted;
 mod api;
 mod changes;
 mod checkpoints;
-mod ending;
+mod final_status;
 mod inboxes;
 mod latency;
 mod model;
+mod outcome_events;
 mod plans;
 mod sends;
 mod suppressions;
-mod taken;
-mod telling;
 mod webhooks;
 
 use std::collections::BTreeMap;
 
+pub(crate) use accepted::repeats;
 pub(crate) use latency::{beside_a_flood, percentile_of_small_apps};
-pub(crate) use taken::repeats;
 
 use crate::record::Record;
 
@@ -31,7 +31,7 @@ const SHOWN: usize = 5;
 
 pub(crate) const CHECKS: &[(&str, Check)] = &[
     ("every confirmed send is in the log", sends::every_confirmed_send_is_in_the_log),
-    ("every confirmed send has ended for every recipient", ending::every_confirmed_send_has_ended),
+    ("every confirmed send has ended for every recipient", final_status::every_confirmed_send_has_ended),
     ("the API reports how every send ended", api::tells_how_every_send_ended),
     ("nothing was sent that no client asked for", sends::nothing_unasked),
     ("a repeated request is the same send", sends::a_repeat_is_the_same),
@@ -46,15 +46,15 @@ pub(crate) const CHECKS: &[(&str, Check)] = &[
     ("delivery ids are deterministic", plans::delivery_ids_are_derived),
     ("every attempt has its job in the log", plans::every_attempt_was_ordered),
     ("only the last claim settles", plans::only_the_last_claim_settles),
-    ("the ledger agrees with what providers accepted", taken::what_is_sent_was_taken),
-    ("nothing is accepted twice unless a fault explains it", taken::twice_only_by_a_fault),
-    ("no SMS is accepted twice", taken::no_short_message_twice),
+    ("the ledger agrees with what providers accepted", accepted::what_is_sent_was_taken),
+    ("nothing is accepted twice unless a fault explains it", accepted::twice_only_by_a_fault),
+    ("no SMS is accepted twice", accepted::no_short_message_twice),
     ("no suppressed target is claimed", suppressions::no_suppressed_target_is_claimed),
     ("checkpoints only grow, to the end of the log", checkpoints::only_grow),
-    ("the log agrees with the ledger", telling::the_log_agrees),
+    ("the log agrees with the ledger", outcome_events::the_log_agrees),
     ("webhooks report how every delivery ended, and what was read", webhooks::tell_everything),
     ("webhooks of a delivery come in order, each under one id", webhooks::come_in_order),
-    ("no message was dead-lettered", telling::no_message_was_dead_lettered),
+    ("no message was dead-lettered", outcome_events::no_message_was_dead_lettered),
     (SMALL_APPS_DO_NOT_WAIT, latency::small_apps_do_not_wait),
     ("the system was idle while it was checked", nothing_went_on),
 ];

@@ -1,11 +1,10 @@
 //! Everything that is known of a run once it is over: what clients were promised, what users saw, what the database and
 //! the log say, what the providers took. Plain data, so that a test can falsify it. Times are in milliseconds since 1970.
 
+mod api;
 mod database;
 mod gather;
 mod log;
-mod shown;
-mod verified;
 mod webhooks;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,11 +12,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use domain::webhook::WebhookEvent;
 use domain::{AppId, Channel, Status};
 use serde_json::Value;
+use suite::checkpoint::{Checkpoint, Place};
 use uuid::Uuid;
 
 pub(crate) use gather::gather;
 
-use crate::checkpoints::{Place, Sample};
 use crate::journal::{Line, Shown};
 use crate::scene::{Accepted, Fault};
 use crate::workload::Visible;
@@ -49,10 +48,10 @@ pub(crate) struct Record {
     /// What `tidings verify` says of the inboxes.
     pub(crate) verified: Value,
     /// Checkpoints as they were seen, in order.
-    pub(crate) samples: Vec<Sample>,
+    pub(crate) samples: Vec<Checkpoint>,
     pub(crate) visible: Vec<Visible>,
     /// When the broker handed out sends that had been acknowledged.
-    pub(crate) handed_out_again: Vec<Fault>,
+    pub(crate) redeliveries: Vec<Fault>,
     /// Messages that the log took between the first look at the tables and the last at anything else.
     pub(crate) meanwhile: u64,
 }

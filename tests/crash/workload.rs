@@ -16,6 +16,8 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use sqlx::PgPool;
 use sqlx::postgres::PgPoolOptions;
+use suite::checkpoint::Checkpoint;
+use suite::{Api, claims};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, Interval, MissedTickBehavior};
 
@@ -24,12 +26,10 @@ pub(crate) use people::{People, email, identifier};
 pub(crate) use probe::Visible;
 pub(crate) use readers::read_page;
 
-use crate::api::Api;
-use crate::checkpoints::{self, Sample, Sampler};
-use crate::claims;
+use crate::checkpoints::{self, Sampler};
 use crate::dice::Dice;
-use crate::handed_out_again::Watch;
 use crate::journal::Journal;
+use crate::redelivery::Watch;
 use crate::scene::{Fault, Scene};
 use crate::workload::probe::Probe;
 
@@ -104,8 +104,8 @@ pub(crate) struct Workload {
 #[derive(Debug, Default)]
 pub(crate) struct Observed {
     pub(crate) visible: Vec<Visible>,
-    pub(crate) samples: Vec<Sample>,
-    pub(crate) handed_out_again: Vec<Fault>,
+    pub(crate) samples: Vec<Checkpoint>,
+    pub(crate) redeliveries: Vec<Fault>,
 }
 
 impl Workload {
@@ -113,13 +113,10 @@ impl Workload {
     pub(crate) async fn prepare(scene: &Scene, size: Size) -> Workload {
         let options = PgPoolOptions::new().max_connections(CONNECTIONS).acquire_timeout(CONNECTED_WITHIN);
         let database = options.connect(&scene.database_url).await.unwrap();
-        claims::note(&database).await;
-        checkpoints::note(&database).await;
+        claims::record(&database).await;
+        checkpoints::record(&database).await;
         probe::note(&database).await;
-        let api = |app: usize, gateway: &String| {
-            let app = &scene.apps[app];
-            Api::new(gateway, &app.key, &app.secret)
-        };
+        let api = |app: usize, gateway: &String| Api::new(gateway, &scene.apps[app]);
         let apis: Vec<Vec<Api>> = (0..scene.apps.len())
             .map(|app| scene.gateways.iter().map(|gateway| api(app, gateway)).collect())
             .collect();
@@ -169,7 +166,7 @@ impl Workload {
         }
         busy.spawn(Arc::clone(self).move_people());
         busy.join_all().await;
-        Observed { visible: probe.stop().await, samples: sampler.stop(), handed_out_again: watch.stop() }
+        Observed { visible: probe.stop().await, samples: sampler.stop(), redeliveries: watch.stop() }
     }
 
     /// Of an app, at one of the gateways.

@@ -1,11 +1,11 @@
 //! What has to hold of a round, each by its name.
 
+mod accepted;
 mod calls;
-mod ending;
 mod failover;
+mod final_status;
+mod outcome_events;
 mod suppression;
-mod taken;
-mod telling;
 
 use crate::record::Record;
 
@@ -16,17 +16,17 @@ type Check = fn(&Record) -> Vec<String>;
 const SHOWN: usize = 5;
 
 pub(crate) const CHECKS: &[(&str, Check)] = &[
-    ("every delivery has ended", ending::every_delivery_has_ended),
-    ("every end follows from the attempts", ending::every_end_follows_from_the_attempts),
+    ("every delivery has ended", final_status::every_delivery_has_ended),
+    ("every end follows from the attempts", final_status::every_end_follows_from_the_attempts),
     ("every attempt is what its provider made of it", calls::every_attempt_is_what_its_provider_made_of_it),
     ("no claim after a suppression", suppression::no_claim_after_a_suppression),
     ("dead targets are suppressed, and no others", suppression::only_the_dead),
-    ("nothing is accepted twice without a fault", taken::nothing_twice_without_a_fault),
-    ("no SMS is accepted twice", taken::no_short_message_twice),
-    ("the ledger agrees with what providers accepted", taken::what_is_sent_was_taken),
+    ("nothing is accepted twice without a fault", accepted::nothing_twice_without_a_fault),
+    ("no SMS is accepted twice", accepted::no_short_message_twice),
+    ("the ledger agrees with what providers accepted", accepted::what_is_sent_was_taken),
     ("another provider only after a certain no", failover::only_after_a_certain_no),
-    ("the log agrees with the ledger", telling::the_log_agrees),
-    ("the counts of requests add up", telling::the_counts_add_up),
+    ("the log agrees with the ledger", outcome_events::the_log_agrees),
+    ("the counts of requests add up", outcome_events::the_counts_add_up),
 ];
 
 /// The names of the checks that fail, each with what is wrong.

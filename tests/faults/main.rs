@@ -5,21 +5,10 @@
 //! `TIDINGS_TEST_FAULTS_SEED` repeats a run; `TIDINGS_TEST_FAULTS_DELIVERIES` makes it smaller or larger.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-#[path = "../crash/api.rs"]
-mod api;
-mod backend;
 mod check;
-#[path = "../crash/claims.rs"]
-mod claims;
-#[path = "../crash/command.rs"]
-mod command;
+mod checker_tests;
 mod cost;
-#[path = "../load/cpu.rs"]
-mod cpu;
-mod doctored;
 mod gather;
-mod notice;
-mod people;
 mod progress;
 mod providers;
 mod record;

@@ -6,13 +6,12 @@ use std::time::Instant;
 
 use domain::Timestamp;
 use service_kit::clock;
+use suite::{Person, numbered_send};
 use testkit::eventually;
 use uuid::Uuid;
 
 use crate::cost::{Cost, Meter};
 use crate::gather::{self, Sent};
-use crate::notice;
-use crate::people::Person;
 use crate::record::Record;
 use crate::system::{HASTE, System};
 
@@ -59,9 +58,9 @@ impl Round {
         for peer in &mut system.providers.peers {
             peer.begin(self.weather == Weather::Foul);
         }
-        system.take_turns(self.number);
+        system.prioritize(self.number);
         self.introduce(system).await;
-        let meter = Meter::start(system.processes());
+        let meter = Meter::start(system.measured());
         let mut sent = self.send(system, 0).await;
         let requests = ids(&sent);
         let first_wave = self.people.len() * self.targets;
@@ -72,7 +71,7 @@ impl Round {
         };
         system.until_ended(&requests, first_wave / 2).await;
         sent.extend(self.send(system, 1).await);
-        system.until_quiet(&ids(&sent), self.people.len() * WAVES).await;
+        system.until_done(&ids(&sent), self.people.len() * WAVES).await;
         let cost = meter.read(first_wave * WAVES);
         (gather::record(system, &sent, down).await, cost)
     }
@@ -94,8 +93,8 @@ impl Round {
         for people in people.chunks(RECIPIENTS) {
             let number = people[0] * WAVES + wave;
             let recipients: Vec<String> = people.iter().map(|person| Person(*person).identifier()).collect();
-            let body = notice::body(number, &recipients, &system.channels(), lane);
-            let notice = notice::title(number);
+            let body = numbered_send::body(number, &recipients, &system.channels(), lane);
+            let notice = numbered_send::title(number);
             let request = system.api.send(&notice, &body).await;
             sent.push(Sent { request, notice, recipients: recipients.len() });
         }

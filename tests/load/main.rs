@@ -7,7 +7,6 @@ mod accept;
 mod bare_insert;
 mod bare_server;
 mod connections;
-mod cpu;
 mod deliver;
 mod inbox_events;
 mod installation;

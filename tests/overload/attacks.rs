@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use reqwest::Client;
 use serde_json::{Value, json};
+use suite::{Role, pace};
 use testkit::eventually;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpSocket;
@@ -15,7 +16,6 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use crate::callers::pace;
 use crate::generator::Request;
 use crate::scale::Scale;
 use crate::system::System;
@@ -71,7 +71,7 @@ pub(crate) struct Report(Vec<(Attack, Figures, Figures)>);
 
 /// Measures an app's sends without and with each attack, in turns.
 pub(crate) async fn run(scale: &Scale) -> Report {
-    let system = System::start(&["tidings-gateway", "tidings-dispatcher", "tidings-inbox"], &[]).await;
+    let system = System::start(&[Role::Gateway, Role::Dispatcher, Role::Inbox], &[]).await;
     let victim = system.another_app("victim");
     figures(&system, scale.span / 4).await;
     let mut report = Report(Vec::new());

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use domain::Lane;
 use reqwest::Client;
+use suite::{Role, pace};
 use testkit::eventually;
 
-use crate::callers::pace;
 use crate::generator::{
     Accepted, Offered, PEOPLE, RECIPIENTS, Request, body, fill, offer, person, recipients, title,
 };
@@ -50,8 +50,7 @@ pub(crate) async fn run(scale: &Scale) -> Report {
         ("TIDINGS_GATEWAY__TRANSACTIONAL_RATE", &rate_limit),
         ("TIDINGS_DATABASE__MAX_CONNECTIONS", "4"),
     ];
-    let mut system =
-        System::start(&["tidings-gateway", "tidings-dispatcher", "tidings-inbox"], &limits).await;
+    let mut system = System::start(&[Role::Gateway, Role::Dispatcher, Role::Inbox], &limits).await;
     system.set_app(&UNLIMITED);
     system.create_people(&(0..PEOPLE).map(person).collect::<Vec<_>>()).await;
     let filled = fill(system.request()).await;
@@ -65,7 +64,7 @@ pub(crate) async fn run(scale: &Scale) -> Report {
     let mut third = pace(scale.span / 3);
     third.tick().await;
     third.tick().await;
-    system.start_one("tidings-email");
+    system.start(&[Role::Email]);
     let offered = flood.await.unwrap();
     let accepted = filled.accepted.iter().chain(&offered.accepted);
     let accepted = accepted.map(|(send, request)| (*send, request.clone())).collect();

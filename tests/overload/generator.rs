@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use reqwest::{Client, Response};
 use serde_json::{Value, json};
+use suite::pace;
 use tokio::sync::{Mutex, mpsc};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use crate::callers::pace;
 use crate::scale::Scale;
 
 /// Between two handfuls of requests.

@@ -11,6 +11,7 @@ use domain::{Lane, StreamName};
 use event_log::EventLog;
 use reqwest::Client;
 use serde_json::{Value, json};
+use suite::{Role, pace};
 use testkit::eventually;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -18,7 +19,6 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use crate::callers::pace;
 use crate::generator::{Request, person};
 use crate::scale::Scale;
 use crate::system::System;
@@ -54,8 +54,7 @@ pub(crate) struct Report {
 
 /// Saturates the bulk lane, and measures the other.
 pub(crate) async fn run(scale: &Scale) -> Report {
-    let programs = ["tidings-gateway", "tidings-dispatcher", "tidings-inbox"];
-    let mut system = System::start(&programs, &[]).await;
+    let mut system = System::start(&[Role::Gateway, Role::Dispatcher, Role::Inbox], &[]).await;
     system.create_people(&(0..PEOPLE).map(person).collect::<Vec<_>>()).await;
     let lane = BulkLane { log: system.log.clone() };
     let (end, mut feeders) = (CancellationToken::new(), JoinSet::new());

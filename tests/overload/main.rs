@@ -3,11 +3,6 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod attacks;
-#[path = "../upgrades/callers.rs"]
-#[allow(dead_code, reason = "another test calls more")]
-mod callers;
-#[path = "../crash/command.rs"]
-mod command;
 mod flood;
 mod generator;
 mod lanes;

@@ -2,25 +2,22 @@
 //! again, and the services started. What was accepted is not lost, what was sent is not sent again.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-#[path = "../crash/api.rs"]
 mod api;
-#[path = "../faults/backend.rs"]
 mod backend;
 mod backup;
 mod check;
 mod chunks;
-#[path = "../crash/command.rs"]
 mod command;
 mod installation;
 mod load;
 mod minds;
-#[path = "../faults/notice.rs"]
-mod notice;
 mod outcomes;
 mod providers;
 mod quiet;
 mod refusals;
 mod system;
+
+use suite::numbered_send as notice;
 
 use crate::check::Aftermath;
 use crate::load::Load;

@@ -6,12 +6,10 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use service_kit::clock;
+use stand_ins::providers::Providers;
 use stand_ins::push_service::Browser;
-
-use crate::callers::{Call, Callers};
-use crate::notice;
-use crate::people::Person;
-use crate::providers::Providers;
+use suite::retrying_client::{Call, RetryingClient};
+use suite::{Person, numbered_send};
 
 /// Those who have an address on every channel.
 pub(crate) const PEOPLE: usize = 20;
@@ -29,19 +27,19 @@ pub(crate) type Message = (String, String, String);
 
 impl Audience {
     /// Creates them.
-    pub(crate) async fn create(callers: &Callers, providers: &Providers) -> Audience {
+    pub(crate) async fn create(client: &RetryingClient, providers: &Providers) -> Audience {
         let users = (0..EVERYBODY).map(|number| match number {
             ..PEOPLE => Person(number).user(),
             _ => json!({"identifier": Person(number).identifier()}),
         });
         let users = json!(users.collect::<Vec<_>>());
-        post(callers, "/v3/users/bulk", None, &users).await;
+        post(client, "/v3/users/bulk", None, &users).await;
         let mut browsers = Vec::new();
         for number in 0..PEOPLE {
             let user = Person(number).identifier();
             let browser = providers.push_service.subscribe(None).unwrap();
             let path = format!("/v3/devices/{user}/webPushSubscription");
-            post(callers, &path, Some(&user), &browser.subscription()).await;
+            post(client, &path, Some(&user), &browser.subscription()).await;
             browsers.push(browser);
         }
         Audience { browsers }
@@ -64,7 +62,7 @@ impl Audience {
             "webPush" => vec![(channel, self.browsers[person.0].endpoint().to_owned())],
             _ => Vec::new(),
         });
-        targets.map(|(channel, target)| ((*channel).to_owned(), target, notice::title(send))).collect()
+        targets.map(|(channel, target)| ((*channel).to_owned(), target, numbered_send::title(send))).collect()
     }
 }
 
@@ -80,7 +78,7 @@ pub(crate) fn recipients(send: usize) -> Vec<Person> {
 pub(crate) fn body(send: usize) -> Value {
     let people: Vec<String> = recipients(send).into_iter().map(Person::identifier).collect();
     let lane = if send % 10 == 3 { "bulk" } else { "transactional" };
-    let mut body = notice::body(send, &people, channels(send), lane);
+    let mut body = numbered_send::body(send, &people, channels(send), lane);
     if send % 10 == 7 {
         body["sendAt"] = json!(clock::now() + LATER);
     }
@@ -95,8 +93,8 @@ fn channels(send: usize) -> &'static [&'static str] {
     }
 }
 
-async fn post(callers: &Callers, path: &str, user: Option<&str>, body: &Value) {
+async fn post(client: &RetryingClient, path: &str, user: Option<&str>, body: &Value) {
     let call = Call { method: "POST", path, user, idempotency_key: None, body: Some(body) };
-    let (status, answer) = callers.call(0, call).await;
+    let (status, answer) = client.call(0, call).await;
     assert_eq!(status, 200, "{answer}");
 }

@@ -1,7 +1,6 @@
 //! Two releases at a time. There is one alone here, so the next one is played: by a schema that is ahead, by messages that
 //! this one does not read, and by a reader beside it that does.
 
-use std::process::{Command, Output};
 use std::time::Duration;
 
 use domain::content::InAppContent;
@@ -12,12 +11,12 @@ use serde_json::json;
 use service_kit::clock;
 use store::inbox::projection::INBOX;
 use store::webhooks::WEBHOOKS;
+use suite::retrying_client::{Call, RetryingClient};
+use suite::{Environment, Person};
 use testkit::{Database, eventually};
 use uuid::Uuid;
 
-use crate::callers::{Call, Callers};
 use crate::golden::installation::{EVENTS_BEFORE, GoldenInstallation};
-use crate::people::Person;
 use crate::system::System;
 
 const SOON: Duration = Duration::from_secs(60);
@@ -34,11 +33,11 @@ const AHEAD: &str = "
 #[tokio::test(flavor = "multi_thread")]
 async fn a_schema_that_is_ahead_leaves_services_running_and_is_not_taken_back() {
     let mut system = System::start().await;
-    let callers = Callers::new(&system.origins, &system.app);
+    let client = RetryingClient::new(&system.origins(), &system.app);
     let user = Person(1).user();
     let create =
         Call { method: "POST", path: "/v3/users", user: None, idempotency_key: None, body: Some(&user) };
-    assert_eq!(callers.call(0, create).await.0, 200);
+    assert_eq!(client.call(0, create).await.0, 200);
     sqlx::raw_sql(AHEAD).execute(&system.database).await.unwrap();
     let content = json!({
         "notification": {"title": "Shipped"}, "sendTo": {"recipients": [Person(1).identifier()]},
@@ -50,13 +49,14 @@ async fn a_schema_that_is_ahead_leaves_services_running_and_is_not_taken_back() 
         idempotency_key: None,
         body: Some(&content),
     };
-    assert_eq!(callers.call(0, send).await.0, 202);
+    assert_eq!(client.call(0, send).await.0, 202);
+    let database = system.database.clone();
     let delivered = async |count: i64| {
         eventually(SOON, "it is delivered", async || {
             let done: (i64, i64) = sqlx::query_as(
                 "SELECT (SELECT count(*) FROM inbox_item), (SELECT count(*) FROM delivery WHERE status = 'sent')",
             )
-            .fetch_one(&system.database)
+            .fetch_one(&database)
             .await
             .unwrap();
             // An email, a short message and one to each of two phones.
@@ -66,14 +66,15 @@ async fn a_schema_that_is_ahead_leaves_services_running_and_is_not_taken_back() 
     };
     delivered(1).await;
     // One that crashes meanwhile is started again as it was.
-    for part in system.parts.iter_mut().step_by(2) {
-        part.restart().await;
+    let own = system.client.clone();
+    for process in system.processes.iter_mut().step_by(2) {
+        process.restart_orderly(&own).await;
     }
-    assert_eq!(callers.call(1, send).await.0, 202);
+    assert_eq!(client.call(1, send).await.0, 202);
     delivered(2).await;
     system.assert_running();
 
-    let refused = run("tidings", &["migrate"], &system.environment);
+    let refused = system.environment.run("tidings", &["migrate"]);
     let said = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert_eq!(refused.status.code(), Some(1), "{said}");
     assert!(
@@ -90,16 +91,12 @@ async fn a_process_with_another_number_of_partitions_or_another_log_does_not_sta
     let (database, nats) = (servers.database_url(), servers.nats.url());
     let other_nats = another.servers.nats.url();
     let start = |database: &str, nats: &str, partitions: &str| {
-        let mut environment = servers.environment();
-        environment.extend(
-            [
-                ("TIDINGS_DATABASE__URL", database),
-                ("TIDINGS_NATS__URL", nats),
-                ("TIDINGS_STREAMS__PARTITIONS", partitions),
-            ]
-            .map(|(name, value)| (name.to_owned(), value.to_owned())),
-        );
-        let ended = run("tidings-dispatcher", &[], &environment);
+        let environment = Environment::default().with(servers.environment()).with([
+            ("TIDINGS_DATABASE__URL", database),
+            ("TIDINGS_NATS__URL", nats),
+            ("TIDINGS_STREAMS__PARTITIONS", partitions),
+        ]);
+        let ended = environment.run("tidings-dispatcher", &[]);
         (ended.status.code(), String::from_utf8_lossy(&ended.stderr).into_owned())
     };
     for (started, because) in [
@@ -110,11 +107,6 @@ async fn a_process_with_another_number_of_partitions_or_another_log_does_not_sta
         assert_eq!(started.0, Some(1), "{}", started.1);
         assert!(started.1.contains(because), "{because}: {}", started.1);
     }
-}
-
-fn run(program: &str, arguments: &[&str], environment: &[(String, String)]) -> Output {
-    let mut command = Command::new(testkit::binary(program));
-    command.args(arguments).envs(environment.iter().map(|(name, value)| (name, value))).output().unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -79,12 +79,13 @@ impl Servers {
 
     /// The same as variables for processes. Without a file of settings, and with the default number of partitions.
     pub fn environment(&self) -> Vec<(String, String)> {
+        let key_file = self.key_file();
         let variables = [
             ("TIDINGS_CONFIG", ""),
             ("TIDINGS_DATABASE__URL", self.database_url()),
             ("TIDINGS_NATS__URL", self.nats.url()),
             ("TIDINGS_METRICS__LISTEN", "127.0.0.1:0"),
-            ("TIDINGS_SECURITY__MASTER_KEY_FILE", &self.key_file().to_string_lossy()),
+            ("TIDINGS_SECURITY__MASTER_KEY_FILE", &key_file.to_string_lossy()),
         ];
         variables.map(|(name, value)| (name.to_owned(), value.to_owned())).into()
     }

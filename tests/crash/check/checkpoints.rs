@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::checkpoints::Place;
+use suite::checkpoint::Place;
+
 use crate::record::Record;
 
 pub(crate) fn only_grow(record: &Record) -> Vec<String> {

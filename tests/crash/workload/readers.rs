@@ -8,8 +8,8 @@ use futures_util::future::join_all;
 use reqwest::{Method, RequestBuilder};
 use serde_json::{Value, json};
 use service_kit::clock;
+use suite::Api;
 
-use crate::api::Api;
 use crate::journal::{Change, Line, Page, Shown};
 use crate::workload::{Workload, identifier};
 

@@ -1,12 +1,12 @@
-//! The record of a small run in which all went as promised: a retry, a repeat that a kill explains, a dead phone, a user
+//! Record of a small run that kept every promise: a retry, a repeat that a kill explains, a dead phone, a user
 //! who reads and deletes.
 
 use domain::webhook::WebhookEvent;
 use domain::{AppId, Channel, DeliveryId, SendId, Status, UserNumber};
 use serde_json::json;
+use suite::checkpoint::{self, Checkpoint};
 use uuid::Uuid;
 
-use crate::checkpoints::{self, Sample};
 use crate::journal::{Change, Line, Page, Shown};
 use crate::record::{
     Asked, Attempt, Claim, Counters, Delivery, Item, Outcome, Recipient, Record, Request, Subject,
@@ -50,7 +50,7 @@ pub(super) fn title(number: usize) -> String {
     format!("notice-{number:07}")
 }
 
-pub(super) fn sound() -> Record {
+pub(super) fn valid() -> Record {
     let mut record = Record::default();
     record.tables.users.insert(ADA, (LARGE, identifier(0)));
     record.tables.users.insert(BOB, (SMALL, identifier(1)));
@@ -68,8 +68,8 @@ pub(super) fn sound() -> Record {
     record.journal.push(Line::Confirmed { notice: 0, request: SENDS[0], at: 90_000 });
     record.journal.push(Line::Moved { user: 0, changes: 1, status: Some(200), at: 90_000 });
     record.faults.push(Fault { what: "kill email-1".to_owned(), from: 20_500, until: 21_000 });
-    for (place, _) in checkpoints::places(2) {
-        record.samples.extend([0, 3, 7].map(|seq| Sample { place: place.clone(), seq }));
+    for (place, _) in checkpoint::places(2) {
+        record.samples.extend([0, 3, 7].map(|seq| Checkpoint { place: place.clone(), seq }));
         record.tables.checkpoints.insert(place.clone(), 7);
         record.log.ends.insert(place, 7);
     }

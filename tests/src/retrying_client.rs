@@ -1,4 +1,4 @@
-//! Callers of two gateways: where one does not answer, they ask the other.
+//! A client of two gateways: if one does not answer, it asks the other.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -6,51 +6,50 @@ use std::time::Duration;
 
 use reqwest::{Client, Method, RequestBuilder};
 use serde_json::Value;
-use tokio::time::{Interval, MissedTickBehavior};
 
-/// What a caller waits for one answer.
+use crate::api::App;
+use crate::pace;
+
+/// Time limit of one try.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(10);
-/// Of one call, over both gateways. One of them is always there.
+/// Tries of one call, over both gateways, one of which always runs.
 const TRIES: usize = 6;
-/// From one try to the next.
+/// Interval between tries.
 const BACK_OFF: Duration = Duration::from_millis(50);
 
 /// The app's backend.
 #[derive(Clone)]
-pub(crate) struct Callers {
+pub struct RetryingClient {
     client: Client,
     origins: Vec<String>,
-    key: String,
-    secret: String,
+    app: App,
     tries: Arc<[AtomicUsize]>,
 }
 
-/// A call that is made anew with every try.
+/// A call that can be repeated.
 #[derive(Clone, Copy)]
-pub(crate) struct Call<'a> {
-    pub(crate) method: &'a str,
-    pub(crate) path: &'a str,
-    /// The user that it is made for.
-    pub(crate) user: Option<&'a str>,
-    pub(crate) idempotency_key: Option<&'a str>,
-    pub(crate) body: Option<&'a Value>,
+pub struct Call<'a> {
+    pub method: &'a str,
+    pub path: &'a str,
+    /// The user for whom the app acts.
+    pub user: Option<&'a str>,
+    pub idempotency_key: Option<&'a str>,
+    pub body: Option<&'a Value>,
 }
 
-impl Callers {
-    /// `app` is what `tidings app create --json` prints.
-    pub(crate) fn new(origins: &[String], app: &Value) -> Callers {
+impl RetryingClient {
+    pub fn new(origins: &[String], app: &App) -> RetryingClient {
         service_kit::install_crypto_provider();
         let client = Client::builder().timeout(ANSWERED_WITHIN).build().unwrap();
-        let text = |name: &str| app[name].as_str().unwrap().to_owned();
         let tries = (0..TRIES).map(|_| AtomicUsize::new(0)).collect();
-        Callers { client, origins: origins.to_vec(), key: text("apiKey"), secret: text("apiSecret"), tries }
+        RetryingClient { client, origins: origins.to_vec(), app: app.clone(), tries }
     }
 
-    /// Makes a call, first of the gateway with this number.
+    /// Makes a call, first at the gateway with this number.
     ///
     /// # Panics
-    /// Where the call fails for good.
-    pub(crate) async fn call(&self, first: usize, call: Call<'_>) -> (u16, Value) {
+    /// Every try fails.
+    pub async fn call(&self, first: usize, call: Call<'_>) -> (u16, Value) {
         let (mut pace, mut heard) = (pace(BACK_OFF), Vec::new());
         for (number, tried) in self.tries.iter().enumerate() {
             pace.tick().await;
@@ -71,15 +70,17 @@ impl Callers {
         panic!("{} {} failed for good: {heard:#?}", call.method, call.path);
     }
 
-    /// How many calls were tried once, twice, and so on.
-    pub(crate) fn tries(&self) -> Vec<usize> {
+    /// Numbers of calls that were tried at least once, at least twice, and so on.
+    pub fn tries(&self) -> Vec<usize> {
         self.tries.iter().map(|tried| tried.load(Ordering::Relaxed)).collect()
     }
 
     fn request(&self, origin: &str, call: Call<'_>) -> RequestBuilder {
         let method: Method = call.method.parse().unwrap();
         let mut request = self.client.request(method, format!("{origin}{}", call.path));
-        request = request.header("X-SERVICE-API-KEY", &self.key).header("X-SERVICE-API-SECRET", &self.secret);
+        request = request
+            .header("X-SERVICE-API-KEY", &self.app.key)
+            .header("X-SERVICE-API-SECRET", &self.app.secret);
         if let Some(user) = call.user {
             request = request.header("X-SERVICE-USER-ID", user);
         }
@@ -91,11 +92,4 @@ impl Callers {
             None => request,
         }
     }
-}
-
-/// Ticks at this pace, however long what happens between takes.
-pub(crate) fn pace(span: Duration) -> Interval {
-    let mut pace = tokio::time::interval(span);
-    pace.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    pace
 }

@@ -1,12 +1,12 @@
-//! Every right to make an attempt, noted by the database that gives it out.
+//! Every claim of a delivery, recorded by the database that grants it.
 
 use chrono::{DateTime, Utc};
 use sqlx::{PgExecutor, PgPool};
 use uuid::Uuid;
 
-/// Takes note of every claim, by the clock that decides on it: the statement's beginning, which is not after what the
-/// statement sees. Only a claim changes a delivery's token. `seen` is what was committed before the statement looked for
-/// suppressions: such a trigger comes before the statement reads its rows.
+/// Records every claim with the start of its statement, which is the clock that decides on the claim. Only a claim changes the
+/// token of a delivery. `seen` is what was committed before the statement read suppressions: a statement trigger fires before
+/// the statement reads its rows.
 const CLAIMS: &str = "
     CREATE TABLE claimed (
       delivery_id uuid NOT NULL, attempt integer NOT NULL, at timestamptz NOT NULL, seen pg_snapshot NOT NULL
@@ -26,17 +26,17 @@ const CLAIMS: &str = "
     CREATE TRIGGER note_claim AFTER UPDATE ON delivery FOR EACH ROW
       WHEN (NEW.status = 'sending' AND NEW.token IS DISTINCT FROM OLD.token) EXECUTE FUNCTION note_claim();";
 
-/// From now on, every claim is a row of `claimed`.
-pub(crate) async fn note(database: &PgPool) {
+/// Records every later claim in the table `claimed`.
+pub async fn record(database: &PgPool) {
     sqlx::raw_sql(CLAIMS).execute(database).await.unwrap();
 }
 
-/// A claim as it was noted: delivery, attempt, when, and whether the suppression of its target was committed by then. A
-/// suppression is written by one transaction, and never touched again.
-pub(crate) type Noted = (Uuid, i32, DateTime<Utc>, bool);
+/// A recorded claim: delivery, attempt, time, and true if the suppression of its target was committed by then. A suppression is
+/// written by one transaction, and never changed.
+pub type Claim = (Uuid, i32, DateTime<Utc>, bool);
 
-/// Every claim, in order.
-pub(crate) async fn all(database: impl PgExecutor<'_>) -> Vec<Noted> {
+/// Every recorded claim, in order.
+pub async fn all(database: impl PgExecutor<'_>) -> Vec<Claim> {
     sqlx::query_as(
         "SELECT c.delivery_id, c.attempt, c.at, coalesce(pg_visible_in_snapshot(s.xmin::text::xid8, c.seen), false)
          FROM claimed c JOIN delivery d ON d.id = c.delivery_id
@@ -61,7 +61,7 @@ mod tests {
     const SUPPRESSION: &str = "
         INSERT INTO suppression (app_id, channel, target, delivery_id, code)
         SELECT app_id, channel, target, id, '550' FROM delivery";
-    /// By somebody who does not ask for suppressions.
+    /// A claim that ignores suppressions.
     const CLAIM: &str = "UPDATE delivery SET status = 'sending', token = gen_random_uuid()";
 
     #[tokio::test]
@@ -70,7 +70,7 @@ mod tests {
         let settings = store::Settings { url: database.url().to_owned(), max_connections: 2 };
         store::Store::connect(&settings).await.unwrap().migrate().await.unwrap();
         let pool = PgPool::connect(database.url()).await.unwrap();
-        note(&pool).await;
+        record(&pool).await;
         sqlx::query(DELIVERY).execute(&pool).await.unwrap();
 
         let mut claiming = pool.begin().await.unwrap();

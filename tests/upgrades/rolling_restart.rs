@@ -6,12 +6,12 @@ use std::time::Duration;
 use reqwest::Client;
 use serde_json::Value;
 use sqlx::PgPool;
+use suite::numbered_send::{title, title_in};
+use suite::retrying_client::RetryingClient;
 use testkit::eventually;
 
 use crate::audience::{Audience, Message, recipients};
-use crate::callers::Callers;
-use crate::journal::{Journal, Load};
-use crate::notice::{title, title_in};
+use crate::load::{Journal, Load};
 use crate::system::System;
 
 const SOON: Duration = Duration::from_secs(240);
@@ -21,12 +21,13 @@ const SENDS: usize = 10;
 #[tokio::test(flavor = "multi_thread")]
 async fn a_rolling_restart_fails_no_call_loses_nothing_and_sends_nothing_twice() {
     let mut system = System::start().await;
-    let callers = Callers::new(&system.origins, &system.app);
-    let audience = Audience::create(&callers, &system.providers).await;
-    let mut load = Load::begin(&callers);
+    let client = RetryingClient::new(&system.origins(), &system.app);
+    let audience = Audience::create(&client, &system.providers).await;
+    let mut load = Load::begin(&client);
     load.goes_on(SENDS).await;
-    for number in 0..system.parts.len() {
-        system.parts[number].restart().await;
+    let client = system.client.clone();
+    for number in 0..system.processes.len() {
+        system.processes[number].restart_orderly(&client).await;
         load.goes_on(SENDS).await;
     }
     let journal = load.end().await;
@@ -109,7 +110,7 @@ fn every_provider_took_everything_once(system: &System, messages: &[Message]) {
 
 /// Of every delivery and of everything that was read, in one message, however often that was sent.
 async fn the_backend_is_told_of_everything(system: &System, journal: &Journal) {
-    let backend = &system.providers.backend;
+    let backend = &system.backend;
     let sent: Vec<(String, String, String, String)> = sqlx::query_as(
         "SELECT delivery.id::text, send_id::text, identifier, channel FROM delivery
          JOIN app_user ON (app_user.app_id, number) = (delivery.app_id, user_number) ORDER BY 1",
@@ -143,15 +144,15 @@ async fn the_backend_is_told_of_everything(system: &System, journal: &Journal) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_gateway_that_stops_says_so_while_it_still_takes_what_comes() {
     let mut system = System::start().await;
-    let origin = system.origins[0].clone();
+    let origin = system.origins().remove(0);
     // Every request on a connection of its own, as of a caller who has not been here before.
     let stranger = Client::builder().pool_max_idle_per_host(0).build().unwrap();
     let customer = Client::new();
     let ask = |client: &Client, path: &str| client.get(format!("{origin}{path}")).send();
     let before = ask(&customer, "/healthz").await.unwrap();
     assert!(before.headers().get("connection").is_none(), "it keeps connections: {before:?}");
-    let gateway = &mut system.parts[0];
-    gateway.terminate();
+    let gateway = &mut system.processes[0];
+    gateway.service.terminate().unwrap();
     let told = eventually(SOON, "it says that it stops", async || {
         let answer = ask(&stranger, "/readyz").await.expect("it takes connections");
         (answer.status() == 503).then_some(answer)
@@ -166,6 +167,6 @@ async fn a_gateway_that_stops_says_so_while_it_still_takes_what_comes() {
             (200, &"close")
         );
     }
-    assert!(gateway.ended().await.success());
+    assert!(gateway.stopped().await.success());
     assert!(ask(&stranger, "/healthz").await.unwrap_err().is_connect());
 }

@@ -1,10 +1,10 @@
 //! What can be wrong with a run.
 
 use domain::{Channel, Status};
+use suite::checkpoint::Place;
 use uuid::Uuid;
 
-use super::sound::{ADA, BOB, ITEMS, LARGE, SENDS, SMALL, accepted, dead, repeated, short, shown};
-use crate::checkpoints::Place;
+use super::valid_record::{ADA, BOB, ITEMS, LARGE, SENDS, SMALL, accepted, dead, repeated, short, shown};
 use crate::journal::{Change, Line, Page};
 use crate::record::{Delivery, Item, Outcome, Recipient, Record, Subject};
 use crate::workload::{email, identifier};

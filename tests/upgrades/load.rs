@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use suite::numbered_send::title;
+use suite::retrying_client::{Call, RetryingClient};
+use suite::{Person, pace};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 
 use crate::audience::{PEOPLE, body};
-use crate::callers::{Call, Callers, pace};
-use crate::notice::title;
-use crate::people::Person;
 
 const SENDERS: usize = 4;
 const READERS: usize = 2;
@@ -23,7 +23,7 @@ const MOST_SENDS: usize = 30;
 
 /// Load that goes on until it is told to end.
 pub(crate) struct Load {
-    callers: Callers,
+    client: RetryingClient,
     ending: Arc<AtomicBool>,
     /// One for each send that may still be made.
     allowed: Arc<Semaphore>,
@@ -42,14 +42,14 @@ pub(crate) struct Journal {
 
 impl Load {
     /// Begins.
-    pub(crate) fn begin(callers: &Callers) -> Load {
+    pub(crate) fn begin(client: &RetryingClient) -> Load {
         let (confirm, confirmed) = watch::channel(0);
         let allowed = Arc::new(Semaphore::new(0));
         let (ending, next) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
         let (mut senders, mut readers) = (JoinSet::new(), JoinSet::new());
         for number in 0..SENDERS {
             senders.spawn(send(
-                callers.clone(),
+                client.clone(),
                 number,
                 Arc::clone(&next),
                 Arc::clone(&allowed),
@@ -57,9 +57,9 @@ impl Load {
             ));
         }
         for number in 0..READERS {
-            readers.spawn(read(callers.clone(), number, Arc::clone(&ending)));
+            readers.spawn(read(client.clone(), number, Arc::clone(&ending)));
         }
-        Load { callers: callers.clone(), ending, allowed, confirmed, senders, readers }
+        Load { client: client.clone(), ending, allowed, confirmed, senders, readers }
     }
 
     /// Waits until so many further sends are confirmed. It goes on after that until [`MOST_SENDS`] are made.
@@ -81,13 +81,13 @@ impl Load {
         self.allowed.close();
         let sends = self.senders.join_all().await.into_iter().flatten().collect();
         let read = self.readers.join_all().await.into_iter().flatten().collect();
-        println!("calls by their number of tries: {:?}", self.callers.tries());
+        println!("calls by their number of tries: {:?}", self.client.tries());
         Journal { sends, read }
     }
 }
 
 async fn send(
-    callers: Callers,
+    client: RetryingClient,
     number: usize,
     next: Arc<AtomicUsize>,
     allowed: Arc<Semaphore>,
@@ -107,7 +107,7 @@ async fn send(
             idempotency_key: Some(&key),
             body: Some(&content),
         };
-        let (status, answer) = callers.call(number, call).await;
+        let (status, answer) = client.call(number, call).await;
         assert_eq!(status, 202, "{answer}");
         promised.push((send, answer["requestId"].as_str().unwrap().to_owned()));
         confirmed.send_modify(|count| *count += 1);
@@ -116,7 +116,7 @@ async fn send(
 }
 
 /// Looks at one inbox after the other, and reads what is new. What was read stays read.
-async fn read(callers: Callers, number: usize, ending: Arc<AtomicBool>) -> BTreeSet<String> {
+async fn read(client: RetryingClient, number: usize, ending: Arc<AtomicBool>) -> BTreeSet<String> {
     let (mut known, mut pace) = (BTreeSet::new(), pace(READ_PACE));
     for visit in 0.. {
         if ending.load(Ordering::Relaxed) {
@@ -127,17 +127,17 @@ async fn read(callers: Callers, number: usize, ending: Arc<AtomicBool>) -> BTree
         let user = Person((visit * READERS + number) % PEOPLE).identifier();
         let user = Some(user.as_str());
         let get = |path| Call { method: "GET", path, user, idempotency_key: None, body: None };
-        let (status, page) = callers.call(visit, get("/v3/notifications?filter=unread&limit=20")).await;
+        let (status, page) = client.call(visit, get("/v3/notifications?filter=unread&limit=20")).await;
         assert_eq!(status, 200, "{page}");
         let Some(newest) = page["data"].as_array().unwrap().first() else { continue };
         let id = newest["id"].as_str().map_or_else(|| newest["id"].to_string(), str::to_owned);
         assert!(!known.contains(&id), "{id} was read, and is unread again");
         let path = format!("/v3/notifications/{id}/reads");
-        let (status, answer) = callers.call(visit + 1, Call { method: "PUT", ..get(&path) }).await;
+        let (status, answer) = client.call(visit + 1, Call { method: "PUT", ..get(&path) }).await;
         // 202: durable, but not yet visible.
         assert!(status == 200 || status == 202, "{status}: {answer}");
         if status == 200 {
-            let (_, page) = callers.call(visit, get("/v3/notifications?filter=unread&limit=20")).await;
+            let (_, page) = client.call(visit, get("/v3/notifications?filter=unread&limit=20")).await;
             let unread = page["data"].as_array().unwrap();
             assert!(unread.iter().all(|item| item["id"] != newest["id"]), "{id} is denied: {page}");
         }

@@ -1,25 +1,25 @@
-//! The checker can fail: a sound record passes, and each falsified one is found by the check that is there for it.
+//! Every check can fail: a valid record passes, and each falsified one fails the check for that defect.
 
-mod falsified;
-mod sound;
+mod falsified_records;
+mod valid_record;
 
 use std::collections::BTreeSet;
 
 use crate::check;
 use crate::scene::Fault;
-use falsified::FALSIFIED;
-use sound::sound;
+use falsified_records::FALSIFIED;
+use valid_record::valid;
 
 #[test]
-fn a_sound_record_passes() {
-    let failures = check::failures(&sound());
+fn a_valid_record_passes() {
+    let failures = check::failures(&valid());
     assert!(failures.is_empty(), "{}", check::describe(&failures));
 }
 
 #[test]
-fn whatever_is_wrong_is_found_by_the_check_that_is_there_for_it() {
+fn every_falsified_record_fails_its_check() {
     for (number, (name, falsify)) in FALSIFIED.iter().enumerate() {
-        let mut record = sound();
+        let mut record = valid();
         falsify(&mut record);
         let failures = check::failures(&record);
         assert!(failures.contains_key(name), "{number}: {name} passes, only {failures:?} fail");
@@ -30,8 +30,8 @@ fn whatever_is_wrong_is_found_by_the_check_that_is_there_for_it() {
 }
 
 #[test]
-fn of_a_system_that_goes_on_only_that_is_said() {
-    let mut record = sound();
+fn if_the_system_was_not_idle_only_that_check_fails() {
+    let mut record = valid();
     record.meanwhile = 1;
     record.log.outcomes.clear();
     record.log.items.clear();
@@ -46,7 +46,7 @@ fn of_a_system_that_goes_on_only_that_is_said() {
 
 #[test]
 fn a_run_whose_sends_were_all_disturbed_has_no_verdict_on_latency() {
-    let mut record = sound();
+    let mut record = valid();
     record.visible.iter_mut().for_each(|visible| visible.visible_at += 10_000);
     record.faults.push(Fault { what: "kill postgres".to_owned(), from: 100_500, until: 101_000 });
     let undecided = check::undecided(&record);

@@ -1,13 +1,13 @@
-//! When the broker hands out sends again that were acknowledged long ago: nats-server 2.9.10, killed, can come back without
-//! a consumer's state. Everything is looked at once more then, in order, before what is new.
+//! Redelivery of sends that were acknowledged long ago: after a kill, nats-server 2.9.10 can lose a consumer's state. It then delivers
+//! all messages again, in order, before new ones.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use domain::{Lane, StreamName};
 use event_log::EventLog;
+use suite::pace;
 use tokio::task::JoinHandle;
-use tokio::time::MissedTickBehavior;
 
 use crate::faults::now;
 use crate::scene::Fault;
@@ -15,7 +15,7 @@ use crate::scene::Fault;
 const INTERVAL: Duration = Duration::from_millis(200);
 const DISPATCHER: &str = "dispatcher";
 
-/// Looks how far the dispatchers have acknowledged each lane, from time to time.
+/// Reads at intervals how far the dispatchers have acknowledged each lane.
 pub(crate) struct Watch {
     seen: Arc<Mutex<Vec<Fault>>>,
     task: JoinHandle<()>,
@@ -37,8 +37,7 @@ impl Watch {
         let task = tokio::spawn(async move {
             let place = |&lane| Place { stream: StreamName::Send(lane), reached: 0, behind: None };
             let mut places: Vec<Place> = Lane::ALL.iter().map(place).collect();
-            let mut pace = tokio::time::interval(INTERVAL);
-            pace.set_missed_tick_behavior(MissedTickBehavior::Delay);
+            let mut pace = pace(INTERVAL);
             loop {
                 pace.tick().await;
                 for place in &mut places {
@@ -63,7 +62,7 @@ impl Place {
     fn note(&mut self, floor: u64, times: &mut Vec<Fault>) {
         if floor < self.reached {
             let behind = *self.behind.get_or_insert_with(|| {
-                let what = format!("{} is handed out again", self.stream);
+                let what = format!("{} is delivered again", self.stream);
                 times.push(Fault { what, from: now(), until: now() });
                 times.len() - 1
             });

@@ -6,14 +6,14 @@ use std::fmt;
 use sabotage::CrashPoint;
 use serde::Serialize;
 use stand_ins::faults::Fault;
+use suite::Role;
 
 use crate::check;
-use crate::faults::others::Other;
+use crate::faults::disturbance::Disturbance;
 use crate::faults::schedule::Size;
-use crate::faults::struck::Struck;
+use crate::faults::tally::Tally;
 use crate::journal::{Change, Line};
 use crate::record::Record;
-use crate::system::part::Role;
 
 /// Of so many notifications that were asked for, one has to come to each outcome that is asked for by number.
 const SMALL_RUN: usize = 1_000;
@@ -50,7 +50,7 @@ impl fmt::Display for Need {
 }
 
 /// All that has to happen in a run.
-pub(crate) fn needs(asked: Asked, record: &Record, struck: &Struck, bulk: u64) -> Vec<Need> {
+pub(crate) fn needs(asked: Asked, record: &Record, tally: &Tally, bulk: u64) -> Vec<Need> {
     let need = |what: &str, least, seen| Need { what: what.to_owned(), least, seen };
     let confirmed = confirmed(record);
     let small_run = asked.size.least_of_each.min(asked.notifications / SMALL_RUN).max(1);
@@ -68,7 +68,7 @@ pub(crate) fn needs(asked: Asked, record: &Record, struck: &Struck, bulk: u64) -
             check::beside_a_flood(record).0,
         ));
     }
-    needs.extend(of_faults(asked.size, struck));
+    needs.extend(of_faults(asked.size, tally));
     needs.extend(of_users(asked.size.least_of_each, record));
     needs.extend(of_providers(small_run, record));
     needs
@@ -90,21 +90,21 @@ fn confirmed(record: &Record) -> Confirmed {
     }
 }
 
-fn of_faults(size: Size, struck: &Struck) -> Vec<Need> {
+fn of_faults(size: Size, tally: &Tally) -> Vec<Need> {
     let need =
         |what: String, least, seen: Option<&usize>| Need { what, least, seen: seen.copied().unwrap_or(0) };
-    let kills = struck.number_of_kills();
+    let kills = tally.number_of_kills();
     let mut needs = vec![need("kills".to_owned(), size.least_kills, Some(&kills))];
-    let kill = |of: &str, least| need(format!("kills of {of}"), least, struck.kills.get(of));
+    let kill = |of: &str, least| need(format!("kills of {of}"), least, tally.kills.get(of));
     needs.extend(["postgres", "nats"].map(|server| kill(server, size.least_of_each)));
     needs.extend(Role::ALL.map(|role| kill(role.as_str(), 1)));
     needs.extend(CrashPoint::ALL.iter().map(|point| {
-        need(format!("deaths at {}", point.as_str()), size.least_of_each, struck.crashes.get(point))
+        need(format!("deaths at {}", point.as_str()), size.least_of_each, tally.crashes.get(point))
     }));
-    needs.extend(
-        Other::ALL
-            .map(|other| need(other.as_str().to_owned(), size.least_of_each, struck.others.get(&other))),
-    );
+    needs
+        .extend(Disturbance::ALL.map(|other| {
+            need(other.as_str().to_owned(), size.least_of_each, tally.disturbances.get(&other))
+        }));
     needs
 }
 
@@ -166,14 +166,14 @@ mod tests {
 
     const ASKED: Asked = Asked { notifications: 20_000, size: Size::CI };
 
-    fn met(record: &Record, struck: &Struck) -> BTreeSet<String> {
-        let needs = needs(ASKED, record, struck, 0);
+    fn met(record: &Record, tally: &Tally) -> BTreeSet<String> {
+        let needs = needs(ASKED, record, tally, 0);
         needs.into_iter().filter(Need::is_met).map(|need| need.what).collect()
     }
 
     #[test]
     fn a_run_in_which_nothing_happened_is_in_no_way_enough() {
-        assert_eq!(met(&Record::default(), &Struck::default()), BTreeSet::new());
+        assert_eq!(met(&Record::default(), &Tally::default()), BTreeSet::new());
     }
 
     #[test]
@@ -194,11 +194,11 @@ mod tests {
             ..Record::default()
         };
         record.journal.extend([changed.clone(), changed.clone(), changed]);
-        let struck = Struck {
-            others: [(Other::Pause, 3), (Other::CutFromBroker, 2)].into(),
+        let tally = Tally {
+            disturbances: [(Disturbance::Pause, 3), (Disturbance::CutFromBroker, 2)].into(),
             crashes: [(CrashPoint::AfterYes, 3), (CrashPoint::InCommit, 2)].into(),
             kills: [("postgres", 3), ("nats", 2), ("sms", 35)].into(),
-            ..Struck::default()
+            ..Tally::default()
         };
         let expected = [
             "notifications that were confirmed",
@@ -211,9 +211,9 @@ mod tests {
             "changes answered with 200: all read",
             "calls that providers answered with Stall",
         ];
-        assert_eq!(met(&record, &struck), expected.map(str::to_owned).into());
+        assert_eq!(met(&record, &tally), expected.map(str::to_owned).into());
         record.journal.retain(|line| !matches!(line, Line::Confirmed { notice: 9_999 | 332, .. }));
-        let met = met(&record, &struck);
+        let met = met(&record, &tally);
         assert!(!met.contains(expected[0]) && !met.contains(expected[1]), "{met:?}");
     }
 }

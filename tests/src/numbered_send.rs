@@ -1,5 +1,5 @@
-//! What is sent: each notice names itself in its title and its text, so that whatever a provider took can be traced
-//! back to the delivery.
+//! Sends with a number in their title and their text, so that a message that a provider received can be traced back to its
+//! delivery.
 
 use serde_json::{Value, json};
 use stand_ins::outbox::Capture;
@@ -7,13 +7,13 @@ use stand_ins::outbox::Capture;
 const NAME: &str = "notice-";
 const DIGITS: usize = 7;
 
-/// The title of a notice.
-pub(crate) fn title(number: usize) -> String {
+/// The title of a send.
+pub fn title(number: usize) -> String {
     format!("{NAME}{number:0DIGITS$}")
 }
 
 /// The request's body.
-pub(crate) fn body(number: usize, recipients: &[String], channels: &[&str], lane: &str) -> Value {
+pub fn body(number: usize, recipients: &[String], channels: &[&str], lane: &str) -> Value {
     let title = title(number);
     json!({
         "notification": {"title": title, "message": format!("{title} is on its way.")},
@@ -23,13 +23,16 @@ pub(crate) fn body(number: usize, recipients: &[String], channels: &[&str], lane
     })
 }
 
-/// The title of the notice that a provider took.
-pub(crate) fn title_in(capture: &Capture) -> String {
+/// The title in a message that a provider received.
+///
+/// # Panics
+/// The message has none.
+pub fn title_in(capture: &Capture) -> String {
     let raw = String::from_utf8_lossy(&capture.raw);
     let summary = &capture.summary;
     let texts = [summary.subject.as_deref(), summary.text.as_deref(), Some(&raw)];
     let mut found = texts.into_iter().flatten().filter_map(title_of);
-    found.next().unwrap_or_else(|| panic!("a message that names no notice: {capture:?}"))
+    found.next().unwrap_or_else(|| panic!("a message without the title of a send: {capture:?}"))
 }
 
 fn title_of(text: &str) -> Option<String> {

@@ -1,4 +1,4 @@
-//! How much processor time the measured processes have used.
+//! Processor time of processes.
 
 use std::fs;
 
@@ -7,24 +7,24 @@ const MICROS_PER_TICK: u64 = 10_000;
 
 /// A process and its direct children: `postgres` serves each connection in a child.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Processes {
+pub struct Processes {
     root: u32,
 }
 
 impl Processes {
-    pub(crate) fn below(root: u32) -> Processes {
+    pub fn below(root: u32) -> Processes {
         Processes { root }
     }
 
-    /// Our own child that runs this program; None where there is none, or no `/proc`.
-    pub(crate) fn named(program: &str) -> Option<Processes> {
+    /// The child of this process that runs the program; None if there is none, or no `/proc`.
+    pub fn named(program: &str) -> Option<Processes> {
         let us = std::process::id();
         let ours = all().into_iter().find(|process| process.parent == us && process.name == program);
         ours.map(|process| Processes { root: process.id })
     }
 
     /// Microseconds so far.
-    pub(crate) fn micros(self) -> u64 {
+    pub fn micros(self) -> u64 {
         let ticks = |process: Process| match process {
             // Children that have ended count for their parent.
             Process { id, own, ended, .. } if id == self.root => own + ended,

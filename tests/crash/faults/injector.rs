@@ -1,45 +1,45 @@
-//! Carries out the schedule.
+//! Injects the faults of a schedule.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use sabotage::{CRASH_AT, CrashPoint};
 use serde_json::Value;
+use suite::Name;
 use testkit::eventually;
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 
 use super::crashes::Crashes;
+use super::disturbance::Disturbance;
+use super::injection::{Injection, Server};
 use super::now;
-use super::others::Other;
 use super::schedule::Schedule;
-use super::strike::{Server, Strike};
-use super::struck::Struck;
+use super::tally::Tally;
 use crate::scene::Fault;
 use crate::system::System;
-use crate::system::part::Name;
 
-/// How often it is looked after everybody.
-const GLANCE: Duration = Duration::from_millis(50);
+/// Interval between two checks of all processes.
+const CHECK_INTERVAL: Duration = Duration::from_millis(50);
 const REPORTED_EVERY: Duration = Duration::from_secs(10);
 const BACK_WITHIN: Duration = Duration::from_secs(90);
 
-/// Strikes, and looks after who was struck.
-pub(super) struct Striker<'s> {
+/// Injects faults, ends them, and restarts processes that died of one.
+pub(super) struct Injector<'s> {
     system: &'s mut System,
     crashes: Crashes,
-    struck: Struck,
-    /// What processes are to die at, one life after the other.
+    tally: Tally,
+    /// Crash points that each process must die at, one per run.
     armed: BTreeMap<Name, VecDeque<(CrashPoint, u64)>>,
-    /// What is to be undone, and when.
-    open: Vec<Open>,
-    /// When everybody was last looked after, in milliseconds since 1970.
-    glanced: i64,
+    /// Faults that are going on.
+    open: Vec<OpenFault>,
+    /// Time of the last check of all processes, in milliseconds since 1970.
+    checked_at: i64,
 }
 
-/// A fault that goes on.
-struct Open {
-    /// What is told of it.
+/// A fault that is going on.
+struct OpenFault {
+    /// Its name in the record.
     what: String,
     from: i64,
     undo: Undo,
@@ -47,9 +47,9 @@ struct Open {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Undo {
-    /// When the process says that it serves.
+    /// Ends when the process is ready.
     Ready(Name),
-    /// The process of this id, unless it was killed meanwhile.
+    /// Resumes the process of this id, unless it was killed meanwhile.
     Resume(Name, u32, Instant),
     LetGo {
         name: Name,
@@ -60,36 +60,36 @@ enum Undo {
     StartNats(Instant),
 }
 
-impl<'s> Striker<'s> {
-    pub(super) fn new(system: &'s mut System) -> Striker<'s> {
+impl<'s> Injector<'s> {
+    pub(super) fn new(system: &'s mut System) -> Injector<'s> {
         let crashes = Crashes::of(system.files.path("crashes"));
-        Striker {
+        Injector {
             system,
             crashes,
-            struck: Struck::default(),
+            tally: Tally::default(),
             armed: BTreeMap::new(),
             open: Vec::new(),
-            glanced: now(),
+            checked_at: now(),
         }
     }
 
-    /// Strikes until the schedule is at its end, everybody has died who was to, and nothing is open, or until the workload
-    /// is over; then undoes what is open, and returns when everybody serves again.
-    pub(super) async fn run(mut self, schedule: &Schedule, over: &CancellationToken) -> Struck {
+    /// Injects faults until the schedule is at its end, every requested crash has happened and no fault is open, or until the workload
+    /// is over; then ends the open faults, and returns when every process is ready.
+    pub(super) async fn run(mut self, schedule: &Schedule, over: &CancellationToken) -> Tally {
         let began = Instant::now();
         let mut left = schedule.0.iter().peekable();
         let mut told = began;
-        let mut glances = tokio::time::interval(GLANCE);
-        glances.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut checks = tokio::time::interval(CHECK_INTERVAL);
+        checks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         while !over.is_cancelled()
             && (left.peek().is_some()
                 || !self.open.is_empty()
                 || self.armed.values().any(|asked| !asked.is_empty()))
         {
-            glances.tick().await;
-            self.look_after_everybody().await;
+            checks.tick().await;
+            self.check_processes().await;
             while let Some(planned) = left.next_if(|planned| planned.at <= began.elapsed()) {
-                self.strike(planned.strike).await;
+                self.inject(planned.injection).await;
             }
             if told.elapsed() >= REPORTED_EVERY {
                 told = Instant::now();
@@ -97,77 +97,74 @@ impl<'s> Striker<'s> {
             }
         }
         self.end().await;
-        self.struck
+        self.tally
     }
 
-    async fn look_after_everybody(&mut self) {
-        let since = self.glanced;
-        self.glanced = now();
+    async fn check_processes(&mut self) {
+        let since = self.checked_at;
+        self.checked_at = now();
         self.system.assert_providers_running();
-        for place in 0..self.system.parts.len() {
-            let name = self.system.parts[place].name;
-            self.mourn(name, since);
+        for place in 0..self.system.processes.len() {
+            let name = self.system.processes[place].name;
+            self.restart_crashed(name, since);
         }
         for open in std::mem::take(&mut self.open) {
             if self.is_undone(open.undo).await {
-                self.struck.faults.push(Fault { what: open.what, from: open.from, until: now() });
+                self.tally.faults.push(Fault { what: open.what, from: open.from, until: now() });
             } else {
                 self.open.push(open);
             }
         }
     }
 
-    /// Starts a part again that killed itself, as it was asked to.
+    /// Restarts a process that died at the crash point that it was given.
     ///
     /// # Panics
     /// It ended by itself.
-    fn mourn(&mut self, name: Name, since: i64) {
-        let part = self.system.part(name);
-        let Some(ended) = part.ended() else { return };
-        match self.crashes.take(part.service.id()) {
+    fn restart_crashed(&mut self, name: Name, since: i64) {
+        let process = self.system.process_mut(name);
+        let Some(ended) = process.ended() else { return };
+        match self.crashes.take(process.service.id()) {
             Some(point) => {
-                *self.struck.crashes.entry(point).or_default() += 1;
+                *self.tally.crashes.entry(point).or_default() += 1;
                 if let Some(asked) = self.armed.get_mut(&name) {
                     asked.pop_front();
                 }
                 self.start(name, format!("{} {name}", point.as_str()), since);
             }
             None => {
-                let (words, last_words) = (part.service.words(), part.service.last_words());
+                let (words, last_words) = (process.service.words(), process.service.last_words());
                 let gave_up = gave_up(&words) && self.is_open(|undo| undo == Undo::Ready(name));
                 assert!(gave_up, "{name} ended by itself ({ended}); {last_words}");
-                self.struck.gave_up.push(name.to_string());
+                self.tally.gave_up.push(name.to_string());
                 self.start(name, format!("gave up {name}"), since);
             }
         }
     }
 
-    /// Kills a part that runs, and starts it; it dies at what it is asked for next.
+    /// Kills the process if it runs, and starts it with its next crash point.
     fn start(&mut self, name: Name, what: String, from: i64) {
         let asked = self.armed.get(&name).and_then(VecDeque::front);
         let crash_at = asked.map(|(point, passage)| format!("{}:{passage}", point.as_str()));
         let environment: Vec<_> = crash_at.iter().map(|at| (CRASH_AT, at.as_str())).collect();
-        self.system.part(name).restart(&environment);
-        self.open.push(Open { what, from, undo: Undo::Ready(name) });
+        self.system.process_mut(name).restart(&environment);
+        self.open.push(OpenFault { what, from, undo: Undo::Ready(name) });
     }
 
     async fn is_undone(&mut self, undo: Undo) -> bool {
         match undo {
-            Undo::Ready(name) => {
-                let client = self.system.client.clone();
-                self.system.part(name).is_ready(&client).await
-            }
+            Undo::Ready(name) => self.system.process(name).is_ready(&self.system.client).await,
             Undo::Resume(name, process, at) if at <= Instant::now() => {
-                let service = &mut self.system.part(name).service;
+                let service = &mut self.system.process_mut(name).service;
                 service.resume().unwrap();
-                // One that was killed while it stood still never came back to what it held.
+                // A process that was killed during its pause never continued with the work that it held.
                 if service.id() == process {
-                    self.struck.note(Other::Pause);
+                    self.tally.add(Disturbance::Pause);
                 }
                 true
             }
             Undo::LetGo { name, at, is_lost } if at <= Instant::now() => {
-                let broker = &self.system.part(name).broker;
+                let broker = &self.system.links[&name].broker;
                 if is_lost {
                     broker.cut();
                 }
@@ -179,61 +176,61 @@ impl<'s> Striker<'s> {
                 true
             }
             Undo::StartNats(at) if at <= Instant::now() => {
-                self.system.nats.restart().await.unwrap();
+                self.system.servers.nats.restart().await.unwrap();
                 true
             }
             _ => false,
         }
     }
 
-    async fn strike(&mut self, strike: Strike) {
+    async fn inject(&mut self, injection: Injection) {
         let from = now();
         let later = |wait: Duration| Instant::now() + wait;
-        match strike {
-            Strike::Kill(name) => self.kill(name),
-            Strike::Crash { at, point, passage } => {
+        match injection {
+            Injection::Kill(name) => self.kill(name),
+            Injection::Crash { at, point, passage } => {
                 self.armed.entry(at).or_default().push_back((point, passage));
                 self.kill(at);
             }
-            // Who stands still or hears nothing already, and a server that is away, is not struck again.
-            Strike::Pause(name, _)
+            // A fault that is already going on is not injected again.
+            Injection::Pause(name, _)
                 if self.is_open(|undo| matches!(undo, Undo::Resume(who, ..) if who == name)) => {}
-            Strike::Withhold { from, .. }
+            Injection::Withhold { from, .. }
                 if self.is_open(|undo| matches!(undo, Undo::LetGo { name, .. } if name == from)) => {}
-            Strike::StopPostgres(_) if self.is_open(|undo| matches!(undo, Undo::StartPostgres(_))) => {}
-            Strike::KillNats(_) if self.is_open(|undo| matches!(undo, Undo::StartNats(_))) => {}
-            Strike::Pause(name, for_) => {
-                let service = &mut self.system.part(name).service;
+            Injection::StopPostgres(_) if self.is_open(|undo| matches!(undo, Undo::StartPostgres(_))) => {}
+            Injection::KillNats(_) if self.is_open(|undo| matches!(undo, Undo::StartNats(_))) => {}
+            Injection::Pause(name, for_) => {
+                let service = &mut self.system.process_mut(name).service;
                 service.pause().unwrap();
                 let undo = Undo::Resume(name, service.id(), later(for_));
                 self.open(format!("pause {name}"), from, undo);
             }
-            Strike::Cut(name, server) => {
-                let part = self.system.part(name);
+            Injection::Cut(name, server) => {
+                let links = &self.system.links[&name];
                 match server {
-                    Server::Database => part.database.cut(),
-                    Server::Broker => part.broker.cut(),
+                    Server::Database => links.database.cut(),
+                    Server::Broker => links.broker.cut(),
                 }
-                strike.other().into_iter().for_each(|other| self.struck.note(other));
-                self.struck.faults.push(Fault { what: strike.to_string(), from, until: now() });
+                injection.disturbance().into_iter().for_each(|disturbance| self.tally.add(disturbance));
+                self.tally.faults.push(Fault { what: injection.to_string(), from, until: now() });
             }
-            Strike::Withhold { from: name, for_, is_lost } => {
-                self.system.part(name).broker.withhold(true);
-                strike.other().into_iter().for_each(|other| self.struck.note(other));
+            Injection::Withhold { from: name, for_, is_lost } => {
+                self.system.links[&name].broker.withhold(true);
+                injection.disturbance().into_iter().for_each(|disturbance| self.tally.add(disturbance));
                 self.open(
                     format!("withhold acks {name}"),
                     from,
                     Undo::LetGo { name, at: later(for_), is_lost },
                 );
             }
-            Strike::StopPostgres(away) => {
+            Injection::StopPostgres(away) => {
                 self.system.postgres.stop_immediately().await.unwrap();
-                *self.struck.kills.entry("postgres").or_default() += 1;
+                *self.tally.kills.entry("postgres").or_default() += 1;
                 self.open("stop postgres".to_owned(), from, Undo::StartPostgres(later(away)));
             }
-            Strike::KillNats(away) => {
-                self.system.nats.kill();
-                *self.struck.kills.entry("nats").or_default() += 1;
+            Injection::KillNats(away) => {
+                self.system.servers.nats.kill();
+                *self.tally.kills.entry("nats").or_default() += 1;
                 self.open("kill nats".to_owned(), from, Undo::StartNats(later(away)));
             }
         }
@@ -244,28 +241,28 @@ impl<'s> Striker<'s> {
     }
 
     fn open(&mut self, what: String, from: i64, undo: Undo) {
-        self.open.push(Open { what, from, undo });
+        self.open.push(OpenFault { what, from, undo });
     }
 
     fn kill(&mut self, name: Name) {
-        // It may just have killed itself.
-        self.mourn(name, self.glanced);
+        // It may just have died at its crash point.
+        self.restart_crashed(name, self.checked_at);
         let from = now();
-        *self.struck.kills.entry(name.role.as_str()).or_default() += 1;
+        *self.tally.kills.entry(name.role.as_str()).or_default() += 1;
         self.start(name, format!("kill {name}"), from);
     }
 
     fn report(&self, passed: Duration, left: usize) {
-        let crashes: usize = self.struck.crashes.values().sum();
-        let others: usize = self.struck.others.values().sum();
+        let crashes: usize = self.tally.crashes.values().sum();
+        let disturbances: usize = self.tally.disturbances.values().sum();
         println!(
-            "{:4} s: {} kills, {crashes} at crash points, {others} other blows; {left} blows to come",
+            "{:4} s: {} kills, {crashes} at crash points, {disturbances} other faults; {left} faults to come",
             passed.as_secs(),
-            self.struck.number_of_kills(),
+            self.tally.number_of_kills(),
         );
     }
 
-    /// Nobody is to die from now on, and everybody is to serve.
+    /// Ends every fault, and waits until every process is ready.
     async fn end(&mut self) {
         let due = Instant::now();
         for open in &mut self.open {
@@ -282,14 +279,14 @@ impl<'s> Striker<'s> {
             self.kill(name);
         }
         let ended = async || {
-            self.look_after_everybody().await;
+            self.check_processes().await;
             self.open.is_empty().then_some(())
         };
-        eventually(BACK_WITHIN, "everybody is back", ended).await;
+        eventually(BACK_WITHIN, "every process is ready", ended).await;
     }
 }
 
-/// Whether these are the words of a service that gave up waiting for a server when it started: its last line says so.
+/// Returns true if the last line of a service's log says that it gave up waiting for a server when it started.
 fn gave_up(words: &str) -> bool {
     let last = words.trim_end().lines().next_back().unwrap_or_default();
     let line: Value = serde_json::from_str(last).unwrap_or_default();
@@ -311,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn only_who_says_last_that_no_server_was_there_gave_up_waiting() {
+    fn a_service_gave_up_waiting_only_if_its_last_line_says_so() {
         let gone = failed("no connection to NATS at 127.0.0.1:4222 within 60s: no answer");
         assert!(gave_up(&gone));
         let (waits, _) = gone.split_once('\n').unwrap();

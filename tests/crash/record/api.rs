@@ -1,13 +1,13 @@
-//! What the API shows in the end.
+//! Inboxes and requests as the API shows them at the end of a run.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use futures_util::StreamExt;
 use futures_util::stream;
 use serde_json::Value;
+use suite::Api;
 use uuid::Uuid;
 
-use crate::api::Api;
 use crate::journal::Shown;
 use crate::record::{Record, Told, User};
 use crate::scene::Scene;
@@ -31,9 +31,7 @@ pub(super) async fn inboxes(scene: &Scene, workload: &Workload) -> BTreeMap<User
 
 /// By gateway and app.
 fn apis(scene: &Scene) -> Vec<Vec<Api>> {
-    let at = |gateway: &String| {
-        scene.apps.iter().map(|app| Api::new(gateway, &app.key, &app.secret)).collect::<Vec<_>>()
-    };
+    let at = |gateway: &String| scene.apps.iter().map(|app| Api::new(gateway, app)).collect::<Vec<_>>();
     scene.gateways.iter().map(at).collect()
 }
 
