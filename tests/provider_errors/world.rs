@@ -165,7 +165,7 @@ impl World {
             random: clock::random(),
         };
         let policy = RetryPolicy { schedule: self.context.config.delivery.retry_schedule.clone() };
-        let recorded = self.context.store.record_receipts(&[receipt], &policy).await.unwrap();
+        let recorded = self.context.store.deliveries().record_receipts(&[receipt], &policy).await.unwrap();
         assert!(matches!(recorded[..], [store::deliveries::receipt::Recorded::Settled(_)]), "{recorded:?}");
     }
 

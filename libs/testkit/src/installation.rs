@@ -47,7 +47,7 @@ impl Installation {
     /// Creates an app that is in development. Its name is also its API key and the digest of its secret.
     pub async fn app(&self, name: &str) -> AppId {
         let new = NewApp { name, api_key: name, development: true };
-        let draft = self.context.store.create_app(new, "test").await.unwrap().unwrap();
+        let draft = self.context.store.control().create_app(new, "test").await.unwrap().unwrap();
         draft.commit(NewSecret { digest: name.as_bytes(), sealed: b"sealed" }).await.unwrap()
     }
 

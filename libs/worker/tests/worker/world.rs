@@ -136,7 +136,7 @@ impl World {
     /// Waits for as many timers, and publishes them.
     pub(crate) async fn fire_timers(&self, count: usize) {
         let due = eventually(SOON, "timers are due", async || {
-            let due = self.context.store.due_timers(100).await.unwrap();
+            let due = self.context.store.deliveries().due_timers(100).await.unwrap();
             (due.timers.len() == count).then_some(due)
         })
         .await;
@@ -149,7 +149,8 @@ impl World {
 
     pub(crate) async fn reaches(&self, delivery: DeliveryId, status: Status) {
         eventually(SOON, status.as_str(), async || {
-            let states = self.context.store.delivery_states(&[(self.app, delivery)]).await.unwrap();
+            let states =
+                self.context.store.deliveries().delivery_states(&[(self.app, delivery)]).await.unwrap();
             (states[0].status == status).then_some(())
         })
         .await;

@@ -33,7 +33,7 @@ impl World {
             secret: SecretChange::Keep,
             max_per_second: None,
         };
-        self.installation.context.store.put_provider(self.app, provider, "test").await.unwrap();
+        self.installation.context.store.control().put_provider(self.app, provider, "test").await.unwrap();
     }
 
     async fn awaits_a_receipt(&self) {

@@ -84,11 +84,11 @@ impl World {
         change(&mut subscription);
         let device = browser.endpoint();
         let device = &device[device.len() - 8..];
-        self.context.store.subscribe(self.app, user, device, &subscription).await.unwrap();
+        self.context.store.directory().subscribe(self.app, user, device, &subscription).await.unwrap();
     }
 
     pub(crate) async fn user(&self, identifier: &str) -> UserNumber {
-        let found = self.context.store.find_user(self.app, identifier).await.unwrap();
+        let found = self.context.store.directory().find_user(self.app, identifier).await.unwrap();
         found.map_or(UserNumber(i64::MAX), |user| user.number)
     }
 

@@ -78,7 +78,7 @@ impl World {
 
     pub(crate) async fn endpoint_for(&mut self, url: &str, events: &[WebhookEvent]) -> i64 {
         let secret = Secret::generate().unwrap().text();
-        let draft = self.context.store.put_endpoint(self.app, url, events).await.unwrap().unwrap();
+        let draft = self.context.store.webhooks().put_endpoint(self.app, url, events).await.unwrap().unwrap();
         let id = draft.id();
         let context = webhook_secret_context(self.app, id);
         let sealed = self.context.master_key.seal(&context, secret.expose_secret().as_bytes()).unwrap();
@@ -146,7 +146,7 @@ impl World {
             let last = self.context.log.state(stream).await.unwrap().last_seq;
             eventually(SOON, "the log is followed", async || {
                 let position =
-                    self.context.store.checkpoint(store::webhooks::WEBHOOKS, stream).await.unwrap();
+                    self.context.store.inbox().checkpoint(store::webhooks::WEBHOOKS, stream).await.unwrap();
                 (position >= last).then_some(())
             })
             .await;
