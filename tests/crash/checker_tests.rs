@@ -8,12 +8,13 @@ use std::collections::BTreeSet;
 use crate::check;
 use crate::scene::Fault;
 use falsified_records::FALSIFIED;
+use suite::check::describe;
 use valid_record::valid;
 
 #[test]
 fn a_valid_record_passes() {
     let failures = check::failures(&valid());
-    assert!(failures.is_empty(), "{}", check::describe(&failures));
+    assert!(failures.is_empty(), "{}", describe(&failures));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What has to have happened in a run for its checks to mean something.
+//! Minimum numbers of everything that must happen in a run for its checks to mean something.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -22,7 +22,7 @@ const REPEATED: usize = 60;
 /// Of so many notifications, one send of a small app at least is on its way undisturbed while the large app floods.
 const BESIDE_A_FLOOD: usize = 4_000;
 
-/// Something that has to happen so often.
+/// A minimum number, and the actual one.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Need {
     what: String,
@@ -30,7 +30,7 @@ pub(crate) struct Need {
     seen: usize,
 }
 
-/// What was asked for.
+/// The requested size of a run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Asked {
     pub(crate) notifications: usize,
@@ -49,7 +49,7 @@ impl fmt::Display for Need {
     }
 }
 
-/// All that has to happen in a run.
+/// All minimum numbers of a run.
 pub(crate) fn needs(asked: Asked, record: &Record, tally: &Tally, bulk: u64) -> Vec<Need> {
     let need = |what: &str, least, seen| Need { what: what.to_owned(), least, seen };
     let confirmed = confirmed(record);
@@ -124,7 +124,7 @@ fn of_users(least: usize, record: &Record) -> Vec<Need> {
     Change::KINDS.iter().map(need).collect()
 }
 
-/// What went wrong at the providers, and what became of it.
+/// Faults of providers, and outcomes of attempts.
 fn of_providers(least: usize, record: &Record) -> Vec<Need> {
     let need = |what: String, seen: usize| Need { what, least, seen };
     let mut attempts: BTreeMap<&str, usize> = BTreeMap::new();
@@ -172,12 +172,12 @@ mod tests {
     }
 
     #[test]
-    fn a_run_in_which_nothing_happened_is_in_no_way_enough() {
+    fn an_empty_run_meets_no_need() {
         assert_eq!(met(&Record::default(), &Tally::default()), BTreeSet::new());
     }
 
     #[test]
-    fn what_happened_often_enough_is_enough_and_once_less_is_not() {
+    fn a_need_is_met_at_its_minimum_and_not_below() {
         let asked = record::Asked {
             app: domain::AppId(1),
             title: String::new(),

@@ -21,7 +21,7 @@ pub(crate) struct Watch {
     task: JoinHandle<()>,
 }
 
-/// Where a lane's consumer stands.
+/// Progress of a lane's consumer.
 struct Place {
     stream: StreamName,
     /// The furthest that everything was acknowledged.
@@ -51,7 +51,7 @@ impl Watch {
         Watch { seen, task }
     }
 
-    /// The times in which what had been acknowledged before was handed out.
+    /// The periods in which acknowledged messages were redelivered.
     pub(crate) fn stop(self) -> Vec<Fault> {
         self.task.abort();
         std::mem::take(&mut self.seen.lock().unwrap())

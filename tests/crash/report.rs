@@ -1,4 +1,4 @@
-//! What a run came to: a table for people, and a line of JSON.
+//! Report of a run: a table, and a line of JSON.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -41,20 +41,20 @@ pub(crate) struct Report {
     /// That the apps' endpoints took, and calls that brought one of them once more.
     webhooks: usize,
     webhooks_again: usize,
-    /// By whom they hit.
+    /// By victim.
     kills: Counts,
     /// By crash point.
     crash_points: Counts,
-    /// The other blows.
+    /// By kind.
     disturbances: Counts,
-    /// Who gave up waiting for a server at its start, and was started again.
+    /// Processes that gave up waiting for a server at their start, and were restarted.
     gave_up: Vec<String>,
-    /// What went wrong at the providers, and how often.
+    /// Number of faults of providers, by name.
     provider_faults: BTreeMap<String, usize>,
     /// Calls that providers took once more, by channel; each with its window below.
     duplicates_at_providers: Counts,
     duplicates: Vec<Duplicate>,
-    /// How often the broker handed out sends that had been acknowledged.
+    /// Number of periods in which the broker redelivered acknowledged sends.
     redeliveries: usize,
     /// Of the small apps: milliseconds from 202 to the inbox outside of faults, and of how many sends.
     small_apps_p99: Option<(i64, usize)>,
@@ -62,7 +62,7 @@ pub(crate) struct Report {
     beside_a_flood: (usize, usize),
     /// Most memory of one process, in mebibytes.
     peak_mebibytes: Counts,
-    /// What has to happen for the run to count, and how often it did.
+    /// Minimum and actual number of everything that must happen for the run to count.
     pub(crate) needs: Vec<Need>,
     /// How long the run may take, in seconds.
     pub(crate) may_take: u64,
@@ -73,7 +73,7 @@ pub(crate) struct Report {
     undecided: BTreeMap<&'static str, String>,
 }
 
-/// What a provider took once more, and why.
+/// A second acceptance, and the fault that explains it.
 #[derive(Debug, Serialize)]
 struct Duplicate {
     channel: String,

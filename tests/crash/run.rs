@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use domain::{Lane, StreamName};
+use suite::check::describe;
 use tokio_util::sync::CancellationToken;
 
 use crate::coverage::{Asked, Need};
@@ -106,7 +107,7 @@ async fn nothing_is_lost_or_shown_twice() {
     println!("{report}");
     report.keep();
     let hanging = idle.err().unwrap_or_default();
-    assert!(hanging.is_empty() && broken.is_empty(), "{run}\n{hanging}\n{}", check::describe(&broken));
+    assert!(hanging.is_empty() && broken.is_empty(), "{run}\n{hanging}\n{}", describe(&broken));
     let too_few: Vec<&Need> = needs.iter().filter(|need| !need.is_met()).collect();
     assert!(too_few.is_empty(), "{run}\nthe run does not count: {too_few:#?}");
 }

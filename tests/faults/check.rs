@@ -1,4 +1,4 @@
-//! What has to hold of a round, each by its name.
+//! The checks of a round, by their names.
 
 mod accepted;
 mod calls;
@@ -7,13 +7,11 @@ mod final_status;
 mod outcome_events;
 mod suppression;
 
+use suite::check::{self, Failures};
+
 use crate::record::Record;
 
-/// Says what is wrong, one line each.
-type Check = fn(&Record) -> Vec<String>;
-
-/// Violations that are shown of each check.
-const SHOWN: usize = 5;
+type Check = check::Check<Record>;
 
 pub(crate) const CHECKS: &[(&str, Check)] = &[
     ("every delivery has ended", final_status::every_delivery_has_ended),
@@ -29,26 +27,18 @@ pub(crate) const CHECKS: &[(&str, Check)] = &[
     ("the counts of requests add up", outcome_events::the_counts_add_up),
 ];
 
-/// The names of the checks that fail, each with what is wrong.
-pub(crate) fn failures(record: &Record) -> Vec<(&'static str, Vec<String>)> {
-    let failed = CHECKS.iter().map(|(name, check)| (*name, check(record)));
-    failed.filter(|(_, violations)| !violations.is_empty()).collect()
+pub(crate) fn failures(record: &Record) -> Failures {
+    check::failures(CHECKS, record)
 }
 
 /// # Panics
-/// With every check that fails.
+/// A check fails.
 pub(crate) fn pass(record: &Record) {
-    let mut text = String::new();
-    for (name, violations) in failures(record) {
-        text += &format!("\n{name}: {} times not so, such as:\n", violations.len());
-        for violation in violations.iter().take(SHOWN) {
-            text += &format!("  {violation}\n");
-        }
-    }
-    assert!(text.is_empty(), "{text}");
+    let failures = failures(record);
+    assert!(failures.is_empty(), "{}", check::describe(&failures));
 }
 
-/// Without faults, everything is sent at once.
+/// Without faults, the first attempt of every delivery succeeds.
 pub(crate) fn nothing_went_wrong(record: &Record) {
     for (id, delivery) in &record.deliveries {
         let first_time = delivery.status == "sent" && delivery.attempts.len() == 1;

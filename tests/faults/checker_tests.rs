@@ -1,4 +1,4 @@
-//! The checker can fail: a sound record passes, and each falsified one is found by the check that is there for it.
+//! Every check can fail: a valid record passes, and each falsified one fails the check for that defect.
 
 use std::collections::BTreeSet;
 
@@ -55,7 +55,7 @@ fn taken(target: &str, delivery: &str) -> Taken {
 
 /// One sent at the second try, one that was taken and cut and sent again, one dead; and two short messages, of which one
 /// was asked for again where that makes no second one.
-fn sound() -> Record {
+fn valid() -> Record {
     let mut record = Record::default();
     let retried = vec![attempt(1, "retry", "450"), attempt(2, "sent", "250")];
     let repeated = vec![attempt(1, "unknown", "connection_lost"), attempt(2, "sent", "250")];
@@ -188,14 +188,14 @@ fn seen<'a>(record: &'a mut Record, name: &str) -> &'a mut Seen {
 }
 
 #[test]
-fn a_sound_record_passes() {
-    check::pass(&sound());
+fn a_valid_record_passes() {
+    check::pass(&valid());
 }
 
 #[test]
-fn whatever_is_wrong_is_found_by_the_check_that_is_there_for_it() {
+fn every_falsified_record_fails_its_check() {
     for (name, falsify) in FALSIFIED {
-        let mut record = sound();
+        let mut record = valid();
         falsify(&mut record);
         let failures = check::failures(&record);
         assert!(failures.iter().any(|(failed, _)| failed == name), "{name} passes, only {failures:?} fail");

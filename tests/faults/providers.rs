@@ -1,4 +1,4 @@
-//! The providers: a stand-in each, with faults of its own.
+//! Stand-ins of eight providers, each with its own faults and outbox.
 
 mod email;
 mod mobile_push;
@@ -30,7 +30,7 @@ pub(crate) struct Peer {
     pub(crate) faults: Arc<Faults>,
     /// As `tidings provider set` reads it.
     pub(crate) document: Value,
-    /// What does not change from round to round.
+    /// Properties that are the same in every round.
     seen: Seen,
     outbox: Arc<Outbox>,
     /// The delivery that a message names.
@@ -82,7 +82,7 @@ impl Peer {
         self.earlier = self.faults.calls().len();
     }
 
-    /// What it saw in this round.
+    /// Calls and messages of this round.
     pub(crate) fn seen(&self, down: Option<(Timestamp, Timestamp)>) -> Seen {
         let taken = |capture: &Arc<Capture>| {
             let [target] = &capture.to[..] else {

@@ -1,4 +1,4 @@
-//! A round: people, notices to them, and what comes of it.
+//! A round: users, sends to them, and the record of their deliveries.
 
 use std::fmt;
 use std::ops::Range;
@@ -15,7 +15,7 @@ use crate::gather::{self, Sent};
 use crate::record::Record;
 use crate::system::{HASTE, System};
 
-/// Everybody is written to so often: who is dead comes up again.
+/// Sends to each user, so that dead targets are addressed again.
 const WAVES: usize = 2;
 /// Recipients of a send; more would make every send a bulk one.
 const RECIPIENTS: usize = 100;
@@ -25,7 +25,7 @@ const USERS: usize = 500;
 pub(crate) const UNSTEADY: &str = "smtp";
 const DOWN: std::time::Duration = std::time::Duration::from_secs(30);
 
-/// Whether something goes wrong.
+/// Faulty or faultless.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Weather {
     Foul,

@@ -29,7 +29,7 @@ use crate::role::Role;
 /// Measures how fast sends are accepted, inbox events projected and deliveries made.
 #[derive(Parser)]
 struct Arguments {
-    /// What to measure; everything, unless told.
+    /// What to measure; everything by default.
     #[arg(value_enum)]
     only: Option<Measured>,
     /// Rounds, in each of which everything is measured once.

@@ -9,6 +9,7 @@ use testkit::eventually;
 
 const ANSWERED_WITHIN: Duration = Duration::from_secs(30);
 const SOON: Duration = Duration::from_secs(30);
+const STORED_WITHIN: Duration = Duration::from_secs(60);
 
 /// An app and its credentials.
 #[derive(Clone, Debug)]
@@ -116,7 +117,7 @@ impl Api {
 
     /// Cancels a request, as soon as it is stored.
     pub async fn cancel(&self, request: &str) {
-        eventually(SOON, "the request is cancelled", async || {
+        eventually(STORED_WITHIN, "the request is cancelled", async || {
             let call = self.call(Method::DELETE, &format!("/v3/requests/{request}"));
             (call.send().await.unwrap().status() == 200).then_some(())
         })

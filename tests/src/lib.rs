@@ -4,6 +4,7 @@
 
 pub mod api;
 pub mod backlog;
+pub mod check;
 pub mod checkpoint;
 pub mod claims;
 pub mod command;

@@ -1,5 +1,4 @@
-//! Who is written to, and what each send is: every tenth goes to everybody, over the bulk lane and in two turns; every
-//! tenth is for later.
+//! Users and sends: every tenth send goes to all users, over the bulk lane and in two chunks; every tenth is scheduled.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,22 +12,22 @@ use suite::{Person, numbered_send};
 
 /// Those who have an address on every channel.
 pub(crate) const PEOPLE: usize = 20;
-/// With those who have an inbox alone: more than one turn holds.
-const EVERYBODY: usize = 510;
+/// Including users with an inbox alone: more than a chunk holds.
+const EVERYONE: usize = 510;
 const LATER: Duration = Duration::from_secs(2);
 
-/// Everybody, with their browsers.
+/// All users, with their browsers.
 pub(crate) struct Audience {
     browsers: Vec<Arc<Browser>>,
 }
 
-/// What a provider is to take: the channel, the target and the title.
+/// A message that a provider must accept: channel, target and title.
 pub(crate) type Message = (String, String, String);
 
 impl Audience {
     /// Creates them.
     pub(crate) async fn create(client: &RetryingClient, providers: &Providers) -> Audience {
-        let users = (0..EVERYBODY).map(|number| match number {
+        let users = (0..EVERYONE).map(|number| match number {
             ..PEOPLE => Person(number).user(),
             _ => json!({"identifier": Person(number).identifier()}),
         });
@@ -45,7 +44,7 @@ impl Audience {
         Audience { browsers }
     }
 
-    /// What providers are to take of a send, each once.
+    /// Messages of a send, each of which a provider must accept once.
     pub(crate) fn messages(&self, send: usize) -> Vec<Message> {
         let reached = recipients(send).into_iter().filter(|person| person.0 < PEOPLE);
         reached.flat_map(|person| self.messages_to(person, send)).collect()
@@ -66,10 +65,10 @@ impl Audience {
     }
 }
 
-/// Who gets a send in the inbox.
+/// Recipients of a send.
 pub(crate) fn recipients(send: usize) -> Vec<Person> {
     match send % 10 {
-        3 => (0..EVERYBODY).map(Person).collect(),
+        3 => (0..EVERYONE).map(Person).collect(),
         _ => [0, 19].map(|apart| Person((send * 7 + apart) % PEOPLE)).into(),
     }
 }

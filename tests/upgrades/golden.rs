@@ -61,7 +61,7 @@ fn all_expected_rows_are_those_of_a_golden_message() {
     assert_eq!(names("upgrades/rows"), names("../libs/domain/golden"));
 }
 
-/// What becomes of a message.
+/// Rows that follow from a message.
 async fn replay(name: &str, change: impl Fn(Vec<u8>) -> Vec<u8>) -> Value {
     let message = std::fs::read(folder("../libs/domain/golden").join(name)).unwrap();
     let envelope = Envelope::decode(&message).unwrap();

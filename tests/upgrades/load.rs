@@ -1,4 +1,4 @@
-//! What callers were told, while there is load.
+//! Load, with a journal of the answers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -32,7 +32,7 @@ pub(crate) struct Load {
     readers: JoinSet<BTreeSet<String>>,
 }
 
-/// What was promised.
+/// Answers to clients.
 pub(crate) struct Journal {
     /// Every 202: the request's id, by the number of the send.
     pub(crate) sends: BTreeMap<usize, String>,
@@ -41,7 +41,7 @@ pub(crate) struct Journal {
 }
 
 impl Load {
-    /// Begins.
+    /// Starts the senders and readers.
     pub(crate) fn begin(client: &RetryingClient) -> Load {
         let (confirm, confirmed) = watch::channel(0);
         let allowed = Arc::new(Semaphore::new(0));
@@ -69,7 +69,7 @@ impl Load {
         while *self.confirmed.borrow_and_update() < wanted {
             tokio::select! {
                 changed = self.confirmed.changed() => changed.unwrap(),
-                // A caller that fails is told of at once.
+                // A client that fails ends the test at once.
                 Some(ended) = self.senders.join_next() => panic!("a sender ended: {ended:?}"),
                 Some(ended) = self.readers.join_next() => panic!("a reader ended: {ended:?}"),
             }

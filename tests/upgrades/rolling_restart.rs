@@ -15,7 +15,7 @@ use crate::load::{Journal, Load};
 use crate::system::System;
 
 const SOON: Duration = Duration::from_secs(240);
-/// Between two restarts.
+/// Sends between two restarts.
 const SENDS: usize = 10;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -145,7 +145,7 @@ async fn the_backend_is_told_of_everything(system: &System, journal: &Journal) {
 async fn a_gateway_that_stops_says_so_while_it_still_takes_what_comes() {
     let mut system = System::start().await;
     let origin = system.origins().remove(0);
-    // Every request on a connection of its own, as of a caller who has not been here before.
+    // Each request uses a new connection, as from a new client.
     let stranger = Client::builder().pool_max_idle_per_host(0).build().unwrap();
     let customer = Client::new();
     let ask = |client: &Client, path: &str| client.get(format!("{origin}{path}")).send();

@@ -1,5 +1,5 @@
-//! Two releases at a time. There is one alone here, so the next one is played: by a schema that is ahead, by messages that
-//! this one does not read, and by a reader beside it that does.
+//! Two releases side by side. Only one exists here, so the test simulates the next one: by a newer schema, by messages that this release
+//! does not read, and by a consumer that does.
 
 use std::time::Duration;
 
@@ -65,7 +65,7 @@ async fn a_schema_that_is_ahead_leaves_services_running_and_is_not_taken_back() 
         .await;
     };
     delivered(1).await;
-    // One that crashes meanwhile is started again as it was.
+    // A process can be restarted on the newer schema.
     let own = system.client.clone();
     for process in system.processes.iter_mut().step_by(2) {
         process.restart_orderly(&own).await;
@@ -139,7 +139,7 @@ async fn what_only_a_newer_release_reads_waits_for_it_and_holds_up_nothing_else(
     let items = "SELECT count(*) FROM inbox_item";
     assert_eq!(installation.count(items).await, 1);
 
-    // A newer release takes what is its own. This one goes on behind it.
+    // A newer release processes its messages. This release continues behind them.
     let store = &installation.context.store;
     store.inbox().project(held, before, before + 1).await.unwrap().expect("it waits").commit().await.unwrap();
     for (stream, seq) in [(held, before), (StreamName::Outcome, 1)] {
@@ -168,7 +168,7 @@ async fn what_only_a_newer_release_reads_waits_for_it_and_holds_up_nothing_else(
     assert_eq!(installation.count(items).await, 2);
     assert_eq!(installation.count("SELECT count(*) FROM dead_event").await, 0);
     assert_eq!(installation.count("SELECT count(*) FROM parked").await, 0);
-    assert!(!installation.context.tasks.token().is_cancelled(), "nobody has stopped");
+    assert!(!installation.context.tasks.token().is_cancelled(), "no service has stopped");
 }
 
 /// A user of a partition.
@@ -203,7 +203,7 @@ fn message(stream: StreamName, user: UserNumber) -> Envelope {
     Envelope { id, app, at, send_id, caused_by: None, trace: None, event }
 }
 
-/// The same as a release to come writes it: an outcome with a reason that is new, others in a new version.
+/// The message as a later release writes it: an outcome with a new reason, others in a new version.
 fn newer(message: &Envelope) -> Vec<u8> {
     let mut wire: serde_json::Value = serde_json::from_slice(&message.encode().unwrap()).unwrap();
     if let Event::DeliverySettled(_) = message.event {

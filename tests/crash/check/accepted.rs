@@ -1,4 +1,4 @@
-//! What the providers took.
+//! Messages that providers accepted.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,18 +8,18 @@ use uuid::Uuid;
 use crate::record::{Attempt, Delivery, Record};
 use crate::scene::{Accepted, Fault};
 
-/// How long a claim holds in the crash configuration, in milliseconds. What keeps a yes from the ledger has to go on, or to
-/// begin, within it.
+/// Lease of a claim under the settings of the crash run, in milliseconds. A fault explains a lost acceptance only if it is active within
+/// the lease.
 pub(crate) const LEASE: i64 = 3_000;
 
-/// A delivery that a provider took once more.
+/// A second acceptance of a delivery.
 #[derive(Clone, Debug)]
 pub(crate) struct Repeat {
     pub(crate) delivery: Uuid,
     pub(crate) channel: Channel,
     pub(crate) first: i64,
     pub(crate) second: i64,
-    /// What explains it.
+    /// The fault that explains it.
     pub(crate) because: Option<String>,
 }
 
@@ -33,13 +33,13 @@ fn by_delivery(record: &Record) -> BTreeMap<Uuid, Vec<&Accepted>> {
     taken
 }
 
-/// As providers know it: tokens of phones begin with their service in the ledger.
+/// A target as providers name it: in the ledger, tokens of phones begin with their service.
 fn bare_target(delivery: &Delivery) -> &str {
     let target = delivery.target.as_str();
     target.strip_prefix("apns:").or(target.strip_prefix("fcm:")).unwrap_or(target)
 }
 
-/// What the ledger calls sent was taken, and whatever was taken is in the ledger, under its own id.
+/// Every `sent` delivery was accepted, and every accepted message is in the ledger, under its own id.
 pub(crate) fn what_is_sent_was_taken(record: &Record) -> Vec<String> {
     let taken = by_delivery(record);
     let mut wrong = Vec::new();
@@ -49,7 +49,7 @@ pub(crate) fn what_is_sent_was_taken(record: &Record) -> Vec<String> {
             delivery.channel == accepted.channel && bare_target(delivery) == accepted.target
         };
         if found.filter(is_it).is_none() {
-            wrong.push(format!("nobody ordered {accepted:?}"));
+            wrong.push(format!("accepted, but not in the ledger: {accepted:?}"));
         }
     }
     for (id, delivery) in &record.tables.deliveries {
@@ -61,7 +61,7 @@ pub(crate) fn what_is_sent_was_taken(record: &Record) -> Vec<String> {
     wrong
 }
 
-/// Every time that a provider took what it, or another, had taken.
+/// Every acceptance of a delivery after its first, by the same provider or another.
 pub(crate) fn repeats(record: &Record) -> Vec<Repeat> {
     let mut repeats = Vec::new();
     for (id, taken) in by_delivery(record).into_iter().filter(|(_, taken)| taken.len() > 1) {
@@ -82,12 +82,12 @@ pub(crate) fn repeats(record: &Record) -> Vec<Repeat> {
     repeats
 }
 
-/// Whether the ledger says that nobody knows what became of it: its provider broke off, or took too long.
+/// Returns true if the ledger has the attempt as unknown, because the connection broke or the call timed out.
 fn is_unheard(attempt: &Attempt) -> bool {
     attempt.outcome == "unknown"
 }
 
-/// A fault that can have kept a yes at `first` from the ledger, while its claim held.
+/// A fault that can have prevented the record of an acceptance at `first`, within the lease.
 fn fault(record: &Record, channel: Channel, first: i64, second: i64) -> Option<String> {
     let until = second.min(first + LEASE);
     let fault = record.faults.iter().find(|fault| {
@@ -96,8 +96,8 @@ fn fault(record: &Record, channel: Channel, first: i64, second: i64) -> Option<S
     fault.map(|fault| format!("{} from {} until {}", fault.what, fault.from, fault.until))
 }
 
-/// A fault of a worker of the channel, or of the way to the database. That the broker is not heard, or hears nothing, is
-/// none: a job that comes again finds its claim.
+/// A fault of a worker of the channel, or of its connection to the database. A fault of the broker does not count, because a
+/// redelivered job finds its claim.
 fn can_part_a_yes_from_the_ledger(fault: &Fault, channel: Channel) -> bool {
     let worker = match channel {
         Channel::Email => "email",

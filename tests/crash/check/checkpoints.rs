@@ -1,4 +1,4 @@
-//! How far those who follow the log have come.
+//! Checkpoints at the end of a run.
 
 use std::collections::BTreeMap;
 

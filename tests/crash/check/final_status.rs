@@ -1,4 +1,4 @@
-//! Whether every (recipient, channel) of what was confirmed has an end, and one that it can have.
+//! Final status of every (recipient, channel) of confirmed sends.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -45,8 +45,8 @@ pub(crate) fn every_confirmed_send_has_ended(record: &Record) -> Vec<String> {
     wrong
 }
 
-/// Nobody cancels, and nothing expires; only of a short message may nobody know what became of it, and what was decided to
-/// be delivered is skipped only for a target that died meanwhile.
+/// No client cancels, and no delivery expires. Only an SMS may end as `unknown`, and a planned delivery is skipped only if its target was
+/// suppressed in the meantime.
 fn has_ended(delivery: &Delivery) -> bool {
     match delivery.status {
         Status::Sent | Status::Delivered | Status::Failed | Status::Parked => true,

@@ -1,4 +1,4 @@
-//! How long the small apps' users wait while the large app floods.
+//! Latency of small apps while the large app floods.
 
 use crate::record::Record;
 use crate::scene::Fault;

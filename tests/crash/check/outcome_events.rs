@@ -1,4 +1,4 @@
-//! What the log tells of deliveries.
+//! Outcome events of deliveries.
 
 use std::collections::BTreeSet;
 
@@ -6,8 +6,8 @@ use domain::Status;
 
 use crate::record::{Delivery, Outcome, Record};
 
-/// Every end is told, also again, and nothing else. What nobody knew may be known better later; what has no end is not
-/// looked for here.
+/// Every final status has an event, possibly repeated, and there is no other event. An `unknown` may be corrected later. Another check
+/// looks for deliveries without a final status.
 pub(crate) fn the_log_agrees(record: &Record) -> Vec<String> {
     let mut wrong = Vec::new();
     for (id, delivery) in &record.tables.deliveries {
@@ -28,17 +28,17 @@ pub(crate) fn the_log_agrees(record: &Record) -> Vec<String> {
     wrong
 }
 
-/// A late answer or a receipt knows better.
+/// A late answer or a receipt corrects the status.
 fn is_provisional(status: Status) -> bool {
     matches!(status, Status::Unknown | Status::Cancelled | Status::Expired | Status::Skipped)
 }
 
-/// It was told to be asked again under the attempt that ended it.
+/// The event announces a retry of the attempt that ended the delivery.
 fn retries_after_end(told: &Outcome, delivery: &Delivery) -> bool {
     told.status == Status::Retrying && told.attempt >= delivery.attempt && delivery.status != Status::Parked
 }
 
-/// No message was at fault by itself.
+/// No message failed for its own reasons.
 pub(crate) fn no_message_was_dead_lettered(record: &Record) -> Vec<String> {
     record.tables.set_aside.clone()
 }

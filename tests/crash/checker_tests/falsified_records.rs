@@ -1,4 +1,4 @@
-//! What can be wrong with a run.
+//! Defects of a record, each with the check that must find it.
 
 use domain::{Channel, Status};
 use suite::checkpoint::Place;

@@ -1,4 +1,4 @@
-//! What is in the tables.
+//! Content of the tables.
 
 use std::collections::BTreeMap;
 

@@ -21,7 +21,7 @@ pub(crate) async fn gather(
     let (database, event_log) =
         (PgPool::connect(&scene.database_url).await.unwrap(), scene.event_log().await);
     let before = log::written(&event_log, scene.partitions).await;
-    // What they took is in the ledger by then.
+    // The ledger, which is read later, has every message in this list.
     let accepted = accepted(scene);
     let mut tables = database::read(&database).await;
     let log = log::read(&event_log, scene.partitions).await;

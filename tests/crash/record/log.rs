@@ -1,4 +1,4 @@
-//! What is in the streams, and the inboxes that follow from it.
+//! Content of the streams, and the inboxes that follow from it.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
@@ -32,7 +32,7 @@ pub(super) async fn read(log: &EventLog, partitions: u32) -> Log {
     read
 }
 
-/// How many messages all streams ever had.
+/// Number of messages that all streams ever had.
 pub(super) async fn written(log: &EventLog, partitions: u32) -> u64 {
     let mut written = 0;
     for stream in StreamName::all(partitions) {

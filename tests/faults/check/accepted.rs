@@ -1,4 +1,4 @@
-//! What the providers took.
+//! Messages that providers accepted.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +23,7 @@ fn count(delivery: &Delivery, outcome: &str) -> usize {
     delivery.attempts.iter().filter(|attempt| attempt.outcome == outcome).count()
 }
 
-/// Only an attempt of which nobody knows the outcome may be made again once it was taken.
+/// After an acceptance, only an attempt with an unknown outcome may be repeated.
 pub(crate) fn nothing_twice_without_a_fault(record: &Record) -> Vec<String> {
     let mut wrong = Vec::new();
     for (id, times) in times(record) {
@@ -42,7 +42,7 @@ pub(crate) fn no_short_message_twice(record: &Record) -> Vec<String> {
     twice.map(|(id, times)| format!("{id}: taken {times} times: {:?}", record.deliveries[id])).collect()
 }
 
-/// What the ledger calls sent was taken under its own id, and whatever was taken is in the ledger.
+/// Every `sent` delivery was accepted under its own id, and every accepted message is in the ledger.
 pub(crate) fn what_is_sent_was_taken(record: &Record) -> Vec<String> {
     let (deliveries, times) = (record.by_content(), times(record));
     let sent = record.deliveries.iter().filter(|(_, delivery)| count(delivery, "sent") > 0);
@@ -52,7 +52,7 @@ pub(crate) fn what_is_sent_was_taken(record: &Record) -> Vec<String> {
         for taken in &seen.taken {
             let target = seen.target(&taken.target);
             match (deliveries.get(&(&target, taken.notice.as_str())), taken.delivery.as_deref()) {
-                (None, _) => wrong.push(format!("{name}: nobody ordered {taken:?}")),
+                (None, _) => wrong.push(format!("{name}: accepted, but not in the ledger: {taken:?}")),
                 (Some(id), Some(named)) if *id != named => {
                     wrong.push(format!("{name}: {id} was sent as {named}"));
                 }

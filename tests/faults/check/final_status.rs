@@ -1,4 +1,4 @@
-//! How deliveries end.
+//! Final status of deliveries.
 
 use crate::record::{Attempt, Delivery, Record};
 
@@ -33,7 +33,7 @@ fn in_order(attempts: &[Attempt]) -> bool {
     attempts.iter().zip(1..).all(|(attempt, number)| attempt.number == number)
 }
 
-/// Whether nothing may follow the attempt.
+/// Returns true if no attempt may follow.
 fn is_final(record: &Record, delivery: &Delivery, attempt: &Attempt) -> bool {
     match attempt.outcome.as_str() {
         "sent" | "failed" => true,

@@ -1,4 +1,4 @@
-//! What is told of deliveries.
+//! Outcome events and counts of requests.
 
 use std::collections::BTreeMap;
 
@@ -48,14 +48,14 @@ pub(crate) fn the_counts_add_up(record: &Record) -> Vec<String> {
         if counts != request.counts {
             wrong.push(format!("{}: told {:?}, counted {counts:?}", request.notice, request.counts));
         }
-        wrong.extend(nobody_is_missing(request));
+        wrong.extend(all_are_counted(request));
     }
-    wrong.extend(ledgers.keys().map(|notice| format!("nobody sent {notice}")));
+    wrong.extend(ledgers.keys().map(|notice| format!("no client sent {notice}")));
     wrong
 }
 
 /// Every recipient has at least one line on every channel.
-fn nobody_is_missing(request: &Request) -> impl Iterator<Item = String> {
+fn all_are_counted(request: &Request) -> impl Iterator<Item = String> {
     let recipients = i64::try_from(request.recipients).unwrap();
     let sum = |counts: &BTreeMap<String, i64>| counts.values().sum::<i64>();
     let short = request.counts.iter().filter(move |(_, counts)| sum(counts) < recipients);

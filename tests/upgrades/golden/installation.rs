@@ -1,5 +1,5 @@
-//! An installation in which everything is there that golden messages name, with the services that read them. A message of
-//! an unknown type is the first of every stream.
+//! An installation with everything that golden messages name, and the services that read them. The first message of every stream has an
+//! unknown type.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ pub(crate) const EVENTS_BEFORE: u64 = 8;
 const STRANGE: &[u8] = br#"{"id":"018f3f6e-7c1a-7000-8000-000000000001","type":"Strange","v":1,"app":7,
     "at":"2026-01-02T03:04:05.678Z","sendId":null,"causedBy":null,"data":{}}"#;
 
-/// What golden messages of all kinds name.
+/// Rows that golden messages of all kinds name.
 const SEED: &str = "
     INSERT INTO app (id, name, api_key) OVERRIDING SYSTEM VALUE VALUES (7, 'shop', 'shop');
     INSERT INTO app_user (app_id, number, identifier, profile) OVERRIDING SYSTEM VALUE VALUES
@@ -56,11 +56,11 @@ impl Deref for GoldenInstallation {
 }
 
 impl GoldenInstallation {
-    /// Everything that `message` names is there, and no service runs.
+    /// Starts an installation with everything that `message` names, and without services.
     pub(super) async fn start(message: &Envelope) -> GoldenInstallation {
         let installation = GoldenInstallation::with_partitions(1).await;
         match &message.event {
-            // It brings its own.
+            // It has its own rows.
             Event::SendAccepted(_) => {}
             Event::DeliveryJob(job) => seed_rows(&installation.pool, job.attempt, false).await,
             event => {
@@ -97,7 +97,7 @@ impl GoldenInstallation {
         self.context.serve("webhooks", webhooks::run);
     }
 
-    /// Waits until everything that there is was read. Whoever reads writes what follows first.
+    /// Waits until every message was read. Services write what follows from a message before they acknowledge it.
     pub(super) async fn quiet(&self) {
         eventually(SOON, "everything was read", async || {
             let timers = self.count("SELECT count(*) FROM timer").await;
@@ -140,7 +140,7 @@ async fn seed(pool: &PgPool, smtp: &SmtpStandIn) {
         .unwrap();
     }
     let events: Vec<_> = WebhookEvent::ALL.iter().map(ToString::to_string).collect();
-    // It has no secret, so that nothing is told; what would be stays.
+    // Without a secret no webhook is sent, so that the rows stay.
     sqlx::query(
         "INSERT INTO webhook_endpoint (app_id, url, events, since)
          VALUES (7, 'https://shop.example.com/', $1, '2026-01-01T00:00:00Z')",
