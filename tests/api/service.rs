@@ -23,7 +23,7 @@ const PARTITIONS: u32 = 2;
 
 /// The services that run behind the gateway.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Behind {
+pub(crate) enum Backing {
     Nothing,
     /// None, with streams that hold this many messages.
     Streams(i64),
@@ -62,28 +62,28 @@ pub(crate) struct App {
 impl Service {
     /// Starts the gateway, the dispatcher and the inbox projection.
     pub(crate) async fn start() -> Service {
-        Self::start_with(Behind::DispatcherAndInbox).await
+        Self::start_with(Backing::DispatcherAndInbox).await
     }
 
-    pub(crate) async fn start_with(behind: Behind) -> Service {
+    pub(crate) async fn start_with(behind: Backing) -> Service {
         Self::start_as(Servers::start().await, behind, |_| {}).await
     }
 
     /// Starts all services with a configuration that `configure` changes.
     pub(crate) async fn start_configured(configure: impl FnOnce(&mut Config)) -> Service {
-        Self::start_as(Servers::start().await, Behind::DispatcherAndInbox, configure).await
+        Self::start_as(Servers::start().await, Backing::DispatcherAndInbox, configure).await
     }
 
     /// Starts on a database that the test can stop.
-    pub(crate) async fn start_on(database_url: &str, behind: Behind) -> Service {
+    pub(crate) async fn start_on(database_url: &str, behind: Backing) -> Service {
         Self::start_as(Servers::start_on(database_url).await, behind, |_| {}).await
     }
 
-    async fn start_as(servers: Servers, behind: Behind, configure: impl FnOnce(&mut Config)) -> Service {
+    async fn start_as(servers: Servers, behind: Backing, configure: impl FnOnce(&mut Config)) -> Service {
         let installation = Installation::start_on(servers, |config| {
             config.header_prefixes = vec!["X-SERVICE".to_owned(), "X-ACME".to_owned()];
             config.streams.partitions = PARTITIONS;
-            if let Behind::Streams(max_messages) = behind {
+            if let Backing::Streams(max_messages) = behind {
                 config.nats.max_messages = max_messages;
             }
             // The stand-ins run on this machine.
@@ -104,11 +104,11 @@ impl Service {
     /// it.
     pub(crate) async fn another_gateway(&self) -> (SocketAddr, Context) {
         let context = self.another().await;
-        (serve(&context, Behind::Nothing), context)
+        (serve(&context, Backing::Nothing), context)
     }
 
     /// Restarts every service.
-    pub(crate) async fn restart(&mut self, behind: Behind) {
+    pub(crate) async fn restart(&mut self, behind: Backing) {
         self.context.tasks.stop();
         self.context = self.another().await;
         self.address = serve(&self.context, behind);
@@ -234,11 +234,11 @@ impl Service {
     }
 }
 
-fn serve(context: &Context, behind: Behind) -> SocketAddr {
+fn serve(context: &Context, behind: Backing) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     context.serve("gateway", |context| gateway::serve(context, listener));
-    if behind == Behind::DispatcherAndInbox {
+    if behind == Backing::DispatcherAndInbox {
         context.serve("dispatcher", dispatcher::run);
         context.serve("inbox", inbox::run);
     }

@@ -29,7 +29,7 @@ pub const SHARES: Shares = Shares {
     stall: 0.001,
 };
 
-/// One call in 100 fails with the next fault in a fixed order, see [`Faults::dealing`].
+/// One call in 100 fails with the next fault in a fixed order, see [`Faults::with_scheduled_faults`].
 const DEALT_EVERY: NonZeroUsize = NonZeroUsize::new(100).unwrap();
 
 /// Starts providers of every channel. `seed` determines the faults of each. Before a provider confirms a message, it appends a line to
@@ -42,7 +42,7 @@ pub async fn start(seed: u64, shares: Shares, accepted: &Path, faults: &Path) ->
     let providers = Providers::start(Outbox::listed(accepted)?).await?;
     fail_by_chance(&providers, |number| {
         let faults = Faults::new(seed.wrapping_add(number), shares).listed(faults.clone());
-        Arc::new(faults.dealing(DEALT_EVERY))
+        Arc::new(faults.with_scheduled_faults(DEALT_EVERY))
     });
     Ok(providers)
 }

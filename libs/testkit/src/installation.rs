@@ -63,7 +63,7 @@ impl Installation {
     }
 
     /// Reads all messages of a stream, oldest first.
-    pub async fn envelopes(&self, stream: StreamName) -> Vec<Envelope> {
+    pub async fn events_in(&self, stream: StreamName) -> Vec<Envelope> {
         let state = self.context.log.state(stream).await.unwrap();
         let mut reader = self.context.log.reader(stream, state.first_seq);
         let mut envelopes = Vec::new();

@@ -168,7 +168,7 @@ impl World {
 
     /// Every outcome published so far.
     pub(crate) async fn told(&self) -> Vec<Event> {
-        let envelopes = self.envelopes(StreamName::Outcome).await;
+        let envelopes = self.events_in(StreamName::Outcome).await;
         envelopes.into_iter().map(|envelope| envelope.event).collect()
     }
 

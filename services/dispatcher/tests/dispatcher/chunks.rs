@@ -23,7 +23,7 @@ async fn a_large_send_takes_several_chunks_and_reaches_every_inbox_once() {
     assert_eq!(users, numbers.into_iter().collect());
     assert!(items.iter().all(|(send, ..)| *send == send_id));
     let planned =
-        world.envelopes(StreamName::Outcome).await.into_iter().map(|envelope| match envelope.event {
+        world.events_in(StreamName::Outcome).await.into_iter().map(|envelope| match envelope.event {
             Event::SendPlanned(planned) => (planned.chunk, planned.recipients, planned.in_app),
             other => panic!("{other:?}"),
         });
@@ -49,7 +49,7 @@ async fn a_scheduled_send_is_kept_until_its_time() {
     world.dispatched(Lane::Transactional, 2).await;
     assert_eq!(world.inboxes().await.len(), 1);
     for partition in 0..crate::world::PARTITIONS {
-        for envelope in world.envelopes(StreamName::Inbox(partition)).await {
+        for envelope in world.events_in(StreamName::Inbox(partition)).await {
             assert!(matches!(envelope.event, Event::InboxItemsAdded(added) if added.created_at == send_at));
         }
     }

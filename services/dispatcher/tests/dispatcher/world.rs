@@ -114,7 +114,7 @@ impl World {
     pub(crate) async fn inboxes(&self) -> Vec<(SendId, UserNumber, InAppContent)> {
         let mut items = Vec::new();
         for partition in 0..PARTITIONS {
-            for envelope in self.envelopes(StreamName::Inbox(partition)).await {
+            for envelope in self.events_in(StreamName::Inbox(partition)).await {
                 let Event::InboxItemsAdded(ItemsAdded { contents, recipients, .. }) = envelope.event else {
                     panic!("{:?}", envelope.event)
                 };
@@ -128,7 +128,7 @@ impl World {
     }
 
     pub(crate) async fn jobs(&self, channel: Channel) -> Vec<DeliveryJob> {
-        let held = self.envelopes(StreamName::Job(channel, Lane::Transactional)).await;
+        let held = self.events_in(StreamName::Job(channel, Lane::Transactional)).await;
         let jobs = held.into_iter().map(|envelope| match envelope.event {
             Event::DeliveryJob(job) => *job,
             other => panic!("{other:?}"),
