@@ -1,7 +1,6 @@
 //! Writing a folded batch of events into a transaction.
 
 use domain::inbox::fold::{Change, Fold, ItemKey, Step, changed};
-use domain::{AppId, UserNumber};
 use store::inbox::projection::Batch;
 
 /// Handling of items that the inbox may already have.
@@ -11,16 +10,6 @@ pub(crate) enum Repeats {
     Unexpected,
     /// Some items may repeat; these stay unchanged.
     Skipped,
-}
-
-/// Returns the users whose inboxes the fold changes, some of them more than once.
-pub(crate) fn users(fold: &Fold) -> impl Iterator<Item = (AppId, UserNumber)> {
-    let changed = fold.steps().iter().flat_map(|step| match step {
-        Step::Items(changes) => changes.iter().map(|((app, user, _), _)| (*app, *user)).collect(),
-        Step::All(inbox) => vec![(inbox.app, inbox.user)],
-        Step::Erasure(app, user) => vec![(*app, *user)],
-    });
-    fold.adds().iter().map(|item| (item.app, item.user)).chain(changed)
 }
 
 /// Writes the folded changes in the batch's transaction.

@@ -1,13 +1,12 @@
 //! One partition of the inbox, followed from its checkpoint.
 
-use std::collections::HashSet;
 use std::time::Duration;
 
 use anyhow::Context as _;
 use domain::event::DecodeError;
 use domain::inbox::fold::{Erased, Fold, Origin};
 use domain::structure::json_memory;
-use domain::{AppId, Envelope, StreamName, UserNumber};
+use domain::{Envelope, StreamName};
 use event_log::{EventLog, Record};
 use metrics::{counter, histogram};
 use service_kit::metrics::{ACCEPT_TO_INBOX_SECONDS, DEAD_EVENTS, NEWER_EVENTS, UNKNOWN_EVENTS};
@@ -16,7 +15,7 @@ use store::Store;
 use store::database::failure::MAX_FAILURES;
 use store::inbox::projection::INBOX;
 
-use crate::fold::{Repeats, apply, users};
+use crate::fold::{Repeats, apply};
 
 /// Maximum number of events per read, and the time to gather them.
 const BATCH: usize = 500;
@@ -47,8 +46,8 @@ pub(crate) struct Partition {
 enum Audience {
     /// Live projection: callers that wait for a change to become visible, and the metrics.
     Live(EventLog),
-    /// Replay: announces nothing, and remembers the users whose inboxes it has written.
-    Replay(HashSet<(AppId, UserNumber)>),
+    /// Replay: announces nothing.
+    Replay,
 }
 
 /// Result of projecting a batch.
@@ -89,7 +88,7 @@ impl Partition {
     /// Creates a partition for a replay, which writes to the shadow tables of `store`.
     pub(crate) fn replayed(store: Store, number: u32, partitions: u32) -> Partition {
         let origin = Origin { partition: number, partitions };
-        Partition::of(store, origin, Audience::Replay(HashSet::new()))
+        Partition::of(store, origin, Audience::Replay)
     }
 
     fn of(store: Store, origin: Origin, audience: Audience) -> Partition {
@@ -148,14 +147,6 @@ impl Partition {
     /// Last sequence committed.
     pub(crate) fn position(&self) -> u64 {
         self.position
-    }
-
-    /// Returns and forgets the users whose inboxes a replay has written since the last call. Empty in the live projection.
-    pub(crate) fn take_written(&mut self) -> HashSet<(AppId, UserNumber)> {
-        match &mut self.audience {
-            Audience::Live(_) => HashSet::new(),
-            Audience::Replay(written) => std::mem::take(written),
-        }
     }
 
     fn retry_later(&self, error: &dyn std::error::Error) -> anyhow::Result<()> {
@@ -263,11 +254,8 @@ impl Partition {
         Ok(Projected::Yes)
     }
 
-    async fn announce(&mut self, fold: &Fold) {
-        let log = match &mut self.audience {
-            Audience::Live(log) => log,
-            Audience::Replay(written) => return written.extend(users(fold)),
-        };
+    async fn announce(&self, fold: &Fold) {
+        let Audience::Live(log) = &self.audience else { return };
         if let Err(error) = log.announce(self.stream, self.position).await {
             // Callers that wait also poll the checkpoint.
             tracing::debug!(stream = %self.stream, %error, "cannot announce the position");
