@@ -3,7 +3,6 @@
 //! This crate does no I/O, awaits nothing, and reads neither a clock nor random numbers: callers pass the time and random numbers
 //! as arguments, so that every decision can be tested and replayed.
 
-pub mod attempt;
 pub mod breaker;
 pub mod channel;
 pub mod content;
