@@ -168,7 +168,7 @@ impl<P: Projection> Follower<P> {
     /// # Errors
     /// The database failed.
     pub async fn load(&mut self) -> Result<(), store::Error> {
-        self.position = self.store.checkpoint(P::NAME, self.stream).await?;
+        self.position = self.store.inbox().checkpoint(P::NAME, self.stream).await?;
         self.projection.load().await
     }
 
@@ -248,7 +248,8 @@ impl<P: Projection> Follower<P> {
                 && error.is_refused_data()
             {
                 let cause = error.to_string();
-                if self.store.count_failure(self.stream, record.seq, &cause).await? >= MAX_FAILURES {
+                if self.store.database().count_failure(self.stream, record.seq, &cause).await? >= MAX_FAILURES
+                {
                     batch = Batch { events: P::Events::default(), dead: vec![(record, cause)], ..batch };
                 }
                 projected = self.write(&batch, Repeats::Skipped).await;

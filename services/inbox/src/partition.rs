@@ -79,7 +79,7 @@ impl Projection for Partition {
 
     /// Reads the erased users of the partition.
     async fn load(&mut self) -> Result<(), store::Error> {
-        let erased = self.store.erased_users().await?;
+        let erased = self.store.erasure().erased_users().await?;
         self.erased = erased.into_iter().filter(|&(app, user)| self.origin.owns(app, user)).collect();
         Ok(())
     }
@@ -95,7 +95,7 @@ impl Projection for Partition {
     }
 
     async fn write(&self, batch: &Batch<'_, Folded>, repeats: Repeats) -> Result<bool, store::Error> {
-        let Some(mut rows) = self.store.project(batch.stream, batch.from, batch.to).await? else {
+        let Some(mut rows) = self.store.inbox().project(batch.stream, batch.from, batch.to).await? else {
             return Ok(false);
         };
         let fold = &batch.events.fold;

@@ -117,7 +117,7 @@ pub(crate) async fn create_with_credentials(
 ) -> anyhow::Result<Option<Created>> {
     let api_key = random_token("ak_", 16)?;
     let app = NewApp { name, api_key: &api_key, development: openness == Openness::Development };
-    let Some(mut draft) = store.create_app(app, &actor()).await? else {
+    let Some(mut draft) = store.control().create_app(app, &actor()).await? else {
         return Ok(None);
     };
     if openness != Openness::Development {
@@ -143,7 +143,7 @@ pub(crate) async fn renew_secret(
     let secret = api_secret.expose_secret().as_bytes();
     let sealed = master_key.seal(&app_secret_context(app), secret)?;
     let new = NewSecret { digest: &sha256(secret), sealed: &sealed };
-    let rotated = store.rotate_secret(app, new, grace, &actor()).await?;
+    let rotated = store.control().rotate_secret(app, new, grace, &actor()).await?;
     rotated.then_some(api_secret).context("the app has just been deleted")
 }
 
@@ -199,7 +199,7 @@ fn requirement(openness: Openness) -> &'static str {
 }
 
 async fn list(options: &Options) -> anyhow::Result<String> {
-    let apps = options.open().await?.store.list_apps().await?;
+    let apps = options.open().await?.store.control().list_apps().await?;
     let header = ["ID", "NAME", "API KEY", "STATE", "SECRETS", "CREATED"];
     Ok(Listing::new(apps).render(options.json, as_json, header, |app| {
         let state = match (app.disabled, app.development) {

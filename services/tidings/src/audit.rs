@@ -49,7 +49,7 @@ pub(crate) async fn run(command: Command) -> anyhow::Result<String> {
 async fn list(arguments: &ListArguments) -> anyhow::Result<String> {
     let (control_plane, app) = arguments.options.open_app(&arguments.app).await?;
     let more_than_asked = i64::from(arguments.limit) + 1;
-    let rows = control_plane.store.list_audit(app.id, arguments.since, more_than_asked).await?;
+    let rows = control_plane.store.database().list_audit(app.id, arguments.since, more_than_asked).await?;
     let header = ["AT", "ACTOR", "ACTION", "SUBJECT"];
     Ok(Listing::first(rows, arguments.limit).render(arguments.options.json, as_json, header, |row| {
         [row.at.to_string(), row.actor.clone(), row.action.clone(), row.subject.clone()]

@@ -87,7 +87,7 @@ async fn list(arguments: &ListArguments) -> anyhow::Result<String> {
     let app = control_plane.app_id(arguments.app.as_deref()).await?;
     let filter = SuppressionFilter { app, channel: arguments.channel };
     let more_than_asked = i64::from(arguments.limit) + 1;
-    let mut found = control_plane.store.list_suppressions(filter, more_than_asked).await?;
+    let mut found = control_plane.store.deliveries().list_suppressions(filter, more_than_asked).await?;
     if !arguments.reveal {
         for suppression in &mut found {
             suppression.target = masked(&suppression.target);
@@ -116,7 +116,7 @@ fn as_json(found: &Suppression) -> Value {
 async fn lift(arguments: &LiftArguments) -> anyhow::Result<String> {
     let (control_plane, app) = arguments.options.open_app(&arguments.app).await?;
     let (channel, target) = (arguments.channel, &arguments.target);
-    let lifted = control_plane.store.lift_suppression(app.id, channel, target, &actor()).await?;
+    let lifted = control_plane.store.deliveries().lift_suppression(app.id, channel, target, &actor()).await?;
     let Lifted { target, restored } = lifted.with_context(|| {
         format!(
             "app {0} has no such suppression of {channel}; `tidings suppression list --app {0}` lists its suppressions",

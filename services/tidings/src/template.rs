@@ -76,7 +76,7 @@ async fn put(arguments: &PutArguments) -> anyhow::Result<String> {
         category: document.category.as_deref(),
         channels: &document.channels,
     };
-    let (id, version) = control_plane.store.put_template(app.id, template, &actor()).await?;
+    let (id, version) = control_plane.store.control().put_template(app.id, template, &actor()).await?;
     let report = json!({"identifier": identifier, "id": id, "version": version});
     Ok(arguments
         .options
@@ -85,7 +85,7 @@ async fn put(arguments: &PutArguments) -> anyhow::Result<String> {
 
 async fn list(arguments: &AppArguments) -> anyhow::Result<String> {
     let (control_plane, app) = arguments.open().await?;
-    let templates = control_plane.store.list_templates(app.id).await?;
+    let templates = control_plane.store.control().list_templates(app.id).await?;
     let header = ["IDENTIFIER", "ID", "VERSION", "NAME", "CATEGORY", "CHANNELS", "CREATED"];
     Ok(Listing::new(templates).render(arguments.options.json, as_json, header, |template| {
         [

@@ -43,11 +43,13 @@ impl Projection for Messages {
 
     async fn write(&self, batch: &Batch<'_, Vec<Envelope>>, _: Repeats) -> Result<bool, store::Error> {
         let apps: HashSet<AppId> = batch.events.iter().map(|envelope| envelope.app).collect();
-        let listeners = if apps.is_empty() { Vec::new() } else { self.store.listeners(&apps).await? };
+        let listeners =
+            if apps.is_empty() { Vec::new() } else { self.store.webhooks().listeners(&apps).await? };
         if needs_projection(&batch.events, &listeners) {
             self.wait_for_projection(batch.stream, batch.to).await?;
         }
-        let Some(mut rows) = self.store.webhook_batch(batch.stream, batch.from, batch.to).await? else {
+        let Some(mut rows) = self.store.webhooks().webhook_batch(batch.stream, batch.from, batch.to).await?
+        else {
             return Ok(false);
         };
         self.add_all(&mut rows, &batch.events, &listeners).await?;
@@ -68,7 +70,7 @@ impl Messages {
 
     /// Waits until the inbox is projected up to `seq`: its rows show which items were read.
     async fn wait_for_projection(&self, stream: StreamName, seq: u64) -> Result<(), store::Error> {
-        while self.store.checkpoint(INBOX, stream).await? < seq {
+        while self.store.inbox().checkpoint(INBOX, stream).await? < seq {
             tokio::time::sleep(PROJECTION_PAUSE).await;
         }
         Ok(())
@@ -88,7 +90,7 @@ impl Messages {
                 Event::InboxItemsChanged(ItemChange::Read, ItemsChanged { user, items }) => {
                     let app = envelope.app;
                     let at = envelope.at;
-                    let read = self.store.items_read(app, *user, items, at).await?;
+                    let read = self.store.webhooks().items_read(app, *user, items, at).await?;
                     happenings.extend(read.into_iter().map(|item| Happening::of_read(app, *user, item, at)));
                 }
                 Event::InboxAllChanged(AllChange::Read, changed) => {
@@ -114,7 +116,7 @@ impl Messages {
         let at = envelope.at;
         let mut after = ItemId(0);
         loop {
-            let page = self.store.all_items_read(app, user, (after, up_to), at, ITEMS).await?;
+            let page = self.store.webhooks().all_items_read(app, user, (after, up_to), at, ITEMS).await?;
             let Some(last) = page.last() else { return Ok(()) };
             after = last.id;
             let read: Vec<_> = page.into_iter().map(|item| Happening::of_read(app, user, item, at)).collect();

@@ -31,7 +31,7 @@ impl KnownCategories {
         if self.0.contains_key(&key) {
             return Ok(());
         }
-        match timeout(WITHIN, store.has_room_for_category(app, identifier)).await {
+        match timeout(WITHIN, store.control().has_room_for_category(app, identifier)).await {
             Ok(Ok(true)) => {
                 self.0.insert(key, ()).await;
                 Ok(())

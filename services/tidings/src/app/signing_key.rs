@@ -115,7 +115,7 @@ pub(super) fn as_json(key: &SigningKey) -> Value {
 async fn revoke(arguments: &RevokeArguments) -> anyhow::Result<String> {
     let (control_plane, app) = arguments.options.open_app(&arguments.app).await?;
     let kid = &arguments.kid;
-    let revoked = control_plane.store.revoke_signing_key(app.id, kid, &actor()).await?;
+    let revoked = control_plane.store.control().revoke_signing_key(app.id, kid, &actor()).await?;
     ensure!(
         revoked,
         "app {} has no signing key {kid:?}; `tidings app signing-key list` lists its keys",

@@ -10,7 +10,7 @@ use crate::options::AppArguments;
 
 pub(super) async fn list(arguments: &AppArguments) -> anyhow::Result<String> {
     let (control_plane, app) = arguments.open().await?;
-    let providers = control_plane.store.list_providers(app.id).await?;
+    let providers = control_plane.store.control().list_providers(app.id).await?;
     let header = ["IDENTIFIER", "CHANNEL", "KIND", "PRIORITY", "ENABLED", "SECRET", "VERSION"];
     Ok(Listing::new(providers).render(arguments.options.json, as_json, header, |provider| {
         [
@@ -27,7 +27,7 @@ pub(super) async fn list(arguments: &AppArguments) -> anyhow::Result<String> {
 
 pub(super) async fn show(arguments: &ProviderArguments) -> anyhow::Result<String> {
     let (control_plane, app) = arguments.options.open_app(&arguments.app).await?;
-    let providers = control_plane.store.list_providers(app.id).await?;
+    let providers = control_plane.store.control().list_providers(app.id).await?;
     let provider = providers.iter().find(|provider| provider.identifier == arguments.identifier);
     let provider = as_json(provider.with_context(|| unknown(&app.name, &arguments.identifier))?);
     Ok(arguments.options.report(&provider, format!("{provider:#}\n")))

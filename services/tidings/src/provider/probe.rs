@@ -46,7 +46,7 @@ fn parse_timeout(text: &str) -> Result<Duration, String> {
 pub(super) async fn run(arguments: &Arguments) -> anyhow::Result<String> {
     let (control_plane, app) = arguments.options.open_app(&arguments.app).await?;
     let identifier = &arguments.identifier;
-    let stored = control_plane.store.provider(app.id, identifier).await?;
+    let stored = control_plane.store.control().provider(app.id, identifier).await?;
     let StoredProvider { channel, row } = stored.with_context(|| unknown(&app.name, identifier))?;
     let kind = row.kind.clone();
     let master_key = control_plane.master_key().await?;

@@ -9,7 +9,8 @@ use crate::control_plane::actor;
 pub(super) async fn enable(arguments: &ProviderArguments, enabled: bool) -> anyhow::Result<String> {
     let (control_plane, app) = arguments.options.open_app(&arguments.app).await?;
     let identifier = &arguments.identifier;
-    let version = control_plane.store.enable_provider(app.id, identifier, enabled, &actor()).await?;
+    let version =
+        control_plane.store.control().enable_provider(app.id, identifier, enabled, &actor()).await?;
     let version = version.with_context(|| unknown(&app.name, identifier))?;
     let done = if enabled { "Enabled" } else { "Disabled" };
     let report = json!({"identifier": identifier, "enabled": enabled, "version": version});
@@ -21,7 +22,7 @@ pub(super) async fn enable(arguments: &ProviderArguments, enabled: bool) -> anyh
 pub(super) async fn remove(arguments: &ProviderArguments) -> anyhow::Result<String> {
     let (control_plane, app) = arguments.options.open_app(&arguments.app).await?;
     let identifier = &arguments.identifier;
-    let removed = control_plane.store.remove_provider(app.id, identifier, &actor()).await?;
+    let removed = control_plane.store.control().remove_provider(app.id, identifier, &actor()).await?;
     ensure!(removed, unknown(&app.name, identifier));
     let report = json!({"identifier": identifier, "removed": true});
     Ok(arguments.options.report(&report, format!("Removed provider {identifier} of app {}.\n", app.name)))

@@ -52,7 +52,7 @@ pub(super) async fn list(arguments: &Arguments) -> anyhow::Result<String> {
         Some(named) => Some(control_plane.endpoint(app.id, named).await?.id),
         None => None,
     };
-    let failed = control_plane.store.failed_webhooks(app.id, endpoint, arguments.limit).await?;
+    let failed = control_plane.store.webhooks().failed_webhooks(app.id, endpoint, arguments.limit).await?;
     let header = ["ID", "EVENT", "GIVEN UP", "ATTEMPTS", "LAST ANSWER", "URL"];
     Ok(Listing::new(failed).render(arguments.options.json, as_json, header, |message| {
         let FailedMessage { id, event, given_up_at, attempts, last_answer, url, .. } = message;
@@ -90,7 +90,7 @@ pub(super) async fn redeliver(arguments: &RedeliverArguments) -> anyhow::Result<
         None => None,
     };
     let ids = (!arguments.all).then_some(arguments.ids.as_slice());
-    let redelivered = control_plane.store.redeliver_webhooks(app.id, endpoint, ids).await?;
+    let redelivered = control_plane.store.webhooks().redeliver_webhooks(app.id, endpoint, ids).await?;
     let report = json!({"redelivered": redelivered});
     Ok(arguments.options.report(&report, format!("{redelivered} messages will be delivered again.\n")))
 }

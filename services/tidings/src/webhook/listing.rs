@@ -23,7 +23,7 @@ pub(crate) struct RemoveArguments {
 
 pub(super) async fn list(arguments: &AppArguments) -> anyhow::Result<String> {
     let (control_plane, app) = arguments.open().await?;
-    let endpoints = control_plane.store.endpoints(app.id).await?;
+    let endpoints = control_plane.store.webhooks().endpoints(app.id).await?;
     let header = ["ID", "URL", "STATE", "PENDING", "FAILED", "EVENTS"];
     Ok(Listing::new(endpoints).render(arguments.options.json, as_json, header, |endpoint| {
         let events: Vec<_> = endpoint.events.iter().map(|event| event.as_str()).collect();
@@ -59,7 +59,7 @@ fn as_json(endpoint: &Endpoint) -> Value {
 pub(super) async fn remove(arguments: &RemoveArguments) -> anyhow::Result<String> {
     let (control_plane, app) = arguments.options.open_app(&arguments.app).await?;
     let Endpoint { id, url, pending, .. } = control_plane.endpoint(app.id, &arguments.endpoint).await?;
-    let removed = control_plane.store.remove_endpoint(app.id, id, &actor()).await?;
+    let removed = control_plane.store.webhooks().remove_endpoint(app.id, id, &actor()).await?;
     ensure!(removed, "another process has just removed the endpoint");
     let report = json!({"id": id, "url": url, "untold": pending});
     Ok(arguments.options.report(
