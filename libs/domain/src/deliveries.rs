@@ -4,7 +4,6 @@ pub mod breaker;
 pub mod delivery;
 pub mod health;
 pub mod outcome;
-pub mod pace;
 pub mod retry;
 pub mod route;
 pub mod target;
