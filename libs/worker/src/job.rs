@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use domain::event::DeliveryJob;
 use domain::retry::{AttemptEnd, Next, RetryPolicy};
 use domain::{Answer, Envelope, Event, Lane, Outcome, StreamName, Timestamp};
-use event_log::Delivered;
+use event_log::DeliveredMessage;
 use metrics::counter;
 use sabotage::CrashPoint;
 use service_kit::inbound::{Inbound, Owner};
@@ -41,7 +41,7 @@ pub(crate) struct Worker<S> {
 /// A job in progress.
 pub(crate) struct Job<'a> {
     pub(crate) inbound: &'a Inbound,
-    pub(crate) delivered: &'a Delivered,
+    pub(crate) delivered: &'a DeliveredMessage,
     pub(crate) lane: Lane,
     pub(crate) envelope: &'a Envelope,
     pub(crate) order: &'a DeliveryJob,
@@ -86,7 +86,7 @@ impl<S: ChannelSender> Worker<S> {
     }
 
     /// Handles one message of the lane.
-    pub(crate) async fn handle(&self, inbound: &Inbound, delivered: Delivered, lane: Lane) {
+    pub(crate) async fn handle(&self, inbound: &Inbound, delivered: DeliveredMessage, lane: Lane) {
         let Some(envelope) = inbound.decode(&delivered).await else { return };
         let Event::DeliveryJob(order) = &envelope.event else {
             let owner = Owner { app: Some(envelope.app), send_id: envelope.send_id };

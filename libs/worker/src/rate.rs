@@ -10,7 +10,7 @@ use governor::middleware::NoOpMiddleware;
 use governor::state::{InMemoryState, NotKeyed};
 use governor::{Quota, RateLimiter};
 
-/// Shortest and longest time by which a call is postponed.
+/// Minimum and maximum delay of a postponed call.
 const NEAREST: Duration = Duration::from_secs(1);
 const FARTHEST: Duration = Duration::from_secs(3_600);
 
@@ -41,7 +41,7 @@ impl<C: Clock> Rate<C> {
         self.limiter.check().map_err(|refusal| refusal.wait_time_from(self.limiter.clock().now()))
     }
 
-    /// Returns the time to which a call is postponed. Postponed calls are spaced out, so that they are not all retried at once.
+    /// Returns the time to which to postpone a call. Postponed calls are spaced out, so that they are not all retried at once.
     pub(crate) fn promise(&self, now: Timestamp) -> Timestamp {
         let mut promised_at = self.promised_at.lock().unwrap_or_else(PoisonError::into_inner);
         *promised_at = (*promised_at).max(micros(now + NEAREST)) + self.interval;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::bail;
 use clap::Subcommand;
 use credentials::MasterKey;
-use credentials::secrets::rotation::{self, Resealed, UnderKey};
+use credentials::secrets::rotation::{self, KeyUsage, ResealReport};
 use serde_json::{Value, json};
 
 use crate::listing::table;
@@ -96,7 +96,7 @@ async fn rotate(options: &Options) -> anyhow::Result<String> {
     if options.json {
         let tables: Value = tables
             .iter()
-            .map(|Resealed { table, records, .. }| json!({"table": table, "resealed": records}))
+            .map(|ResealReport { table, records, .. }| json!({"table": table, "resealed": records}))
             .collect();
         return Ok(format!("{}\n", json!({"key": key, "resealed": records, "tables": tables})));
     }
@@ -121,14 +121,14 @@ async fn status(options: &Options) -> anyhow::Result<String> {
     if options.json {
         let tables: Value = found
             .iter()
-            .map(|UnderKey { table, key, records }| {
+            .map(|KeyUsage { table, key, records }| {
                 json!({"table": table, "key": key, "role": role(key), "records": records})
             })
             .collect();
         let status = json!({"primary": primary, "previous": previous, "left": left, "tables": tables});
         return Ok(format!("{status}\n"));
     }
-    let rows = found.iter().map(|UnderKey { table, key, records }| {
+    let rows = found.iter().map(|KeyUsage { table, key, records }| {
         [(*table).to_owned(), key.clone(), role(key).to_owned(), records.to_string()]
     });
     let table = table(["TABLE", "KEY", "ROLE", "RECORDS"], rows);

@@ -6,7 +6,7 @@ use crate::event::DeliveryJob;
 use crate::route::NextRoute;
 use crate::{Channel, Outcome, Reason, Route, Status, Timestamp};
 
-/// The usual retry schedule. If it has no further attempt, the delivery is parked.
+/// The usual retry schedule. After its last attempt, the delivery is parked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RetryPolicy {
     /// Delay before attempt n at index n − 1.
@@ -83,7 +83,7 @@ impl RetryPolicy {
             expires_at: job.expires_at,
             random: ended.random,
         };
-        let (verdict, route) = match ended.onward() {
+        let (verdict, route) = match ended.next_route() {
             NextRoute::Usual(route) => (self.verdict(finished), route),
             NextRoute::Failover(route) => (RetryPolicy::failover(finished), route),
         };
@@ -152,10 +152,10 @@ impl RetryPolicy {
 }
 
 impl AttemptEnd<'_> {
-    fn onward(&self) -> NextRoute {
+    fn next_route(&self) -> NextRoute {
         let route = &self.job.route;
         match (self.called, self.claimed) {
-            (Some(called), _) => route.after(self.outcome, called, self.serving),
+            (Some(called), _) => route.next_route(self.outcome, called, self.serving),
             // Call no other provider: an earlier lease may have expired during a call to this provider.
             (None, Some(claimed)) => {
                 NextRoute::Usual(Route { only: Some(claimed.to_owned()), ..route.clone() })
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn temporary_failures_walk_the_schedule_and_then_park() {
+    fn temporary_failures_follow_the_schedule_and_then_park() {
         assert_eq!(delay_of(&policy().verdict(finished(1, &RETRY))), Duration::from_secs(5));
         assert_eq!(delay_of(&policy().verdict(finished(2, &RETRY))), Duration::from_secs(30));
         assert_eq!(policy().verdict(finished(3, &RETRY)), RetryDecision::Park);

@@ -32,7 +32,7 @@ impl Gateway {
         app: &App,
     ) -> Result<(), Failure> {
         if holder.has_secret() {
-            self.connections.know(Peer::of_request(request)).await;
+            self.connections.remember(Peer::of_request(request)).await;
         }
         request.extensions_mut().insert(holder);
         continue_as(holder);

@@ -5,7 +5,7 @@ use std::num::NonZeroU32;
 use store::control::app::App;
 
 use crate::http::failure::Failure;
-use crate::http::rate_limit::{RateLimits, Standing};
+use crate::http::rate_limit::{BucketState, RateLimits};
 use crate::shares::holder::{Holder, Key, Proof};
 use crate::shares::peer::Peer;
 
@@ -46,8 +46,8 @@ impl Limits {
         times: NonZeroU32,
         holder: Holder,
         app: Option<&App>,
-    ) -> Option<Standing> {
-        let mut tightest: Option<Standing> = None;
+    ) -> Option<BucketState> {
+        let mut tightest: Option<BucketState> = None;
         let of_app = app.and_then(|app| app.rate_limit).unwrap_or(self.per_app);
         // One user or one peer may use at most half of the app's limit.
         let half = NonZeroU32::new(of_app.get() / 2).unwrap_or(NonZeroU32::MIN);
@@ -78,12 +78,12 @@ impl Limits {
     }
 
     /// Counts a request that fails with 401.
-    pub(crate) async fn count_refusal(&self, peer: Peer) -> Standing {
+    pub(crate) async fn count_refusal(&self, peer: Peer) -> BucketState {
         self.refusals.count(Proof::Nothing, Key::Peer(peer), self.refusals_per_peer).await
     }
 }
 
 /// Returns 429 if the bucket is empty.
-pub(crate) fn limited(standing: Standing) -> Result<(), Failure> {
+pub(crate) fn limited(standing: BucketState) -> Result<(), Failure> {
     standing.retry_after.map_or(Ok(()), |seconds| Err(Failure::Limited { seconds }))
 }
