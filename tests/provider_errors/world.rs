@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use credentials::{MasterKey, link, vapid};
 use domain::content::Content;
+use domain::delivery::receipt::{About, Receipt};
 use domain::event::DeliveryJob;
 use domain::retry::RetryPolicy;
 use domain::sms::twilio::of_undelivered;
@@ -14,7 +15,7 @@ use serde_json::Value;
 use service_kit::{Config, Context, clock, connections, installation};
 use sqlx::{PgPool, Row as _};
 use store::control::app::{NewApp, NewSecret};
-use store::deliveries::receipt::{About, Receipt};
+use store::deliveries::receipt::Recorded;
 use tempfile::TempDir;
 use testkit::{Database, eventually};
 use uuid::Uuid;
@@ -187,7 +188,7 @@ impl World {
         };
         let policy = RetryPolicy { schedule: self.context.config.delivery.retry_schedule.clone() };
         let recorded = self.context.store.record_receipts(&[receipt], &policy).await.unwrap();
-        assert!(matches!(recorded[..], [store::deliveries::receipt::Recorded::Settled(_)]), "{recorded:?}");
+        assert!(matches!(recorded[..], [Recorded::Settled(_)]), "{recorded:?}");
     }
 
     /// What the ledger says.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use anyhow::ensure;
 use clap::Subcommand;
+use domain::delivery::redrive::Skip;
 use domain::target::masked;
 use domain::{AppId, Channel, DeliveryId};
 use serde_json::{Value, json};
@@ -283,7 +284,7 @@ fn render(parked: &[Parked]) -> String {
                 parked.target.as_deref().map(masked).unwrap_or_default(),
                 parked.cause.chars().take(40).collect(),
                 parked.parked_at.to_string(),
-                parked.skip.map_or("yes", store::deliveries::redrive::Skip::as_str).to_owned(),
+                parked.skip.map_or("yes", Skip::as_str).to_owned(),
             ]
         })
         .collect();
@@ -303,6 +304,6 @@ fn as_json(parked: &Parked) -> Value {
         "target": parked.target.as_deref().map(masked),
         "cause": parked.cause,
         "parkedAt": parked.parked_at,
-        "skip": parked.skip.map(store::deliveries::redrive::Skip::as_str),
+        "skip": parked.skip.map(Skip::as_str),
     })
 }

@@ -88,7 +88,7 @@ impl Store {
     ///
     /// The caller must ensure that the log contains no unprocessed send older than the retention.
     pub async fn review_old_attachments(&self, most: u32) -> Result<Review, Error> {
-        let waiting = [Status::Queued, Status::Sending, Status::Retrying, Status::Parked];
+        let needed: Vec<&str> = Status::OPEN.iter().chain(&[Status::Parked]).map(|status| status.as_str()).collect();
         let (looked_at, removed): (i64, i64) = sqlx::query_as(
             "WITH old AS MATERIALIZED (
                SELECT app_id, send_id, number FROM attachment WHERE keep_until < now()
@@ -113,7 +113,7 @@ impl Store {
              SELECT count(*), count(*) FILTER (WHERE NOT is_needed) FROM judged",
         )
         .bind(i64::from(most))
-        .bind(waiting.map(Status::as_str).as_slice())
+        .bind(needed)
         .fetch_one(&self.pool)
         .await?;
         Ok(Review { looked_at: looked_at.unsigned_abs(), removed: removed.unsigned_abs() })

@@ -165,7 +165,7 @@ async fn end_deliveries(connection: &mut PgConnection, request: &CancelledReques
         "WITH held AS (
            SELECT app_id, id FROM delivery
            WHERE app_id = $1 AND send_id = $2
-             AND (status IN ('queued', 'retrying') OR status = 'sending' AND lease_until <= now() AND NOT calling)
+             AND (status = ANY($5) OR status = 'sending' AND lease_until <= now() AND NOT calling)
            ORDER BY app_id, id FOR UPDATE
          )
          UPDATE delivery d SET status = $3, reason = $4, lease_until = NULL, settled_at = now()
@@ -175,6 +175,7 @@ async fn end_deliveries(connection: &mut PgConnection, request: &CancelledReques
     .bind(request.send_id.0)
     .bind(Status::Cancelled.as_str())
     .bind(Reason::RequestCancelled.as_str())
+    .bind(Status::WAITING.map(Status::as_str).as_slice())
     .execute(connection)
     .await?;
     Ok(ended.rows_affected())

@@ -102,7 +102,7 @@ const CLAIM: &str = "
           WHEN d.expires_at <= now() THEN NULL ELSE 'suppressed' END,
         lease_until = NULL, settled_at = now()
       FROM held WHERE (d.app_id, d.id) = (held.app_id, held.id) AND d.attempt = held.wanted
-        AND d.status IN ('queued', 'retrying', 'sending') AND (d.lease_until IS NULL OR d.lease_until <= now())
+        AND d.status = ANY ($7) AND (d.lease_until IS NULL OR d.lease_until <= now())
         AND (d.calling OR d.expires_at <= now() OR held.suppressed OR held.erased OR held.cancelled)
       RETURNING d.*
     ), claimed AS (
@@ -111,7 +111,7 @@ const CLAIM: &str = "
         provider = CASE WHEN d.status = 'sending' AND d.channel <> ALL ($6) THEN coalesce(d.provider, held.offered)
           ELSE held.offered END
       FROM held WHERE (d.app_id, d.id) = (held.app_id, held.id) AND d.attempt = held.wanted
-        AND d.status IN ('queued', 'retrying', 'sending') AND (d.lease_until IS NULL OR d.lease_until <= now())
+        AND d.status = ANY ($7) AND (d.lease_until IS NULL OR d.lease_until <= now())
         AND (d.expires_at IS NULL OR d.expires_at > now()) AND NOT held.suppressed AND NOT held.erased
         AND NOT held.cancelled AND NOT d.calling
       RETURNING d.*
@@ -146,6 +146,7 @@ impl Store {
             .bind(first.iter().map(|request| request.provider.as_deref()).collect::<Vec<_>>())
             .bind(lease.as_secs_f64())
             .bind(Channel::ONCE.map(Channel::as_str).to_vec())
+            .bind(Status::OPEN.map(Status::as_str).as_slice())
             .fetch_all(&self.pool)
             .await?;
         let mut found: HashMap<_, _> = HashMap::with_capacity(rows.len());

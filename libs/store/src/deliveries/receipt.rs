@@ -1,16 +1,17 @@
-//! Receipts: a provider's later reports on a message that it accepted or may have accepted.
+//! Recording receipts. [`domain::delivery::receipt`] decides what a receipt changes.
 //!
-//! A receipt changes a delivery that is `sent` or `unknown`, and only for its last attempt; it may arrive repeatedly,
-//! late and in any order. A receipt that arrives before its attempt is settled is kept and processed again later.
+//! A receipt that arrives before its attempt is settled is kept and processed again later.
 
 mod change;
 mod subject;
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
+use domain::delivery::receipt::{About, Effect, Receipt};
 use domain::retry::RetryPolicy;
-use domain::{Answer, AppId, DeliveryId, Status, Timestamp};
+use domain::{Answer, AppId, DeliveryId, Status};
 use sqlx::postgres::PgRow;
 use sqlx::types::Json;
 use sqlx::{PgConnection, Row};
@@ -21,36 +22,6 @@ use crate::{Error, Store, deliveries::cancellation};
 
 /// Time for which a receipt is kept whose attempt is unknown or not settled.
 const EARLY_KEPT: Duration = Duration::from_secs(24 * 60 * 60);
-
-/// A final receipt. Reports of an intermediate state (queued, in transit) are not receipts.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Receipt {
-    /// A new unique id. If the receipt leads to another attempt, its job is published under this id.
-    pub id: Uuid,
-    pub app: AppId,
-    /// The delivery or message that the receipt reports on.
-    pub about: About,
-    /// The classified answer. `Sent` means that the message was delivered. `Unknown` does not change the delivery.
-    pub answer: Answer,
-    /// Time at which the receipt arrived.
-    pub at: Timestamp,
-    /// A random number from 0 up to 1; the jitter of the next attempt's time.
-    pub random: f64,
-}
-
-/// The subject of a receipt.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum About {
-    /// A delivery by its id, with the number of the attempt if the provider reports it; None means the last attempt.
-    Delivery(DeliveryId, Option<u32>),
-    /// A message by the id that its provider assigned.
-    Message {
-        /// Identifier of the provider, unique in the app.
-        provider: String,
-        /// Message id from the provider's answer.
-        id: String,
-    },
-}
 
 /// Result of recording a receipt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -155,18 +126,8 @@ impl Store {
     }
 }
 
-impl Receipt {
-    fn storable(mut self) -> Receipt {
-        if let About::Message { provider, id } = &mut self.about {
-            provider.retain(|c| c != '\0');
-            id.retain(|c| c != '\0');
-        }
-        Receipt { answer: self.answer.storable(), ..self }
-    }
-}
-
-/// Records the receipts that are not early; returns a result for each receipt. Locks requests before deliveries, as
-/// settling and cancelling do.
+/// Records the receipts that are not early; returns a result for each receipt. If several receipts change the same delivery,
+/// only the first is recorded. Locks requests before deliveries, as settling and cancelling do.
 async fn apply(
     connection: &mut PgConnection,
     receipts: &[Receipt],
@@ -175,32 +136,31 @@ async fn apply(
     let named = subject::find(connection, receipts).await?;
     let requests: Vec<_> = named.iter().flatten().map(|named| (named.app, named.send_id)).collect();
     let cancelled = cancellation::cancelled_among(connection, &requests).await?;
-    let mut held = subject::hold(connection, &named).await?;
+    let deliveries = subject::hold(connection, &named, &cancelled).await?;
     let mut recorded = Vec::with_capacity(receipts.len());
     let mut changes = Vec::new();
+    let mut changed = HashSet::new();
     for (receipt, named) in receipts.iter().zip(&named) {
         let Some(named) = named else {
             recorded.push(Recorded::Early);
             continue;
         };
-        // If two receipts name the same delivery, the second does not change it.
-        let Some(state) = held.remove(&(named.app, named.delivery)) else {
+        let key = (named.app, named.delivery);
+        let Some(delivery) = deliveries.get(&key).filter(|_| !changed.contains(&key)) else {
             recorded.push(Recorded::Unchanged);
             continue;
         };
-        if state.is_under_way(named) {
-            recorded.push(Recorded::Early);
-            held.insert((named.app, named.delivery), state);
-            continue;
-        }
-        let is_cancelled = cancelled.contains(&(named.app, named.send_id));
-        match change::decide(receipt, named, state, policy, is_cancelled)? {
-            Some(change) => {
-                recorded.push(Recorded::Settled(change.status));
-                changes.push(change);
+        let effect = receipt.effect(named.attempt, delivery, policy);
+        recorded.push(match effect.map_err(|error| Error::Unreadable(error.to_string()))? {
+            Effect::Early => Recorded::Early,
+            Effect::Unchanged => Recorded::Unchanged,
+            Effect::Change(change) => {
+                let status = change.status;
+                changed.insert(key);
+                changes.push(change::Recording { receipt, delivery, change });
+                Recorded::Settled(status)
             }
-            None => recorded.push(Recorded::Unchanged),
-        }
+        });
     }
     change::write(connection, &changes).await?;
     Ok(recorded)

@@ -1,11 +1,11 @@
 //! Redriving parked messages, and listing parked messages with the reason why a redrive would skip them.
+//! [`domain::delivery::redrive`] decides both.
 
 use std::collections::{HashMap, HashSet};
 
 use chrono::{DateTime, Utc};
-use domain::{
-    AppId, Channel, DeliveryId, Envelope, Event, Lane, SendId, Status, StreamName, Timestamp, UserNumber,
-};
+use domain::delivery::redrive::{Obstacles, ParkedMessage, Skip};
+use domain::{AppId, Channel, DeliveryId, Lane, SendId, Status, StreamName, Timestamp, UserNumber};
 use sqlx::postgres::PgRow;
 use sqlx::{PgConnection, Row};
 use uuid::Uuid;
@@ -53,62 +53,7 @@ pub struct Parked {
     pub message: Vec<u8>,
     /// Reason why a redrive would leave the message parked; None if it would publish the message.
     pub skip: Option<Skip>,
-    /// True if the delivery's last provider is not enabled or does not exist.
-    provider_is_gone: bool,
-}
-
-/// Reason why a redrive leaves a message parked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Skip {
-    /// `expiresAt` has passed.
-    Expired,
-    /// The user was erased.
-    Erased,
-    /// The request was cancelled.
-    Cancelled,
-    /// The target is suppressed.
-    Suppressed,
-    /// The user has already read the notification in the inbox.
-    Read,
-    /// The same channel has delivered the notification to another target of the user.
-    DeliveredOtherwise,
-    /// The delivery is no longer parked.
-    SettledOtherwise,
-    /// The message must not be sent twice, and the only provider that may send it again is no longer enabled.
-    ProviderGone,
-    /// This release cannot decode the message.
-    Unreadable,
-}
-
-impl Skip {
-    /// Name of the reason in the output of commands.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Skip::Expired => "expired",
-            Skip::Erased => "erased",
-            Skip::Cancelled => "cancelled",
-            Skip::Suppressed => "suppressed",
-            Skip::Read => "read",
-            Skip::DeliveredOtherwise => "delivered_otherwise",
-            Skip::SettledOtherwise => "settled_otherwise",
-            Skip::ProviderGone => "provider_gone",
-            Skip::Unreadable => "unreadable",
-        }
-    }
-
-    fn read(name: &str) -> Skip {
-        let all = [
-            Skip::Expired,
-            Skip::Erased,
-            Skip::Cancelled,
-            Skip::Suppressed,
-            Skip::Read,
-            Skip::DeliveredOtherwise,
-            Skip::SettledOtherwise,
-        ];
-        all.into_iter().find(|skip| skip.as_str() == name).unwrap_or(Skip::Unreadable)
-    }
+    obstacles: Obstacles,
 }
 
 impl Parked {
@@ -124,30 +69,31 @@ impl Parked {
     fn position(&self) -> ParkedPosition {
         (self.parked_at, self.id)
     }
+
+    fn for_redrive(&self) -> ParkedMessage<'_> {
+        ParkedMessage { id: self.id, stream: self.stream, message: &self.message, obstacles: self.obstacles }
+    }
 }
 
 const SELECT: &str = "
     SELECT p.*, app.name AS app_name, d.target, r.identifier,
+      p.delivery_id IS NOT NULL AND d.status IS DISTINCT FROM 'parked' AS is_settled,
+      e.user_number IS NOT NULL AS is_erased,
+      q.cancelled_at IS NOT NULL AS is_cancelled,
+      coalesce(d.expires_at <= now(), false) AS is_expired,
+      s.target IS NOT NULL AS is_suppressed,
+      EXISTS (
+        SELECT FROM inbox_item i WHERE (i.app_id, i.send_id, i.user_number) = (d.app_id, d.send_id, d.user_number)
+          AND i.clicked_at IS NOT NULL
+      ) AS is_read,
+      EXISTS (
+        SELECT FROM delivery o
+        WHERE (o.app_id, o.send_id, o.recipient_index, o.channel) = (d.app_id, d.send_id, d.recipient_index, d.channel)
+          AND o.id <> d.id AND o.status IN ('sent', 'delivered')
+      ) AS is_delivered,
       NOT EXISTS (
         SELECT FROM provider WHERE provider.app_id = d.app_id AND provider.identifier = d.provider AND provider.enabled
-      ) AS provider_is_gone,
-      CASE
-        WHEN p.delivery_id IS NOT NULL AND d.status IS DISTINCT FROM 'parked' THEN 'settled_otherwise'
-        WHEN e.user_number IS NOT NULL THEN 'erased'
-        WHEN q.cancelled_at IS NOT NULL THEN 'cancelled'
-        WHEN d.expires_at <= now() THEN 'expired'
-        WHEN s.target IS NOT NULL THEN 'suppressed'
-        WHEN EXISTS (
-          SELECT FROM inbox_item i WHERE (i.app_id, i.send_id, i.user_number) = (d.app_id, d.send_id, d.user_number)
-            AND i.clicked_at IS NOT NULL
-        ) THEN 'read'
-        WHEN EXISTS (
-          SELECT FROM delivery o
-          WHERE (o.app_id, o.send_id, o.recipient_index, o.channel)
-              = (d.app_id, d.send_id, d.recipient_index, d.channel)
-            AND o.id <> d.id AND o.status IN ('sent', 'delivered')
-        ) THEN 'delivered_otherwise'
-      END AS skip
+      ) AS is_provider_gone
     FROM parked p
     LEFT JOIN app ON app.id = p.app_id
     LEFT JOIN delivery d ON (d.app_id, d.id) = (p.app_id, p.delivery_id)
@@ -269,26 +215,12 @@ async fn hold(connection: &mut PgConnection, found: &[Parked]) -> Result<(), Err
 /// Builds the timer that publishes a parked message; None if this release cannot encode the message or does not know its
 /// app or stream.
 fn redrive_timer(parked: &Parked, now: Timestamp) -> Option<NewTimer> {
-    // Each parked row has a new id, so this derived id has never been used before.
-    let id = Uuid::new_v5(&parked.id, b"redrive");
-    let mut message = parked.message.clone();
-    if let Ok(mut envelope) = Envelope::decode(&message)
-        && let Event::DeliveryJob(job) = &mut envelope.event
-    {
-        job.route.passed_over.clear();
-        if parked.provider_is_gone {
-            job.route.unbind();
-        }
-        envelope.caused_by = Some(envelope.id);
-        envelope.id = id;
-        envelope.at = now;
-        message = envelope.encode().ok()?;
-    }
+    let redriven = parked.for_redrive().redriven(now)?;
     Some(NewTimer {
-        id,
+        id: redriven.id,
         due_at: now,
-        stream: parked.stream?,
-        message,
+        stream: redriven.stream,
+        message: redriven.message,
         app: parked.app?,
         send_id: parked.send_id,
         user: parked.user,
@@ -316,24 +248,19 @@ async fn remove_parked(connection: &mut PgConnection, again: &[&Parked], actor: 
     Ok(())
 }
 
-/// Returns true if only one provider may send the message, because that provider may already have accepted it.
-fn is_bound(message: &[u8]) -> bool {
-    Envelope::decode(message).is_ok_and(|envelope| match envelope.event {
-        Event::DeliveryJob(job) => !job.channel.is_repeatable() && job.route.only.is_some(),
-        _ => false,
-    })
-}
-
 fn read(row: &PgRow) -> Result<Parked, Error> {
-    let skip: Option<&str> = row.try_get("skip")?;
-    let message: Vec<u8> = row.try_get("message")?;
-    let provider_is_gone: bool = row.try_get("provider_is_gone")?;
-    let is_stranded = provider_is_gone && is_bound(&message);
-    let skip = skip.map(Skip::read).or(is_stranded.then_some(Skip::ProviderGone));
-    let stream = row.try_get::<&str, _>("stream")?.parse().ok();
-    let is_erased = skip == Some(Skip::Erased);
-    let shown = |text: Option<String>| text.filter(|text| !text.is_empty() && !is_erased);
-    Ok(Parked {
+    let obstacles = Obstacles {
+        is_settled: row.try_get("is_settled")?,
+        is_erased: row.try_get("is_erased")?,
+        is_cancelled: row.try_get("is_cancelled")?,
+        is_expired: row.try_get("is_expired")?,
+        is_suppressed: row.try_get("is_suppressed")?,
+        is_read: row.try_get("is_read")?,
+        is_delivered: row.try_get("is_delivered")?,
+        is_provider_gone: row.try_get("is_provider_gone")?,
+    };
+    let shown = |text: Option<String>| text.filter(|text| !text.is_empty() && !obstacles.is_erased);
+    let mut parked = Parked {
         id: row.try_get("id")?,
         app: row.try_get::<Option<i64>, _>("app_id")?.map(AppId),
         app_name: row.try_get("app_name")?,
@@ -342,14 +269,13 @@ fn read(row: &PgRow) -> Result<Parked, Error> {
         user: row.try_get::<Option<i64>, _>("user_number")?.map(UserNumber),
         recipient: shown(row.try_get("identifier")?),
         target: shown(row.try_get("target")?),
-        stream,
+        stream: row.try_get::<&str, _>("stream")?.parse().ok(),
         cause: row.try_get("cause")?,
         parked_at: row.try_get::<DateTime<Utc>, _>("parked_at")?.into(),
-        message,
-        skip: match stream {
-            Some(_) => skip,
-            None => Some(Skip::Unreadable),
-        },
-        provider_is_gone,
-    })
+        message: row.try_get("message")?,
+        skip: None,
+        obstacles,
+    };
+    parked.skip = parked.for_redrive().skip();
+    Ok(parked)
 }

@@ -39,6 +39,7 @@ mod switch;
 mod template;
 mod timer;
 mod transaction;
+mod transition;
 mod web_push;
 mod webhook;
 

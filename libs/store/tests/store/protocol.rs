@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::ledger_model::{After, Claimed, Ledger, Token};
 use domain::content::{Content, SmsContent};
+use domain::delivery::receipt::{About, Receipt};
 use domain::event::DeliveryJob;
 use domain::retry::RetryPolicy;
 use domain::{
@@ -11,7 +12,7 @@ use domain::{
     UserNumber,
 };
 use store::deliveries::ledger::{CallMark, Claim, ClaimRequest};
-use store::deliveries::receipt::{About, Receipt, Recorded};
+use store::deliveries::receipt::Recorded;
 use store::deliveries::settlement::{FollowUp, Settlement};
 use store::deliveries::timer::NewTimer;
 use uuid::Uuid;

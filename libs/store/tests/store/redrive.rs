@@ -1,12 +1,13 @@
 //! Redriving parked messages.
 
 use domain::content::{Content, EmailContent};
+use domain::delivery::redrive::Skip;
 use domain::event::DeliveryJob;
 use domain::{
     AppId, Channel, DeliveryId, Envelope, Event, Lane, Reason, Route, Status, StreamName, UserNumber,
 };
 use store::database::failure::SetAside;
-use store::deliveries::redrive::{Parked, ParkedFilter, Skip, position_after};
+use store::deliveries::redrive::{Parked, ParkedFilter, position_after};
 use uuid::Uuid;
 
 use crate::{Fixture, NOW, fixture, recipient, send_id, send_to};

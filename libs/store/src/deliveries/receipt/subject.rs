@@ -1,16 +1,16 @@
-//! Subjects of receipts: the attempts that receipts name, and the state of the attempts' deliveries in the ledger.
+//! Subjects of receipts: the attempts that receipts name, and their deliveries.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use chrono::{DateTime, Utc};
+use domain::delivery::receipt::{About, Receipt, ReportedDelivery};
 use domain::problem::UnknownName;
-use domain::{AppId, Channel, DeliveryId, SendId, Status, StreamName, Timestamp, UserNumber};
+use domain::{AppId, DeliveryId, SendId, UserNumber};
 use sqlx::postgres::PgRow;
 use sqlx::{PgConnection, Row};
 use uuid::Uuid;
 
 use crate::Error;
-use crate::deliveries::receipt::{About, Receipt};
 
 /// An attempt that a receipt names.
 pub(super) struct NamedAttempt {
@@ -19,35 +19,6 @@ pub(super) struct NamedAttempt {
     pub(super) send_id: SendId,
     /// Number of the attempt; None means the last one.
     pub(super) attempt: Option<u32>,
-}
-
-/// State of a delivery that this transaction has locked.
-pub(super) struct State {
-    pub(super) user: UserNumber,
-    pub(super) channel: Channel,
-    pub(super) status: Status,
-    pub(super) attempt: u32,
-    pub(super) provider: Option<String>,
-    pub(super) expires_at: Option<Timestamp>,
-    pub(super) is_erased: bool,
-    /// Stream and encoded job of the last attempt; None if the job is not stored or no longer stored.
-    pub(super) kept: Option<(StreamName, Vec<u8>)>,
-}
-
-impl State {
-    fn is_last_attempt(&self, named: &NamedAttempt) -> bool {
-        named.attempt.is_none_or(|attempt| attempt == self.attempt)
-    }
-
-    /// Returns true if the named attempt is the last one and is not settled yet.
-    pub(super) fn is_under_way(&self, named: &NamedAttempt) -> bool {
-        self.status == Status::Sending && self.is_last_attempt(named)
-    }
-
-    /// Returns true if a receipt for the named attempt can change the delivery.
-    pub(super) fn is_open(&self, named: &NamedAttempt) -> bool {
-        matches!(self.status, Status::Sent | Status::Unknown) && self.is_last_attempt(named)
-    }
 }
 
 /// Finds the attempts that receipts name. Returns one result per receipt, in order; None for an unknown delivery or
@@ -110,7 +81,8 @@ pub(super) async fn find(
 pub(super) async fn hold(
     connection: &mut PgConnection,
     named: &[Option<NamedAttempt>],
-) -> Result<HashMap<(AppId, DeliveryId), State>, Error> {
+    cancelled: &HashSet<(AppId, SendId)>,
+) -> Result<HashMap<(AppId, DeliveryId), ReportedDelivery>, Error> {
     let apps: Vec<i64> = named.iter().flatten().map(|named| named.app.0).collect();
     let ids: Vec<Uuid> = named.iter().flatten().map(|named| named.delivery.0).collect();
     if ids.is_empty() {
@@ -135,18 +107,24 @@ pub(super) async fn hold(
     .bind(ids)
     .fetch_all(connection)
     .await?;
-    rows.iter().map(read).collect()
+    let deliveries = rows.iter().map(|row| read(row, cancelled));
+    deliveries.map(|delivery| delivery.map(|delivery| ((delivery.app, delivery.id), delivery))).collect()
 }
 
-fn read(row: &PgRow) -> Result<((AppId, DeliveryId), State), Error> {
+fn read(row: &PgRow, cancelled: &HashSet<(AppId, SendId)>) -> Result<ReportedDelivery, Error> {
     let unreadable = |error: UnknownName| Error::Unreadable(error.to_string());
     let channel: &str = row.try_get("channel")?;
     let status: &str = row.try_get("status")?;
-    let kept = match row.try_get::<Option<&str>, _>("stream")? {
+    let job = match row.try_get::<Option<&str>, _>("stream")? {
         Some(stream) => Some((stream.parse().map_err(unreadable)?, row.try_get("message")?)),
         None => None,
     };
-    let state = State {
+    let app = AppId(row.try_get("app_id")?);
+    let send_id = SendId(row.try_get("send_id")?);
+    Ok(ReportedDelivery {
+        app,
+        id: DeliveryId(row.try_get("id")?),
+        send_id,
         user: UserNumber(row.try_get("user_number")?),
         channel: channel.parse().map_err(unreadable)?,
         status: status.parse().map_err(unreadable)?,
@@ -154,7 +132,7 @@ fn read(row: &PgRow) -> Result<((AppId, DeliveryId), State), Error> {
         provider: row.try_get("provider")?,
         expires_at: row.try_get::<Option<DateTime<Utc>>, _>("expires_at")?.map(Into::into),
         is_erased: row.try_get("is_erased")?,
-        kept,
-    };
-    Ok(((AppId(row.try_get("app_id")?), DeliveryId(row.try_get("id")?)), state))
+        is_cancelled: cancelled.contains(&(app, send_id)),
+        job,
+    })
 }
