@@ -142,11 +142,8 @@ mod tests {
         let content = Content::Sms(SmsContent { text: "Hello".to_owned(), from: None });
         let id = DeliveryId(Uuid::from_u128(3));
         let first = DeliveryJob::first(id, channel, UserNumber(4), "+4915112345678".to_owned(), content);
-        let route = Route {
-            only: Some("main".to_owned()),
-            keyed: true,
-            passed_over: vec!["second".to_owned()],
-        };
+        let route =
+            Route { only: Some("main".to_owned()), keyed: true, passed_over: vec!["second".to_owned()] };
         let event = Event::DeliveryJob(Box::new(DeliveryJob { attempt: 9, route, ..first }));
         let at = Timestamp::from_millis(0);
         let app = AppId(1);

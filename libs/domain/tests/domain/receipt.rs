@@ -9,8 +9,8 @@ use domain::event::DeliveryJob;
 use domain::outcome::RetryLimit;
 use domain::retry::RetryPolicy;
 use domain::{
-    Answer, AppId, Channel, DeliveryId, Envelope, Event, Lane, Outcome, Reason, Route, SendId, Status, StreamName,
-    Timestamp, UserNumber,
+    Answer, AppId, Channel, DeliveryId, Envelope, Event, Lane, Outcome, Reason, Route, SendId, Status,
+    StreamName, Timestamp, UserNumber,
 };
 use uuid::Uuid;
 
@@ -31,20 +31,13 @@ fn receipt(outcome: Outcome) -> Receipt {
 fn job(limited_retries: u32) -> Vec<u8> {
     let content = Content::Sms(SmsContent { text: "Hello".to_owned(), from: None });
     let target = "+4915112345678".to_owned();
-    let first = DeliveryJob::first(
-        DeliveryId(Uuid::from_u128(3)),
-        Channel::Sms,
-        UserNumber(4),
-        target,
-        content,
-    );
+    let first =
+        DeliveryJob::first(DeliveryId(Uuid::from_u128(3)), Channel::Sms, UserNumber(4), target, content);
     let route = Route { only: Some("main".to_owned()), ..Route::default() };
     let event = Event::DeliveryJob(Box::new(DeliveryJob { route, limited_retries, ..first }));
     let id = Uuid::from_u128(77);
     let send_id = Some(SendId(Uuid::from_u128(2)));
-    Envelope { id, app: AppId(1), at: NOW, send_id, caused_by: None, trace: None, event }
-        .encode()
-        .unwrap()
+    Envelope { id, app: AppId(1), at: NOW, send_id, caused_by: None, trace: None, event }.encode().unwrap()
 }
 
 fn delivery(status: Status) -> ReportedDelivery {
@@ -110,8 +103,7 @@ fn every_change_is_a_legal_transition() {
     for outcome in [DELIVERED, Outcome::Failed, Outcome::GONE, Outcome::RETRY, pause] {
         for (is_erased, is_cancelled, attempt) in [(false, false, 1), (true, false, 1), (false, true, 9)] {
             for status in Status::REPORTABLE {
-                let delivery =
-                    ReportedDelivery { is_erased, is_cancelled, attempt, ..delivery(status) };
+                let delivery = ReportedDelivery { is_erased, is_cancelled, attempt, ..delivery(status) };
                 let Effect::Change(change) = effect(outcome.clone(), &delivery) else { continue };
                 assert!(Step::Report.allows(status, change.status), "{status} to {}", change.status);
             }

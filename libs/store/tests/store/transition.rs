@@ -24,7 +24,8 @@ const RECEIPT: Uuid = Uuid::from_u128(6);
 
 fn job(app: AppId, delivery: DeliveryId) -> Vec<u8> {
     let content = Content::Email(EmailContent::default());
-    let job = DeliveryJob::first(delivery, Channel::Email, UserNumber(1), "ada@example.com".to_owned(), content);
+    let job =
+        DeliveryJob::first(delivery, Channel::Email, UserNumber(1), "ada@example.com".to_owned(), content);
     let event = Event::DeliveryJob(Box::new(job));
     let (id, send_id) = (Uuid::from_u128(77), Some(send_id(1)));
     Envelope { id, app, at: NOW, send_id, caused_by: None, trace: None, event }.encode().unwrap()
@@ -74,7 +75,7 @@ impl Fixture {
                     self.run("UPDATE request SET cancelled_at = now()").await;
                 }
                 let request = ClaimRequest { app, delivery, attempt: 1, provider: None };
-                store.claim(&[request], Duration::from_secs(60)).await.unwrap();
+                store.deliveries().claim(&[request], Duration::from_secs(60)).await.unwrap();
             }
             Step::Settle | Step::Correct => {
                 let settlement = Settlement {
@@ -92,22 +93,22 @@ impl Fixture {
                     job: (STREAM, job(app, delivery).into()),
                     receipts: false,
                 };
-                store.settle(&[settlement]).await.unwrap();
+                store.deliveries().settle(&[settlement]).await.unwrap();
             }
             Step::Report => {
                 let about = About::Delivery(delivery, None);
                 let answer = Answer::new(Outcome::Sent { provider_id: None }, "", "");
                 let receipt = Receipt { id: RECEIPT, app, about, answer, at: NOW, random: 0.5 };
                 let policy = RetryPolicy { schedule: Vec::new() };
-                store.record_receipts(&[receipt], &policy).await.unwrap();
+                store.deliveries().record_receipts(&[receipt], &policy).await.unwrap();
             }
             Step::FailToRender => {
                 let failure =
                     RenderFailure { app, send_id: send_id(1), recipient_index: 0, channel: Channel::Email };
-                store.record_render_failures(&[failure]).await.unwrap();
+                store.sends().record_render_failures(&[failure]).await.unwrap();
             }
             Step::Cancel => {
-                store.cancel_request(app, send_id(1), "test").await.unwrap();
+                store.deliveries().cancel_request(app, send_id(1), "test").await.unwrap();
             }
             Step::Erase => {
                 self.run(
@@ -118,7 +119,7 @@ impl Fixture {
                 self.pass().await;
             }
             Step::Redrive => {
-                store.redrive(&ParkedFilter::default(), None, 10, NOW, "test").await.unwrap();
+                store.deliveries().redrive(&ParkedFilter::default(), None, 10, NOW, "test").await.unwrap();
             }
         }
     }
@@ -134,18 +135,15 @@ async fn each_step_changes_exactly_the_statuses_that_the_table_names() {
         for &from in Status::ALL {
             fixture.put_in_status(app, delivery, from).await;
             fixture.take_step(transition.step, app, delivery).await;
-            let to = fixture.store.delivery_states(&[(app, delivery)]).await.unwrap()[0].status;
+            let to = fixture.store.deliveries().delivery_states(&[(app, delivery)]).await.unwrap()[0].status;
             // One call settles and corrects.
             let steps = match transition.step {
                 Step::Settle | Step::Correct => vec![Step::Settle, Step::Correct],
                 step => vec![step],
             };
             let is_changed = steps.iter().any(|step| step.starts_from(from));
-            let is_expected = if is_changed {
-                steps.iter().any(|step| step.allows(from, to))
-            } else {
-                to == from
-            };
+            let is_expected =
+                if is_changed { steps.iter().any(|step| step.allows(from, to)) } else { to == from };
             if !is_expected {
                 differences.push(format!("{:?} from {from} to {to}", transition.step));
             }
