@@ -175,7 +175,7 @@ async fn a_receipt_without_effect_does_not_hide_the_next_one_for_its_delivery() 
         receipt(app, 2, of(id), arrived()),
         receipt(app, 3, of(id), Outcome::Failed),
     ];
-    let recorded = fixture.store.record_receipts(&receipts, &policy()).await.unwrap();
+    let recorded = fixture.store.deliveries().record_receipts(&receipts, &policy()).await.unwrap();
     let delivered = Recorded::Settled(Status::Delivered);
     assert_eq!(recorded, [Recorded::Unchanged, delivered, Recorded::Unchanged]);
 }
