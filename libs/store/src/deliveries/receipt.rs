@@ -1,4 +1,4 @@
-//! Recording receipts. [`domain::delivery::receipt`] decides what a receipt changes.
+//! Recording receipts. [`domain::receipt`] decides what a receipt changes.
 //!
 //! A receipt that arrives before its attempt is settled is kept and processed again later.
 
@@ -9,7 +9,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use domain::delivery::receipt::{About, Effect, Receipt};
+use domain::receipt::{About, Effect, Receipt};
 use domain::retry::RetryPolicy;
 use domain::{Answer, AppId, DeliveryId, Status};
 use sqlx::postgres::PgRow;

@@ -1,10 +1,10 @@
 //! Redriving parked messages, and listing parked messages with the reason why a redrive would skip them.
-//! [`domain::delivery::redrive`] decides both.
+//! [`domain::redrive`] decides both.
 
 use std::collections::{HashMap, HashSet};
 
 use chrono::{DateTime, Utc};
-use domain::delivery::redrive::{Obstacles, ParkedMessage, Skip};
+use domain::redrive::{Obstacles, ParkedMessage, Skip};
 use domain::{AppId, Channel, DeliveryId, Lane, SendId, Status, StreamName, Timestamp, UserNumber};
 use sqlx::postgres::PgRow;
 use sqlx::{PgConnection, Row};

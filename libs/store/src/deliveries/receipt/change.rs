@@ -1,6 +1,6 @@
 //! Writes the changes that receipts make.
 
-use domain::delivery::receipt::{Change, NextAttempt, Receipt, ReportedDelivery};
+use domain::receipt::{Change, NextAttempt, Receipt, ReportedDelivery};
 use domain::{Envelope, Reason, Status, StreamName, Timestamp, UserNumber};
 use sqlx::PgConnection;
 

@@ -3,8 +3,8 @@
 use std::collections::{HashMap, HashSet};
 
 use chrono::{DateTime, Utc};
-use domain::delivery::receipt::{About, Receipt, ReportedDelivery};
 use domain::problem::UnknownName;
+use domain::receipt::{About, Receipt, ReportedDelivery};
 use domain::{AppId, DeliveryId, SendId, UserNumber};
 use sqlx::postgres::PgRow;
 use sqlx::{PgConnection, Row};
