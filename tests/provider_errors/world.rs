@@ -11,19 +11,10 @@ use domain::retry::RetryPolicy;
 use domain::sms::twilio::of_undelivered;
 use domain::{Answer, AppId, Channel, DeliveryId, Envelope, Event, Lane, SendId, StreamName, UserNumber};
 use serde_json::Value;
-<<<<<<< HEAD
-use service_kit::{Config, Context, clock, connections, installation};
-use sqlx::{PgPool, Row as _};
-use store::control::app::{NewApp, NewSecret};
-use store::deliveries::receipt::Recorded;
-use tempfile::TempDir;
-use testkit::{Database, eventually};
-=======
 use service_kit::{Config, clock};
 use sqlx::Row as _;
-use store::deliveries::receipt::{About, Receipt};
+use store::deliveries::receipt::Recorded;
 use testkit::{Installation, eventually};
->>>>>>> main
 use uuid::Uuid;
 
 use crate::state::{Attempt, State};
