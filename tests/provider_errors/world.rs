@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use credentials::{MasterKey, link, vapid};
 use domain::content::Content;
-use domain::delivery::receipt::{About, Receipt};
 use domain::event::DeliveryJob;
+use domain::receipt::{About, Receipt};
 use domain::retry::RetryPolicy;
 use domain::sms::twilio::of_undelivered;
 use domain::{Answer, AppId, Channel, DeliveryId, Envelope, Event, Lane, SendId, StreamName, UserNumber};

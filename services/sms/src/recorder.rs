@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use domain::delivery::receipt::{self, About};
+use domain::receipt::{self, About};
 use domain::retry::RetryPolicy;
 use domain::{Answer, AppId};
 use service_kit::{Context, clock};

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use anyhow::ensure;
 use clap::Subcommand;
-use domain::delivery::redrive::Skip;
+use domain::redrive::Skip;
 use domain::target::masked;
 use domain::{AppId, Channel, DeliveryId};
 use serde_json::{Value, json};

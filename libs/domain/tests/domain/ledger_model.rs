@@ -5,7 +5,7 @@
 
 #![allow(dead_code, reason = "each of the two tests uses a part")]
 
-use domain::delivery::Step;
+use domain::transition::Step;
 use domain::{Reason, Status};
 
 /// Identifies a claim.

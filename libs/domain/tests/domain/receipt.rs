@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use domain::content::{Content, SmsContent};
-use domain::delivery::Step;
-use domain::delivery::receipt::{About, Change, Effect, NextAttempt, Receipt, ReportedDelivery};
 use domain::event::DeliveryJob;
 use domain::outcome::RetryLimit;
+use domain::receipt::{About, Change, Effect, NextAttempt, Receipt, ReportedDelivery};
 use domain::retry::RetryPolicy;
+use domain::transition::Step;
 use domain::{
     Answer, AppId, Channel, DeliveryId, Envelope, Event, Lane, Outcome, Reason, Route, SendId, Status,
     StreamName, Timestamp, UserNumber,

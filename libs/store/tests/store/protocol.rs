@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use crate::ledger_model::{After, Claimed, Ledger, Token};
 use domain::content::{Content, SmsContent};
-use domain::delivery::receipt::{About, Receipt};
 use domain::event::DeliveryJob;
+use domain::receipt::{About, Receipt};
 use domain::retry::RetryPolicy;
 use domain::{
     Answer, AppId, Channel, DeliveryId, Envelope, Event, Lane, Outcome, Reason, SendId, Status, StreamName,

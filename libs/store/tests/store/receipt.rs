@@ -5,9 +5,9 @@ mod early;
 use std::time::Duration;
 
 use domain::content::{Content, SmsContent};
-use domain::delivery::receipt::{About, Receipt};
 use domain::event::{DeliveryJob, DeliverySettled};
 use domain::outcome::RetryLimit;
+use domain::receipt::{About, Receipt};
 use domain::retry::RetryPolicy;
 use domain::{
     Answer, AppId, Channel, DeliveryId, Envelope, Event, Lane, Outcome, Reason, Status, StreamName,

@@ -1,8 +1,8 @@
 //! Redriving parked messages.
 
 use domain::content::{Content, EmailContent};
-use domain::delivery::redrive::Skip;
 use domain::event::DeliveryJob;
+use domain::redrive::Skip;
 use domain::{
     AppId, Channel, DeliveryId, Envelope, Event, Lane, Reason, Route, Status, StreamName, UserNumber,
 };

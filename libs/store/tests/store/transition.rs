@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use domain::content::{Content, EmailContent};
-use domain::delivery::receipt::{About, Receipt};
-use domain::delivery::{Step, TRANSITIONS};
 use domain::event::DeliveryJob;
+use domain::receipt::{About, Receipt};
 use domain::retry::RetryPolicy;
+use domain::transition::{Step, TRANSITIONS};
 use domain::{
     Answer, AppId, Channel, DeliveryId, Envelope, Event, Lane, Outcome, Status, StreamName, UserNumber,
 };

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use domain::delivery::receipt::{About, Receipt};
+use domain::receipt::{About, Receipt};
 use domain::retry::RetryPolicy;
 use domain::{Channel, Outcome, Status};
 use service_kit::clock;

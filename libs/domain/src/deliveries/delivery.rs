@@ -1,10 +1,4 @@
-//! Statuses of a delivery, the steps that change them, and the reasons for them.
-
-pub mod receipt;
-pub mod redrive;
-mod transition;
-
-pub use transition::{Step, TRANSITIONS, Transition};
+//! Statuses of a delivery, and the reasons for them.
 
 use crate::text_enum::text_enum;
 

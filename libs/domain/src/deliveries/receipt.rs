@@ -5,9 +5,9 @@
 
 use uuid::Uuid;
 
-use crate::delivery::Step;
 use crate::event::{DecodeError, DeliverySettled, TargetSuppressed};
 use crate::retry::{FinishedAttempt, RetryDecision, RetryPolicy};
+use crate::transition::Step;
 use crate::{
     Answer, AppId, Channel, DeliveryId, Envelope, Event, Outcome, Reason, SendId, Status, StreamName,
     Timestamp, UserNumber,
