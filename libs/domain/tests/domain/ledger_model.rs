@@ -43,7 +43,7 @@ pub(crate) struct Ledger {
 
 /// Result of a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Claimed {
+pub(crate) enum ClaimResult {
     /// The attempt may be made.
     Ours,
     /// The delivery has ended, or is at a later attempt.
@@ -56,7 +56,7 @@ pub(crate) enum Claimed {
 
 /// The step after an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum After {
+pub(crate) enum NextStep {
     /// The delivery ends.
     End(Status, Option<Reason>),
     /// Another attempt.
@@ -82,28 +82,28 @@ impl Default for Ledger {
 
 impl Ledger {
     /// Claims the delivery for one attempt.
-    pub(crate) fn claim(&mut self, attempt: u32, fresh: Token) -> Claimed {
+    pub(crate) fn claim(&mut self, attempt: u32, fresh: Token) -> ClaimResult {
         if self.status.is_terminal() || self.attempt > attempt {
-            return Claimed::Done;
+            return ClaimResult::Done;
         }
         if self.attempt < attempt {
-            return Claimed::Missing;
+            return ClaimResult::Missing;
         }
         if self.lease == Lease::Live {
-            return Claimed::Leased;
+            return ClaimResult::Leased;
         }
         if self.calling {
             self.end(Step::Refuse, (Status::Unknown, Some(Reason::OutcomeUnknown)));
-            return Claimed::Done;
+            return ClaimResult::Done;
         }
         if let Some(state) = self.stop {
             self.end(Step::Refuse, state);
-            return Claimed::Done;
+            return ClaimResult::Done;
         }
         self.change(Step::Claim, (Status::Sending, self.reason));
         self.token = Some(fresh);
         self.lease = Lease::Live;
-        Claimed::Ours
+        ClaimResult::Ours
     }
 
     fn change(&mut self, step: Step, (status, reason): (Status, Option<Reason>)) {
