@@ -9,7 +9,7 @@ use service_kit::clock;
 use testkit::eventually;
 
 use crate::overrides::provider;
-use crate::service::{App, Behind, SOON, Service, plain_send};
+use crate::service::{App, Backing, SOON, Service, plain_send};
 
 const SEND: &str = "POST /v3/notifications";
 const FILES: &str = "SELECT count(*)::text FROM attachment";
@@ -54,7 +54,7 @@ async fn a_file_is_stored_beside_the_send_and_named_in_its_jobs() {
 
 #[tokio::test]
 async fn a_repeat_stores_nothing_more_and_another_file_is_another_body() {
-    let service = Service::start_with(Behind::Nothing).await;
+    let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     let send = |content: &[u8]| {
         service.by(&shop, SEND).header("Idempotency-Key", "k").json(&with_file(content)).send()
@@ -72,7 +72,7 @@ async fn a_repeat_stores_nothing_more_and_another_file_is_another_body() {
 
 #[tokio::test]
 async fn what_is_refused_or_only_tried_stores_nothing() {
-    let service = Service::start_with(Behind::Nothing).await;
+    let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     let mut refused = with_file(b"x");
     refused["lane"] = json!("fast");
@@ -88,7 +88,7 @@ async fn what_is_refused_or_only_tried_stores_nothing() {
 
 #[tokio::test]
 async fn ten_mebibytes_are_taken_and_no_more() {
-    let service = Service::start_with(Behind::Nothing).await;
+    let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     let request = service.sent(&shop, &with_file(&vec![7; MAX_ATTACHED])).await;
     assert_eq!(service.file(&shop, &request).await.map(|file| file.len()), Some(MAX_ATTACHED));
@@ -100,7 +100,7 @@ async fn ten_mebibytes_are_taken_and_no_more() {
 
 #[tokio::test]
 async fn only_files_make_a_body_large() {
-    let service = Service::start_with(Behind::Nothing).await;
+    let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     let large = "x".repeat(gateway::MAX_BODY);
     // Not a send; no files; a large body with small files.
@@ -125,7 +125,7 @@ async fn only_files_make_a_body_large() {
 
 #[tokio::test]
 async fn more_files_than_there_is_room_for_are_put_off() {
-    let service = Service::start_with(Behind::Nothing).await;
+    let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     let body = serde_json::to_vec(&with_file(&vec![7; MAX_ATTACHED])).unwrap();
     let mut sends = tokio::task::JoinSet::new();

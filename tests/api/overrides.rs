@@ -7,7 +7,7 @@ use domain::{Channel, Envelope, Event, Lane, StreamName};
 use serde_json::{Value, json};
 use testkit::eventually;
 
-use crate::service::{App, Behind, SOON, Service, plain_send};
+use crate::service::{App, Backing, SOON, Service, plain_send};
 
 const SEND: &str = "POST /v3/notifications";
 const TRY: &str = "POST /v3/notifications?dryRun=true";
@@ -156,7 +156,7 @@ async fn a_job_names_the_category_that_its_reader_can_turn_off() {
 
 #[tokio::test]
 async fn hosts_and_credentials_are_refused_and_so_is_all_else_that_is_wrong() {
-    let service = Service::start_with(Behind::Nothing).await;
+    let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     let overrides = json!({
         "channels": ["pigeon"],
@@ -179,7 +179,7 @@ async fn hosts_and_credentials_are_refused_and_so_is_all_else_that_is_wrong() {
 
 #[tokio::test]
 async fn strict_handling_knows_the_apps_providers() {
-    let service = Service::start_with(Behind::Nothing).await;
+    let service = Service::start_with(Backing::Nothing).await;
     let (shop, bank) = (service.app("shop").await, service.app("bank").await);
     service.execute(provider!("email", "smtp")).await;
     let send = with(json!({"smtp": {}, "smpt": {}, "channel": {"email": {"sender": "x"}}}));

@@ -4,7 +4,7 @@ use serde_json::json;
 use stand_ins::smtp::{Rule, Stage};
 
 use crate::mailbox::Mailbox;
-use crate::service::{Behind, SOON, Service};
+use crate::service::{Backing, SOON, Service};
 
 #[tokio::test]
 async fn a_request_tells_what_became_of_it() {
@@ -54,7 +54,7 @@ async fn a_request_tells_what_became_of_it() {
 
 #[tokio::test]
 async fn deliveries_come_in_pages_with_masked_targets() {
-    let service = Service::start_with(Behind::Nothing).await;
+    let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     service
         .execute(
@@ -115,7 +115,7 @@ async fn deliveries_come_in_pages_with_masked_targets() {
 
 #[tokio::test]
 async fn what_is_no_request_of_the_app_is_a_404() {
-    let service = Service::start_with(Behind::Nothing).await;
+    let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     // The third id is new, so the gateway waits for it, but no such request is ever planned.
     let fresh = service_kit::clock::new_id().to_string();
@@ -181,7 +181,7 @@ async fn the_story_of_a_recipient_goes_from_the_acceptance_to_the_last_attempt()
 
 #[tokio::test]
 async fn what_only_a_newer_gateway_reads_is_to_be_asked_again() {
-    let service = Service::start_with(Behind::Nothing).await;
+    let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     service
         .execute(

@@ -26,7 +26,7 @@ const PARTITIONS: u32 = 2;
 
 /// The services that run behind the gateway.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Behind {
+pub(crate) enum Backing {
     Nothing,
     /// None, with streams that hold this many messages.
     Streams(i64),
@@ -55,10 +55,10 @@ pub(crate) struct App {
 impl Service {
     /// Starts the gateway, the dispatcher and the inbox projection.
     pub(crate) async fn start() -> Service {
-        Self::start_with(Behind::DispatcherAndInbox).await
+        Self::start_with(Backing::DispatcherAndInbox).await
     }
 
-    pub(crate) async fn start_with(behind: Behind) -> Service {
+    pub(crate) async fn start_with(behind: Backing) -> Service {
         let database = Database::create().await;
         let url = database.url().to_owned();
         Self::start_on(&url, Some(database), behind).await
@@ -68,18 +68,18 @@ impl Service {
     pub(crate) async fn start_configured(configure: impl FnOnce(&mut Config)) -> Service {
         let database = Database::create().await;
         let url = database.url().to_owned();
-        Self::start_as(&url, Some(database), Behind::DispatcherAndInbox, configure).await
+        Self::start_as(&url, Some(database), Backing::DispatcherAndInbox, configure).await
     }
 
     /// Starts on a database that the test can stop.
-    pub(crate) async fn start_on(database_url: &str, database: Option<Database>, behind: Behind) -> Service {
+    pub(crate) async fn start_on(database_url: &str, database: Option<Database>, behind: Backing) -> Service {
         Self::start_as(database_url, database, behind, |_| {}).await
     }
 
     async fn start_as(
         database_url: &str,
         database: Option<Database>,
-        behind: Behind,
+        behind: Backing,
         configure: impl FnOnce(&mut Config),
     ) -> Service {
         let nats = NatsServer::start().await.unwrap();
@@ -90,7 +90,7 @@ impl Service {
         let mut config = Config { header_prefixes, ..Config::default() };
         config.database.url = Some(database_url.parse().unwrap());
         config.nats.url = Some(nats.url().parse().unwrap());
-        if let Behind::Streams(max_messages) = behind {
+        if let Backing::Streams(max_messages) = behind {
             config.nats.max_messages = max_messages;
         }
         config.security.master_key_file = Some(key_file);
@@ -125,11 +125,11 @@ impl Service {
     /// it.
     pub(crate) async fn another_gateway(&self) -> (SocketAddr, Context) {
         let context = Context::connect(Config::clone(&self.context.config)).await.unwrap();
-        (serve(&context, Behind::Nothing), context)
+        (serve(&context, Backing::Nothing), context)
     }
 
     /// Restarts every service.
-    pub(crate) async fn restart(&mut self, behind: Behind) {
+    pub(crate) async fn restart(&mut self, behind: Backing) {
         self.context.tasks.stop();
         self.context = Context::connect(Config::clone(&self.context.config)).await.unwrap();
         self.address = serve(&self.context, behind);
@@ -275,11 +275,11 @@ impl Drop for Service {
     }
 }
 
-fn serve(context: &Context, behind: Behind) -> SocketAddr {
+fn serve(context: &Context, behind: Backing) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     context.serve("gateway", |context| gateway::serve(context, listener));
-    if behind == Behind::DispatcherAndInbox {
+    if behind == Backing::DispatcherAndInbox {
         context.serve("dispatcher", dispatcher::run);
         context.serve("inbox", inbox::run);
     }

@@ -10,7 +10,7 @@ use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
 use crate::attacker::{Attacker, status, unfinished};
-use crate::service::{App, Behind, SOON, Service, plain_send};
+use crate::service::{App, Backing, SOON, Service, plain_send};
 
 const SEND: &str = "POST /v3/notifications";
 /// Number of requests by the app that must not be affected.
@@ -19,7 +19,7 @@ const REQUESTS: usize = 30;
 const MISSING: usize = 4 * 1024;
 
 async fn service() -> Service {
-    Service::start_with(Behind::Nothing).await
+    Service::start_with(Backing::Nothing).await
 }
 
 /// Builds the head of a user's call with the public key alone.

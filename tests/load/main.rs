@@ -32,7 +32,7 @@ use crate::role::Role;
 struct Arguments {
     /// What to measure; everything, unless told.
     #[arg(value_enum)]
-    only: Option<Measured>,
+    only: Option<Measurement>,
     /// Rounds, in each of which everything is measured once.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
@@ -54,7 +54,7 @@ struct Arguments {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Measured {
+enum Measurement {
     Accept,
     Project,
     Deliver,
@@ -91,14 +91,14 @@ async fn measure(arguments: &Arguments) {
     let installation = Installation::start().await;
     let wanted = |what| arguments.only.is_none_or(|only| only == what);
     let (mut accept, mut project, mut deliver) = (Vec::new(), Vec::new(), Vec::new());
-    if wanted(Measured::Accept) {
+    if wanted(Measurement::Accept) {
         let span = Duration::from_secs(arguments.seconds);
         accept = accept::measure(&installation, arguments.rounds, span).await;
     }
-    if wanted(Measured::Project) {
+    if wanted(Measurement::Project) {
         project = project::measure(&installation, arguments.rounds, arguments.items).await;
     }
-    if wanted(Measured::Deliver) {
+    if wanted(Measurement::Deliver) {
         deliver = deliver::measure(&installation, arguments.rounds, arguments.deliveries as usize).await;
     }
     let report = Report::new(accept, project, deliver);

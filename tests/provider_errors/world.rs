@@ -100,7 +100,7 @@ impl World {
     }
 
     /// Leaves only the first provider of an app.
-    pub(crate) async fn only_first(&self, app: AppId) {
+    pub(crate) async fn remove_second_provider(&self, app: AppId) {
         let query = "DELETE FROM provider WHERE app_id = $1 AND identifier = 'second'";
         sqlx::query(query).bind(app.0).execute(&self.pool).await.unwrap();
     }
@@ -153,7 +153,7 @@ impl World {
     }
 
     /// What the ledger says once the attempt of this number is made, and reported on where that is to be.
-    pub(crate) async fn after(&self, subject: &Subject, attempt: u32) -> State {
+    pub(crate) async fn state_after(&self, subject: &Subject, attempt: u32) -> State {
         let made = usize::try_from(attempt).unwrap();
         let state = eventually(SOON, "an attempt is made", async || {
             let state = self.state(subject).await;

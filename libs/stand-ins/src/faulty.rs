@@ -67,7 +67,7 @@ impl FaultyProviders {
         };
         providers.fail_by_chance(|number| {
             let faults = Faults::new(seed.wrapping_add(number), shares).listed(faults.clone());
-            Arc::new(faults.dealing(DEALT_EVERY))
+            Arc::new(faults.with_scheduled_faults(DEALT_EVERY))
         });
         Ok(providers)
     }

@@ -146,7 +146,7 @@ impl World {
     }
 
     /// Everything that a stream holds.
-    pub(crate) async fn held(&self, stream: StreamName) -> Vec<Envelope> {
+    pub(crate) async fn events_in(&self, stream: StreamName) -> Vec<Envelope> {
         let state = self.context.log.state(stream).await.unwrap();
         let mut reader = self.context.log.reader(stream, state.first_seq);
         let mut envelopes = Vec::new();
@@ -161,7 +161,7 @@ impl World {
     pub(crate) async fn inboxes(&self) -> Vec<(SendId, UserNumber, InAppContent)> {
         let mut items = Vec::new();
         for partition in 0..PARTITIONS {
-            for envelope in self.held(StreamName::Inbox(partition)).await {
+            for envelope in self.events_in(StreamName::Inbox(partition)).await {
                 let Event::InboxItemsAdded(ItemsAdded { contents, recipients, .. }) = envelope.event else {
                     panic!("{:?}", envelope.event)
                 };
@@ -175,7 +175,7 @@ impl World {
     }
 
     pub(crate) async fn jobs(&self, channel: Channel) -> Vec<DeliveryJob> {
-        let held = self.held(StreamName::Job(channel, Lane::Transactional)).await;
+        let held = self.events_in(StreamName::Job(channel, Lane::Transactional)).await;
         let jobs = held.into_iter().map(|envelope| match envelope.event {
             Event::DeliveryJob(job) => *job,
             other => panic!("{other:?}"),

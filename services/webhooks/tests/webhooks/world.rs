@@ -161,7 +161,7 @@ impl World {
     }
 
     /// Waits until the backend has taken as many messages.
-    pub(crate) async fn received(&self, count: usize) -> Vec<stand_ins::webhook::Received> {
+    pub(crate) async fn received(&self, count: usize) -> Vec<stand_ins::webhook::ReceivedCall> {
         eventually(SOON, "the backend is told everything", async || {
             let received = self.backend.received();
             (received.len() >= count).then_some(received)
