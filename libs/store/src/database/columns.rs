@@ -1,6 +1,7 @@
 //! Arrays for `unnest`.
 
-/// Declares one vector per column of the rows, for the array parameters of `unnest`:
+/// Declares one vector per column of the rows, for the array parameters of `unnest`. A column has another name than the parts of a
+/// row:
 ///
 /// ```ignore
 /// columns! { mark in marks =>

@@ -110,10 +110,14 @@ impl Database<'_> {
         columns! { (record, new) in records =>
             places = record.place.as_str(),
             old = record.sealed.as_slice(),
-            new = new.as_slice(),
+            replacements = new.as_slice(),
         }
-        let replaced =
-            sqlx::query(table.replace).bind(places).bind(old).bind(new).execute(&self.0.pool).await?;
+        let replaced = sqlx::query(table.replace)
+            .bind(places)
+            .bind(old)
+            .bind(replacements)
+            .execute(&self.0.pool)
+            .await?;
         Ok(replaced.rows_affected())
     }
 }

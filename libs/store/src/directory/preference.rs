@@ -87,7 +87,7 @@ impl Directory<'_> {
         columns! { ((category, channel), enabled) in kept =>
             categories = category.0,
             channels = channel.as_str().to_owned(),
-            enabled = **enabled,
+            states = **enabled,
         }
         sqlx::query!(
             "INSERT INTO preference (app_id, user_number, category_id, channel, enabled)
@@ -98,7 +98,7 @@ impl Directory<'_> {
             user.0,
             &categories,
             &channels,
-            &enabled
+            &states
         )
         .execute(&mut *transaction)
         .await?;
