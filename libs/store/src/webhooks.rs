@@ -68,7 +68,7 @@ impl Webhooks<'_> {
     ) -> Result<Option<EndpointDraft>, Error> {
         let mut transaction = self.0.begin().await?;
         // The row lock serializes concurrent calls for one app, so that the limit is not exceeded.
-        sqlx::query!("SELECT id FROM app WHERE id = $1 FOR UPDATE", app.0).execute(&mut *transaction).await?;
+        sqlx::query!("SELECT FROM app WHERE id = $1 FOR UPDATE", app.0).execute(&mut *transaction).await?;
         let others = sqlx::query_scalar!(
             r#"SELECT count(*) AS "count!" FROM webhook_endpoint WHERE app_id = $1 AND url <> $2"#,
             app.0,

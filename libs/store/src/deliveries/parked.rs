@@ -2,6 +2,7 @@
 
 use domain::{AppId, DeliveryId, Envelope, Event, SendId, StreamName, Timestamp, UserNumber};
 use sqlx::PgConnection;
+use uuid::Uuid;
 
 use crate::database::columns::columns;
 use crate::{Deliveries, Error, sends::send};

@@ -108,7 +108,7 @@ async fn force_index_scans(transaction: &mut Transaction<'static, Postgres>) -> 
         "SELECT set_config(name, 'off', true) FROM unnest('{enable_seqscan, enable_bitmapscan, enable_sort,
            enable_hashjoin, enable_mergejoin, jit}'::text[]) AS name"
     )
-    .execute(&mut **transaction)
+    .fetch_all(&mut **transaction)
     .await?;
     Ok(())
 }

@@ -34,14 +34,14 @@ pub enum Restored {
 }
 
 /// The holders of the removed token, or the removed subscription, as stored with the suppression.
-#[derive(Default, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Pruned {
     users: Vec<Holder>,
     subscription: Option<Value>,
 }
 
-#[derive(Deserialize)]
+#[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Holder {
     number: i64,
