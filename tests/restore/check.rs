@@ -4,10 +4,10 @@ use std::collections::{HashMap, HashSet};
 
 use domain::AppId;
 use serde_json::{Value, json};
+use suite::numbered_send;
 use uuid::Uuid;
 
 use crate::load::Load;
-use crate::notice;
 use crate::outcomes::Outcomes;
 use crate::system::System;
 
@@ -108,7 +108,7 @@ impl Aftermath<'_> {
         let mut expected = HashSet::new();
         for sent in self.load.sends.iter().filter(|sent| !self.load.cancelled.contains(&sent.id)) {
             let recipients = sent.recipients.iter().filter(|user| !self.load.erased.contains(user));
-            expected.extend(recipients.map(|user| (user.clone(), notice::title(sent.number))));
+            expected.extend(recipients.map(|user| (user.clone(), numbered_send::title(sent.number))));
         }
         for key in &expected {
             assert_eq!(items.get(key), Some(&1), "{key:?}");
@@ -149,7 +149,8 @@ impl Aftermath<'_> {
 
     pub(crate) async fn minds_stay_changed(&self) {
         for identifier in &self.load.erased {
-            assert!(!self.system.api.knows(identifier).await, "{identifier}");
+            let user = self.system.api.find(&format!("/v3/users/{identifier}")).await;
+            assert_eq!(user, None, "{identifier}");
         }
         let nameless: i64 =
             sqlx::query_scalar("SELECT count(*) FROM erased WHERE digest IS NULL AND done_at IS NULL")
@@ -200,16 +201,16 @@ impl Aftermath<'_> {
     /// How often each target was sent each notice.
     fn taken(&self) -> HashMap<(String, String), usize> {
         let mut taken = HashMap::new();
-        for capture in self.system.providers.taken() {
+        for capture in self.system.providers.outbox.captures() {
             let [target] = &capture.to[..] else { panic!("a message to {:?}", capture.to) };
-            *taken.entry((target.clone(), notice::title_in(&capture))).or_default() += 1;
+            *taken.entry((target.clone(), numbered_send::title_in(&capture))).or_default() += 1;
         }
         taken
     }
 
     fn titles(&self) -> HashMap<Uuid, String> {
         let titles =
-            self.load.sends.iter().map(|sent| (sent.id.parse().unwrap(), notice::title(sent.number)));
+            self.load.sends.iter().map(|sent| (sent.id.parse().unwrap(), numbered_send::title(sent.number)));
         titles.collect()
     }
 
