@@ -128,7 +128,7 @@ impl Ledger {
     /// Records the result of an answer; returns false if the claim is no longer valid. A claim stays valid beyond its lease
     /// until another claim is made, and overrides an end that was recorded without an answer.
     #[must_use]
-    pub(crate) fn settle(&mut self, token: Token, attempt: u32, after: After) -> bool {
+    pub(crate) fn settle(&mut self, token: Token, attempt: u32, after: NextStep) -> bool {
         let step = match self.status {
             Status::Sending => Step::Settle,
             Status::Unknown if self.calling => Step::Correct,
@@ -142,13 +142,15 @@ impl Ledger {
         true
     }
 
-    fn follow(&mut self, step: Step, after: After) {
+    fn follow(&mut self, step: Step, after: NextStep) {
         let is_cancelled = matches!(self.stop, Some((Status::Cancelled, _)));
         let state = match after {
-            After::End(status, reason) => (status, reason),
-            After::Retry | After::Park if is_cancelled => (Status::Cancelled, Some(Reason::RequestCancelled)),
-            After::Retry => (Status::Retrying, None),
-            After::Park => (Status::Parked, Some(Reason::RetriesExhausted)),
+            NextStep::End(status, reason) => (status, reason),
+            NextStep::Retry | NextStep::Park if is_cancelled => {
+                (Status::Cancelled, Some(Reason::RequestCancelled))
+            }
+            NextStep::Retry => (Status::Retrying, None),
+            NextStep::Park => (Status::Parked, Some(Reason::RetriesExhausted)),
         };
         self.change(step, state);
         let has_next_attempt = Status::CONTINUED.contains(&self.status);
@@ -160,7 +162,7 @@ impl Ledger {
 
     /// Records a receipt for an attempt; returns false if it adds nothing.
     #[must_use]
-    pub(crate) fn receipt(&mut self, attempt: u32, after: After) -> bool {
+    pub(crate) fn receipt(&mut self, attempt: u32, after: NextStep) -> bool {
         if self.attempt != attempt || !Step::Report.starts_from(self.status) {
             return false;
         }
