@@ -1,15 +1,15 @@
 //! Redriving parked messages, and listing parked messages with the reason why a redrive would skip them.
 //! [`domain::redrive`] decides both.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 use chrono::{DateTime, Utc};
 use domain::redrive::{Obstacles, ParkedMessage, Skip};
 use domain::{AppId, Channel, DeliveryId, Lane, SendId, Status, StreamName, Timestamp, UserNumber};
-use sqlx::postgres::PgRow;
-use sqlx::{PgConnection, Row};
+use sqlx::PgConnection;
 use uuid::Uuid;
 
+use crate::database::columns::columns;
 use crate::deliveries::timer::{self, NewTimer};
 use crate::{Deliveries, Error, deliveries::cancellation};
 
@@ -75,36 +75,29 @@ impl Parked {
     }
 }
 
-const SELECT: &str = "
-    SELECT p.*, app.name AS app_name, d.target, r.identifier,
-      p.delivery_id IS NOT NULL AND d.status IS DISTINCT FROM 'parked' AS is_settled,
-      e.user_number IS NOT NULL AS is_erased,
-      q.cancelled_at IS NOT NULL AS is_cancelled,
-      coalesce(d.expires_at <= now(), false) AS is_expired,
-      s.target IS NOT NULL AS is_suppressed,
-      EXISTS (
-        SELECT FROM inbox_item i WHERE (i.app_id, i.send_id, i.user_number) = (d.app_id, d.send_id, d.user_number)
-          AND i.clicked_at IS NOT NULL
-      ) AS is_read,
-      EXISTS (
-        SELECT FROM delivery o
-        WHERE (o.app_id, o.send_id, o.recipient_index, o.channel) = (d.app_id, d.send_id, d.recipient_index, d.channel)
-          AND o.id <> d.id AND o.status IN ('sent', 'delivered')
-      ) AS is_delivered,
-      NOT EXISTS (
-        SELECT FROM provider WHERE provider.app_id = d.app_id AND provider.identifier = d.provider AND provider.enabled
-      ) AS is_provider_gone
-    FROM parked p
-    LEFT JOIN app ON app.id = p.app_id
-    LEFT JOIN delivery d ON (d.app_id, d.id) = (p.app_id, p.delivery_id)
-    LEFT JOIN planned_recipient r ON (r.app_id, r.send_id, r.recipient_index) = (d.app_id, d.send_id, d.recipient_index)
-    LEFT JOIN erased e ON (e.app_id, e.user_number) = (p.app_id, p.user_number)
-    LEFT JOIN request q ON (q.app_id, q.send_id) = (p.app_id, p.send_id)
-    LEFT JOIN suppression s ON (s.app_id, s.channel, s.target) = (d.app_id, d.channel, d.target)
-    WHERE ($1::bigint IS NULL OR p.app_id = $1) AND ($2::text[] IS NULL OR p.stream = ANY($2))
-      AND ($3::uuid IS NULL OR p.delivery_id = $3) AND ($4::uuid IS NULL OR p.id = $4)
-      AND ($5::timestamptz IS NULL OR (date_trunc('milliseconds', p.parked_at), p.id) > ($5, $6))
-    ORDER BY date_trunc('milliseconds', p.parked_at), p.id LIMIT $7";
+/// A row of `redrive/parked.sql`.
+struct ParkedRow {
+    id: Uuid,
+    app_id: Option<i64>,
+    app_name: Option<String>,
+    send_id: Option<Uuid>,
+    delivery_id: Option<Uuid>,
+    user_number: Option<i64>,
+    identifier: Option<String>,
+    target: Option<String>,
+    stream: String,
+    cause: String,
+    parked_at: DateTime<Utc>,
+    message: Vec<u8>,
+    is_settled: bool,
+    is_erased: bool,
+    is_cancelled: bool,
+    is_expired: bool,
+    is_suppressed: bool,
+    is_read: bool,
+    is_delivered: bool,
+    is_provider_gone: bool,
+}
 
 impl Deliveries<'_> {
     /// Lists at most `limit` parked messages after a position, earliest first. [`Parked::skip`] is the reason why a redrive
@@ -178,37 +171,47 @@ async fn select(
     let streams = |channel: Channel| -> Vec<String> {
         Lane::ALL.iter().map(|&lane| StreamName::Job(channel, lane).to_string()).collect()
     };
-    let rows = sqlx::query(SELECT)
-        .bind(filter.app.map(|app| app.0))
-        .bind(filter.channel.map(streams))
-        .bind(filter.delivery.map(|delivery| delivery.0))
-        .bind(filter.id)
-        .bind(after.map(|(at, _)| DateTime::<Utc>::from(at)))
-        .bind(after.map_or(Uuid::nil(), |(_, id)| id))
-        .bind(limit)
-        .fetch_all(connection)
-        .await?;
-    rows.iter().map(read).collect()
+    let streams = filter.channel.map(streams);
+    let rows = sqlx::query_file_as!(
+        ParkedRow,
+        "src/deliveries/redrive/parked.sql",
+        filter.app.map(|app| app.0),
+        streams.as_deref(),
+        filter.delivery.map(|delivery| delivery.0),
+        filter.id,
+        after.map(|(at, _)| DateTime::<Utc>::from(at)),
+        after.map_or(Uuid::nil(), |(_, id)| id),
+        limit
+    )
+    .fetch_all(connection)
+    .await?;
+    Ok(rows.into_iter().map(Parked::from).collect())
 }
 
 /// Locks requests, then deliveries, then parked messages. All transactions lock in this order.
 async fn hold(connection: &mut PgConnection, found: &[Parked]) -> Result<(), Error> {
     let requests: Vec<_> = found.iter().filter_map(|parked| Some((parked.app?, parked.send_id?))).collect();
     cancellation::cancelled_among(connection, &requests).await?;
-    let deliveries: HashMap<Uuid, i64> =
-        found.iter().filter_map(|parked| Some((parked.delivery?.0, parked.app?.0))).collect();
-    sqlx::query(
+    let deliveries: Vec<_> =
+        found.iter().filter_map(|parked| Some((parked.app?, parked.delivery?))).collect();
+    columns! { (app, delivery) in deliveries =>
+        app_id = app.0,
+        id = delivery.0,
+    }
+    sqlx::query!(
         "SELECT FROM delivery WHERE (app_id, id) IN (SELECT * FROM unnest($1::bigint[], $2::uuid[]))
          ORDER BY app_id, id FOR UPDATE",
+        &app_id,
+        &id
     )
-    .bind(deliveries.values().copied().collect::<Vec<_>>())
-    .bind(deliveries.keys().copied().collect::<Vec<_>>())
     .execute(&mut *connection)
     .await?;
-    sqlx::query("SELECT FROM parked WHERE id = ANY($1) ORDER BY id FOR UPDATE")
-        .bind(found.iter().map(|parked| parked.id).collect::<Vec<_>>())
-        .execute(connection)
-        .await?;
+    sqlx::query!(
+        "SELECT FROM parked WHERE id = ANY($1) ORDER BY id FOR UPDATE",
+        &found.iter().map(|parked| parked.id).collect::<Vec<_>>()
+    )
+    .execute(connection)
+    .await?;
     Ok(())
 }
 
@@ -228,7 +231,7 @@ fn redrive_timer(parked: &Parked, now: Timestamp) -> Option<NewTimer> {
 }
 
 async fn remove_parked(connection: &mut PgConnection, again: &[&Parked], actor: &str) -> Result<(), Error> {
-    sqlx::query(
+    sqlx::query!(
         "WITH gone AS (
            DELETE FROM parked WHERE id = ANY($1) RETURNING app_id, send_id, delivery_id
          ), noted AS (
@@ -238,44 +241,46 @@ async fn remove_parked(connection: &mut PgConnection, again: &[&Parked], actor: 
          )
          UPDATE delivery d SET status = $3, reason = NULL, settled_at = NULL FROM gone
          WHERE (d.app_id, d.id) = (gone.app_id, gone.delivery_id) AND d.status = $4",
+        &again.iter().map(|parked| parked.id).collect::<Vec<_>>(),
+        actor,
+        Status::Retrying.as_str(),
+        Status::Parked.as_str()
     )
-    .bind(again.iter().map(|parked| parked.id).collect::<Vec<_>>())
-    .bind(actor)
-    .bind(Status::Retrying.as_str())
-    .bind(Status::Parked.as_str())
     .execute(connection)
     .await?;
     Ok(())
 }
 
-fn read(row: &PgRow) -> Result<Parked, Error> {
-    let obstacles = Obstacles {
-        is_settled: row.try_get("is_settled")?,
-        is_erased: row.try_get("is_erased")?,
-        is_cancelled: row.try_get("is_cancelled")?,
-        is_expired: row.try_get("is_expired")?,
-        is_suppressed: row.try_get("is_suppressed")?,
-        is_read: row.try_get("is_read")?,
-        is_delivered: row.try_get("is_delivered")?,
-        is_provider_gone: row.try_get("is_provider_gone")?,
-    };
-    let shown = |text: Option<String>| text.filter(|text| !text.is_empty() && !obstacles.is_erased);
-    let mut parked = Parked {
-        id: row.try_get("id")?,
-        app: row.try_get::<Option<i64>, _>("app_id")?.map(AppId),
-        app_name: row.try_get("app_name")?,
-        send_id: row.try_get::<Option<Uuid>, _>("send_id")?.map(SendId),
-        delivery: row.try_get::<Option<Uuid>, _>("delivery_id")?.map(DeliveryId),
-        user: row.try_get::<Option<i64>, _>("user_number")?.map(UserNumber),
-        recipient: shown(row.try_get("identifier")?),
-        target: shown(row.try_get("target")?),
-        stream: row.try_get::<&str, _>("stream")?.parse().ok(),
-        cause: row.try_get("cause")?,
-        parked_at: row.try_get::<DateTime<Utc>, _>("parked_at")?.into(),
-        message: row.try_get("message")?,
-        skip: None,
-        obstacles,
-    };
-    parked.skip = parked.for_redrive().skip();
-    Ok(parked)
+impl From<ParkedRow> for Parked {
+    fn from(row: ParkedRow) -> Parked {
+        let obstacles = Obstacles {
+            is_settled: row.is_settled,
+            is_erased: row.is_erased,
+            is_cancelled: row.is_cancelled,
+            is_expired: row.is_expired,
+            is_suppressed: row.is_suppressed,
+            is_read: row.is_read,
+            is_delivered: row.is_delivered,
+            is_provider_gone: row.is_provider_gone,
+        };
+        let shown = |text: Option<String>| text.filter(|text| !text.is_empty() && !obstacles.is_erased);
+        let mut parked = Parked {
+            id: row.id,
+            app: row.app_id.map(AppId),
+            app_name: row.app_name,
+            send_id: row.send_id.map(SendId),
+            delivery: row.delivery_id.map(DeliveryId),
+            user: row.user_number.map(UserNumber),
+            recipient: shown(row.identifier),
+            target: shown(row.target),
+            stream: row.stream.parse().ok(),
+            cause: row.cause,
+            parked_at: row.parked_at.into(),
+            message: row.message,
+            skip: None,
+            obstacles,
+        };
+        parked.skip = parked.for_redrive().skip();
+        parked
+    }
 }

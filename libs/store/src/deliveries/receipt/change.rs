@@ -5,6 +5,7 @@ use domain::{Envelope, Reason, Status, StreamName, Timestamp, UserNumber};
 use sqlx::PgConnection;
 
 use crate::Error;
+use crate::database::columns::columns;
 use crate::database::instant::instant;
 use crate::deliveries::parked::{self, NewParked};
 use crate::deliveries::suppression::{self, DeadTarget};
@@ -41,7 +42,7 @@ pub(super) async fn write(connection: &mut PgConnection, recordings: &[Recording
                 timers.push(recording.timer(*stream, job, *due_at, Some(delivery.user))?);
             }
             Some(NextAttempt { stream, job, due_at: None }) => {
-                jobs.push(ParkedJob { recording, stream: *stream, message: encoded(job)? });
+                jobs.push(ParkedJob { recording, stream: *stream, message: job.encode()? });
             }
             None => {}
         }
@@ -54,12 +55,14 @@ pub(super) async fn write(connection: &mut PgConnection, recordings: &[Recording
     parked::park(connection, &jobs.iter().map(ParkedJob::row).collect::<Vec<_>>()).await
 }
 
-fn encoded(envelope: &Envelope) -> Result<Vec<u8>, Error> {
-    envelope.encode().map_err(|error| Error::Unreadable(error.to_string()))
-}
-
 async fn update_deliveries(connection: &mut PgConnection, recordings: &[Recording<'_>]) -> Result<(), Error> {
-    sqlx::query(
+    columns! { recording in recordings =>
+        app_id = recording.delivery.app.0,
+        id = recording.delivery.id.0,
+        status = recording.change.status.as_str(),
+        reason = recording.change.reason.map(Reason::as_str),
+    }
+    sqlx::query!(
         "WITH new AS (
            SELECT * FROM unnest($1::bigint[], $2::uuid[], $3::text[], $4::text[]) AS new (app_id, id, status, reason)
          ), done AS (
@@ -69,12 +72,12 @@ async fn update_deliveries(connection: &mut PgConnection, recordings: &[Recordin
            attempt = d.attempt + (new.status = ANY($5))::int,
            settled_at = CASE WHEN new.status <> 'retrying' THEN now() END
          FROM new WHERE (d.app_id, d.id) = (new.app_id, new.id)",
+        &app_id,
+        &id,
+        &status as &[&str],
+        &reason as &[Option<&str>],
+        &Status::CONTINUED.map(Status::as_str) as &[&str]
     )
-    .bind(recordings.iter().map(|recording| recording.delivery.app.0).collect::<Vec<_>>())
-    .bind(recordings.iter().map(|recording| recording.delivery.id.0).collect::<Vec<_>>())
-    .bind(recordings.iter().map(|recording| recording.change.status.as_str()).collect::<Vec<_>>())
-    .bind(recordings.iter().map(|recording| recording.change.reason.map(Reason::as_str)).collect::<Vec<_>>())
-    .bind(Status::CONTINUED.map(Status::as_str).as_slice())
     .execute(connection)
     .await?;
     Ok(())
@@ -83,7 +86,17 @@ async fn update_deliveries(connection: &mut PgConnection, recordings: &[Recordin
 /// Adds each receipt to the row of its attempt. If the worker died before it settled the attempt, the row does not exist
 /// yet and is created here.
 async fn add_to_attempts(connection: &mut PgConnection, recordings: &[Recording<'_>]) -> Result<(), Error> {
-    sqlx::query(
+    columns! { recording in recordings =>
+        app_id = recording.delivery.app.0,
+        id = recording.delivery.id.0,
+        number = i32::try_from(recording.delivery.attempt).unwrap_or(i32::MAX),
+        provider = recording.delivery.provider.as_deref(),
+        receipt = recording.receipt.outcome_name(),
+        code = recording.receipt.answer.code.as_str(),
+        message = recording.provider_text(),
+        at = instant(recording.receipt.at),
+    }
+    sqlx::query!(
         "INSERT INTO attempt (app_id, delivery_id, number, started_at, ended_at, provider, outcome, provider_code,
            provider_message, receipt, receipt_code, receipt_message, receipt_at)
          SELECT app_id, id, number, at, at, provider, 'unknown', 'lease', '', receipt, code, message, at
@@ -92,20 +105,15 @@ async fn add_to_attempts(connection: &mut PgConnection, recordings: &[Recording<
          ON CONFLICT (app_id, delivery_id, number) DO UPDATE SET receipt = excluded.receipt,
            receipt_code = excluded.receipt_code, receipt_message = excluded.receipt_message,
            receipt_at = excluded.receipt_at",
+        &app_id,
+        &id,
+        &number,
+        &provider as &[Option<&str>],
+        &receipt as &[&str],
+        &code as &[&str],
+        &message as &[&str],
+        &at
     )
-    .bind(recordings.iter().map(|recording| recording.delivery.app.0).collect::<Vec<_>>())
-    .bind(recordings.iter().map(|recording| recording.delivery.id.0).collect::<Vec<_>>())
-    .bind(
-        recordings
-            .iter()
-            .map(|recording| i32::try_from(recording.delivery.attempt).unwrap_or(i32::MAX))
-            .collect::<Vec<_>>(),
-    )
-    .bind(recordings.iter().map(|recording| recording.delivery.provider.as_deref()).collect::<Vec<_>>())
-    .bind(recordings.iter().map(|recording| recording.receipt.outcome_name()).collect::<Vec<_>>())
-    .bind(recordings.iter().map(|recording| recording.receipt.answer.code.as_str()).collect::<Vec<_>>())
-    .bind(recordings.iter().map(Recording::provider_text).collect::<Vec<_>>())
-    .bind(recordings.iter().map(|recording| instant(recording.receipt.at)).collect::<Vec<_>>())
     .execute(connection)
     .await?;
     Ok(())
@@ -124,7 +132,7 @@ impl Recording<'_> {
         user: Option<UserNumber>,
     ) -> Result<NewTimer, Error> {
         let ReportedDelivery { app, send_id, .. } = *self.delivery;
-        let message = encoded(envelope)?;
+        let message = envelope.encode()?;
         Ok(NewTimer { id: envelope.id, due_at, stream, message, app, send_id: Some(send_id), user })
     }
 
