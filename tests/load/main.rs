@@ -7,7 +7,6 @@ mod accept;
 mod bare_insert;
 mod bare_server;
 mod connections;
-mod cpu;
 mod deliver;
 mod inbox_events;
 mod installation;
@@ -30,7 +29,7 @@ use crate::role::Role;
 /// Measures how fast sends are accepted, inbox events projected and deliveries made.
 #[derive(Parser)]
 struct Arguments {
-    /// What to measure; everything, unless told.
+    /// What to measure; everything by default.
     #[arg(value_enum)]
     only: Option<Measurement>,
     /// Rounds, in each of which everything is measured once.

@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 use chrono::{DateTime, Utc};
 use domain::plan::{Decision, PlannedDelivery};
 use domain::{AppId, Channel, DeliveryId, Reason, SendId, Status, UserNumber};
-use sqlx::{Postgres, Transaction};
+use sqlx::{PgConnection, Postgres, Transaction};
 
 use crate::database::columns::columns;
 use crate::database::instant::instant;
@@ -202,8 +202,8 @@ async fn write_requests(
     Ok(())
 }
 
-async fn write_recipients(
-    transaction: &mut Transaction<'static, Postgres>,
+pub(crate) async fn write_recipients(
+    connection: &mut PgConnection,
     new: &[(usize, &Chunk, &Decisions)],
 ) -> Result<(), Error> {
     let rows: Vec<_> = new
@@ -236,7 +236,7 @@ async fn write_recipients(
         &in_app,
         &skips
     )
-    .execute(&mut **transaction)
+    .execute(connection)
     .await?;
     Ok(())
 }
@@ -311,7 +311,7 @@ async fn place_restored(
     Ok(())
 }
 
-pub(crate) fn skips_text(skips: &[(Channel, Reason)]) -> String {
+fn skips_text(skips: &[(Channel, Reason)]) -> String {
     let texts: Vec<_> = skips.iter().map(|(channel, reason)| format!("{channel}:{reason}")).collect();
     texts.join(",")
 }

@@ -62,7 +62,7 @@ impl Sends<'_> {
         let without_erased = erasure::without_erased(&mut transaction, chunk).await?;
         let chunk = without_erased.as_ref().unwrap_or(chunk);
         let request = NewRequest { chunk, category: None, template: None, body: Some(&chunk.send) };
-        let written = write_requests_if_new(&mut transaction, &request).await?;
+        let written = write_requests_if_new(&mut transaction, &[request]).await? > 0;
         if written {
             timer::insert(&mut transaction, std::slice::from_ref(timer)).await?;
         }
@@ -145,16 +145,16 @@ pub(crate) async fn write_requests(
     Ok(())
 }
 
-async fn write_requests_if_new(
+/// Writes request rows that do not exist yet. Returns the number of written rows.
+pub(crate) async fn write_requests_if_new(
     connection: &mut PgConnection,
-    request: &NewRequest<'_>,
-) -> Result<bool, Error> {
-    let written = insert(connection, insert_requests!("DO NOTHING"), std::slice::from_ref(request)).await?;
-    Ok(written > 0)
+    requests: &[NewRequest<'_>],
+) -> Result<u64, Error> {
+    insert(connection, insert_requests!("DO NOTHING"), requests).await
 }
 
 /// Runs a statement that inserts request rows from twelve arrays, and returns the number of written rows.
-pub(crate) async fn insert(
+async fn insert(
     connection: &mut PgConnection,
     sql: &'static str,
     requests: &[NewRequest<'_>],
