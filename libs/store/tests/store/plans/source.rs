@@ -78,7 +78,9 @@ fn read_macros(text: &str, macros: &mut Macros) {
             head.split('$').skip(1).map(|rest| rest.split(':').next().unwrap().to_owned()).collect();
         let mut body = body.trim_start();
         if body.starts_with("sqlx::query") {
-            let literal = body.char_indices().map(|(at, _)| at).find(|at| starts_literal(&body[*at..]));
+            // Before the first parameter: a statement that is a parameter stands where the macro is used.
+            let start = &body[..body.find(['$', ')']).unwrap_or(body.len())];
+            let literal = start.char_indices().map(|(at, _)| at).find(|at| starts_literal(&body[*at..]));
             body = &body[literal.unwrap_or(body.len())..];
         }
         if starts_literal(body) || body.starts_with("concat!") {
