@@ -22,7 +22,7 @@ pub mod webhook;
 
 pub use channels::{channel, mail_header, sms, web_push};
 pub use deliveries::{
-    attempt, breaker, delivery, health, outcome, pace, receipt, redrive, retry, route, target, transition,
+    breaker, delivery, health, outcome, receipt, redrive, retry, route, target, transition,
 };
 pub use directory::{device, profile};
 pub use events::{event, stream};
