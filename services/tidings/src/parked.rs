@@ -9,7 +9,7 @@ use domain::target::masked;
 use domain::{AppId, Channel, DeliveryId};
 use serde_json::{Value, json};
 use service_kit::clock;
-use store::deliveries::redrive::{Parked, ParkedFilter, Skip, position_after};
+use store::deliveries::redrive::{Parked, ParkedFilter, position_after};
 use store::sends::request::DeliveryFilter;
 use uuid::Uuid;
 
