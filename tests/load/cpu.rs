@@ -1,8 +1,8 @@
-//! How much processor time the measured processes have used.
+//! Processor time of the measured processes.
 
 use std::fs;
 
-/// Linux counts in hundredths of a second, whatever the kernel's own ticks are.
+/// Linux counts in hundredths of a second, independently of the kernel's tick rate.
 const MICROS_PER_TICK: u64 = 10_000;
 
 /// A process and its direct children: `postgres` serves each connection in a child.
@@ -16,17 +16,17 @@ impl Processes {
         Processes { root }
     }
 
-    /// Our own child that runs this program; None where there is none, or no `/proc`.
+    /// Finds the child of this process that runs `program`; None if there is no such child or no `/proc`.
     pub(crate) fn named(program: &str) -> Option<Processes> {
         let us = std::process::id();
         let ours = all().into_iter().find(|process| process.parent == us && process.name == program);
         ours.map(|process| Processes { root: process.id })
     }
 
-    /// Microseconds so far.
+    /// Processor time used so far, in microseconds.
     pub(crate) fn micros(self) -> u64 {
         let ticks = |process: Process| match process {
-            // Children that have ended count for their parent.
+            // The parent's counters include children that have ended.
             Process { id, own, ended, .. } if id == self.root => own + ended,
             Process { parent, own, .. } if parent == self.root => own,
             _ => 0,
@@ -51,7 +51,7 @@ fn all() -> Vec<Process> {
     ids.filter_map(read).collect()
 }
 
-/// See proc(5): `id (name) state parent … utime stime cutime cstime`, of which a name may hold anything.
+/// Reads a process. See proc(5): `id (name) state parent … utime stime cutime cstime`; the name may contain any character.
 fn read(id: u32) -> Option<Process> {
     let text = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
     let (name, rest) = (text.split_once('(')?.1).rsplit_once(')')?;

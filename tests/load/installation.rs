@@ -1,4 +1,4 @@
-//! Servers of our own, with schema, streams and one app.
+//! Private servers with schema, streams and one app.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ use crate::role::Role;
 pub(crate) const PARTITIONS: u32 = 4;
 const SOON: Duration = Duration::from_secs(60);
 
-/// What the services are measured on.
+/// The installation under measurement.
 pub(crate) struct Installation {
     pub(crate) store: Store,
     pub(crate) log: EventLog,
@@ -33,10 +33,10 @@ pub(crate) struct Installation {
     files: TempDir,
 }
 
-/// Where rows go. Ours waits for the disk, as in production.
+/// The PostgreSQL server. A private one waits for the disk, as in production.
 enum PostgresServer {
     Private(Postgres),
-    /// The one that TIDINGS_TEST_DATABASE_URL names.
+    /// The server in TIDINGS_TEST_DATABASE_URL.
     Named(Database),
 }
 
@@ -82,7 +82,7 @@ impl Installation {
         self.nats.url()
     }
 
-    /// Gives the app its only provider of a channel.
+    /// Makes this the app's only provider of the channel.
     pub(crate) async fn provider(&self, channel: Channel, kind: &str, settings: &Value, secrets: &Value) {
         let of_channel: Vec<_> = self.store.control().providers(self.app, channel).await.unwrap();
         for other in of_channel {
@@ -103,7 +103,7 @@ impl Installation {
         self.store.control().put_provider(self.app, provider, "load").await.unwrap();
     }
 
-    /// Starts a service with what is configured unless told otherwise.
+    /// Starts a service with its default configuration and these variables.
     pub(crate) fn serve(&self, role: Role, more: &[(&str, &str)]) -> Service {
         let key_file = self.files.path().join("master.key");
         let partitions = PARTITIONS.to_string();
@@ -113,7 +113,7 @@ impl Installation {
             ("TIDINGS_NATS__URL", self.nats_url()),
             ("TIDINGS_STREAMS__PARTITIONS", &partitions),
             ("TIDINGS_METRICS__LISTEN", "127.0.0.1:0"),
-            // One app makes all the load.
+            // One app causes all the load.
             ("TIDINGS_GATEWAY__RATE_LIMIT", "1000000"),
             ("TIDINGS_SECURITY__MASTER_KEY_FILE", key_file.to_str().unwrap()),
         ];
@@ -121,7 +121,7 @@ impl Installation {
         role.start(&environment)
     }
 
-    /// Waits for the disk, so that no measurement pays for the one before it.
+    /// Waits for the disk, so that no measurement includes writes of the previous one.
     pub(crate) async fn settle(&self) {
         let url = self.config.database.url.as_ref().unwrap().expose();
         let mut connection = <sqlx::PgConnection as sqlx::Connection>::connect(url).await.unwrap();

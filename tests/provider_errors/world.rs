@@ -238,7 +238,7 @@ impl World {
         }
     }
 
-    /// Browsers that are still known to an app.
+    /// Number of web push subscriptions of the users of an app.
     pub(crate) async fn subscriptions(&self, app: AppId) -> i64 {
         let query = "SELECT count(*) FROM web_push_subscription WHERE app_id = $1";
         sqlx::query_scalar(query).bind(app.0).fetch_one(&self.pool).await.unwrap()

@@ -12,7 +12,7 @@ type Arguments = Rest<ValueOrKwargs>;
 pub(crate) const LONGEST: usize = 256 * 1024;
 /// Maximum total size of the results of multiplying filters in one rendering, in bytes.
 const MOST: usize = 8 * 1024 * 1024;
-/// Largest number for `format`, `indent`, `batch` or `slice`.
+/// Maximum of the numeric arguments of `format`, `indent`, `batch` and `slice`.
 const WIDEST: usize = 1_000;
 
 thread_local! {
@@ -117,7 +117,7 @@ fn call(
     function.call(state, &arguments)
 }
 
-/// Returns the maximum number of bytes by which escaping replaces one byte.
+/// Returns the maximum number of bytes that escaping writes for one byte.
 fn escaped(state: &State<'_, '_>) -> usize {
     if matches!(state.auto_escape(), AutoEscape::None) { 1 } else { 6 }
 }

@@ -33,7 +33,7 @@ pub const SHARES: Shares = Shares {
     stall: 0.001,
 };
 
-/// One call in 100 fails with the next fault in a fixed order, see [`Faults::dealing`].
+/// One call in 100 fails with the next fault of a fixed list; see [`Faults::with_scheduled_faults`].
 const DEALT_EVERY: NonZeroUsize = NonZeroUsize::new(100).unwrap();
 
 /// Running providers.

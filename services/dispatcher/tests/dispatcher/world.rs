@@ -40,7 +40,7 @@ impl World {
         world
     }
 
-    /// Without a dispatcher yet.
+    /// Prepares everything without starting a dispatcher.
     pub(crate) async fn with(configure: impl FnOnce(&mut Config)) -> World {
         let files = tempfile::tempdir().unwrap();
         let (database, nats) = (Database::create().await, NatsServer::start().await.unwrap());
@@ -64,7 +64,7 @@ impl World {
         World { context, app, pool, _database: database, _nats: nats, _files: files }
     }
 
-    /// Another app beside the first.
+    /// Creates a second app.
     pub(crate) async fn another_app(&self) -> AppId {
         let new = NewApp { name: "other", api_key: "other", development: true };
         let draft = self.context.store.control().create_app(new, "test").await.unwrap().unwrap();
@@ -87,7 +87,7 @@ impl World {
         .unwrap();
     }
 
-    /// Publishes what the gateway would, and returns the send's id.
+    /// Publishes the event that the gateway would publish, and returns the send's id.
     pub(crate) async fn accept(&self, send: &SendRequest) -> SendId {
         let send_id = SendId(clock::new_id());
         self.accept_as(send_id, send).await;
@@ -98,7 +98,7 @@ impl World {
         self.accept_of(self.app, send_id, send).await;
     }
 
-    /// Publishes a send of any app.
+    /// Publishes a send of the given app.
     pub(crate) async fn accept_of(&self, app: AppId, send_id: SendId, send: &SendRequest) {
         let envelope = Envelope {
             id: send_id.0,
@@ -112,7 +112,7 @@ impl World {
         self.publish(StreamName::Send(send.lane), envelope.encode().unwrap()).await;
     }
 
-    /// Freezes the first chunk of a send, as a dispatcher does that dies before it acts on it.
+    /// Freezes the first chunk of a send, like a dispatcher that dies before it acts on the chunk.
     pub(crate) async fn freeze(&self, send_id: SendId, send: &SendRequest) {
         let (accepted_at, send) = (clock::now(), Arc::new(send.clone()));
         let chunks = [Chunk { app: self.app, send_id, chunk: 0, accepted_at, send }];
@@ -127,7 +127,7 @@ impl World {
         self.context.log.publish(Message { stream, id: None, payload: payload.into() }).await.unwrap();
     }
 
-    /// Waits until as many messages of a lane are acknowledged, all from the first on.
+    /// Waits until the first `messages` messages of a lane are acknowledged.
     pub(crate) async fn dispatched(&self, lane: Lane, messages: u64) {
         eventually(SOON, "sends are dispatched", async || {
             let stream = StreamName::Send(lane);
@@ -145,7 +145,7 @@ impl World {
         self.context.log.state(stream).await.unwrap().last_seq
     }
 
-    /// Everything that a stream holds.
+    /// Reads all events of a stream.
     pub(crate) async fn events_in(&self, stream: StreamName) -> Vec<Envelope> {
         let state = self.context.log.state(stream).await.unwrap();
         let mut reader = self.context.log.reader(stream, state.first_seq);
@@ -157,7 +157,7 @@ impl World {
         envelopes
     }
 
-    /// What was put into inboxes: send, user and content, in the order of the partitions.
+    /// Reads all items added to inboxes: send, user and content, in the order of the partitions.
     pub(crate) async fn inboxes(&self) -> Vec<(SendId, UserNumber, InAppContent)> {
         let mut items = Vec::new();
         for partition in 0..PARTITIONS {
@@ -190,7 +190,7 @@ impl Drop for World {
     }
 }
 
-/// A plain transactional send.
+/// Builds a plain transactional send.
 pub(crate) fn send_to(recipients: Vec<Recipient>) -> SendRequest {
     let content = InAppContent {
         title: Some("Title".to_owned()),
@@ -212,7 +212,7 @@ pub(crate) fn send_to(recipients: Vec<Recipient>) -> SendRequest {
     }
 }
 
-/// A recipient with an inline profile, so that the user exists.
+/// Builds a recipient with an inline profile, so that the user is created.
 pub(crate) fn person(identifier: &str) -> Recipient {
     Recipient { profile: json!({}).as_object().cloned(), ..Recipient::plain(identifier.to_owned()) }
 }

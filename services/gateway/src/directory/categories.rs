@@ -22,7 +22,7 @@ use crate::http::status_body::{StatusBody, status_body};
 use crate::openapi;
 use crate::openapi::vocabulary::{Cursor, Id, Identifier, Time};
 
-/// Most categories of an answer; also the default limit.
+/// Maximum number of categories in an answer; also the default limit.
 pub(super) const MOST_CATEGORIES: i64 = 1_000;
 
 /// A category of an app's notifications.
