@@ -6,7 +6,7 @@ use domain::content::Attachment;
 use domain::{AppId, SendId, SendRequest};
 use store::deliveries::attachment::Review;
 
-use crate::erasure::{LATER, chunk, timer, with_email};
+use crate::erasure::user::{LATER, chunk, timer, with_email};
 use crate::{Fixture, NOW, fixture, recipient, send_id, send_to};
 
 /// Retention after which files stored at [`NOW`] are old.

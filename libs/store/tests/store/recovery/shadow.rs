@@ -8,7 +8,7 @@ use store::recovery::shadow::{Origin, Purpose, Shadow, Switched};
 use store::{Error, Settings};
 use uuid::Uuid;
 
-use crate::erasure::LATER;
+use crate::erasure::user::LATER;
 use crate::{Fixture, NOW, fixture};
 
 impl Fixture {

@@ -69,7 +69,7 @@ async fn an_early_receipt_for_an_erased_user_loses_its_text() {
     let sent = Outcome::Sent { provider_id: Some("p-2".to_owned()) };
     fixture.settle_sms(app, ids[1], sent, FollowUp::End(Status::Sent, None)).await;
 
-    fixture.erase(app, "ada", crate::erasure::LATER).await;
+    fixture.erase(app, "ada", crate::erasure::user::LATER).await;
     fixture.pass().await;
     let words = "SELECT answer->>'message' FROM early_receipt ORDER BY id";
     let words: Vec<String> = sqlx::query_scalar(words).fetch_all(&fixture.pool).await.unwrap();

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use store::database::failure::SetAside;
 use uuid::Uuid;
 
-use crate::erasure::{LATER, STREAM, chunk, timer, with_email};
+use crate::erasure::user::{LATER, STREAM, chunk, timer, with_email};
 use crate::{Fixture, NOW, fixture, recipient, send_to};
 
 impl Fixture {

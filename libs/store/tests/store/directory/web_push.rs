@@ -7,7 +7,7 @@ use store::control::vapid_key::NewVapidKey;
 use store::directory::web_push::SubscriptionName;
 use store::sends::plan::Decisions;
 
-use crate::plan::{chunk, frozen};
+use crate::sends::plan::{chunk, frozen};
 use crate::{Fixture, fixture, recipient, send_to};
 
 fn subscription(endpoint: &str) -> Subscription {
