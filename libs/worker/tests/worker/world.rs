@@ -36,7 +36,7 @@ impl World {
         World::with(|_| {}).await
     }
 
-    /// Attempts at once and after 100 ms; short waits, so that lost jobs are redelivered soon.
+    /// Attempts at once and after 100 ms. The waits are short, so that lost jobs are redelivered soon.
     pub(crate) async fn with(configure: impl FnOnce(&mut Config)) -> World {
         let files = tempfile::tempdir().unwrap();
         let postgres = Postgres::start_fast(&files.path().join("postgres")).await.unwrap();
@@ -65,7 +65,7 @@ impl World {
         world
     }
 
-    /// A second process.
+    /// Creates the context of a second process.
     pub(crate) async fn another(&self) -> Context {
         Context::connect(Config::clone(&self.context.config)).await.unwrap()
     }
@@ -100,12 +100,12 @@ impl World {
         .unwrap();
     }
 
-    /// The planned delivery of this number, to a user of the same number.
+    /// Creates the planned delivery with this number, for the user with this number.
     pub(crate) async fn delivery(&self, number: i64) -> DeliveryJob {
         self.planned(number, job(number)).await
     }
 
-    /// The same for an SMS.
+    /// As [`delivery`](Self::delivery), for an SMS.
     pub(crate) async fn sms(&self, number: i64) -> DeliveryJob {
         let content = Content::Sms(SmsContent { text: "Text".to_owned(), from: None });
         let target = format!("+491511234{number}");
@@ -143,7 +143,7 @@ impl World {
         self.context.log.publish(message).await.unwrap();
     }
 
-    /// Opens the provider's breaker with deliveries that fail.
+    /// Opens the provider's breaker by failing deliveries.
     pub(crate) async fn overload(&self) {
         for number in 101..101 + i64::from(domain::breaker::RUN) {
             let order = self.delivery(number).await;
@@ -153,7 +153,7 @@ impl World {
         self.run("DELETE FROM timer").await;
     }
 
-    /// Waits for as many timers, and publishes them.
+    /// Waits for `count` timers, and publishes them.
     pub(crate) async fn fire_timers(&self, count: usize) {
         let due = eventually(SOON, "timers are due", async || {
             let due = self.context.store.deliveries().due_timers(100).await.unwrap();
@@ -198,7 +198,7 @@ impl World {
         .await;
     }
 
-    /// Every outcome published so far.
+    /// All outcome events published so far.
     pub(crate) async fn told(&self) -> Vec<Event> {
         let last = self.context.log.state(StreamName::Outcome).await.unwrap().last_seq;
         let mut reader = self.context.log.reader(StreamName::Outcome, 1);
