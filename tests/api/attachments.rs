@@ -33,7 +33,7 @@ impl Service {
 async fn a_file_is_stored_with_its_send_and_named_in_its_jobs() {
     let service = Service::start().await;
     let shop = service.app("shop").await;
-    service.execute(provider!("email", "smtp")).await;
+    service.run(provider!("email", "smtp")).await;
     service.by(&shop, "PUT /v3/users/ada@example.com").json(&json!({})).send().await.is(200);
     let content: Vec<u8> = (0..=255).cycle().take(100_000).collect();
     let request = service.sent(&shop, &with_file(&content)).await;
@@ -64,7 +64,7 @@ async fn a_repeat_stores_no_second_file_and_a_different_file_is_a_different_body
     send(b"two").await.fails(409, "idempotency_key_reused");
     assert_eq!(service.one_text(FILES).await, "1");
     // A repeat completes a call that stopped halfway.
-    service.execute("DELETE FROM attachment").await;
+    service.run("DELETE FROM attachment").await;
     assert_eq!(send(b"one").await.is(202), first);
     let request = first["requestId"].as_str().unwrap();
     assert_eq!(service.file(&shop, request).await.as_deref(), Some(&b"one"[..]));
@@ -151,7 +151,7 @@ async fn sends_beyond_the_room_for_files_are_refused_with_retry_after() {
 async fn a_scheduled_send_keeps_its_files_and_overrides_until_its_time() {
     let service = Service::start().await;
     let shop = service.app("shop").await;
-    service.execute(provider!("email", "smtp")).await;
+    service.run(provider!("email", "smtp")).await;
     service.by(&shop, "PUT /v3/users/ada@example.com").json(&json!({})).send().await.is(200);
     let mut send = with_file(b"file");
     send["sendAt"] = json!(clock::now() + std::time::Duration::from_secs(86_400));
@@ -167,7 +167,7 @@ async fn a_scheduled_send_keeps_its_files_and_overrides_until_its_time() {
     let kept = "SELECT count(*)::text FROM attachment WHERE keep_until > now() + interval '8 days'";
     assert_eq!(service.one_text(kept).await, "2", "the same retention after its time");
     service.by(&shop, &format!("DELETE /v3/requests/{cancelled}")).send().await.is(200);
-    service.execute("UPDATE timer SET due_at = now()").await;
+    service.run("UPDATE timer SET due_at = now()").await;
 
     let job = service.jobs(Channel::Email, 1).await.remove(0);
     let email = &json!(job.content)["email"];

@@ -87,7 +87,7 @@ async fn an_app_can_restrict_origins() {
     let (open, listed, closed) =
         (service.app("open").await, service.app("listed").await, service.app("closed").await);
     service
-        .execute(
+        .run(
             "UPDATE app SET cors_origins = '{https://a.example,https://shop.example}' WHERE name = 'listed';
              UPDATE app SET cors_origins = '{}' WHERE name = 'closed'",
         )
@@ -118,7 +118,7 @@ async fn an_app_can_restrict_origins() {
 async fn a_page_of_an_unlisted_origin_cannot_write() {
     let service = Service::start_with(Backing::Nothing).await;
     let (listed, open) = (service.app("listed").await, service.app("open").await);
-    service.execute("UPDATE app SET cors_origins = '{https://shop.example}' WHERE name = 'listed'").await;
+    service.run("UPDATE app SET cors_origins = '{https://shop.example}' WHERE name = 'listed'").await;
     let put = |app, origin: Option<&str>, name: &str| {
         let call = service.of(app, "ada", "PUT /v3/profile").json(&serde_json::json!({ "name": name }));
         origin.into_iter().fold(call, |call, origin| call.header("Origin", origin)).send()

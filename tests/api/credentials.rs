@@ -108,7 +108,7 @@ async fn secrets_expire_and_apps_can_be_disabled() {
     let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     let closed = service.app("closed").await;
-    service.execute("UPDATE app SET disabled = true WHERE name = 'closed'").await;
+    service.run("UPDATE app SET disabled = true WHERE name = 'closed'").await;
     service.by(&closed, "GET /v3/categories").send().await.fails(403, "app_disabled");
     service.of(&closed, "ada", LIST).send().await.fails(403, "app_disabled");
     let wrong = App { secret: "wrong".to_owned(), ..closed };

@@ -132,7 +132,7 @@ fn sends() -> Vec<(&'static str, Value)> {
 async fn a_dry_run_decides_like_the_send_and_writes_nothing() {
     let service = Service::start().await;
     let shop = service.app("shop").await;
-    service.execute(WORLD).await;
+    service.run(WORLD).await;
     let texts = json!({"inApp": {"title": "Hi {{ recipient.name }}"}, "sms": {"text": "hi"}});
     service.template(&shop, "some", None, texts).await;
     // Without a name, the title and the subject are empty.
@@ -168,7 +168,7 @@ async fn a_dry_run_decides_like_the_send_and_writes_nothing() {
 async fn a_dry_run_shows_what_the_first_recipients_would_read() {
     let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
-    service.execute(WORLD).await;
+    service.run(WORLD).await;
     let channels = json!({
         "inApp": {"title": "Hi {{ recipient.name }}", "data": {"n": 1}},
         "email": {"subject": "For {{ recipient.name }}", "html": "<b>{{ what }}</b>"},

@@ -148,7 +148,7 @@ async fn a_send_before_an_erasure_skips_the_user_and_a_later_one_creates_a_new_u
     let erased = || (json!(null), json!("skipped"), json!("recipient_erased"));
     assert_eq!(service.in_app(&shop, &before).await, [erased(), delivered("bob")]);
     assert_eq!(service.in_app(&shop, &after).await, [delivered("ursula")]);
-    service.execute("UPDATE timer SET due_at = now()").await;
+    service.run("UPDATE timer SET due_at = now()").await;
     assert_eq!(service.in_app(&shop, &scheduled).await, [erased(), delivered("bob")]);
     service.is_listed(&shop, "ursula", &["after"]).await;
     service.is_listed(&shop, "bob", &["scheduled", "before"]).await;
@@ -169,7 +169,7 @@ async fn a_scheduled_send_loses_recipients_erased_since() {
             .then_some(())
     })
     .await;
-    service.execute("UPDATE timer SET due_at = now()").await;
+    service.run("UPDATE timer SET due_at = now()").await;
     let erased = (json!(null), json!("skipped"), json!("recipient_erased"));
     let bob = (json!("bob"), json!("delivered"), json!(null));
     assert_eq!(service.in_app(&shop, &request).await, [erased, bob]);
@@ -190,7 +190,7 @@ async fn a_rebuilt_inbox_has_no_items_of_an_erased_user() {
         .await;
     // A rebuild: empty tables, and all events from the first one.
     service
-        .execute(
+        .run(
             "BEGIN; LOCK checkpoint; TRUNCATE inbox_item, inbox_counter; UPDATE checkpoint SET seq = 0; COMMIT",
         )
         .await;

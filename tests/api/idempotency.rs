@@ -100,7 +100,7 @@ async fn a_repeat_skips_checks_that_the_first_call_passed() {
     body["onUnknownRecipient"] = json!("reject");
     let send = |key: &str| service.by(&shop, SEND).header("Idempotency-Key", key).json(&body);
     let first = send("taken").send().await.is(202);
-    service.execute("DELETE FROM app_user").await;
+    service.run("DELETE FROM app_user").await;
     assert_eq!(send("taken").send().await.is(202), first);
     send("fresh").send().await.has_problems(&[("sendTo.recipients", "unknown_recipient")]);
     // A refusal reserves no key, so a repeat is refused as well.
@@ -137,13 +137,13 @@ async fn concurrent_repeats_over_two_gateways_are_one_send() {
 async fn a_key_survives_a_restart_of_all_services() {
     let files = tempfile::tempdir().unwrap();
     let mut postgres = Postgres::start_fast(&files.path().join("cluster")).await.unwrap();
-    let mut service = Service::start_on(postgres.url(), None, Backing::Nothing).await;
+    let mut service = Service::start_on(postgres.url(), Backing::Nothing).await;
     let shop = service.app("shop").await;
     service.by(&shop, "POST /v3/users").json(&json!({"identifier": "ada"})).send().await.is(200);
     let body = plain_send(&["ada"]);
     let first = service.by(&shop, SEND).header("Idempotency-Key", "k").json(&body).send().await.is(202);
 
-    service.nats.restart().await.unwrap();
+    service.servers.nats.restart().await.unwrap();
     postgres.restart().await.unwrap();
     service.restart(Backing::DispatcherAndInbox).await;
     for _ in 0..3 {

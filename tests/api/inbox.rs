@@ -119,11 +119,11 @@ async fn a_notification_is_returned_even_if_it_cannot_be_marked_seen() {
     service.deliver(&shop, "ada", 1).await;
     let id = newest(&service, &shop, "ada").await["id"].as_i64().unwrap();
     let get = format!("GET /v3/notifications/{id}");
-    service.nats.pause().unwrap();
+    service.servers.nats.pause().unwrap();
     assert_eq!(service.of(&shop, "ada", &get).send().await.is(200)["seenAt"], Value::Null);
-    service.nats.kill();
+    service.servers.nats.kill();
     assert_eq!(service.of(&shop, "ada", &get).send().await.is(200)["seenAt"], Value::Null);
-    service.nats.restart().await.unwrap();
+    service.servers.nats.restart().await.unwrap();
     eventually(SOON, "it is seen", async || {
         let item = service.of(&shop, "ada", &get).send().await.is(200);
         item["seenAt"].is_string().then_some(())
@@ -164,7 +164,7 @@ async fn a_change_that_is_not_projected_in_time_is_answered_202() {
     let shop = service.app("shop").await;
     service.context.store.directory().merge_user(shop.id, "ada", Default::default()).await.unwrap();
     service
-        .execute(
+        .run(
             "INSERT INTO inbox_item (app_id, user_number, id, send_id, created_at, content, event_id)
              SELECT app_id, number, 5, gen_random_uuid(), now(),
                     '{\"title\":\"x\",\"message\":null,\"icon\":null,\"url\":null,\"data\":{},\"blocks\":[]}',

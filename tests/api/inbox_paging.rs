@@ -105,7 +105,7 @@ async fn filters_and_categories_combine() {
     let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     service.context.store.directory().merge_user(shop.id, "ada", Default::default()).await.unwrap();
-    service.execute(MANY).await;
+    service.run(MANY).await;
     let is_read = |n: i64| (5 * n) % 4 == 0;
     let is_seen = |n: i64| is_read(n) || (5 * n) % 3 > 0;
     let cases: [(&str, &dyn Fn(i64) -> bool); 6] = [
@@ -139,8 +139,8 @@ async fn the_last_of_500_pages_is_as_fast_as_the_first() {
     let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     service.context.store.directory().merge_user(shop.id, "ada", Default::default()).await.unwrap();
-    service.execute(MANY).await;
-    service.execute("VACUUM ANALYZE inbox_item").await;
+    service.run(MANY).await;
+    service.run("VACUUM ANALYZE inbox_item").await;
     for filter in ["", "filter=unread&", "filter=seen&", "category=orders&"] {
         let (first, list) = median(&service, &shop, &format!("{filter}limit=20&pageNo=1")).await;
         assert_eq!(list["data"].as_array().unwrap().len(), 20);

@@ -99,7 +99,7 @@ async fn a_change_that_is_not_projected_in_time_is_answered_202() {
     let shop = service.app("shop").await;
     service.context.store.directory().merge_user(shop.id, "ada", Default::default()).await.unwrap();
     service
-        .execute(
+        .run(
             "INSERT INTO inbox_item (app_id, user_number, id, send_id, created_at, content, event_id)
              SELECT app_id, number, 5, gen_random_uuid(), now(),
                     '{\"title\":\"x\",\"message\":null,\"icon\":null,\"url\":null,\"data\":{},\"blocks\":[]}',

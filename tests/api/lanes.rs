@@ -11,7 +11,7 @@ const SEND: &str = "POST /v3/notifications";
 async fn sends_beyond_an_apps_rate_go_bulk_without_affecting_other_apps() {
     let service = Service::start_with(Backing::Nothing).await;
     let (busy, other) = (service.app("busy").await, service.app("other").await);
-    service.execute("UPDATE app SET transactional_rate = 1 WHERE name = 'busy'").await;
+    service.run("UPDATE app SET transactional_rate = 1 WHERE name = 'busy'").await;
     let held = async |lane| service.context.log.state(StreamName::Send(lane)).await.unwrap().messages;
     testkit::eventually(crate::service::SOON, "a send beyond the rate", async || {
         service.by(&busy, SEND).json(&plain_send(&["ada"])).send().await.is(202);
@@ -33,7 +33,7 @@ async fn a_repeat_keeps_the_lane_of_the_first_call() {
     let send =
         |key: &str| service.by(&shop, SEND).header("Idempotency-Key", key).json(&plain_send(&["ada"])).send();
     let first = send("k").await.is(202);
-    service.execute("UPDATE idempotency_key SET lane = 'bulk'").await;
+    service.run("UPDATE idempotency_key SET lane = 'bulk'").await;
     assert_eq!(send("k").await.is(202), first);
     let bulk = service.context.log.state(StreamName::Send(Lane::Bulk)).await.unwrap();
     assert_eq!(bulk.messages, 1);

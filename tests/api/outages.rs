@@ -33,7 +33,7 @@ async fn without_the_log_sends_are_refused_and_a_repeat_succeeds_later() {
     service.call("GET /readyz").send().await.is(200);
     let body = plain_send(&["ada"]);
 
-    service.nats.pause().unwrap();
+    service.servers.nats.pause().unwrap();
     let send =
         || service.by(&shop, "POST /v3/notifications").header("Idempotency-Key", "k").json(&body).send();
     let answer = in_time(send()).await;
@@ -46,9 +46,9 @@ async fn without_the_log_sends_are_refused_and_a_repeat_succeeds_later() {
     assert_eq!((ready.status, &ready.body["notReady"][0]["name"]), (200, &json!("log")));
     service.call("GET /healthz").send().await.is(200);
 
-    service.nats.kill();
+    service.servers.nats.kill();
     is_unavailable(&in_time(service.by(&shop, "POST /v3/notifications").json(&body).send()).await);
-    service.nats.restart().await.unwrap();
+    service.servers.nats.restart().await.unwrap();
     let receipt = testkit::eventually(SOON, "the log accepts sends again", async || {
         let answer = service
             .by(&shop, "POST /v3/notifications")
@@ -89,7 +89,7 @@ async fn a_nearly_full_log_accepts_no_more_sends() {
 async fn without_the_database_every_call_is_a_503() {
     let files = tempfile::tempdir().unwrap();
     let mut postgres = Postgres::start_fast(&files.path().join("cluster")).await.unwrap();
-    let service = Service::start_on(postgres.url(), None, Backing::Nothing).await;
+    let service = Service::start_on(postgres.url(), Backing::Nothing).await;
     let shop = service.app("shop").await;
     service.by(&shop, "GET /v3/categories").send().await.is(200);
     postgres.kill();
@@ -223,9 +223,9 @@ async fn every_call_is_answered_without_the_log() {
     let expected = |needs: Dependencies| {
         if needs.contains(&Server::Log) { Expectation::Unavailable } else { Expectation::Served }
     };
-    service.nats.pause().unwrap();
+    service.servers.nats.pause().unwrap();
     all_are_answered(&service, &shop, &items, expected).await;
-    service.nats.kill();
+    service.servers.nats.kill();
     all_are_answered(&service, &shop, &items, expected).await;
     let show = format!("GET /v3/notifications/{}", items[1]);
     let shown = service.of(&shop, "ada", &show).send().await.is(200);
@@ -234,7 +234,7 @@ async fn every_call_is_answered_without_the_log() {
         Value::Null,
         "the notification is returned even if it cannot be marked as seen"
     );
-    service.nats.restart().await.unwrap();
+    service.servers.nats.restart().await.unwrap();
     eventually(SOON, "retrieving marks as seen again", async || {
         let shown = service.of(&shop, "ada", &show).send().await.is(200);
         (!shown["seenAt"].is_null()).then_some(())
@@ -246,7 +246,7 @@ async fn every_call_is_answered_without_the_log() {
 async fn every_call_is_answered_without_the_database() {
     let files = tempfile::tempdir().unwrap();
     let mut postgres = Postgres::start_fast(&files.path().join("cluster")).await.unwrap();
-    let service = Service::start_on(postgres.url(), None, Backing::DispatcherAndInbox).await;
+    let service = Service::start_on(postgres.url(), Backing::DispatcherAndInbox).await;
     let shop = service.app("shop").await;
     let items = two_items(&service, &shop).await;
     let expected = |needs: Dependencies| match needs {
@@ -287,7 +287,7 @@ async fn every_call_is_answered_while_the_log_is_full() {
         }
     }
     service
-        .execute(
+        .run(
             "INSERT INTO app_user (app_id, identifier) SELECT id, 'ada' FROM app;
              INSERT INTO inbox_item (app_id, user_number, id, send_id, created_at, content, event_id)
              SELECT app_id, number, item, gen_random_uuid(), now(),
@@ -324,11 +324,11 @@ async fn burst(service: &mut Service, shop: &App, die: impl FnOnce(&mut Service)
 async fn accepted_sends_are_delivered_after_the_servers_died() {
     let files = tempfile::tempdir().unwrap();
     let mut postgres = Postgres::start_fast(&files.path().join("cluster")).await.unwrap();
-    let mut service = Service::start_on(postgres.url(), None, Backing::DispatcherAndInbox).await;
+    let mut service = Service::start_on(postgres.url(), Backing::DispatcherAndInbox).await;
     let shop = service.app("shop").await;
     service.by(&shop, "POST /v3/users").json(&json!({"identifier": "ada"})).send().await.is(200);
-    let mut accepted = burst(&mut service, &shop, |service| service.nats.kill()).await;
-    service.nats.restart().await.unwrap();
+    let mut accepted = burst(&mut service, &shop, |service| service.servers.nats.kill()).await;
+    service.servers.nats.restart().await.unwrap();
     eventually(SOON, "the log accepts sends again", async || {
         let answer = service.by(&shop, "POST /v3/notifications").json(&plain_send(&["bob"])).send().await;
         (answer.status == 202).then_some(())

@@ -88,9 +88,9 @@ fn with(overrides: Value) -> Value {
 async fn overrides_reach_the_jobs_of_their_channels() {
     let service = Service::start().await;
     let shop = service.app("shop").await;
-    service.execute(provider!("email", "smtp")).await;
-    service.execute(provider!("sms", "twilio")).await;
-    service.execute(provider!("mobilePush", "fcm")).await;
+    service.run(provider!("email", "smtp")).await;
+    service.run(provider!("sms", "twilio")).await;
+    service.run(provider!("mobilePush", "fcm")).await;
     service.ada(&shop).await;
     service.template(&shop, "welcome", None, json!({
         "email": {"subject": "Hi {{ recipient.identifier }}", "html": "<b>template</b>", "text": "template"},
@@ -141,7 +141,7 @@ async fn overrides_reach_the_jobs_of_their_channels() {
 async fn a_job_names_the_category_that_its_reader_can_turn_off() {
     let service = Service::start().await;
     let shop = service.app("shop").await;
-    service.execute(provider!("email", "smtp")).await;
+    service.run(provider!("email", "smtp")).await;
     service.ada(&shop).await;
     let critical = json!({"identifier": "codes", "name": "Codes", "critical": true});
     service.by(&shop, "POST /v3/categories").json(&critical).send().await.is(200);
@@ -181,7 +181,7 @@ async fn overrides_of_hosts_credentials_and_invalid_members_are_refused() {
 async fn strict_handling_knows_the_apps_providers() {
     let service = Service::start_with(Backing::Nothing).await;
     let (shop, bank) = (service.app("shop").await, service.app("bank").await);
-    service.execute(provider!("email", "smtp")).await;
+    service.run(provider!("email", "smtp")).await;
     let send = with(json!({"smtp": {}, "smpt": {}, "channel": {"email": {"sender": "x"}}}));
     service.by(&shop, SEND).json(&send).send().await.is(202);
     let strict =

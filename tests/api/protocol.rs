@@ -74,7 +74,7 @@ async fn a_defect_is_answered_with_an_id_and_nothing_else() {
     let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     service
-        .execute(
+        .run(
             "INSERT INTO app_user (app_id, number, identifier) OVERRIDING SYSTEM VALUE SELECT id, 1, 'ada' FROM app;
              INSERT INTO inbox_item (app_id, user_number, id, send_id, created_at, content, event_id)
              SELECT id, 1, 5, gen_random_uuid(), now(), '\"what the projection never writes\"', gen_random_uuid()
@@ -159,7 +159,7 @@ async fn deprecated_calls_carry_the_deprecation_header() {
     let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     let signing = service.app("signing").await;
-    service.execute("UPDATE app SET hmac = true WHERE name = 'signing'").await;
+    service.run("UPDATE app SET hmac = true WHERE name = 'signing'").await;
     let list = |app| service.of(app, "ada", "GET /v3/notifications");
     let old = json!({"notification": {"title": "x"}, "recipients": ["ada"]});
     let cases = [

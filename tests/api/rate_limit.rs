@@ -16,7 +16,7 @@ fn standing(answer: &Answer) -> Option<[u32; 3]> {
 /// Creates an app with a limit of `limit` requests per second.
 async fn limited(service: &Service, name: &str, limit: &'static str) -> App {
     let app = service.app(name).await;
-    service.execute(limit).await;
+    service.run(limit).await;
     app
 }
 

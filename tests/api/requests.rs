@@ -57,7 +57,7 @@ async fn deliveries_are_paged_with_masked_targets() {
     let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     service
-        .execute(
+        .run(
             "INSERT INTO request (app_id, send_id, accepted_at, lane, recipients)
              SELECT id, '018f0000-0000-7000-8000-000000000001', now(), 'bulk', 150 FROM app;
              INSERT INTO planned_recipient
@@ -184,7 +184,7 @@ async fn a_row_that_only_a_newer_gateway_can_read_is_a_503() {
     let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     service
-        .execute(
+        .run(
             "INSERT INTO request (app_id, send_id, accepted_at, lane, recipients)
                SELECT id, 'aaaaaaaa-0000-7000-8000-000000000000', now(), 'transactional', 1 FROM app;
              INSERT INTO planned_recipient (app_id, send_id, recipient_index, turn, identifier, in_app, skips)
@@ -205,12 +205,12 @@ async fn a_row_that_only_a_newer_gateway_can_read_is_a_503() {
         ("UPDATE delivery SET status = 'queued', channel = 'ofTheFuture'", "/deliveries"),
         ("DELETE FROM delivery; UPDATE planned_recipient SET skips = '{email:of_the_future}'", "/deliveries"),
     ] {
-        service.execute(alter).await;
+        service.run(alter).await;
         let answer = service.by(&shop, &format!("GET {request}{part}")).send().await;
         answer.fails(503, "unavailable");
         assert_eq!(answer.header("retry-after"), Some("1"), "{alter}");
         assert!(answer.body["message"].as_str().unwrap().contains("newer release"), "{alter}");
     }
-    service.execute("UPDATE planned_recipient SET skips = '{email:no_address}'").await;
+    service.run("UPDATE planned_recipient SET skips = '{email:no_address}'").await;
     service.by(&shop, &format!("GET {request}/deliveries")).send().await.is(200);
 }

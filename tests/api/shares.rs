@@ -170,7 +170,7 @@ async fn one_app_with_its_secret_never_fills_the_file_room_of_another() {
 async fn calls_with_wrong_secrets_or_public_keys_do_not_use_the_backends_rate() {
     let service = service().await;
     let (shop, bank) = (service.app("shop").await, service.app("bank").await);
-    service.execute("UPDATE app SET rate_limit = 20").await;
+    service.run("UPDATE app SET rate_limit = 20").await;
     let wrong = App { secret: "wrong".to_owned(), ..shop.clone() };
     let attacker = Attacker::new(1, service.address);
     for (app, call) in [

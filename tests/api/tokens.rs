@@ -168,7 +168,7 @@ async fn a_secret_that_cannot_be_opened_admits_no_caller_and_blocks_no_other_app
     service.context.store.control().rotate_secret(shop.id, damaged, HOUR, "test").await.unwrap();
     let lost = Signer::create(&service, &shop, SigningAlgorithm::Hs256).await;
     let signer = Signer::create(&service, &shop, SigningAlgorithm::Hs256).await;
-    service.execute("UPDATE signing_key SET sealed = 'damaged' WHERE created_at = (SELECT min(created_at) FROM signing_key)").await;
+    service.run("UPDATE signing_key SET sealed = 'damaged' WHERE created_at = (SELECT min(created_at) FROM signing_key)").await;
     let token = |signer: &Signer| format!("Bearer {}", signer.token(&claims(&shop, "ada")));
     assert_eq!(list(&service, &shop, "Authorization", &token(&lost)).await, refused("invalid_token"));
     assert_eq!(list(&service, &shop, "Authorization", &token(&signer)).await, (200, None));

@@ -6,11 +6,11 @@ use std::time::Duration;
 use local_servers::port;
 use serde::Serialize;
 use serde_json::json;
+use suite::cpu::Processes;
 use testkit::{Service, eventually};
 
 use crate::bare_server;
 use crate::connections::{Request, drive};
-use crate::cpu::Processes;
 use crate::installation::Installation;
 use crate::role::Role;
 use crate::series::Series;

@@ -17,9 +17,9 @@ use domain::{Channel, UserNumber};
 use serde::Serialize;
 use serde_json::Value;
 use stand_ins::outbox::{Capture, Outbox};
+use suite::cpu::Processes;
 use testkit::eventually;
 
-use crate::cpu::Processes;
 use crate::installation::Installation;
 use crate::role::Role;
 use crate::series::Series;

@@ -8,7 +8,6 @@ mod accept;
 mod bare_insert;
 mod bare_server;
 mod connections;
-mod cpu;
 mod deliver;
 mod inbox_events;
 mod installation;
@@ -31,7 +30,7 @@ use crate::role::Role;
 /// Measures sends accepted, inbox events projected and deliveries made per second.
 #[derive(Parser)]
 struct Arguments {
-    /// What to measure [default: everything]
+    /// What to measure; everything by default.
     #[arg(value_enum)]
     only: Option<Measurement>,
     /// Number of rounds; each measures everything once

@@ -6,10 +6,10 @@ use domain::StreamName;
 use serde::Serialize;
 use sqlx::{Connection, PgConnection};
 use store::inbox::projection::INBOX;
+use suite::cpu::Processes;
 use testkit::eventually;
 
 use crate::bare_insert;
-use crate::cpu::Processes;
 use crate::inbox_events::{PublishedRows, Users, publish};
 use crate::installation::{Installation, PARTITIONS};
 use crate::role::Role;

@@ -101,7 +101,7 @@ pub struct Faults {
     state: Mutex<State>,
 }
 
-/// Faults of [`Faults::with_scheduled_faults`], in this order.
+/// Faults that [`Faults::with_scheduled_faults`] injects, in this order.
 const DEALT: [Fault; 7] = [
     Fault::Pause,
     Fault::Stall,

@@ -46,7 +46,7 @@ impl World {
 /// Holds a lock that the sends of one app need, and checks that sends of another app in the same batches are planned meanwhile.
 async fn only_the_apps_own_sends_wait_for(statement: &'static str) {
     let world = World::with(|_| {}).await;
-    let other = world.another_app().await;
+    let other = world.app("other").await;
     world.add_user(world.app, "ada").await;
     world.add_user(other, "ada").await;
     let lock = world.locked(statement, world.app).await;

@@ -1,8 +1,8 @@
 //! Restoring rows from the log.
 
-mod attempts;
 mod ledger;
 mod plans;
+mod unknown;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use domain::{
     UserNumber,
 };
 use store::database::installation::{LogMark, Recorded};
-use store::recovery::restore::{FoundJob, FoundOutcome, FoundPlan, Numbers, Restore};
+use store::recovery::restore::{FoundJob, FoundOutcome, FoundPlan, Restore};
 use store::sends::chunk::Chunk;
 use store::sends::idempotency::{Reservation, Reserved};
 use store::{Settings, Store};
@@ -42,9 +42,7 @@ impl Fixture {
             recipient: Some(place),
             ..DeliveryJob::first(id, channel, user, target, content)
         };
-        let stream = StreamName::Job(channel, Lane::Transactional);
-        let seq = u64::from(attempt);
-        FoundJob { app, send_id: send_id(1), stream, seq, handed_out: true, job }
+        FoundJob { app, send_id: send_id(1), handed_out: true, job }
     }
 }
 
@@ -64,7 +62,7 @@ fn plan(app: AppId, chunk: u32, recipients: u32, deliveries: u32) -> FoundPlan {
     let decided = Decided { shapes, recipients: users, ..Decided::default() };
     let (in_app, skipped) = (recipients, recipients);
     let planned = SendPlanned { chunk, recipients, in_app, deliveries, skipped, decided: Some(decided) };
-    FoundPlan { app, send_id: send_id(1), at: NOW, planned }
+    FoundPlan { app, send_id: send_id(1), planned }
 }
 
 fn outcome(found: &FoundJob, status: Status) -> FoundOutcome {
@@ -197,20 +195,16 @@ fn at(second: i64) -> Timestamp {
 }
 
 #[tokio::test]
-async fn new_numbers_follow_those_in_the_log() {
+async fn no_number_is_assigned_twice() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
-    let mut restore = fixture.restore().await;
-    for user in [500, 3] {
-        restore.raise_numbers(Numbers { user, ..Numbers::default() }).await.unwrap();
-    }
-    let user = fixture.store.directory().merge_user(app, "ada", domain::content::Object::new()).await;
-    user.unwrap();
-    assert_eq!(
-        fixture.store.directory().find_user(app, "ada").await.unwrap().unwrap().number,
-        UserNumber(501)
-    );
-    assert_eq!(fixture.app("other").await, AppId(app.0 + 1));
+    fixture.store.directory().merge_user(app, "ada", domain::content::Object::new()).await.unwrap();
+    let number =
+        async |user: &str| fixture.store.directory().find_user(app, user).await.unwrap().unwrap().number;
+    fixture.restore().await.finish().await.unwrap();
+    fixture.store.directory().merge_user(app, "bob", domain::content::Object::new()).await.unwrap();
+    assert!(number("bob").await.0 > number("ada").await.0 + 1_000_000_000);
+    assert!(fixture.app("other").await.0 > app.0 + 1_000_000);
 }
 
 #[tokio::test]
@@ -255,20 +249,26 @@ async fn an_unexpired_idempotency_key_names_its_send_again() {
 }
 
 #[tokio::test]
-async fn a_parked_send_stays_parked() {
+async fn a_send_that_is_parked_in_the_backup_is_planned_again() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
+    park_send(&fixture, app, b"").await;
+    let restored = fixture.restore().await.add_sends(&[accepted(app, people(1))]).await.unwrap();
+    assert_eq!((restored.requests, fixture.count("SELECT count(*) FROM parked").await), (1, 0));
+}
+
+/// Parks the message of a send, as in a backup.
+async fn park_send(fixture: &Fixture, app: AppId, message: &[u8]) {
     sqlx::query(
         "INSERT INTO parked (id, app_id, send_id, stream, message, cause)
-         VALUES (gen_random_uuid(), $1, $2, 'SEND_transactional', '', 'own failure')",
+         VALUES (gen_random_uuid(), $1, $2, 'SEND_transactional', $3, 'own failure')",
     )
     .bind(app.0)
     .bind(send_id(1).0)
+    .bind(message)
     .execute(&fixture.pool)
     .await
     .unwrap();
-    let restored = fixture.restore().await.add_sends(&[accepted(app, people(1))]).await.unwrap();
-    assert_eq!((restored.requests, fixture.count("SELECT count(*) FROM request").await), (0, 0));
 }
 
 #[tokio::test]
@@ -317,30 +317,6 @@ async fn an_erased_user_missing_from_the_backup_is_not_planned_again() {
 }
 
 #[tokio::test]
-async fn a_send_redriven_after_the_backup_is_restored_like_any_other() {
-    let fixture = fixture().await;
-    let app = fixture.app("shop").await;
-    sqlx::query(
-        "INSERT INTO parked (id, app_id, send_id, stream, message, cause, parked_at)
-         VALUES (gen_random_uuid(), $1, $2, 'SEND_transactional', '', 'own failure', $3)",
-    )
-    .bind(app.0)
-    .bind(send_id(1).0)
-    .bind(chrono::DateTime::<chrono::Utc>::from(at(10)))
-    .execute(&fixture.pool)
-    .await
-    .unwrap();
-    let mut restore = fixture.restore().await;
-    assert_eq!(
-        restore.reopen_sends(&[(app, send_id(1), at(5)), (app, send_id(2), at(20))]).await.unwrap(),
-        0
-    );
-    assert_eq!(restore.add_sends(&[accepted(app, people(1))]).await.unwrap().requests, 0);
-    assert_eq!(restore.reopen_sends(&[(app, send_id(1), at(20))]).await.unwrap(), 1);
-    assert_eq!(restore.add_sends(&[accepted(app, people(1))]).await.unwrap().requests, 1);
-}
-
-#[tokio::test]
 async fn cancelled_requests_stay_cancelled_after_restore() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
@@ -365,16 +341,7 @@ async fn a_parked_send_stays_cancelled_after_restore() {
         trace: None,
         event: Event::SendAccepted(Box::new(send_to(people(1)))),
     };
-    sqlx::query(
-        "INSERT INTO parked (id, app_id, send_id, stream, message, cause)
-         VALUES (gen_random_uuid(), $1, $2, 'SEND_transactional', $3, 'own failure')",
-    )
-    .bind(app.0)
-    .bind(send_id(1).0)
-    .bind(envelope.encode().unwrap())
-    .execute(&fixture.pool)
-    .await
-    .unwrap();
+    park_send(&fixture, app, &envelope.encode().unwrap()).await;
     let mut restore = fixture.restore().await;
     let cancelled = [(app, send_id(1), NOW)];
     assert_eq!(restore.add_cancellations(&cancelled).await.unwrap(), 1);

@@ -31,22 +31,20 @@ async fn the_highest_attempt_and_then_the_providers_answer_count_in_any_order() 
     let mut restore = fixture.restore().await;
     let mut seeded = Seeded(7);
     for round in 0..20 {
-        sqlx::query("TRUNCATE delivery, restored_job, attempt").execute(&fixture.pool).await.unwrap();
+        sqlx::query("TRUNCATE delivery").execute(&fixture.pool).await.unwrap();
         restore.add_jobs(&[job(1), job(2), job(3)]).await.unwrap();
-        assert_eq!(fixture.standing().await, ("retrying".to_owned(), 3));
+        assert_eq!(fixture.standing().await, ("sending".to_owned(), 3));
         let told = seeded.shuffled(told.clone());
         let (first, rest) = told.split_at(round % told.len());
         restore.add_outcomes(first).await.unwrap();
         restore.add_outcomes(rest).await.unwrap();
         assert_eq!(fixture.standing().await, ("sent".to_owned(), 3), "{told:?}");
         assert_eq!(restore.add_outcomes(&told).await.unwrap(), 0, "again");
-        let attempts = "SELECT count(*) FROM attempt WHERE provider = 'main' AND provider_code = 'restored'";
-        assert_eq!(fixture.count(attempts).await, 3);
     }
 }
 
 #[tokio::test]
-async fn a_render_failure_is_restored_without_an_attempt() {
+async fn a_render_failure_is_restored() {
     let (fixture, app) = with_app().await;
     let job = fixture.job(app, 0, Channel::Email, 1);
     let mut told = outcome(&job, Status::Failed);
@@ -58,7 +56,6 @@ async fn a_render_failure_is_restored_without_an_attempt() {
     restore.add_jobs(&[job]).await.unwrap();
     restore.add_outcomes(&[told]).await.unwrap();
     assert_eq!(fixture.standing().await, ("failed".to_owned(), 1));
-    assert_eq!(fixture.count("SELECT count(*) FROM attempt").await, 0);
 }
 
 #[tokio::test]
@@ -86,9 +83,9 @@ async fn an_outcome_does_not_change_a_delivery_that_is_further_on() {
         .add_outcomes(&[outcome(&job(2), Status::Retrying), outcome(&job(3), Status::Parked)])
         .await
         .unwrap();
-    assert_eq!(fixture.standing().await, ("retrying".to_owned(), 4));
+    assert_eq!(fixture.standing().await, ("sending".to_owned(), 4));
     restore.add_jobs(&[job(1)]).await.unwrap();
-    assert_eq!(fixture.standing().await, ("retrying".to_owned(), 4));
+    assert_eq!(fixture.standing().await, ("sending".to_owned(), 4));
     restore.add_outcomes(&[outcome(&job(4), Status::Parked)]).await.unwrap();
     assert_eq!(fixture.standing().await, ("parked".to_owned(), 5));
 }
@@ -104,7 +101,7 @@ async fn a_later_job_reopens_a_delivery_that_ended_in_the_backup() {
     assert_eq!(fixture.standing().await, ("sent".to_owned(), 1));
     // A receipt asked for it, and was not published before the loss.
     restore.add_jobs(&[job(2)]).await.unwrap();
-    assert_eq!(fixture.standing().await, ("retrying".to_owned(), 2));
+    assert_eq!(fixture.standing().await, ("sending".to_owned(), 2));
 }
 
 #[tokio::test]
@@ -113,7 +110,6 @@ async fn an_outcome_of_an_unknown_delivery_is_ignored() {
     let found = fixture.job(app, 0, Channel::Email, 1);
     let mut restore = fixture.restore().await;
     assert_eq!(restore.add_outcomes(&[outcome(&found, Status::Sent)]).await.unwrap(), 0);
-    assert_eq!(fixture.count("SELECT count(*) FROM attempt").await, 0);
 }
 
 #[tokio::test]
