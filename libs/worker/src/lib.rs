@@ -15,6 +15,7 @@ mod lane;
 mod ledger;
 pub mod outbound;
 mod provider;
+mod rate;
 mod refusals;
 pub mod settings;
 mod settle;
