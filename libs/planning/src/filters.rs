@@ -87,7 +87,8 @@ fn reserve_bytes(filter: &str, bytes: usize) -> Result<(), Error> {
     Ok(())
 }
 
-/// Returns the length of a value as text, in bytes; `usize::MAX` for a value other than a text that is longer than [`LONGEST`].
+/// Returns the length of a value as text, in bytes. For a value that is not a text and is longer than [`LONGEST`], returns
+/// `usize::MAX`.
 fn length(value: &Value) -> usize {
     struct Count(usize);
     impl Write for Count {
