@@ -67,7 +67,8 @@ impl ApnsClient {
         if let Auth::Certificate(identity) = &settings.auth {
             http = http.identity(identity.clone());
         }
-        let http = http.build().map_err(|error| format!("no client can be made: {}", error.without_url()))?;
+        let http =
+            http.build().map_err(|error| format!("cannot create a client: {}", error.without_url()))?;
         let http = Caller::new(http, outbound, CALL_LIMIT);
         Ok(ApnsClient { settings, http, limit, streams: Semaphore::new(MAX_STREAMS) })
     }
@@ -76,7 +77,7 @@ impl ApnsClient {
     pub(crate) async fn send(&self, call: &Call<'_>, token: &str, content: &PushContent) -> Answer {
         let is_sound = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
         if token.is_empty() || token.len() > LONGEST_TOKEN || !token.bytes().all(is_sound) {
-            return ours(Outcome::GONE, "token", "the token is none of Apple's");
+            return ours(Outcome::GONE, "token", "the token is not an APNs token");
         }
         let message = match Message::read(call, content) {
             Ok(message) => message,
@@ -91,7 +92,7 @@ impl ApnsClient {
     async fn push(&self, notification: &Notification, token: &str, now: Timestamp) -> Answer {
         let http = &self.http.within(self.limit);
         let Ok(Ok(_stream)) = tokio::time::timeout(http.time_left(), self.streams.acquire()).await else {
-            return ours(Outcome::RETRY, "busy", "too many pushes were under way");
+            return ours(Outcome::RETRY, "busy", "too many pushes are in progress");
         };
         let bearer = match &self.settings.auth {
             Auth::Certificate(_) => return self.post(http, notification, token, None, now).await,
@@ -148,7 +149,7 @@ impl ApnsClient {
         match answer.outcome {
             // APNs checks the device token only after it has accepted the credential.
             Outcome::TargetGone(_) => Ok(format!(
-                "APNs at {} believes the credential for the topic {}",
+                "APNs at {} accepted the credential for the topic {}",
                 self.settings.base.host_str().unwrap_or_default(),
                 self.settings.topic
             )),

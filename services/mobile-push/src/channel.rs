@@ -94,7 +94,7 @@ impl Client {
             FcmClient::KIND => {
                 FcmClient::open(outbound, limit, &provider.settings).map(Box::new).map(Client::Fcm)
             }
-            other => Err(format!("no provider of mobile push can be of kind {other:?}, only apns and fcm")),
+            other => Err(format!("{other:?} is not a kind of mobile push provider; use apns or fcm")),
         }
     }
 }

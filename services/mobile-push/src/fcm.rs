@@ -46,7 +46,7 @@ impl FcmClient {
     pub(crate) fn open(outbound: Outbound, limit: Duration, settings: &Value) -> Result<FcmClient, String> {
         let settings = FcmSettings::parse(settings).map_err(told)?;
         let http = outbound.client().build();
-        let http = http.map_err(|error| format!("no client can be made: {}", error.without_url()))?;
+        let http = http.map_err(|error| format!("cannot create a client: {}", error.without_url()))?;
         Ok(FcmClient {
             settings,
             http: Caller::new(http, outbound, CALL_LIMIT),
@@ -72,7 +72,7 @@ impl FcmClient {
     async fn post(&self, body: &Value, token: &str, now: Timestamp) -> Answer {
         let http = &self.http.within(self.limit);
         let Ok(Ok(_request)) = tokio::time::timeout(http.time_left(), self.requests.acquire()).await else {
-            return ours(Outcome::RETRY, "busy", "too many messages were under way");
+            return ours(Outcome::RETRY, "busy", "too many messages are in progress");
         };
         let bearer = match self.access.current(http, &self.settings, now).await {
             Ok(bearer) => bearer,
@@ -115,7 +115,7 @@ impl FcmClient {
         if !self.mismatches.too_many_with(user, is_mismatch) {
             return answer;
         }
-        let message = "too many tokens are of another sender: is this the right project?";
+        let message = "too many tokens belong to another sender: is this the right project?";
         Answer { outcome: Outcome::PauseProvider, message: message.to_owned(), ..answer }
     }
 
@@ -126,7 +126,7 @@ impl FcmClient {
         match answer.outcome {
             // FCM checks the device token only after it has accepted the credential.
             Outcome::TargetGone(_) => Ok(format!(
-                "FCM believes the service account {} for the project {}",
+                "FCM accepted the service account {} for the project {}",
                 self.settings.account.client_email, self.settings.account.project_id
             )),
             _ => Err(answer),

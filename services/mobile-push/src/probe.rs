@@ -29,6 +29,6 @@ pub async fn probe(outbound: Outbound, provider: &Provider) -> Result<String, An
             let client = FcmClient::open(outbound, LIMIT, &provider.settings).map_err(settings)?;
             client.probe(clock::now()).await
         }
-        other => Err(settings(format!("no provider of mobile push can be of kind {other:?}"))),
+        other => Err(settings(format!("{other:?} is not a kind of mobile push provider"))),
     }
 }

@@ -91,7 +91,11 @@ impl AccessTokens {
     ) -> Result<Arc<str>, Answer> {
         let began = Instant::now();
         let Ok(mut failed) = tokio::time::timeout(http.time_left(), self.fetching.lock()).await else {
-            return Err(ours(Outcome::RETRY, "oauth timeout", "others were fetching a token for too long"));
+            return Err(ours(
+                Outcome::RETRY,
+                "oauth timeout",
+                "another attempt took too long to fetch a token",
+            ));
         };
         if let Some(kept) = self.usable(now).filter(|kept| refused != Some(&*kept.text)) {
             return Ok(kept.text);
