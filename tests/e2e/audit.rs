@@ -58,13 +58,7 @@ async fn erasures_cancellations_and_refused_credentials_are_audited_or_logged() 
     assert_eq!(unreadable.code, 2, "{unreadable:?}");
 
     for _ in 0..3 {
-        let url = format!("{}/v3/users", running.dev("api"));
-        let wrong = Client::new().get(url).header("X-SERVICE-API-KEY", running.dev("apiKey"));
-        let wrong = wrong.header("X-SERVICE-API-SECRET", "wrong-secret").send().await.unwrap();
-        assert_eq!(
-            (wrong.status().as_u16(), &wrong.headers()["www-authenticate"]),
-            (401, &"Bearer realm=\"tidings\"".parse().unwrap())
-        );
+        refused_call(&running).await;
     }
     let counted = "tidings_refused_credentials_total{code=\"invalid_credentials\"} 3";
     eventually(COUNTED_WITHIN, "the refusals are counted", async || {
@@ -80,4 +74,13 @@ async fn erasures_cancellations_and_refused_credentials_are_audited_or_logged() 
         "{line}"
     );
     assert!(!log.contains("wrong-secret"), "{log}");
+}
+
+/// Calls the API with a wrong secret.
+async fn refused_call(running: &Running) {
+    let url = format!("{}/v3/users", running.dev("api"));
+    let call = Client::new().get(url).header("X-SERVICE-API-KEY", running.dev("apiKey"));
+    let answer = call.header("X-SERVICE-API-SECRET", "wrong-secret").send().await.unwrap();
+    assert_eq!(answer.status(), 401);
+    assert_eq!(answer.headers()["www-authenticate"], "Bearer realm=\"tidings\"");
 }

@@ -85,7 +85,7 @@ impl Breaker {
             | Outcome::Retry { limit: Some(_), .. } => self.alive(),
             Outcome::PauseProvider => self.count_failure(RUN, None, now),
             Outcome::Retry { after, limit: None } | Outcome::Repeat { after } => {
-                self.count_failure(1, *after, now)
+                self.count_failure(1, *after, now);
             }
             Outcome::Unknown => self.count_failure(1, None, now),
         }
