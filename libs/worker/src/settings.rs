@@ -2,8 +2,9 @@
 
 use std::net::IpAddr;
 
-use domain::Problem;
 use domain::fields::Fields;
+use domain::problem::joined;
+use domain::{Answer, Outcome, Problem};
 use reqwest::Url;
 use secrecy::SecretString;
 use serde_json::Value;
@@ -13,6 +14,12 @@ use url::Host;
 const LONGEST: usize = 4_096;
 /// Longest multi-line text, such as a key in PEM, in bytes.
 const LONGEST_LINES: usize = 32_768;
+
+/// Returns the answer for a provider with invalid settings: the provider is paused.
+#[must_use]
+pub fn unusable(problems: &[Problem]) -> Answer {
+    Answer::new(Outcome::PauseProvider, "settings", joined(problems))
+}
 
 /// Reader of a provider's settings.
 #[derive(Debug)]

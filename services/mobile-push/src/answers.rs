@@ -1,6 +1,6 @@
 //! Look-up in the answer tables of the services.
 
-use domain::{Answer, Outcome};
+use domain::Answer;
 use worker::Verdict;
 use worker::verdict::{Hints, fits, presentable};
 
@@ -37,14 +37,4 @@ pub(crate) fn judge(table: &'static [Row], said: ServiceReply<'_>, token: &str) 
     };
     let code = format!("{} {code}", said.status);
     Answer::new(verdict.outcome(said.hints), code.trim_end(), presentable(said.words, &[token]))
-}
-
-/// Answer that this worker creates itself, without a reply of the service.
-pub(crate) fn ours(outcome: Outcome, code: &str, message: impl Into<String>) -> Answer {
-    Answer::new(outcome, code, message)
-}
-
-/// Joins the problems into one line.
-pub(crate) fn told(problems: Vec<domain::Problem>) -> String {
-    problems.into_iter().map(|problem| problem.message).collect::<Vec<_>>().join("; ")
 }

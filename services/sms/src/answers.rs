@@ -1,6 +1,6 @@
 //! Outcomes of HTTP calls: by status if the provider's code is unknown, and for calls without a response.
 
-use domain::{Answer, Outcome, Problem};
+use domain::{Answer, Outcome};
 use reqwest::Url;
 use worker::exchange::{Reply, Silence};
 use worker::verdict::{fits, presentable};
@@ -94,20 +94,9 @@ pub(crate) fn redacted(words: &str, private: &Private) -> String {
     presentable(words, &hidden)
 }
 
-/// Creates an answer in this worker, as opposed to a provider's response.
-pub(crate) fn local_answer(outcome: Outcome, code: &str, message: impl Into<String>) -> Answer {
-    Answer::new(outcome, code, message)
-}
-
 /// Appends path segments to a URL. None if the URL cannot have a path.
 pub(crate) fn below(base: &Url, segments: &[&str]) -> Option<Url> {
     let mut url = base.clone();
     url.path_segments_mut().ok()?.pop_if_empty().extend(segments);
     Some(url)
-}
-
-/// Answer for a provider with invalid settings.
-pub(crate) fn unusable(problems: &[Problem]) -> Answer {
-    let says: Vec<_> = problems.iter().map(|problem| problem.message.as_str()).collect();
-    local_answer(Outcome::PauseProvider, "settings", says.join("; "))
 }

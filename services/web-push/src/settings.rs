@@ -5,22 +5,8 @@ use domain::fields::Fields;
 use domain::web_push::{Urgency, read_ttl, read_urgency};
 use serde_json::Value;
 
-/// Name of this provider kind.
-pub const KIND: &str = "vapid";
 /// Maximum length of the subject in bytes.
 const MAX_SUBJECT: usize = 255;
-
-/// Provider kind for the push services of browsers. They identify the app by its key pair.
-pub const VAPID: worker::Kind = worker::Kind {
-    name: KIND,
-    secrets: &[],
-    check: |settings| VapidSettings::parse(settings).map(drop),
-    example: r#"{
-      "subject": "mailto:push@example.com",   whom push services can write to: mailto: or https:
-      "ttl": 86400,                optional: seconds that they keep a message for a browser that is away
-      "urgency": "normal"          optional: very-low, low, normal or high, in place of the lane's
-    }"#,
-};
 
 /// Values sent to push services.
 #[derive(Clone, Debug, PartialEq, Eq)]

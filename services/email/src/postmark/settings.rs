@@ -8,25 +8,7 @@ use url::Url;
 use crate::identity::Identity;
 use crate::reader::Reader;
 
-/// Name of this kind of provider.
-pub const KIND: &str = "postmark";
 const BASE_URL: &str = "https://api.postmarkapp.com";
-
-/// Postmark's HTTP API.
-pub const POSTMARK: worker::Kind = worker::Kind {
-    name: KIND,
-    secrets: &["serverToken"],
-    check: |settings| PostmarkSettings::parse(settings).map(drop),
-    example: r#"{
-      "serverToken": "...",        stored encrypted; if absent, the old one stays
-      "messageStream": "outbound",   optional
-      "from": "shop@example.com",
-      "fromName": "The shop",      optional
-      "replyTo": "help@example.com",   optional
-      "allowedFrom": ["@example.com"],   optional: senders that a send may use; default: every sender in the domain of from
-      "baseUrl": "https://api.postmarkapp.com"   optional
-    }"#,
-};
 
 const MEMBERS: &[&str] =
     &["serverToken", "messageStream", "from", "fromName", "replyTo", "allowedFrom", "baseUrl"];

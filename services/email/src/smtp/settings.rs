@@ -14,41 +14,6 @@ use crate::dkim::Signer;
 use crate::identity::Identity;
 use crate::reader::Reader;
 
-/// Name of this kind of provider.
-pub const KIND: &str = "smtp";
-/// Members that are stored encrypted and never shown.
-pub const SECRETS: &[&str] = &["password", "accessToken", "clientSecret", "refreshToken", "dkim.privateKey"];
-
-/// A relay that speaks SMTP.
-pub const SMTP: worker::Kind = worker::Kind {
-    name: KIND,
-    secrets: SECRETS,
-    check: |settings| SmtpSettings::parse(settings).map(drop),
-    example: r#"{
-      "host": "mail.example.com",
-      "port": 587,
-      "security": "starttls",      none, starttls or tls
-      "caCertificate": "-----BEGIN CERTIFICATE-----\n...",   optional: authority of the server's certificate, as PEM; default: those of the system
-      "auth": "auto",              optional: auto, plain, login or xoauth2
-      "username": "shop",          with a password or a token, if the server needs a login
-      "password": "...",           stored encrypted; if absent, the old one stays
-      "accessToken": "...",        for xoauth2: a token, stored encrypted; or instead its source:
-      "tokenUrl": "https://login.example.com/token",
-      "clientId": "...",
-      "clientSecret": "...",       stored encrypted; optional
-      "refreshToken": "...",       stored encrypted
-      "from": "shop@example.com",
-      "fromName": "The shop",      optional
-      "replyTo": "help@example.com",   optional
-      "allowedFrom": ["@example.com", "ceo@example.org"],   optional: senders that a send may use; default: every sender in the domain of from
-      "dkim": {                    optional: signs every email
-        "domain": "example.com",
-        "selector": "tidings",     the public key is in the DNS at tidings._domainkey.example.com
-        "privateKey": "-----BEGIN PRIVATE KEY-----\n..."   stored encrypted; RSA (2048 bits or more) or Ed25519
-      }
-    }"#,
-};
-
 const MEMBERS: &[&str] = &[
     "host",
     "port",

@@ -5,24 +5,7 @@ use reqwest::{Certificate, Identity, Url};
 use serde_json::Value;
 use worker::settings::Reader;
 
-use crate::apns::ApnsClient;
-use crate::apns::token::ProviderToken;
-
-/// Provider kind for APNs; each provider serves one iOS app.
-pub const APNS: worker::Kind = worker::Kind {
-    name: ApnsClient::KIND,
-    secrets: &["key"],
-    check: |settings| ApnsSettings::parse(settings).map(drop),
-    example: r#"{
-    "environment": "production",     production or sandbox; a token is of one of them
-    "topic": "com.example.shop",     the app's bundle id
-    "teamId": "DEF123GHIJ",          these two with a .p8 file; with a certificate, "certificate" (PEM) in their place
-    "keyId": "ABC123DEFG",
-    "key": "-----BEGIN PRIVATE KEY-----",     the .p8 file's content; with a certificate, its private key
-    "baseUrl": "https://push.example.com",    optional: another server than Apple's
-    "caCertificate": ""              optional: PEM of authorities to trust beside the system's
-  }"#,
-};
+use super::token::ProviderToken;
 
 /// APNs server, app and credential.
 pub(crate) struct ApnsSettings {

@@ -7,20 +7,6 @@ use serde::Deserialize;
 use serde_json::Value;
 use worker::settings::Reader;
 
-use crate::fcm::FcmClient;
-
-/// Provider kind for Firebase Cloud Messaging; each provider serves one Firebase project.
-pub const FCM: worker::Kind = worker::Kind {
-    name: FcmClient::KIND,
-    secrets: &["serviceAccount"],
-    check: |settings| FcmSettings::parse(settings).map(drop),
-    example: r#"{
-    "serviceAccount": "...",         the JSON file of a service account, as an object or as its text
-    "baseUrl": "https://fcm.googleapis.com",            optional
-    "tokenUrl": "https://oauth2.googleapis.com/token"   optional: another OAuth server than the file's
-  }"#,
-};
-
 const BASE: &str = "https://fcm.googleapis.com";
 const TOKEN_URL: &str = "https://oauth2.googleapis.com/token";
 

@@ -10,32 +10,8 @@ use secrecy::SecretString;
 use serde_json::Value;
 use worker::settings::Reader;
 
-use super::exposed;
 use super::template::{Encoding, Secrets, Template, Values, in_form, in_json, in_url};
 use crate::settings::sender;
-
-/// Provider kind for HTTP APIs that the settings describe.
-pub const HTTP: worker::Kind = worker::Kind {
-    name: "http",
-    secrets: &["secretHeaders", "secrets"],
-    check: |settings| HttpSettings::parse(settings).and_then(|_| exposed::check(settings)),
-    example: r#"{
-      "url": "https://sms.example.com/v1/messages",  may have {to}, {text}, {from}, {id}, {secret:NAME} after its host
-      "method": "POST",                POST, PUT or GET
-      "headers": {"accept": "application/json"},  optional
-      "secretHeaders": {"authorization": "Bearer ..."},  optional; stored encrypted
-      "secrets": {"key": "..."},       optional: {secret:key} in url, body and probeUrl; stored encrypted
-      "contentType": "application/json",  or application/x-www-form-urlencoded
-      "body": "{\"to\":\"{to}\",\"from\":\"{from}\",\"text\":\"{text}\",\"ref\":\"{id}\"}",
-      "from": "Shop",                  value of {from}, unless a send sets another
-      "successStatuses": [200, 202],   optional; default: every 2xx
-      "idPointer": "/message/id",      optional: JSON pointer to the provider's id in an answer
-      "codePointer": "/error/code",    optional: JSON pointer to a code in an answer, for codes
-      "codes": {"invalid_number": "target_gone"},  sent, retry, failed, target_gone, pause_provider or unknown
-      "idempotent": false,             true: the provider de-duplicates calls by Idempotency-Key
-      "probeUrl": "https://sms.example.com/v1/balance"  optional, for tidings provider test
-    }"#,
-};
 
 /// Headers that the worker sets. Settings must not contain them.
 const OWN_HEADERS: [&str; 7] = [

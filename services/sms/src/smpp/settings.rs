@@ -11,27 +11,6 @@ use worker::settings::Reader;
 
 use crate::settings::sender;
 
-/// Provider kind for message centres that speak SMPP 3.4.
-pub const SMPP: worker::Kind = worker::Kind {
-    name: "smpp",
-    secrets: &["password"],
-    check: |settings| SmppSettings::parse(settings).map(drop),
-    example: r#"{
-      "host": "smpp.example.com",
-      "port": 3550,
-      "security": "tls",               with "caCertificate" for a private authority; none only with outbound.allow_private
-      "systemId": "shop",
-      "password": "...",               up to 8 characters; stored encrypted
-      "systemType": "",                optional
-      "from": "+4915112345678",        a number, a short code, or up to 11 letters and digits
-      "window": 10,                    messages that may await their answers, 1 to 1000
-      "enquireLinkSeconds": 30,        interval of checks of a silent connection, 1 to 600
-      "alphabet": "auto",              GSM 7 bit if it has all characters, else UCS-2; or ucs2
-      "concatenation": "udh",          long texts as numbered parts; or payload: whole, in message_payload
-      "receipts": true                 requests delivery receipts
-    }"#,
-};
-
 /// Maximum length of system_id, password and system_type in octets, without terminators (section 5.2.1 and the following).
 const LONGEST_SYSTEM_ID: usize = 15;
 const LONGEST_PASSWORD: usize = 8;

@@ -11,21 +11,6 @@ use crate::settings::sender as number;
 /// Origin of Twilio's API.
 const BASE_URL: &str = "https://api.twilio.com";
 
-/// Provider kind for Twilio accounts.
-pub const TWILIO: worker::Kind = worker::Kind {
-    name: "twilio",
-    secrets: &["authToken", "apiSecret"],
-    check: |settings| TwilioSettings::parse(settings).map(drop),
-    example: r#"{
-      "accountSid": "AC0123456789abcdef0123456789abcdef",
-      "authToken": "...",              stored encrypted; also verifies status callbacks
-      "apiKey": "SK0123456789abcdef0123456789abcdef",  optional: login instead of the account
-      "apiSecret": "...",              with apiKey; stored encrypted
-      "from": "+15005550006",          or "messagingServiceSid": "MG..."
-      "baseUrl": "https://api.twilio.com"  optional
-    }"#,
-};
-
 /// Twilio account, login and sender.
 #[derive(Clone, Debug)]
 pub struct TwilioSettings {

@@ -5,7 +5,7 @@ use domain::Outcome;
 use domain::content::PushContent;
 use serde_json::json;
 use service_kit::clock;
-use worker::Call;
+use worker::{Call, Outbound, Probe};
 
 use crate::fixture::{World, assert_sent, push_service};
 
@@ -72,8 +72,9 @@ async fn an_app_without_a_key_pair_calls_nobody() {
 async fn a_probe_signs_and_verifies_and_says_what_it_did_not_ask() {
     let mut world = World::with(|_| {}).await;
     let probe = async |world: &World| {
-        let (store, master_key) = (&world.context.store, &world.context.master_key);
-        web_push::probe(store, master_key, &world.provider, clock::now()).await
+        let installation = Some((&world.context.store, &world.context.master_key));
+        let (provider, outbound) = (&world.provider, Outbound::new(false));
+        worker::probe(web_push::KINDS, &Probe { provider, outbound, now: clock::now(), installation }).await
     };
     assert_eq!(probe(&world).await.unwrap_err().code, "vapid_key");
     vapid::create(&world.context.store, &world.context.master_key, world.app).await.unwrap();

@@ -51,12 +51,12 @@ fn all_problems_are_told_at_once() {
 #[test]
 fn the_one_kind_has_no_secret_and_an_example_that_passes() {
     let [kind] = web_push::KINDS else { panic!("one kind") };
-    assert_eq!((kind.name, kind.secrets), ("vapid", &[][..]));
+    assert_eq!((kind.name(), kind.secrets()), ("vapid", &[][..]));
     let uncommented: Vec<_> =
-        kind.example.lines().map(|line| line.split("   ").find(|part| part.contains('"'))).collect();
+        kind.example().lines().map(|line| line.split("   ").find(|part| part.contains('"'))).collect();
     let example: String = uncommented.into_iter().flatten().collect();
     let settings: Value = serde_json::from_str(&format!("{{{example}}}")).unwrap();
-    assert_eq!((kind.check)(&settings), Ok(()));
+    assert_eq!(kind.check(&settings), Ok(()));
 }
 
 #[tokio::test]
