@@ -99,14 +99,16 @@ impl World {
             Switch::RequireExp(require_exp),
             Switch::RateLimit(NonZeroU32::new(1_000_000)),
         ];
-        assert!(service.context.store.set_switches(app.id, &set, "test").await.unwrap());
+        assert!(service.context.store.control().set_switches(app.id, &set, "test").await.unwrap());
         // A secret that was created earlier cannot sign.
         let app = service.rotate(&app, &format!("signing secret of {name}"), Duration::ZERO).await;
         let rs = Signer::create(service, &app, SigningAlgorithm::Rs256).await;
         let es = Signer::create(service, &app, SigningAlgorithm::Es256).await;
         let hs = Signer::create(service, &app, SigningAlgorithm::Hs256).await;
         let revoked = Signer::create(service, &app, SigningAlgorithm::Es256).await;
-        assert!(service.context.store.revoke_signing_key(app.id, &revoked.kid, "test").await.unwrap());
+        assert!(
+            service.context.store.control().revoke_signing_key(app.id, &revoked.kid, "test").await.unwrap()
+        );
         let bank_key = Signer::create(service, &bank, SigningAlgorithm::Es256).await;
         World { app, rs, es, hs, revoked, bank, bank_key }
     }

@@ -25,7 +25,7 @@ fn with_file(content: &[u8]) -> Value {
 impl Service {
     async fn file(&self, app: &App, request: &str) -> Option<Vec<u8>> {
         let send_id: SendId = request.parse().unwrap();
-        self.context.store.attachment(app.id, send_id, 0).await.unwrap()
+        self.context.store.deliveries().attachment(app.id, send_id, 0).await.unwrap()
     }
 }
 

@@ -29,7 +29,7 @@ async fn connecting_creates_the_user_and_tells_of_the_app() {
     let form = connect()
         .body("deviceType=ios&pushToken=t%2B2&pushProvider=apns", "application/x-www-form-urlencoded");
     assert_eq!(form.send().await.is(200)["unreadCount"], 2);
-    let user = service.context.store.find_user(shop.id, "ada").await.unwrap().unwrap();
+    let user = service.context.store.directory().find_user(shop.id, "ada").await.unwrap().unwrap();
     let profile = json!({"fcm": {"tokens": ["t1"]}, "apns": {"tokens": ["t+2"]}});
     assert_eq!(serde_json::Value::Object(user.profile), profile);
 }
@@ -49,7 +49,7 @@ async fn every_problem_of_a_connection_is_named() {
     let unreadable = connect().body("deviceType=%FF", "application/x-www-form-urlencoded").send().await;
     unreadable.has_problems(&[("", "malformed_form")]);
     connect().body("deviceType: ios", "text/plain").send().await.fails(415, "unsupported_media_type");
-    assert_eq!(service.context.store.find_user(shop.id, "ada").await.unwrap(), None);
+    assert_eq!(service.context.store.directory().find_user(shop.id, "ada").await.unwrap(), None);
 }
 
 #[tokio::test]
@@ -65,8 +65,8 @@ async fn an_app_may_leave_the_body_out() {
         service.by(&shop, &format!("{CONNECT}?userIdentifier=ada")).header("X-SERVICE-DEVICE-ID", "d2");
     again.json(&json!(null)).send().await.is(200);
     let store = &service.context.store;
-    let ada = store.find_user(shop.id, "ada").await.unwrap().unwrap();
-    let devices = store.list_devices(shop.id, ada.number).await.unwrap();
+    let ada = store.directory().find_user(shop.id, "ada").await.unwrap().unwrap();
+    let devices = store.directory().list_devices(shop.id, ada.number).await.unwrap();
     let devices: Vec<_> = devices.iter().map(|one| (one.device_id.as_str(), one.device_type)).collect();
     assert_eq!(devices, [("d2", Some(DeviceType::Ios)), ("d1", None)]);
     let by_user = service.of(&shop, "ada", CONNECT).header("X-SERVICE-DEVICE-ID", "d1").send().await;
@@ -86,6 +86,6 @@ async fn lengths_and_unknown_members_are_checked() {
     let strict = connect().header("Prefer", "handling=strict").json(&body).send().await;
     strict.has_problems(&[("model", "unknown_member")]);
     connect().json(&body).send().await.is(200);
-    let ada = service.context.store.find_user(shop.id, "ada").await.unwrap().unwrap();
+    let ada = service.context.store.directory().find_user(shop.id, "ada").await.unwrap().unwrap();
     assert!(ada.profile.is_empty(), "an empty token is none");
 }

@@ -42,7 +42,7 @@ impl Service {
         channels: Value,
     ) {
         let template = NewTemplate { identifier, name: identifier, category, channels: &channels };
-        self.context.store.put_template(app.id, template, "test").await.unwrap();
+        self.context.store.control().put_template(app.id, template, "test").await.unwrap();
     }
 
     /// Waits until every send is dispatched.

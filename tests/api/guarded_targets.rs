@@ -13,7 +13,13 @@ const PROFILE: &str = "GET /v3/profile";
 
 async fn guarded(service: &Service) -> App {
     let shop = service.app("shop").await;
-    service.context.store.set_switches(shop.id, &[Switch::GuardAddresses(true)], "test").await.unwrap();
+    service
+        .context
+        .store
+        .control()
+        .set_switches(shop.id, &[Switch::GuardAddresses(true)], "test")
+        .await
+        .unwrap();
     shop
 }
 
@@ -115,7 +121,7 @@ async fn a_public_key_never_redirects_or_silences_another_users_push() {
     let written = service.of(&shop, "ada", "PUT /v3/profile").json(&json!({"name": "Ada"})).send().await;
     assert_eq!(written.is(200), json!({"note": "x", "name": "Ada"}));
     assert_eq!(known(&service, &shop, "ada").await["profile"]["email"], "ada@example.com");
-    assert_eq!(service.context.store.find_user(shop.id, "eve").await.unwrap(), None);
+    assert_eq!(service.context.store.directory().find_user(shop.id, "eve").await.unwrap(), None);
 }
 
 #[tokio::test]

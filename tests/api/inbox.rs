@@ -20,7 +20,7 @@ async fn an_unknown_user_has_an_empty_inbox_and_is_not_created() {
         "data": [],
     });
     assert_eq!(service.list(&shop, "ada", "").await, empty);
-    assert_eq!(service.context.store.find_user(shop.id, "ada").await.unwrap(), None);
+    assert_eq!(service.context.store.directory().find_user(shop.id, "ada").await.unwrap(), None);
 }
 
 #[tokio::test]
@@ -162,7 +162,7 @@ async fn an_id_that_is_no_number_is_a_problem() {
 async fn a_change_that_the_projection_is_late_to_show_is_accepted() {
     let service = Service::start_with(Behind::Nothing).await;
     let shop = service.app("shop").await;
-    service.context.store.merge_user(shop.id, "ada", Default::default()).await.unwrap();
+    service.context.store.directory().merge_user(shop.id, "ada", Default::default()).await.unwrap();
     service
         .execute(
             "INSERT INTO inbox_item (app_id, user_number, id, send_id, created_at, content, event_id)

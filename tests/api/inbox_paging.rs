@@ -104,7 +104,7 @@ async fn a_cursor_leads_through_the_whole_inbox_while_items_come_and_go() {
 async fn filters_and_categories_combine() {
     let service = Service::start_with(Behind::Nothing).await;
     let shop = service.app("shop").await;
-    service.context.store.merge_user(shop.id, "ada", Default::default()).await.unwrap();
+    service.context.store.directory().merge_user(shop.id, "ada", Default::default()).await.unwrap();
     service.execute(MANY).await;
     let is_read = |n: i64| (5 * n) % 4 == 0;
     let is_seen = |n: i64| is_read(n) || (5 * n) % 3 > 0;
@@ -138,7 +138,7 @@ async fn filters_and_categories_combine() {
 async fn the_last_of_500_pages_is_like_the_first() {
     let service = Service::start_with(Behind::Nothing).await;
     let shop = service.app("shop").await;
-    service.context.store.merge_user(shop.id, "ada", Default::default()).await.unwrap();
+    service.context.store.directory().merge_user(shop.id, "ada", Default::default()).await.unwrap();
     service.execute(MANY).await;
     service.execute("VACUUM ANALYZE inbox_item").await;
     for filter in ["", "filter=unread&", "filter=seen&", "category=orders&"] {

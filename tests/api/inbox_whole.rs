@@ -90,14 +90,14 @@ async fn where_there_is_nothing_to_change_nothing_is_written() {
         let state = service.context.log.state(domain::StreamName::Inbox(number)).await.unwrap();
         assert_eq!(state.last_seq, 0);
     }
-    assert_eq!(service.context.store.find_user(shop.id, "nobody").await.unwrap(), None);
+    assert_eq!(service.context.store.directory().find_user(shop.id, "nobody").await.unwrap(), None);
 }
 
 #[tokio::test]
 async fn a_change_that_the_projection_is_late_to_show_is_accepted() {
     let service = Service::start_with(Behind::Nothing).await;
     let shop = service.app("shop").await;
-    service.context.store.merge_user(shop.id, "ada", Default::default()).await.unwrap();
+    service.context.store.directory().merge_user(shop.id, "ada", Default::default()).await.unwrap();
     service
         .execute(
             "INSERT INTO inbox_item (app_id, user_number, id, send_id, created_at, content, event_id)

@@ -32,7 +32,7 @@ impl Mailbox {
             secret: SecretChange::Remove,
             max_per_second: None,
         };
-        service.context.store.put_provider(app.id, provider, "test").await.unwrap();
+        service.context.store.control().put_provider(app.id, provider, "test").await.unwrap();
         service.context.serve("email", email::run);
         Mailbox { server }
     }

@@ -29,7 +29,7 @@ async fn only_what_is_named_changes() {
     let (orders, news) = (category(&service, &shop, "orders").await, category(&service, &shop, "news").await);
     let get = || service.of(&shop, "ada", "GET /v3/preferences").send();
     assert_eq!(get().await.is(200), json!([]));
-    assert_eq!(service.context.store.find_user(shop.id, "ada").await.unwrap(), None);
+    assert_eq!(service.context.store.directory().find_user(shop.id, "ada").await.unwrap(), None);
 
     let first = choice(news, &[("email", false), ("inApp", true), ("slack", false), ("email", true)]);
     service.of(&shop, "ada", PATCH).json(&first).send().await.is(200);
@@ -64,7 +64,7 @@ async fn only_what_is_named_changes() {
     }
     let nothing = service.of(&shop, "eve", PATCH).json(&json!({"preference": []})).send().await.is(200);
     assert_eq!(nothing, json!([]));
-    assert!(service.context.store.find_user(shop.id, "eve").await.unwrap().is_some());
+    assert!(service.context.store.directory().find_user(shop.id, "eve").await.unwrap().is_some());
 
     service.by(&shop, &format!("DELETE /v3/categories/{news}")).send().await.is(200);
     assert_eq!(get().await.is(200), json!([expected[0]]));
@@ -129,7 +129,7 @@ async fn every_problem_is_named_and_nothing_is_applied() {
     for (body, expected) in cases {
         service.of(&shop, "ada", PATCH).json(&body).send().await.has_problems(expected);
     }
-    assert_eq!(service.context.store.find_user(shop.id, "ada").await.unwrap(), None);
+    assert_eq!(service.context.store.directory().find_user(shop.id, "ada").await.unwrap(), None);
 }
 
 #[tokio::test]
@@ -169,7 +169,7 @@ async fn strict_handling_and_wrong_calls() {
     bare.fails(401, "user_required");
     service.of(&shop, "ada", PATCH).body("x", "text/plain").send().await.fails(415, "unsupported_media_type");
     service.of(&shop, "ada", "POST /v3/preferences").send().await.fails(405, "method_not_allowed");
-    assert_eq!(service.context.store.find_user(shop.id, "ada").await.unwrap(), None);
+    assert_eq!(service.context.store.directory().find_user(shop.id, "ada").await.unwrap(), None);
 }
 
 /// Returns the reasons for which a send skipped ada, by channel; null if it did not.
@@ -201,7 +201,7 @@ async fn a_send_honours_what_the_user_turned_off() {
         secret: SecretChange::Remove,
         max_per_second: None,
     };
-    service.context.store.put_provider(shop.id, provider, "test").await.unwrap();
+    service.context.store.control().put_provider(shop.id, provider, "test").await.unwrap();
     let ada = json!({"identifier": "ada", "profile": {"email": "ada@example.com"}});
     service.by(&shop, "POST /v3/users").json(&ada).send().await.is(200);
     let orders = category(&service, &shop, "orders").await;

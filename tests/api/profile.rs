@@ -18,7 +18,7 @@ async fn a_profile_is_written_by_its_user_and_read_by_nobody_else() {
     let get = |app, user| service.of(app, user, "GET /v3/profile").send();
     assert_eq!(get(&shop, "ada").await.is(200), json!({}), "an unknown user has an empty profile");
     assert_eq!(
-        service.context.store.find_user(shop.id, "ada").await.unwrap(),
+        service.context.store.directory().find_user(shop.id, "ada").await.unwrap(),
         None,
         "reading creates nothing"
     );
@@ -75,7 +75,7 @@ async fn pairs_are_merged_and_addresses_are_collected() {
     let created = service.of(&shop, "new", CALL).body("", "application/json").send().await;
     assert_eq!(created.is(200), json!({}));
     assert!(
-        service.context.store.find_user(shop.id, "new").await.unwrap().is_some(),
+        service.context.store.directory().find_user(shop.id, "new").await.unwrap().is_some(),
         "writing creates the user"
     );
 }
@@ -126,7 +126,7 @@ async fn every_problem_of_a_merge_is_named_and_nothing_is_written() {
     let media = service.of(&shop, "ada", CALL).body("[]", "application/json-patch+json").send().await;
     media.fails(415, "unsupported_media_type");
     assert_eq!(
-        service.context.store.find_user(shop.id, "ada").await.unwrap(),
+        service.context.store.directory().find_user(shop.id, "ada").await.unwrap(),
         None,
         "a refused write creates nobody"
     );
@@ -185,7 +185,13 @@ async fn tokens_appended_at_the_same_time_are_all_there() {
 async fn guarded_addresses_are_written_by_whoever_proves_more_than_a_public_key() {
     let service = Service::start_with(Behind::Nothing).await;
     let shop = service.app("shop").await;
-    service.context.store.set_switches(shop.id, &[Switch::GuardAddresses(true)], "test").await.unwrap();
+    service
+        .context
+        .store
+        .control()
+        .set_switches(shop.id, &[Switch::GuardAddresses(true)], "test")
+        .await
+        .unwrap();
     let mut start = json!({"email": "ada@example.com", "note": "eve@example.com"});
     service.by(&shop, "PUT /v3/users/ada").json(&start).send().await.is(200);
     let refused = [

@@ -133,7 +133,11 @@ async fn every_problem_of_a_patch_is_named() {
     let strict =
         service.of(&shop, "ada", CALL).header("Prefer", "handling=strict").json(&unknown).send().await;
     strict.has_problems(&[("[0].comment", "unknown_member")]);
-    assert_eq!(service.context.store.find_user(shop.id, "ada").await.unwrap(), None, "nobody was created");
+    assert_eq!(
+        service.context.store.directory().find_user(shop.id, "ada").await.unwrap(),
+        None,
+        "nobody was created"
+    );
     assert_eq!(patch(&service, &shop, unknown).await.is(200), json!({"a": 1}));
 
     for (body, field) in

@@ -38,7 +38,7 @@ async fn a_report_marks_what_the_send_put_into_the_inbox_as_read() {
         (service.list(&shop, "ada", "").await["data"].as_array().unwrap().len() == 2).then_some(())
     })
     .await;
-    let ada = service.context.store.find_user(shop.id, "ada").await.unwrap().unwrap().number;
+    let ada = service.context.store.directory().find_user(shop.id, "ada").await.unwrap().unwrap().number;
     let token = service.token(shop.id, ada, Purpose::Click(sends[0])).await;
     assert_eq!(service.click(&token).await, 204);
     let list = service.list(&shop, "ada", "filter=read").await;

@@ -12,7 +12,7 @@ use crate::service::{App, Behind, SOON, Service};
 
 async fn limited(service: &Service, switches: &[Switch]) -> App {
     let shop = service.app("shop").await;
-    assert!(service.context.store.set_switches(shop.id, switches, "test").await.unwrap());
+    assert!(service.context.store.control().set_switches(shop.id, switches, "test").await.unwrap());
     shop
 }
 
@@ -33,7 +33,7 @@ async fn users_of_the_public_key_stay_within_the_quota_and_the_backend_goes_on()
     connect("five").await.fails(403, "quota_reached");
     let refused = service.of(&shop, "six", "PATCH /v3/preferences").json(&json!({"preference": []}));
     assert_ne!(refused.send().await.status, 500);
-    assert_eq!(service.context.store.find_user(shop.id, "four").await.unwrap(), None);
+    assert_eq!(service.context.store.directory().find_user(shop.id, "four").await.unwrap(), None);
     put("one").await.is(200);
     connect("two").await.is(200);
     service.by(&shop, "PUT /v3/users/of-the-backend").json(&json!({})).send().await.is(200);

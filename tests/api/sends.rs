@@ -128,7 +128,7 @@ async fn a_template_must_exist_and_is_looked_up_fresh() {
         category: None,
         channels: &channels,
     };
-    service.context.store.put_template(shop.id, template, "test").await.unwrap();
+    service.context.store.control().put_template(shop.id, template, "test").await.unwrap();
     service.by(&shop, SEND).json(&send("welcome")).send().await.is(202);
     let foreign = service.by(&bank, SEND).json(&send("welcome")).send().await;
     foreign.has_problems(&[("notification.templateIdentifier", "unknown_template")]);

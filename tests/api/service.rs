@@ -139,7 +139,7 @@ impl Service {
     pub(crate) async fn app(&self, name: &str) -> App {
         let (key, secret) = (name.to_owned(), format!("secret of {name}"));
         let new = NewApp { name, api_key: &key, development: true };
-        let draft = self.context.store.create_app(new, "test").await.unwrap().unwrap();
+        let draft = self.context.store.control().create_app(new, "test").await.unwrap().unwrap();
         let digest = secrets::sha256(secret.as_bytes());
         let sealed = self.sealed(draft.id(), &secret);
         let id = draft.commit(NewSecret { digest: &digest, sealed: &sealed }).await.unwrap();
@@ -151,7 +151,7 @@ impl Service {
     pub(crate) async fn rotate(&self, app: &App, secret: &str, grace: Duration) -> App {
         let (digest, sealed) = (secrets::sha256(secret.as_bytes()), self.sealed(app.id, secret));
         let new = NewSecret { digest: &digest, sealed: &sealed };
-        assert!(self.context.store.rotate_secret(app.id, new, grace, "test").await.unwrap());
+        assert!(self.context.store.control().rotate_secret(app.id, new, grace, "test").await.unwrap());
         App { secret: secret.to_owned(), ..app.clone() }
     }
 
@@ -193,7 +193,8 @@ impl Service {
 
     /// Puts `count` items into a user's inbox, titled `1` and so on, and waits until a list shows them.
     pub(crate) async fn deliver(&self, app: &App, user: &str, count: u32) {
-        let number = self.context.store.merge_user(app.id, user, Object::new()).await.unwrap().number;
+        let number =
+            self.context.store.directory().merge_user(app.id, user, Object::new()).await.unwrap().number;
         let stream = StreamName::Inbox(partition(app.id, number, PARTITIONS));
         let before = self.total(app, user).await;
         for index in 1..=count {

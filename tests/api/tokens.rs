@@ -13,7 +13,7 @@ const LIST: &str = "GET /v3/notifications";
 const HOUR: Duration = Duration::from_secs(3600);
 
 async fn set(service: &Service, app: &App, switches: &[Switch]) {
-    assert!(service.context.store.set_switches(app.id, switches, "test").await.unwrap());
+    assert!(service.context.store.control().set_switches(app.id, switches, "test").await.unwrap());
 }
 
 /// Creates an app that requires signatures, with a secret that can sign.
@@ -88,7 +88,7 @@ async fn new_keys_are_taken_and_revoked_ones_refused_within_seconds() {
     .await;
     assert_eq!(list(&service, &shop, "Authorization", &tokens(&old)).await, (200, None), "both are live");
 
-    service.context.store.revoke_signing_key(shop.id, &old.kid, "test").await.unwrap();
+    service.context.store.control().revoke_signing_key(shop.id, &old.kid, "test").await.unwrap();
     testkit::eventually(SOON, "the old key is forgotten", async || {
         let answer = list(&service, &shop, "Authorization", &tokens(&old)).await;
         (answer == refused("invalid_token")).then_some(())
@@ -161,7 +161,7 @@ async fn what_cannot_be_opened_lets_nobody_in_and_holds_up_nobody_else() {
     let service = Service::start_with(Behind::Nothing).await;
     let shop = signing(&service).await;
     let damaged = NewSecret { digest: b"digest", sealed: b"sealed with a lost key" };
-    service.context.store.rotate_secret(shop.id, damaged, HOUR, "test").await.unwrap();
+    service.context.store.control().rotate_secret(shop.id, damaged, HOUR, "test").await.unwrap();
     let lost = Signer::create(&service, &shop, SigningAlgorithm::Hs256).await;
     let signer = Signer::create(&service, &shop, SigningAlgorithm::Hs256).await;
     service.execute("UPDATE signing_key SET sealed = 'damaged' WHERE created_at = (SELECT min(created_at) FROM signing_key)").await;

@@ -9,7 +9,7 @@ use crate::service::{App, Behind, Service};
 use crate::signer::{Signer, claims, with};
 
 async fn set(service: &Service, app: &App, switches: &[Switch]) {
-    assert!(service.context.store.set_switches(app.id, switches, "test").await.unwrap());
+    assert!(service.context.store.control().set_switches(app.id, switches, "test").await.unwrap());
 }
 
 #[tokio::test]
@@ -84,7 +84,7 @@ async fn templates_of_an_app_may_see_what_its_backend_wrote_alone() {
         "message": "[{{ recipient.name }}{{ recipient.email }}]",
     }});
     let template = NewTemplate { identifier: "t", name: "t", category: None, channels: &channels };
-    service.context.store.put_template(shop.id, template, "test").await.unwrap();
+    service.context.store.control().put_template(shop.id, template, "test").await.unwrap();
     let profile = json!({"name": "your account is locked", "email": "a@b.example", "app": {"tier": "gold"}});
     service.by(&shop, "PUT /v3/users/ada").json(&profile).send().await.is(200);
     let send = json!({"notification": {"templateIdentifier": "t"}, "sendTo": {"recipients": ["ada"]}});

@@ -109,7 +109,7 @@ impl Service {
             settings: &settings,
             secret: SecretChange::Replace(&sealed),
         };
-        self.context.store.put_provider(app.id, provider, "test").await.unwrap();
+        self.context.store.control().put_provider(app.id, provider, "test").await.unwrap();
     }
 }
 

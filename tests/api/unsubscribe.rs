@@ -15,7 +15,7 @@ use crate::service::{App, Behind, Service};
 impl Service {
     /// Returns the token in the link of an email of this category to the user.
     pub(crate) async fn unsubscribe_token(&self, app: &App, user: &str, category: CategoryId) -> String {
-        let user = self.context.store.find_user(app.id, user).await.unwrap().unwrap().number;
+        let user = self.context.store.directory().find_user(app.id, user).await.unwrap().unwrap().number;
         let link = Link { app: app.id, user, purpose: Purpose::Unsubscribe(category) };
         self.context.links.sign(&link).await.unwrap()
     }
@@ -99,7 +99,7 @@ async fn a_wrong_token_says_nothing_and_does_nothing() {
     let news = json!({"identifier": "news", "name": "News"});
     let category = service.a_user_and_a_category(&shop, news.clone()).await;
     let other = service.a_user_and_a_category(&bank, news).await;
-    let ada = service.context.store.find_user(shop.id, "ada").await.unwrap().unwrap().number;
+    let ada = service.context.store.directory().find_user(shop.id, "ada").await.unwrap().unwrap().number;
     let token = service.unsubscribe_token(&shop, "ada", category).await;
 
     let mut forged = URL_SAFE_NO_PAD.decode(&token).unwrap();
@@ -193,7 +193,7 @@ async fn emails_get_a_link_where_somebody_says_how_the_service_is_reached() {
     let without = Service::start_with(Behind::Nothing).await;
     let shop = without.app("shop").await;
     let category = without.a_user_and_a_category(&shop, json!({"identifier": "news", "name": "News"})).await;
-    let user = without.context.store.find_user(shop.id, "ada").await.unwrap().unwrap().number;
+    let user = without.context.store.directory().find_user(shop.id, "ada").await.unwrap().unwrap().number;
     assert_eq!(
         unsubscribe::url(&without.context.links, without.context.public_url(), shop.id, user, category)
             .await
@@ -206,7 +206,7 @@ async fn emails_get_a_link_where_somebody_says_how_the_service_is_reached() {
         Service::start_configured(|config| config.gateway.public_url = Some(url.parse().unwrap())).await;
     let shop = service.app("shop").await;
     let category = service.a_user_and_a_category(&shop, json!({"identifier": "news", "name": "News"})).await;
-    let user = service.context.store.find_user(shop.id, "ada").await.unwrap().unwrap().number;
+    let user = service.context.store.directory().find_user(shop.id, "ada").await.unwrap().unwrap().number;
     let link =
         unsubscribe::url(&service.context.links, service.context.public_url(), shop.id, user, category)
             .await

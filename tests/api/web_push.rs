@@ -20,8 +20,8 @@ fn subscription(endpoint: &str) -> Value {
 /// Returns the user's devices, most recently connected first, with true if web push reaches the device.
 async fn devices(service: &Service, app: &App, user: &str) -> Vec<(String, bool)> {
     let store = &service.context.store;
-    let user = store.find_user(app.id, user).await.unwrap().unwrap();
-    let devices = store.list_devices(app.id, user.number).await.unwrap();
+    let user = store.directory().find_user(app.id, user).await.unwrap().unwrap();
+    let devices = store.directory().list_devices(app.id, user.number).await.unwrap();
     devices.into_iter().map(|device| (device.device_id, device.web_push)).collect()
 }
 
@@ -118,7 +118,7 @@ async fn every_problem_of_a_subscription_is_named() {
     for (body, expected) in cases {
         subscribe().json(&body).send().await.has_problems(expected);
     }
-    assert_eq!(service.context.store.find_user(shop.id, "ada").await.unwrap(), None);
+    assert_eq!(service.context.store.directory().find_user(shop.id, "ada").await.unwrap(), None);
 }
 
 #[tokio::test]
@@ -136,7 +136,7 @@ async fn strict_handling_lenient_forms_and_wrong_calls() {
     long.json(&subscription(ENDPOINT)).send().await.has_problems(&[("deviceId", "too_long")]);
     let public = service.call("POST /v3/devices/d/webPushSubscription");
     public.header("X-SERVICE-API-KEY", &shop.key).send().await.fails(401, "user_required");
-    assert_eq!(service.context.store.find_user(shop.id, "ada").await.unwrap(), None);
+    assert_eq!(service.context.store.directory().find_user(shop.id, "ada").await.unwrap(), None);
 
     more["expirationTime"] = json!(1_900_000_000_000.5);
     more["keys"]["auth"] = json!(format!("{AUTH}=="));
@@ -149,7 +149,7 @@ async fn connecting_tells_the_key_to_subscribe_with() {
     let shop = service.app("shop").await;
     let store = &service.context.store;
     vapid::create(store, &service.context.master_key, shop.id).await.unwrap();
-    let key = store.vapid_public_key(shop.id).await.unwrap();
+    let key = store.control().vapid_public_key(shop.id).await.unwrap();
     let connected = async || {
         let connect = service.of(&shop, "ada", "POST /v3/sdk/connect").header("X-SERVICE-DEVICE-ID", "d");
         let answer = connect.json(&json!({"deviceType": "browser"})).send().await.is(200);
@@ -166,8 +166,8 @@ async fn connecting_tells_the_key_to_subscribe_with() {
         secret: SecretChange::Remove,
         max_per_second: None,
     };
-    store.put_provider(shop.id, provider, "test").await.unwrap();
+    store.control().put_provider(shop.id, provider, "test").await.unwrap();
     assert_eq!(connected().await, (json!(true), json!(key)));
-    store.put_provider(shop.id, NewProvider { enabled: false, ..provider }, "test").await.unwrap();
+    store.control().put_provider(shop.id, NewProvider { enabled: false, ..provider }, "test").await.unwrap();
     assert_eq!(connected().await, (json!(false), json!(key)));
 }

@@ -11,12 +11,12 @@ async fn a_created_app_has_the_printed_credentials() {
     let created = installation.run(&["app", "create", "shop", "--json"]).json();
     let key = created["apiKey"].as_str().unwrap();
     let secret = created["apiSecret"].as_str().unwrap();
-    let app = installation.store.app_by_key(key).await.unwrap().unwrap();
+    let app = installation.store.control().app_by_key(key).await.unwrap().unwrap();
     assert_eq!((app.name.as_str(), app.development), ("shop", false));
     assert_eq!(created["id"], app.id.to_string());
     assert_eq!(app.secrets.len(), 1);
-    assert!(installation.store.vapid_public_key(app.id).await.unwrap().is_some());
-    assert!(installation.store.link_key(app.id).await.unwrap().is_some());
+    assert!(installation.store.control().vapid_public_key(app.id).await.unwrap().is_some());
+    assert!(installation.store.control().link_key(app.id).await.unwrap().is_some());
     assert_eq!(app.secrets[0].digest, sha256(secret.as_bytes()));
 
     let people = installation.run(&["app", "create", "test-shop", "--development"]);
@@ -26,7 +26,7 @@ async fn a_created_app_has_the_printed_credentials() {
         "{}",
         people.output
     );
-    assert!(installation.store.app_by_name_or_id("test-shop").await.unwrap().unwrap().development);
+    assert!(installation.store.control().app_by_name_or_id("test-shop").await.unwrap().unwrap().development);
 
     let listed = installation.run(&["app", "list", "--json"]);
     assert!(!listed.output.contains(secret));
@@ -44,7 +44,7 @@ async fn a_name_that_is_taken_is_1_and_a_bad_one_2() {
     for bad in ["", "a\nb", &"x".repeat(256)] {
         assert_eq!(installation.run(&["app", "create", bad]).code, 2, "{bad:?}");
     }
-    assert_eq!(installation.store.list_apps().await.unwrap().len(), 1);
+    assert_eq!(installation.store.control().list_apps().await.unwrap().len(), 1);
 }
 
 #[tokio::test]
@@ -56,7 +56,7 @@ async fn a_rotated_secret_lives_on_for_its_grace() {
     let rotated = installation.run(&["app", "rotate-secret", "shop", "--grace", "1h", "--json"]).json();
     assert_eq!(rotated["apiKey"], created["apiKey"]);
     let second = sha256(rotated["apiSecret"].as_str().unwrap().as_bytes());
-    let app = installation.store.app_by_name_or_id("shop").await.unwrap().unwrap();
+    let app = installation.store.control().app_by_name_or_id("shop").await.unwrap().unwrap();
     assert_eq!(
         app.secrets.iter().map(|secret| &secret.digest[..]).collect::<Vec<_>>(),
         [&second[..], &first[..]]
@@ -65,7 +65,7 @@ async fn a_rotated_secret_lives_on_for_its_grace() {
 
     let id = app.id.to_string();
     assert_eq!(installation.run(&["app", "rotate-secret", &id, "--grace", "0s"]).code, 0);
-    let app = installation.store.app_by_name_or_id("shop").await.unwrap().unwrap();
+    let app = installation.store.control().app_by_name_or_id("shop").await.unwrap().unwrap();
     assert_eq!(app.secrets.len(), 1);
 
     let unknown = installation.run(&["app", "rotate-secret", "shoe"]);
@@ -77,7 +77,7 @@ async fn a_rotated_secret_lives_on_for_its_grace() {
 #[tokio::test]
 async fn a_created_app_asks_for_tokens_that_expire_unless_it_is_opened() {
     let installation = Installation::create().await;
-    let app = async |name: &str| installation.store.app_by_name_or_id(name).await.unwrap().unwrap();
+    let app = async |name: &str| installation.store.control().app_by_name_or_id(name).await.unwrap().unwrap();
     let created = installation.run(&["app", "create", "shop"]);
     for part in ["bearer token", "--open", "secure-mode=off"] {
         assert!(created.output.contains(part), "{part} is missing in {}", created.output);

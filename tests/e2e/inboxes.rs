@@ -243,7 +243,7 @@ impl Inboxes {
             let stream = StreamName::Inbox(number);
             let last = self.log.state(stream).await.unwrap().last_seq;
             eventually(SOON, "everything is projected", async || {
-                (self.store.checkpoint(INBOX, stream).await.unwrap() >= last).then_some(())
+                (self.store.inbox().checkpoint(INBOX, stream).await.unwrap() >= last).then_some(())
             })
             .await;
         }
@@ -289,7 +289,7 @@ impl Inboxes {
         let mut starts = Vec::new();
         for number in 0..PARTITIONS {
             let stream = StreamName::Inbox(number);
-            let start = self.store.checkpoint(INBOX, stream).await.unwrap() + 1;
+            let start = self.store.inbox().checkpoint(INBOX, stream).await.unwrap() + 1;
             self.log.purge_below(stream, start).await.unwrap();
             starts.push(start);
         }

@@ -10,7 +10,7 @@ use crate::installation::Installation;
 async fn rotating_the_link_key_revokes_links_after_its_grace() {
     let installation = Installation::create().await;
     installation.run(&["app", "create", "shop"]);
-    let app = installation.store.app_by_name_or_id("shop").await.unwrap().unwrap().id;
+    let app = installation.store.control().app_by_name_or_id("shop").await.unwrap().unwrap().id;
     // As in a process that has just started.
     let links = || Links::new(installation.store.clone(), installation.master_key.clone(), clock::now);
     let link = Link { app, user: UserNumber(7), purpose: Purpose::Unsubscribe(CategoryId(3)) };

@@ -43,14 +43,14 @@ fn set_password(installation: &Installation, variables: &[(&str, &str)], passwor
 
 async fn password(installation: &Installation, master_key: &MasterKey) -> String {
     let app = app(installation).await;
-    let row = installation.store.providers(app, Channel::Email).await.unwrap().remove(0);
+    let row = installation.store.control().providers(app, Channel::Email).await.unwrap().remove(0);
     let opened = master_key.open(&format!("provider:{app}:main"), &row.sealed.unwrap()).unwrap();
     let opened: Value = serde_json::from_slice(opened.expose_secret()).unwrap();
     opened["password"].as_str().unwrap().to_owned()
 }
 
 async fn app(installation: &Installation) -> AppId {
-    installation.store.app_by_name_or_id("shop").await.unwrap().unwrap().id
+    installation.store.control().app_by_name_or_id("shop").await.unwrap().unwrap().id
 }
 
 fn new_key(installation: &Installation) -> MasterKey {

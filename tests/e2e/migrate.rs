@@ -89,11 +89,12 @@ async fn apps_of_before_get_their_key_pair_once_there_is_a_master_key() {
     );
     let settings = Settings { url: servers.database.url().to_owned(), max_connections: 2 };
     let store = Store::connect(&settings).await.unwrap();
-    let draft = store.create_app(NewApp { name: "shop", api_key: "key", development: false }, "test").await;
+    let draft =
+        store.control().create_app(NewApp { name: "shop", api_key: "key", development: false }, "test").await;
     let secret = NewSecret { digest: b"digest", sealed: b"sealed" };
     let app = draft.unwrap().unwrap().commit(secret).await.unwrap();
     assert_eq!(servers.migrate_with(&[]).code, 0);
-    assert_eq!(store.vapid_public_key(app).await.unwrap(), None);
+    assert_eq!(store.control().vapid_public_key(app).await.unwrap(), None);
 
     MasterKey::generate_file(&servers.directory.path().join("master.key")).unwrap();
     let with_key = [("TIDINGS_SECURITY__MASTER_KEY_FILE", "master.key")];
@@ -101,8 +102,8 @@ async fn apps_of_before_get_their_key_pair_once_there_is_a_master_key() {
     assert_eq!(first.output.matches("1 new").count(), 2, "{} {}", first.output, first.errors);
     assert_eq!(second.code, 0, "{}", second.errors);
     assert!(!second.output.contains("Key"), "{}", second.output);
-    assert!(store.vapid_public_key(app).await.unwrap().is_some());
-    assert!(store.link_key(app).await.unwrap().is_some());
+    assert!(store.control().vapid_public_key(app).await.unwrap().is_some());
+    assert!(store.control().link_key(app).await.unwrap().is_some());
 }
 
 #[tokio::test]
@@ -127,7 +128,8 @@ async fn a_master_key_is_made_once_and_never_beside_sealed_secrets() {
     let settings = Settings { url: servers.database.url().to_owned(), max_connections: 2 };
     let store = Store::connect(&settings).await.unwrap();
     let sealed_with = MasterKey::load(&file).unwrap();
-    let draft = store.create_app(NewApp { name: "shop", api_key: "key", development: false }, "test").await;
+    let draft =
+        store.control().create_app(NewApp { name: "shop", api_key: "key", development: false }, "test").await;
     draft.unwrap().unwrap().commit(NewSecret { digest: b"digest", sealed: b"sealed" }).await.unwrap();
     assert_eq!(migrate().code, 0, "it makes the app's keys");
     std::fs::remove_file(&file).unwrap();

@@ -10,7 +10,7 @@ use crate::installation::Installation;
 async fn what_is_parked_is_listed_shown_and_put_back_once() {
     let installation = Installation::create().await;
     installation.run(&["app", "create", "shop"]);
-    let app = installation.store.app_by_name_or_id("shop").await.unwrap().unwrap().id;
+    let app = installation.store.control().app_by_name_or_id("shop").await.unwrap().unwrap().id;
     let (id, send_id) = (Uuid::from_u128(5), SendId(Uuid::from_u128(7)));
     let stream = StreamName::Send(Lane::Bulk);
     let aside = SetAside {
@@ -22,7 +22,7 @@ async fn what_is_parked_is_listed_shown_and_put_back_once() {
         message: b"{",
         cause: "malformed",
     };
-    installation.store.set_aside(&aside).await.unwrap();
+    installation.store.database().set_aside(&aside).await.unwrap();
 
     let people = installation.run(&["parked", "list"]);
     assert_eq!(people.code, 0, "{}", people.errors);
@@ -37,7 +37,7 @@ async fn what_is_parked_is_listed_shown_and_put_back_once() {
     assert!(dry.output.starts_with("Would redrive 1 of 1.\n"), "{}", dry.output);
     let done = installation.run(&["parked", "redrive", "--app", "shop", "--json"]).json();
     assert_eq!((&done["redriven"], &done["dryRun"]), (&1.into(), &false.into()));
-    assert_eq!(installation.store.due_timers(10).await.unwrap().timers.len(), 1);
+    assert_eq!(installation.store.deliveries().due_timers(10).await.unwrap().timers.len(), 1);
     let again = installation.run(&["parked", "redrive", "--all"]);
     assert_eq!((again.code, again.output.as_str()), (0, "Redrove 0 of 0.\n"));
 }

@@ -37,8 +37,8 @@ async fn a_provider_is_set_listed_and_set_again_without_its_secret() {
     again["settings"]["host"] = json!("mail2.example.com");
     let set = installation.run_with_input(&["provider", "set", "shop"], &again.to_string());
     assert_eq!(set.code, 0, "{}", set.errors);
-    let app = installation.store.app_by_name_or_id("shop").await.unwrap().unwrap().id;
-    let row = installation.store.providers(app, Channel::Email).await.unwrap().remove(0);
+    let app = installation.store.control().app_by_name_or_id("shop").await.unwrap().unwrap().id;
+    let row = installation.store.control().providers(app, Channel::Email).await.unwrap().remove(0);
     assert_eq!((row.version, &row.settings["host"]), (2, &json!("mail2.example.com")));
     let opened = installation.master_key.open(&format!("provider:{app}:main"), &row.sealed.unwrap()).unwrap();
     let opened: Value = serde_json::from_slice(opened.expose_secret()).unwrap();
@@ -52,7 +52,7 @@ async fn a_provider_is_set_listed_and_set_again_without_its_secret() {
     again["settings"]["password"] = Value::Null;
     let set = installation.run_with_input(&["provider", "set", "shop", "-"], &again.to_string());
     assert_eq!(set.code, 0, "{}", set.errors);
-    let row = installation.store.providers(app, Channel::Email).await.unwrap().remove(0);
+    let row = installation.store.control().providers(app, Channel::Email).await.unwrap().remove(0);
     assert!(row.sealed.is_none(), "a server without a login needs no secret");
 }
 
@@ -132,10 +132,10 @@ async fn what_is_shown_can_be_set_again_and_a_provider_can_be_switched_and_remov
 
     let disabled = installation.run(&["provider", "disable", "shop", "main", "--json"]).json();
     assert_eq!(disabled, json!({"identifier": "main", "enabled": false, "version": 3}));
-    let app = installation.store.app_by_name_or_id("shop").await.unwrap().unwrap().id;
-    assert!(installation.store.providers(app, Channel::Email).await.unwrap().is_empty());
+    let app = installation.store.control().app_by_name_or_id("shop").await.unwrap().unwrap().id;
+    assert!(installation.store.control().providers(app, Channel::Email).await.unwrap().is_empty());
     assert!(installation.run(&["provider", "enable", "shop", "main"]).output.contains("Enabled"));
-    assert_eq!(installation.store.providers(app, Channel::Email).await.unwrap().len(), 1);
+    assert_eq!(installation.store.control().providers(app, Channel::Email).await.unwrap().len(), 1);
 
     assert_eq!(installation.run(&["provider", "remove", "shop", "main"]).code, 0);
     for command in ["show", "enable", "disable", "remove", "test"] {
@@ -214,9 +214,10 @@ async fn no_command_and_no_column_shows_a_secret() {
     let broken = document.replace("587", "0");
     let refused = installation.run_with_input(&["provider", "set", "shop"], &broken);
     assert!(refused.code == 2 && !refused.errors.contains("canary-7f3a"), "{}", refused.errors);
-    let app = installation.store.app_by_name_or_id("shop").await.unwrap().unwrap().id;
-    let listed = format!("{:?}", installation.store.list_providers(app).await.unwrap());
-    let sealed = installation.store.provider(app, "main").await.unwrap().unwrap().row.sealed.unwrap();
+    let app = installation.store.control().app_by_name_or_id("shop").await.unwrap().unwrap().id;
+    let listed = format!("{:?}", installation.store.control().list_providers(app).await.unwrap());
+    let sealed =
+        installation.store.control().provider(app, "main").await.unwrap().unwrap().row.sealed.unwrap();
     assert!(!listed.contains("canary-7f3a"));
     assert!(!String::from_utf8_lossy(&sealed).contains("canary-7f3a"));
 }

@@ -33,7 +33,7 @@ impl Inboxes {
     /// Reads the titles in an inbox, with a statement that this process has prepared on every connection.
     async fn listed(&self, app: AppId, user: UserNumber) -> usize {
         let start = PageStart::Offset(0);
-        self.store.list_inbox(app, user, InboxFilter::default(), start, 20).await.unwrap().items.len()
+        self.store.inbox().list_inbox(app, user, InboxFilter::default(), start, 20).await.unwrap().items.len()
     }
 
     async fn assert_equal(&self) {

@@ -27,7 +27,7 @@ async fn what_is_printed_signs_and_what_is_kept_verifies() {
         let printed = installation.run(&create).json();
         let text = |name: &str| printed[name].as_str().unwrap_or_default().to_owned();
         assert_eq!(printed["algorithm"], json!(algorithm));
-        let app = installation.store.app_by_name_or_id("shop").await.unwrap().unwrap();
+        let app = installation.store.control().app_by_name_or_id("shop").await.unwrap().unwrap();
         let kept = app.signing_keys.iter().find(|key| key.kid == text("kid")).unwrap();
         let (signs, verifies) = match &kept.verifier {
             Verifier::PublicKey(pem) => {

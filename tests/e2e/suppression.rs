@@ -7,7 +7,7 @@ use crate::installation::Installation;
 async fn with_suppressions() -> Installation {
     let installation = Installation::create().await;
     installation.run(&["app", "create", "shop"]);
-    let app = installation.store.app_by_name_or_id("shop").await.unwrap().unwrap().id;
+    let app = installation.store.control().app_by_name_or_id("shop").await.unwrap().unwrap().id;
     let pool = sqlx::PgPool::connect(installation.database_url()).await.unwrap();
     for (channel, target, age) in [("email", "ada@example.com", 1), ("mobilePush", "fcm:abcdef", 2)] {
         sqlx::query(

@@ -6,7 +6,7 @@ use store::control::app::App;
 use crate::installation::Installation;
 
 async fn shop(installation: &Installation) -> App {
-    installation.store.app_by_name_or_id("shop").await.unwrap().unwrap()
+    installation.store.control().app_by_name_or_id("shop").await.unwrap().unwrap()
 }
 
 // One switch after the other, as an operator would try them.

@@ -28,9 +28,9 @@ async fn each_put_is_a_version() {
     assert_eq!((&listed[0]["version"], &listed[0]["category"]), (&json!(2), &json!(null)));
     assert!(installation.run(&["template", "list", "shop"]).output.contains("welcome"));
 
-    let app = installation.store.app_by_name_or_id("shop").await.unwrap().unwrap().id;
+    let app = installation.store.control().app_by_name_or_id("shop").await.unwrap().unwrap().id;
     let named = TemplateRef::Identifier("welcome".to_owned());
-    let stored = installation.store.find_template(app, &named).await.unwrap().unwrap();
+    let stored = installation.store.control().find_template(app, &named).await.unwrap().unwrap();
     assert_eq!((stored.version, &stored.channels), (2, &document["channels"]));
 }
 

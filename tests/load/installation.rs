@@ -68,7 +68,7 @@ impl Installation {
 
         let (api_key, api_secret) = (clock::new_id().to_string(), clock::new_id().to_string());
         let new = NewApp { name: "load", api_key: &api_key, development: true };
-        let draft = store.create_app(new, "load").await.unwrap().unwrap();
+        let draft = store.control().create_app(new, "load").await.unwrap().unwrap();
         let digest = secrets::sha256(api_secret.as_bytes());
         let app = draft.commit(NewSecret { digest: &digest, sealed: b"sealed" }).await.unwrap();
         Installation { store, log, app, api_key, api_secret, master_key, config, postgres, nats, files }
@@ -84,9 +84,9 @@ impl Installation {
 
     /// Gives the app its only provider of a channel.
     pub(crate) async fn provider(&self, channel: Channel, kind: &str, settings: &Value, secrets: &Value) {
-        let of_channel: Vec<_> = self.store.providers(self.app, channel).await.unwrap();
+        let of_channel: Vec<_> = self.store.control().providers(self.app, channel).await.unwrap();
         for other in of_channel {
-            self.store.remove_provider(self.app, &other.identifier, "load").await.unwrap();
+            self.store.control().remove_provider(self.app, &other.identifier, "load").await.unwrap();
         }
         let context = secrets::provider_context(self.app, kind);
         let sealed = self.master_key.seal(&context, secrets.to_string().as_bytes()).unwrap();
@@ -100,7 +100,7 @@ impl Installation {
             settings,
             secret: SecretChange::Replace(&sealed),
         };
-        self.store.put_provider(self.app, provider, "load").await.unwrap();
+        self.store.control().put_provider(self.app, provider, "load").await.unwrap();
     }
 
     /// Starts a service with what is configured unless told otherwise.

@@ -120,7 +120,7 @@ impl Projected {
 async fn position(installation: &Installation) -> u64 {
     let mut sum = 0;
     for number in 0..PARTITIONS {
-        sum += installation.store.checkpoint(INBOX, StreamName::Inbox(number)).await.unwrap();
+        sum += installation.store.inbox().checkpoint(INBOX, StreamName::Inbox(number)).await.unwrap();
     }
     sum
 }

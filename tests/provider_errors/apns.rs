@@ -107,7 +107,7 @@ impl Phones {
 
     async fn register(&self, app: AppId, token: &str) -> UserNumber {
         let pairs = json!({"apns": {"tokens": [token]}}).as_object().unwrap().clone();
-        self.world.context.store.create_user(app, "ada", pairs).await.unwrap().unwrap().number
+        self.world.context.store.directory().create_user(app, "ada", pairs).await.unwrap().unwrap().number
     }
 
     fn refuses(&self, token: &str, status: u16, reason: &str, since: Option<Timestamp>) -> Rule {

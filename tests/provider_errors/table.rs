@@ -130,7 +130,7 @@ pub(crate) const ROWS: &[Row] = &[
 #[rustfmt::skip]
 pub(crate) const ELSEWHERE: &[(&str, &str, &str)] = &[
     ("SMTP that fails counts for the breaker", "a_run_of_failures_opens_it_and_any_sign_of_life_ends_the_run",
-     include_str!("../../libs/domain/src/breaker.rs")),
+     include_str!("../../libs/domain/src/deliveries/breaker.rs")),
     ("SMTP 421: a new connection", "every_row_of_the_table_means_what_it_says",
      include_str!("../../services/email/tests/email/answers.rs")),
     ("SMTP 5.7.x: alert", "refusals_of_the_sender_are_counted_for_operators",

@@ -90,8 +90,8 @@ impl Browsers {
         let (store, device) = (&self.world.context.store, browser.endpoint());
         let device = &device[device.len() - 8..];
         let owner = format!("owner of {device}");
-        store.subscribe(app, &owner, device, &subscription).await.unwrap();
-        let user = store.find_user(app, &owner).await.unwrap().unwrap();
+        store.directory().subscribe(app, &owner, device, &subscription).await.unwrap();
+        let user = store.directory().find_user(app, &owner).await.unwrap().unwrap();
         (browser, user.number)
     }
 }

@@ -76,7 +76,8 @@ impl World {
     pub(crate) async fn app(&self, kind: &str, settings: &[Value; 2]) -> AppId {
         let name = format!("shop-{}", clock::new_id());
         let store = &self.context.store;
-        let draft = store.create_app(NewApp { name: &name, api_key: &name, development: true }, "test");
+        let draft =
+            store.control().create_app(NewApp { name: &name, api_key: &name, development: true }, "test");
         let secret = NewSecret { digest: b"digest", sealed: b"sealed" };
         let app = draft.await.unwrap().unwrap().commit(secret).await.unwrap();
         vapid::create(store, &self.context.master_key, app).await.unwrap();
@@ -186,7 +187,7 @@ impl World {
             random: clock::random(),
         };
         let policy = RetryPolicy { schedule: self.context.config.delivery.retry_schedule.clone() };
-        let recorded = self.context.store.record_receipts(&[receipt], &policy).await.unwrap();
+        let recorded = self.context.store.deliveries().record_receipts(&[receipt], &policy).await.unwrap();
         assert!(matches!(recorded[..], [store::deliveries::receipt::Recorded::Settled(_)]), "{recorded:?}");
     }
 

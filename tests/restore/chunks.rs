@@ -71,7 +71,7 @@ async fn chunks_that_a_timer_had_ordered_or_that_were_put_back_are_ordered_anew_
         send_id: Some(scheduled),
         user: None,
     };
-    assert!(store.schedule(&chunk, &timer).await.unwrap());
+    assert!(store.sends().schedule(&chunk, &timer).await.unwrap());
     let aside = SetAside {
         id: Uuid::from_u128(7),
         app: Some(app),
@@ -81,7 +81,7 @@ async fn chunks_that_a_timer_had_ordered_or_that_were_put_back_are_ordered_anew_
         message: &accepted,
         cause: "own failure",
     };
-    store.set_aside(&aside).await.unwrap();
+    store.database().set_aside(&aside).await.unwrap();
     let dump = installation.dump();
     store.close().await;
 

@@ -131,8 +131,9 @@ async fn what_only_a_newer_release_reads_waits_for_it_and_holds_up_nothing_else(
     for (stream, user) in [(held, of_held), (free, of_free), (StreamName::Outcome, of_held)] {
         installation.store(stream, message(stream, user).encode().unwrap()).await;
     }
-    let checkpoint =
-        async |projection, stream| installation.context.store.checkpoint(projection, stream).await.unwrap();
+    let checkpoint = async |projection, stream| {
+        installation.context.store.inbox().checkpoint(projection, stream).await.unwrap()
+    };
     let reached = async |projection, stream, seq| {
         eventually(SOON, &format!("{projection} of {stream} is at {seq}"), async || {
             (checkpoint(projection, stream).await == seq).then_some(())
@@ -150,9 +151,17 @@ async fn what_only_a_newer_release_reads_waits_for_it_and_holds_up_nothing_else(
 
     // A newer release takes what is its own. This one goes on behind it.
     let store = &installation.context.store;
-    store.project(held, before, before + 1).await.unwrap().expect("it waits").commit().await.unwrap();
+    store.inbox().project(held, before, before + 1).await.unwrap().expect("it waits").commit().await.unwrap();
     for (stream, seq) in [(held, before), (StreamName::Outcome, 1)] {
-        store.webhook_batch(stream, seq, seq + 1).await.unwrap().expect("it waits").commit().await.unwrap();
+        store
+            .webhooks()
+            .webhook_batch(stream, seq, seq + 1)
+            .await
+            .unwrap()
+            .expect("it waits")
+            .commit()
+            .await
+            .unwrap();
     }
     let settings =
         ConsumerSettings { ack_wait: installation.context.config.delivery.ack_wait, max_ack_pending: 1_000 };

@@ -13,7 +13,7 @@ use fixture::{World, assert_sent};
 #[tokio::test]
 async fn mozillas_libraries_read_the_message_and_its_token() {
     let world = World::start().await;
-    let key = world.context.store.vapid_public_key(world.app).await.unwrap().unwrap();
+    let key = world.context.store.control().vapid_public_key(world.app).await.unwrap().unwrap();
     let browser = world.browser().await;
     for title in ["Grüße aus 東京", &"a".repeat(3_000)] {
         let content = PushContent { title: Some(title.to_owned()), ..PushContent::default() };

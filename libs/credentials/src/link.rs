@@ -85,7 +85,7 @@ pub fn key_context(app: AppId) -> String {
 /// # Errors
 /// No random numbers are available, or the database failed.
 pub async fn create(store: &Store, master_key: &MasterKey, app: AppId) -> Result<(), LinkError> {
-    store.add_link_key(app, &new_key(master_key, app)?).await?;
+    store.control().add_link_key(app, &new_key(master_key, app)?).await?;
     Ok(())
 }
 
@@ -101,7 +101,7 @@ pub async fn rotate(
     grace: Duration,
     actor: &str,
 ) -> Result<Option<i32>, LinkError> {
-    Ok(store.rotate_link_key(app, &new_key(master_key, app)?, grace, actor).await?)
+    Ok(store.control().rotate_link_key(app, &new_key(master_key, app)?, grace, actor).await?)
 }
 
 fn new_key(master_key: &MasterKey, app: AppId) -> Result<Vec<u8>, SecretsError> {
@@ -115,7 +115,7 @@ fn new_key(master_key: &MasterKey, app: AppId) -> Result<Vec<u8>, SecretsError> 
 /// # Errors
 /// As for [`create`]. Keys that were created before the error stay.
 pub async fn create_missing(store: &Store, master_key: &MasterKey) -> Result<usize, LinkError> {
-    let apps = store.apps_without_link_key().await?;
+    let apps = store.control().apps_without_link_key().await?;
     for &app in &apps {
         create(store, master_key, app).await?;
     }
@@ -229,7 +229,7 @@ impl Links {
         if let Some(key) = self.in_use.get(&app).await {
             return Ok(key);
         }
-        let key = self.store.link_key(app).await?.ok_or(LinkError::NoKey(app))?;
+        let key = self.store.control().link_key(app).await?.ok_or(LinkError::NoKey(app))?;
         let key = Arc::new(self.opened(&key)?);
         self.in_use.insert(app, Arc::clone(&key)).await;
         Ok(key)
@@ -239,7 +239,7 @@ impl Links {
         if let Some(known) = self.by_id.get(&id).await {
             return Ok(known);
         }
-        let found = self.store.find_link_key(id).await?;
+        let found = self.store.control().find_link_key(id).await?;
         let key = found.map(|key| self.opened(&key)).transpose()?.map(Arc::new);
         self.by_id.insert(id, key.clone()).await;
         Ok(key)
@@ -249,7 +249,7 @@ impl Links {
         if let Some(known) = self.signing.get(&app).await {
             return Ok(known);
         }
-        let key = match self.store.first_link_key(app).await? {
+        let key = match self.store.control().first_link_key(app).await? {
             Some(LinkKey { sealed, .. }) => {
                 let secret = self.master_key.open(&key_context(app), &sealed)?;
                 Some(Arc::new(hmac::Key::new(hmac::HMAC_SHA256, secret.expose_secret())))

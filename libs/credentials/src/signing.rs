@@ -64,7 +64,7 @@ pub async fn create_key(
         }
     };
     let key = NewSigningKey { kid: &kid, algorithm, verifier: &verifier };
-    if !store.create_signing_key(app, key, actor).await? {
+    if !store.control().create_signing_key(app, key, actor).await? {
         return Ok(None);
     }
     let public_key = match verifier {

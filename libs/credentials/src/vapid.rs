@@ -39,7 +39,7 @@ pub async fn create(store: &Store, master_key: &MasterKey, app: AppId) -> Result
     let pair = EcdsaKeyPair::generate(&ECDSA_P256_SHA256_ASN1_SIGNING)?;
     let public_key = URL_SAFE_NO_PAD.encode(pair.public_key());
     let sealed = master_key.seal(&context(app), pair.to_pkcs8v1()?.as_ref())?;
-    store.add_vapid_key(app, NewVapidKey { public_key: &public_key, sealed: &sealed }).await?;
+    store.control().add_vapid_key(app, NewVapidKey { public_key: &public_key, sealed: &sealed }).await?;
     Ok(())
 }
 
@@ -61,7 +61,7 @@ pub async fn load(
     master_key: &MasterKey,
     app: AppId,
 ) -> Result<Option<VapidKeyPair>, VapidError> {
-    let Some(row) = store.vapid_key(app).await? else {
+    let Some(row) = store.control().vapid_key(app).await? else {
         return Ok(None);
     };
     let pkcs8 = master_key.open(&context(app), &row.sealed)?;
@@ -77,7 +77,7 @@ fn context(app: AppId) -> String {
 /// # Errors
 /// As for [`create`]; key pairs created before the error stay.
 pub async fn create_missing(store: &Store, master_key: &MasterKey) -> Result<usize, VapidError> {
-    let apps = store.apps_without_vapid_key().await?;
+    let apps = store.control().apps_without_vapid_key().await?;
     for &app in &apps {
         create(store, master_key, app).await?;
     }

@@ -43,7 +43,7 @@ impl Inbound {
             tracing::debug!(stream = %self.stream, seq = delivered.seq, %error, "cannot send an ack");
         }
         if delivered.deliveries > 1
-            && let Err(error) = self.store.forget_failure(self.stream, delivered.seq).await
+            && let Err(error) = self.store.database().forget_failure(self.stream, delivered.seq).await
         {
             tracing::debug!(
                 stream = %self.stream, seq = delivered.seq, %error,
@@ -93,7 +93,7 @@ impl Inbound {
         owner: Owner,
         cause: &str,
     ) -> Result<bool, store::Error> {
-        if self.store.count_failure(self.stream, delivered.seq, cause).await? < MAX_FAILURES {
+        if self.store.database().count_failure(self.stream, delivered.seq, cause).await? < MAX_FAILURES {
             return Ok(false);
         }
         self.set_aside(delivered, owner, cause).await?;
@@ -116,7 +116,7 @@ impl Inbound {
             message: &delivered.payload,
             cause,
         };
-        self.store.set_aside(&message).await?;
+        self.store.database().set_aside(&message).await?;
         counter!(DEAD_EVENTS, "stream" => self.stream.to_string()).increment(1);
         tracing::error!(
             stream = %self.stream, seq = delivered.seq, cause,

@@ -21,16 +21,16 @@ const NO_SCHEMA: &str = "the schema is missing: run `tidings migrate` first";
 /// The installation has another number of partitions, its streams are not those recorded in the database, or a stream has been
 /// used although the database does not record it.
 pub async fn prepare(store: &Store, log: &EventLog, partitions: u32) -> anyhow::Result<()> {
-    let _alone = store.prepare_alone().await?;
-    if matches!(store.recorded_database().await?, Recorded::Elsewhere | Recorded::HalfRestored) {
+    let _alone = store.database().prepare_alone().await?;
+    if matches!(store.database().recorded_database().await?, Recorded::Elsewhere | Recorded::HalfRestored) {
         refuse_restored(store).await?;
     }
-    let fixed = store.fix_partitions(partitions).await?;
+    let fixed = store.database().fix_partitions(partitions).await?;
     ensure!(
         fixed == partitions,
         "this installation has {fixed} inbox partitions, which cannot change: set streams.partitions = {fixed}"
     );
-    let recorded = store.recorded_streams().await?;
+    let recorded = store.database().recorded_streams().await?;
     for name in
         StreamName::all(partitions).into_iter().filter(|name| recorded.contains_key(&name.to_string()))
     {
@@ -42,7 +42,7 @@ pub async fn prepare(store: &Store, log: &EventLog, partitions: u32) -> anyhow::
     let projected = checkpoints(store, partitions).await?;
     let identities = log.declare(&StreamName::all(partitions)).await?;
     // Another process may have recorded the streams since the last read, and then other processes may have used them.
-    let recorded = store.recorded_streams().await?;
+    let recorded = store.database().recorded_streams().await?;
     for stream in identities.iter().filter(|stream| !recorded.contains_key(&stream.name.to_string())) {
         ensure!(
             stream.last_seq == 0,
@@ -57,9 +57,9 @@ pub async fn prepare(store: &Store, log: &EventLog, partitions: u32) -> anyhow::
             created_at: Timestamp::from_millis(stream.created_at),
         })
         .collect();
-    store.record_streams(&streams).await?;
+    store.database().record_streams(&streams).await?;
     check(store, &identities, &projected).await?;
-    Ok(store.record_database().await?)
+    Ok(store.database().record_database().await?)
 }
 
 /// Sets the configured limit and replicas on the streams of a prepared installation, and returns the streams that changed. A
@@ -73,7 +73,7 @@ pub async fn resize(
     partitions: u32,
     nats: &Nats,
 ) -> anyhow::Result<Vec<Resized>> {
-    let _alone = store.prepare_alone().await?;
+    let _alone = store.database().prepare_alone().await?;
     let size = StreamSize {
         max_messages: nats.max_messages_are_set.then_some(nats.max_messages),
         replicas: nats.replicas_are_set.then_some(nats.replicas),
@@ -86,7 +86,7 @@ pub async fn resize(
 /// Refuses a database that was restored from a backup until `tidings restore` has read the log: it does not know which
 /// messages were sent since the backup, and would send them again.
 async fn refuse_restored(store: &Store) -> anyhow::Result<()> {
-    let recorded = store.recorded_database().await;
+    let recorded = store.database().recorded_database().await;
     let hint = "the schema is not that of this release: run `tidings migrate` first";
     match recorded.map_err(unless_away(hint))? {
         Recorded::Here => Ok(()),
@@ -108,7 +108,7 @@ async fn refuse_restored(store: &Store) -> anyhow::Result<()> {
 /// # Errors
 /// As for [`verify_log`], or `tidings restore` must run first.
 pub async fn verify(store: &Store, log: &EventLog) -> anyhow::Result<u32> {
-    if store.partitions().await.map_err(unless_away(NO_SCHEMA))?.is_some() {
+    if store.database().partitions().await.map_err(unless_away(NO_SCHEMA))?.is_some() {
         refuse_restored(store).await?;
     }
     verify_log(store, log).await
@@ -126,9 +126,9 @@ fn unless_away(hint: &'static str) -> impl FnOnce(store::Error) -> anyhow::Error
 /// # Errors
 /// The installation is not prepared yet, the log is not the one recorded in the database, or it ends below a checkpoint.
 pub async fn verify_log(store: &Store, log: &EventLog) -> anyhow::Result<u32> {
-    let partitions = store.partitions().await.map_err(unless_away(NO_SCHEMA))?;
+    let partitions = store.database().partitions().await.map_err(unless_away(NO_SCHEMA))?;
     let Some(partitions) = partitions else { bail!("nothing is installed yet: run `tidings migrate` first") };
-    let recorded = store.recorded_streams().await?;
+    let recorded = store.database().recorded_streams().await?;
     let names = StreamName::all(partitions);
     ensure!(
         names.iter().all(|name| recorded.contains_key(&name.to_string())),
@@ -149,8 +149,8 @@ pub async fn verify_log(store: &Store, log: &EventLog) -> anyhow::Result<u32> {
 async fn checkpoints(store: &Store, partitions: u32) -> anyhow::Result<HashMap<StreamName, u64>> {
     let mut read = HashMap::new();
     for stream in (0..partitions).map(StreamName::Inbox).chain([StreamName::Outcome]) {
-        let inbox = store.checkpoint(INBOX, stream).await?;
-        let webhooks = store.checkpoint(WEBHOOKS, stream).await?;
+        let inbox = store.inbox().checkpoint(INBOX, stream).await?;
+        let webhooks = store.inbox().checkpoint(WEBHOOKS, stream).await?;
         read.insert(stream, inbox.max(webhooks));
     }
     Ok(read)
@@ -161,7 +161,7 @@ async fn check(
     identities: &[StreamIdentity],
     projected: &HashMap<StreamName, u64>,
 ) -> anyhow::Result<()> {
-    let recorded = store.recorded_streams().await?;
+    let recorded = store.database().recorded_streams().await?;
     for stream in identities {
         let name = stream.name;
         let known = recorded.get(&name.to_string()).map(|time| time.millis());

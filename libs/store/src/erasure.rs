@@ -20,7 +20,7 @@ use sqlx::{PgConnection, Postgres, Row, Transaction};
 use crate::database::instant::instant;
 use crate::deliveries::timer::{self, NewTimer};
 use crate::sends::chunk::Chunk;
-use crate::{Error, Store, database::audit};
+use crate::{Erasures, Error, database::audit};
 
 /// Limit on the rows that one statement changes.
 const STEP: i64 = 1_000;
@@ -42,20 +42,20 @@ pub struct Erasure {
     digest: Option<Digest>,
 }
 
-impl Store {
+impl Erasures<'_> {
     /// Starts to erase a user. Returns None if the app has no such user. Sends accepted up to `at` do not create the user
     /// again.
     pub async fn erase_user(
-        &self,
+        self,
         app: AppId,
         identifier: &str,
         at: Timestamp,
     ) -> Result<Option<Erasure>, Error> {
-        if self.known_identifiers(app, &[identifier]).await?.is_empty() {
+        if self.0.directory().known_identifiers(app, &[identifier]).await?.is_empty() {
             return Ok(None);
         }
         self.blank_while_unknown(app, identifier).await?;
-        let mut transaction = self.begin().await?;
+        let mut transaction = self.0.begin().await?;
         sqlx::query("SELECT pg_advisory_xact_lock(hashtextextended('erasure', $1))")
             .bind(app.0)
             .execute(&mut *transaction)
@@ -85,7 +85,7 @@ impl Store {
 
     /// Removes the identifier from the plan rows of sends that named the user before the user was created. These rows have
     /// no user number. If the user was the only recipient, also removes the send's title and files.
-    pub(crate) async fn blank_while_unknown(&self, app: AppId, identifier: &str) -> Result<(), Error> {
+    pub(crate) async fn blank_while_unknown(self, app: AppId, identifier: &str) -> Result<(), Error> {
         loop {
             let blanked = sqlx::query(
                 "WITH found AS (
@@ -105,7 +105,7 @@ impl Store {
             .bind(app.0)
             .bind(identifier)
             .bind(STEP)
-            .execute(&self.pool)
+            .execute(&self.0.pool)
             .await?;
             if blanked.rows_affected() < STEP.unsigned_abs() {
                 return Ok(());
@@ -114,9 +114,9 @@ impl Store {
     }
 
     /// Returns all users ever erased, so that a replay of the inbox can leave them out.
-    pub async fn erased_users(&self) -> Result<Vec<(AppId, UserNumber)>, Error> {
+    pub async fn erased_users(self) -> Result<Vec<(AppId, UserNumber)>, Error> {
         let rows: Vec<(i64, i64)> =
-            sqlx::query_as("SELECT app_id, user_number FROM erased").fetch_all(&self.pool).await?;
+            sqlx::query_as("SELECT app_id, user_number FROM erased").fetch_all(&self.0.pool).await?;
         Ok(rows.into_iter().map(|(app, user)| (AppId(app), UserNumber(user))).collect())
     }
 }

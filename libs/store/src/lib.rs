@@ -8,6 +8,7 @@ pub mod database;
 pub mod deliveries;
 pub mod directory;
 pub mod erasure;
+mod face;
 pub mod inbox;
 pub mod recovery;
 pub mod sends;
@@ -15,3 +16,4 @@ pub mod webhooks;
 
 pub use database::connection::{Connections, SESSION, ServerSessions, Settings, Store};
 pub use database::error::Error;
+pub use face::{Control, Database, Deliveries, Directory, Erasures, Inbox, Recovery, Sends, Webhooks};

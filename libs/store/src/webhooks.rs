@@ -12,7 +12,7 @@ use domain::{AppId, Timestamp};
 use sqlx::postgres::PgRow;
 use sqlx::{PgConnection, Postgres, Row, Transaction};
 
-use crate::{Error, Store, database::audit};
+use crate::{Error, Webhooks, database::audit};
 
 pub use intake::{Listener, NewMessage, ReadItem, WebhookBatch};
 pub use message::FailedMessage;
@@ -56,19 +56,19 @@ pub struct EndpointDraft {
     is_new: bool,
 }
 
-impl Store {
+impl Webhooks<'_> {
     /// Starts to create or change the endpoint with this URL. A disabled endpoint is enabled again. Returns None if the app
     /// already has [`MAX_ENDPOINTS`] other endpoints.
     ///
     /// # Errors
     /// The database failed, or the app is unknown.
     pub async fn put_endpoint(
-        &self,
+        self,
         app: AppId,
         url: &str,
         events: &[WebhookEvent],
     ) -> Result<Option<EndpointDraft>, Error> {
-        let mut transaction = self.begin().await?;
+        let mut transaction = self.0.begin().await?;
         // The row lock serializes concurrent calls for one app, so that the limit is not exceeded.
         sqlx::query("SELECT id FROM app WHERE id = $1 FOR UPDATE")
             .bind(app.0)
@@ -103,7 +103,7 @@ impl Store {
     ///
     /// # Errors
     /// The database failed, or a row was written by a newer release.
-    pub async fn endpoints(&self, app: AppId) -> Result<Vec<Endpoint>, Error> {
+    pub async fn endpoints(self, app: AppId) -> Result<Vec<Endpoint>, Error> {
         sqlx::query(
             "SELECT e.*, (
                  SELECT count(*) FROM webhook_secret s
@@ -123,7 +123,7 @@ impl Store {
         )
         .bind(app.0)
         .bind(message::MAX_COUNTED)
-        .fetch_all(&self.pool)
+        .fetch_all(&self.0.pool)
         .await?
         .iter()
         .map(read_endpoint)
@@ -135,17 +135,17 @@ impl Store {
     ///
     /// # Errors
     /// The database failed; the endpoint is disabled or unchanged. Repeat the call to continue.
-    pub async fn remove_endpoint(&self, app: AppId, id: i64, actor: &str) -> Result<bool, Error> {
+    pub async fn remove_endpoint(self, app: AppId, id: i64, actor: &str) -> Result<bool, Error> {
         sqlx::query(
             "UPDATE webhook_endpoint SET disabled_at = now(), disabled_reason = 'removed'
              WHERE app_id = $1 AND id = $2 AND disabled_at IS NULL",
         )
         .bind(app.0)
         .bind(id)
-        .execute(&self.pool)
+        .execute(&self.0.pool)
         .await?;
         self.remove_messages(app, id).await?;
-        let mut transaction = self.begin().await?;
+        let mut transaction = self.0.begin().await?;
         let url: Option<String> =
             sqlx::query_scalar("DELETE FROM webhook_endpoint WHERE app_id = $1 AND id = $2 RETURNING url")
                 .bind(app.0)
@@ -164,14 +164,14 @@ impl Store {
     /// # Errors
     /// The database failed; nothing has changed.
     pub async fn rotate_webhook_secret(
-        &self,
+        self,
         app: AppId,
         endpoint: i64,
         sealed: &[u8],
         grace: Duration,
         actor: &str,
     ) -> Result<bool, Error> {
-        let mut transaction = self.begin().await?;
+        let mut transaction = self.0.begin().await?;
         let url: Option<String> =
             sqlx::query_scalar("SELECT url FROM webhook_endpoint WHERE app_id = $1 AND id = $2 FOR UPDATE")
                 .bind(app.0)
@@ -202,14 +202,14 @@ impl Store {
     }
 
     /// Returns the valid secrets of an endpoint in sealed form, newest first.
-    pub async fn webhook_secrets(&self, app: AppId, endpoint: i64) -> Result<Vec<Vec<u8>>, Error> {
+    pub async fn webhook_secrets(self, app: AppId, endpoint: i64) -> Result<Vec<Vec<u8>>, Error> {
         Ok(sqlx::query_scalar(
             "SELECT sealed FROM webhook_secret
              WHERE app_id = $1 AND endpoint_id = $2 AND (expires_at IS NULL OR expires_at > now()) ORDER BY id DESC",
         )
         .bind(app.0)
         .bind(endpoint)
-        .fetch_all(&self.pool)
+        .fetch_all(&self.0.pool)
         .await?)
     }
 }

@@ -33,7 +33,7 @@ impl Ledger {
         let store = context.store.clone();
         let marks = batches(context, BATCH, move |marks: Vec<CallMark>| {
             let store = store.clone();
-            async move { store.mark_calling(&marks).await }
+            async move { store.deliveries().mark_calling(&marks).await }
         });
         let store = context.store.clone();
         let settlements = batches(context, BATCH, move |settlements: Vec<Settlement>| {
@@ -43,7 +43,7 @@ impl Ledger {
         let store = context.store.clone();
         let timers = batches(context, MESSAGES, move |timers: Vec<NewTimer>| {
             let store = store.clone();
-            async move { store.set_timers(&timers).await.map(|()| vec![(); timers.len()]) }
+            async move { store.deliveries().set_timers(&timers).await.map(|()| vec![(); timers.len()]) }
         });
         Ledger { claims, marks, settlements, timers }
     }
@@ -79,7 +79,7 @@ impl Statement for ClaimRequest {
     type Answer = Claim;
 
     async fn run(batch: &[Self], store: &Store, lease: Duration) -> Result<Vec<Claim>, Error> {
-        store.claim(batch, lease).await
+        store.deliveries().claim(batch, lease).await
     }
 }
 
@@ -87,7 +87,7 @@ impl Statement for Settlement {
     type Answer = bool;
 
     async fn run(batch: &[Self], store: &Store, _lease: Duration) -> Result<Vec<bool>, Error> {
-        store.settle(batch).await
+        store.deliveries().settle(batch).await
     }
 }
 

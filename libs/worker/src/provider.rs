@@ -83,7 +83,7 @@ impl Providers {
     }
 
     async fn load(&self, app: AppId) -> anyhow::Result<Arc<[Usable]>> {
-        let rows = self.store.providers(app, self.channel).await?;
+        let rows = self.store.control().providers(app, self.channel).await?;
         Ok(rows
             .into_iter()
             .filter_map(|row| {

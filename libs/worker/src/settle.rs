@@ -59,7 +59,7 @@ impl<S: ChannelSender> Worker<S> {
         if let Err(refused) = &settled {
             tracing::error!(error = %refused, "PostgreSQL rejected the attempt; recording its status only");
             settlement = settlement.bare();
-            settled = self.context.store.settle_barely(&settlement).await;
+            settled = self.context.store.deliveries().settle_barely(&settlement).await;
         }
         match settled {
             Ok(true) => return Some(settlement),
@@ -99,7 +99,7 @@ impl<S: ChannelSender> Worker<S> {
     /// Handles a lost claim: another worker has settled the delivery or has the claim now.
     pub(crate) async fn after_losing_the_claim(&self, job: &Job<'_>) {
         let named = [(job.envelope.app, job.order.delivery_id)];
-        match self.context.store.delivery_states(&named).await {
+        match self.context.store.deliveries().delivery_states(&named).await {
             Ok(states) => match states.first() {
                 Some(state) if state.status != Status::Sending => self.conclude(job, state).await,
                 // Do not acknowledge the job: the worker that has the claim will do it.

@@ -83,7 +83,7 @@ impl<S: ChannelSender> Worker<S> {
     async fn has_suppressed(&self, job: &Job<'_>, reason: Option<Reason>) -> Result<bool, store::Error> {
         match reason {
             Some(Reason::TargetGone) => {
-                self.context.store.has_suppressed(job.envelope.app, job.order.delivery_id).await
+                self.context.store.deliveries().has_suppressed(job.envelope.app, job.order.delivery_id).await
             }
             _ => Ok(false),
         }
@@ -108,6 +108,6 @@ impl<S: ChannelSender> Worker<S> {
                 Err(error) => return Err(error.into()),
             }
         }
-        Ok(self.context.store.set_timers(&refused).await?)
+        Ok(self.context.store.deliveries().set_timers(&refused).await?)
     }
 }

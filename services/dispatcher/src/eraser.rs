@@ -34,7 +34,7 @@ pub(crate) async fn run(context: Context) -> anyhow::Result<()> {
 
 /// Makes one pass over some erased users. Returns true if there were any.
 async fn round(context: &Context) -> anyhow::Result<bool> {
-    let pass = context.store.take_erased().await?;
+    let pass = context.store.erasure().take_erased().await?;
     if pass.is_empty() {
         return Ok(false);
     }
@@ -43,7 +43,7 @@ async fn round(context: &Context) -> anyhow::Result<bool> {
         Some(since) => !is_anything_ahead(context, since).await?,
         None => false,
     };
-    let is_whole = context.store.clear_erased(&pass).await?;
-    context.store.end_pass(&pass, is_last && is_whole, AGAIN_AFTER).await?;
+    let is_whole = context.store.erasure().clear_erased(&pass).await?;
+    context.store.erasure().end_pass(&pass, is_last && is_whole, AGAIN_AFTER).await?;
     Ok(true)
 }

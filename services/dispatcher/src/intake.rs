@@ -154,7 +154,7 @@ impl Intake {
     /// Lag of the slowest inbox partition, in events.
     async fn furthest_behind(&self) -> anyhow::Result<u64> {
         let projected: HashMap<String, u64> =
-            self.context.store.inbox_positions().await?.into_iter().collect();
+            self.context.store.inbox().inbox_positions().await?.into_iter().collect();
         let mut furthest = 0;
         for stream in (0..self.context.partitions).map(StreamName::Inbox) {
             let position = projected.get(&stream.to_string()).copied().unwrap_or_default();
@@ -254,7 +254,7 @@ impl Intake {
     }
 
     async fn continued(&self, app: AppId, send_id: SendId, chunk: u32) -> Reading {
-        match self.context.store.kept_send(app, send_id).await {
+        match self.context.store.sends().kept_send(app, send_id).await {
             Ok(Some(KeptSend { accepted_at, send: Some(send), size })) => {
                 Reading::Plan(Chunk { app, send_id, chunk, accepted_at, send: Arc::new(send) }, size)
             }
@@ -295,7 +295,7 @@ impl Intake {
             send_id: Some(chunk.send_id),
             user: None,
         };
-        Ok(self.context.store.schedule(chunk, &timer).await?)
+        Ok(self.context.store.sends().schedule(chunk, &timer).await?)
     }
 }
 

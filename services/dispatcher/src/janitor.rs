@@ -69,13 +69,13 @@ pub(crate) async fn make_room(context: Context, room: Room) -> anyhow::Result<()
 }
 
 async fn forget_keys(context: &Context) -> Result<(), store::Error> {
-    while context.store.forget_free_keys(KEYS).await? == u64::from(KEYS) {}
+    while context.store.sends().forget_free_keys(KEYS).await? == u64::from(KEYS) {}
     Ok(())
 }
 
 async fn forget_awaited(context: &Context) -> Result<(), store::Error> {
     let age = context.config.delivery.receipt_wait;
-    while context.store.forget_awaited_receipts(age, MESSAGES).await? == u64::from(MESSAGES) {}
+    while context.store.deliveries().forget_awaited_receipts(age, MESSAGES).await? == u64::from(MESSAGES) {}
     Ok(())
 }
 
@@ -85,7 +85,7 @@ async fn remove_files(context: &Context) -> anyhow::Result<()> {
     if is_anything_ahead(context, clock::now() - context.config.streams.retention).await? {
         return Ok(());
     }
-    while context.store.review_old_attachments(FILES).await?.looked_at == u64::from(FILES) {}
+    while context.store.deliveries().review_old_attachments(FILES).await?.looked_at == u64::from(FILES) {}
     Ok(())
 }
 
@@ -153,7 +153,7 @@ fn surplus(state: &StreamState) -> u64 {
 /// The last sequence that every reader has read; None if no reader has started.
 pub(crate) async fn read_up_to(context: &Context, stream: StreamName) -> anyhow::Result<Option<u64>> {
     if matches!(stream, StreamName::Inbox(_)) {
-        return Ok(Some(context.store.checkpoint(INBOX, stream).await?));
+        return Ok(Some(context.store.inbox().checkpoint(INBOX, stream).await?));
     }
     let Some(durable) = durable_of(stream) else {
         return followed_up_to(context, stream).await;
@@ -166,7 +166,7 @@ async fn followed_up_to(context: &Context, stream: StreamName) -> anyhow::Result
     match stream {
         StreamName::Send(_) | StreamName::Job(..) => Ok(None),
         StreamName::Inbox(_) | StreamName::Outcome => {
-            let followed = context.store.checkpoint(WEBHOOKS, stream).await?;
+            let followed = context.store.inbox().checkpoint(WEBHOOKS, stream).await?;
             Ok((followed > 0).then_some(followed))
         }
     }

@@ -44,5 +44,5 @@ async fn round(context: &Context) -> anyhow::Result<()> {
         };
         marks.extend(seq.map(|seq| LogMark { stream, seq, at }));
     }
-    Ok(context.store.mark_log(&marks).await?)
+    Ok(context.store.database().mark_log(&marks).await?)
 }

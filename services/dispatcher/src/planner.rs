@@ -95,8 +95,8 @@ impl Planner {
         busy: Busy,
     ) -> Result<Vec<usize>, PlanError> {
         let hold = match busy {
-            Busy::Skip => self.context.store.hold_free(chunks).await?,
-            Busy::Wait => self.context.store.hold_all(chunks).await?,
+            Busy::Skip => self.context.store.sends().hold_free(chunks).await?,
+            Busy::Wait => self.context.store.sends().hold_all(chunks).await?,
         };
         let (skipped, free): (Vec<_>, Vec<_>) = (0..chunks.len()).partition(|&index| hold.is_busy(index));
         if !free.is_empty() {
@@ -161,7 +161,7 @@ impl Planner {
         self.publish(next.collect::<Result<_, _>>()?).await?;
         for FrozenChunk { chunk, .. } in frozen.iter().filter(|frozen| frozen.is_last()) {
             if chunk.send.is_kept() {
-                self.context.store.drop_body(chunk.app, chunk.send_id).await?;
+                self.context.store.sends().drop_body(chunk.app, chunk.send_id).await?;
             }
             let lane = chunk.send.lane.as_str();
             let due = chunk.send.send_at.unwrap_or(chunk.accepted_at);
@@ -173,7 +173,7 @@ impl Planner {
 
     /// Publishes a slice, with the outcomes of deliveries that ended because they could not be rendered.
     async fn publish_slice(&self, frozen: &[FrozenChunk<'_>], mut slice: Orders) -> Result<(), PlanError> {
-        for ended in self.context.store.record_render_failures(&slice.failures).await? {
+        for ended in self.context.store.sends().record_render_failures(&slice.failures).await? {
             if let Some(chunk) = frozen.iter().find(|chunk| chunk.is_of_send(&ended)) {
                 slice.push(chunk.settled(ended)?);
             }
@@ -208,7 +208,7 @@ impl Planner {
                 Err(error) => return Err(error.into()),
             }
         }
-        Ok(self.context.store.set_timers(&refused).await?)
+        Ok(self.context.store.deliveries().set_timers(&refused).await?)
     }
 
     fn compiled(&self) -> MutexGuard<'_, Compiled> {

@@ -15,7 +15,7 @@ pub(crate) async fn run(context: Context) -> anyhow::Result<()> {
     let token = context.tasks.token().clone();
     let policy = RetryPolicy { schedule: context.config.delivery.retry_schedule.clone() };
     while token.run_until_cancelled(tokio::time::sleep(PAUSE)).await.is_some() {
-        let round = context.store.record_early_receipts(ROUND, &policy, clock::random());
+        let round = context.store.deliveries().record_early_receipts(ROUND, &policy, clock::random());
         match token.run_until_cancelled(round).await {
             Some(Ok(recorded)) if recorded > 0 => tracing::debug!(recorded, "recorded early receipts"),
             Some(Err(error)) => tracing::warn!(%error, "cannot record early receipts; trying again"),

@@ -34,7 +34,7 @@ pub(crate) async fn run(context: Context, room: Room) -> anyhow::Result<()> {
 /// Publishes due timers whose streams have room, each under its timer's id, and removes those that the log confirmed.
 /// Returns the number published.
 async fn round(context: &Context, room: &Room) -> Result<usize, store::Error> {
-    let mut due = context.store.due_timers_but(ROUND, &room.closed_to_timers()).await?;
+    let mut due = context.store.deliveries().due_timers_but(ROUND, &room.closed_to_timers()).await?;
     let (ids, messages): (Vec<_>, Vec<_>) = std::mem::take(&mut due.timers)
         .into_iter()
         .map(|DueTimer { id, stream, message }| {

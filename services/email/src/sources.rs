@@ -58,8 +58,10 @@ impl Sources {
         let store = context.store.clone();
         let load: Box<Load> = Box::new(move |app, send, number| {
             let store = store.clone();
-            async move { store.attachment(app, send, number).await.map_err(|error| error.to_string()) }
-                .boxed()
+            async move {
+                store.deliveries().attachment(app, send, number).await.map_err(|error| error.to_string())
+            }
+            .boxed()
         });
         let context = context.clone();
         let link: Box<Link> = Box::new(move |app, user, category| {

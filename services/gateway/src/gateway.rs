@@ -92,7 +92,7 @@ impl Gateway {
     /// Builds the gateway and starts its background tasks. They run until the last request is `served`.
     pub(crate) fn start(context: &Context, served: &CancellationToken) -> anyhow::Result<web::Data<Gateway>> {
         let partitions = context.partitions;
-        let (reservations, reserving) = context.store.reservations();
+        let (reservations, reserving) = context.store.sends().reservations();
         context.spawn("idempotency keys", async {
             reserving.await;
             Ok(())

@@ -4,7 +4,7 @@
 //! A room is a bounded amount of one resource. A holder is a caller, identified by its proof and by up to three keys (app, user,
 //! peer). One rule applies to every room: **a holder never takes more than it leaves free**. One app gets at most half of a room,
 //! two apps get a third each; users and peers of an app share its part by the same rule. See
-//! `docs/decisions/0029-a-holder-leaves-as-much-free.md`.
+//! `docs/decisions/0029-shares-of-a-room.md`.
 
 pub(crate) mod connections;
 pub(crate) mod holder;

@@ -135,8 +135,8 @@ impl Partition {
 
     /// Reads the checkpoint and the erased users from the database.
     pub(crate) async fn load(&mut self) -> Result<(), store::Error> {
-        self.position = self.store.checkpoint(INBOX, self.stream).await?;
-        let erased = self.store.erased_users().await?;
+        self.position = self.store.inbox().checkpoint(INBOX, self.stream).await?;
+        let erased = self.store.erasure().erased_users().await?;
         self.erased = erased.into_iter().filter(|&(app, user)| self.origin.owns(app, user)).collect();
         Ok(())
     }
@@ -228,7 +228,7 @@ impl Partition {
                 && error.is_refused_data()
             {
                 let cause = error.to_string();
-                let failures = self.store.count_failure(self.stream, record.seq, &cause).await?;
+                let failures = self.store.database().count_failure(self.stream, record.seq, &cause).await?;
                 projected = if failures < MAX_FAILURES {
                     self.write(&folded, Repeats::Skipped).await
                 } else {
@@ -248,7 +248,7 @@ impl Partition {
         let Some(last) = folded.records.last().map(|record| record.seq) else {
             return Ok(Projected::Yes);
         };
-        let Some(mut batch) = self.store.project(self.stream, self.position, last).await? else {
+        let Some(mut batch) = self.store.inbox().project(self.stream, self.position, last).await? else {
             return Ok(Projected::Overtaken);
         };
         apply(&folded.fold, &mut batch, repeats).await?;

@@ -82,10 +82,10 @@ pub(crate) async fn positions_of(
          `tidings migrate` on this database first"
     );
     ensure!(
-        backup.partitions().await? == Some(partitions),
+        backup.database().partitions().await? == Some(partitions),
         "the backup is of another installation: it does not have {partitions} inbox partitions"
     );
-    let recorded = backup.recorded_streams().await?;
+    let recorded = backup.database().recorded_streams().await?;
     let names: Vec<StreamName> = (0..partitions).map(StreamName::Inbox).collect();
     let mut positions = Vec::new();
     for stream in log.declare(&names).await? {
@@ -94,7 +94,7 @@ pub(crate) async fn positions_of(
             recorded.get(&name).map(|time| time.millis()) == Some(stream.created_at),
             "the backup is of another installation: it has another stream {name}"
         );
-        let position = backup.checkpoint(INBOX, stream.name).await?;
+        let position = backup.inbox().checkpoint(INBOX, stream.name).await?;
         ensure!(
             position <= stream.last_seq,
             "the backup is ahead of stream {name}, which has lost its last events"
@@ -144,7 +144,7 @@ pub(crate) async fn copy(
     let mut positions = Vec::new();
     for number in 0..origin.start.len() as u64 {
         let stream = StreamName::Inbox(u32::try_from(number)?);
-        positions.push(backup.checkpoint(INBOX, stream).await?);
+        positions.push(backup.inbox().checkpoint(INBOX, stream).await?);
     }
     ensure!(
         positions == origin.start,

@@ -29,7 +29,9 @@ pub(crate) async fn listen(context: Context, sender: SmsSender) -> anyhow::Resul
 }
 
 async fn bind(context: &Context, sender: &SmsSender) -> Result<(), store::Error> {
-    for (app, row) in context.store.providers_awaiting_receipts(Channel::Sms, Smpp::NAME, MOST).await? {
+    for (app, row) in
+        context.store.control().providers_awaiting_receipts(Channel::Sms, Smpp::NAME, MOST).await?
+    {
         let identifier = row.identifier.clone();
         let opened = Provider::open(&context.master_key, app, row).map_err(|error| format!("{error:#}"));
         let bound = opened.and_then(|provider| sender.listen(&provider).map_err(|answer| answer.message));

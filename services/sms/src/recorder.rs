@@ -87,7 +87,7 @@ pub(crate) async fn record(context: Context, mut receipts: mpsc::Receiver<Receip
     let mut batch = Vec::with_capacity(BATCH);
     while receipts.recv_many(&mut batch, BATCH).await > 0 {
         let rows: Vec<_> = batch.iter().map(row).collect();
-        let recorded = match context.store.record_receipts(&rows, &policy).await {
+        let recorded = match context.store.deliveries().record_receipts(&rows, &policy).await {
             Ok(_) => vec![Recorded::Done; rows.len()],
             Err(error) if error.is_refused_data() => one_by_one(&context.store, &rows, &policy).await,
             Err(error) => {
@@ -123,7 +123,7 @@ async fn one_by_one(
 ) -> Vec<Recorded> {
     let mut recorded = Vec::with_capacity(rows.len());
     for row in rows {
-        recorded.push(match store.record_receipts(std::slice::from_ref(row), policy).await {
+        recorded.push(match store.deliveries().record_receipts(std::slice::from_ref(row), policy).await {
             Ok(_) => Recorded::Done,
             Err(error) if error.is_refused_data() => {
                 tracing::error!(%error, app = %row.app, "PostgreSQL rejected a receipt; dropping it");

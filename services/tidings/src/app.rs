@@ -141,7 +141,7 @@ pub(crate) async fn create_with_credentials(
 ) -> anyhow::Result<Option<Created>> {
     let api_key = random_token("ak_", 16)?;
     let app = NewApp { name, api_key: &api_key, development: openness == Openness::Development };
-    let Some(mut draft) = store.create_app(app, &actor()).await? else {
+    let Some(mut draft) = store.control().create_app(app, &actor()).await? else {
         return Ok(None);
     };
     if openness != Openness::Development {
@@ -167,7 +167,7 @@ pub(crate) async fn renew_secret(
     let secret = api_secret.expose_secret().as_bytes();
     let sealed = master_key.seal(&app_secret_context(app), secret)?;
     let new = NewSecret { digest: &sha256(secret), sealed: &sealed };
-    let rotated = store.rotate_secret(app, new, grace, &actor()).await?;
+    let rotated = store.control().rotate_secret(app, new, grace, &actor()).await?;
     rotated.then_some(api_secret).context("the app has just been deleted")
 }
 
@@ -225,7 +225,7 @@ fn requirement(openness: Openness) -> &'static str {
 }
 
 async fn list(arguments: &ListArguments) -> anyhow::Result<String> {
-    let apps = arguments.installation.open().await?.store.list_apps().await?;
+    let apps = arguments.installation.open().await?.store.control().list_apps().await?;
     if arguments.json {
         let apps: Vec<_> = apps.iter().map(as_json).collect();
         return Ok(format!("{}\n", serde_json::Value::from(apps)));

@@ -54,7 +54,8 @@ async fn list(arguments: &ListArguments) -> anyhow::Result<String> {
     let app = control_plane.app(&arguments.app).await?;
     let limit = arguments.limit as usize;
     let more_than_asked = i64::from(arguments.limit) + 1;
-    let mut rows = control_plane.store.list_audit(app.id, arguments.since, more_than_asked).await?;
+    let mut rows =
+        control_plane.store.database().list_audit(app.id, arguments.since, more_than_asked).await?;
     let has_more = rows.len() > limit;
     rows.truncate(limit);
     if arguments.json {

@@ -135,7 +135,7 @@ pub(crate) struct ControlPlane {
 impl ControlPlane {
     /// Reads an app by its name or id.
     pub(crate) async fn app(&self, name_or_id: &str) -> anyhow::Result<App> {
-        let app = self.store.app_by_name_or_id(name_or_id).await?;
+        let app = self.store.control().app_by_name_or_id(name_or_id).await?;
         app.with_context(|| format!("app {name_or_id:?} does not exist; `tidings app list` lists the apps"))
     }
 

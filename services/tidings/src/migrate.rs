@@ -45,7 +45,7 @@ pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<String> {
         install(&config, partitions, arguments.make_master_key, CONNECTED_WITHIN).await?.to_string();
     if let Some(role) = &arguments.service_role {
         let store = connections::store(&config, CONNECTED_WITHIN).await?;
-        let granted = store.grant_to_services(role).await;
+        let granted = store.database().grant_to_services(role).await;
         granted.with_context(|| format!("cannot grant the rights of the services to {role:?}"))?;
         store.close().await;
         report.push_str(&format!("Rights of services: granted to {role}.\n"));
@@ -145,9 +145,9 @@ pub(crate) async fn install(
     store.migrate().await?;
     let partitions = match wanted {
         Partitions::Exactly(partitions) => partitions,
-        Partitions::AsInstalledElse(partitions) => store.partitions().await?.unwrap_or(partitions),
+        Partitions::AsInstalledElse(partitions) => store.database().partitions().await?.unwrap_or(partitions),
     };
-    let streams_before = store.recorded_streams().await?.len();
+    let streams_before = store.database().recorded_streams().await?.len();
     installation::prepare(&store, &log, partitions).await?;
     let resized = installation::resize(&store, &log, partitions, &config.nats).await?;
     let made_master_key = if make_master_key { make_missing_key(&store, config).await? } else { None };
@@ -163,7 +163,7 @@ pub(crate) async fn install(
         schema_before,
         schema: store.schema_version().await?,
         streams_before,
-        streams: store.recorded_streams().await?.len(),
+        streams: store.database().recorded_streams().await?.len(),
         partitions,
         resized,
         made_master_key,

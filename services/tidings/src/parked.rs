@@ -136,7 +136,7 @@ impl Selection {
 async fn list(arguments: &ListArguments) -> anyhow::Result<String> {
     let control_plane = arguments.installation.open().await?;
     let filter = arguments.selection.filter(&control_plane).await?;
-    let parked = control_plane.store.list_parked(&filter, None, arguments.limit).await?;
+    let parked = control_plane.store.deliveries().list_parked(&filter, None, arguments.limit).await?;
     if arguments.json {
         return Ok(format!("{}\n", parked.iter().map(as_json).collect::<Value>()));
     }
@@ -147,9 +147,9 @@ async fn show(arguments: &ShowArguments) -> anyhow::Result<String> {
     let control_plane = arguments.installation.open().await?;
     let by_delivery = ParkedFilter { delivery: Some(DeliveryId(arguments.id)), ..ParkedFilter::default() };
     let by_id = ParkedFilter { id: Some(arguments.id), ..ParkedFilter::default() };
-    let mut found = control_plane.store.list_parked(&by_delivery, None, 1).await?;
+    let mut found = control_plane.store.deliveries().list_parked(&by_delivery, None, 1).await?;
     if found.is_empty() {
-        found = control_plane.store.list_parked(&by_id, None, 1).await?;
+        found = control_plane.store.deliveries().list_parked(&by_id, None, 1).await?;
     }
     let parked = found.first();
     ensure!(parked.is_some(), "no parked message has the id {}; see `tidings parked list`", arguments.id);
@@ -166,7 +166,7 @@ async fn attempts(control_plane: &ControlPlane, parked: &Parked) -> anyhow::Resu
     };
     let recipient = parked.recipient.as_deref();
     let filter = DeliveryFilter { recipient, channel: parked.channel(), status: None };
-    let listed = control_plane.store.list_deliveries(app, send_id, filter, None, PAGE).await?;
+    let listed = control_plane.store.sends().list_deliveries(app, send_id, filter, None, PAGE).await?;
     let delivery = listed.into_iter().find(|delivery| delivery.id == parked.delivery);
     let attempts = delivery.map(|delivery| delivery.attempts).unwrap_or_default();
     let present = |attempt: &store::sends::request::Attempt| {
@@ -193,9 +193,9 @@ async fn redrive(arguments: &RedriveArguments) -> anyhow::Result<String> {
     let mut after = None;
     loop {
         let page = if arguments.dry_run {
-            store.list_parked(&filter, after, PAGE).await?
+            store.deliveries().list_parked(&filter, after, PAGE).await?
         } else {
-            store.redrive(&filter, after, PAGE, clock::now(), &actor).await?
+            store.deliveries().redrive(&filter, after, PAGE, clock::now(), &actor).await?
         };
         let Some(last) = position_after(&page) else { break };
         after = Some(last);

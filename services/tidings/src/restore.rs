@@ -106,7 +106,7 @@ async fn wait_until_accepted(refuse: impl AsyncFn() -> anyhow::Result<()>) -> an
 
 /// Fails if other processes of Tidings are connected to the database, because they may change it.
 async fn refuse_sessions(store: &Store) -> anyhow::Result<()> {
-    let sessions = store.other_sessions().await?;
+    let sessions = store.recovery().other_sessions().await?;
     let named = sessions.iter().take(SESSIONS_SHOWN).map(|session| match &session.address {
         Some(address) => format!("{} from {address}", session.pid),
         None => session.pid.to_string(),
@@ -126,7 +126,7 @@ async fn refuse_sessions(store: &Store) -> anyhow::Result<()> {
 async fn bring_up_to_date(store: &Store, is_dry_run: bool) -> anyhow::Result<()> {
     if !is_dry_run {
         store.migrate().await.context("cannot migrate the schema of the backup")?;
-        return Ok(store.disown_unrecorded().await?);
+        return Ok(store.database().disown_unrecorded().await?);
     }
     let version = store.schema_version().await?.unwrap_or_default();
     ensure!(
@@ -155,7 +155,7 @@ async fn refuse_current(store: &Store, arguments: &Arguments) -> anyhow::Result<
     ensure!(
         arguments.nothing_lost
             || arguments.physical_copy
-            || store.recorded_database().await? != Recorded::Here,
+            || store.database().recorded_database().await? != Recorded::Here,
         "this is the database that services work on: no backup was restored into it, and services start on it as it is. \
          If it is a physical copy, which looks the same, run `tidings restore --physical-copy`"
     );
@@ -164,7 +164,7 @@ async fn refuse_current(store: &Store, arguments: &Arguments) -> anyhow::Result<
 
 async fn adopt(store: &Store) -> anyhow::Result<Report> {
     ensure!(
-        store.adopt_database().await?,
+        store.recovery().adopt_database().await?,
         "a restore of this database has begun but not ended, so the database holds only a part of the log's data: run \
          `tidings restore` to its end"
     );
@@ -174,7 +174,7 @@ async fn adopt(store: &Store) -> anyhow::Result<Report> {
 /// Runs the steps in the order of their dependencies: erasures before the users that plans recover, sends and jobs before the
 /// plans that refer to them, and open attempts and sends last.
 async fn restore(store: &Store, log: &EventLog, reach: &Reach) -> anyhow::Result<Report> {
-    let begun = store.begin_restore().await?;
+    let begun = store.recovery().begin_restore().await?;
     let begun = begun.context("another `tidings restore` is running on this database")?;
     let mut passes = Passes::new(log, begun, Report::begun(reach));
     passes.erasures(reach).await?;

@@ -100,7 +100,7 @@ async fn list(arguments: &ListArguments) -> anyhow::Result<String> {
     };
     let filter = SuppressionFilter { app, channel: arguments.channel };
     let limit = i64::from(arguments.limit);
-    let mut found = control_plane.store.list_suppressions(filter, limit + 1).await?;
+    let mut found = control_plane.store.deliveries().list_suppressions(filter, limit + 1).await?;
     let has_more = found.len() > arguments.limit as usize;
     found.truncate(arguments.limit as usize);
     let target =
@@ -146,7 +146,7 @@ async fn lift(arguments: &LiftArguments) -> anyhow::Result<String> {
     let control_plane = arguments.installation.open().await?;
     let app = control_plane.app(&arguments.app).await?;
     let (channel, target) = (arguments.channel, &arguments.target);
-    let lifted = control_plane.store.lift_suppression(app.id, channel, target, &actor()).await?;
+    let lifted = control_plane.store.deliveries().lift_suppression(app.id, channel, target, &actor()).await?;
     let Lifted { target, restored } = lifted.with_context(|| {
         format!(
             "app {0} has no such suppression of {channel}; `tidings suppression list --app {0}` lists its suppressions",

@@ -90,7 +90,7 @@ async fn put(arguments: &PutArguments) -> anyhow::Result<String> {
         category: document.category.as_deref(),
         channels: &document.channels,
     };
-    let (id, version) = control_plane.store.put_template(app.id, template, &actor()).await?;
+    let (id, version) = control_plane.store.control().put_template(app.id, template, &actor()).await?;
     Ok(if arguments.json {
         format!("{}\n", json!({"identifier": identifier, "id": id, "version": version}))
     } else {
@@ -101,7 +101,7 @@ async fn put(arguments: &PutArguments) -> anyhow::Result<String> {
 async fn list(arguments: &ListArguments) -> anyhow::Result<String> {
     let control_plane = arguments.installation.open().await?;
     let app = control_plane.app(&arguments.app).await?;
-    let templates = control_plane.store.list_templates(app.id).await?;
+    let templates = control_plane.store.control().list_templates(app.id).await?;
     if arguments.json {
         return Ok(format!("{}\n", templates.iter().map(as_json).collect::<Value>()));
     }

@@ -43,7 +43,7 @@ pub(crate) async fn run(command: Command) -> anyhow::Result<String> {
 impl ControlPlane {
     /// Reads an endpoint by its URL or id.
     async fn endpoint(&self, app: AppId, url_or_id: &str) -> anyhow::Result<Endpoint> {
-        let endpoints = self.store.endpoints(app).await?;
+        let endpoints = self.store.webhooks().endpoints(app).await?;
         let named = |endpoint: &Endpoint| endpoint.url == url_or_id || endpoint.id.to_string() == url_or_id;
         endpoints.into_iter().find(named).with_context(|| {
             format!("endpoint {url_or_id:?} does not exist; `tidings webhook list` lists the endpoints")

@@ -43,7 +43,7 @@ impl PushServices {
         let store = context.store.clone();
         let (browsers, looking_up) = Batcher::new(BATCH, move |named: Vec<SubscriptionName>| {
             let store = store.clone();
-            async move { store.browser_keys(&named).await }
+            async move { store.directory().browser_keys(&named).await }
         });
         context.spawn("web push subscriptions", async {
             looking_up.await;

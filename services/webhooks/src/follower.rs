@@ -83,7 +83,7 @@ impl Follower {
 
     /// Follows from the checkpoint. Returns Ok if it must restart from the checkpoint; an error is permanent.
     async fn follow_from_checkpoint(&mut self) -> anyhow::Result<()> {
-        match self.context.store.checkpoint(WEBHOOKS, self.stream).await {
+        match self.context.store.inbox().checkpoint(WEBHOOKS, self.stream).await {
             Ok(position) => self.position = position,
             Err(error) => return self.retry_later(&error),
         }
@@ -145,7 +145,8 @@ impl Follower {
                 && error.is_refused_data()
             {
                 let cause = error.to_string();
-                let failures = self.context.store.count_failure(self.stream, record.seq, &cause).await?;
+                let failures =
+                    self.context.store.database().count_failure(self.stream, record.seq, &cause).await?;
                 written = if failures < MAX_FAILURES {
                     self.write(&batch).await
                 } else {
@@ -166,11 +167,13 @@ impl Follower {
         };
         let apps: HashSet<AppId> = batch.envelopes.iter().map(|envelope| envelope.app).collect();
         let listeners =
-            if apps.is_empty() { Vec::new() } else { self.context.store.listeners(&apps).await? };
+            if apps.is_empty() { Vec::new() } else { self.context.store.webhooks().listeners(&apps).await? };
         if needs_projection(&batch.envelopes, &listeners) {
             self.wait_for_projection(last).await?;
         }
-        let Some(mut rows) = self.context.store.webhook_batch(self.stream, self.position, last).await? else {
+        let Some(mut rows) =
+            self.context.store.webhooks().webhook_batch(self.stream, self.position, last).await?
+        else {
             return Ok(Written::Overtaken);
         };
         self.add_all(&mut rows, &batch.envelopes, &listeners).await?;
@@ -186,7 +189,7 @@ impl Follower {
 
     /// Waits until the inbox is projected up to `seq`: its rows show which items were read.
     async fn wait_for_projection(&self, seq: u64) -> Result<(), store::Error> {
-        while self.context.store.checkpoint(INBOX, self.stream).await? < seq {
+        while self.context.store.inbox().checkpoint(INBOX, self.stream).await? < seq {
             tokio::time::sleep(PROJECTION_PAUSE).await;
         }
         Ok(())
@@ -206,7 +209,7 @@ impl Follower {
                 Event::InboxItemsChanged(ItemChange::Read, ItemsChanged { user, items }) => {
                     let app = envelope.app;
                     let at = envelope.at;
-                    let read = self.context.store.items_read(app, *user, items, at).await?;
+                    let read = self.context.store.webhooks().items_read(app, *user, items, at).await?;
                     happenings.extend(read.into_iter().map(|item| Happening::of_read(app, *user, item, at)));
                 }
                 Event::InboxAllChanged(AllChange::Read, changed) => {
@@ -232,7 +235,8 @@ impl Follower {
         let at = envelope.at;
         let mut after = ItemId(0);
         loop {
-            let page = self.context.store.all_items_read(app, user, (after, up_to), at, ITEMS).await?;
+            let page =
+                self.context.store.webhooks().all_items_read(app, user, (after, up_to), at, ITEMS).await?;
             let Some(last) = page.last() else { return Ok(()) };
             after = last.id;
             let read: Vec<_> = page.into_iter().map(|item| Happening::of_read(app, user, item, at)).collect();

@@ -80,7 +80,7 @@ async fn write(store: &Store, settings: &Settings, batch: &mut Vec<EndedCall>) -
         .iter()
         .map(|ended| Settlement { due: &ended.due, settled: ended.settled, answer: &ended.code })
         .collect();
-    let written = store.settle_webhooks(&settlements, settings.pace).await;
+    let written = store.webhooks().settle_webhooks(&settlements, settings.pace).await;
     let (left, pause) = match written {
         Ok(locked) => (locked, LOCKED_PAUSE),
         Err(error) => {

@@ -29,15 +29,15 @@ pub(crate) async fn run(context: Context, give_up_after: Duration) -> anyhow::Re
 
 async fn round(context: &Context, give_up_after: Duration) -> Result<(), store::Error> {
     loop {
-        let given_up = context.store.give_up_webhooks(give_up_after).await?;
+        let given_up = context.store.webhooks().give_up_webhooks(give_up_after).await?;
         if given_up == 0 {
             break;
         }
         counter!(WEBHOOK_ATTEMPTS, "outcome" => "given_up").increment(given_up);
         tracing::warn!(given_up, "gave up on webhooks: their endpoints have failed for too long");
     }
-    while context.store.prune_webhooks(KEEP_TAKEN, KEEP_GIVEN_UP).await? > 0 {}
-    let (pending, age) = context.store.pending_webhooks().await?;
+    while context.store.webhooks().prune_webhooks(KEEP_TAKEN, KEEP_GIVEN_UP).await? > 0 {}
+    let (pending, age) = context.store.webhooks().pending_webhooks().await?;
     gauge!(WEBHOOK_PENDING).set(pending as f64);
     gauge!(WEBHOOK_OLDEST_AGE).set(age.as_secs_f64());
     Ok(())

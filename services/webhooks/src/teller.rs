@@ -93,7 +93,7 @@ impl Teller {
 
     async fn take(&self, room: usize) -> Vec<Due> {
         let most = u32::try_from(room).unwrap_or(u32::MAX);
-        match self.context.store.take_webhooks(most, self.settings.pace).await {
+        match self.context.store.webhooks().take_webhooks(most, self.settings.pace).await {
             Ok(due) => due,
             Err(error) => {
                 tracing::warn!(%error, "cannot claim webhooks; trying again");

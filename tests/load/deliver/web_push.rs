@@ -42,8 +42,8 @@ pub(super) async fn subject(installation: &Installation) -> Subject {
             auth: of_browser.auth.clone(),
             expires_at: None,
         };
-        installation.store.subscribe(app, &user, "browser", &subscription).await.unwrap();
-        let user = installation.store.find_user(app, &user).await.unwrap().unwrap();
+        installation.store.directory().subscribe(app, &user, "browser", &subscription).await.unwrap();
+        let user = installation.store.directory().find_user(app, &user).await.unwrap().unwrap();
         targets.push((user.number, endpoint.clone()));
         keys.insert(endpoint, of_browser);
     }

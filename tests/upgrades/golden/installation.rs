@@ -140,7 +140,7 @@ impl Installation {
 
     async fn is_followed(&self, projection: &str, stream: StreamName) -> bool {
         let last = self.context.log.state(stream).await.unwrap().last_seq;
-        self.context.store.checkpoint(projection, stream).await.unwrap() == last
+        self.context.store.inbox().checkpoint(projection, stream).await.unwrap() == last
     }
 }
 

@@ -68,7 +68,7 @@ async fn round(
     let mut found = false;
     resealed.unreadable.clear();
     loop {
-        let page = store.sealed_otherwise(table, &header, &place, BATCH).await?;
+        let page = store.database().sealed_otherwise(table, &header, &place, BATCH).await?;
         let Some(last) = page.last() else { return Ok(found) };
         place.clone_from(&last.place);
         let mut records = Vec::with_capacity(page.len());
@@ -80,7 +80,7 @@ async fn round(
         }
         if !records.is_empty() {
             found = true;
-            resealed.records += store.reseal(table, &records).await?;
+            resealed.records += store.database().reseal(table, &records).await?;
             progress(resealed.table, resealed.records);
         }
     }
@@ -103,7 +103,7 @@ pub async fn left(store: &Store, master_key: &MasterKey) -> Result<u64, store::E
 pub async fn status(store: &Store) -> Result<Vec<UnderKey>, store::Error> {
     let mut found = Vec::new();
     for table in SEALED {
-        for count in store.count_sealed(table).await? {
+        for count in store.database().count_sealed(table).await? {
             let key = match count.header.get(1..HEADER_LENGTH) {
                 Some(id) => hex(id),
                 None => DAMAGED.to_owned(),

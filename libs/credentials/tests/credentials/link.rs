@@ -28,7 +28,8 @@ async fn world() -> World {
     let master_key = MasterKey::generate_file(&folder.path().join("key")).unwrap();
     let mut apps = Vec::new();
     for name in ["shop", "bank"] {
-        let draft = store.create_app(NewApp { name, api_key: name, development: true }, "test").await;
+        let draft =
+            store.control().create_app(NewApp { name, api_key: name, development: true }, "test").await;
         let secret = NewSecret { digest: b"digest", sealed: b"sealed" };
         apps.push(draft.unwrap().unwrap().commit(secret).await.unwrap());
     }

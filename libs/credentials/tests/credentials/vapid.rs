@@ -32,16 +32,17 @@ async fn every_app_gets_one_pair_and_keeps_it() {
     let master_key = MasterKey::generate_file(&folder.path().join("key")).unwrap();
     let mut apps = Vec::new();
     for name in ["shop", "bank"] {
-        let draft = store.create_app(NewApp { name, api_key: name, development: true }, "test").await;
+        let draft =
+            store.control().create_app(NewApp { name, api_key: name, development: true }, "test").await;
         let secret = NewSecret { digest: b"digest", sealed: b"sealed" };
         apps.push(draft.unwrap().unwrap().commit(secret).await.unwrap());
     }
     vapid::create(&store, &master_key, apps[0]).await.unwrap();
-    let key = store.vapid_public_key(apps[0]).await.unwrap().unwrap();
+    let key = store.control().vapid_public_key(apps[0]).await.unwrap().unwrap();
     assert_eq!(vapid::create_missing(&store, &master_key).await.unwrap(), 1);
     assert_eq!(vapid::create_missing(&store, &master_key).await.unwrap(), 0);
-    assert_eq!(store.vapid_public_key(apps[0]).await.unwrap().as_ref(), Some(&key));
-    assert_ne!(store.vapid_public_key(apps[1]).await.unwrap().as_ref(), Some(&key));
+    assert_eq!(store.control().vapid_public_key(apps[0]).await.unwrap().as_ref(), Some(&key));
+    assert_ne!(store.control().vapid_public_key(apps[1]).await.unwrap().as_ref(), Some(&key));
     let point = URL_SAFE_NO_PAD.decode(&key).unwrap();
     assert!(point.len() == 65 && point[0] == 4 && vapid::is_on_curve(&point));
 }

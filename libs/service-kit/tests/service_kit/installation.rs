@@ -107,8 +107,8 @@ async fn a_log_in_use_is_refused_to_a_new_database() {
 async fn a_log_that_ends_below_a_checkpoint_is_refused() {
     let installation = Installation::start().await;
     let store = connections::store(&installation.config, LIMIT).await.unwrap();
-    store.project(StreamName::Inbox(2), 0, 7).await.unwrap().unwrap().commit().await.unwrap();
-    assert_eq!(store.checkpoint(INBOX, StreamName::Inbox(2)).await.unwrap(), 7);
+    store.inbox().project(StreamName::Inbox(2), 0, 7).await.unwrap().unwrap().commit().await.unwrap();
+    assert_eq!(store.inbox().checkpoint(INBOX, StreamName::Inbox(2)).await.unwrap(), 7);
     for refused in [installation.prepare(4).await.unwrap_err(), installation.verify().await.unwrap_err()] {
         assert!(refused.contains("INBOX_2 ends at 0") && refused.contains("up to 7"), "{refused}");
     }
@@ -118,7 +118,7 @@ async fn a_log_that_ends_below_a_checkpoint_is_refused() {
 async fn a_log_that_ends_below_a_checkpoint_of_webhooks_is_refused() {
     let installation = Installation::start().await;
     let store = connections::store(&installation.config, LIMIT).await.unwrap();
-    store.webhook_batch(StreamName::Outcome, 0, 7).await.unwrap().unwrap().commit().await.unwrap();
+    store.webhooks().webhook_batch(StreamName::Outcome, 0, 7).await.unwrap().unwrap().commit().await.unwrap();
     let refused = installation.verify().await.unwrap_err();
     assert!(refused.contains("OUTCOME ends at 0") && refused.contains("up to 7"), "{refused}");
 }
@@ -127,9 +127,9 @@ async fn a_log_that_ends_below_a_checkpoint_of_webhooks_is_refused() {
 async fn a_restored_database_is_refused_until_the_log_was_read() {
     let installation = Installation::start().await;
     let store = connections::store(&installation.config, LIMIT).await.unwrap();
-    assert_eq!(store.recorded_database().await.unwrap(), Recorded::Here);
-    let restore = store.begin_restore().await.unwrap().expect("no other restore runs");
-    assert_eq!(store.recorded_database().await.unwrap(), Recorded::HalfRestored);
+    assert_eq!(store.database().recorded_database().await.unwrap(), Recorded::Here);
+    let restore = store.recovery().begin_restore().await.unwrap().expect("no other restore runs");
+    assert_eq!(store.database().recorded_database().await.unwrap(), Recorded::HalfRestored);
     for refused in [installation.prepare(4).await.unwrap_err(), installation.verify().await.unwrap_err()] {
         assert!(
             refused.contains("restored from a backup") && refused.contains("`tidings restore`"),
@@ -153,7 +153,7 @@ async fn preparing_records_the_database_of_an_earlier_installation() {
         let refused = installation.verify().await.unwrap_err();
         assert!(refused.contains("`tidings migrate`"), "{refused}");
         assert_eq!(installation.prepare(4).await, Ok(()));
-        assert_eq!(store.recorded_database().await.unwrap(), Recorded::Here);
+        assert_eq!(store.database().recorded_database().await.unwrap(), Recorded::Here);
         assert_eq!(installation.verify().await, Ok(4));
     }
 }

@@ -11,7 +11,7 @@ use sqlx::postgres::PgRow;
 use sqlx::{PgConnection, Postgres, Row, Transaction};
 
 use crate::control::signing_key::SigningKey;
-use crate::{Error, Store, control::signing_key, database::audit};
+use crate::{Control, Error, control::signing_key, database::audit};
 
 /// Statement that selects apps with their live secrets and signing keys; `$rest` is the `WHERE` or `ORDER BY` clause.
 macro_rules! select_apps {
@@ -164,13 +164,13 @@ impl AppDraft {
     }
 }
 
-impl Store {
+impl Control<'_> {
     /// Starts to create an app; [`AppDraft::commit`] completes it. Returns None if the name is taken.
     ///
     /// # Errors
     /// The database failed, or rejected the name or the key.
-    pub async fn create_app(&self, app: NewApp<'_>, actor: &str) -> Result<Option<AppDraft>, Error> {
-        let mut transaction = self.begin().await?;
+    pub async fn create_app(self, app: NewApp<'_>, actor: &str) -> Result<Option<AppDraft>, Error> {
+        let mut transaction = self.0.begin().await?;
         let id: Option<i64> = sqlx::query_scalar(
             "INSERT INTO app (name, api_key, development) VALUES ($1, $2, $3)
              ON CONFLICT (name) DO NOTHING RETURNING id",
@@ -191,13 +191,13 @@ impl Store {
     /// # Errors
     /// The database failed; the secrets are unchanged.
     pub async fn rotate_secret(
-        &self,
+        self,
         app: AppId,
         secret: NewSecret<'_>,
         grace: Duration,
         actor: &str,
     ) -> Result<bool, Error> {
-        let mut transaction = self.begin().await?;
+        let mut transaction = self.0.begin().await?;
         // The row lock serializes rotations of one app, so that at most two secrets are valid.
         let name: Option<String> = sqlx::query_scalar("SELECT name FROM app WHERE id = $1 FOR UPDATE")
             .bind(app.0)
@@ -220,25 +220,27 @@ impl Store {
     }
 
     /// Finds the app with this API key; None if the key is unknown.
-    pub async fn app_by_key(&self, api_key: &str) -> Result<Option<App>, Error> {
-        let row =
-            sqlx::query(select_apps!("WHERE api_key = $1")).bind(api_key).fetch_optional(&self.pool).await?;
+    pub async fn app_by_key(self, api_key: &str) -> Result<Option<App>, Error> {
+        let row = sqlx::query(select_apps!("WHERE api_key = $1"))
+            .bind(api_key)
+            .fetch_optional(&self.0.pool)
+            .await?;
         Ok(row.as_ref().map(read_app).transpose()?)
     }
 
     /// Finds the app with this name or, if no app has this name, with this id.
-    pub async fn app_by_name_or_id(&self, name_or_id: &str) -> Result<Option<App>, Error> {
+    pub async fn app_by_name_or_id(self, name_or_id: &str) -> Result<Option<App>, Error> {
         let row =
             sqlx::query(select_apps!("WHERE name = $1 OR id::text = $1 ORDER BY name = $1 DESC LIMIT 1"))
                 .bind(name_or_id)
-                .fetch_optional(&self.pool)
+                .fetch_optional(&self.0.pool)
                 .await?;
         Ok(row.as_ref().map(read_app).transpose()?)
     }
 
     /// Lists all apps in order of creation.
-    pub async fn list_apps(&self) -> Result<Vec<App>, Error> {
-        let rows = sqlx::query(select_apps!("ORDER BY id")).fetch_all(&self.pool).await?;
+    pub async fn list_apps(self) -> Result<Vec<App>, Error> {
+        let rows = sqlx::query(select_apps!("ORDER BY id")).fetch_all(&self.0.pool).await?;
         Ok(rows.iter().map(read_app).collect::<Result<_, _>>()?)
     }
 }

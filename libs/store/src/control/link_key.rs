@@ -5,7 +5,7 @@ use std::time::Duration;
 use domain::AppId;
 use uuid::Uuid;
 
-use crate::{Error, Store, database::audit};
+use crate::{Control, Error, database::audit};
 
 /// A key of an app for its links.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,12 +19,12 @@ pub struct LinkKey {
     pub seals: bool,
 }
 
-impl Store {
+impl Control<'_> {
     /// Stores the first key of an app, sealed in the context `link-key:{app}`. Does nothing if the app has a key.
     ///
     /// # Errors
     /// The database failed, or the app does not exist.
-    pub async fn add_link_key(&self, app: AppId, sealed: &[u8]) -> Result<(), Error> {
+    pub async fn add_link_key(self, app: AppId, sealed: &[u8]) -> Result<(), Error> {
         sqlx::query(
             "INSERT INTO app_link_key (app_id, sealed)
              SELECT $1, $2 WHERE NOT EXISTS (SELECT FROM app_link_key WHERE app_id = $1)
@@ -32,7 +32,7 @@ impl Store {
         )
         .bind(app.0)
         .bind(sealed)
-        .execute(&self.pool)
+        .execute(&self.0.pool)
         .await?;
         Ok(())
     }
@@ -43,13 +43,13 @@ impl Store {
     /// # Errors
     /// The database failed; the keys are unchanged.
     pub async fn rotate_link_key(
-        &self,
+        self,
         app: AppId,
         sealed: &[u8],
         grace: Duration,
         actor: &str,
     ) -> Result<Option<i32>, Error> {
-        let mut transaction = self.begin().await?;
+        let mut transaction = self.0.begin().await?;
         // The row lock serializes rotations of one app.
         let locked: Option<i64> = sqlx::query_scalar("SELECT id FROM app WHERE id = $1 FOR NO KEY UPDATE")
             .bind(app.0)
@@ -84,7 +84,7 @@ impl Store {
     }
 
     /// Returns the newest key of an app; None if the app has no key yet.
-    pub async fn link_key(&self, app: AppId) -> Result<Option<LinkKey>, Error> {
+    pub async fn link_key(self, app: AppId) -> Result<Option<LinkKey>, Error> {
         self.one_link_key(
             "SELECT id, app_id, sealed, seals FROM app_link_key WHERE app_id = $1 ORDER BY version DESC LIMIT 1",
             app.0,
@@ -94,7 +94,7 @@ impl Store {
 
     /// Returns the key of an app with version 1, for links that name the app instead of a key; None if that key has
     /// expired.
-    pub async fn first_link_key(&self, app: AppId) -> Result<Option<LinkKey>, Error> {
+    pub async fn first_link_key(self, app: AppId) -> Result<Option<LinkKey>, Error> {
         self.one_link_key(
             "SELECT id, app_id, sealed, seals FROM app_link_key
              WHERE app_id = $1 AND version = 1 AND (expires_at IS NULL OR expires_at > now())",
@@ -104,7 +104,7 @@ impl Store {
     }
 
     /// Finds a key by id; None if it is unknown or has expired.
-    pub async fn find_link_key(&self, id: Uuid) -> Result<Option<LinkKey>, Error> {
+    pub async fn find_link_key(self, id: Uuid) -> Result<Option<LinkKey>, Error> {
         self.one_link_key(
             "SELECT id, app_id, sealed, seals FROM app_link_key
              WHERE id = $1 AND (expires_at IS NULL OR expires_at > now())",
@@ -113,21 +113,21 @@ impl Store {
         .await
     }
 
-    async fn one_link_key<'q, T>(&self, query: &'static str, key: T) -> Result<Option<LinkKey>, Error>
+    async fn one_link_key<'q, T>(self, query: &'static str, key: T) -> Result<Option<LinkKey>, Error>
     where
         T: sqlx::Encode<'q, sqlx::Postgres> + sqlx::Type<sqlx::Postgres> + Send + 'q,
     {
         let row: Option<(Uuid, i64, Vec<u8>, bool)> =
-            sqlx::query_as(query).bind(key).fetch_optional(&self.pool).await?;
+            sqlx::query_as(query).bind(key).fetch_optional(&self.0.pool).await?;
         Ok(row.map(|(id, app, sealed, seals)| LinkKey { id, app: AppId(app), sealed, seals }))
     }
 
     /// Lists the apps that have no key yet.
-    pub async fn apps_without_link_key(&self) -> Result<Vec<AppId>, Error> {
+    pub async fn apps_without_link_key(self) -> Result<Vec<AppId>, Error> {
         let apps = sqlx::query_scalar(
             "SELECT id FROM app WHERE NOT EXISTS (SELECT FROM app_link_key WHERE app_id = app.id) ORDER BY id",
         )
-        .fetch_all(&self.pool)
+        .fetch_all(&self.0.pool)
         .await?;
         Ok(apps.into_iter().map(AppId).collect())
     }

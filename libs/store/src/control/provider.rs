@@ -8,7 +8,7 @@ use serde_json::Value;
 use sqlx::Row;
 use sqlx::postgres::PgRow;
 
-use crate::{Error, Store};
+use crate::{Control, Error};
 
 pub use change::ProviderEdit;
 
@@ -90,19 +90,19 @@ pub struct StoredProvider {
     pub row: ProviderRow,
 }
 
-impl Store {
+impl Control<'_> {
     /// Finds the app's provider with this identifier, enabled or not; None if it does not exist.
     ///
     /// # Errors
     /// The database failed, or a newer release wrote the row.
-    pub async fn provider(&self, app: AppId, identifier: &str) -> Result<Option<StoredProvider>, Error> {
+    pub async fn provider(self, app: AppId, identifier: &str) -> Result<Option<StoredProvider>, Error> {
         let row = sqlx::query(
             "SELECT identifier, channel, kind, priority, settings, sealed, version, max_per_second
              FROM provider WHERE app_id = $1 AND identifier = $2",
         )
         .bind(app.0)
         .bind(identifier)
-        .fetch_optional(&self.pool)
+        .fetch_optional(&self.0.pool)
         .await?;
         row.as_ref().map(read_stored).transpose()
     }
@@ -111,14 +111,14 @@ impl Store {
     ///
     /// # Errors
     /// The database failed, or a newer release wrote a row.
-    pub async fn list_providers(&self, app: AppId) -> Result<Vec<ProviderSummary>, Error> {
+    pub async fn list_providers(self, app: AppId) -> Result<Vec<ProviderSummary>, Error> {
         sqlx::query(
             "SELECT identifier, channel, kind, priority, enabled, settings, sealed IS NOT NULL AS has_secret,
                     version, updated_at, max_per_second
              FROM provider WHERE app_id = $1 ORDER BY channel, priority, identifier",
         )
         .bind(app.0)
-        .fetch_all(&self.pool)
+        .fetch_all(&self.0.pool)
         .await?
         .iter()
         .map(read_summary)
@@ -129,12 +129,12 @@ impl Store {
     ///
     /// # Errors
     /// The database failed, or a newer release wrote a row.
-    pub async fn enabled_channels(&self, app: AppId) -> Result<Vec<Channel>, Error> {
+    pub async fn enabled_channels(self, app: AppId) -> Result<Vec<Channel>, Error> {
         let names: Vec<String> = sqlx::query_scalar(
             "SELECT DISTINCT channel FROM provider WHERE app_id = $1 AND enabled ORDER BY channel",
         )
         .bind(app.0)
-        .fetch_all(&self.pool)
+        .fetch_all(&self.0.pool)
         .await?;
         names.iter().map(|name| read_channel(name)).collect()
     }
@@ -142,7 +142,7 @@ impl Store {
     /// Lists up to `most` enabled providers of a kind whose apps have messages that await a receipt. Does not check which
     /// of an app's providers accepted these messages.
     pub async fn providers_awaiting_receipts(
-        &self,
+        self,
         channel: Channel,
         kind: &str,
         most: u32,
@@ -157,21 +157,21 @@ impl Store {
         .bind(channel.as_str())
         .bind(kind)
         .bind(i64::from(most))
-        .fetch_all(&self.pool)
+        .fetch_all(&self.0.pool)
         .await?;
         let read = |row: &PgRow| Ok((AppId(row.try_get("app_id")?), read_provider(row)?));
         Ok(rows.iter().map(read).collect::<Result<_, sqlx::Error>>()?)
     }
 
     /// Lists the app's enabled providers for a channel, in the order in which they are tried.
-    pub async fn providers(&self, app: AppId, channel: Channel) -> Result<Vec<ProviderRow>, Error> {
+    pub async fn providers(self, app: AppId, channel: Channel) -> Result<Vec<ProviderRow>, Error> {
         let rows = sqlx::query(
             "SELECT identifier, kind, priority, settings, sealed, version, max_per_second FROM provider
              WHERE app_id = $1 AND channel = $2 AND enabled ORDER BY priority, identifier",
         )
         .bind(app.0)
         .bind(channel.as_str())
-        .fetch_all(&self.pool)
+        .fetch_all(&self.0.pool)
         .await?;
         Ok(rows.iter().map(read_provider).collect::<Result<_, _>>()?)
     }

@@ -5,7 +5,7 @@ use std::fmt;
 use domain::AppId;
 use sqlx::PgConnection;
 
-use crate::{Error, Store};
+use crate::{Control, Error};
 
 /// Kind of object whose number is limited per app.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,14 +78,14 @@ pub(crate) async fn check(connection: &mut PgConnection, app: AppId, quota: Quot
     if within.unwrap_or(true) { Ok(()) } else { Err(Error::QuotaReached(quota)) }
 }
 
-impl Store {
+impl Control<'_> {
     /// Returns true if a send of the app may name this category: the category exists, or the quota allows creating it.
-    pub async fn has_room_for_category(&self, app: AppId, identifier: &str) -> Result<bool, Error> {
+    pub async fn has_room_for_category(self, app: AppId, identifier: &str) -> Result<bool, Error> {
         let known: bool =
             sqlx::query_scalar("SELECT EXISTS (SELECT FROM category WHERE app_id = $1 AND identifier = $2)")
                 .bind(app.0)
                 .bind(identifier)
-                .fetch_one(&self.pool)
+                .fetch_one(&self.0.pool)
                 .await?;
         if known {
             return Ok(true);
@@ -93,7 +93,7 @@ impl Store {
         let room: Option<i64> = sqlx::query_scalar(CATEGORY_ROOM)
             .bind(vec![app.0])
             .bind(Quota::Categories.default_limit())
-            .fetch_optional(&self.pool)
+            .fetch_optional(&self.0.pool)
             .await?;
         Ok(room.is_none_or(|room| room > 0))
     }

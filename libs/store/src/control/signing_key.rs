@@ -5,7 +5,7 @@ use domain::{AppId, SigningAlgorithm, Timestamp};
 use sqlx::Row;
 use sqlx::postgres::PgRow;
 
-use crate::{Error, Store, database::audit};
+use crate::{Control, Error, database::audit};
 
 /// Maximum number of keys of an app: a token without a key id is checked against each key.
 pub const MAX_SIGNING_KEYS: i64 = 8;
@@ -40,18 +40,18 @@ pub struct NewSigningKey<'a> {
     pub verifier: &'a Verifier,
 }
 
-impl Store {
+impl Control<'_> {
     /// Adds a signing key. Returns false if the app already has [`MAX_SIGNING_KEYS`].
     ///
     /// # Errors
     /// The database failed, the app does not exist, or the `kid` is taken.
     pub async fn create_signing_key(
-        &self,
+        self,
         app: AppId,
         key: NewSigningKey<'_>,
         actor: &str,
     ) -> Result<bool, Error> {
-        let mut transaction = self.begin().await?;
+        let mut transaction = self.0.begin().await?;
         // The row lock serializes creations for one app, so that the limit holds.
         sqlx::query("SELECT id FROM app WHERE id = $1 FOR UPDATE")
             .bind(app.0)
@@ -87,8 +87,8 @@ impl Store {
     ///
     /// # Errors
     /// The database failed; the key was not removed.
-    pub async fn revoke_signing_key(&self, app: AppId, kid: &str, actor: &str) -> Result<bool, Error> {
-        let mut transaction = self.begin().await?;
+    pub async fn revoke_signing_key(self, app: AppId, kid: &str, actor: &str) -> Result<bool, Error> {
+        let mut transaction = self.0.begin().await?;
         let deleted = sqlx::query("DELETE FROM signing_key WHERE app_id = $1 AND kid = $2")
             .bind(app.0)
             .bind(kid)

@@ -6,7 +6,7 @@ use std::num::NonZeroU32;
 use domain::{AppId, TemplateProfile, TokenSubject};
 use sqlx::PgConnection;
 
-use crate::{Error, Store, database::audit};
+use crate::{Control, Error, database::audit};
 
 /// A switch of an app and its value. `Display` uses the syntax of the command line: `secure-mode=on`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,13 +65,13 @@ impl fmt::Display for Switch {
     }
 }
 
-impl Store {
+impl Control<'_> {
     /// Sets switches of an app in one transaction. Returns false if the app does not exist.
     ///
     /// # Errors
     /// The database failed or rejected a value; the switches are unchanged.
-    pub async fn set_switches(&self, app: AppId, switches: &[Switch], actor: &str) -> Result<bool, Error> {
-        let mut transaction = self.begin().await?;
+    pub async fn set_switches(self, app: AppId, switches: &[Switch], actor: &str) -> Result<bool, Error> {
+        let mut transaction = self.0.begin().await?;
         for switch in switches {
             if !set(&mut transaction, app, switch).await? {
                 return Ok(false);

@@ -9,7 +9,7 @@ use sqlx::Row;
 use sqlx::postgres::PgRow;
 use sqlx::types::Json;
 
-use crate::{Error, Store, database::audit};
+use crate::{Control, Error, database::audit};
 
 /// A version to add to a template.
 #[derive(Clone, Copy, Debug)]
@@ -60,19 +60,19 @@ pub struct TemplateSummary {
     pub created_at: Timestamp,
 }
 
-impl Store {
+impl Control<'_> {
     /// Adds a version to a template and creates the template if missing. Returns the template's id and the number of the
     /// new version, from 1.
     ///
     /// # Errors
     /// The database failed or rejected a value, or the app does not exist.
     pub async fn put_template(
-        &self,
+        self,
         app: AppId,
         template: NewTemplate<'_>,
         actor: &str,
     ) -> Result<(TemplateId, i32), Error> {
-        let mut transaction = self.begin().await?;
+        let mut transaction = self.0.begin().await?;
         // The second of two concurrent calls waits here for the first, so that version numbers have no gaps or duplicates.
         let (id, version): (i64, i32) = sqlx::query_as(
             "INSERT INTO template (app_id, identifier, version) VALUES ($1, $2, 1)
@@ -101,7 +101,7 @@ impl Store {
     }
 
     /// Lists the newest version of each template of the app, ordered by identifier.
-    pub async fn list_templates(&self, app: AppId) -> Result<Vec<TemplateSummary>, Error> {
+    pub async fn list_templates(self, app: AppId) -> Result<Vec<TemplateSummary>, Error> {
         let rows = sqlx::query(
             "SELECT t.id, t.identifier, t.version, v.name, v.category, v.created_at,
                     ARRAY(SELECT json_object_keys(v.channels)) AS channels
@@ -110,14 +110,14 @@ impl Store {
              WHERE t.app_id = $1 ORDER BY t.identifier",
         )
         .bind(app.0)
-        .fetch_all(&self.pool)
+        .fetch_all(&self.0.pool)
         .await?;
         Ok(rows.iter().map(read_summary).collect::<Result<_, _>>()?)
     }
 
     /// Finds the newest version of the template that a send names; None if the template does not exist.
     pub async fn find_template(
-        &self,
+        self,
         app: AppId,
         template: &TemplateRef,
     ) -> Result<Option<TemplateVersion>, Error> {
@@ -134,14 +134,14 @@ impl Store {
         .bind(app.0)
         .bind(identifier)
         .bind(id)
-        .fetch_optional(&self.pool)
+        .fetch_optional(&self.0.pool)
         .await?;
         Ok(row.as_ref().map(read_version).transpose()?)
     }
 
     /// Finds one version of a template, for instance the version with which a send was planned; None if it does not exist.
     pub async fn template_version(
-        &self,
+        self,
         app: AppId,
         id: TemplateId,
         version: i32,
@@ -154,7 +154,7 @@ impl Store {
         .bind(app.0)
         .bind(id.0)
         .bind(version)
-        .fetch_optional(&self.pool)
+        .fetch_optional(&self.0.pool)
         .await?;
         Ok(row.as_ref().map(read_version).transpose()?)
     }

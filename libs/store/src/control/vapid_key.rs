@@ -3,7 +3,7 @@
 use domain::AppId;
 use sqlx::Row;
 
-use crate::{Error, Store};
+use crate::{Control, Error};
 
 /// A key pair to store for an app.
 #[derive(Clone, Copy)]
@@ -23,12 +23,12 @@ pub struct VapidKeyRow {
     pub sealed: Vec<u8>,
 }
 
-impl Store {
+impl Control<'_> {
     /// Stores the key pair of an app. Does nothing if the app already has a key pair: browsers are subscribed with it.
     ///
     /// # Errors
     /// The database failed, or the app does not exist.
-    pub async fn add_vapid_key(&self, app: AppId, key: NewVapidKey<'_>) -> Result<(), Error> {
+    pub async fn add_vapid_key(self, app: AppId, key: NewVapidKey<'_>) -> Result<(), Error> {
         sqlx::query(
             "INSERT INTO vapid_key (app_id, public_key, sealed) VALUES ($1, $2, $3)
              ON CONFLICT (app_id) DO NOTHING",
@@ -36,16 +36,16 @@ impl Store {
         .bind(app.0)
         .bind(key.public_key)
         .bind(key.sealed)
-        .execute(&self.pool)
+        .execute(&self.0.pool)
         .await?;
         Ok(())
     }
 
     /// Returns the app's key pair; None if the app has no key pair yet.
-    pub async fn vapid_key(&self, app: AppId) -> Result<Option<VapidKeyRow>, Error> {
+    pub async fn vapid_key(self, app: AppId) -> Result<Option<VapidKeyRow>, Error> {
         let row = sqlx::query("SELECT public_key, sealed FROM vapid_key WHERE app_id = $1")
             .bind(app.0)
-            .fetch_optional(&self.pool)
+            .fetch_optional(&self.0.pool)
             .await?;
         let read = |row: sqlx::postgres::PgRow| -> Result<_, sqlx::Error> {
             Ok(VapidKeyRow { public_key: row.try_get("public_key")?, sealed: row.try_get("sealed")? })
@@ -54,20 +54,20 @@ impl Store {
     }
 
     /// Returns the app's public key; None if the app has no key pair yet.
-    pub async fn vapid_public_key(&self, app: AppId) -> Result<Option<String>, Error> {
+    pub async fn vapid_public_key(self, app: AppId) -> Result<Option<String>, Error> {
         let key = sqlx::query_scalar("SELECT public_key FROM vapid_key WHERE app_id = $1")
             .bind(app.0)
-            .fetch_optional(&self.pool)
+            .fetch_optional(&self.0.pool)
             .await?;
         Ok(key)
     }
 
     /// Lists the apps that have no key pair yet.
-    pub async fn apps_without_vapid_key(&self) -> Result<Vec<AppId>, Error> {
+    pub async fn apps_without_vapid_key(self) -> Result<Vec<AppId>, Error> {
         let apps = sqlx::query_scalar(
             "SELECT id FROM app WHERE NOT EXISTS (SELECT FROM vapid_key WHERE app_id = app.id) ORDER BY id",
         )
-        .fetch_all(&self.pool)
+        .fetch_all(&self.0.pool)
         .await?;
         Ok(apps.into_iter().map(AppId).collect())
     }

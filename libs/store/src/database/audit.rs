@@ -6,7 +6,7 @@ use domain::{AppId, Timestamp};
 use sqlx::{PgConnection, Row};
 
 use crate::database::instant::instant;
-use crate::{Error, Store};
+use crate::{Database, Error};
 
 /// One row of the audit log.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,10 +38,10 @@ pub(crate) async fn record(
     Ok(())
 }
 
-impl Store {
+impl Database<'_> {
     /// Lists at most `limit` rows of an app, latest first. With `since`, only rows from that time on.
     pub async fn list_audit(
-        &self,
+        self,
         app: AppId,
         since: Option<Timestamp>,
         limit: i64,
@@ -53,7 +53,7 @@ impl Store {
         .bind(app.0)
         .bind(since.map(instant))
         .bind(limit)
-        .fetch_all(&self.pool)
+        .fetch_all(&self.0.pool)
         .await?;
         rows.iter()
             .map(|row| {

@@ -43,7 +43,7 @@ pub struct Settings {
     pub max_connections: u32,
 }
 
-/// A connection pool and all statements that run on it.
+/// A connection pool. Its statements are methods of the faces of the rooms, such as [`Store::deliveries`].
 #[derive(Clone, Debug)]
 pub struct Store {
     pub(crate) pool: PgPool,

@@ -5,7 +5,7 @@ use domain::{AppId, SendId, StreamName};
 use sqlx::PgExecutor;
 use uuid::Uuid;
 
-use crate::{Error, Store};
+use crate::{Database, Error};
 
 /// Number of failures after which a message is parked; outages do not count as failures.
 pub const MAX_FAILURES: i32 = 5;
@@ -29,10 +29,10 @@ pub struct SetAside<'a> {
     pub cause: &'a str,
 }
 
-impl Store {
+impl Database<'_> {
     /// Counts a failure caused by the message itself (decoding failed, processing panicked, or PostgreSQL rejected its
     /// data) and returns the number of failures so far. Callers do not count outages.
-    pub async fn count_failure(&self, stream: StreamName, seq: u64, cause: &str) -> Result<i32, Error> {
+    pub async fn count_failure(self, stream: StreamName, seq: u64, cause: &str) -> Result<i32, Error> {
         let failures = sqlx::query_scalar(
             "INSERT INTO message_failure (stream, seq, failures, cause) VALUES ($1, $2, 1, $3)
              ON CONFLICT (stream, seq) DO UPDATE SET failures = message_failure.failures + 1, cause = excluded.cause
@@ -41,22 +41,22 @@ impl Store {
         .bind(stream.to_string())
         .bind(seq.cast_signed())
         .bind(cause)
-        .fetch_one(&self.pool)
+        .fetch_one(&self.0.pool)
         .await?;
         Ok(failures)
     }
 
     /// Deletes the failure count of a message that has now been processed.
-    pub async fn forget_failure(&self, stream: StreamName, seq: u64) -> Result<(), Error> {
-        forget(&self.pool, stream, seq).await
+    pub async fn forget_failure(self, stream: StreamName, seq: u64) -> Result<(), Error> {
+        forget(&self.0.pool, stream, seq).await
     }
 
     /// Parks a message after its last failure and deletes its failure count. The caller may then acknowledge the message.
     ///
     /// # Errors
     /// The database failed; the message is not parked.
-    pub async fn set_aside(&self, message: &SetAside<'_>) -> Result<(), Error> {
-        let mut transaction = self.begin().await?;
+    pub async fn set_aside(self, message: &SetAside<'_>) -> Result<(), Error> {
+        let mut transaction = self.0.begin().await?;
         sqlx::query(
             "INSERT INTO parked (id, app_id, send_id, stream, message, cause) VALUES ($1, $2, $3, $4, $5, $6)",
         )

@@ -2,17 +2,17 @@
 
 use sqlx::AssertSqlSafe;
 
-use crate::{Error, Store};
+use crate::{Database, Error};
 
-impl Store {
+impl Database<'_> {
     /// Grants an existing role the privileges that services and routine commands need: reading and writing rows, both in
     /// existing tables and in tables that this owner creates later, such as the shadow tables of a rebuild. The role can
     /// neither change rows of the audit log nor write to the list of migrations. Safe to repeat.
     ///
     /// # Errors
     /// The role does not exist, or this connection does not own the schema.
-    pub async fn grant_to_services(&self, role: &str) -> Result<(), Error> {
-        let mut transaction = self.begin().await?;
+    pub async fn grant_to_services(self, role: &str) -> Result<(), Error> {
+        let mut transaction = self.0.begin().await?;
         let (role, schema): (String, String) =
             sqlx::query_as("SELECT quote_ident($1), quote_ident(current_schema())")
                 .bind(role)

@@ -8,7 +8,7 @@ use domain::{StreamName, Timestamp};
 use sqlx::{Connection as _, PgConnection, Row};
 use tokio::time::timeout;
 
-use crate::{Error, Store};
+use crate::{Database, Error};
 
 /// A stream of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,10 +71,10 @@ pub struct LogMark {
     pub at: Timestamp,
 }
 
-impl Store {
+impl Database<'_> {
     /// Compares the database recorded in the installation with this one.
-    pub async fn recorded_database(&self) -> Result<Recorded, Error> {
-        let mut connection = self.pool.acquire().await?;
+    pub async fn recorded_database(self) -> Result<Recorded, Error> {
+        let mut connection = self.0.pool.acquire().await?;
         let actual = identity(&mut connection).await?;
         let row = sqlx::query("SELECT system_identifier, database_oid, table_oid FROM installation")
             .fetch_optional(&mut *connection)
@@ -98,8 +98,8 @@ impl Store {
 
     /// Records the identity of this database in the installation if none is recorded, or adds the OID of the table if an
     /// older release recorded this database without it.
-    pub async fn record_database(&self) -> Result<(), Error> {
-        let mut connection = self.pool.acquire().await?;
+    pub async fn record_database(self) -> Result<(), Error> {
+        let mut connection = self.0.pool.acquire().await?;
         let actual = identity(&mut connection).await?;
         sqlx::query(
             "UPDATE installation SET system_identifier = $1, database_oid = $2, table_oid = $3
@@ -116,12 +116,12 @@ impl Store {
 
     /// Records an unknown other database in the installation if none or only a part is recorded. This is for backups of a
     /// release that did not record its database. Services then refuse to start on this database.
-    pub async fn disown_unrecorded(&self) -> Result<(), Error> {
+    pub async fn disown_unrecorded(self) -> Result<(), Error> {
         sqlx::query(
             "UPDATE installation SET system_identifier = 0
              WHERE system_identifier IS NULL OR database_oid IS NULL OR table_oid IS NULL",
         )
-        .execute(&self.pool)
+        .execute(&self.0.pool)
         .await?;
         Ok(())
     }
@@ -129,7 +129,7 @@ impl Store {
     /// Stores marks. A stored mark is only replaced by one with a later time and a sequence number that is not lower.
     ///
     /// The caller must ensure that the effects of all messages up to a mark are committed before this call.
-    pub async fn mark_log(&self, marks: &[LogMark]) -> Result<(), Error> {
+    pub async fn mark_log(self, marks: &[LogMark]) -> Result<(), Error> {
         sqlx::query(
             "INSERT INTO log_mark (stream, seq, at) SELECT * FROM unnest($1::text[], $2::bigint[], $3::timestamptz[])
              ON CONFLICT (stream) DO UPDATE SET seq = excluded.seq, at = excluded.at
@@ -138,14 +138,14 @@ impl Store {
         .bind(marks.iter().map(|mark| mark.stream.to_string()).collect::<Vec<_>>())
         .bind(marks.iter().map(|mark| mark.seq.cast_signed()).collect::<Vec<_>>())
         .bind(marks.iter().map(|mark| DateTime::<Utc>::from(mark.at)).collect::<Vec<_>>())
-        .execute(&self.pool)
+        .execute(&self.0.pool)
         .await?;
         Ok(())
     }
 
     /// Lists the stored marks, except those of streams unknown to this release.
-    pub async fn log_marks(&self) -> Result<Vec<LogMark>, Error> {
-        let rows = sqlx::query("SELECT stream, seq, at FROM log_mark").fetch_all(&self.pool).await?;
+    pub async fn log_marks(self) -> Result<Vec<LogMark>, Error> {
+        let rows = sqlx::query("SELECT stream, seq, at FROM log_mark").fetch_all(&self.0.pool).await?;
         let mut marks = Vec::with_capacity(rows.len());
         for row in rows {
             let stream: &str = row.try_get("stream")?;
@@ -166,9 +166,9 @@ impl Store {
     ///
     /// # Errors
     /// The database failed, or another process held the lock for more than 60 seconds.
-    pub async fn prepare_alone(&self) -> Result<Preparing, Error> {
+    pub async fn prepare_alone(self) -> Result<Preparing, Error> {
         let locked = async {
-            let mut session = PgConnection::connect_with(&self.pool.connect_options()).await?;
+            let mut session = PgConnection::connect_with(&self.0.pool.connect_options()).await?;
             sqlx::raw_sql(
                 "SET lock_timeout = '60s'; SET statement_timeout = '60s';
                  SELECT pg_advisory_lock(hashtextextended('installation', 0))",
@@ -181,37 +181,38 @@ impl Store {
     }
 
     /// Stores the number of inbox partitions if none is stored yet. Returns the stored number, which never changes.
-    pub async fn fix_partitions(&self, partitions: u32) -> Result<u32, Error> {
+    pub async fn fix_partitions(self, partitions: u32) -> Result<u32, Error> {
         sqlx::query("INSERT INTO installation (partitions) VALUES ($1) ON CONFLICT DO NOTHING")
             .bind(i32::try_from(partitions).unwrap_or(i32::MAX))
-            .execute(&self.pool)
+            .execute(&self.0.pool)
             .await?;
         self.partitions().await.map(|fixed| fixed.unwrap_or(partitions))
     }
 
     /// Returns the number of inbox partitions; None if the installation was never prepared.
-    pub async fn partitions(&self) -> Result<Option<u32>, Error> {
+    pub async fn partitions(self) -> Result<Option<u32>, Error> {
         let fixed: Option<i32> =
-            sqlx::query_scalar("SELECT partitions FROM installation").fetch_optional(&self.pool).await?;
+            sqlx::query_scalar("SELECT partitions FROM installation").fetch_optional(&self.0.pool).await?;
         Ok(fixed.and_then(|fixed| u32::try_from(fixed).ok()))
     }
 
     /// Records the creation times of new streams. Streams that are already recorded stay unchanged.
-    pub async fn record_streams(&self, streams: &[KnownStream]) -> Result<(), Error> {
+    pub async fn record_streams(self, streams: &[KnownStream]) -> Result<(), Error> {
         sqlx::query(
             "INSERT INTO stream_identity (name, created_at) SELECT * FROM unnest($1::text[], $2::timestamptz[])
              ON CONFLICT DO NOTHING",
         )
         .bind(streams.iter().map(|stream| stream.name.to_string()).collect::<Vec<_>>())
         .bind(streams.iter().map(|stream| DateTime::<Utc>::from(stream.created_at)).collect::<Vec<_>>())
-        .execute(&self.pool)
+        .execute(&self.0.pool)
         .await?;
         Ok(())
     }
 
     /// Returns the creation time of each recorded stream by name.
-    pub async fn recorded_streams(&self) -> Result<HashMap<String, Timestamp>, Error> {
-        let rows = sqlx::query("SELECT name, created_at FROM stream_identity").fetch_all(&self.pool).await?;
+    pub async fn recorded_streams(self) -> Result<HashMap<String, Timestamp>, Error> {
+        let rows =
+            sqlx::query("SELECT name, created_at FROM stream_identity").fetch_all(&self.0.pool).await?;
         rows.into_iter()
             .map(|row| {
                 let created_at: DateTime<Utc> = row.try_get("created_at")?;

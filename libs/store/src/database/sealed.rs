@@ -4,7 +4,7 @@
 
 use sqlx::Row;
 
-use crate::{Error, Store};
+use crate::{Database, Error};
 
 /// A table with a column `sealed`, and the statements that re-seal its rows.
 #[derive(Clone, Copy, Debug)]
@@ -78,10 +78,10 @@ pub struct SealedCount {
     pub records: u64,
 }
 
-impl Store {
+impl Database<'_> {
     /// Counts the records of a table by their header, that is, by the master key that sealed them.
-    pub async fn count_sealed(&self, table: &SealedTable) -> Result<Vec<SealedCount>, Error> {
-        let rows = sqlx::query(table.count).fetch_all(&self.pool).await?;
+    pub async fn count_sealed(self, table: &SealedTable) -> Result<Vec<SealedCount>, Error> {
+        let rows = sqlx::query(table.count).fetch_all(&self.0.pool).await?;
         rows.iter()
             .map(|row| {
                 let records: i64 = row.try_get("records")?;
@@ -92,7 +92,7 @@ impl Store {
 
     /// Lists up to `most` records after `place` that do not begin with `header`.
     pub async fn sealed_otherwise(
-        &self,
+        self,
         table: &SealedTable,
         header: &[u8],
         place: &str,
@@ -102,7 +102,7 @@ impl Store {
             .bind(header)
             .bind(place)
             .bind(i64::from(most))
-            .fetch_all(&self.pool)
+            .fetch_all(&self.0.pool)
             .await?;
         rows.iter()
             .map(|row| {
@@ -121,7 +121,7 @@ impl Store {
     /// # Errors
     /// The database failed; nothing was changed.
     pub async fn reseal(
-        &self,
+        self,
         table: &SealedTable,
         records: &[(SealedRecord, Vec<u8>)],
     ) -> Result<u64, Error> {
@@ -129,7 +129,7 @@ impl Store {
             .bind(records.iter().map(|(record, _)| record.place.as_str()).collect::<Vec<_>>())
             .bind(records.iter().map(|(record, _)| record.sealed.as_slice()).collect::<Vec<_>>())
             .bind(records.iter().map(|(_, new)| new.as_slice()).collect::<Vec<_>>())
-            .execute(&self.pool)
+            .execute(&self.0.pool)
             .await?;
         Ok(replaced.rows_affected())
     }

@@ -6,7 +6,7 @@ use domain::{AppId, SendId, Status, Timestamp};
 use sqlx::PgConnection;
 
 use crate::database::instant::instant;
-use crate::{Error, Store};
+use crate::{Deliveries, Error};
 
 /// Time added to the log's retention for files, because their send is accepted shortly after they are written.
 const MARGIN: Duration = Duration::from_secs(3600);
@@ -20,14 +20,14 @@ pub struct Review {
     pub removed: u64,
 }
 
-impl Store {
+impl Deliveries<'_> {
     /// Writes the files of a send, numbered from 0, unless they exist. Files are kept at least until `from` plus
     /// `retention` plus one hour, and longer while a delivery or a chunk of the send still needs them.
     ///
     /// # Errors
     /// The database failed; no file is written.
     pub async fn keep_attachments(
-        &self,
+        self,
         app: AppId,
         send_id: SendId,
         contents: &[Vec<u8>],
@@ -48,24 +48,24 @@ impl Store {
         .bind(numbers)
         .bind(contents)
         .bind(instant(from + retention + MARGIN))
-        .execute(&self.pool)
+        .execute(&self.0.pool)
         .await?;
         Ok(())
     }
 
-    async fn has_attachments(&self, app: AppId, send_id: SendId, count: usize) -> Result<bool, Error> {
+    async fn has_attachments(self, app: AppId, send_id: SendId, count: usize) -> Result<bool, Error> {
         let found: i64 =
             sqlx::query_scalar("SELECT count(*) FROM attachment WHERE app_id = $1 AND send_id = $2")
                 .bind(app.0)
                 .bind(send_id.0)
-                .fetch_one(&self.pool)
+                .fetch_one(&self.0.pool)
                 .await?;
         Ok(usize::try_from(found).is_ok_and(|found| found >= count))
     }
 
     /// Returns the content of a file; None if it never existed or was removed.
     pub async fn attachment(
-        &self,
+        self,
         app: AppId,
         send_id: SendId,
         number: u32,
@@ -77,7 +77,7 @@ impl Store {
         .bind(app.0)
         .bind(send_id.0)
         .bind(number)
-        .fetch_optional(&self.pool)
+        .fetch_optional(&self.0.pool)
         .await?;
         Ok(content)
     }
@@ -87,7 +87,7 @@ impl Store {
     /// again after one hour.
     ///
     /// The caller must ensure that the log contains no unprocessed send older than the retention.
-    pub async fn review_old_attachments(&self, most: u32) -> Result<Review, Error> {
+    pub async fn review_old_attachments(self, most: u32) -> Result<Review, Error> {
         let waiting = [Status::Queued, Status::Sending, Status::Retrying, Status::Parked];
         let (looked_at, removed): (i64, i64) = sqlx::query_as(
             "WITH old AS MATERIALIZED (
@@ -114,7 +114,7 @@ impl Store {
         )
         .bind(i64::from(most))
         .bind(waiting.map(Status::as_str).as_slice())
-        .fetch_one(&self.pool)
+        .fetch_one(&self.0.pool)
         .await?;
         Ok(Review { looked_at: looked_at.unsigned_abs(), removed: removed.unsigned_abs() })
     }

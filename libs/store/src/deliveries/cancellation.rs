@@ -15,7 +15,7 @@ use uuid::Uuid;
 
 use crate::database::instant::instant;
 use crate::deliveries::timer::{self, NewTimer};
-use crate::{Error, Store, database::audit, sends::send};
+use crate::{Deliveries, Error, database::audit, sends::send};
 
 /// A request that is being cancelled.
 struct CancelledRequest {
@@ -26,7 +26,7 @@ struct CancelledRequest {
     selected: Option<Vec<Channel>>,
 }
 
-impl Store {
+impl Deliveries<'_> {
     /// Cancels a request for `actor`. Ends the deliveries that wait for an attempt, and makes the remaining chunks due, so
     /// that they are planned as cancelled. A delivery that a worker has claimed continues with its current attempt but is
     /// not retried. A request that has ended or was already cancelled does not change. If the send is parked and has no
@@ -35,8 +35,8 @@ impl Store {
     ///
     /// # Errors
     /// The database failed; nothing is cancelled.
-    pub async fn cancel_request(&self, app: AppId, send_id: SendId, actor: &str) -> Result<u64, Error> {
-        let mut transaction = self.begin().await?;
+    pub async fn cancel_request(self, app: AppId, send_id: SendId, actor: &str) -> Result<u64, Error> {
+        let mut transaction = self.0.begin().await?;
         let Some(request) = hold(&mut transaction, app, send_id).await? else {
             let stopped = stop_parked(&mut transaction, app, send_id).await?;
             if stopped > 0 {

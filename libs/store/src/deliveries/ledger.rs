@@ -8,7 +8,7 @@ use sqlx::Row;
 use sqlx::postgres::PgRow;
 use uuid::Uuid;
 
-use crate::{Error, Store};
+use crate::{Deliveries, Error};
 
 /// A request to claim a delivery for one attempt.
 #[derive(Clone, Debug)]
@@ -124,13 +124,13 @@ const CLAIM: &str = "
     WHERE NOT EXISTS (SELECT FROM ended e WHERE (e.app_id, e.id) = (held.app_id, held.id))
       AND NOT EXISTS (SELECT FROM claimed c WHERE (c.app_id, c.id) = (held.app_id, held.id))";
 
-impl Store {
+impl Deliveries<'_> {
     /// Claims deliveries for attempts, in one statement. Returns the results in the order of the requests. If two requests
     /// name the same delivery, the second gets [`Claim::Leased`].
     ///
     /// # Errors
     /// The database failed. Claims may have been granted nevertheless; they end when their leases expire.
-    pub async fn claim(&self, requests: &[ClaimRequest], lease: Duration) -> Result<Vec<Claim>, Error> {
+    pub async fn claim(self, requests: &[ClaimRequest], lease: Duration) -> Result<Vec<Claim>, Error> {
         let mut seen = HashSet::with_capacity(requests.len());
         let first: Vec<_> =
             requests.iter().filter(|request| seen.insert((request.app, request.delivery))).collect();
@@ -146,7 +146,7 @@ impl Store {
             .bind(first.iter().map(|request| request.provider.as_deref()).collect::<Vec<_>>())
             .bind(lease.as_secs_f64())
             .bind(Channel::ONCE.map(Channel::as_str).to_vec())
-            .fetch_all(&self.pool)
+            .fetch_all(&self.0.pool)
             .await?;
         let mut found: HashMap<_, _> = HashMap::with_capacity(rows.len());
         for row in &rows {
@@ -173,7 +173,7 @@ impl Store {
     ///
     /// # Errors
     /// The database failed; the claims may or may not be marked.
-    pub async fn mark_calling(&self, marks: &[CallMark]) -> Result<Vec<bool>, Error> {
+    pub async fn mark_calling(self, marks: &[CallMark]) -> Result<Vec<bool>, Error> {
         let marked: Vec<Uuid> = sqlx::query_scalar(
             "WITH held AS (
                SELECT d.app_id, d.id, mark.token
@@ -189,21 +189,21 @@ impl Store {
         .bind(marks.iter().map(|mark| mark.app.0).collect::<Vec<_>>())
         .bind(marks.iter().map(|mark| mark.delivery.0).collect::<Vec<_>>())
         .bind(marks.iter().map(|mark| mark.token).collect::<Vec<_>>())
-        .fetch_all(&self.pool)
+        .fetch_all(&self.0.pool)
         .await?;
         let marked: HashSet<Uuid> = marked.into_iter().collect();
         Ok(marks.iter().map(|mark| marked.contains(&mark.token)).collect())
     }
 
     /// Returns the states of the known ones among these deliveries, in any order.
-    pub async fn delivery_states(&self, named: &[(AppId, DeliveryId)]) -> Result<Vec<DeliveryState>, Error> {
+    pub async fn delivery_states(self, named: &[(AppId, DeliveryId)]) -> Result<Vec<DeliveryState>, Error> {
         let rows = sqlx::query(
             "SELECT d.* FROM delivery d
              JOIN unnest($1::bigint[], $2::uuid[]) AS named (app_id, id) USING (app_id, id)",
         )
         .bind(named.iter().map(|(app, _)| app.0).collect::<Vec<_>>())
         .bind(named.iter().map(|(_, id)| id.0).collect::<Vec<_>>())
-        .fetch_all(&self.pool)
+        .fetch_all(&self.0.pool)
         .await?;
         rows.iter().map(read_state).collect()
     }

@@ -3,7 +3,7 @@
 use domain::{AppId, DeliveryId, Envelope, Event, SendId, StreamName, Timestamp, UserNumber};
 use sqlx::PgConnection;
 
-use crate::{Error, Store, sends::send};
+use crate::{Deliveries, Error, sends::send};
 
 /// A send whose accepted event was parked before any of its chunks was planned.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,12 +15,12 @@ pub struct ParkedSend {
     pub recipients: usize,
 }
 
-impl Store {
+impl Deliveries<'_> {
     /// Returns the send with this id if its event `SendAccepted` is parked; None otherwise.
     ///
     /// # Errors
     /// The database failed, or the message cannot be decoded.
-    pub async fn find_parked_send(&self, app: AppId, send_id: SendId) -> Result<Option<ParkedSend>, Error> {
+    pub async fn find_parked_send(self, app: AppId, send_id: SendId) -> Result<Option<ParkedSend>, Error> {
         let message: Option<Vec<u8>> = sqlx::query_scalar(
             "SELECT message FROM parked WHERE app_id = $1 AND send_id = $2 AND stream = ANY($3)
              ORDER BY parked_at LIMIT 1",
@@ -28,7 +28,7 @@ impl Store {
         .bind(app.0)
         .bind(send_id.0)
         .bind(send::streams())
-        .fetch_optional(&self.pool)
+        .fetch_optional(&self.0.pool)
         .await?;
         let Some(message) = message else { return Ok(None) };
         let envelope = Envelope::decode(&message).map_err(|error| Error::Unreadable(error.to_string()))?;

@@ -17,7 +17,7 @@ use sqlx::{PgConnection, Row};
 use uuid::Uuid;
 
 use crate::database::instant::instant;
-use crate::{Error, Store, deliveries::cancellation};
+use crate::{Deliveries, Error, deliveries::cancellation};
 
 /// Time for which a receipt is kept whose attempt is unknown or not settled.
 const EARLY_KEPT: Duration = Duration::from_secs(24 * 60 * 60);
@@ -63,7 +63,7 @@ pub enum Recorded {
     Early,
 }
 
-impl Store {
+impl Deliveries<'_> {
     /// Records receipts in one transaction. For each receipt it writes the new state of the delivery, the provider's report
     /// in the row of the attempt, and a timer that publishes the event to `OUTCOME`. After a temporary failure, it also
     /// schedules or parks the next attempt according to the policy. Repeating is safe, and required after an error.
@@ -74,12 +74,12 @@ impl Store {
     /// # Errors
     /// The database failed; nothing is recorded.
     pub async fn record_receipts(
-        &self,
+        self,
         receipts: &[Receipt],
         policy: &RetryPolicy,
     ) -> Result<Vec<Recorded>, Error> {
         let receipts: Vec<Receipt> = receipts.iter().cloned().map(Receipt::storable).collect();
-        let mut transaction = self.begin().await?;
+        let mut transaction = self.0.begin().await?;
         let recorded = apply(&mut transaction, &receipts, policy).await?;
         let early: Vec<&Receipt> = receipts
             .iter()
@@ -98,12 +98,12 @@ impl Store {
     /// # Errors
     /// The database failed; nothing is recorded.
     pub async fn record_early_receipts(
-        &self,
+        self,
         most: u32,
         policy: &RetryPolicy,
         random: f64,
     ) -> Result<usize, Error> {
-        let mut transaction = self.begin().await?;
+        let mut transaction = self.0.begin().await?;
         let rows = sqlx::query(
             "SELECT * FROM early_receipt WHERE next_look_at <= now() ORDER BY next_look_at LIMIT $1
              FOR UPDATE SKIP LOCKED",
@@ -139,7 +139,7 @@ impl Store {
 
     /// Removes the stored jobs of up to `most` attempts that have awaited a receipt for longer than `age`. A receipt that
     /// arrives later cannot lead to another attempt. Returns the number of removed jobs.
-    pub async fn forget_awaited_receipts(&self, age: Duration, most: u32) -> Result<u64, Error> {
+    pub async fn forget_awaited_receipts(self, age: Duration, most: u32) -> Result<u64, Error> {
         let forgotten = sqlx::query(
             "DELETE FROM awaiting_receipt WHERE ctid = ANY(ARRAY(
                SELECT ctid FROM awaiting_receipt
@@ -149,7 +149,7 @@ impl Store {
         )
         .bind(age.as_secs_f64())
         .bind(i64::from(most))
-        .execute(&self.pool)
+        .execute(&self.0.pool)
         .await?;
         Ok(forgotten.rows_affected())
     }

@@ -11,7 +11,7 @@ use sqlx::{PgConnection, Row};
 use uuid::Uuid;
 
 use crate::deliveries::timer::{self, NewTimer};
-use crate::{Error, Store, deliveries::cancellation};
+use crate::{Deliveries, Error, deliveries::cancellation};
 
 /// Selection of parked messages. A property that is `None` matches all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -160,16 +160,16 @@ const SELECT: &str = "
       AND ($5::timestamptz IS NULL OR (date_trunc('milliseconds', p.parked_at), p.id) > ($5, $6))
     ORDER BY date_trunc('milliseconds', p.parked_at), p.id LIMIT $7";
 
-impl Store {
+impl Deliveries<'_> {
     /// Lists at most `limit` parked messages after a position, earliest first. [`Parked::skip`] is the reason why a redrive
     /// would not publish the message now.
     pub async fn list_parked(
-        &self,
+        self,
         filter: &ParkedFilter,
         after: Option<ParkedPosition>,
         limit: i64,
     ) -> Result<Vec<Parked>, Error> {
-        let mut connection = self.pool.acquire().await?;
+        let mut connection = self.0.pool.acquire().await?;
         select(&mut connection, filter, after, limit).await
     }
 
@@ -184,14 +184,14 @@ impl Store {
     /// # Errors
     /// The database failed; nothing is redriven.
     pub async fn redrive(
-        &self,
+        self,
         filter: &ParkedFilter,
         after: Option<ParkedPosition>,
         limit: i64,
         now: Timestamp,
         actor: &str,
     ) -> Result<Vec<Parked>, Error> {
-        let mut transaction = self.begin().await?;
+        let mut transaction = self.0.begin().await?;
         let found = select(&mut transaction, filter, after, limit).await?;
         hold(&mut transaction, &found).await?;
         // Read again now that the rows are locked, because they may have changed before.

@@ -11,7 +11,7 @@ use crate::database::instant::instant;
 use crate::deliveries::parked::{self, NewParked};
 use crate::deliveries::suppression::{self, DeadTarget};
 use crate::deliveries::timer::{self, NewTimer};
-use crate::{Error, Store, deliveries::cancellation};
+use crate::{Deliveries, Error, deliveries::cancellation};
 
 /// The outcome of an attempt and its follow-up, to be recorded in one transaction.
 #[derive(Clone, Debug)]
@@ -95,7 +95,7 @@ impl FollowUp {
     }
 }
 
-impl Store {
+impl Deliveries<'_> {
     /// Settles attempts in one transaction. Returns true for each whose claim was still valid and whose follow-up takes
     /// place. If the claim was not valid, nothing is written for this attempt. If a cancellation or a later claim has ended
     /// the delivery meanwhile (cancelled, expired, suppressed), a late answer replaces that status, because the provider's
@@ -111,8 +111,8 @@ impl Store {
     ///
     /// # Errors
     /// The database failed. The settlements may have been written nevertheless; repeating is safe.
-    pub async fn settle(&self, settlements: &[Settlement]) -> Result<Vec<bool>, Error> {
-        let mut transaction = self.begin().await?;
+    pub async fn settle(self, settlements: &[Settlement]) -> Result<Vec<bool>, Error> {
+        let mut transaction = self.0.begin().await?;
         let cancelled = cancelled_repeats(&mut transaction, settlements).await?;
         let held = update_deliveries(&mut transaction, settlements, &cancelled).await?;
         let made: Vec<SettledAttempt<'_>> = settlements
@@ -149,11 +149,11 @@ impl Store {
     }
 }
 
-impl Store {
+impl Deliveries<'_> {
     /// Settles an attempt by writing only the state of its delivery (see [`Settlement::bare`]), without a row for the
     /// attempt. Returns true if the claim was still valid.
-    pub async fn settle_barely(&self, settlement: &Settlement) -> Result<bool, Error> {
-        let mut transaction = self.begin().await?;
+    pub async fn settle_barely(self, settlement: &Settlement) -> Result<bool, Error> {
+        let mut transaction = self.0.begin().await?;
         let bare = [settlement.bare()];
         let held = update_deliveries(&mut transaction, &bare, &HashSet::new()).await?;
         let made = held.values().map(|held| SettledAttempt { settlement, held: *held });

@@ -14,7 +14,7 @@ use domain::{AppId, DeliveryId, Timestamp};
 use sqlx::{PgConnection, Row};
 
 use crate::database::instant::instant;
-use crate::{Error, Store};
+use crate::{Deliveries, Error};
 
 pub use lift::{Lifted, Restored};
 pub use list::{Suppression, SuppressionFilter};
@@ -101,9 +101,9 @@ struct Written {
     delivery: uuid::Uuid,
 }
 
-impl Store {
+impl Deliveries<'_> {
     /// Returns true if this delivery led to the suppression of its target and the target is still suppressed.
-    pub async fn has_suppressed(&self, app: AppId, delivery: DeliveryId) -> Result<bool, Error> {
+    pub async fn has_suppressed(self, app: AppId, delivery: DeliveryId) -> Result<bool, Error> {
         let has_suppressed = sqlx::query_scalar(
             "SELECT EXISTS (
                SELECT FROM delivery d JOIN suppression s USING (app_id, channel, target)
@@ -112,7 +112,7 @@ impl Store {
         )
         .bind(app.0)
         .bind(delivery.0)
-        .fetch_one(&self.pool)
+        .fetch_one(&self.0.pool)
         .await?;
         Ok(has_suppressed)
     }

@@ -7,7 +7,7 @@ use sqlx::{PgConnection, Postgres, Row, Transaction};
 use uuid::Uuid;
 
 use crate::database::instant::instant;
-use crate::{Error, Store};
+use crate::{Deliveries, Error};
 
 /// Delay after which a timer that could not be published is due again.
 const POSTPONED: Duration = Duration::from_secs(1);
@@ -53,26 +53,26 @@ pub struct DueTimers {
     pub timers: Vec<DueTimer>,
 }
 
-impl Store {
+impl Deliveries<'_> {
     /// Sets timers.
     ///
     /// # Errors
     /// The database failed; no timer is set.
-    pub async fn set_timers(&self, timers: &[NewTimer]) -> Result<(), Error> {
-        let mut connection = self.pool.acquire().await?;
+    pub async fn set_timers(self, timers: &[NewTimer]) -> Result<(), Error> {
+        let mut connection = self.0.pool.acquire().await?;
         insert(&mut connection, timers).await
     }
 
     /// Locks and returns up to `most` due timers that no other process has locked; fewer if their messages exceed 8 MiB in
     /// total. A timer that names an unknown stream is left out and postponed by 60 seconds.
-    pub async fn due_timers(&self, most: u32) -> Result<DueTimers, Error> {
+    pub async fn due_timers(self, most: u32) -> Result<DueTimers, Error> {
         self.due_timers_but(most, &[]).await
     }
 
     /// Like [`due_timers`](Self::due_timers), but leaves out timers of sends whose stream is in `closed`; they stay due.
     /// Timers that belong to no send, such as the timer of an erasure, are returned for all streams.
-    pub async fn due_timers_but(&self, most: u32, closed: &[StreamName]) -> Result<DueTimers, Error> {
-        let mut transaction = self.begin().await?;
+    pub async fn due_timers_but(self, most: u32, closed: &[StreamName]) -> Result<DueTimers, Error> {
+        let mut transaction = self.0.begin().await?;
         let rows = sqlx::query(
             "WITH due AS MATERIALIZED (
                SELECT id, due_at, stream, message FROM timer

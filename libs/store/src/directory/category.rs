@@ -8,7 +8,7 @@ use sqlx::Row;
 use sqlx::postgres::PgRow;
 
 use crate::control::quota::{self, Quota};
-use crate::{Error, Store};
+use crate::{Directory, Error};
 
 /// A category to create.
 #[derive(Clone, Copy, Debug, Default)]
@@ -41,17 +41,17 @@ pub struct Category {
     pub updated_at: Timestamp,
 }
 
-impl Store {
+impl Directory<'_> {
     /// Creates a category; returns None if the identifier is taken.
     ///
     /// # Errors
     /// The quota of categories is reached, or the database failed.
     pub async fn create_category(
-        &self,
+        self,
         app: AppId,
         category: NewCategory<'_>,
     ) -> Result<Option<Category>, Error> {
-        let mut transaction = self.begin().await?;
+        let mut transaction = self.0.begin().await?;
         let row = sqlx::query(
             "INSERT INTO category (app_id, identifier, name, critical, hide_in_in_app, hide_in_preference_manager)
              VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (app_id, identifier) DO NOTHING
@@ -74,7 +74,7 @@ impl Store {
 
     /// Lists up to `limit` categories of the app after the id `after`, in order of creation.
     pub async fn list_categories(
-        &self,
+        self,
         app: AppId,
         after: Option<CategoryId>,
         limit: i64,
@@ -86,32 +86,32 @@ impl Store {
         .bind(app.0)
         .bind(after.map_or(0, |after| after.0))
         .bind(limit)
-        .fetch_all(&self.pool)
+        .fetch_all(&self.0.pool)
         .await?;
         Ok(rows.iter().map(read_category).collect::<Result<_, _>>()?)
     }
 
     /// Returns those of the ids that belong to categories of the app.
     pub async fn known_categories(
-        &self,
+        self,
         app: AppId,
         ids: &BTreeSet<CategoryId>,
     ) -> Result<BTreeSet<CategoryId>, Error> {
         let known = sqlx::query_scalar("SELECT id FROM category WHERE app_id = $1 AND id = ANY($2)")
             .bind(app.0)
             .bind(ids.iter().map(|id| id.0).collect::<Vec<_>>())
-            .fetch_all(&self.pool)
+            .fetch_all(&self.0.pool)
             .await?;
         Ok(known.into_iter().map(CategoryId).collect())
     }
 
     /// Deletes a category and the users' preferences for it. Inbox items of the category stay, without a category. A later
     /// send that names the identifier creates the category again. Returns false if the app has no such category.
-    pub async fn delete_category(&self, app: AppId, id: CategoryId) -> Result<bool, Error> {
+    pub async fn delete_category(self, app: AppId, id: CategoryId) -> Result<bool, Error> {
         let deleted = sqlx::query("DELETE FROM category WHERE app_id = $1 AND id = $2")
             .bind(app.0)
             .bind(id.0)
-            .execute(&self.pool)
+            .execute(&self.0.pool)
             .await?;
         Ok(deleted.rows_affected() > 0)
     }

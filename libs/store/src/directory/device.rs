@@ -15,7 +15,7 @@ use sqlx::{PgConnection, Row};
 
 use crate::control::quota::{self, Quota};
 use crate::directory::user::merge_locked;
-use crate::{Error, Store};
+use crate::{Directory, Error};
 
 /// A device of a user.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,7 +30,7 @@ pub struct Device {
     pub web_push: bool,
 }
 
-impl Store {
+impl Directory<'_> {
     /// Records that the user connected with a device, and merges `pairs` into the user's profile; `pairs` must be empty or
     /// contain only a push token. The device's secret becomes invalid. The user and the device are created if missing.
     /// Without `device_type`, the device keeps its type.
@@ -38,15 +38,15 @@ impl Store {
     /// # Errors
     /// A quota is reached, the profile is refused, or the database failed; nothing has changed.
     pub async fn connect_device(
-        &self,
+        self,
         app: AppId,
         identifier: &str,
         pairs: &Object,
         device_id: &str,
         device_type: Option<DeviceType>,
     ) -> Result<(), Error> {
-        let _turn = self.writers.turn(app, identifier).await;
-        let mut transaction = self.begin().await?;
+        let _turn = self.0.writers.turn(app, identifier).await;
+        let mut transaction = self.0.begin().await?;
         let user = claim_user(&mut transaction, app, identifier, pairs).await?;
         connect(&mut transaction, app, user, device_id, device_type).await?;
         if let Some(target) = profile::push_targets(&profile::merged(&Object::new(), pairs)?).last() {
@@ -68,7 +68,7 @@ impl Store {
     ///
     /// # Errors
     /// The database failed, or a newer release wrote a row.
-    pub async fn list_devices(&self, app: AppId, user: UserNumber) -> Result<Vec<Device>, Error> {
+    pub async fn list_devices(self, app: AppId, user: UserNumber) -> Result<Vec<Device>, Error> {
         Ok(self.list_devices_of(app, &[user]).await?.remove(&user).unwrap_or_default())
     }
 
@@ -77,7 +77,7 @@ impl Store {
     /// # Errors
     /// The database failed, or a newer release wrote a row.
     pub async fn list_devices_of(
-        &self,
+        self,
         app: AppId,
         users: &[UserNumber],
     ) -> Result<HashMap<UserNumber, Vec<Device>>, Error> {
@@ -92,7 +92,7 @@ impl Store {
         )
         .bind(app.0)
         .bind(users.iter().map(|user| user.0).collect::<Vec<_>>())
-        .fetch_all(&self.pool)
+        .fetch_all(&self.0.pool)
         .await?;
         let mut devices: HashMap<UserNumber, Vec<Device>> = HashMap::new();
         for row in &rows {

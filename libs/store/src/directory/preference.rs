@@ -8,7 +8,7 @@ use domain::{AppId, CategoryId, Channel, UserNumber};
 use sqlx::Row;
 
 use crate::directory::device::claim_user;
-use crate::{Error, Store};
+use crate::{Directory, Error};
 
 /// A user's choices for one category.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,13 +22,13 @@ pub struct CategoryPreference {
     pub channels: BTreeMap<Channel, bool>,
 }
 
-impl Store {
+impl Directory<'_> {
     /// Lists the user's choices by category, in the order in which the categories were created. Empty for an unknown user.
     ///
     /// # Errors
     /// The database failed, or a newer release wrote a row.
     pub async fn list_preferences(
-        &self,
+        self,
         app: AppId,
         identifier: &str,
     ) -> Result<Vec<CategoryPreference>, Error> {
@@ -40,7 +40,7 @@ impl Store {
         )
         .bind(app.0)
         .bind(identifier)
-        .fetch_all(&self.pool)
+        .fetch_all(&self.0.pool)
         .await?;
         let mut preferences: Vec<CategoryPreference> = Vec::new();
         for row in rows {
@@ -67,13 +67,13 @@ impl Store {
     /// # Errors
     /// The database failed; nothing has changed.
     pub async fn set_preferences(
-        &self,
+        self,
         app: AppId,
         identifier: &str,
         choices: &BTreeMap<(CategoryId, Channel), bool>,
     ) -> Result<(), Error> {
-        let _turn = self.writers.turn(app, identifier).await;
-        let mut transaction = self.begin().await?;
+        let _turn = self.0.writers.turn(app, identifier).await;
+        let mut transaction = self.0.begin().await?;
         let user = claim_user(&mut transaction, app, identifier, &Object::new()).await?;
         let wanted: Vec<i64> = choices.keys().map(|(category, _)| category.0).collect();
         // Locks the categories, so that none is deleted before its preferences are written.
@@ -115,10 +115,10 @@ pub struct Subscription {
     pub critical: bool,
 }
 
-impl Store {
+impl Directory<'_> {
     /// Reads the data for a user's unsubscribe page; None if the user or the category does not exist.
     pub async fn subscription(
-        &self,
+        self,
         app: AppId,
         user: UserNumber,
         category: CategoryId,
@@ -131,7 +131,7 @@ impl Store {
         .bind(app.0)
         .bind(user.0)
         .bind(category.0)
-        .fetch_optional(&self.pool)
+        .fetch_optional(&self.0.pool)
         .await?;
         row.map(|row| {
             Ok(Subscription {
@@ -149,7 +149,7 @@ impl Store {
     /// # Errors
     /// The database failed; nothing has changed.
     pub async fn turn_off(
-        &self,
+        self,
         app: AppId,
         user: UserNumber,
         category: CategoryId,
@@ -165,7 +165,7 @@ impl Store {
         .bind(user.0)
         .bind(category.0)
         .bind(channel.as_str())
-        .execute(&self.pool)
+        .execute(&self.0.pool)
         .await?;
         Ok(set.rows_affected() > 0)
     }

@@ -15,7 +15,7 @@ use sqlx::{PgConnection, Row};
 use crate::control::quota::{self, Quota};
 use crate::database::slots::Slot;
 use crate::directory::push_token::{self, Naming};
-use crate::{Error, Store};
+use crate::{Directory, Error};
 
 /// Number of times that a change is computed without locking the user's row. If other writers change the row each time, the
 /// change is then computed under the lock, so that it completes.
@@ -33,22 +33,22 @@ pub struct User {
     pub created_at: Timestamp,
 }
 
-impl Store {
+impl Directory<'_> {
     /// Finds a user by identifier; None if the user does not exist.
-    pub async fn find_user(&self, app: AppId, identifier: &str) -> Result<Option<User>, Error> {
+    pub async fn find_user(self, app: AppId, identifier: &str) -> Result<Option<User>, Error> {
         let row = sqlx::query(
             "SELECT number, identifier, profile, created_at FROM app_user WHERE app_id = $1 AND identifier = $2",
         )
         .bind(app.0)
         .bind(identifier)
-        .fetch_optional(&self.pool)
+        .fetch_optional(&self.0.pool)
         .await?;
         row.as_ref().map(read_user).transpose()
     }
 
     /// Lists up to `limit` users of the app after the number `after`, in order of creation.
     pub async fn list_users(
-        &self,
+        self,
         app: AppId,
         after: Option<UserNumber>,
         limit: i64,
@@ -60,18 +60,18 @@ impl Store {
         .bind(app.0)
         .bind(after.map_or(0, |number| number.0))
         .bind(limit)
-        .fetch_all(&self.pool)
+        .fetch_all(&self.0.pool)
         .await?;
         rows.iter().map(read_user).collect()
     }
 
     /// Returns those of the identifiers that belong to users of the app.
-    pub async fn known_identifiers(&self, app: AppId, identifiers: &[&str]) -> Result<Vec<String>, Error> {
+    pub async fn known_identifiers(self, app: AppId, identifiers: &[&str]) -> Result<Vec<String>, Error> {
         let known =
             sqlx::query_scalar("SELECT identifier FROM app_user WHERE app_id = $1 AND identifier = ANY($2)")
                 .bind(app.0)
                 .bind(identifiers)
-                .fetch_all(&self.pool)
+                .fetch_all(&self.0.pool)
                 .await?;
         Ok(known)
     }
@@ -81,7 +81,7 @@ impl Store {
     /// # Errors
     /// The profile is refused, or the database failed.
     pub async fn create_user(
-        &self,
+        self,
         app: AppId,
         identifier: &str,
         pairs: Object,
@@ -94,7 +94,7 @@ impl Store {
     ///
     /// # Errors
     /// The profile is refused, or the database failed.
-    pub async fn merge_user(&self, app: AppId, identifier: &str, pairs: Object) -> Result<User, Error> {
+    pub async fn merge_user(self, app: AppId, identifier: &str, pairs: Object) -> Result<User, Error> {
         self.change_profile(app, identifier, Change::Merge(pairs), Author::App).await
     }
 
@@ -106,13 +106,13 @@ impl Store {
     /// # Errors
     /// The change is refused, the quota of users is reached, or the database failed; no user is created.
     pub async fn change_profile(
-        &self,
+        self,
         app: AppId,
         identifier: &str,
         change: Change,
         author: Author,
     ) -> Result<User, Error> {
-        let _turn = self.writers.turn(app, identifier).await;
+        let _turn = self.0.writers.turn(app, identifier).await;
         let change = Arc::new(change);
         for _ in 0..RACES {
             let before = self.find_version(app, identifier).await?;
@@ -121,18 +121,18 @@ impl Store {
                 return Ok(user);
             }
         }
-        let slot = self.writers.slot(app).await;
+        let slot = self.0.writers.slot(app).await;
         self.change_locked(app, identifier, &change, author, slot).await
     }
 
-    async fn find_version(&self, app: AppId, identifier: &str) -> Result<Option<(User, i64)>, Error> {
+    async fn find_version(self, app: AppId, identifier: &str) -> Result<Option<(User, i64)>, Error> {
         let row = sqlx::query(
             "SELECT number, identifier, profile, created_at, version FROM app_user
              WHERE app_id = $1 AND identifier = $2",
         )
         .bind(app.0)
         .bind(identifier)
-        .fetch_optional(&self.pool)
+        .fetch_optional(&self.0.pool)
         .await?;
         row.map(|row| Ok((read_user(&row)?, row.try_get("version")?))).transpose()
     }
@@ -140,7 +140,7 @@ impl Store {
     /// Computes a change. A merge is computed at once, because it is cheap. A patch may be expensive, so it waits for one
     /// of the app's slots and runs on a blocking thread.
     async fn compute_change(
-        &self,
+        self,
         app: AppId,
         change: &Arc<Change>,
         before: Option<&(User, i64)>,
@@ -153,16 +153,16 @@ impl Store {
         }
         let change = Arc::clone(change);
         let profile = profile.clone();
-        let slot = self.writers.slot(app).await;
+        let slot = self.0.writers.slot(app).await;
         let work = move || compute(&change, &profile, author);
-        let (computed, _) = self.writers.compute(slot, work).await?;
+        let (computed, _) = self.0.writers.compute(slot, work).await?;
         Ok(computed?)
     }
 
     /// Writes a profile that was computed from the version `before`; None means that the user did not exist. Returns None
     /// if another writer has changed the version or created the user.
     async fn replace_version(
-        &self,
+        self,
         app: AppId,
         identifier: &str,
         before: Option<(User, i64)>,
@@ -175,7 +175,7 @@ impl Store {
         if after == user.profile && tokens.is_empty() {
             return Ok(Some(user));
         }
-        let mut transaction = self.begin().await?;
+        let mut transaction = self.0.begin().await?;
         let replaced = sqlx::query(
             "UPDATE app_user SET profile = $3, updated_at = now() WHERE app_id = $1 AND number = $2 AND version = $4",
         )
@@ -196,14 +196,14 @@ impl Store {
 
     /// Inserts a user; returns None if the identifier is taken.
     async fn insert_user(
-        &self,
+        self,
         app: AppId,
         identifier: &str,
         profile: &Object,
         tokens: TokenChange,
         author: Author,
     ) -> Result<Option<User>, Error> {
-        let mut transaction = self.begin().await?;
+        let mut transaction = self.0.begin().await?;
         let row = sqlx::query(
             "INSERT INTO app_user (app_id, identifier, profile) VALUES ($1, $2, $3)
              ON CONFLICT (app_id, identifier) DO NOTHING RETURNING number, identifier, profile, created_at",
@@ -227,19 +227,19 @@ impl Store {
     /// Changes the profile while its row is locked. The slot is acquired before the lock, so that no lock is held while
     /// waiting for a slot.
     async fn change_locked(
-        &self,
+        self,
         app: AppId,
         identifier: &str,
         change: &Arc<Change>,
         author: Author,
         slot: Slot,
     ) -> Result<User, Error> {
-        let mut transaction = self.begin().await?;
+        let mut transaction = self.0.begin().await?;
         let (mut user, _) = lock_or_create(&mut transaction, app, identifier, author).await?;
         let change = Arc::clone(change);
         let profile = user.profile.clone();
         let work = move || compute(&change, &profile, author);
-        let (computed, _slot) = self.writers.compute(slot, work).await?;
+        let (computed, _slot) = self.0.writers.compute(slot, work).await?;
         write_computed(&mut transaction, app, &mut user, computed?).await?;
         transaction.commit().await?;
         Ok(user)

@@ -9,7 +9,7 @@ use domain::{AppId, UserNumber};
 use sqlx::{PgConnection, Row};
 
 use crate::directory::device::{claim_user, connect};
-use crate::{Error, Store, deliveries::suppression};
+use crate::{Directory, Error, deliveries::suppression};
 
 /// Key of a subscription. Contains the user, because the endpoint may belong to another user by now.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,10 +30,10 @@ pub struct BrowserKeys {
     pub auth: Vec<u8>,
 }
 
-impl Store {
+impl Directory<'_> {
     /// Returns the keys of each subscription, in order; None if the subscription is missing, has expired, or belongs to
     /// another user by now.
-    pub async fn browser_keys(&self, named: &[SubscriptionName]) -> Result<Vec<Option<BrowserKeys>>, Error> {
+    pub async fn browser_keys(self, named: &[SubscriptionName]) -> Result<Vec<Option<BrowserKeys>>, Error> {
         let rows = sqlx::query(
             "SELECT named.place, s.p256dh, s.auth FROM web_push_subscription s
              JOIN unnest($1::bigint[], $2::bigint[], $3::text[]) WITH ORDINALITY
@@ -43,7 +43,7 @@ impl Store {
         .bind(named.iter().map(|name| name.app.0).collect::<Vec<_>>())
         .bind(named.iter().map(|name| name.user.0).collect::<Vec<_>>())
         .bind(named.iter().map(|name| name.endpoint.as_str()).collect::<Vec<_>>())
-        .fetch_all(&self.pool)
+        .fetch_all(&self.0.pool)
         .await?;
         let mut found = HashMap::with_capacity(rows.len());
         for row in rows {
@@ -59,14 +59,14 @@ impl Store {
     /// # Errors
     /// A quota is reached, or the database failed; nothing has changed.
     pub async fn subscribe(
-        &self,
+        self,
         app: AppId,
         identifier: &str,
         device_id: &str,
         subscription: &Subscription,
     ) -> Result<(), Error> {
-        let _turn = self.writers.turn(app, identifier).await;
-        let mut transaction = self.begin().await?;
+        let _turn = self.0.writers.turn(app, identifier).await;
+        let mut transaction = self.0.begin().await?;
         let user = claim_user(&mut transaction, app, identifier, &Object::new()).await?;
         connect(&mut transaction, app, user, device_id, None).await?;
         lock_endpoint(&mut transaction, app, &subscription.endpoint).await?;
@@ -76,7 +76,7 @@ impl Store {
     }
 
     /// Removes the web push subscription of a user's device. Returns false if the device has no subscription.
-    pub async fn unsubscribe(&self, app: AppId, identifier: &str, device_id: &str) -> Result<bool, Error> {
+    pub async fn unsubscribe(self, app: AppId, identifier: &str, device_id: &str) -> Result<bool, Error> {
         let deleted = sqlx::query(
             "DELETE FROM web_push_subscription WHERE app_id = $1 AND device_id = $3
              AND user_number = (SELECT number FROM app_user WHERE app_id = $1 AND identifier = $2)",
@@ -84,7 +84,7 @@ impl Store {
         .bind(app.0)
         .bind(identifier)
         .bind(device_id)
-        .execute(&self.pool)
+        .execute(&self.0.pool)
         .await?;
         Ok(deleted.rows_affected() > 0)
     }

@@ -10,7 +10,7 @@ use sqlx::Row;
 
 use crate::erasure::messages::{clear_dead_events, dead_events};
 use crate::erasure::{messages, remains, shadows};
-use crate::{Error, Store};
+use crate::{Erasures, Error};
 
 /// Time after an erasure by which all transactions, leases and waits for acknowledgement that started before it must have
 /// ended.
@@ -42,9 +42,9 @@ impl Pass {
     }
 }
 
-impl Store {
+impl Erasures<'_> {
     /// Reserves up to 100 erased users whose pass is due for this instance, for five minutes.
-    pub async fn take_erased(&self) -> Result<Pass, Error> {
+    pub async fn take_erased(self) -> Result<Pass, Error> {
         let rows = sqlx::query(
             "UPDATE erased e SET next_pass_at = now() + $1::float8 * interval '1 second'
              WHERE ctid = ANY(ARRAY(
@@ -57,7 +57,7 @@ impl Store {
         .bind(TAKEN_FOR.as_secs_f64())
         .bind(USERS)
         .bind(SETTLED_AFTER.as_secs_f64())
-        .fetch_all(&self.pool)
+        .fetch_all(&self.0.pool)
         .await?;
         let mut pass = Pass::default();
         for row in rows {
@@ -76,15 +76,15 @@ impl Store {
     ///
     /// # Errors
     /// The database failed; data removed so far stays removed.
-    pub async fn clear_erased(&self, pass: &Pass) -> Result<bool, Error> {
-        remains::clear(&self.pool, &pass.users).await?;
+    pub async fn clear_erased(self, pass: &Pass) -> Result<bool, Error> {
+        remains::clear(&self.0.pool, &pass.users).await?;
         let apps: BTreeSet<AppId> = pass.users.iter().map(|(app, _)| *app).collect();
         for app in apps {
-            messages::clear_kept_sends(&self.pool, app).await?;
-            messages::clear_parked(&self.pool, app).await?;
+            messages::clear_kept_sends(&self.0.pool, app).await?;
+            messages::clear_parked(&self.0.pool, app).await?;
         }
-        clear_dead_events(&self.pool, &dead_events!("", "dead_event")).await?;
-        shadows::clear(&self.pool, &pass.users).await
+        clear_dead_events(&self.0.pool, &dead_events!("", "dead_event")).await?;
+        shadows::clear(&self.0.pool, &pass.users).await
     }
 
     /// Ends a pass. `is_last` means that the log has no unprocessed message from before the erasures. In this case,
@@ -93,7 +93,7 @@ impl Store {
     ///
     /// # Errors
     /// The database failed; all users get another pass.
-    pub async fn end_pass(&self, pass: &Pass, is_last: bool, again_after: Duration) -> Result<(), Error> {
+    pub async fn end_pass(self, pass: &Pass, is_last: bool, again_after: Duration) -> Result<(), Error> {
         let done = |user: &(AppId, UserNumber)| {
             is_last && pass.settled.iter().any(|(app, number, _)| (*app, *number) == *user)
         };
@@ -110,7 +110,7 @@ impl Store {
         .bind(pass.users.iter().map(done).collect::<Vec<_>>())
         .bind(SETTLED_AFTER.as_secs_f64())
         .bind(again_after.as_secs_f64())
-        .execute(&self.pool)
+        .execute(&self.0.pool)
         .await?;
         Ok(())
     }

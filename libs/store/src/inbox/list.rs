@@ -7,7 +7,7 @@ use sqlx::Row;
 use sqlx::postgres::PgRow;
 
 use crate::inbox::projection::INBOX;
-use crate::{Error, Store};
+use crate::{Error, Inbox};
 
 /// Largest count that is returned, so that the cost of a count does not grow with the inbox.
 pub const MAX_COUNTED: i64 = 10_000;
@@ -116,9 +116,9 @@ pub enum PageStart {
     After(Timestamp, ItemId),
 }
 
-impl Store {
+impl Inbox<'_> {
     /// Returns the user with this identifier and the counters of the inbox; None for an unknown user.
-    pub async fn inbox_owner(&self, app: AppId, identifier: &str) -> Result<Option<InboxOwner>, Error> {
+    pub async fn inbox_owner(self, app: AppId, identifier: &str) -> Result<Option<InboxOwner>, Error> {
         let row: Option<(i64, i64, i64, i64)> = sqlx::query_as(
             "SELECT u.number, coalesce(c.total, 0), coalesce(c.unread, 0), coalesce(c.unseen, 0)
              FROM app_user u LEFT JOIN inbox_counter c ON c.app_id = u.app_id AND c.user_number = u.number
@@ -126,7 +126,7 @@ impl Store {
         )
         .bind(app.0)
         .bind(identifier)
-        .fetch_optional(&self.pool)
+        .fetch_optional(&self.0.pool)
         .await?;
         Ok(row.map(|(user, total, unread, unseen)| InboxOwner {
             user: UserNumber(user),
@@ -137,7 +137,7 @@ impl Store {
     /// Returns the counters of a user's inbox and the sequence number of the last event of `stream` that they include. All
     /// are 0 if the projection has committed nothing for this stream.
     pub async fn inbox_moment(
-        &self,
+        self,
         app: AppId,
         user: UserNumber,
         stream: StreamName,
@@ -151,7 +151,7 @@ impl Store {
         .bind(user.0)
         .bind(INBOX)
         .bind(stream.to_string())
-        .fetch_optional(&self.pool)
+        .fetch_optional(&self.0.pool)
         .await?;
         match row {
             None => Ok(InboxMoment::default()),
@@ -165,7 +165,7 @@ impl Store {
     /// Lists at most `limit` items of a user's inbox, newest first. One statement reads items and counters, so that they
     /// are consistent. Items before the page are skipped in the index, without reading their rows.
     pub async fn list_inbox(
-        &self,
+        self,
         app: AppId,
         user: UserNumber,
         filter: InboxFilter<'_>,
@@ -198,7 +198,7 @@ impl Store {
         .bind(before_id.0)
         .bind(offset)
         .bind(limit)
-        .fetch_all(&self.pool)
+        .fetch_all(&self.0.pool)
         .await?;
         let mut page = InboxPage::default();
         for row in &rows {
@@ -213,7 +213,7 @@ impl Store {
 
     /// Counts the matching items of a user's inbox; returns at most [`MAX_COUNTED`].
     pub async fn count_inbox(
-        &self,
+        self,
         app: AppId,
         user: UserNumber,
         filter: InboxFilter<'_>,
@@ -230,7 +230,7 @@ impl Store {
         .bind(filter.seen)
         .bind(filter.has_state)
         .bind(MAX_COUNTED)
-        .fetch_one(&self.pool)
+        .fetch_one(&self.0.pool)
         .await?;
         Ok(count)
     }
@@ -238,7 +238,7 @@ impl Store {
     /// Finds an item by id; None if it does not exist, is deleted, or its user no longer exists. With `identifier`, also
     /// None if the item is not in this user's inbox.
     pub async fn find_item(
-        &self,
+        self,
         app: AppId,
         identifier: Option<&str>,
         id: ItemId,
@@ -257,14 +257,14 @@ impl Store {
         .bind(app.0)
         .bind(id.0)
         .bind(identifier)
-        .fetch_optional(&self.pool)
+        .fetch_optional(&self.0.pool)
         .await?;
         row.as_ref().map(read_item).transpose()
     }
 
     /// Finds the item that a send added to the user's inbox; None if the item is missing, read or deleted.
     pub async fn unread_item_of(
-        &self,
+        self,
         app: AppId,
         user: UserNumber,
         send: SendId,
@@ -276,17 +276,17 @@ impl Store {
         .bind(app.0)
         .bind(user.0)
         .bind(send.0)
-        .fetch_optional(&self.pool)
+        .fetch_optional(&self.0.pool)
         .await?;
         Ok(id.map(ItemId))
     }
 
     /// Returns the name of each inbox stream and the last sequence number that the projection has committed.
-    pub async fn inbox_positions(&self) -> Result<Vec<(String, u64)>, Error> {
+    pub async fn inbox_positions(self) -> Result<Vec<(String, u64)>, Error> {
         let rows: Vec<(String, i64)> =
             sqlx::query_as("SELECT stream, seq FROM checkpoint WHERE projection = $1")
                 .bind(INBOX)
-                .fetch_all(&self.pool)
+                .fetch_all(&self.0.pool)
                 .await?;
         Ok(rows.into_iter().map(|(stream, seq)| (stream, seq.cast_unsigned())).collect())
     }

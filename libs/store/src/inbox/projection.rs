@@ -17,7 +17,7 @@ use sqlx::query::Query;
 use sqlx::{PgConnection, Postgres, Row, Transaction};
 
 use crate::database::instant::instant;
-use crate::{Error, Store, database::failure};
+use crate::{Error, Inbox, database::failure};
 
 /// Name of the inbox projection in `checkpoint`.
 pub const INBOX: &str = "inbox";
@@ -29,14 +29,14 @@ pub struct Batch {
     counts: BTreeMap<(AppId, UserNumber), Counts>,
 }
 
-impl Store {
+impl Inbox<'_> {
     /// Returns the last sequence number of `stream` that a projection has committed; 0 if it has committed none.
-    pub async fn checkpoint(&self, projection: &str, stream: StreamName) -> Result<u64, Error> {
+    pub async fn checkpoint(self, projection: &str, stream: StreamName) -> Result<u64, Error> {
         let seq: Option<i64> =
             sqlx::query_scalar("SELECT seq FROM checkpoint WHERE projection = $1 AND stream = $2")
                 .bind(projection)
                 .bind(stream.to_string())
-                .fetch_optional(&self.pool)
+                .fetch_optional(&self.0.pool)
                 .await?;
         Ok(seq.unwrap_or(0).cast_unsigned())
     }
@@ -46,8 +46,8 @@ impl Store {
     ///
     /// The commit waits until the data is on disk. After a crash, lost rows could be restored from the log, but until then
     /// items that readers have already seen would be missing.
-    pub async fn project(&self, stream: StreamName, from: u64, to: u64) -> Result<Option<Batch>, Error> {
-        let mut transaction = self.begin().await?;
+    pub async fn project(self, stream: StreamName, from: u64, to: u64) -> Result<Option<Batch>, Error> {
+        let mut transaction = self.0.begin().await?;
         let moved = advance(&mut transaction, INBOX, stream, from, to).await?;
         Ok(moved.then_some(Batch { transaction, counts: BTreeMap::new() }))
     }

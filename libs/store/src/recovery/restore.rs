@@ -28,7 +28,7 @@ pub use stranded::{LastJob, Stranded, StrandedAs};
 pub use unfinished::Unfinished;
 
 use crate::database::installation::identity;
-use crate::{Error, Store};
+use crate::{Error, Recovery, Store};
 
 /// A running restore; a database has at most one.
 #[derive(Debug)]
@@ -38,10 +38,10 @@ pub struct Restore {
     connection: PgConnection,
 }
 
-impl Store {
+impl Recovery<'_> {
     /// Starts a restore. No service starts on the database until the restore is finished. Returns None if another restore
     /// is running.
-    pub async fn begin_restore(&self) -> Result<Option<Restore>, Error> {
+    pub async fn begin_restore(self) -> Result<Option<Restore>, Error> {
         let Some(mut restore) = self.restore_alone().await? else { return Ok(None) };
         sqlx::query("UPDATE installation SET system_identifier = 0, database_oid = 0")
             .execute(&mut restore.connection)
@@ -51,7 +51,7 @@ impl Store {
 
     /// Records this database in the installation as complete, without a restore. Returns false and changes nothing if a
     /// restore is running or was interrupted, because the database then has only a part of the log's contents.
-    pub async fn adopt_database(&self) -> Result<bool, Error> {
+    pub async fn adopt_database(self) -> Result<bool, Error> {
         let Some(mut restore) = self.restore_alone().await? else { return Ok(false) };
         let real = identity(&mut restore.connection).await?;
         let adopted = sqlx::query(
@@ -67,8 +67,8 @@ impl Store {
         Ok(adopted.rows_affected() > 0)
     }
 
-    async fn restore_alone(&self) -> Result<Option<Restore>, Error> {
-        let mut connection = self.pool.acquire().await?.detach();
+    async fn restore_alone(self) -> Result<Option<Restore>, Error> {
+        let mut connection = self.0.pool.acquire().await?.detach();
         let is_locked: bool =
             sqlx::query_scalar("SELECT pg_try_advisory_lock(hashtextextended('restore', 0))")
                 .fetch_one(&mut connection)
@@ -79,7 +79,7 @@ impl Store {
         sqlx::raw_sql("SET statement_timeout = '30min'; SET lock_timeout = '1min'")
             .execute(&mut connection)
             .await?;
-        Ok(Some(Restore { store: self.clone(), connection }))
+        Ok(Some(Restore { store: self.0.clone(), connection }))
     }
 }
 

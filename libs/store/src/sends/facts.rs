@@ -17,7 +17,7 @@ use sqlx::{PgConnection, Row};
 use crate::control::template::TemplateVersion;
 use crate::erasure::ErasedRecipients;
 use crate::sends::chunk::Chunk;
-use crate::{Error, Store, deliveries::cancellation};
+use crate::{Error, Sends, deliveries::cancellation};
 
 /// The properties of a category that planning uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -127,11 +127,11 @@ impl Facts {
     }
 }
 
-impl Store {
+impl Sends<'_> {
     /// Returns the facts with which the chunks would be planned now, without writing to the database. Inline profiles and
     /// missing categories are added to these facts only. Users that do not exist yet have the number 0.
-    pub async fn imagine_facts(&self, chunks: &[Chunk]) -> Result<Facts, Error> {
-        let mut connection = self.pool.acquire().await?;
+    pub async fn imagine_facts(self, chunks: &[Chunk]) -> Result<Facts, Error> {
+        let mut connection = self.0.pool.acquire().await?;
         let mut facts = begin(&mut connection, chunks).await?;
         categories::imagine(&mut connection, chunks, &mut facts).await?;
         people::read(&mut connection, chunks, &mut facts).await?;

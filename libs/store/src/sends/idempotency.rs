@@ -7,7 +7,7 @@ use sqlx::Row;
 use sqlx::postgres::PgRow;
 
 use crate::database::batch::Batcher;
-use crate::{Error, Store};
+use crate::{Error, Sends};
 
 /// Maximum number of reservations in one statement.
 const BATCH: usize = 256;
@@ -35,13 +35,13 @@ pub struct Reserved {
 /// Batcher that reserves the keys of concurrent callers in one statement.
 pub type Reservations = Batcher<Reservation, Reserved>;
 
-impl Store {
-    /// Creates the batcher for [`Store::reserve_keys`], and its task, which the caller must spawn.
-    pub fn reservations(&self) -> (Reservations, impl Future<Output = ()> + Send + use<>) {
-        let store = self.clone();
+impl Sends<'_> {
+    /// Creates the batcher for [`Sends::reserve_keys`], and its task, which the caller must spawn.
+    pub fn reservations(self) -> (Reservations, impl Future<Output = ()> + Send + use<>) {
+        let store = self.0.clone();
         Batcher::new(BATCH, move |wanted| {
             let store = store.clone();
-            async move { store.reserve_keys(&wanted).await }
+            async move { store.sends().reserve_keys(&wanted).await }
         })
     }
 
@@ -50,7 +50,7 @@ impl Store {
     ///
     /// # Errors
     /// The database failed; no key was reserved.
-    pub async fn reserve_keys(&self, wanted: &[Reservation]) -> Result<Vec<Reserved>, Error> {
+    pub async fn reserve_keys(self, wanted: &[Reservation]) -> Result<Vec<Reserved>, Error> {
         let mut first: HashMap<(AppId, &str), &Reservation> = HashMap::with_capacity(wanted.len());
         for reservation in wanted {
             first.entry((reservation.app, &reservation.key)).or_insert(reservation);
@@ -69,33 +69,33 @@ impl Store {
     }
 
     /// Returns the send for which a key is reserved; None if the key is free.
-    pub async fn reserved_key(&self, app: AppId, key: &str) -> Result<Option<Reserved>, Error> {
+    pub async fn reserved_key(self, app: AppId, key: &str) -> Result<Option<Reserved>, Error> {
         let row = sqlx::query(
             "SELECT app_id, key, send_id, body_hash, lane FROM idempotency_key
              WHERE app_id = $1 AND key = $2 AND created_at >= now() - interval '24 hours'",
         )
         .bind(app.0)
         .bind(key)
-        .fetch_optional(&self.pool)
+        .fetch_optional(&self.0.pool)
         .await?;
         Ok(row.as_ref().map(read_reserved).transpose()?.map(|(_, reserved)| reserved))
     }
 
     /// Deletes up to `most` expired keys and returns the number of deleted keys.
-    pub async fn forget_free_keys(&self, most: u32) -> Result<u64, Error> {
+    pub async fn forget_free_keys(self, most: u32) -> Result<u64, Error> {
         let removed = sqlx::query(
             "DELETE FROM idempotency_key WHERE ctid = ANY(ARRAY(
                SELECT ctid FROM idempotency_key WHERE created_at < now() - interval '24 hours'
                ORDER BY created_at LIMIT $1 FOR UPDATE SKIP LOCKED))",
         )
         .bind(i64::from(most))
-        .execute(&self.pool)
+        .execute(&self.0.pool)
         .await?;
         Ok(removed.rows_affected())
     }
 
     async fn reserve_distinct(
-        &self,
+        self,
         wanted: impl Iterator<Item = &Reservation>,
     ) -> Result<HashMap<(AppId, String), Reserved>, Error> {
         let wanted: Vec<&Reservation> = wanted.collect();
@@ -117,7 +117,7 @@ impl Store {
         .bind(wanted.iter().map(|wanted| wanted.send.send_id.0).collect::<Vec<_>>())
         .bind(wanted.iter().map(|wanted| wanted.send.body_hash.as_slice()).collect::<Vec<_>>())
         .bind(wanted.iter().map(|wanted| wanted.send.lane.as_str()).collect::<Vec<_>>())
-        .fetch_all(&self.pool)
+        .fetch_all(&self.0.pool)
         .await?;
         rows.iter().map(read_reserved).collect()
     }

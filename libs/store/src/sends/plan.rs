@@ -13,7 +13,7 @@ use crate::database::instant::instant;
 use crate::sends::chunk::Chunk;
 use crate::sends::facts::{self, Facts};
 use crate::sends::send::{self, NewRequest};
-use crate::{Error, Store, deliveries::attachment};
+use crate::{Error, Sends, deliveries::attachment};
 
 pub use hold::Hold;
 pub use render_failure::RenderFailure;
@@ -29,12 +29,12 @@ pub struct Freeze<'a> {
 /// Decisions of a chunk: for each recipient, its index in the send and its decision.
 pub type Decisions = Vec<(u32, Decision)>;
 
-impl Store {
-    /// Starts to freeze chunks and waits for the locks that they need; see [`Store::hold_all`] and [`Hold::freeze`].
+impl Sends<'_> {
+    /// Starts to freeze chunks and waits for the locks that they need; see [`Sends::hold_all`] and [`Hold::freeze`].
     ///
     /// # Errors
     /// The database failed, or a lock was not free in time.
-    pub async fn freeze<'a>(&self, chunks: &'a [Chunk]) -> Result<Freeze<'a>, Error> {
+    pub async fn freeze<'a>(self, chunks: &'a [Chunk]) -> Result<Freeze<'a>, Error> {
         self.hold_all(chunks).await?.freeze(chunks).await
     }
 }

@@ -10,7 +10,7 @@ use sqlx::types::Json;
 use uuid::Uuid;
 
 use crate::deliveries::parked::ParkedSend;
-use crate::{Error, Store, sends::send};
+use crate::{Error, Sends, sends::send};
 
 /// Summary of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -121,10 +121,10 @@ impl From<ParkedSend> for Request {
     }
 }
 
-impl Store {
+impl Sends<'_> {
     /// Finds a request; None if it is unknown. A request is known once its first chunk is planned or its send is scheduled
     /// or parked.
-    pub async fn find_request(&self, app: AppId, send: SendId) -> Result<Option<Request>, Error> {
+    pub async fn find_request(self, app: AppId, send: SendId) -> Result<Option<Request>, Error> {
         let row = sqlx::query(
             "SELECT accepted_at, send_at, recipients, cancelled_at IS NOT NULL AS cancelled,
                     (SELECT count(*) FROM planned_recipient WHERE app_id = $1 AND send_id = $2) AS planned,
@@ -134,10 +134,10 @@ impl Store {
         .bind(app.0)
         .bind(send.0)
         .bind(send::streams())
-        .fetch_optional(&self.pool)
+        .fetch_optional(&self.0.pool)
         .await?;
         let Some(row) = row else {
-            return Ok(self.find_parked_send(app, send).await?.map(Request::from));
+            return Ok(self.0.deliveries().find_parked_send(app, send).await?.map(Request::from));
         };
         Ok(Some(Request {
             accepted_at: row.try_get::<DateTime<Utc>, _>("accepted_at")?.into(),
@@ -151,7 +151,7 @@ impl Store {
     }
 
     async fn count_deliveries(
-        &self,
+        self,
         app: AppId,
         send: SendId,
     ) -> Result<BTreeMap<Channel, BTreeMap<Status, i64>>, Error> {
@@ -173,7 +173,7 @@ impl Store {
         .bind(app.0)
         .bind(send.0)
         .bind(planned_statuses())
-        .fetch_all(&self.pool)
+        .fetch_all(&self.0.pool)
         .await?;
         let mut counts: BTreeMap<Channel, BTreeMap<Status, i64>> = BTreeMap::new();
         for (channel, status, count) in rows {
@@ -182,24 +182,26 @@ impl Store {
         Ok(counts)
     }
 
-    /// Returns the time at which the request was accepted; None in the same cases as [`Store::find_request`].
-    pub async fn find_acceptance(&self, app: AppId, send: SendId) -> Result<Option<Timestamp>, Error> {
+    /// Returns the time at which the request was accepted; None in the same cases as [`Sends::find_request`].
+    pub async fn find_acceptance(self, app: AppId, send: SendId) -> Result<Option<Timestamp>, Error> {
         let accepted_at: Option<DateTime<Utc>> =
             sqlx::query_scalar("SELECT accepted_at FROM request WHERE app_id = $1 AND send_id = $2")
                 .bind(app.0)
                 .bind(send.0)
-                .fetch_optional(&self.pool)
+                .fetch_optional(&self.0.pool)
                 .await?;
         match accepted_at {
             Some(accepted_at) => Ok(Some(accepted_at.into())),
-            None => Ok(self.find_parked_send(app, send).await?.map(|parked| parked.accepted_at)),
+            None => {
+                Ok(self.0.deliveries().find_parked_send(app, send).await?.map(|parked| parked.accepted_at))
+            }
         }
     }
 
     /// Lists at most `limit` (recipient, channel) pairs of a request after a position, ordered by recipient and channel.
     /// Personal data of erased recipients is left out, even if it has not been removed from the database yet.
     pub async fn list_deliveries(
-        &self,
+        self,
         app: AppId,
         send: SendId,
         filter: DeliveryFilter<'_>,
@@ -249,7 +251,7 @@ impl Store {
         .bind(after.map_or("", |after| after.channel.as_str()))
         .bind(after.map_or(Uuid::nil(), |after| after.id))
         .bind(limit)
-        .fetch_all(&self.pool)
+        .fetch_all(&self.0.pool)
         .await?;
         let mut deliveries: Vec<_> = rows.iter().map(read_delivery).collect::<Result<_, _>>()?;
         self.add_attempts(app, &mut deliveries).await?;
@@ -265,7 +267,7 @@ impl Store {
         Ok(deliveries)
     }
 
-    async fn add_attempts(&self, app: AppId, deliveries: &mut [DeliveryEntry]) -> Result<(), Error> {
+    async fn add_attempts(self, app: AppId, deliveries: &mut [DeliveryEntry]) -> Result<(), Error> {
         let mut by_id: HashMap<Uuid, &mut Vec<Attempt>> = deliveries
             .iter_mut()
             .filter_map(|delivery| Some((delivery.id?.0, &mut delivery.attempts)))
@@ -281,7 +283,7 @@ impl Store {
         )
         .bind(app.0)
         .bind(ids)
-        .fetch_all(&self.pool)
+        .fetch_all(&self.0.pool)
         .await?;
         for row in rows {
             if let Some(attempts) = by_id.get_mut(&row.try_get::<Uuid, _>("delivery_id")?) {

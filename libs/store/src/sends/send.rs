@@ -12,7 +12,7 @@ use crate::deliveries::timer::{self, NewTimer};
 use crate::erasure;
 use crate::sends::chunk::Chunk;
 use crate::sends::plan::hold::limit_waits_together;
-use crate::{Error, Store, deliveries::attachment};
+use crate::{Error, Sends, deliveries::attachment};
 
 /// A request row to write.
 pub(crate) struct NewRequest<'a> {
@@ -32,7 +32,7 @@ pub struct KeptSend {
     pub size: usize,
 }
 
-impl Store {
+impl Sends<'_> {
     /// Stores a send for later: its request row with the body, and the timer that continues the send. Safe to repeat.
     /// Erased recipients are left out of the body.
     ///
@@ -42,8 +42,8 @@ impl Store {
     ///
     /// # Errors
     /// The database failed; neither row was written.
-    pub async fn schedule(&self, chunk: &Chunk, timer: &NewTimer) -> Result<bool, Error> {
-        let mut transaction = self.begin().await?;
+    pub async fn schedule(self, chunk: &Chunk, timer: &NewTimer) -> Result<bool, Error> {
+        let mut transaction = self.0.begin().await?;
         limit_waits_together(&mut transaction).await?;
         let without_erased = erasure::without_erased(&mut transaction, chunk).await?;
         let chunk = without_erased.as_ref().unwrap_or(chunk);
@@ -64,13 +64,13 @@ impl Store {
     ///
     /// # Errors
     /// The database failed, or the body cannot be read.
-    pub async fn kept_send(&self, app: AppId, send_id: SendId) -> Result<Option<KeptSend>, Error> {
+    pub async fn kept_send(self, app: AppId, send_id: SendId) -> Result<Option<KeptSend>, Error> {
         let row = sqlx::query(
             "SELECT accepted_at, body::text AS body FROM request WHERE app_id = $1 AND send_id = $2",
         )
         .bind(app.0)
         .bind(send_id.0)
-        .fetch_optional(&self.pool)
+        .fetch_optional(&self.0.pool)
         .await?;
         row.map(|row| {
             let (accepted_at, body): (DateTime<Utc>, Option<&str>) =
@@ -84,11 +84,11 @@ impl Store {
     }
 
     /// Removes the body of a send whose last chunk is done.
-    pub async fn drop_body(&self, app: AppId, send_id: SendId) -> Result<(), Error> {
+    pub async fn drop_body(self, app: AppId, send_id: SendId) -> Result<(), Error> {
         sqlx::query("UPDATE request SET body = NULL WHERE app_id = $1 AND send_id = $2 AND body IS NOT NULL")
             .bind(app.0)
             .bind(send_id.0)
-            .execute(&self.pool)
+            .execute(&self.0.pool)
             .await?;
         Ok(())
     }

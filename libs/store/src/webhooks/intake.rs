@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use super::{WEBHOOKS, read_events};
 use crate::database::instant::instant;
-use crate::{Error, Store, inbox::projection};
+use crate::{Error, Webhooks, inbox::projection};
 
 /// An enabled endpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,18 +56,18 @@ pub struct WebhookBatch {
     transaction: Transaction<'static, Postgres>,
 }
 
-impl Store {
+impl Webhooks<'_> {
     /// Lists the enabled endpoints of these apps.
     ///
     /// # Errors
     /// The database failed, or a row was written by a newer release.
-    pub async fn listeners(&self, apps: &HashSet<AppId>) -> Result<Vec<Listener>, Error> {
+    pub async fn listeners(self, apps: &HashSet<AppId>) -> Result<Vec<Listener>, Error> {
         sqlx::query(
             "SELECT app_id, id, events, since FROM webhook_endpoint
              WHERE app_id = ANY($1) AND disabled_at IS NULL ORDER BY app_id, id",
         )
         .bind(apps.iter().map(|app| app.0).collect::<Vec<_>>())
-        .fetch_all(&self.pool)
+        .fetch_all(&self.0.pool)
         .await?
         .iter()
         .map(|row| {
@@ -84,7 +84,7 @@ impl Store {
     /// Returns those of a user's items that may have been read at `at`: their read time is `at` or later, or empty because
     /// they were marked unread since.
     pub async fn items_read(
-        &self,
+        self,
         app: AppId,
         user: UserNumber,
         items: &[ItemId],
@@ -99,7 +99,7 @@ impl Store {
         .bind(user.0)
         .bind(items.iter().map(|item| item.0).collect::<Vec<_>>())
         .bind(instant(at))
-        .fetch_all(&self.pool)
+        .fetch_all(&self.0.pool)
         .await?
         .iter()
         .map(read_item)
@@ -109,7 +109,7 @@ impl Store {
     /// Returns up to `most` of a user's items that were read exactly at `at`, with ids greater than `after` and at most
     /// `up_to`, ordered by id.
     pub async fn all_items_read(
-        &self,
+        self,
         app: AppId,
         user: UserNumber,
         (after, up_to): (ItemId, ItemId),
@@ -127,7 +127,7 @@ impl Store {
         .bind(up_to.0)
         .bind(instant(at))
         .bind(i64::from(most))
-        .fetch_all(&self.pool)
+        .fetch_all(&self.0.pool)
         .await?
         .iter()
         .map(read_item)
@@ -137,12 +137,12 @@ impl Store {
     /// Starts a batch that moves the checkpoint of `stream` from `from` to `to`. Returns None if the checkpoint is not at
     /// `from`, which means that another writer has moved it.
     pub async fn webhook_batch(
-        &self,
+        self,
         stream: StreamName,
         from: u64,
         to: u64,
     ) -> Result<Option<WebhookBatch>, Error> {
-        let mut transaction = self.begin().await?;
+        let mut transaction = self.0.begin().await?;
         let moved = projection::advance(&mut transaction, WEBHOOKS, stream, from, to).await?;
         Ok(moved.then_some(WebhookBatch { transaction }))
     }

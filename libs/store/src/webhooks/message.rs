@@ -7,7 +7,7 @@ use domain::{AppId, Timestamp};
 use sqlx::Row;
 use uuid::Uuid;
 
-use crate::{Error, Store};
+use crate::{Error, Webhooks};
 
 /// Maximum number of rows that one statement changes.
 const STEP: i64 = 1_000;
@@ -31,9 +31,9 @@ pub struct FailedMessage {
     pub last_answer: String,
 }
 
-impl Store {
+impl Webhooks<'_> {
     /// Removes the messages of an endpoint, except those that another transaction has locked.
-    pub(super) async fn remove_messages(&self, app: AppId, endpoint: i64) -> Result<(), Error> {
+    pub(super) async fn remove_messages(self, app: AppId, endpoint: i64) -> Result<(), Error> {
         loop {
             let removed = sqlx::query(
                 "DELETE FROM webhook_message WHERE ctid = ANY(ARRAY(
@@ -44,7 +44,7 @@ impl Store {
             .bind(app.0)
             .bind(endpoint)
             .bind(STEP)
-            .execute(&self.pool)
+            .execute(&self.0.pool)
             .await?;
             if removed.rows_affected() == 0 {
                 return Ok(());
@@ -54,7 +54,7 @@ impl Store {
 
     /// Lists up to `most` given-up messages of the app, latest first. With `endpoint`, only the messages of this endpoint.
     pub async fn failed_webhooks(
-        &self,
+        self,
         app: AppId,
         endpoint: Option<i64>,
         most: u32,
@@ -69,7 +69,7 @@ impl Store {
         .bind(app.0)
         .bind(endpoint)
         .bind(i64::from(most))
-        .fetch_all(&self.pool)
+        .fetch_all(&self.0.pool)
         .await?
         .iter()
         .map(|row| {
@@ -93,7 +93,7 @@ impl Store {
     /// # Errors
     /// The database failed; some messages may already be pending again.
     pub async fn redeliver_webhooks(
-        &self,
+        self,
         app: AppId,
         endpoint: Option<i64>,
         ids: Option<&[Uuid]>,
@@ -114,7 +114,7 @@ impl Store {
             .bind(endpoint)
             .bind(ids)
             .bind(STEP)
-            .execute(&self.pool)
+            .execute(&self.0.pool)
             .await?
             .rows_affected();
             redelivered += step;
@@ -126,7 +126,7 @@ impl Store {
 
     /// Marks messages as failed that are older than `age` and whose endpoint has failed for longer than `age`: at most
     /// 1,000 messages, and only the first pending message of each subject. Returns the number of messages.
-    pub async fn give_up_webhooks(&self, age: Duration) -> Result<u64, Error> {
+    pub async fn give_up_webhooks(self, age: Duration) -> Result<u64, Error> {
         let given_up = sqlx::query(
             "WITH old AS MATERIALIZED (
                SELECT w.place FROM webhook_endpoint e CROSS JOIN LATERAL (
@@ -149,7 +149,7 @@ impl Store {
         )
         .bind(age.as_secs_f64())
         .bind(STEP)
-        .execute(&self.pool)
+        .execute(&self.0.pool)
         .await?;
         Ok(given_up.rows_affected())
     }
@@ -157,7 +157,7 @@ impl Store {
     /// Removes messages that were delivered more than `taken` ago, messages that were given up more than `given_up` ago,
     /// and messages of endpoints that were disabled more than `given_up` ago; up to 1,000 of each kind. Returns the number
     /// of removed messages.
-    pub async fn prune_webhooks(&self, taken: Duration, given_up: Duration) -> Result<u64, Error> {
+    pub async fn prune_webhooks(self, taken: Duration, given_up: Duration) -> Result<u64, Error> {
         const TAKEN: &str = "
             DELETE FROM webhook_message WHERE ctid = ANY(ARRAY(
               SELECT ctid FROM webhook_message
@@ -182,7 +182,8 @@ impl Store {
             ))";
         let mut removed = 0;
         for (statement, age) in [(TAKEN, taken), (GIVEN_UP, given_up), (TURNED_OFF, given_up)] {
-            let step = sqlx::query(statement).bind(age.as_secs_f64()).bind(STEP).execute(&self.pool).await?;
+            let step =
+                sqlx::query(statement).bind(age.as_secs_f64()).bind(STEP).execute(&self.0.pool).await?;
             removed += step.rows_affected();
         }
         Ok(removed)
@@ -190,7 +191,7 @@ impl Store {
 
     /// Returns the number of pending messages of enabled endpoints, at most 100,000, and the age of the oldest one; zero if
     /// none is pending.
-    pub async fn pending_webhooks(&self) -> Result<(u64, Duration), Error> {
+    pub async fn pending_webhooks(self) -> Result<(u64, Duration), Error> {
         let row = sqlx::query(
             "SELECT count(*) AS pending, coalesce(extract(epoch FROM now() - (
                SELECT min(oldest.created_at) FROM webhook_endpoint e CROSS JOIN LATERAL (
@@ -206,7 +207,7 @@ impl Store {
              ) AS waiting",
         )
         .bind(MAX_COUNTED)
-        .fetch_one(&self.pool)
+        .fetch_one(&self.0.pool)
         .await?;
         let pending: i64 = row.try_get("pending")?;
         let age: f64 = row.try_get("age")?;

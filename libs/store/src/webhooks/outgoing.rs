@@ -16,7 +16,7 @@ use sqlx::postgres::PgRow;
 use sqlx::{PgConnection, Postgres, Row, Transaction};
 use uuid::Uuid;
 
-use crate::{Error, Store};
+use crate::{Error, Webhooks};
 
 pub use settle::Settlement;
 
@@ -84,12 +84,12 @@ pub enum Settled {
     Gone,
 }
 
-impl Store {
+impl Webhooks<'_> {
     /// Claims up to `most` due messages: only the first message of each subject, and within the limits on concurrent calls
     /// per endpoint and app. Apps are served round-robin. Within one call, apps with fewer running calls have priority,
     /// then the messages that have been due for longest.
-    pub async fn take_webhooks(&self, most: u32, pace: Pace) -> Result<Vec<Due>, Error> {
-        let mut transaction = self.begin().await?;
+    pub async fn take_webhooks(self, most: u32, pace: Pace) -> Result<Vec<Due>, Error> {
+        let mut transaction = self.0.begin().await?;
         force_index_scans(&mut transaction).await?;
         let apps = woken(&mut transaction, most.saturating_mul(2).min(MAX_WAKES)).await?;
         if apps.is_empty() {

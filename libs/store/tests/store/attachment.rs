@@ -17,12 +17,12 @@ const LONG: Duration = Duration::from_secs(100 * 365 * 86_400);
 impl Fixture {
     async fn keep(&self, app: AppId, send: SendId, contents: &[&[u8]]) {
         let contents: Vec<_> = contents.iter().map(|content| content.to_vec()).collect();
-        self.store.keep_attachments(app, send, &contents, NOW, SHORT).await.unwrap();
+        self.store.deliveries().keep_attachments(app, send, &contents, NOW, SHORT).await.unwrap();
     }
 
     /// Reviews at most `most` files and returns how many were removed.
     async fn removed(&self, most: u32) -> u64 {
-        self.store.review_old_attachments(most).await.unwrap().removed
+        self.store.deliveries().review_old_attachments(most).await.unwrap().removed
     }
 
     async fn an_hour_later(&self) {
@@ -49,7 +49,9 @@ async fn files_are_written_once_and_belong_to_their_app() {
     // A repeat keeps existing files and writes the missing ones.
     fixture.keep(shop, send_id(1), &[b"other", b"other", b"third"]).await;
     fixture.keep(shop, send_id(2), &[]).await;
-    let read = async |app, send, number| fixture.store.attachment(app, send_id(send), number).await.unwrap();
+    let read = async |app, send, number| {
+        fixture.store.deliveries().attachment(app, send_id(send), number).await.unwrap()
+    };
     assert_eq!(read(shop, 1, 0).await, Some(bytes));
     assert_eq!(read(shop, 1, 1).await.as_deref(), Some(&b""[..]));
     assert_eq!(read(shop, 1, 2).await.as_deref(), Some(&b"third"[..]));
@@ -72,9 +74,9 @@ async fn old_files_are_removed_unless_they_are_still_needed() {
     sqlx::query("UPDATE delivery SET status = 'sent'").execute(&fixture.pool).await.unwrap();
     fixture.plan(&chunk(app, 3, NOW, send())).await;
     let scheduled = SendRequest { send_at: Some(LATER), ..send() };
-    fixture.store.schedule(&chunk(app, 4, NOW, scheduled), &timer(app, None)).await.unwrap();
+    fixture.store.sends().schedule(&chunk(app, 4, NOW, scheduled), &timer(app, None)).await.unwrap();
     let contents = [b"file".to_vec()];
-    fixture.store.keep_attachments(app, send_id(5), &contents, NOW, LONG).await.unwrap();
+    fixture.store.deliveries().keep_attachments(app, send_id(5), &contents, NOW, LONG).await.unwrap();
     // And one that was parked before its request was stored.
     fixture.keep(app, send_id(6), &[b"file"]).await;
     sqlx::query(
@@ -88,12 +90,18 @@ async fn old_files_are_removed_unless_they_are_still_needed() {
     .unwrap();
 
     assert_eq!(fixture.removed(1).await, 1);
-    assert_eq!(fixture.store.review_old_attachments(10).await.unwrap(), Review { looked_at: 4, removed: 1 });
+    assert_eq!(
+        fixture.store.deliveries().review_old_attachments(10).await.unwrap(),
+        Review { looked_at: 4, removed: 1 }
+    );
     // Files that are still needed are not reviewed again at once.
-    assert_eq!(fixture.store.review_old_attachments(10).await.unwrap(), Review { looked_at: 0, removed: 0 });
+    assert_eq!(
+        fixture.store.deliveries().review_old_attachments(10).await.unwrap(),
+        Review { looked_at: 0, removed: 0 }
+    );
     let mut left = Vec::new();
     for number in 1..=6 {
-        left.push(fixture.store.attachment(app, send_id(number), 0).await.unwrap().is_some());
+        left.push(fixture.store.deliveries().attachment(app, send_id(number), 0).await.unwrap().is_some());
     }
     assert_eq!(left, [false, false, true, true, true, true]);
 
@@ -103,7 +111,7 @@ async fn old_files_are_removed_unless_they_are_still_needed() {
         assert_eq!(fixture.removed(10).await, 0, "{status}");
     }
     sqlx::query("UPDATE delivery SET status = 'failed'").execute(&fixture.pool).await.unwrap();
-    fixture.store.drop_body(app, send_id(4)).await.unwrap();
+    fixture.store.sends().drop_body(app, send_id(4)).await.unwrap();
     sqlx::query("DELETE FROM parked").execute(&fixture.pool).await.unwrap();
     fixture.an_hour_later().await;
     assert_eq!(fixture.removed(10).await, 3);
@@ -123,11 +131,13 @@ async fn erasing_the_last_recipient_removes_the_files_of_a_send() {
     }
     fixture.plan(&chunk(app, 1, NOW, for_ada())).await;
     fixture.plan(&chunk(app, 2, NOW, for_both())).await;
-    fixture.store.schedule(&chunk(app, 3, NOW, later(for_ada())), &timer(app, None)).await.unwrap();
-    fixture.store.schedule(&chunk(app, 4, NOW, later(for_both())), &timer(app, None)).await.unwrap();
+    fixture.store.sends().schedule(&chunk(app, 3, NOW, later(for_ada())), &timer(app, None)).await.unwrap();
+    fixture.store.sends().schedule(&chunk(app, 4, NOW, later(for_both())), &timer(app, None)).await.unwrap();
     fixture.erase(app, "ada", LATER).await;
     fixture.pass().await;
-    let has = async |number| fixture.store.attachment(app, send_id(number), 0).await.unwrap().is_some();
+    let has = async |number| {
+        fixture.store.deliveries().attachment(app, send_id(number), 0).await.unwrap().is_some()
+    };
     let mut left = Vec::new();
     for number in 1..=4 {
         left.push(has(number).await);
@@ -152,7 +162,7 @@ async fn a_send_without_recipients_loses_its_files_when_planned_or_scheduled() {
     fixture.plan(&chunk(app, 1, NOW, send.clone())).await;
     assert_eq!(fixture.files().await, 1);
     let scheduled = SendRequest { send_at: Some(LATER), ..send };
-    fixture.store.schedule(&chunk(app, 2, NOW, scheduled), &timer(app, None)).await.unwrap();
+    fixture.store.sends().schedule(&chunk(app, 2, NOW, scheduled), &timer(app, None)).await.unwrap();
     assert_eq!(fixture.files().await, 0);
 }
 

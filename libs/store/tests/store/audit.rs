@@ -9,13 +9,13 @@ use crate::fixture;
 async fn the_audit_log_is_append_only_for_its_owner_too() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
-    let before = fixture.store.list_audit(app, None, 10).await.unwrap();
+    let before = fixture.store.database().list_audit(app, None, 10).await.unwrap();
     assert!(!before.is_empty(), "the creation of the app is recorded");
     for change in ["UPDATE audit SET actor = 'cli:eve'", "DELETE FROM audit", "TRUNCATE audit"] {
         let refused = sqlx::query(change).execute(&fixture.pool).await.unwrap_err();
         assert!(refused.to_string().contains("append-only"), "{change}: {refused}");
     }
-    assert_eq!(fixture.store.list_audit(app, None, 10).await.unwrap(), before);
+    assert_eq!(fixture.store.database().list_audit(app, None, 10).await.unwrap(), before);
 }
 
 #[tokio::test]
@@ -31,12 +31,12 @@ async fn the_audit_log_is_listed_by_app_latest_first() {
     .execute(&fixture.pool)
     .await
     .unwrap();
-    let all = fixture.store.list_audit(app, None, 10).await.unwrap();
+    let all = fixture.store.database().list_audit(app, None, 10).await.unwrap();
     assert_eq!((all.len(), all[0].actor.as_str()), (2, "cli:ada"));
     let since = Timestamp::parse("2040-01-01T00:00:00Z").unwrap();
-    assert_eq!(fixture.store.list_audit(app, Some(since), 10).await.unwrap(), all[..1]);
-    assert_eq!(fixture.store.list_audit(app, None, 1).await.unwrap(), all[..1]);
-    assert_eq!(fixture.store.list_audit(AppId(0), None, 10).await.unwrap(), []);
+    assert_eq!(fixture.store.database().list_audit(app, Some(since), 10).await.unwrap(), all[..1]);
+    assert_eq!(fixture.store.database().list_audit(app, None, 1).await.unwrap(), all[..1]);
+    assert_eq!(fixture.store.database().list_audit(AppId(0), None, 10).await.unwrap(), []);
 }
 
 #[tokio::test]

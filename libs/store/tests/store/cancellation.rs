@@ -73,16 +73,16 @@ async fn finish(mut freeze: Freeze<'_>, chunks: &[Chunk]) -> Result<(), store::E
 
 impl Fixture {
     async fn freeze(&self, chunks: &[Chunk]) {
-        finish(self.store.freeze(chunks).await.unwrap(), chunks).await.unwrap();
+        finish(self.store.sends().freeze(chunks).await.unwrap(), chunks).await.unwrap();
     }
 
     async fn cancel(&self, app: AppId) -> u64 {
-        self.store.cancel_request(app, send_id(1), "test").await.unwrap()
+        self.store.deliveries().cancel_request(app, send_id(1), "test").await.unwrap()
     }
 
     /// Returns the number of cancelled notifications in the request's counts.
     async fn cancelled(&self, app: AppId) -> i64 {
-        let request = self.store.find_request(app, send_id(1)).await.unwrap().unwrap();
+        let request = self.store.sends().find_request(app, send_id(1)).await.unwrap().unwrap();
         request.counts.values().filter_map(|statuses| statuses.get(&Status::Cancelled)).sum()
     }
 
@@ -93,7 +93,7 @@ impl Fixture {
 
     async fn claim_first(&self, app: AppId, delivery: DeliveryId) -> Claim {
         let request = ClaimRequest { app, delivery, attempt: 1, provider: Some("main".to_owned()) };
-        self.store.claim(&[request], LEASE).await.unwrap().remove(0)
+        self.store.deliveries().claim(&[request], LEASE).await.unwrap().remove(0)
     }
 
     async fn settle_first(&self, app: AppId, delivery: DeliveryId, token: Uuid, sent: bool) -> bool {
@@ -105,7 +105,7 @@ impl Fixture {
         };
         let answer = Answer::new(outcome, "250", "");
         let settlement = Settlement { answer, next, ..settlement(app, delivery, token) };
-        self.store.settle(&[settlement]).await.unwrap().remove(0)
+        self.store.deliveries().settle(&[settlement]).await.unwrap().remove(0)
     }
 }
 
@@ -159,7 +159,7 @@ async fn cancelling_ends_waiting_deliveries_and_spares_active_and_ended_ones() {
     }
     let streams = [StreamName::Job(Channel::Email, Lane::Bulk), StreamName::Outcome];
     let timers = streams.map(|stream| timer(app, stream, LATER));
-    fixture.store.set_timers(&timers).await.unwrap();
+    fixture.store.deliveries().set_timers(&timers).await.unwrap();
 
     assert_eq!(fixture.cancel(other).await, 0);
     assert_eq!(fixture.cancelled(app).await, 0);
@@ -170,7 +170,7 @@ async fn cancelling_ends_waiting_deliveries_and_spares_active_and_ended_ones() {
     let ended = "SELECT count(*) FROM delivery WHERE status = 'cancelled' AND reason = 'request_cancelled'
                  AND settled_at IS NOT NULL AND lease_until IS NULL";
     assert_eq!(fixture.count(ended).await, 497);
-    let due = fixture.store.due_timers(10).await.unwrap();
+    let due = fixture.store.deliveries().due_timers(10).await.unwrap();
     let due: HashMap<_, _> = due.timers.iter().map(|timer| (timer.stream, timer)).collect();
     assert_eq!(due.len(), 2);
     assert!(due.contains_key(&streams[0]), "the job is due, so that its worker publishes the end");
@@ -180,7 +180,7 @@ async fn cancelling_ends_waiting_deliveries_and_spares_active_and_ended_ones() {
     assert_eq!(fixture.count("SELECT count(*) FROM timer").await, 3);
     assert_eq!(fixture.cancel(app).await, 0, "again");
     assert_eq!(fixture.count("SELECT count(*) FROM timer").await, 3);
-    assert!(fixture.store.find_request(app, send_id(1)).await.unwrap().unwrap().cancelled);
+    assert!(fixture.store.sends().find_request(app, send_id(1)).await.unwrap().unwrap().cancelled);
 }
 
 #[tokio::test]
@@ -207,11 +207,11 @@ async fn cancelling_a_scheduled_send_plans_it_at_once() {
         domain::SendRequest { send_at: Some(LATER), ..send_to(vec![recipient("ada"), recipient("bob")]) };
     let [chunk, _] = chunks(app, send);
     let timer = timer(app, StreamName::Send(Lane::Transactional), LATER);
-    fixture.store.schedule(&chunk, &timer).await.unwrap();
-    assert_eq!(fixture.store.due_timers(10).await.unwrap().timers, []);
+    fixture.store.sends().schedule(&chunk, &timer).await.unwrap();
+    assert_eq!(fixture.store.deliveries().due_timers(10).await.unwrap().timers, []);
     let stopped = fixture.cancel(app).await;
     assert_eq!(stopped, 2 * 5);
-    assert_eq!(fixture.store.due_timers(10).await.unwrap().timers.len(), 2);
+    assert_eq!(fixture.store.deliveries().due_timers(10).await.unwrap().timers.len(), 2);
     fixture.freeze(&[chunk]).await;
     assert_eq!(fixture.cancelled(app).await.cast_unsigned(), stopped);
 }
@@ -221,11 +221,11 @@ async fn an_ended_request_is_not_cancelled() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     let [chunk, _] = chunks(app, send_to(vec![recipient("ada@example.com")]));
-    fixture.store.merge_user(app, "ada@example.com", Object::new()).await.unwrap();
+    fixture.store.directory().merge_user(app, "ada@example.com", Object::new()).await.unwrap();
     fixture.freeze(&[chunk]).await;
     fixture.run("UPDATE delivery SET status = 'sent'").await;
     assert_eq!(fixture.cancel(app).await, 0);
-    assert!(!fixture.store.find_request(app, send_id(1)).await.unwrap().unwrap().cancelled);
+    assert!(!fixture.store.sends().find_request(app, send_id(1)).await.unwrap().unwrap().cancelled);
 }
 
 #[tokio::test]
@@ -235,11 +235,13 @@ async fn cancelling_waits_for_a_chunk_that_is_being_planned() {
     let [first, second] = chunks(app, to_600(&[Channel::Email]));
     fixture.freeze(&[first]).await;
     let planned = [second];
-    let mut freeze = fixture.store.freeze(&planned).await.unwrap();
+    let mut freeze = fixture.store.sends().freeze(&planned).await.unwrap();
     assert!(!freeze.facts().await.unwrap().is_cancelled(&planned[0]));
     let store = fixture.store.clone();
     let cancelling =
-        tokio::spawn(async move { store.cancel_request(app, send_id(1), "test").await.unwrap() });
+        tokio::spawn(
+            async move { store.deliveries().cancel_request(app, send_id(1), "test").await.unwrap() },
+        );
     fixture.somebody_waits().await;
     finish(freeze, &planned).await.unwrap();
     assert_eq!(cancelling.await.unwrap(), 600);
@@ -252,7 +254,7 @@ async fn an_attempt_under_way_is_not_retried_after_cancellation() {
     let app = fixture.app("shop").await;
     let [chunk, _] = chunks(app, send_to(vec![recipient("a@example.com"), recipient("b@example.com")]));
     for name in ["a@example.com", "b@example.com"] {
-        fixture.store.merge_user(app, name, Object::new()).await.unwrap();
+        fixture.store.directory().merge_user(app, name, Object::new()).await.unwrap();
     }
     fixture.freeze(&[chunk]).await;
     let first = fixture.first_delivery().await;
@@ -272,7 +274,7 @@ async fn an_attempt_with_an_expired_lease_is_cancelled_until_its_late_answer() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     let [chunk, _] = chunks(app, send_to(vec![recipient("ada@example.com")]));
-    fixture.store.merge_user(app, "ada@example.com", Object::new()).await.unwrap();
+    fixture.store.directory().merge_user(app, "ada@example.com", Object::new()).await.unwrap();
     fixture.freeze(&[chunk]).await;
     let first = fixture.first_delivery().await;
     let Claim::Ours { token, .. } = fixture.claim_first(app, first).await else { panic!("not ours") };
@@ -293,7 +295,7 @@ async fn cancellation_ends_a_retry_settled_before_it() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     let [chunk, _] = chunks(app, send_to(vec![recipient("ada@example.com")]));
-    fixture.store.merge_user(app, "ada@example.com", Object::new()).await.unwrap();
+    fixture.store.directory().merge_user(app, "ada@example.com", Object::new()).await.unwrap();
     fixture.freeze(&[chunk]).await;
     let first = fixture.first_delivery().await;
     let Claim::Ours { token, .. } = fixture.claim_first(app, first).await else { panic!("not ours") };
@@ -330,7 +332,7 @@ async fn cancellation_ends_deliveries_instead_of_parking_and_stops_redrives() {
     let app = fixture.app("shop").await;
     let [chunk, _] = chunks(app, send_to(vec![recipient("a@example.com"), recipient("b@example.com")]));
     for name in ["a@example.com", "b@example.com"] {
-        fixture.store.merge_user(app, name, Object::new()).await.unwrap();
+        fixture.store.directory().merge_user(app, name, Object::new()).await.unwrap();
     }
     fixture.freeze(&[chunk]).await;
     let first = fixture.first_delivery().await;
@@ -339,7 +341,7 @@ async fn cancellation_ends_deliveries_instead_of_parking_and_stops_redrives() {
     assert_eq!(fixture.cancel(app).await, 0);
     let set_aside = FollowUp::Park(StreamName::Job(Channel::Email, Lane::Bulk), b"later".to_vec());
     let again = Settlement { next: set_aside, ..settlement(app, first, token) };
-    assert_eq!(fixture.store.settle(&[again]).await.unwrap(), [false]);
+    assert_eq!(fixture.store.deliveries().settle(&[again]).await.unwrap(), [false]);
     assert_eq!(fixture.count("SELECT count(*) FROM parked").await, 0);
     assert_eq!(fixture.cancelled(app).await, 1);
     assert_eq!(fixture.count("SELECT count(*) FROM delivery WHERE status = 'parked'").await, 1);
@@ -350,11 +352,11 @@ async fn a_request_with_only_parked_deliveries_is_cancelled() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     let [chunk, _] = chunks(app, send_to(vec![recipient("ada@example.com")]));
-    fixture.store.merge_user(app, "ada@example.com", Object::new()).await.unwrap();
+    fixture.store.directory().merge_user(app, "ada@example.com", Object::new()).await.unwrap();
     fixture.freeze(&[chunk]).await;
     fixture.run("UPDATE delivery SET status = 'parked'").await;
     assert_eq!(fixture.cancel(app).await, 0);
-    assert!(fixture.store.find_request(app, send_id(1)).await.unwrap().unwrap().cancelled);
+    assert!(fixture.store.sends().find_request(app, send_id(1)).await.unwrap().unwrap().cancelled);
     // A redrive publishes it all the same.
     fixture.run("UPDATE delivery SET status = 'retrying'").await;
     let claim = fixture.claim_first(app, fixture.first_delivery().await).await;

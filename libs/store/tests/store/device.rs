@@ -8,8 +8,8 @@ use domain::{AppId, DeviceType};
 use crate::{Fixture, fixture};
 
 async fn devices(fixture: &Fixture, app: AppId, user: &str) -> Vec<(String, Option<DeviceType>)> {
-    let user = fixture.store.find_user(app, user).await.unwrap().unwrap();
-    let devices = fixture.store.list_devices(app, user.number).await.unwrap();
+    let user = fixture.store.directory().find_user(app, user).await.unwrap().unwrap();
+    let devices = fixture.store.directory().list_devices(app, user.number).await.unwrap();
     devices.into_iter().map(|device| (device.device_id, device.device_type)).collect()
 }
 
@@ -19,7 +19,7 @@ async fn connecting_again_updates_the_device() {
     let app = fixture.app("shop").await;
     let connect = |device, kind| {
         let store = fixture.store.clone();
-        async move { store.connect_device(app, "ada", &Object::new(), device, kind).await.unwrap() }
+        async move { store.directory().connect_device(app, "ada", &Object::new(), device, kind).await.unwrap() }
     };
     connect("phone", Some(Android)).await;
     connect("laptop", Some(Browser)).await;
@@ -36,7 +36,7 @@ async fn the_least_recently_connected_device_is_dropped() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     let connecting = async |user: &str, device: &str| {
-        fixture.store.connect_device(app, user, &Object::new(), device, None).await.unwrap();
+        fixture.store.directory().connect_device(app, user, &Object::new(), device, None).await.unwrap();
     };
     connecting("bob", "d0").await;
     for index in 0..MAX_DEVICES {

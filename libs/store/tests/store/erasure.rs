@@ -23,11 +23,11 @@ pub(crate) const LATER: Timestamp = Timestamp::from_millis(NOW.millis() + 1_000)
 
 impl Fixture {
     pub(crate) async fn user(&self, app: AppId, identifier: &str) -> UserNumber {
-        self.store.merge_user(app, identifier, Object::new()).await.unwrap().number
+        self.store.directory().merge_user(app, identifier, Object::new()).await.unwrap().number
     }
 
     pub(crate) async fn erase(&self, app: AppId, identifier: &str, at: Timestamp) -> UserNumber {
-        let erasure = self.store.erase_user(app, identifier, at).await.unwrap().unwrap();
+        let erasure = self.store.erasure().erase_user(app, identifier, at).await.unwrap().unwrap();
         let user = erasure.user();
         erasure.commit(&timer(app, None), "test").await.unwrap();
         user
@@ -35,15 +35,15 @@ impl Fixture {
 
     /// Runs a pass, which completes erasures that are old enough.
     pub(crate) async fn pass(&self) {
-        let pass = self.store.take_erased().await.unwrap();
-        let is_whole = self.store.clear_erased(&pass).await.unwrap();
-        self.store.end_pass(&pass, is_whole, Duration::ZERO).await.unwrap();
+        let pass = self.store.erasure().take_erased().await.unwrap();
+        let is_whole = self.store.erasure().clear_erased(&pass).await.unwrap();
+        self.store.erasure().end_pass(&pass, is_whole, Duration::ZERO).await.unwrap();
     }
 
     /// Freezes the chunk with the decisions of a plain send. Returns them.
     pub(crate) async fn plan(&self, chunk: &Chunk) -> Decisions {
         let chunks = [chunk.clone()];
-        let mut freeze = self.store.freeze(&chunks).await.unwrap();
+        let mut freeze = self.store.sends().freeze(&chunks).await.unwrap();
         let facts = freeze.facts().await.unwrap();
         let send = SendFacts {
             send_id: chunk.send_id,
@@ -108,7 +108,7 @@ async fn an_erasure_returns_the_stored_digest() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     fixture.user(app, "ursula").await;
-    let erasure = fixture.store.erase_user(app, "ursula", NOW).await.unwrap().unwrap();
+    let erasure = fixture.store.erasure().erase_user(app, "ursula", NOW).await.unwrap().unwrap();
     let digest = erasure.digest().unwrap();
     erasure.commit(&timer(app, None), "test").await.unwrap();
     let kept: Vec<u8> =
@@ -123,19 +123,24 @@ async fn erasure_deletes_dependent_rows_and_a_new_user_gets_another_number() {
     let bank = fixture.app("bank").await;
     let ursula = fixture.user(shop, "ursula").await;
     fixture.user(bank, "ursula").await;
-    fixture.store.set_timers(&[timer(shop, Some(ursula)), timer(bank, Some(ursula))]).await.unwrap();
+    fixture
+        .store
+        .deliveries()
+        .set_timers(&[timer(shop, Some(ursula)), timer(bank, Some(ursula))])
+        .await
+        .unwrap();
 
-    assert!(fixture.store.erase_user(shop, "eve", NOW).await.unwrap().is_none());
-    drop(fixture.store.erase_user(shop, "ursula", NOW).await.unwrap().unwrap());
-    assert!(fixture.store.find_user(shop, "ursula").await.unwrap().is_some());
+    assert!(fixture.store.erasure().erase_user(shop, "eve", NOW).await.unwrap().is_none());
+    drop(fixture.store.erasure().erase_user(shop, "ursula", NOW).await.unwrap().unwrap());
+    assert!(fixture.store.directory().find_user(shop, "ursula").await.unwrap().is_some());
 
     assert_eq!(fixture.erase(shop, "ursula", NOW).await, ursula);
-    assert!(fixture.store.erase_user(shop, "ursula", NOW).await.unwrap().is_none());
-    assert!(fixture.store.find_user(shop, "ursula").await.unwrap().is_none());
-    assert!(fixture.store.find_user(bank, "ursula").await.unwrap().is_some());
+    assert!(fixture.store.erasure().erase_user(shop, "ursula", NOW).await.unwrap().is_none());
+    assert!(fixture.store.directory().find_user(shop, "ursula").await.unwrap().is_none());
+    assert!(fixture.store.directory().find_user(bank, "ursula").await.unwrap().is_some());
     // The bank's timer, and the one that publishes the erasure.
     assert_eq!(fixture.count("SELECT count(*) FROM timer").await, 2);
-    assert_eq!(fixture.store.erased_users().await.unwrap(), [(shop, ursula)]);
+    assert_eq!(fixture.store.erasure().erased_users().await.unwrap(), [(shop, ursula)]);
     assert_ne!(fixture.user(shop, "ursula").await, ursula);
 }
 
@@ -192,14 +197,14 @@ async fn an_erasure_is_done_only_after_earlier_work_must_have_ended() {
     let waits = "SELECT count(*) FROM erased WHERE done_at IS NULL AND digest IS NOT NULL
                  AND next_pass_at > now() + interval '14 minutes'";
     assert_eq!(fixture.count(waits).await, 1);
-    assert!(fixture.store.take_erased().await.unwrap().is_empty());
+    assert!(fixture.store.erasure().take_erased().await.unwrap().is_empty());
     let due = "UPDATE erased SET erased_at = now() - interval '15 minutes', next_pass_at = now()";
     sqlx::query(due).execute(&fixture.pool).await.unwrap();
-    let pass = fixture.store.take_erased().await.unwrap();
+    let pass = fixture.store.erasure().take_erased().await.unwrap();
     assert!(pass.settled_since().is_some());
     // A taken pass is not given to another instance.
-    assert!(fixture.store.take_erased().await.unwrap().is_empty());
-    fixture.store.end_pass(&pass, false, Duration::ZERO).await.unwrap();
+    assert!(fixture.store.erasure().take_erased().await.unwrap().is_empty());
+    fixture.store.erasure().end_pass(&pass, false, Duration::ZERO).await.unwrap();
     fixture.pass().await;
     assert_eq!(fixture.count("SELECT count(*) FROM erased WHERE done_at IS NULL").await, 0);
 }
@@ -215,11 +220,11 @@ async fn a_send_accepted_before_the_erasure_does_not_re_create_the_user() {
         fixture.plan(&chunk(app, 1, NOW, send_to(vec![with_email("ursula"), with_email("bob")]))).await;
     assert!(before[0].1.skips.iter().all(|(_, reason)| *reason == Reason::RecipientErased));
     assert!(before[1].1.in_app);
-    assert!(fixture.store.find_user(app, "ursula").await.unwrap().is_none());
+    assert!(fixture.store.directory().find_user(app, "ursula").await.unwrap().is_none());
     fixture.plan(&chunk(app, 2, NOW, send_to(vec![with_email("ursula")]))).await;
     let scheduled =
         SendRequest { send_at: Some(LATER), ..send_to(vec![with_email("ursula"), with_email("bob")]) };
-    fixture.store.schedule(&chunk(app, 3, NOW, scheduled.clone()), &timer(app, None)).await.unwrap();
+    fixture.store.sends().schedule(&chunk(app, 3, NOW, scheduled.clone()), &timer(app, None)).await.unwrap();
     fixture.plan(&chunk(app, 4, NOW, scheduled)).await;
     for table in ["planned_recipient", "delivery", "request", "app_user"] {
         let text = fixture.text_of(table).await;
@@ -229,7 +234,7 @@ async fn a_send_accepted_before_the_erasure_does_not_re_create_the_user() {
 
     let after = fixture.plan(&chunk(app, 5, LATER, send_to(vec![with_email("ursula")]))).await;
     assert!(after[0].1.in_app && after[0].1.deliveries.len() == 1);
-    assert!(fixture.store.find_user(app, "ursula").await.unwrap().is_some());
+    assert!(fixture.store.directory().find_user(app, "ursula").await.unwrap().is_some());
 }
 
 #[tokio::test]
@@ -238,26 +243,26 @@ async fn planning_and_erasing_exclude_each_other() {
     let app = fixture.app("shop").await;
     let ursula = fixture.user(app, "ursula").await;
     let chunks = [chunk(app, 1, NOW, send_to(vec![with_email("ursula")]))];
-    let mut freeze = fixture.store.freeze(&chunks).await.unwrap();
+    let mut freeze = fixture.store.sends().freeze(&chunks).await.unwrap();
     let facts = freeze.facts().await.unwrap();
     assert!(!facts.is_erased(&chunks[0], "ursula"));
     let store = fixture.store.clone();
     let erasing = tokio::spawn(async move {
-        let erasure = store.erase_user(app, "ursula", LATER).await.unwrap().unwrap();
+        let erasure = store.erasure().erase_user(app, "ursula", LATER).await.unwrap().unwrap();
         erasure.commit(&timer(app, None), "test").await.unwrap();
     });
     fixture.somebody_waits().await;
     freeze.commit(&facts, &[Vec::new()]).await.unwrap();
     erasing.await.unwrap();
-    assert_eq!(fixture.store.erased_users().await.unwrap(), [(app, ursula)]);
+    assert_eq!(fixture.store.erasure().erased_users().await.unwrap(), [(app, ursula)]);
 
     // The other way round: planning waits, and finds the erasure.
     fixture.user(app, "bob").await;
-    let erasure = fixture.store.erase_user(app, "bob", LATER).await.unwrap().unwrap();
+    let erasure = fixture.store.erasure().erase_user(app, "bob", LATER).await.unwrap().unwrap();
     let chunks = [chunk(app, 2, NOW, send_to(vec![with_email("bob")]))];
     let store = fixture.store.clone();
     let planning = tokio::spawn(async move {
-        let mut freeze = store.freeze(&chunks).await.unwrap();
+        let mut freeze = store.sends().freeze(&chunks).await.unwrap();
         freeze.facts().await.unwrap().is_erased(&chunks[0], "bob")
     });
     fixture.somebody_waits().await;
@@ -275,7 +280,7 @@ async fn no_provider_is_called_for_an_erased_user_and_late_answers_lose_their_te
     let user = |index: usize| decisions[index].1.user.unwrap();
     let claim = async |index: usize| {
         let request = ClaimRequest { app, delivery: delivery(index), attempt: 1, provider: None };
-        fixture.store.claim(&[request], Duration::from_secs(60)).await.unwrap().remove(0)
+        fixture.store.deliveries().claim(&[request], Duration::from_secs(60)).await.unwrap().remove(0)
     };
     let settlement = |index: usize, token: Uuid, outcome: Outcome, next: FollowUp| Settlement {
         app,
@@ -308,7 +313,7 @@ async fn no_provider_is_called_for_an_erased_user_and_late_answers_lose_their_te
     let again = FollowUp::Retry(timer(app, Some(user(1))));
     let answers = [settlement(0, ursulas, sent, end), settlement(1, bobs, Outcome::GONE, again)];
     // The second does not get its retry: the ledger has ended it.
-    assert_eq!(fixture.store.settle(&answers).await.unwrap(), [true, false]);
+    assert_eq!(fixture.store.deliveries().settle(&answers).await.unwrap(), [true, false]);
     let states: Vec<(String, Option<String>)> =
         sqlx::query_as("SELECT status, reason FROM delivery ORDER BY recipient_index")
             .fetch_all(&fixture.pool)

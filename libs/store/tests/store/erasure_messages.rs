@@ -43,7 +43,7 @@ async fn kept_sends_lose_only_the_erased_user() {
     ];
     for (number, recipients) in sends {
         let chunk = chunk(app, number, NOW, SendRequest { send_at: Some(LATER), ..send_to(recipients) });
-        fixture.store.schedule(&chunk, &timer(app, None)).await.unwrap();
+        fixture.store.sends().schedule(&chunk, &timer(app, None)).await.unwrap();
     }
     fixture.erase(app, "ada", LATER).await;
     fixture.pass().await;
@@ -74,7 +74,7 @@ async fn parked_messages_lose_only_the_erased_user() {
         let id = Uuid::from_u128(seq.into());
         let app = Some(app);
         let parked = SetAside { id, app, send_id: None, stream: STREAM, seq, message, cause: "it fails" };
-        fixture.store.set_aside(&parked).await.unwrap();
+        fixture.store.database().set_aside(&parked).await.unwrap();
     }
     fixture.erase(app, "ada", LATER).await;
     fixture.pass().await;

@@ -33,7 +33,7 @@ impl Fixture {
     }
 
     async fn ids(&self, app: AppId, user: UserNumber, filter: InboxFilter<'_>, start: PageStart) -> Vec<i64> {
-        let page = self.store.list_inbox(app, user, filter, start, 3).await.unwrap();
+        let page = self.store.inbox().list_inbox(app, user, filter, start, 3).await.unwrap();
         page.items.iter().map(|item| item.id.0).collect()
     }
 }
@@ -46,14 +46,14 @@ fn ids(items: &[InboxItem]) -> Vec<i64> {
 async fn pages_go_from_the_newest_to_the_oldest() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
-    let ada = fixture.store.merge_user(app, "ada", Object::new()).await.unwrap().number;
-    let bob = fixture.store.merge_user(app, "bob", Object::new()).await.unwrap().number;
+    let ada = fixture.store.directory().merge_user(app, "ada", Object::new()).await.unwrap().number;
+    let bob = fixture.store.directory().merge_user(app, "bob", Object::new()).await.unwrap().number;
     fixture.add_items(app, ada, 1, 7).await;
     fixture.add_items(app, bob, 100, 1).await;
     fixture.run("UPDATE inbox_item SET deleted_at = now(), content = NULL WHERE id = 4").await;
 
     let all = InboxFilter::default();
-    let page = fixture.store.list_inbox(app, ada, all, FIRST, 3).await.unwrap().items;
+    let page = fixture.store.inbox().list_inbox(app, ada, all, FIRST, 3).await.unwrap().items;
     assert_eq!(ids(&page), [7, 6, 5]);
     assert_eq!(page[0].created_at, Timestamp::from_millis(3));
     assert_eq!(page[0].content, "{\"n\" : 7}");
@@ -72,10 +72,10 @@ async fn pages_go_from_the_newest_to_the_oldest() {
 async fn filters_apply_to_lists_and_counts_alike() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
-    let ada = fixture.store.merge_user(app, "ada", Object::new()).await.unwrap().number;
+    let ada = fixture.store.directory().merge_user(app, "ada", Object::new()).await.unwrap().number;
     fixture.add_items(app, ada, 1, 4).await;
     let orders = NewCategory { identifier: "orders", name: "Orders", ..NewCategory::default() };
-    let orders = fixture.store.create_category(app, orders).await.unwrap().unwrap();
+    let orders = fixture.store.directory().create_category(app, orders).await.unwrap().unwrap();
     sqlx::query("UPDATE inbox_item SET category_id = $1 WHERE id IN (1, 2)")
         .bind(orders.id.0)
         .execute(&fixture.pool)
@@ -98,10 +98,10 @@ async fn filters_apply_to_lists_and_counts_alike() {
     ];
     for (filter, expected) in cases {
         assert_eq!(fixture.ids(app, ada, filter, FIRST).await, expected, "{filter:?}");
-        let count = fixture.store.count_inbox(app, ada, filter).await.unwrap();
+        let count = fixture.store.inbox().count_inbox(app, ada, filter).await.unwrap();
         assert_eq!(count, expected.len() as i64, "{filter:?}");
     }
-    let item = fixture.store.find_item(app, None, ItemId(2)).await.unwrap().unwrap();
+    let item = fixture.store.inbox().find_item(app, None, ItemId(2)).await.unwrap().unwrap();
     let category = item.category.unwrap();
     assert_eq!(
         (category.id, category.identifier.as_str(), category.name.as_str()),
@@ -115,7 +115,7 @@ async fn counting_is_bounded() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     fixture.add_items(app, UserNumber(1), 1, MAX_COUNTED + 5).await;
-    let count = fixture.store.count_inbox(app, UserNumber(1), InboxFilter::default()).await.unwrap();
+    let count = fixture.store.inbox().count_inbox(app, UserNumber(1), InboxFilter::default()).await.unwrap();
     assert_eq!(count, MAX_COUNTED);
 }
 
@@ -124,9 +124,9 @@ async fn an_item_is_found_only_in_its_own_inbox() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     let other = fixture.app("bank").await;
-    let ada = fixture.store.merge_user(app, "ada", Object::new()).await.unwrap().number;
-    fixture.store.merge_user(app, "bob", Object::new()).await.unwrap();
-    fixture.store.merge_user(other, "ada", Object::new()).await.unwrap();
+    let ada = fixture.store.directory().merge_user(app, "ada", Object::new()).await.unwrap().number;
+    fixture.store.directory().merge_user(app, "bob", Object::new()).await.unwrap();
+    fixture.store.directory().merge_user(other, "ada", Object::new()).await.unwrap();
     fixture.add_items(app, ada, 1, 2).await;
     fixture.run("UPDATE inbox_item SET deleted_at = now() WHERE id = 2").await;
     let cases = [
@@ -140,7 +140,7 @@ async fn an_item_is_found_only_in_its_own_inbox() {
         (app, None, 3, false),
     ];
     for (app, user, id, found) in cases {
-        let item = fixture.store.find_item(app, user, ItemId(id)).await.unwrap();
+        let item = fixture.store.inbox().find_item(app, user, ItemId(id)).await.unwrap();
         assert_eq!(item.is_some(), found, "{app} {user:?} {id}");
     }
 }
@@ -149,9 +149,9 @@ async fn an_item_is_found_only_in_its_own_inbox() {
 async fn counters_come_with_the_owner_and_with_the_list() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
-    assert_eq!(fixture.store.inbox_owner(app, "ada").await.unwrap(), None);
-    let ada = fixture.store.merge_user(app, "ada", Object::new()).await.unwrap().number;
-    let owner = fixture.store.inbox_owner(app, "ada").await.unwrap().unwrap();
+    assert_eq!(fixture.store.inbox().inbox_owner(app, "ada").await.unwrap(), None);
+    let ada = fixture.store.directory().merge_user(app, "ada", Object::new()).await.unwrap().number;
+    let owner = fixture.store.inbox().inbox_owner(app, "ada").await.unwrap().unwrap();
     assert_eq!((owner.user, owner.counts), (ada, Counts::default()));
     sqlx::query(
         "INSERT INTO inbox_counter (app_id, user_number, total, unread, unseen) VALUES ($1, $2, 3, 2, 1)",
@@ -161,21 +161,21 @@ async fn counters_come_with_the_owner_and_with_the_list() {
     .execute(&fixture.pool)
     .await
     .unwrap();
-    let owner = fixture.store.inbox_owner(app, "ada").await.unwrap().unwrap();
+    let owner = fixture.store.inbox().inbox_owner(app, "ada").await.unwrap().unwrap();
     let counts = Counts { total: 3, unread: 2, unseen: 1 };
     assert_eq!(owner.counts, counts);
-    let empty = fixture.store.list_inbox(app, ada, InboxFilter::default(), FIRST, 3).await.unwrap();
+    let empty = fixture.store.inbox().list_inbox(app, ada, InboxFilter::default(), FIRST, 3).await.unwrap();
     assert_eq!(empty, InboxPage { counts, items: Vec::new() });
     let other = fixture.app("bank").await;
-    assert_eq!(fixture.store.inbox_owner(other, "ada").await.unwrap(), None);
+    assert_eq!(fixture.store.inbox().inbox_owner(other, "ada").await.unwrap(), None);
 }
 
 #[tokio::test]
 async fn positions_are_those_of_the_inbox_projection() {
     let fixture = fixture().await;
-    assert_eq!(fixture.store.inbox_positions().await.unwrap(), []);
+    assert_eq!(fixture.store.inbox().inbox_positions().await.unwrap(), []);
     fixture
         .run("INSERT INTO checkpoint (projection, stream, seq) VALUES ('inbox', 'INBOX_1', 7), ('other', 'INBOX_2', 9)")
         .await;
-    assert_eq!(fixture.store.inbox_positions().await.unwrap(), [("INBOX_1".to_owned(), 7)]);
+    assert_eq!(fixture.store.inbox().inbox_positions().await.unwrap(), [("INBOX_1".to_owned(), 7)]);
 }

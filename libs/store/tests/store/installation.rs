@@ -10,11 +10,12 @@ use crate::{LIMIT, NOW, fixture};
 #[tokio::test]
 async fn the_first_call_fixes_the_number_of_partitions() {
     let fixture = fixture().await;
-    assert_eq!(fixture.store.partitions().await.unwrap(), None);
-    let (one, other) = tokio::join!(fixture.store.fix_partitions(4), fixture.store.fix_partitions(2));
+    assert_eq!(fixture.store.database().partitions().await.unwrap(), None);
+    let (one, other) =
+        tokio::join!(fixture.store.database().fix_partitions(4), fixture.store.database().fix_partitions(2));
     assert_eq!(one.unwrap(), other.unwrap());
-    let fixed = fixture.store.partitions().await.unwrap().unwrap();
-    assert_eq!(fixture.store.fix_partitions(7).await.unwrap(), fixed);
+    let fixed = fixture.store.database().partitions().await.unwrap().unwrap();
+    assert_eq!(fixture.store.database().fix_partitions(7).await.unwrap(), fixed);
 }
 
 #[tokio::test]
@@ -22,9 +23,14 @@ async fn a_recorded_stream_is_never_overwritten() {
     let fixture = fixture().await;
     let stream = |name, created_at| KnownStream { name, created_at };
     let (inbox, later) = (StreamName::Inbox(0), Timestamp::from_millis(NOW.millis() + 1));
-    fixture.store.record_streams(&[stream(inbox, NOW)]).await.unwrap();
-    fixture.store.record_streams(&[stream(inbox, later), stream(StreamName::Outcome, later)]).await.unwrap();
-    let recorded = fixture.store.recorded_streams().await.unwrap();
+    fixture.store.database().record_streams(&[stream(inbox, NOW)]).await.unwrap();
+    fixture
+        .store
+        .database()
+        .record_streams(&[stream(inbox, later), stream(StreamName::Outcome, later)])
+        .await
+        .unwrap();
+    let recorded = fixture.store.database().recorded_streams().await.unwrap();
     let expected = [("INBOX_0".to_owned(), NOW), ("OUTCOME".to_owned(), later)];
     assert_eq!(recorded, expected.into());
 }

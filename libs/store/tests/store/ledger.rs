@@ -18,13 +18,14 @@ fn request(app: AppId, delivery: DeliveryId, attempt: u32, provider: &str) -> Cl
 
 impl Fixture {
     async fn claim(&self, app: AppId, delivery: DeliveryId, attempt: u32, provider: &str) -> Claim {
-        let mut claims = self.store.claim(&[request(app, delivery, attempt, provider)], LEASE).await.unwrap();
+        let mut claims =
+            self.store.deliveries().claim(&[request(app, delivery, attempt, provider)], LEASE).await.unwrap();
         assert_eq!(claims.len(), 1);
         claims.remove(0)
     }
 
     async fn status(&self, app: AppId, delivery: DeliveryId) -> (Status, Option<Reason>) {
-        let states = self.store.delivery_states(&[(app, delivery)]).await.unwrap();
+        let states = self.store.deliveries().delivery_states(&[(app, delivery)]).await.unwrap();
         (states[0].status, states[0].reason)
     }
 
@@ -71,7 +72,8 @@ async fn an_expired_lease_is_taken_over_with_the_same_provider() {
     let app = fixture.app("shop").await;
     let id = fixture.deliveries(app, 1).await[0];
     let lease = Duration::from_millis(200);
-    let first = fixture.store.claim(&[request(app, id, 1, "main")], lease).await.unwrap().remove(0);
+    let first =
+        fixture.store.deliveries().claim(&[request(app, id, 1, "main")], lease).await.unwrap().remove(0);
     let second = eventually(LIMIT, "the lease ends", async || {
         let claim = fixture.claim(app, id, 1, "other").await;
         (!matches!(claim, Claim::Leased(_))).then_some(claim)
@@ -147,7 +149,7 @@ async fn expired_and_suppressed_deliveries_end_when_they_are_claimed() {
         .unwrap();
     }
     let requests = [1, 1, 1].into_iter().zip(&ids).map(|(attempt, id)| request(app, *id, attempt, "main"));
-    let claims = fixture.store.claim(&requests.collect::<Vec<_>>(), LEASE).await.unwrap();
+    let claims = fixture.store.deliveries().claim(&requests.collect::<Vec<_>>(), LEASE).await.unwrap();
     let [expired, suppressed, free] = <[Claim; 3]>::try_from(claims).unwrap();
     assert_eq!(done(expired), (Status::Expired, None));
     assert_eq!(done(suppressed), (Status::Skipped, Some(Reason::Suppressed)));
@@ -178,11 +180,11 @@ async fn of_two_requests_in_a_batch_the_second_finds_the_delivery_leased() {
     let ids = fixture.deliveries(app, 2).await;
     let unknown = DeliveryId(Uuid::nil());
     let requests = [ids[1], ids[0], ids[1], unknown].map(|id| request(app, id, 1, "main"));
-    let claims = fixture.store.claim(&requests, LEASE).await.unwrap();
+    let claims = fixture.store.deliveries().claim(&requests, LEASE).await.unwrap();
     ours(&claims[0]);
     ours(&claims[1]);
     assert_eq!(claims[2..], [Claim::Leased(LEASE), Claim::Missing]);
-    assert!(fixture.store.claim(&[], LEASE).await.unwrap().is_empty());
+    assert!(fixture.store.deliveries().claim(&[], LEASE).await.unwrap().is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -201,7 +203,7 @@ async fn of_two_concurrent_claims_exactly_one_wins_each_delivery() {
             tokio::spawn(async move {
                 let mut won = Vec::new();
                 for some in requests.chunks(20) {
-                    let claims = store.claim(some, LEASE).await.unwrap();
+                    let claims = store.deliveries().claim(some, LEASE).await.unwrap();
                     let both = some.iter().zip(&claims);
                     won.extend(both.filter_map(|(request, claim)| match claim {
                         Claim::Ours { .. } => Some(request.delivery),
@@ -234,7 +236,8 @@ async fn a_claim_that_waited_for_another_finds_the_delivery_leased() {
     .await
     .unwrap();
     let store = fixture.store.clone();
-    let second = tokio::spawn(async move { store.claim(&[request(app, id, 1, "other")], LEASE).await });
+    let second =
+        tokio::spawn(async move { store.deliveries().claim(&[request(app, id, 1, "other")], LEASE).await });
     fixture.somebody_waits().await;
     first.commit().await.unwrap();
     let claim = second.await.unwrap().unwrap().remove(0);

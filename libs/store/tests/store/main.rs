@@ -79,7 +79,7 @@ impl Fixture {
     /// An app whose API key and secret's digest are its name.
     pub(crate) async fn app(&self, name: &str) -> AppId {
         let app = NewApp { name, api_key: name, development: true };
-        let draft = self.store.create_app(app, "test").await.unwrap().unwrap();
+        let draft = self.store.control().create_app(app, "test").await.unwrap().unwrap();
         draft.commit(NewSecret { digest: name.as_bytes(), sealed: b"sealed" }).await.unwrap()
     }
 

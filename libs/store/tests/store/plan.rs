@@ -70,13 +70,13 @@ async fn finish(mut freeze: Freeze<'_>, chunks: &[Chunk]) -> Result<(Facts, Vec<
 }
 
 pub(crate) async fn frozen(store: &Store, chunks: &[Chunk]) -> (Facts, Vec<Decisions>) {
-    finish(store.freeze(chunks).await.unwrap(), chunks).await.unwrap()
+    finish(store.sends().freeze(chunks).await.unwrap(), chunks).await.unwrap()
 }
 
 /// Freezes chunks and retries, as a dispatcher does, when a concurrent transaction aborts this one.
 async fn frozen_with_retries(store: &Store, chunks: &[Chunk]) {
     for _ in 0..MOST_TRIES {
-        let frozen = async { finish(store.freeze(chunks).await?, chunks).await };
+        let frozen = async { finish(store.sends().freeze(chunks).await?, chunks).await };
         match frozen.await {
             Ok(_) => return,
             Err(error) => assert!(!error.is_refused_data(), "{error}"),
@@ -110,15 +110,15 @@ async fn a_chunk_is_frozen_once_and_read_back_as_decided() {
         with_profile("bob", &json!({"fcm": {"token": "x"}})),
     ]);
     let chunks = [chunk(app, 1, 0, &send)];
-    let freeze = fixture.store.freeze(&chunks).await.unwrap();
+    let freeze = fixture.store.sends().freeze(&chunks).await.unwrap();
     assert!(freeze.is_new(0) && !freeze.is_new(1));
     let (_, decided) = finish(freeze, &chunks).await.unwrap();
     assert!(decided[0][0].1.in_app && decided[0][0].1.deliveries.len() == 1);
     assert_eq!(decided[0][1].1.user, None);
 
     // Later changes do not affect the frozen decisions.
-    fixture.store.merge_user(app, "eve", Object::new()).await.unwrap();
-    let freeze = fixture.store.freeze(&chunks).await.unwrap();
+    fixture.store.directory().merge_user(app, "eve", Object::new()).await.unwrap();
+    let freeze = fixture.store.sends().freeze(&chunks).await.unwrap();
     assert!(!freeze.is_new(0));
     let (_, stored) = finish(freeze, &chunks).await.unwrap();
     assert_eq!(stored, decided);
@@ -134,10 +134,10 @@ async fn a_concurrent_freeze_waits_and_reads_the_first_decisions() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     let chunks = [chunk(app, 1, 0, &send_to(vec![with_profile("ada", &json!({}))]))];
-    let first = fixture.store.freeze(&chunks).await.unwrap();
+    let first = fixture.store.sends().freeze(&chunks).await.unwrap();
     let (store, same) = (fixture.store.clone(), chunks.clone());
     let second = tokio::spawn(async move {
-        let freeze = store.freeze(&same).await.unwrap();
+        let freeze = store.sends().freeze(&same).await.unwrap();
         let is_new = freeze.is_new(0);
         (is_new, finish(freeze, &same).await.unwrap().1)
     });
@@ -153,7 +153,7 @@ async fn a_duplicate_chunk_in_a_batch_is_decided_once() {
     let app = fixture.app("shop").await;
     let one = chunk(app, 1, 0, &send_to(vec![with_profile("ada", &json!({}))]));
     let chunks = [one.clone(), one];
-    let freeze = fixture.store.freeze(&chunks).await.unwrap();
+    let freeze = fixture.store.sends().freeze(&chunks).await.unwrap();
     assert!(freeze.is_new(0) && !freeze.is_new(1));
     let (_, decisions) = finish(freeze, &chunks).await.unwrap();
     assert!(decisions[0][0].1.in_app && decisions[1].is_empty());
@@ -167,13 +167,13 @@ async fn nothing_is_written_before_the_commit() {
     let mut send = send_to(vec![with_profile("ada", &json!({}))]);
     send.category = Some("orders".to_owned());
     let chunks = [chunk(app, 1, 0, &send)];
-    let mut freeze = fixture.store.freeze(&chunks).await.unwrap();
+    let mut freeze = fixture.store.sends().freeze(&chunks).await.unwrap();
     freeze.facts().await.unwrap();
     drop(freeze);
     let everything = "SELECT (SELECT count(*) FROM plan) + (SELECT count(*) FROM app_user)
         + (SELECT count(*) FROM category) + (SELECT count(*) FROM request)";
     assert_eq!(fixture.count(everything).await, 0);
-    assert!(fixture.store.freeze(&chunks).await.unwrap().is_new(0), "the chunk can be frozen again");
+    assert!(fixture.store.sends().freeze(&chunks).await.unwrap().is_new(0), "the chunk can be frozen again");
 }
 
 #[tokio::test]
@@ -184,7 +184,7 @@ async fn inline_profiles_are_merged_only_when_a_chunk_is_new() {
         [chunk(app, 1, 0, &send_to(vec![with_profile("ada", &json!({"plan": "free", "city": "Rome"}))]))];
     frozen(&fixture.store, &chunks).await;
     let later = json!({"plan": "paid"});
-    fixture.store.merge_user(app, "ada", later.as_object().cloned().unwrap()).await.unwrap();
+    fixture.store.directory().merge_user(app, "ada", later.as_object().cloned().unwrap()).await.unwrap();
     let (facts, _) = frozen(&fixture.store, &chunks).await;
     let (_, profile) = facts.user(app, "ada").unwrap();
     assert_eq!(json!(profile), json!({"plan": "paid", "city": "Rome"}));
@@ -197,7 +197,7 @@ async fn a_missing_category_is_created_once() {
     let mut send = send_to(vec![recipient("ada")]);
     send.category = Some("orders".to_owned());
     let (one, other) = ([chunk(app, 1, 0, &send)], [chunk(app, 2, 0, &send), chunk(app, 3, 0, &send)]);
-    let mut first = fixture.store.freeze(&one).await.unwrap();
+    let mut first = fixture.store.sends().freeze(&one).await.unwrap();
     let facts = first.facts().await.unwrap();
     let store = fixture.store.clone();
     let second = tokio::spawn(async move { frozen(&store, &other).await.0.category(1).unwrap().id });
@@ -220,7 +220,7 @@ async fn every_chunk_keeps_the_template_version_of_the_first() {
             category: Some("news"),
             channels: &channels,
         };
-        fixture.store.put_template(app, template, "test").await.unwrap()
+        fixture.store.control().put_template(app, template, "test").await.unwrap()
     };
     let version = async |chunk: Chunk| {
         let (facts, _) = frozen(&fixture.store, &[chunk]).await;
@@ -298,12 +298,12 @@ async fn render_failures_are_recorded() {
     let failure = |channel| RenderFailure { app, send_id: send_id(1), recipient_index: 1, channel };
     let failures = [failure(Channel::InApp), failure(Channel::Email)];
     for _ in 0..2 {
-        let ended = fixture.store.record_render_failures(&failures).await.unwrap();
+        let ended = fixture.store.sends().record_render_failures(&failures).await.unwrap();
         let [ended] = ended.as_slice() else { panic!("{ended:?}") };
         let how = (ended.status, ended.reason, ended.attempt);
         assert_eq!(how, (Status::Failed, Some(Reason::TemplateError), 1));
     }
-    assert!(fixture.store.record_render_failures(&[]).await.unwrap().is_empty());
+    assert!(fixture.store.sends().record_render_failures(&[]).await.unwrap().is_empty());
     let (_, stored) = frozen(&fixture.store, &chunks).await;
     assert!(stored[0][0].1.in_app && stored[0][0].1.deliveries.len() == 1);
     let failed = &stored[0][1].1;
@@ -337,7 +337,7 @@ async fn render_failures_return_only_deliveries_without_a_worker() {
         recipient_index,
         channel: Channel::Email,
     });
-    let ended = fixture.store.record_render_failures(&failures).await.unwrap();
+    let ended = fixture.store.sends().record_render_failures(&failures).await.unwrap();
     let [ended] = ended.as_slice() else { panic!("{ended:?}") };
     assert_eq!((ended.status, ended.reason), (Status::Cancelled, Some(Reason::RequestCancelled)));
 }

@@ -26,7 +26,7 @@ async fn session_mode_works_and_keeps_the_time_limits() {
     let mut holder = direct.begin().await.unwrap();
     sqlx::query("LOCK TABLE app").execute(&mut *holder).await.unwrap();
     let refused = eventually(Duration::from_secs(60), "the lock is not waited for longer", async || {
-        store.app_by_key("any").await.err()
+        store.control().app_by_key("any").await.err()
     })
     .await;
     assert!(refused.is_lock_timeout(), "{refused}");

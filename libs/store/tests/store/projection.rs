@@ -34,8 +34,8 @@ fn content(number: u32) -> Arc<str> {
 impl Fixture {
     /// Starts a batch of one event at the checkpoint.
     async fn batch(&self) -> Batch {
-        let at = self.store.checkpoint(INBOX, STREAM).await.unwrap();
-        self.store.project(STREAM, at, at + 1).await.unwrap().unwrap()
+        let at = self.store.inbox().checkpoint(INBOX, STREAM).await.unwrap();
+        self.store.inbox().project(STREAM, at, at + 1).await.unwrap().unwrap()
     }
 
     async fn add(&self, items: &[NewItem]) {
@@ -82,18 +82,18 @@ async fn of_two_writers_one_moves_the_checkpoint() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     for from in [0, 3] {
-        let mut first = fixture.store.project(STREAM, from, from + 3).await.unwrap().unwrap();
+        let mut first = fixture.store.inbox().project(STREAM, from, from + 3).await.unwrap().unwrap();
         let store = fixture.store.clone();
-        let second = tokio::spawn(async move { store.project(STREAM, from, from + 2).await });
+        let second = tokio::spawn(async move { store.inbox().project(STREAM, from, from + 2).await });
         fixture.somebody_waits().await;
         first.add(&[item(app, 1, i64::try_from(from).unwrap(), from.into(), &content(1))]).await.unwrap();
         first.commit().await.unwrap();
         assert!(second.await.unwrap().unwrap().is_none(), "from {from}");
-        assert_eq!(fixture.store.checkpoint(INBOX, STREAM).await.unwrap(), from + 3);
+        assert_eq!(fixture.store.inbox().checkpoint(INBOX, STREAM).await.unwrap(), from + 3);
     }
-    assert!(fixture.store.project(STREAM, 0, 1).await.unwrap().is_none());
-    assert!(fixture.store.project(STREAM, 7, 8).await.unwrap().is_none(), "ahead of it");
-    assert_eq!(fixture.store.checkpoint(INBOX, StreamName::Inbox(1)).await.unwrap(), 0);
+    assert!(fixture.store.inbox().project(STREAM, 0, 1).await.unwrap().is_none());
+    assert!(fixture.store.inbox().project(STREAM, 7, 8).await.unwrap().is_none(), "ahead of it");
+    assert_eq!(fixture.store.inbox().checkpoint(INBOX, StreamName::Inbox(1)).await.unwrap(), 0);
 }
 
 #[tokio::test]
@@ -107,7 +107,7 @@ async fn a_dropped_batch_writes_nothing() {
     let everything = "SELECT (SELECT count(*) FROM inbox_item) + (SELECT count(*) FROM inbox_counter)
                       + (SELECT count(*) FROM dead_event)";
     assert_eq!(fixture.count(everything).await, 0);
-    assert_eq!(fixture.store.checkpoint(INBOX, STREAM).await.unwrap(), 0);
+    assert_eq!(fixture.store.inbox().checkpoint(INBOX, STREAM).await.unwrap(), 0);
 }
 
 #[tokio::test]
@@ -129,7 +129,8 @@ async fn an_inbox_has_one_item_of_a_send() {
     let list = async |app, user| {
         let filter = InboxFilter::default();
         let start = store::inbox::list::PageStart::Offset(0);
-        let items = fixture.store.list_inbox(app, UserNumber(user), filter, start, 10).await.unwrap().items;
+        let items =
+            fixture.store.inbox().list_inbox(app, UserNumber(user), filter, start, 10).await.unwrap().items;
         items.into_iter().map(|item| (item.id.0, item.content)).collect::<Vec<_>>()
     };
     let row = |id: i64, content: &Arc<str>| (id, content.to_string());
@@ -252,7 +253,7 @@ async fn an_erased_user_has_no_rows_left() {
 #[tokio::test]
 async fn a_dead_event_is_kept_with_its_cause_and_no_longer_counted() {
     let fixture = fixture().await;
-    fixture.store.count_failure(STREAM, 7, "broken").await.unwrap();
+    fixture.store.database().count_failure(STREAM, 7, "broken").await.unwrap();
     let mut batch = fixture.batch().await;
     for _ in 0..2 {
         batch.bury(STREAM, 7, &[0, 255], "broken").await.unwrap();

@@ -69,7 +69,7 @@ impl<'a> Twin<'a> {
             _ if seeded.below(4) == 0 => {
                 self.model.cancel();
                 self.history.push("cancelled".to_owned());
-                self.fixture.store.cancel_request(self.app, self.send_id, "test").await.unwrap();
+                self.fixture.store.deliveries().cancel_request(self.app, self.send_id, "test").await.unwrap();
             }
             _ => {}
         }
@@ -80,7 +80,7 @@ impl<'a> Twin<'a> {
         let expected = self.model.claim(attempt, Token::try_from(self.tokens.len()).unwrap());
         self.history.push(format!("claim {attempt}: {expected:?}"));
         let request = ClaimRequest { app: self.app, delivery: self.delivery, attempt, provider: None };
-        let found = match self.fixture.store.claim(&[request], LEASE).await.unwrap().remove(0) {
+        let found = match self.fixture.store.deliveries().claim(&[request], LEASE).await.unwrap().remove(0) {
             Claim::Ours { token, .. } => {
                 self.tokens.push(token);
                 Claimed::Ours
@@ -104,7 +104,7 @@ impl<'a> Twin<'a> {
         let expected = self.model.mark(number);
         self.history.push(format!("mark by {number}: {expected}"));
         let mark = CallMark { app: self.app, delivery: self.delivery, token };
-        let found = self.fixture.store.mark_calling(&[mark]).await.unwrap();
+        let found = self.fixture.store.deliveries().mark_calling(&[mark]).await.unwrap();
         assert_eq!(found, [expected], "{:#?}", self.history);
     }
 
@@ -143,7 +143,7 @@ impl<'a> Twin<'a> {
             job: (STREAM, self.job().into()),
             receipts: true,
         };
-        let found = self.fixture.store.settle(&[settlement]).await.unwrap();
+        let found = self.fixture.store.deliveries().settle(&[settlement]).await.unwrap();
         assert_eq!(found, [expected], "{:#?}", self.history);
     }
 
@@ -181,7 +181,8 @@ impl<'a> Twin<'a> {
             random: 0.5,
         };
         let policy = RetryPolicy { schedule: vec![Duration::ZERO; 9] };
-        let found = self.fixture.store.record_receipts(&[receipt], &policy).await.unwrap().remove(0);
+        let found =
+            self.fixture.store.deliveries().record_receipts(&[receipt], &policy).await.unwrap().remove(0);
         assert_eq!(matches!(found, Recorded::Settled(_)), expected, "{found:?} {:#?}", self.history);
     }
 

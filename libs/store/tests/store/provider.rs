@@ -22,7 +22,7 @@ fn smtp<'a>(identifier: &'a str, settings: &'a Value) -> NewProvider<'a> {
 }
 
 async fn put(fixture: &Fixture, app: AppId, provider: NewProvider<'_>) -> i64 {
-    fixture.store.put_provider(app, provider, "test").await.unwrap()
+    fixture.store.control().put_provider(app, provider, "test").await.unwrap()
 }
 
 #[tokio::test]
@@ -36,17 +36,17 @@ async fn enabled_providers_are_listed_by_priority_number() {
     put(&fixture, app, NewProvider { enabled: false, priority: 0, ..smtp("off", &settings) }).await;
     put(&fixture, app, NewProvider { channel: Channel::Sms, enabled: false, ..smtp("sms", &settings) }).await;
 
-    let rows = fixture.store.providers(app, Channel::Email).await.unwrap();
+    let rows = fixture.store.control().providers(app, Channel::Email).await.unwrap();
     assert_eq!(rows.iter().map(|row| row.identifier.as_str()).collect::<Vec<_>>(), ["z", "a", "b"]);
     assert_eq!((rows[0].kind.as_str(), rows[0].priority, &rows[0].settings), ("smtp", -1, &settings));
-    assert_eq!(fixture.store.enabled_channels(app).await.unwrap(), [Channel::Email]);
-    assert_eq!(fixture.store.enabled_channels(other).await.unwrap(), []);
-    assert!(fixture.store.providers(other, Channel::Email).await.unwrap().is_empty());
+    assert_eq!(fixture.store.control().enabled_channels(app).await.unwrap(), [Channel::Email]);
+    assert_eq!(fixture.store.control().enabled_channels(other).await.unwrap(), []);
+    assert!(fixture.store.control().providers(other, Channel::Email).await.unwrap().is_empty());
 
-    let listed = fixture.store.list_providers(app).await.unwrap();
+    let listed = fixture.store.control().list_providers(app).await.unwrap();
     let names: Vec<&str> = listed.iter().map(|row| row.identifier.as_str()).collect();
     assert_eq!(names, ["z", "off", "a", "b", "sms"]);
-    assert!(fixture.store.list_providers(other).await.unwrap().is_empty());
+    assert!(fixture.store.control().list_providers(other).await.unwrap().is_empty());
 }
 
 #[tokio::test]
@@ -56,16 +56,16 @@ async fn a_secret_is_kept_replaced_and_removed() {
     let (before, after) = (json!({"host": "a"}), json!({"host": "b"}));
     assert_eq!(put(&fixture, app, NewProvider { secret: Replace(b"old"), ..smtp("main", &before) }).await, 1);
     assert_eq!(put(&fixture, app, smtp("main", &after)).await, 2);
-    let row = fixture.store.providers(app, Channel::Email).await.unwrap().remove(0);
+    let row = fixture.store.control().providers(app, Channel::Email).await.unwrap().remove(0);
     assert_eq!((row.sealed.as_deref(), row.version, &row.settings), (Some(&b"old"[..]), 2, &after));
 
     put(&fixture, app, NewProvider { secret: Replace(b"new"), ..smtp("main", &after) }).await;
-    let row = fixture.store.providers(app, Channel::Email).await.unwrap().remove(0);
+    let row = fixture.store.control().providers(app, Channel::Email).await.unwrap().remove(0);
     assert_eq!((row.sealed.as_deref(), row.version), (Some(&b"new"[..]), 3));
-    assert!(fixture.store.list_providers(app).await.unwrap()[0].has_secret);
+    assert!(fixture.store.control().list_providers(app).await.unwrap()[0].has_secret);
 
     put(&fixture, app, NewProvider { secret: Remove, ..smtp("main", &after) }).await;
-    let row = fixture.store.providers(app, Channel::Email).await.unwrap().remove(0);
+    let row = fixture.store.control().providers(app, Channel::Email).await.unwrap().remove(0);
     assert_eq!((row.sealed, row.version), (None, 4));
 }
 
@@ -77,10 +77,13 @@ async fn a_provider_created_again_continues_the_version_of_the_removed_one() {
     put(&fixture, app, smtp("main", &settings)).await;
     put(&fixture, app, smtp("main", &settings)).await;
     for last in [2, 4] {
-        assert!(fixture.store.remove_provider(app, "main", "test").await.unwrap());
-        assert!(!fixture.store.remove_provider(app, "main", "test").await.unwrap());
+        assert!(fixture.store.control().remove_provider(app, "main", "test").await.unwrap());
+        assert!(!fixture.store.control().remove_provider(app, "main", "test").await.unwrap());
         assert_eq!(put(&fixture, app, smtp("main", &settings)).await, last + 1);
-        assert_eq!(fixture.store.providers(app, Channel::Email).await.unwrap()[0].version, last + 1);
+        assert_eq!(
+            fixture.store.control().providers(app, Channel::Email).await.unwrap()[0].version,
+            last + 1
+        );
         assert_eq!(put(&fixture, app, smtp("main", &settings)).await, last + 2);
     }
     assert_eq!(put(&fixture, app, smtp("second", &settings)).await, 1);
@@ -94,8 +97,8 @@ async fn a_provider_set_during_its_removal_gets_a_higher_version() {
     let settings = json!({});
     put(&fixture, app, smtp("main", &settings)).await;
     for _ in 0..20 {
-        let last = fixture.store.providers(app, Channel::Email).await.unwrap()[0].version;
-        let remove = fixture.store.remove_provider(app, "main", "test");
+        let last = fixture.store.control().providers(app, Channel::Email).await.unwrap()[0].version;
+        let remove = fixture.store.control().remove_provider(app, "main", "test");
         let (removed, set) = tokio::join!(remove, put(&fixture, app, smtp("main", &settings)));
         assert!(removed.unwrap() && set > last, "{set} after {last}");
         assert!(put(&fixture, app, smtp("main", &settings)).await > set);
@@ -109,14 +112,15 @@ async fn a_secret_is_not_carried_over_to_another_kind() {
     let settings = json!({});
     put(&fixture, app, NewProvider { secret: Replace(b"old"), ..smtp("main", &settings) }).await;
     put(&fixture, app, NewProvider { kind: "other", ..smtp("main", &settings) }).await;
-    assert!(!fixture.store.list_providers(app).await.unwrap()[0].has_secret);
+    assert!(!fixture.store.control().list_providers(app).await.unwrap()[0].has_secret);
 }
 
 #[tokio::test]
 async fn a_provider_of_an_unknown_app_is_refused() {
     let fixture = fixture().await;
     let settings = json!({});
-    let refused = fixture.store.put_provider(AppId(999), smtp("main", &settings), "test").await.unwrap_err();
+    let refused =
+        fixture.store.control().put_provider(AppId(999), smtp("main", &settings), "test").await.unwrap_err();
     assert!(refused.is_refused_data(), "{refused}");
 }
 
@@ -127,8 +131,8 @@ async fn setting_a_provider_again_replaces_its_rate_limit() {
     let settings = json!({});
     put(&fixture, app, NewProvider { max_per_second: Some(20), ..smtp("main", &settings) }).await;
     let limit = async || {
-        let listed = fixture.store.list_providers(app).await.unwrap()[0].max_per_second;
-        let used = fixture.store.providers(app, Channel::Email).await.unwrap()[0].max_per_second;
+        let listed = fixture.store.control().list_providers(app).await.unwrap()[0].max_per_second;
+        let used = fixture.store.control().providers(app, Channel::Email).await.unwrap()[0].max_per_second;
         assert_eq!(listed, used);
         listed
     };

@@ -68,7 +68,7 @@ impl Fixture {
 
     async fn claim_sms(&self, app: AppId, delivery: DeliveryId) -> Uuid {
         let request = ClaimRequest { app, delivery, attempt: 1, provider: Some("main".to_owned()) };
-        match self.store.claim(&[request], LEASE).await.unwrap().remove(0) {
+        match self.store.deliveries().claim(&[request], LEASE).await.unwrap().remove(0) {
             Claim::Ours { token, .. } => token,
             other => panic!("{other:?}"),
         }
@@ -93,21 +93,21 @@ impl Fixture {
             job: (STREAM, job(delivery).into()),
             receipts: true,
         };
-        assert_eq!(self.store.settle(&[settlement]).await.unwrap(), [true]);
+        assert_eq!(self.store.deliveries().settle(&[settlement]).await.unwrap(), [true]);
     }
 
     async fn record(&self, receipt: Receipt) -> Recorded {
-        self.store.record_receipts(&[receipt], &policy()).await.unwrap()[0]
+        self.store.deliveries().record_receipts(&[receipt], &policy()).await.unwrap()[0]
     }
 
     async fn state(&self, app: AppId, delivery: DeliveryId) -> (Status, Option<Reason>, u32) {
-        let state = self.store.delivery_states(&[(app, delivery)]).await.unwrap().remove(0);
+        let state = self.store.deliveries().delivery_states(&[(app, delivery)]).await.unwrap().remove(0);
         (state.status, state.reason, state.attempt)
     }
 
     /// Returns the outcomes to publish (timers of `OUTCOME`) and the number of other due timers.
     async fn published(&self) -> (Vec<DeliverySettled>, usize) {
-        let due = self.store.due_timers(100).await.unwrap();
+        let due = self.store.deliveries().due_timers(100).await.unwrap();
         let (outcomes, jobs): (Vec<_>, Vec<_>) =
             due.timers.iter().partition(|timer| timer.stream == StreamName::Outcome);
         let settled =
@@ -154,7 +154,7 @@ async fn receipts_name_messages_by_the_providers_id_within_app_and_provider() {
         receipt(app, 5, by_id("p-3"), arrived()),
         receipt(other, 6, of(ids[0]), arrived()),
     ];
-    let recorded = fixture.store.record_receipts(&receipts, &policy()).await.unwrap();
+    let recorded = fixture.store.deliveries().record_receipts(&receipts, &policy()).await.unwrap();
     let delivered = Recorded::Settled(Status::Delivered);
     let failed = Recorded::Settled(Status::Failed);
     let early = Recorded::Early;
@@ -185,7 +185,7 @@ async fn a_temporary_failure_sends_the_kept_message_again() {
     let recorded = fixture.record(receipt(app, 1, by_id("p-1"), Outcome::RETRY)).await;
     assert_eq!(recorded, Recorded::Settled(Status::Retrying));
     assert_eq!(fixture.state(app, id).await, (Status::Retrying, None, 2));
-    let due = fixture.store.due_timers(10).await.unwrap();
+    let due = fixture.store.deliveries().due_timers(10).await.unwrap();
     let timer = due.timers.iter().find(|timer| timer.stream == STREAM).unwrap();
     let envelope = Envelope::decode(&timer.message).unwrap();
     assert_eq!((timer.id, envelope.id), (Uuid::from_u128(1_001), Uuid::from_u128(1_001)));
@@ -203,7 +203,7 @@ async fn a_paused_provider_is_passed_over() {
     let app = fixture.app("shop").await;
     let id = fixture.taken(app, 1).await[0];
     fixture.record(receipt(app, 1, of(id), Outcome::PauseProvider)).await;
-    let due = fixture.store.due_timers(10).await.unwrap();
+    let due = fixture.store.deliveries().due_timers(10).await.unwrap();
     let timer = due.timers.iter().find(|timer| timer.stream == STREAM).unwrap();
     let Event::DeliveryJob(order) = Envelope::decode(&timer.message).unwrap().event else { panic!("a job") };
     assert_eq!(order.route.passed_over, ["main"]);
@@ -222,7 +222,7 @@ async fn receipts_respect_limited_retries_and_the_end_of_the_schedule() {
     let once = Some(RetryLimit { retries: 1, over: Duration::ZERO });
     let limited = Outcome::Retry { after: None, limit: once };
     fixture.record(receipt(app, 4, of(ids[3]), limited)).await;
-    let due = fixture.store.due_timers(10).await.unwrap();
+    let due = fixture.store.deliveries().due_timers(10).await.unwrap();
     let timer = due.timers.iter().find(|timer| timer.stream == STREAM).unwrap();
     let Event::DeliveryJob(order) = Envelope::decode(&timer.message).unwrap().event else { panic!("a job") };
     assert_eq!((order.attempt, order.limited_retries), (2, 1), "the next receipt is the end");
@@ -230,18 +230,21 @@ async fn receipts_respect_limited_retries_and_the_end_of_the_schedule() {
 
     let last = RetryPolicy { schedule: vec![Duration::ZERO] };
     let receipts = [receipt(app, 2, of(ids[1]), Outcome::RETRY)];
-    let recorded = fixture.store.record_receipts(&receipts, &last).await.unwrap();
+    let recorded = fixture.store.deliveries().record_receipts(&receipts, &last).await.unwrap();
     assert_eq!(recorded, [Recorded::Settled(Status::Parked)]);
     assert_eq!(fixture.state(app, ids[1]).await, (Status::Parked, Some(Reason::RetriesExhausted), 2));
     assert_eq!(fixture.count("SELECT count(*) FROM parked WHERE cause = '30008'").await, 1);
 
     // Its message was removed because of its age.
-    let nothing = fixture.store.forget_awaited_receipts(LEASE, 10).await.unwrap();
+    let nothing = fixture.store.deliveries().forget_awaited_receipts(LEASE, 10).await.unwrap();
     sqlx::query("UPDATE awaiting_receipt SET kept_at = now() - interval '73 hours'")
         .execute(&fixture.pool)
         .await
         .unwrap();
-    assert_eq!((nothing, fixture.store.forget_awaited_receipts(LEASE, 10).await.unwrap()), (0, 1));
+    assert_eq!(
+        (nothing, fixture.store.deliveries().forget_awaited_receipts(LEASE, 10).await.unwrap()),
+        (0, 1)
+    );
     fixture.record(receipt(app, 3, of(ids[2]), Outcome::RETRY)).await;
     assert_eq!(fixture.state(app, ids[2]).await, (Status::Failed, Some(Reason::RetriesExhausted), 1));
 }
@@ -269,7 +272,8 @@ async fn providers_whose_apps_await_receipts_are_found() {
         }
     }
     let found = async |most| {
-        let rows = fixture.store.providers_awaiting_receipts(Channel::Sms, "smpp", most).await.unwrap();
+        let rows =
+            fixture.store.control().providers_awaiting_receipts(Channel::Sms, "smpp", most).await.unwrap();
         rows.into_iter().map(|(app, row)| (app, row.identifier)).collect::<Vec<_>>()
     };
     assert_eq!(found(10).await, []);
@@ -294,7 +298,7 @@ async fn an_unknown_outcome_is_corrected_by_a_receipt_even_without_an_attempt() 
         receipt(app, 1, About::Delivery(ids[0], Some(1)), Outcome::RETRY),
         receipt(app, 2, of(ids[1]), arrived()),
     ];
-    let recorded = fixture.store.record_receipts(&receipts, &policy()).await.unwrap();
+    let recorded = fixture.store.deliveries().record_receipts(&receipts, &policy()).await.unwrap();
     assert_eq!(recorded, [Recorded::Settled(Status::Retrying), Recorded::Settled(Status::Delivered)]);
     let attempt = "SELECT count(*) FROM attempt WHERE delivery_id = '00000000-0000-0000-0000-000000000002'
                    AND outcome = 'unknown' AND provider = 'main' AND receipt = 'delivered'";
@@ -325,7 +329,7 @@ async fn no_attempt_follows_for_erased_users_and_cancelled_requests() {
         receipt(app, 2, of(ids[1]), Outcome::RETRY),
         receipt(app, 3, of(ids[2]), Outcome::GONE),
     ];
-    fixture.store.record_receipts(&receipts, &policy()).await.unwrap();
+    fixture.store.deliveries().record_receipts(&receipts, &policy()).await.unwrap();
     assert_eq!(fixture.state(app, ids[0]).await, (Status::Skipped, Some(Reason::RecipientErased), 1));
     assert_eq!(fixture.state(app, ids[1]).await, (Status::Cancelled, Some(Reason::RequestCancelled), 1));
     assert_eq!(fixture.state(app, ids[2]).await, (Status::Failed, Some(Reason::TargetGone), 1));
@@ -352,7 +356,7 @@ async fn deliveries_show_segments_and_receipts() {
     .unwrap();
     fixture.record(receipt(app, 1, of(id), arrived())).await;
     let filter = DeliveryFilter::default();
-    let listed = fixture.store.list_deliveries(app, send_id(1), filter, None, 10).await.unwrap();
+    let listed = fixture.store.sends().list_deliveries(app, send_id(1), filter, None, 10).await.unwrap();
     let attempt = &listed[0].attempts[0];
     assert_eq!(attempt.segments, Some(2));
     let receipt = attempt.receipt.as_ref().unwrap();

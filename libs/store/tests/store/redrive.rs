@@ -61,7 +61,7 @@ impl Fixture {
     }
 
     async fn redrive(&self, filter: ParkedFilter) -> Vec<Parked> {
-        self.store.redrive(&filter, None, 100, NOW, "test").await.unwrap()
+        self.store.deliveries().redrive(&filter, None, 100, NOW, "test").await.unwrap()
     }
 }
 
@@ -70,15 +70,15 @@ async fn a_redrive_sets_a_new_timer_removes_the_parked_row_and_is_audited() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     let id = fixture.parked(app, 1).await[0];
-    let listed = fixture.store.list_parked(&ParkedFilter::default(), None, 10).await.unwrap();
+    let listed = fixture.store.deliveries().list_parked(&ParkedFilter::default(), None, 10).await.unwrap();
     assert_eq!((listed.len(), listed[0].skip, listed[0].delivery), (1, None, Some(id)));
     assert_eq!(listed[0].target.as_deref(), Some("user-1@example.com"));
     let redriven = fixture.redrive(ParkedFilter::default()).await;
     assert_eq!(redriven, listed, "a dry run returns the same");
-    let state = fixture.store.delivery_states(&[(app, id)]).await.unwrap().remove(0);
+    let state = fixture.store.deliveries().delivery_states(&[(app, id)]).await.unwrap().remove(0);
     assert_eq!((state.status, state.reason, state.attempt), (Status::Retrying, None, 9));
     assert_eq!(fixture.count("SELECT count(*) FROM parked").await, 0);
-    let due = fixture.store.due_timers(10).await.unwrap();
+    let due = fixture.store.deliveries().due_timers(10).await.unwrap();
     let envelope = Envelope::decode(&due.timers[0].message).unwrap();
     assert_eq!((due.timers[0].stream, due.timers[0].id), (STREAM, envelope.id));
     assert_ne!(envelope.id, Uuid::from_u128(77), "a repeated id would be dropped as a duplicate");
@@ -113,7 +113,7 @@ async fn an_sms_that_may_have_been_accepted_goes_to_no_other_provider() {
         )
         .await;
     assert_eq!(fixture.redrive(ParkedFilter::default()).await[0].skip, None);
-    let due = fixture.store.due_timers(10).await.unwrap();
+    let due = fixture.store.deliveries().due_timers(10).await.unwrap();
     let Event::DeliveryJob(order) = Envelope::decode(&due.timers[0].message).unwrap().event else {
         panic!("a job");
     };
@@ -173,7 +173,8 @@ async fn a_cancelled_request_is_not_redriven() {
         )
         .await;
     assert_eq!(fixture.redrive(ParkedFilter::default()).await[0].skip, Some(Skip::Cancelled));
-    let state = fixture.store.delivery_states(&[(app, DeliveryId(Uuid::from_u128(1)))]).await.unwrap();
+    let state =
+        fixture.store.deliveries().delivery_states(&[(app, DeliveryId(Uuid::from_u128(1)))]).await.unwrap();
     assert_eq!((state[0].status, state[0].reason), (Status::Parked, Some(Reason::RetriesExhausted)));
 }
 
@@ -193,7 +194,7 @@ async fn only_selected_messages_are_redriven_page_by_page() {
     let mut pages = Vec::new();
     let mut after = None;
     loop {
-        let page = fixture.store.redrive(&filter, after, 2, NOW, "test").await.unwrap();
+        let page = fixture.store.deliveries().redrive(&filter, after, 2, NOW, "test").await.unwrap();
         let Some(last) = position_after(&page) else { break };
         after = Some(last);
         pages.push(page.len());
@@ -215,16 +216,16 @@ async fn a_parked_send_is_redriven_unless_it_was_cancelled() {
         let envelope = Envelope { id, app, at: NOW, send_id, caused_by: None, trace: None, event };
         let message = &envelope.encode().unwrap()[..];
         let aside = SetAside { id, app: Some(app), send_id, stream, seq: 1, message, cause: "22021" };
-        fixture.store.set_aside(&aside).await.unwrap();
+        fixture.store.database().set_aside(&aside).await.unwrap();
     }
     // The in-app item and every external channel of the one recipient.
-    assert_eq!(fixture.store.cancel_request(app, send_id(1), "test").await.unwrap(), 5);
-    assert_eq!(fixture.store.cancel_request(app, send_id(1), "test").await.unwrap(), 0);
-    let request = fixture.store.find_request(app, send_id(1)).await.unwrap().unwrap();
+    assert_eq!(fixture.store.deliveries().cancel_request(app, send_id(1), "test").await.unwrap(), 5);
+    assert_eq!(fixture.store.deliveries().cancel_request(app, send_id(1), "test").await.unwrap(), 0);
+    let request = fixture.store.sends().find_request(app, send_id(1)).await.unwrap().unwrap();
     assert!(request.cancelled && !request.parked);
     let redriven = fixture.redrive(ParkedFilter { app: Some(app), ..ParkedFilter::default() }).await;
     assert_eq!((redriven.len(), redriven[0].send_id), (1, Some(send_id(2))));
-    let mut due = fixture.store.due_timers(10).await.unwrap();
+    let mut due = fixture.store.deliveries().due_timers(10).await.unwrap();
     // The other timer publishes the cancellation.
     due.timers.retain(|timer| timer.stream != StreamName::Outcome);
     assert_eq!((due.timers.len(), due.timers[0].stream), (1, stream));

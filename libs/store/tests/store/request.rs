@@ -62,7 +62,7 @@ impl Fixture {
         let mut all: Vec<DeliveryEntry> = Vec::new();
         loop {
             let after = all.last().map(|last| last.position);
-            let page = self.store.list_deliveries(app, SEND, filter, after, limit).await.unwrap();
+            let page = self.store.sends().list_deliveries(app, SEND, filter, after, limit).await.unwrap();
             assert!(page.len() <= usize::try_from(limit).unwrap());
             if page.is_empty() {
                 return all;
@@ -87,9 +87,9 @@ fn brief(deliveries: &[DeliveryEntry]) -> Vec<(&str, Channel, Status, Option<Rea
 async fn a_request_counts_every_channel_by_status() {
     let fixture = fixture().await;
     let (app, other) = (fixture.app("shop").await, fixture.app("bank").await);
-    assert_eq!(fixture.store.find_request(app, SEND).await.unwrap(), None);
+    assert_eq!(fixture.store.sends().find_request(app, SEND).await.unwrap(), None);
     fixture.add_request(app).await;
-    let request = fixture.store.find_request(app, SEND).await.unwrap().unwrap();
+    let request = fixture.store.sends().find_request(app, SEND).await.unwrap().unwrap();
     assert_eq!((request.recipients, request.planned, request.cancelled), (5, 4, false));
     let expected = BTreeMap::from([
         (
@@ -106,9 +106,9 @@ async fn a_request_counts_every_channel_by_status() {
         (Channel::Sms, BTreeMap::from([(Status::Skipped, 1)])),
     ]);
     assert_eq!(request.counts, expected);
-    assert_eq!(fixture.store.find_acceptance(app, SEND).await.unwrap(), Some(request.accepted_at));
-    assert_eq!(fixture.store.find_acceptance(other, SEND).await.unwrap(), None);
-    assert_eq!(fixture.store.find_request(other, SEND).await.unwrap(), None);
+    assert_eq!(fixture.store.sends().find_acceptance(app, SEND).await.unwrap(), Some(request.accepted_at));
+    assert_eq!(fixture.store.sends().find_acceptance(other, SEND).await.unwrap(), None);
+    assert_eq!(fixture.store.sends().find_request(other, SEND).await.unwrap(), None);
 }
 
 #[tokio::test]

@@ -28,7 +28,7 @@ const SOON: Duration = Duration::from_secs(10);
 
 impl Fixture {
     async fn restore(&self) -> Restore {
-        self.store.begin_restore().await.unwrap().expect("no other restore")
+        self.store.recovery().begin_restore().await.unwrap().expect("no other restore")
     }
 
     /// A job for the recipient with this index; the user's number is 100 greater.
@@ -83,47 +83,53 @@ fn outcome(found: &FoundJob, status: Status) -> FoundOutcome {
 #[tokio::test]
 async fn one_restore_runs_at_a_time_and_no_service_starts_meanwhile() {
     let fixture = fixture().await;
-    fixture.store.fix_partitions(1).await.unwrap();
-    assert_eq!(fixture.store.recorded_database().await.unwrap(), Recorded::Nowhere);
-    fixture.store.record_database().await.unwrap();
-    assert_eq!(fixture.store.recorded_database().await.unwrap(), Recorded::Here);
+    fixture.store.database().fix_partitions(1).await.unwrap();
+    assert_eq!(fixture.store.database().recorded_database().await.unwrap(), Recorded::Nowhere);
+    fixture.store.database().record_database().await.unwrap();
+    assert_eq!(fixture.store.database().recorded_database().await.unwrap(), Recorded::Here);
 
     let restore = fixture.restore().await;
-    assert!(fixture.store.begin_restore().await.unwrap().is_none());
-    fixture.store.record_database().await.unwrap();
-    assert_eq!(fixture.store.recorded_database().await.unwrap(), Recorded::HalfRestored);
+    assert!(fixture.store.recovery().begin_restore().await.unwrap().is_none());
+    fixture.store.database().record_database().await.unwrap();
+    assert_eq!(fixture.store.database().recorded_database().await.unwrap(), Recorded::HalfRestored);
     drop(restore);
-    assert!(!fixture.store.adopt_database().await.unwrap(), "an unfinished restore is not adopted");
-    assert_eq!(fixture.store.recorded_database().await.unwrap(), Recorded::HalfRestored);
+    assert!(
+        !fixture.store.recovery().adopt_database().await.unwrap(),
+        "an unfinished restore is not adopted"
+    );
+    assert_eq!(fixture.store.database().recorded_database().await.unwrap(), Recorded::HalfRestored);
     fixture.restore().await.finish().await.unwrap();
-    assert_eq!(fixture.store.recorded_database().await.unwrap(), Recorded::Here);
+    assert_eq!(fixture.store.database().recorded_database().await.unwrap(), Recorded::Here);
 }
 
 #[tokio::test]
 async fn a_dump_restored_into_another_database_is_detected() {
     let fixture = fixture().await;
-    fixture.store.fix_partitions(1).await.unwrap();
-    fixture.store.record_database().await.unwrap();
+    fixture.store.database().fix_partitions(1).await.unwrap();
+    fixture.store.database().record_database().await.unwrap();
     sqlx::query("UPDATE installation SET database_oid = database_oid + 1")
         .execute(&fixture.pool)
         .await
         .unwrap();
-    assert_eq!(fixture.store.recorded_database().await.unwrap(), Recorded::Elsewhere);
-    fixture.store.record_database().await.unwrap();
+    assert_eq!(fixture.store.database().recorded_database().await.unwrap(), Recorded::Elsewhere);
+    fixture.store.database().record_database().await.unwrap();
     assert_eq!(
-        fixture.store.recorded_database().await.unwrap(),
+        fixture.store.database().recorded_database().await.unwrap(),
         Recorded::Elsewhere,
         "it is not recorded again"
     );
-    assert!(fixture.store.adopt_database().await.unwrap(), "the operator confirms that it was only moved");
-    assert_eq!(fixture.store.recorded_database().await.unwrap(), Recorded::Here);
+    assert!(
+        fixture.store.recovery().adopt_database().await.unwrap(),
+        "the operator confirms that it was only moved"
+    );
+    assert_eq!(fixture.store.database().recorded_database().await.unwrap(), Recorded::Here);
 }
 
 #[tokio::test]
 async fn a_dump_restored_over_its_own_database_is_detected() {
     let fixture = fixture().await;
-    fixture.store.fix_partitions(1).await.unwrap();
-    fixture.store.record_database().await.unwrap();
+    fixture.store.database().fix_partitions(1).await.unwrap();
+    fixture.store.database().record_database().await.unwrap();
     // Like pg_restore --clean.
     sqlx::raw_sql(
         "CREATE TABLE kept AS TABLE installation; DROP TABLE installation;
@@ -132,30 +138,34 @@ async fn a_dump_restored_over_its_own_database_is_detected() {
     .execute(&fixture.pool)
     .await
     .unwrap();
-    assert_eq!(fixture.store.recorded_database().await.unwrap(), Recorded::Elsewhere);
+    assert_eq!(fixture.store.database().recorded_database().await.unwrap(), Recorded::Elsewhere);
 }
 
 #[tokio::test]
 async fn a_missing_table_identity_is_recorded_if_the_database_is_the_same() {
     let fixture = fixture().await;
-    fixture.store.fix_partitions(1).await.unwrap();
-    fixture.store.record_database().await.unwrap();
+    fixture.store.database().fix_partitions(1).await.unwrap();
+    fixture.store.database().record_database().await.unwrap();
     let of_before = "UPDATE installation SET table_oid = NULL";
     sqlx::query(of_before).execute(&fixture.pool).await.unwrap();
-    assert_eq!(fixture.store.recorded_database().await.unwrap(), Recorded::Nowhere);
-    fixture.store.record_database().await.unwrap();
-    assert_eq!(fixture.store.recorded_database().await.unwrap(), Recorded::Here);
+    assert_eq!(fixture.store.database().recorded_database().await.unwrap(), Recorded::Nowhere);
+    fixture.store.database().record_database().await.unwrap();
+    assert_eq!(fixture.store.database().recorded_database().await.unwrap(), Recorded::Here);
 
     sqlx::query(of_before).execute(&fixture.pool).await.unwrap();
-    fixture.store.disown_unrecorded().await.unwrap();
-    fixture.store.record_database().await.unwrap();
-    assert_eq!(fixture.store.recorded_database().await.unwrap(), Recorded::Elsewhere);
+    fixture.store.database().disown_unrecorded().await.unwrap();
+    fixture.store.database().record_database().await.unwrap();
+    assert_eq!(fixture.store.database().recorded_database().await.unwrap(), Recorded::Elsewhere);
     sqlx::query("UPDATE installation SET system_identifier = 1, table_oid = NULL")
         .execute(&fixture.pool)
         .await
         .unwrap();
-    fixture.store.record_database().await.unwrap();
-    assert_eq!(fixture.store.recorded_database().await.unwrap(), Recorded::Elsewhere, "an earlier dump");
+    fixture.store.database().record_database().await.unwrap();
+    assert_eq!(
+        fixture.store.database().recorded_database().await.unwrap(),
+        Recorded::Elsewhere,
+        "an earlier dump"
+    );
 }
 
 #[tokio::test]
@@ -165,11 +175,11 @@ async fn sessions_of_other_processes_are_listed() {
     fixture.store.close().await;
     let asking = Store::connect(&settings).await.unwrap();
     eventually(SOON, "the other sessions have ended", async || {
-        asking.other_sessions().await.unwrap().is_empty().then_some(())
+        asking.recovery().other_sessions().await.unwrap().is_empty().then_some(())
     })
     .await;
     let _service = Store::connect(&settings).await.unwrap();
-    assert_eq!(asking.other_sessions().await.unwrap().len(), 1);
+    assert_eq!(asking.recovery().other_sessions().await.unwrap().len(), 1);
 }
 
 #[tokio::test]
@@ -177,9 +187,9 @@ async fn marks_never_decrease() {
     let fixture = fixture().await;
     let mark = |seq, second| LogMark { stream: StreamName::Outcome, seq, at: at(second) };
     for (seq, second) in [(5, 1), (7, 2), (6, 3), (7, 4)] {
-        fixture.store.mark_log(&[mark(seq, second)]).await.unwrap();
+        fixture.store.database().mark_log(&[mark(seq, second)]).await.unwrap();
     }
-    assert_eq!(fixture.store.log_marks().await.unwrap(), [mark(7, 4)]);
+    assert_eq!(fixture.store.database().log_marks().await.unwrap(), [mark(7, 4)]);
 }
 
 fn at(second: i64) -> Timestamp {
@@ -194,9 +204,12 @@ async fn new_numbers_follow_those_in_the_log() {
     for user in [500, 3] {
         restore.raise_numbers(Numbers { user, ..Numbers::default() }).await.unwrap();
     }
-    let user = fixture.store.merge_user(app, "ada", domain::content::Object::new()).await;
+    let user = fixture.store.directory().merge_user(app, "ada", domain::content::Object::new()).await;
     user.unwrap();
-    assert_eq!(fixture.store.find_user(app, "ada").await.unwrap().unwrap().number, UserNumber(501));
+    assert_eq!(
+        fixture.store.directory().find_user(app, "ada").await.unwrap().unwrap().number,
+        UserNumber(501)
+    );
     assert_eq!(fixture.app("other").await, AppId(app.0 + 1));
 }
 
@@ -225,7 +238,7 @@ async fn an_unexpired_idempotency_key_names_its_send_again() {
     };
     let known = Reserved { send_id: send_id(9), body_hash: [9; 32], lane: Lane::Bulk };
     let reservation = Reservation { app, key: "known".to_owned(), send: known };
-    fixture.store.reserve_keys(&[reservation]).await.unwrap();
+    fixture.store.sends().reserve_keys(&[reservation]).await.unwrap();
 
     let fresh = keyed(1, "fresh", now.into());
     let accepted = [fresh.clone(), fresh, keyed(2, "old", NOW), keyed(3, "known", now.into())];
@@ -233,7 +246,7 @@ async fn an_unexpired_idempotency_key_names_its_send_again() {
     for _ in 0..2 {
         restore.add_sends(&accepted).await.unwrap();
     }
-    let of = async |key: &str| fixture.store.reserved_key(app, key).await.unwrap();
+    let of = async |key: &str| fixture.store.sends().reserved_key(app, key).await.unwrap();
     let lane = Lane::Transactional;
     assert_eq!(of("fresh").await, Some(Reserved { send_id: send_id(1), body_hash: [1; 32], lane }));
     assert_eq!(of("old").await, None);
@@ -262,22 +275,22 @@ async fn a_parked_send_stays_parked() {
 async fn erased_users_are_erased_again_and_not_re_created() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
-    let known = fixture.store.merge_user(app, "ada", domain::content::Object::new()).await;
+    let known = fixture.store.directory().merge_user(app, "ada", domain::content::Object::new()).await;
     known.unwrap();
-    let ada = fixture.store.find_user(app, "ada").await.unwrap().unwrap().number;
+    let ada = fixture.store.directory().find_user(app, "ada").await.unwrap().unwrap().number;
     let mut restore = fixture.restore().await;
     for (user, is_new) in [(ada, true), (UserNumber(100), true), (ada, false)] {
         let erased = UserErased { user, digest: None };
         assert_eq!(restore.add_erasure(app, &erased, NOW).await.unwrap(), is_new);
     }
-    assert!(fixture.store.find_user(app, "ada").await.unwrap().is_none());
+    assert!(fixture.store.directory().find_user(app, "ada").await.unwrap().is_none());
     assert_eq!(fixture.count("SELECT count(*) FROM erased WHERE digest IS NOT NULL").await, 1);
 
     // Only the plan names the second user.
     restore.add_sends(&[accepted(app, people(2))]).await.unwrap();
     let restored = restore.add_plans(&[plan(app, 0, 2, 0)]).await.unwrap();
     assert_eq!((restored.chunks, restored.users), (1, 1));
-    assert!(fixture.store.find_user(app, "user-0").await.unwrap().is_none());
+    assert!(fixture.store.directory().find_user(app, "user-0").await.unwrap().is_none());
     assert_eq!(fixture.count("SELECT count(*) FROM erased WHERE digest IS NOT NULL").await, 2);
 }
 
@@ -296,11 +309,11 @@ async fn an_erased_user_missing_from_the_backup_is_not_planned_again() {
     assert!(restore.add_erasure(app, &erased, at(60)).await.unwrap());
 
     let chunks = [accepted(app, people(2))];
-    let mut freeze = fixture.store.freeze(&chunks).await.unwrap();
+    let mut freeze = fixture.store.sends().freeze(&chunks).await.unwrap();
     let facts = freeze.facts().await.unwrap();
     assert!(facts.is_erased(&chunks[0], "user-0") && !facts.is_erased(&chunks[0], "user-1"));
     freeze.commit(&facts, &[Vec::new()]).await.unwrap();
-    assert!(fixture.store.find_user(app, "user-0").await.unwrap().is_none());
+    assert!(fixture.store.directory().find_user(app, "user-0").await.unwrap().is_none());
 }
 
 #[tokio::test]
@@ -336,7 +349,7 @@ async fn cancelled_requests_stay_cancelled_after_restore() {
     let cancelled = [(app, send_id(1), NOW), (app, SendId(Uuid::from_u128(2)), NOW)];
     assert_eq!(restore.add_cancellations(&cancelled).await.unwrap(), 1);
     assert_eq!(restore.add_cancellations(&cancelled).await.unwrap(), 0);
-    assert!(fixture.store.find_request(app, send_id(1)).await.unwrap().unwrap().cancelled);
+    assert!(fixture.store.sends().find_request(app, send_id(1)).await.unwrap().unwrap().cancelled);
 }
 
 #[tokio::test]
@@ -366,6 +379,6 @@ async fn a_parked_send_stays_cancelled_after_restore() {
     let cancelled = [(app, send_id(1), NOW)];
     assert_eq!(restore.add_cancellations(&cancelled).await.unwrap(), 1);
     assert_eq!(restore.add_cancellations(&cancelled).await.unwrap(), 0);
-    assert!(fixture.store.find_request(app, send_id(1)).await.unwrap().unwrap().cancelled);
+    assert!(fixture.store.sends().find_request(app, send_id(1)).await.unwrap().unwrap().cancelled);
     assert_eq!(fixture.count("SELECT count(*) FROM parked").await, 0);
 }

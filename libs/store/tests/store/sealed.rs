@@ -37,10 +37,11 @@ async fn every_sealed_column_of_the_schema_is_listed() {
     known.sort_unstable();
     assert_eq!(found, known, "name the column `sealed`, and add its table to SEALED");
     for table in SEALED {
-        assert!(fixture.store.count_sealed(table).await.unwrap().is_empty(), "{}", table.name);
-        let page = fixture.store.sealed_otherwise(table, b"", SealedRecord::START, 10).await.unwrap();
+        assert!(fixture.store.database().count_sealed(table).await.unwrap().is_empty(), "{}", table.name);
+        let page =
+            fixture.store.database().sealed_otherwise(table, b"", SealedRecord::START, 10).await.unwrap();
         assert!(page.is_empty());
-        assert_eq!(fixture.store.reseal(table, &[]).await.unwrap(), 0);
+        assert_eq!(fixture.store.database().reseal(table, &[]).await.unwrap(), 0);
     }
 }
 
@@ -54,11 +55,17 @@ async fn records_of_other_keys_are_paged_and_replaced_only_if_unchanged() {
     }
     secret(&fixture, &sealed(2, "new")).await;
     let header = sealed(2, "");
-    let first = fixture.store.sealed_otherwise(app_secret(), &header, SealedRecord::START, 2).await.unwrap();
+    let first = fixture
+        .store
+        .database()
+        .sealed_otherwise(app_secret(), &header, SealedRecord::START, 2)
+        .await
+        .unwrap();
     let texts: Vec<_> = first.iter().map(|record| record.sealed.clone()).collect();
     assert_eq!(texts, [sealed(1, "a"), sealed(1, "b")]);
     assert_eq!(first[0].context, format!("app-secret:{app}"));
-    let rest = fixture.store.sealed_otherwise(app_secret(), &header, &first[1].place, 2).await.unwrap();
+    let rest =
+        fixture.store.database().sealed_otherwise(app_secret(), &header, &first[1].place, 2).await.unwrap();
     assert_eq!(rest.len(), 1);
 
     sqlx::query("UPDATE app_secret SET sealed = $1 WHERE sealed = $2")
@@ -68,8 +75,8 @@ async fn records_of_other_keys_are_paged_and_replaced_only_if_unchanged() {
         .await
         .unwrap();
     let new: Vec<_> = first.into_iter().map(|record| (record, sealed(2, "resealed"))).collect();
-    assert_eq!(fixture.store.reseal(app_secret(), &new).await.unwrap(), 1);
-    let counts = fixture.store.count_sealed(app_secret()).await.unwrap();
+    assert_eq!(fixture.store.database().reseal(app_secret(), &new).await.unwrap(), 1);
+    let counts = fixture.store.database().count_sealed(app_secret()).await.unwrap();
     let counts: Vec<_> = counts.iter().map(|count| (count.header[1], count.records)).collect();
     assert_eq!(counts, [(1, 2), (2, 2)]);
 }

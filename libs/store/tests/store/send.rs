@@ -28,11 +28,11 @@ async fn a_send_is_scheduled_once() {
     let app = fixture.app("shop").await;
     let chunk = scheduled(app);
     for number in [1, 2] {
-        assert!(fixture.store.schedule(&chunk, &timer(app, NOW, number)).await.unwrap());
+        assert!(fixture.store.sends().schedule(&chunk, &timer(app, NOW, number)).await.unwrap());
     }
-    let due = fixture.store.due_timers(10).await.unwrap();
+    let due = fixture.store.deliveries().due_timers(10).await.unwrap();
     assert_eq!(due.timers.iter().map(|timer| timer.id).collect::<Vec<_>>(), [Uuid::from_u128(1)]);
-    let kept = fixture.store.kept_send(app, send_id(1)).await.unwrap().unwrap();
+    let kept = fixture.store.sends().kept_send(app, send_id(1)).await.unwrap().unwrap();
     assert_eq!((kept.accepted_at, kept.send.as_ref()), (NOW, Some(&*chunk.send)));
 }
 
@@ -41,11 +41,11 @@ async fn a_send_with_a_frozen_first_chunk_does_not_wait_for_a_timer() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     let chunks = [scheduled(app)];
-    let mut freeze = fixture.store.freeze(&chunks).await.unwrap();
+    let mut freeze = fixture.store.sends().freeze(&chunks).await.unwrap();
     let facts = freeze.facts().await.unwrap();
     freeze.commit(&facts, &[Decisions::new()]).await.unwrap();
-    assert!(!fixture.store.schedule(&chunks[0], &timer(app, NOW, 1)).await.unwrap());
-    assert!(fixture.store.due_timers(10).await.unwrap().timers.is_empty());
+    assert!(!fixture.store.sends().schedule(&chunks[0], &timer(app, NOW, 1)).await.unwrap());
+    assert!(fixture.store.deliveries().due_timers(10).await.unwrap().timers.is_empty());
 }
 
 #[tokio::test]
@@ -53,15 +53,15 @@ async fn planning_a_scheduled_send_keeps_its_body_until_it_is_dropped() {
     let fixture = fixture().await;
     let (app, other) = (fixture.app("shop").await, fixture.app("bank").await);
     let chunks = [scheduled(app)];
-    fixture.store.schedule(&chunks[0], &timer(app, NOW, 1)).await.unwrap();
-    let mut freeze = fixture.store.freeze(&chunks).await.unwrap();
+    fixture.store.sends().schedule(&chunks[0], &timer(app, NOW, 1)).await.unwrap();
+    let mut freeze = fixture.store.sends().freeze(&chunks).await.unwrap();
     let facts = freeze.facts().await.unwrap();
     freeze.commit(&facts, &[Decisions::new()]).await.unwrap();
-    let body = async || fixture.store.kept_send(app, send_id(1)).await.unwrap().unwrap().send;
+    let body = async || fixture.store.sends().kept_send(app, send_id(1)).await.unwrap().unwrap().send;
     assert_eq!(body().await.as_ref(), Some(&*chunks[0].send));
-    fixture.store.drop_body(other, send_id(1)).await.unwrap();
+    fixture.store.sends().drop_body(other, send_id(1)).await.unwrap();
     assert!(body().await.is_some(), "another app's");
-    fixture.store.drop_body(app, send_id(1)).await.unwrap();
+    fixture.store.sends().drop_body(app, send_id(1)).await.unwrap();
     assert_eq!(body().await, None);
-    assert!(fixture.store.kept_send(other, send_id(1)).await.unwrap().is_none());
+    assert!(fixture.store.sends().kept_send(other, send_id(1)).await.unwrap().is_none());
 }

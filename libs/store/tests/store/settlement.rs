@@ -20,7 +20,9 @@ impl Fixture {
     async fn attempt(&self, app: AppId, delivery: DeliveryId, attempt: u32, outcome: Outcome) -> Settlement {
         let request = ClaimRequest { app, delivery, attempt, provider: Some("main".to_owned()) };
         let lease = Duration::from_secs(60);
-        let Claim::Ours { token, .. } = self.store.claim(&[request], lease).await.unwrap().remove(0) else {
+        let Claim::Ours { token, .. } =
+            self.store.deliveries().claim(&[request], lease).await.unwrap().remove(0)
+        else {
             panic!("not ours")
         };
         let next = match outcome {
@@ -46,7 +48,7 @@ impl Fixture {
     }
 
     async fn settle(&self, settlement: &Settlement) -> bool {
-        self.store.settle(std::slice::from_ref(settlement)).await.unwrap()[0]
+        self.store.deliveries().settle(std::slice::from_ref(settlement)).await.unwrap()[0]
     }
 
     /// Returns status, attempt, and the numbers of attempts made, timers and parked rows.
@@ -111,7 +113,7 @@ async fn a_retry_sets_its_timer_and_a_later_one_parks() {
     let first = fixture.attempt(app, id, 1, RETRY).await;
     assert!(fixture.settle(&first).await && !fixture.settle(&first).await);
     assert_eq!(fixture.ledger(id).await, ("retrying".to_owned(), 2, 1, 1, 0));
-    let due = fixture.store.due_timers(1).await.unwrap();
+    let due = fixture.store.deliveries().due_timers(1).await.unwrap();
     assert_eq!((due.timers[0].stream, &due.timers[0].message[..]), (STREAM, &b"again"[..]));
     drop(due);
 
@@ -121,7 +123,7 @@ async fn a_retry_sets_its_timer_and_a_later_one_parks() {
     };
     assert!(fixture.settle(&parking).await && !fixture.settle(&parking).await);
     assert_eq!(fixture.ledger(id).await, ("parked".to_owned(), 3, 2, 1, 1));
-    let state = fixture.store.delivery_states(&[(app, id)]).await.unwrap().remove(0);
+    let state = fixture.store.deliveries().delivery_states(&[(app, id)]).await.unwrap().remove(0);
     assert!(state.is_parked_after(2) && !state.is_parked_after(1));
     assert_eq!(state.reason, Some(Reason::RetriesExhausted));
     let parked = "SELECT count(*) FROM parked WHERE delivery_id IS NOT NULL AND user_number = 1
@@ -136,7 +138,7 @@ async fn a_dead_target_is_suppressed() {
     let ids = fixture.deliveries(app, 2).await;
     let gone = fixture.attempt(app, ids[0], 1, Outcome::GONE).await;
     let lost = Settlement { token: Uuid::nil(), ..fixture.attempt(app, ids[1], 1, Outcome::GONE).await };
-    assert_eq!(fixture.store.settle(&[lost, gone]).await.unwrap(), [false, true]);
+    assert_eq!(fixture.store.deliveries().settle(&[lost, gone]).await.unwrap(), [false, true]);
     let target: String =
         sqlx::query_scalar("SELECT target FROM suppression").fetch_one(&fixture.pool).await.unwrap();
     assert_eq!(target, "user-1@example.com");
@@ -164,7 +166,7 @@ async fn a_worker_that_lost_its_lease_does_not_settle() {
     sqlx::query("UPDATE delivery SET lease_until = now()").execute(&fixture.pool).await.unwrap();
     let next = fixture.attempt(app, id, 1, RETRY).await;
     assert!(!fixture.settle(&late).await);
-    assert_eq!(fixture.store.settle(&[late.clone(), next]).await.unwrap(), [false, true]);
+    assert_eq!(fixture.store.deliveries().settle(&[late.clone(), next]).await.unwrap(), [false, true]);
     assert_eq!(fixture.ledger(id).await, ("retrying".to_owned(), 2, 1, 1, 0));
 }
 
@@ -183,13 +185,21 @@ async fn a_late_answer_overrides_the_end_that_a_claim_wrote() {
         .await
         .unwrap();
     let request = ClaimRequest { app, delivery: ids[0], attempt: 1, provider: None };
-    let claim = fixture.store.claim(&[request], Duration::from_secs(60)).await.unwrap().remove(0);
+    let claim =
+        fixture.store.deliveries().claim(&[request], Duration::from_secs(60)).await.unwrap().remove(0);
     assert!(matches!(claim, Claim::Done(state) if state.status == Status::Expired));
-    assert_eq!(fixture.store.settle(&[late.clone(), expired.clone()]).await.unwrap(), [true, true]);
+    assert_eq!(
+        fixture.store.deliveries().settle(&[late.clone(), expired.clone()]).await.unwrap(),
+        [true, true]
+    );
     assert_eq!(fixture.ledger(ids[0]).await, ("sent".to_owned(), 1, 1, 1, 0));
-    assert_eq!(fixture.store.settle(&[late, expired]).await.unwrap(), [false, false], "a second time");
+    assert_eq!(
+        fixture.store.deliveries().settle(&[late, expired]).await.unwrap(),
+        [false, false],
+        "a second time"
+    );
     // A worker that found it expired may acknowledge the job before this is published.
-    let due = fixture.store.due_timers(10).await.unwrap();
+    let due = fixture.store.deliveries().due_timers(10).await.unwrap();
     let again: Vec<_> = due.timers.iter().map(|timer| (timer.stream, &timer.message[..])).collect();
     assert_eq!(again, [(STREAM, &b"the job"[..])]);
 }
@@ -206,7 +216,7 @@ async fn a_failing_batch_writes_nothing() {
         .execute(&fixture.pool)
         .await
         .unwrap();
-    let error = fixture.store.settle(&[good.clone(), bad]).await.unwrap_err();
+    let error = fixture.store.deliveries().settle(&[good.clone(), bad]).await.unwrap_err();
     assert!(error.is_refused_data(), "{error}");
     assert_eq!(fixture.ledger(ids[0]).await, ("sending".to_owned(), 1, 0, 0, 0));
     assert!(fixture.settle(&good).await);

@@ -12,11 +12,11 @@ async fn create(fixture: &Fixture, app: AppId, kid: &str, verifier: &Verifier) -
         Verifier::Sealed(_) => SigningAlgorithm::Hs256,
     };
     let key = NewSigningKey { kid, algorithm, verifier };
-    fixture.store.create_signing_key(app, key, "cli:ada").await.unwrap()
+    fixture.store.control().create_signing_key(app, key, "cli:ada").await.unwrap()
 }
 
 async fn keys(fixture: &Fixture, app: AppId) -> Vec<SigningKey> {
-    fixture.store.app_by_name_or_id(&app.to_string()).await.unwrap().unwrap().signing_keys
+    fixture.store.control().app_by_name_or_id(&app.to_string()).await.unwrap().unwrap().signing_keys
 }
 
 #[tokio::test]
@@ -35,10 +35,10 @@ async fn keys_are_read_as_stored_until_they_are_revoked() {
     let stored: Vec<_> = stored.iter().map(|key| (key.kid.as_str(), key.algorithm, &key.verifier)).collect();
     assert_eq!(stored, expected);
     let twice = NewSigningKey { kid: "one", algorithm: SigningAlgorithm::Hs256, verifier: &sealed };
-    assert!(fixture.store.create_signing_key(shop, twice, "test").await.is_err());
+    assert!(fixture.store.control().create_signing_key(shop, twice, "test").await.is_err());
 
-    assert!(fixture.store.revoke_signing_key(shop, "one", "cli:ada").await.unwrap());
-    assert!(!fixture.store.revoke_signing_key(shop, "one", "cli:ada").await.unwrap());
+    assert!(fixture.store.control().revoke_signing_key(shop, "one", "cli:ada").await.unwrap());
+    assert!(!fixture.store.control().revoke_signing_key(shop, "one", "cli:ada").await.unwrap());
     assert_eq!(keys(&fixture, shop).await.len(), 1);
     assert_eq!(keys(&fixture, bank).await.len(), 1);
 

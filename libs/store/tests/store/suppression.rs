@@ -28,7 +28,7 @@ fn object(value: &Value) -> Object {
 
 impl Fixture {
     async fn with_profile(&self, app: AppId, identifier: &str, profile: &Value) -> UserNumber {
-        self.store.merge_user(app, identifier, object(profile)).await.unwrap().number
+        self.store.directory().merge_user(app, identifier, object(profile)).await.unwrap().number
     }
 
     /// A queued delivery to a target of the user.
@@ -50,13 +50,13 @@ impl Fixture {
 
     async fn claim_one(&self, app: AppId, delivery: DeliveryId) -> Claim {
         let request = ClaimRequest { app, delivery, attempt: 1, provider: Some("main".to_owned()) };
-        self.store.claim(&[request], LEASE).await.unwrap().remove(0)
+        self.store.deliveries().claim(&[request], LEASE).await.unwrap().remove(0)
     }
 
     /// Claims the first attempt, and settles it with an answer that the target is gone.
     async fn gone(&self, app: AppId, user: UserNumber, delivery: DeliveryId, gone: Gone) {
         let settlement = self.dead(app, user, delivery, gone).await;
-        assert_eq!(self.store.settle(&[settlement]).await.unwrap(), [true]);
+        assert_eq!(self.store.deliveries().settle(&[settlement]).await.unwrap(), [true]);
     }
 
     async fn dead(&self, app: AppId, user: UserNumber, delivery: DeliveryId, gone: Gone) -> Settlement {
@@ -86,7 +86,7 @@ impl Fixture {
     }
 
     async fn profile_of(&self, app: AppId, identifier: &str) -> Value {
-        Value::Object(self.store.find_user(app, identifier).await.unwrap().unwrap().profile)
+        Value::Object(self.store.directory().find_user(app, identifier).await.unwrap().unwrap().profile)
     }
 
     async fn suppressed(&self) -> Vec<String> {
@@ -97,7 +97,8 @@ impl Fixture {
     }
 
     async fn lift(&self, app: AppId, channel: Channel, target: &str) -> Option<Restored> {
-        let lifted = self.store.lift_suppression(app, channel, target, "cli:test").await.unwrap();
+        let lifted =
+            self.store.deliveries().lift_suppression(app, channel, target, "cli:test").await.unwrap();
         lifted.map(|Lifted { restored, .. }| restored)
     }
 }
@@ -118,7 +119,7 @@ async fn a_dead_token_is_removed_from_every_profile_of_the_app_that_holds_it() {
         let id = fixture.delivery(app, ada, Channel::MobilePush, target).await;
         dead.push(fixture.dead(app, ada, id, Gone::default()).await);
     }
-    assert_eq!(fixture.store.settle(&dead).await.unwrap(), [true, true]);
+    assert_eq!(fixture.store.deliveries().settle(&dead).await.unwrap(), [true, true]);
     assert_eq!(
         fixture.profile_of(app, "ada").await,
         json!({"name": "Ada", "fcm": {"tokens": ["b"]}, "apns": {"tokens": ["a:1"]}})
@@ -139,7 +140,8 @@ async fn an_address_is_suppressed_and_stays_on_the_profile() {
     let delivery = fixture.suppress(app, ada, Channel::Email, "ada@example.com").await;
     assert_eq!(fixture.profile_of(app, "ada").await, profile);
 
-    let listed = fixture.store.list_suppressions(SuppressionFilter::default(), 10).await.unwrap();
+    let listed =
+        fixture.store.deliveries().list_suppressions(SuppressionFilter::default(), 10).await.unwrap();
     let found = &listed[0];
     assert_eq!((found.app, found.app_name.as_str(), found.channel), (app, "shop", Channel::Email));
     assert_eq!((found.target.as_str(), found.delivery), ("ada@example.com", delivery));
@@ -163,7 +165,7 @@ async fn suppressions_are_listed_by_app_and_channel_latest_first() {
     fixture.suppress(app, ada, Channel::Sms, "+491").await;
     fixture.suppress(other, bob, Channel::Email, "last@example.com").await;
     let list = async |filter, limit| {
-        let found = fixture.store.list_suppressions(filter, limit).await.unwrap();
+        let found = fixture.store.deliveries().list_suppressions(filter, limit).await.unwrap();
         found.into_iter().map(|found| found.target).collect::<Vec<_>>()
     };
     let all = SuppressionFilter::default();
@@ -227,15 +229,17 @@ async fn registering_a_token_again_lifts_its_suppression() {
         fixture.suppress(other, there, Channel::MobilePush, "fcm:a").await;
         let pairs = object(&json!({"fcm": {"token": "a"}}));
         match writes {
-            0 => drop(fixture.store.merge_user(app, "bob", pairs).await.unwrap()),
-            1 => fixture.store.connect_device(app, "ada", &pairs, "phone", None).await.unwrap(),
-            2 => drop(fixture.store.merge_many(app, vec![("ada".to_owned(), pairs)]).await.unwrap()),
-            3 => drop(fixture.store.create_user(app, "new", pairs).await.unwrap().unwrap()),
+            0 => drop(fixture.store.directory().merge_user(app, "bob", pairs).await.unwrap()),
+            1 => fixture.store.directory().connect_device(app, "ada", &pairs, "phone", None).await.unwrap(),
+            2 => drop(
+                fixture.store.directory().merge_many(app, vec![("ada".to_owned(), pairs)]).await.unwrap(),
+            ),
+            3 => drop(fixture.store.directory().create_user(app, "new", pairs).await.unwrap().unwrap()),
             _ => {
                 let add = json!([{"op": "add", "path": "/fcm/tokens/-", "value": "a"}]);
                 let Value::Array(add) = add else { panic!("an array") };
                 let patch = Change::Patch(Patch::read(add, 10, true, &mut Vec::new()));
-                fixture.store.change_profile(app, "ada", patch, Author::App).await.unwrap();
+                fixture.store.directory().change_profile(app, "ada", patch, Author::App).await.unwrap();
             }
         }
         let apps: Vec<i64> = sqlx::query_scalar("DELETE FROM suppression RETURNING app_id")
@@ -269,7 +273,7 @@ async fn a_token_registered_after_its_reported_death_is_not_suppressed() {
         .execute(&fixture.pool)
         .await
         .unwrap();
-    let old = fixture.store.find_user(app, "old").await.unwrap().unwrap().number;
+    let old = fixture.store.directory().find_user(app, "old").await.unwrap().unwrap().number;
     let delivery = fixture.delivery(app, old, Channel::MobilePush, "apns:old").await;
     fixture.gone(app, old, delivery, Gone { since: Some(NOW), here_only: false }).await;
     assert_eq!(fixture.suppressed().await, ["apns:a", "apns:old"]);
@@ -291,7 +295,7 @@ async fn removing_a_token_from_a_profile_removes_its_registration() {
     fixture.with_profile(app, "ada", &json!({"name": "Countess"})).await;
     let Value::Array(remove) = json!([{"op": "remove", "path": "/fcm/tokens/0"}]) else { panic!("an array") };
     let patch = Change::Patch(Patch::read(remove, 10, true, &mut Vec::new()));
-    fixture.store.change_profile(app, "ada", patch, Author::App).await.unwrap();
+    fixture.store.directory().change_profile(app, "ada", patch, Author::App).await.unwrap();
     assert_eq!(targets().await, ["fcm:b"]);
     sqlx::query("DELETE FROM app_user").execute(&fixture.pool).await.unwrap();
     assert!(targets().await.is_empty());
@@ -310,7 +314,7 @@ async fn no_target_of_a_user_erased_meanwhile_is_suppressed() {
         .execute(&fixture.pool)
         .await
         .unwrap();
-    fixture.store.settle(&[dead]).await.unwrap();
+    fixture.store.deliveries().settle(&[dead]).await.unwrap();
     assert!(fixture.suppressed().await.is_empty());
 }
 
@@ -326,7 +330,7 @@ async fn a_dead_subscription_is_removed_and_restored_to_its_device() {
         auth: vec![2],
         expires_at: Some(FUTURE),
     };
-    fixture.store.subscribe(app, "ada", "browser", &subscription).await.unwrap();
+    fixture.store.directory().subscribe(app, "ada", "browser", &subscription).await.unwrap();
 
     let there = "SELECT count(*) FROM web_push_subscription WHERE p256dh = '\\x0401' AND auth = '\\x02'
                    AND expires_at > now() AND device_id = 'browser'";
@@ -336,7 +340,7 @@ async fn a_dead_subscription_is_removed_and_restored_to_its_device() {
     assert_eq!(fixture.count(there).await, 1);
 
     fixture.suppress(app, ada, Channel::WebPush, endpoint).await;
-    fixture.store.subscribe(app, "ada", "browser", &subscription).await.unwrap();
+    fixture.store.directory().subscribe(app, "ada", "browser", &subscription).await.unwrap();
     assert!(fixture.suppressed().await.is_empty(), "subscribed again");
 
     fixture.suppress(app, ada, Channel::WebPush, endpoint).await;

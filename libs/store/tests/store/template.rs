@@ -18,21 +18,24 @@ async fn each_put_is_a_new_version_and_old_ones_stay() {
     let app = fixture.app("shop").await;
     let first = json!({"inApp": {"title": "Hello"}, "email": {"subject": "Hello"}});
     let second = json!({"inApp": {"title": "Hi"}});
-    let (id, version) = fixture.store.put_template(app, welcome(&first), "test").await.unwrap();
+    let (id, version) = fixture.store.control().put_template(app, welcome(&first), "test").await.unwrap();
     assert_eq!(version, 1);
     let renamed = NewTemplate { name: "Hi", category: None, ..welcome(&second) };
-    assert_eq!(fixture.store.put_template(app, renamed, "test").await.unwrap(), (id, 2));
+    assert_eq!(fixture.store.control().put_template(app, renamed, "test").await.unwrap(), (id, 2));
 
     let by_name = TemplateRef::Identifier("welcome".to_owned());
-    let newest = fixture.store.find_template(app, &by_name).await.unwrap().unwrap();
+    let newest = fixture.store.control().find_template(app, &by_name).await.unwrap().unwrap();
     assert_eq!((newest.id, newest.version, newest.name.as_str()), (id, 2, "Hi"));
     assert_eq!((newest.identifier.as_str(), &newest.category, &newest.channels), ("welcome", &None, &second));
-    assert_eq!(fixture.store.find_template(app, &TemplateRef::Id(id)).await.unwrap(), Some(newest.clone()));
+    assert_eq!(
+        fixture.store.control().find_template(app, &TemplateRef::Id(id)).await.unwrap(),
+        Some(newest.clone())
+    );
 
-    let pinned = fixture.store.template_version(app, id, 1).await.unwrap().unwrap();
+    let pinned = fixture.store.control().template_version(app, id, 1).await.unwrap().unwrap();
     assert_eq!((&pinned.channels, pinned.category.as_deref()), (&first, Some("onboarding")));
-    assert_eq!(fixture.store.template_version(app, id, 2).await.unwrap(), Some(newest));
-    assert_eq!(fixture.store.template_version(app, id, 3).await.unwrap(), None);
+    assert_eq!(fixture.store.control().template_version(app, id, 2).await.unwrap(), Some(newest));
+    assert_eq!(fixture.store.control().template_version(app, id, 3).await.unwrap(), None);
 }
 
 #[tokio::test]
@@ -40,11 +43,11 @@ async fn a_list_contains_the_newest_version_of_each_template() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     let channels = json!({"inApp": {"title": "Hello"}, "email": {"subject": "Hello"}});
-    fixture.store.put_template(app, welcome(&channels), "test").await.unwrap();
-    fixture.store.put_template(app, welcome(&channels), "test").await.unwrap();
+    fixture.store.control().put_template(app, welcome(&channels), "test").await.unwrap();
+    fixture.store.control().put_template(app, welcome(&channels), "test").await.unwrap();
     let alarm = NewTemplate { identifier: "alarm", category: None, ..welcome(&channels) };
-    fixture.store.put_template(app, alarm, "test").await.unwrap();
-    let listed = fixture.store.list_templates(app).await.unwrap();
+    fixture.store.control().put_template(app, alarm, "test").await.unwrap();
+    let listed = fixture.store.control().list_templates(app).await.unwrap();
     let rows: Vec<(&str, i32)> = listed.iter().map(|row| (row.identifier.as_str(), row.version)).collect();
     assert_eq!(rows, [("alarm", 1), ("welcome", 2)]);
     let mut covered = listed[0].channels.clone();
@@ -57,14 +60,18 @@ async fn another_apps_template_does_not_exist() {
     let fixture = fixture().await;
     let (app, other) = (fixture.app("shop").await, fixture.app("other").await);
     let channels = json!({"inApp": {"title": "Hello"}});
-    let (id, _) = fixture.store.put_template(app, welcome(&channels), "test").await.unwrap();
+    let (id, _) = fixture.store.control().put_template(app, welcome(&channels), "test").await.unwrap();
     let by_name = TemplateRef::Identifier("welcome".to_owned());
-    assert_eq!(fixture.store.find_template(other, &by_name).await.unwrap(), None);
-    assert_eq!(fixture.store.find_template(other, &TemplateRef::Id(id)).await.unwrap(), None);
-    assert_eq!(fixture.store.template_version(other, id, 1).await.unwrap(), None);
-    assert_eq!(fixture.store.find_template(app, &TemplateRef::Id(TemplateId(0))).await.unwrap(), None);
-    assert!(fixture.store.list_templates(other).await.unwrap().is_empty());
-    let refused = fixture.store.put_template(AppId(999), welcome(&channels), "test").await.unwrap_err();
+    assert_eq!(fixture.store.control().find_template(other, &by_name).await.unwrap(), None);
+    assert_eq!(fixture.store.control().find_template(other, &TemplateRef::Id(id)).await.unwrap(), None);
+    assert_eq!(fixture.store.control().template_version(other, id, 1).await.unwrap(), None);
+    assert_eq!(
+        fixture.store.control().find_template(app, &TemplateRef::Id(TemplateId(0))).await.unwrap(),
+        None
+    );
+    assert!(fixture.store.control().list_templates(other).await.unwrap().is_empty());
+    let refused =
+        fixture.store.control().put_template(AppId(999), welcome(&channels), "test").await.unwrap_err();
     assert!(refused.is_refused_data(), "{refused}");
 }
 
@@ -73,7 +80,7 @@ async fn concurrent_puts_get_different_versions() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     let channels = json!({"inApp": {"title": "Hello"}});
-    let put = async || fixture.store.put_template(app, welcome(&channels), "test").await.unwrap().1;
+    let put = async || fixture.store.control().put_template(app, welcome(&channels), "test").await.unwrap().1;
     let (a, b, c) = tokio::join!(put(), put(), put());
     let mut versions = [a, b, c];
     versions.sort_unstable();

@@ -31,13 +31,13 @@ async fn a_timer_is_due_at_its_time() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     let later = fixture.now().await + Duration::from_secs(3_600);
-    fixture.store.set_timers(&[timer(app, 1, later)]).await.unwrap();
-    assert!(fixture.store.due_timers(10).await.unwrap().timers.is_empty());
+    fixture.store.deliveries().set_timers(&[timer(app, 1, later)]).await.unwrap();
+    assert!(fixture.store.deliveries().due_timers(10).await.unwrap().timers.is_empty());
 
     let soon = fixture.now().await + Duration::from_millis(300);
-    fixture.store.set_timers(&[timer(app, 2, soon)]).await.unwrap();
+    fixture.store.deliveries().set_timers(&[timer(app, 2, soon)]).await.unwrap();
     let due = eventually(LIMIT, "the timer is due", async || {
-        let due = fixture.store.due_timers(10).await.unwrap();
+        let due = fixture.store.deliveries().due_timers(10).await.unwrap();
         (!due.timers.is_empty()).then_some(due)
     })
     .await;
@@ -51,16 +51,18 @@ async fn two_processes_never_get_the_same_timer_and_unfinished_timers_stay() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     let timers: Vec<_> = (0..30).map(|number| timer(app, number, NOW)).collect();
-    fixture.store.set_timers(&timers).await.unwrap();
-    let (one, other) =
-        (fixture.store.due_timers(20).await.unwrap(), fixture.store.due_timers(20).await.unwrap());
+    fixture.store.deliveries().set_timers(&timers).await.unwrap();
+    let (one, other) = (
+        fixture.store.deliveries().due_timers(20).await.unwrap(),
+        fixture.store.deliveries().due_timers(20).await.unwrap(),
+    );
     let ids: HashSet<_> = one.timers.iter().chain(&other.timers).map(|timer| timer.id).collect();
     assert_eq!((one.timers.len(), other.timers.len(), ids.len()), (20, 10, 30));
     let published: Vec<_> = one.timers[..5].iter().map(|timer| timer.id).collect();
     one.done(&published).await.unwrap();
     drop(other);
     let rest = eventually(LIMIT, "the other timers are due again", async || {
-        let due = fixture.store.due_timers(100).await.unwrap();
+        let due = fixture.store.deliveries().due_timers(100).await.unwrap();
         (due.timers.len() == 25).then_some(due)
     })
     .await;
@@ -73,15 +75,15 @@ async fn unpublished_timers_do_not_block_others() {
     let app = fixture.app("shop").await;
     let stuck = timer(app, 1, NOW);
     let fresh = timer(app, 2, NOW + Duration::from_secs(1));
-    fixture.store.set_timers(&[stuck, fresh]).await.unwrap();
-    let first = fixture.store.due_timers(1).await.unwrap();
+    fixture.store.deliveries().set_timers(&[stuck, fresh]).await.unwrap();
+    let first = fixture.store.deliveries().due_timers(1).await.unwrap();
     assert_eq!(first.timers[0].id, Uuid::from_u128(1));
     first.done(&[]).await.unwrap();
-    let second = fixture.store.due_timers(1).await.unwrap();
+    let second = fixture.store.deliveries().due_timers(1).await.unwrap();
     assert_eq!(second.timers[0].id, Uuid::from_u128(2));
     second.done(&[Uuid::from_u128(2)]).await.unwrap();
     let again = eventually(LIMIT, "the first is due again", async || {
-        fixture.store.due_timers(1).await.unwrap().timers.first().cloned()
+        fixture.store.deliveries().due_timers(1).await.unwrap().timers.first().cloned()
     })
     .await;
     assert_eq!(again.id, Uuid::from_u128(1));
@@ -91,13 +93,13 @@ async fn unpublished_timers_do_not_block_others() {
 async fn a_timer_of_an_unknown_stream_is_postponed_and_the_others_are_returned() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
-    fixture.store.set_timers(&[timer(app, 1, NOW), timer(app, 2, NOW)]).await.unwrap();
+    fixture.store.deliveries().set_timers(&[timer(app, 1, NOW), timer(app, 2, NOW)]).await.unwrap();
     sqlx::query("UPDATE timer SET stream = 'PIGEON' WHERE id = $1")
         .bind(Uuid::from_u128(1))
         .execute(&fixture.pool)
         .await
         .unwrap();
-    let due = fixture.store.due_timers(10).await.unwrap();
+    let due = fixture.store.deliveries().due_timers(10).await.unwrap();
     assert_eq!(due.timers.iter().map(|timer| timer.id).collect::<Vec<_>>(), [Uuid::from_u128(2)]);
     due.done(&[Uuid::from_u128(2)]).await.unwrap();
     let waiting: i64 =
@@ -115,9 +117,9 @@ async fn large_timers_are_taken_a_few_at_a_time() {
     let large: Vec<_> = (0..5)
         .map(|number| NewTimer { message: vec![7; 3 * 1024 * 1024], ..timer(app, number, NOW) })
         .collect();
-    fixture.store.set_timers(&large).await.unwrap();
+    fixture.store.deliveries().set_timers(&large).await.unwrap();
     for expected in [3, 2, 0] {
-        let due = fixture.store.due_timers(10).await.unwrap();
+        let due = fixture.store.deliveries().due_timers(10).await.unwrap();
         assert_eq!(due.timers.len(), expected);
         let ids: Vec<_> = due.timers.iter().map(|timer| timer.id).collect();
         due.done(&ids).await.unwrap();

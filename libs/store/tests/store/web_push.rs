@@ -46,7 +46,7 @@ async fn an_endpoint_belongs_to_the_last_device_that_subscribed_it() {
     let fixture = fixture().await;
     let (shop, bank) = (fixture.app("shop").await, fixture.app("bank").await);
     let subscribe = async |app, user, device, endpoint| {
-        fixture.store.subscribe(app, user, device, &subscription(endpoint)).await.unwrap();
+        fixture.store.directory().subscribe(app, user, device, &subscription(endpoint)).await.unwrap();
     };
     subscribe(shop, "ada", "laptop", "e1").await;
     subscribe(shop, "ada", "phone", "e2").await;
@@ -56,14 +56,14 @@ async fn an_endpoint_belongs_to_the_last_device_that_subscribed_it() {
     let expected = [owner("ada", "laptop", "e3"), owner("bob", "laptop", "e2")];
     assert_eq!(subscriptions(&fixture, shop).await, expected);
     assert_eq!(subscriptions(&fixture, bank).await, [owner("ada", "laptop", "e1")]);
-    let ada = fixture.store.find_user(shop, "ada").await.unwrap().unwrap();
-    let devices = fixture.store.list_devices(shop, ada.number).await.unwrap();
+    let ada = fixture.store.directory().find_user(shop, "ada").await.unwrap().unwrap();
+    let devices = fixture.store.directory().list_devices(shop, ada.number).await.unwrap();
     let reached: Vec<_> = devices.iter().map(|device| (device.device_id.as_str(), device.web_push)).collect();
     assert_eq!(reached, [("laptop", true), ("phone", false)]);
 
-    assert!(!fixture.store.unsubscribe(shop, "ada", "phone").await.unwrap());
-    assert!(!fixture.store.unsubscribe(shop, "eve", "laptop").await.unwrap());
-    assert!(fixture.store.unsubscribe(shop, "ada", "laptop").await.unwrap());
+    assert!(!fixture.store.directory().unsubscribe(shop, "ada", "phone").await.unwrap());
+    assert!(!fixture.store.directory().unsubscribe(shop, "eve", "laptop").await.unwrap());
+    assert!(fixture.store.directory().unsubscribe(shop, "ada", "laptop").await.unwrap());
     assert_eq!(subscriptions(&fixture, shop).await, [owner("bob", "laptop", "e2")]);
 }
 
@@ -76,7 +76,10 @@ async fn concurrent_subscriptions_to_the_same_endpoints_do_not_deadlock() {
         let store = fixture.store.clone();
         writers.spawn(async move {
             let endpoint = format!("e{}", writer % 2);
-            store.subscribe(app, &format!("user-{}", writer % 8), "laptop", &subscription(&endpoint)).await
+            store
+                .directory()
+                .subscribe(app, &format!("user-{}", writer % 8), "laptop", &subscription(&endpoint))
+                .await
         });
     }
     while let Some(written) = writers.join_next().await {
@@ -93,7 +96,7 @@ async fn a_dropped_device_loses_its_subscription() {
     let app = fixture.app("shop").await;
     for index in 0..=MAX_DEVICES {
         let (device, endpoint) = (format!("d{index}"), format!("e{index}"));
-        fixture.store.subscribe(app, "ada", &device, &subscription(&endpoint)).await.unwrap();
+        fixture.store.directory().subscribe(app, "ada", &device, &subscription(&endpoint)).await.unwrap();
     }
     let left = subscriptions(&fixture, app).await;
     assert_eq!(i64::try_from(left.len()).unwrap(), MAX_DEVICES);
@@ -104,16 +107,21 @@ async fn a_dropped_device_loses_its_subscription() {
 async fn an_app_keeps_its_first_key_pair() {
     let fixture = fixture().await;
     let (shop, bank) = (fixture.app("shop").await, fixture.app("bank").await);
-    assert_eq!(fixture.store.apps_without_vapid_key().await.unwrap(), [shop, bank]);
+    assert_eq!(fixture.store.control().apps_without_vapid_key().await.unwrap(), [shop, bank]);
     for public_key in ["first", "second"] {
-        fixture.store.add_vapid_key(shop, NewVapidKey { public_key, sealed: b"sealed" }).await.unwrap();
+        fixture
+            .store
+            .control()
+            .add_vapid_key(shop, NewVapidKey { public_key, sealed: b"sealed" })
+            .await
+            .unwrap();
     }
-    assert_eq!(fixture.store.vapid_public_key(shop).await.unwrap().as_deref(), Some("first"));
-    assert_eq!(fixture.store.vapid_public_key(bank).await.unwrap(), None);
-    let key = fixture.store.vapid_key(shop).await.unwrap().unwrap();
+    assert_eq!(fixture.store.control().vapid_public_key(shop).await.unwrap().as_deref(), Some("first"));
+    assert_eq!(fixture.store.control().vapid_public_key(bank).await.unwrap(), None);
+    let key = fixture.store.control().vapid_key(shop).await.unwrap().unwrap();
     assert_eq!((key.public_key.as_str(), key.sealed.as_slice()), ("first", &b"sealed"[..]));
-    assert!(fixture.store.vapid_key(bank).await.unwrap().is_none());
-    assert_eq!(fixture.store.apps_without_vapid_key().await.unwrap(), [bank]);
+    assert!(fixture.store.control().vapid_key(bank).await.unwrap().is_none());
+    assert_eq!(fixture.store.control().apps_without_vapid_key().await.unwrap(), [bank]);
 }
 
 #[tokio::test]
@@ -128,9 +136,10 @@ async fn browser_keys_are_returned_only_for_live_subscriptions_of_the_user() {
     ] {
         let expires_at = expires.map(Timestamp::from_millis);
         let subscription = Subscription { auth: vec![auth; 16], expires_at, ..subscription(endpoint) };
-        fixture.store.subscribe(app, user, endpoint, &subscription).await.unwrap();
+        fixture.store.directory().subscribe(app, user, endpoint, &subscription).await.unwrap();
     }
-    let number = async |app, user| fixture.store.find_user(app, user).await.unwrap().unwrap().number;
+    let number =
+        async |app, user| fixture.store.directory().find_user(app, user).await.unwrap().unwrap().number;
     let (ada, bob, other) = (number(shop, "ada").await, number(shop, "bob").await, number(bank, "ada").await);
     let name = |app, user, endpoint: &str| SubscriptionName { app, user, endpoint: endpoint.to_owned() };
     let named = [
@@ -142,10 +151,10 @@ async fn browser_keys_are_returned_only_for_live_subscriptions_of_the_user() {
         name(shop, ada, "e1"),
         name(shop, ada, "e9"),
     ];
-    let found = fixture.store.browser_keys(&named).await.unwrap();
+    let found = fixture.store.directory().browser_keys(&named).await.unwrap();
     let auths: Vec<_> = found.iter().map(|keys| keys.as_ref().map(|keys| keys.auth[0])).collect();
     assert_eq!(auths, [Some(3), None, None, Some(1), Some(4), Some(1), None]);
-    assert!(fixture.store.browser_keys(&[]).await.unwrap().is_empty());
+    assert!(fixture.store.directory().browser_keys(&[]).await.unwrap().is_empty());
 }
 
 #[tokio::test]
@@ -163,7 +172,7 @@ async fn browsers_are_targets_if_the_app_has_a_web_push_provider() {
         let expires_at = expires.map(Timestamp::from_millis);
         let endpoint = endpoint.to_owned();
         let subscription = Subscription { endpoint, p256dh: vec![4; 65], auth: vec![7; 16], expires_at };
-        fixture.store.subscribe(app, user, device, &subscription).await.unwrap();
+        fixture.store.directory().subscribe(app, user, device, &subscription).await.unwrap();
     }
     sqlx::query(
         "INSERT INTO suppression (app_id, channel, target, delivery_id, code)
@@ -198,9 +207,9 @@ async fn browsers_are_targets_if_the_app_has_a_web_push_provider() {
     assert_eq!(fixture.count(statement).await, 3);
 
     // The facts of a dry run.
-    let imagined = fixture.store.imagine_facts(&chunks).await.unwrap();
+    let imagined = fixture.store.sends().imagine_facts(&chunks).await.unwrap();
     assert_eq!(imagined.endpoints(shop, ada).len(), 3, "the decision leaves out suppressed endpoints");
-    let devices = fixture.store.list_devices(shop, ada).await.unwrap();
+    let devices = fixture.store.directory().list_devices(shop, ada).await.unwrap();
     let mut reached: Vec<_> = devices.iter().map(|one| (one.device_id.as_str(), one.web_push)).collect();
     reached.sort_unstable();
     assert_eq!(reached, [("laptop", true), ("phone", true), ("tablet", false), ("watch", false)]);

@@ -31,13 +31,14 @@ async fn the_audit_log_names_an_endpoint_without_its_tokens() {
     ];
     let mut ids = Vec::new();
     for url in urls {
-        let draft = fixture.store.put_endpoint(app, url, WebhookEvent::ALL).await.unwrap().unwrap();
+        let draft =
+            fixture.store.webhooks().put_endpoint(app, url, WebhookEvent::ALL).await.unwrap().unwrap();
         ids.push(draft.id());
         draft.commit(Some(b"sealed"), "test").await.unwrap();
     }
     let hour = Duration::from_secs(3600);
-    assert!(fixture.store.rotate_webhook_secret(app, ids[0], b"new", hour, "test").await.unwrap());
-    assert!(fixture.store.remove_endpoint(app, ids[0], "test").await.unwrap());
+    assert!(fixture.store.webhooks().rotate_webhook_secret(app, ids[0], b"new", hour, "test").await.unwrap());
+    assert!(fixture.store.webhooks().remove_endpoint(app, ids[0], "test").await.unwrap());
     let audit = "SELECT action, subject FROM audit WHERE action LIKE 'webhook.%' ORDER BY id";
     let rows: Vec<(String, String)> = sqlx::query_as(audit).fetch_all(&fixture.pool).await.unwrap();
     let first = format!("{} https://hooks.example.com:8443", ids[0]);
@@ -62,7 +63,7 @@ async fn reads(pool: &PgPool) -> (i64, i64) {
 impl Fixture {
     async fn endpoint(&self, app: AppId) -> i64 {
         let url = "https://hooks.example.com";
-        let draft = self.store.put_endpoint(app, url, WebhookEvent::ALL).await.unwrap().unwrap();
+        let draft = self.store.webhooks().put_endpoint(app, url, WebhookEvent::ALL).await.unwrap().unwrap();
         let id = draft.id();
         draft.commit(Some(b"sealed"), "test").await.unwrap();
         id
@@ -117,11 +118,11 @@ async fn the_cost_of_claiming_and_settling_does_not_depend_on_backlog_or_statist
             fixture.set_up(&wake).await;
             let (scans, before) = reads(&fixture.pool).await;
             let store = fixture.another(&format!("&options[plan_cache_mode]={plans}")).await;
-            let taken = store.take_webhooks(100, PACE).await.unwrap();
+            let taken = store.webhooks().take_webhooks(100, PACE).await.unwrap();
             assert_eq!(taken.len(), if waiting == 0 { 0 } else { 8 });
             let settlements: Vec<_> =
                 taken.iter().map(|due| Settlement { due, settled: Settled::Taken, answer: "200" }).collect();
-            assert!(store.settle_webhooks(&settlements, PACE).await.unwrap().is_empty());
+            assert!(store.webhooks().settle_webhooks(&settlements, PACE).await.unwrap().is_empty());
             // A session reports its reads at its end at the latest.
             store.close().await;
             let after = eventually(Duration::from_secs(60), "the reads are counted", async || {
@@ -162,15 +163,15 @@ async fn webhooks_pending_before_an_upgrade_are_delivered_after_it() {
     store.migrate().await.unwrap();
     let mut delivered = Vec::new();
     while delivered.len() < 5 {
-        let taken = store.take_webhooks(10, PACE).await.unwrap();
+        let taken = store.webhooks().take_webhooks(10, PACE).await.unwrap();
         assert!(!taken.is_empty(), "only {delivered:?} are delivered");
         let settlements: Vec<_> =
             taken.iter().map(|due| Settlement { due, settled: Settled::Taken, answer: "200" }).collect();
-        assert!(store.settle_webhooks(&settlements, PACE).await.unwrap().is_empty());
+        assert!(store.webhooks().settle_webhooks(&settlements, PACE).await.unwrap().is_empty());
         delivered.extend(taken.iter().map(|due| due.id.as_u128()));
     }
     assert_eq!(delivered[..2], [2, 3], "the heads of both subjects come first");
-    assert!(store.take_webhooks(10, PACE).await.unwrap().is_empty());
+    assert!(store.webhooks().take_webhooks(10, PACE).await.unwrap().is_empty());
 }
 
 #[tokio::test]
@@ -192,7 +193,7 @@ async fn a_subject_always_has_one_head() {
         .await;
     assert_eq!(fixture.heads().await, [7, 8]);
     fixture.set_up("UPDATE webhook_message SET token = gen_random_uuid() WHERE number = 8").await;
-    assert_eq!(fixture.store.redeliver_webhooks(app, None, None).await.unwrap(), 2);
+    assert_eq!(fixture.store.webhooks().redeliver_webhooks(app, None, None).await.unwrap(), 2);
     assert_eq!(fixture.heads().await, [5, 8], "a message under way stays the head until it ends");
     fixture.set_up("UPDATE webhook_message SET token = NULL WHERE number = 8").await;
     assert_eq!(fixture.heads().await, [5, 6]);
@@ -206,16 +207,16 @@ async fn a_message_added_while_the_previous_one_is_settled_becomes_the_head() {
     let app = fixture.app("shop").await;
     let endpoint = fixture.endpoint(app).await;
     fixture.messages(app, endpoint, 1..=1, 1).await;
-    let taken = fixture.store.take_webhooks(1, PACE).await.unwrap();
+    let taken = fixture.store.webhooks().take_webhooks(1, PACE).await.unwrap();
     let settlement = [Settlement { due: &taken[0], settled: Settled::Taken, answer: "200" }];
     // Added first: the settlement must be repeated.
     let mut adding = fixture.pool.begin().await.unwrap();
     let add = "INSERT INTO webhook_message (app_id, endpoint_id, id, subject, event, body)
         SELECT app_id, endpoint_id, gen_random_uuid(), subject, event, body FROM webhook_message LIMIT 1";
     sqlx::raw_sql(add).execute(&mut *adding).await.unwrap();
-    assert_eq!(fixture.store.settle_webhooks(&settlement, PACE).await.unwrap(), [0]);
+    assert_eq!(fixture.store.webhooks().settle_webhooks(&settlement, PACE).await.unwrap(), [0]);
     adding.commit().await.unwrap();
-    assert!(fixture.store.settle_webhooks(&settlement, PACE).await.unwrap().is_empty());
+    assert!(fixture.store.webhooks().settle_webhooks(&settlement, PACE).await.unwrap().is_empty());
     assert_eq!(fixture.count("SELECT count(*) FROM webhook_message WHERE head").await, 1);
     // Settled first: adding waits for it.
     let mut settling = fixture.pool.begin().await.unwrap();
@@ -246,8 +247,8 @@ async fn apps_without_due_messages_are_not_read() {
         .await;
     let (scans, before) = reads(&fixture.pool).await;
     let store = fixture.another("").await;
-    assert!(store.take_webhooks(100, PACE).await.unwrap().is_empty());
-    assert!(store.take_webhooks(100, PACE).await.unwrap().is_empty());
+    assert!(store.webhooks().take_webhooks(100, PACE).await.unwrap().is_empty());
+    assert!(store.webhooks().take_webhooks(100, PACE).await.unwrap().is_empty());
     store.close().await;
     let after = eventually(Duration::from_secs(60), "the reads are counted", async || {
         let (now, read) = reads(&fixture.pool).await;

@@ -129,7 +129,7 @@ async fn a_retry_that_a_cancellation_ends_is_published() {
         .await;
     world.order(&order).await;
     world.acknowledged(1).await;
-    assert_eq!(world.context.store.cancel_request(world.app, SEND, "test").await.unwrap(), 1);
+    assert_eq!(world.context.store.deliveries().cancel_request(world.app, SEND, "test").await.unwrap(), 1);
     // The retry and the cancellation event.
     world.fire_timers(2).await;
     world.acknowledged(2).await;
@@ -277,7 +277,7 @@ async fn a_short_schedule_counts_its_own_attempts_and_restarts_after_a_redrive()
     }
     world.acknowledged(3).await;
     let now = clock::now();
-    world.context.store.redrive(&ParkedFilter::default(), None, 10, now, "test").await.unwrap();
+    world.context.store.deliveries().redrive(&ParkedFilter::default(), None, 10, now, "test").await.unwrap();
     for attempt in 3..=4 {
         world.acknowledged(attempt).await;
         world.fire_timers(1).await;

@@ -53,7 +53,7 @@ async fn a_worker_that_lost_the_claim_does_not_record_its_answer() {
     world.run("UPDATE delivery SET lease_until = now()").await;
     let (app, delivery, provider) = (world.app, order.delivery_id, Some("main".to_owned()));
     let request = ClaimRequest { app, delivery, attempt: 1, provider: provider.clone() };
-    let claim = world.context.store.claim(&[request], SOON).await.unwrap().remove(0);
+    let claim = world.context.store.deliveries().claim(&[request], SOON).await.unwrap().remove(0);
     let Claim::Ours { token, .. } = claim else { panic!("{claim:?}") };
     let published = world.told().await;
     scripted.release();
@@ -87,7 +87,7 @@ async fn a_worker_that_lost_the_claim_does_not_record_its_answer() {
         job: (JOBS, Vec::new().into()),
         receipts: false,
     };
-    assert_eq!(world.context.store.settle(&[settlement]).await.unwrap(), [true]);
+    assert_eq!(world.context.store.deliveries().settle(&[settlement]).await.unwrap(), [true]);
     world.order(&order).await;
     eventually(SOON, "the holder's outcome is published", async || {
         (world.settlings().await == [(1, Status::Sent)]).then_some(())

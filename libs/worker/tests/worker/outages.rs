@@ -27,7 +27,8 @@ async fn an_answer_is_settled_once_the_database_is_back_and_the_provider_called_
     .await;
     world.postgres.restart().await.unwrap();
     eventually(SOON, "it is settled", async || {
-        let states = world.context.store.delivery_states(&[(world.app, order.delivery_id)]).await;
+        let states =
+            world.context.store.deliveries().delivery_states(&[(world.app, order.delivery_id)]).await;
         (states.ok()?[0].status == Status::Sent).then_some(())
     })
     .await;
@@ -53,7 +54,13 @@ async fn after_a_stop_an_answer_still_waits_for_the_database() {
     scripted.release();
     // Two queries take at least as long as the first try to settle.
     for _ in 0..2 {
-        world.context.store.delivery_states(&[(world.app, order.delivery_id)]).await.unwrap_err();
+        world
+            .context
+            .store
+            .deliveries()
+            .delivery_states(&[(world.app, order.delivery_id)])
+            .await
+            .unwrap_err();
     }
     world.postgres.restart().await.unwrap();
     stop(&world.context).await;

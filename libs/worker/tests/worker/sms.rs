@@ -137,7 +137,14 @@ async fn an_unknown_outcome_is_the_end_until_a_receipt_sends_it_again() {
         random: 0.5,
     };
     let record = async |outcome| {
-        world.context.store.record_receipts(&[receipt(outcome)], &policy).await.unwrap().remove(0)
+        world
+            .context
+            .store
+            .deliveries()
+            .record_receipts(&[receipt(outcome)], &policy)
+            .await
+            .unwrap()
+            .remove(0)
     };
     assert_eq!(record(RETRY).await, Recorded::Settled(Status::Retrying));
     world.fire_timers(2).await;

@@ -54,7 +54,8 @@ impl World {
         let log = connections::event_log(&config, SOON).await.unwrap();
         store.migrate().await.unwrap();
         installation::prepare(&store, &log, 1).await.unwrap();
-        let draft = store.create_app(NewApp { name: "shop", api_key: "shop", development: true }, "test");
+        let draft =
+            store.control().create_app(NewApp { name: "shop", api_key: "shop", development: true }, "test");
         let secret = NewSecret { digest: b"digest", sealed: b"sealed" };
         let app = draft.await.unwrap().unwrap().commit(secret).await.unwrap();
         let pool = PgPool::connect(postgres.url()).await.unwrap();
@@ -155,7 +156,7 @@ impl World {
     /// Waits for as many timers, and publishes them.
     pub(crate) async fn fire_timers(&self, count: usize) {
         let due = eventually(SOON, "timers are due", async || {
-            let due = self.context.store.due_timers(100).await.unwrap();
+            let due = self.context.store.deliveries().due_timers(100).await.unwrap();
             (due.timers.len() == count).then_some(due)
         })
         .await;
@@ -176,7 +177,8 @@ impl World {
 
     pub(crate) async fn reaches(&self, delivery: DeliveryId, status: Status) {
         eventually(SOON, status.as_str(), async || {
-            let states = self.context.store.delivery_states(&[(self.app, delivery)]).await.unwrap();
+            let states =
+                self.context.store.deliveries().delivery_states(&[(self.app, delivery)]).await.unwrap();
             (states[0].status == status).then_some(())
         })
         .await;

@@ -115,7 +115,7 @@ async fn large_sends_that_go_on_are_planned_a_few_at_a_time() {
             user: None,
         };
         let chunk = Chunk { app, send_id, chunk: 0, accepted_at: now, send: Arc::clone(&send) };
-        assert!(world.context.store.schedule(&chunk, &timer).await.unwrap());
+        assert!(world.context.store.sends().schedule(&chunk, &timer).await.unwrap());
         world.publish(stream, message).await;
     }
     world.serve();

@@ -17,7 +17,7 @@ const MANY: i64 = 20;
 
 impl World {
     async fn known(&self, app: AppId, identifier: &str) {
-        self.context.store.merge_user(app, identifier, Object::new()).await.unwrap();
+        self.context.store.directory().merge_user(app, identifier, Object::new()).await.unwrap();
     }
 
     async fn locked(&self, statement: &'static str, app: AppId) -> Transaction<'static, Postgres> {
@@ -97,7 +97,11 @@ async fn sends_to_a_user_who_is_patched_without_pause_are_planned() {
         writers.spawn(async move {
             for count in 0_u64.. {
                 let pairs = json!({(format!("writer{writer}")): count}).as_object().cloned().unwrap();
-                store.change_profile(app, "ada", Change::Merge(pairs), Author::App).await.unwrap();
+                store
+                    .directory()
+                    .change_profile(app, "ada", Change::Merge(pairs), Author::App)
+                    .await
+                    .unwrap();
             }
         });
     }
@@ -108,7 +112,7 @@ async fn sends_to_a_user_who_is_patched_without_pause_are_planned() {
     }
     world.dispatched(Lane::Transactional, MANY.unsigned_abs()).await;
     writers.shutdown().await;
-    let ada = world.context.store.find_user(world.app, "ada").await.unwrap().unwrap();
+    let ada = world.context.store.directory().find_user(world.app, "ada").await.unwrap().unwrap();
     for number in 0..MANY {
         assert_eq!(
             ada.profile.get(&format!("send{number}")),

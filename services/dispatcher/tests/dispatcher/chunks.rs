@@ -82,7 +82,7 @@ async fn what_was_cancelled_before_it_was_ordered_is_ordered_all_the_same_so_tha
     let send = send_to(vec![person("ada@example.com")]);
     let send_id = world.accept(&send).await;
     world.freeze(send_id, &send).await;
-    assert_eq!(world.context.store.cancel_request(world.app, send_id, "test").await.unwrap(), 1);
+    assert_eq!(world.context.store.deliveries().cancel_request(world.app, send_id, "test").await.unwrap(), 1);
 
     world.serve();
     world.dispatched(Lane::Transactional, 1).await;
@@ -104,7 +104,13 @@ async fn a_send_that_comes_again_adds_to_no_inbox_and_orders_nothing_new() {
         .execute(&world.pool)
         .await
         .unwrap();
-    world.context.store.merge_user(world.app, "ada@example.com", Default::default()).await.unwrap();
+    world
+        .context
+        .store
+        .directory()
+        .merge_user(world.app, "ada@example.com", Default::default())
+        .await
+        .unwrap();
     world.accept_as(send_id, &send).await;
     world.dispatched(Lane::Transactional, 2).await;
     let after: HashSet<_> = world.inboxes().await.into_iter().map(|(send, user, _)| (send, user)).collect();

@@ -25,7 +25,7 @@ impl World {
             category: Some("news"),
             channels: &channels,
         };
-        self.context.store.put_template(self.app, template, "test").await.unwrap();
+        self.context.store.control().put_template(self.app, template, "test").await.unwrap();
         TemplateRef::Identifier("welcome".to_owned())
     }
 }

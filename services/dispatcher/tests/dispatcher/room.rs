@@ -117,7 +117,7 @@ async fn outcomes_and_erasures_use_the_room_that_is_left() {
         timer(inbox, None, erased()),
         timer(StreamName::Outcome, Some(send_number(1)), erased()),
     ];
-    world.context.store.set_timers(&timers).await.unwrap();
+    world.context.store.deliveries().set_timers(&timers).await.unwrap();
     world.serve();
     eventually(SOON, "they are published", async || {
         (world.count("SELECT count(*) FROM timer").await == 2).then_some(())
@@ -159,7 +159,7 @@ async fn a_scheduled_send_goes_into_a_stream_that_newer_ones_have_nearly_filled(
         send_id: Some(chunk.send_id),
         user: None,
     };
-    assert!(world.context.store.schedule(&chunk, &timer).await.unwrap());
+    assert!(world.context.store.sends().schedule(&chunk, &timer).await.unwrap());
     world.serve();
     eventually(SOON, "its chunk has come", async || (world.last_seq(sends).await == 33).then_some(())).await;
     assert_eq!(world.count("SELECT count(*) FROM plan").await, 0, "the lane waits");

@@ -66,7 +66,7 @@ async fn a_failure_that_was_recorded_and_not_told_of_is_told_when_the_chunk_come
     let send_id = world.accept(&send).await;
     world.freeze(send_id, &send).await;
     let failure = RenderFailure { app: world.app, send_id, recipient_index: 0, channel: Channel::Email };
-    assert_eq!(world.context.store.record_render_failures(&[failure]).await.unwrap().len(), 1);
+    assert_eq!(world.context.store.sends().record_render_failures(&[failure]).await.unwrap().len(), 1);
 
     world.serve();
     world.dispatched(Lane::Transactional, 1).await;
@@ -81,7 +81,7 @@ async fn what_was_cancelled_and_cannot_be_rendered_is_told_as_cancelled() {
     let send = world.unwritable().await;
     let send_id = world.accept(&send).await;
     world.freeze(send_id, &send).await;
-    assert_eq!(world.context.store.cancel_request(world.app, send_id, "test").await.unwrap(), 1);
+    assert_eq!(world.context.store.deliveries().cancel_request(world.app, send_id, "test").await.unwrap(), 1);
 
     world.serve();
     world.dispatched(Lane::Transactional, 1).await;
@@ -98,7 +98,7 @@ async fn what_has_failed_stays_so_where_it_can_be_rendered_after_all() {
     let send_id = world.accept(&send).await;
     world.freeze(send_id, &send).await;
     let failure = RenderFailure { app: world.app, send_id, recipient_index: 0, channel: Channel::Email };
-    world.context.store.record_render_failures(&[failure]).await.unwrap();
+    world.context.store.sends().record_render_failures(&[failure]).await.unwrap();
 
     world.serve();
     world.dispatched(Lane::Transactional, 1).await;

@@ -55,7 +55,8 @@ impl World {
         let log = connections::event_log(&config, SOON).await.unwrap();
         store.migrate().await.unwrap();
         installation::prepare(&store, &log, PARTITIONS).await.unwrap();
-        let draft = store.create_app(NewApp { name: "shop", api_key: "shop", development: true }, "test");
+        let draft =
+            store.control().create_app(NewApp { name: "shop", api_key: "shop", development: true }, "test");
         let secret = NewSecret { digest: b"digest", sealed: b"sealed" };
         let app = draft.await.unwrap().unwrap().commit(secret).await.unwrap();
         let pool = PgPool::connect(database.url()).await.unwrap();
@@ -66,7 +67,7 @@ impl World {
     /// Another app beside the first.
     pub(crate) async fn another_app(&self) -> AppId {
         let new = NewApp { name: "other", api_key: "other", development: true };
-        let draft = self.context.store.create_app(new, "test").await.unwrap().unwrap();
+        let draft = self.context.store.control().create_app(new, "test").await.unwrap().unwrap();
         draft.commit(NewSecret { digest: b"other digest", sealed: b"sealed" }).await.unwrap()
     }
 
@@ -115,7 +116,7 @@ impl World {
     pub(crate) async fn freeze(&self, send_id: SendId, send: &SendRequest) {
         let (accepted_at, send) = (clock::now(), Arc::new(send.clone()));
         let chunks = [Chunk { app: self.app, send_id, chunk: 0, accepted_at, send }];
-        let mut freeze = self.context.store.freeze(&chunks).await.unwrap();
+        let mut freeze = self.context.store.sends().freeze(&chunks).await.unwrap();
         let facts = freeze.facts().await.unwrap();
         let template = facts.template(0).map(|version| Template::compile(&version.channels).unwrap());
         let decisions = planning::decide(&chunks[0], &facts, 0, template.as_ref());

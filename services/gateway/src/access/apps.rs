@@ -94,7 +94,7 @@ impl Apps {
     }
 
     async fn load(&self, key: &str, is_seen: bool) -> Result<Arc<KnownApp>, NoApp> {
-        let look_up = self.store.app_by_key(key);
+        let look_up = self.store.control().app_by_key(key);
         // Requests that share the look-up of an app must not depend on the shares of the first one's holder.
         let app = if is_seen {
             match timeout(STEP, look_up).await {

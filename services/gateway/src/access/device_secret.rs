@@ -29,7 +29,8 @@ impl Gateway {
             return Ok(None);
         };
         let digest = sha256(sent.as_bytes());
-        let known = database(self.store.device_secret(caller.app.id, &caller.user, device_id)).await?;
+        let known =
+            database(self.store.directory().device_secret(caller.app.id, &caller.user, device_id)).await?;
         if known.is_some_and(|known| same(&known, &digest)) {
             return Ok(Some(digest));
         }

@@ -86,7 +86,7 @@ impl Account {
     }
 
     async fn look_up(&self, gateway: &Gateway) -> Result<Option<SecretString>, Failure> {
-        let stored = database(gateway.store.provider(self.app, &self.provider)).await?;
+        let stored = database(gateway.store.control().provider(self.app, &self.provider)).await?;
         Ok(stored.and_then(|stored| auth_token(&gateway.callbacks, self.app, &stored)))
     }
 }

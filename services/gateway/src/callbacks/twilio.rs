@@ -54,7 +54,7 @@ pub(crate) async fn status(
     let fields = body.callback_form().await?;
     let Account { app, provider } = claim.prove(&fields)?;
     let delivery = subject(&request).and_then(|id| id.parse::<DeliveryId>().ok()).ok_or_else(unknown)?;
-    let states = database(gateway.store.delivery_states(&[(app, delivery)])).await?;
+    let states = database(gateway.store.deliveries().delivery_states(&[(app, delivery)])).await?;
     let is_theirs = states
         .first()
         .is_some_and(|state| state.channel == Channel::Sms && state.provider.as_ref() == Some(&provider));
@@ -70,7 +70,7 @@ pub(crate) async fn status(
             at: clock::now(),
             random: clock::random(),
         };
-        database(gateway.store.record_receipts(&[receipt], &gateway.callbacks.policy)).await?;
+        database(gateway.store.deliveries().record_receipts(&[receipt], &gateway.callbacks.policy)).await?;
     }
     Ok(HttpResponse::NoContent().finish())
 }
@@ -128,11 +128,11 @@ pub(crate) async fn message(
     if let Some(number) = field(&fields, "From").filter(|number| is_e164(number)) {
         match wish(&fields) {
             Some(Wish::Stop) => {
-                let is_new = database(gateway.store.opt_out_of_sms(app, number)).await?;
+                let is_new = database(gateway.store.directory().opt_out_of_sms(app, number)).await?;
                 tracing::info!(%app, is_new, "a recipient opted out of SMS");
             }
             Some(Wish::Start) => {
-                let was_stopped = database(gateway.store.opt_in_to_sms(app, number)).await?;
+                let was_stopped = database(gateway.store.directory().opt_in_to_sms(app, number)).await?;
                 tracing::info!(%app, was_stopped, "a recipient opted in to SMS");
             }
             None => {}

@@ -90,7 +90,7 @@ pub(crate) async fn merge(
     let sound = items.iter_mut().filter(|item| item.problems.is_empty());
     let pairs: Vec<_> =
         sound.filter_map(|item| Some((item.identifier.clone()?, mem::take(&mut item.pairs)))).collect();
-    let mut merged = database(gateway.store.merge_many(caller.app, pairs)).await?.into_iter();
+    let mut merged = database(gateway.store.directory().merge_many(caller.app, pairs)).await?.into_iter();
     let answers = items.into_iter().map(|item| {
         let merged = if item.problems.is_empty() { merged.next() } else { None };
         item.answer(merged)

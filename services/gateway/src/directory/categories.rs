@@ -88,7 +88,7 @@ pub(crate) async fn create(
         hide_in_in_app,
         hide_in_preference_manager,
     };
-    match database(gateway.store.create_category(caller.app, new)).await? {
+    match database(gateway.store.directory().create_category(caller.app, new)).await? {
         Some(category) => Ok(HttpResponse::Ok().json(present(&category))),
         None => {
             let message = "a category with this identifier already exists";
@@ -122,7 +122,8 @@ pub(crate) async fn list(
     let after = cursor::read(&query, |text| text.parse().ok(), &mut problems);
     sound(Some(()), problems)?;
     // One more than shown, to find out if a next page exists.
-    let categories = database(gateway.store.list_categories(caller.app, after, limit + 1)).await?;
+    let categories =
+        database(gateway.store.directory().list_categories(caller.app, after, limit + 1)).await?;
     let (shown, more) =
         categories.split_at(categories.len().min(usize::try_from(limit).unwrap_or(usize::MAX)));
     let mut response = HttpResponse::Ok();
@@ -153,7 +154,7 @@ pub(crate) async fn delete(
     id: PathId,
 ) -> Result<HttpResponse, Failure> {
     let id = id.category()?;
-    if database(gateway.store.delete_category(caller.app, id)).await? {
+    if database(gateway.store.directory().delete_category(caller.app, id)).await? {
         Ok(status_body(StatusCode::OK, "the category was deleted"))
     } else {
         Err(Failure::not_found("no such category"))

@@ -128,16 +128,21 @@ pub(crate) async fn connect(
     let secret = if caller.author() == Author::Unproven {
         gateway.connect_unproven(&request, &caller, &device_id, &device).await?
     } else {
-        let connecting =
-            store.connect_device(app, &caller.user, &device.token, &device_id, device.device_type);
+        let connecting = store.directory().connect_device(
+            app,
+            &caller.user,
+            &device.token,
+            &device_id,
+            device.device_type,
+        );
         database(connecting).await?;
         None
     };
     let (counts, categories, channels, public_key) = tokio::try_join!(
-        database(store.inbox_owner(app, &caller.user)),
-        database(store.list_categories(app, None, MOST_CATEGORIES)),
+        database(store.inbox().inbox_owner(app, &caller.user)),
+        database(store.directory().list_categories(app, None, MOST_CATEGORIES)),
         gateway.channels(&caller),
-        database(store.vapid_public_key(app)),
+        database(store.control().vapid_public_key(app)),
     )?;
     Ok(answer(&caller, secret.as_deref(), counts, channels, public_key.as_deref(), &categories))
 }
@@ -198,7 +203,8 @@ impl Gateway {
             secret: secret.as_ref().map(|secret| &secret[..]),
         };
         let digest = sha256(fresh.as_bytes());
-        let connecting = self.store.connect_unproven(caller.app.id, &caller.user, connecting, &digest);
+        let connecting =
+            self.store.directory().connect_unproven(caller.app.id, &caller.user, connecting, &digest);
         Ok(database(connecting).await?.then_some(fresh))
     }
 
@@ -219,7 +225,7 @@ impl Gateway {
 
     /// Returns the channels that the app can deliver on: the inbox, and every channel with an enabled provider.
     async fn channels(&self, caller: &UserCaller) -> Result<Vec<Channel>, Failure> {
-        let providers = database(self.store.list_providers(caller.app.id)).await?;
+        let providers = database(self.store.control().list_providers(caller.app.id)).await?;
         let has_provider =
             |channel| providers.iter().any(|provider| provider.enabled && provider.channel == channel);
         let channels = Channel::DELIVERED.into_iter();

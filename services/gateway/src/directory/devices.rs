@@ -52,10 +52,10 @@ pub(crate) async fn subscribe(
     let subscription = sound(subscription, problems)?;
     let (store, app, user) = (&gateway.store, caller.app.id, &caller.user);
     match gateway.device_secret(&request, &caller, &device_id).await? {
-        None => database(store.subscribe(app, user, &device_id, &subscription)).await?,
+        None => database(store.directory().subscribe(app, user, &device_id, &subscription)).await?,
         Some(secret) => {
             let device = (device_id.as_str(), &secret[..]);
-            database(store.subscribe_unproven(app, user, device, &subscription)).await?;
+            database(store.directory().subscribe_unproven(app, user, device, &subscription)).await?;
         }
     }
     Ok(status_body(StatusCode::OK, "the subscription was stored"))
@@ -83,8 +83,10 @@ pub(crate) async fn unsubscribe(
     let device_id = id.device()?;
     let (store, app, user) = (&gateway.store, caller.app.id, &caller.user);
     let removed = match gateway.device_secret(&request, &caller, &device_id).await? {
-        None => database(store.unsubscribe(app, user, &device_id)).await?,
-        Some(secret) => database(store.unsubscribe_unproven(app, user, (&device_id, &secret))).await?,
+        None => database(store.directory().unsubscribe(app, user, &device_id)).await?,
+        Some(secret) => {
+            database(store.directory().unsubscribe_unproven(app, user, (&device_id, &secret))).await?
+        }
     };
     if !removed {
         return Err(Failure::not_found("no such subscription"));
@@ -116,7 +118,8 @@ pub(crate) async fn remove_push_token(
     let device_id = id.device()?;
     let secret = gateway.device_secret(&request, &caller, &device_id).await?;
     let secret = secret.as_ref().map(|secret| &secret[..]);
-    let removing = gateway.store.remove_push_token(caller.app.id, &caller.user, &device_id, secret);
+    let removing =
+        gateway.store.directory().remove_push_token(caller.app.id, &caller.user, &device_id, secret);
     if !database(removing).await? {
         return Err(Failure::not_found("the device has no push token"));
     }

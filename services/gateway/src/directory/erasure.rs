@@ -41,7 +41,7 @@ pub(crate) async fn erase(
     id: PathId,
 ) -> Result<HttpResponse, Failure> {
     let identifier = id.user()?;
-    let begun = database(gateway.store.erase_user(caller.app, &identifier, clock::now())).await?;
+    let begun = database(gateway.store.erasure().erase_user(caller.app, &identifier, clock::now())).await?;
     let erasure = begun.ok_or_else(|| Failure::not_found("no such user"))?;
     let user = erasure.user();
     let timer = gateway.erasure_timer(caller.app, UserErased { user, digest: erasure.digest() })?;

@@ -105,10 +105,11 @@ pub(crate) async fn set(
     check_plain_json("", &body, &mut problems);
     let choices = Choices::read(body, handling.strict, &mut problems);
     let named = choices.categories.keys().copied().collect();
-    let known = database(gateway.store.known_categories(caller.app.id, &named)).await?;
+    let known = database(gateway.store.directory().known_categories(caller.app.id, &named)).await?;
     choices.check(&known, &mut problems);
     let choices = sound(Some(choices), problems)?;
-    database(gateway.store.set_preferences(caller.app.id, &caller.user, &choices.channels)).await?;
+    database(gateway.store.directory().set_preferences(caller.app.id, &caller.user, &choices.channels))
+        .await?;
     answer(&caller, &gateway).await
 }
 
@@ -200,7 +201,8 @@ fn read_channel(
 }
 
 async fn answer(caller: &UserCaller, gateway: &Gateway) -> Result<HttpResponse, Failure> {
-    let preferences = database(gateway.store.list_preferences(caller.app.id, &caller.user)).await?;
+    let preferences =
+        database(gateway.store.directory().list_preferences(caller.app.id, &caller.user)).await?;
     let channels: Vec<Vec<_>> = preferences.iter().map(channels).collect();
     let bodies = preferences.iter().zip(&channels).map(|(preference, channels)| PreferenceBody {
         category_id: preference.category,

@@ -32,7 +32,7 @@ pub const OPERATIONS_OF_A_REQUEST: usize = 10;
     responses((status = 200, description = "The whole profile.", body = FreeObject)),
 )]
 pub(crate) async fn retrieve(caller: UserCaller, gateway: Data<Gateway>) -> Result<HttpResponse, Failure> {
-    let user = database(gateway.store.find_user(caller.app.id, &caller.user)).await?;
+    let user = database(gateway.store.directory().find_user(caller.app.id, &caller.user)).await?;
     let profile = user.map(|user| user.profile).unwrap_or_default();
     Ok(HttpResponse::Ok().json(seen_by(profile, caller.author())))
 }
@@ -118,6 +118,7 @@ fn read_patch(caller: &UserCaller, operations: Vec<Value>, strict: bool) -> Resu
 }
 
 async fn write(caller: &UserCaller, gateway: &Gateway, change: Change) -> Result<HttpResponse, Failure> {
-    let write = gateway.store.change_profile(caller.app.id, &caller.user, change, caller.author());
+    let write =
+        gateway.store.directory().change_profile(caller.app.id, &caller.user, change, caller.author());
     Ok(HttpResponse::Ok().json(seen_by(database(write).await?.profile, caller.author())))
 }

@@ -93,7 +93,7 @@ pub(crate) async fn unsubscribe(
     if subscription.critical {
         return Ok(page(&request, StatusCode::CONFLICT, &PageContent::Critical(&subscription)));
     }
-    if database(gateway.store.turn_off(app, user, category, Channel::Email)).await? {
+    if database(gateway.store.directory().turn_off(app, user, category, Channel::Email)).await? {
         Ok(page(&request, StatusCode::OK, &PageContent::Done(&subscription)))
     } else {
         // The category was deleted or made critical since it was read.
@@ -121,7 +121,7 @@ impl Gateway {
         let Some(Link { app, user, purpose: Purpose::Unsubscribe(category) }) = link else {
             return Ok(None);
         };
-        let subscription = database(self.store.subscription(app, user, category)).await?;
+        let subscription = database(self.store.directory().subscription(app, user, category)).await?;
         Ok(subscription.map(|subscription| Found { app, user, category, subscription }))
     }
 }

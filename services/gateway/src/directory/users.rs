@@ -120,7 +120,7 @@ pub(crate) async fn create(
         Some((identifier?, pairs))
     });
     let (identifier, pairs) = sound(new, problems)?;
-    match database(gateway.store.create_user(caller.app, &identifier, pairs)).await? {
+    match database(gateway.store.directory().create_user(caller.app, &identifier, pairs)).await? {
         Some(user) => Ok(answer(&user)),
         None => {
             let message = "a user with this identifier already exists";
@@ -152,7 +152,7 @@ pub(crate) async fn merge(
     let body = body.optional_json().await?;
     let identifier = id.user()?;
     let pairs = read_pairs(body)?;
-    Ok(answer(&database(gateway.store.merge_user(caller.app, &identifier, pairs)).await?))
+    Ok(answer(&database(gateway.store.directory().merge_user(caller.app, &identifier, pairs)).await?))
 }
 
 /// Gets a user with the profile and the devices.
@@ -171,9 +171,9 @@ pub(crate) async fn retrieve(
     id: PathId,
 ) -> Result<HttpResponse, Failure> {
     let identifier = id.user()?;
-    let user = database(gateway.store.find_user(caller.app, &identifier)).await?;
+    let user = database(gateway.store.directory().find_user(caller.app, &identifier)).await?;
     let user = user.ok_or_else(|| Failure::not_found("no such user"))?;
-    let devices = database(gateway.store.list_devices(caller.app, user.number)).await?;
+    let devices = database(gateway.store.directory().list_devices(caller.app, user.number)).await?;
     Ok(HttpResponse::Ok().json(present(&user, &devices)))
 }
 
@@ -206,10 +206,10 @@ pub(crate) async fn list(
     let after = cursor::read(&query, |text| text.parse().ok().map(UserNumber), &mut problems);
     sound(Some(()), problems)?;
     // One more than shown, to find out if a next page exists.
-    let users = database(gateway.store.list_users(caller.app, after, limit + 1)).await?;
+    let users = database(gateway.store.directory().list_users(caller.app, after, limit + 1)).await?;
     let (shown, more) = users.split_at(users.len().min(usize::try_from(limit).unwrap_or(usize::MAX)));
     let numbers: Vec<_> = shown.iter().map(|user| user.number).collect();
-    let devices = database(gateway.store.list_devices_of(caller.app, &numbers)).await?;
+    let devices = database(gateway.store.directory().list_devices_of(caller.app, &numbers)).await?;
     let of = |user: &User| devices.get(&user.number).map_or(&[][..], Vec::as_slice);
     Ok(HttpResponse::Ok().json(Listing {
         data: shown.iter().map(|user| present(user, of(user))).collect(),

@@ -56,7 +56,7 @@ pub(crate) async fn report(
     let Link { app, user, purpose: Purpose::Click(send) } = link else {
         return Err(no_such_link());
     };
-    if let Some(item) = database(gateway.store.unread_item_of(app, user, send)).await? {
+    if let Some(item) = database(gateway.store.inbox().unread_item_of(app, user, send)).await? {
         gateway.change_inbox(app, user, opened(user, item)).await?;
     }
     Ok(HttpResponse::NoContent().finish())

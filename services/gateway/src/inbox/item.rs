@@ -200,7 +200,7 @@ impl Gateway {
 
     /// Finds the item with this id. 404 if it does not exist, or if the caller may not see it.
     pub(crate) async fn find_item(&self, caller: &Caller, id: ItemId) -> Result<InboxItem, Failure> {
-        let item = database(self.store.find_item(caller.app, caller.user.as_deref(), id)).await?;
+        let item = database(self.store.inbox().find_item(caller.app, caller.user.as_deref(), id)).await?;
         item.ok_or_else(|| Failure::not_found("no such notification"))
     }
 }

@@ -116,12 +116,17 @@ pub(crate) async fn list(
     query: Query,
 ) -> Result<HttpResponse, Failure> {
     let page = Page::read(&query, handling)?;
-    let Some(owner) = database(gateway.store.inbox_owner(caller.app.id, &caller.user)).await? else {
+    let Some(owner) = database(gateway.store.inbox().inbox_owner(caller.app.id, &caller.user)).await? else {
         return answer(&page, InboxPage::default(), 0);
     };
     // Requests one item more than the page shows, to detect a next page.
-    let shown =
-        gateway.store.list_inbox(caller.app.id, owner.user, page.filter(), page.start, page.limit + 1);
+    let shown = gateway.store.inbox().list_inbox(
+        caller.app.id,
+        owner.user,
+        page.filter(),
+        page.start,
+        page.limit + 1,
+    );
     let shown = database(shown).await?;
     let total = page.total(&gateway, &caller, owner.user, shown.counts).await?;
     answer(&page, shown, total)
@@ -178,7 +183,7 @@ impl Page {
             (None, Some(Filter::Unseen)) => counts.unseen,
             (None, Some(Filter::Seen)) => counts.total - counts.unseen,
             (Some(_), _) | (None, Some(Filter::Interacted)) => {
-                database(gateway.store.count_inbox(caller.app.id, user, self.filter())).await?
+                database(gateway.store.inbox().count_inbox(caller.app.id, user, self.filter())).await?
             }
         })
     }

@@ -63,10 +63,10 @@ pub(crate) async fn seen(
     const DONE: &str = "the notifications were marked as seen";
     let (filter, start, limit) = read_page(&query)?;
     let app = caller.app.id;
-    let Some(owner) = database(gateway.store.inbox_owner(app, &caller.user)).await? else {
+    let Some(owner) = database(gateway.store.inbox().inbox_owner(app, &caller.user)).await? else {
         return Ok(updated(DONE, 0));
     };
-    let page = database(gateway.store.list_inbox(app, owner.user, filter, start, limit)).await?;
+    let page = database(gateway.store.inbox().list_inbox(app, owner.user, filter, start, limit)).await?;
     let unseen = page.items.iter().filter(|item| item.state.seen_at.is_none());
     let items: Vec<ItemId> = unseen.map(|item| item.id).collect();
     if items.is_empty() {
@@ -148,11 +148,12 @@ impl Gateway {
         done: &'static str,
     ) -> Result<HttpResponse, Failure> {
         let app = caller.app.id;
-        let Some(owner) = database(self.store.inbox_owner(app, &caller.user)).await? else {
+        let Some(owner) = database(self.store.inbox().inbox_owner(app, &caller.user)).await? else {
             return Ok(updated(done, 0));
         };
         let number = partition(app, owner.user, self.partitions);
-        let moment = database(self.store.inbox_moment(app, owner.user, StreamName::Inbox(number))).await?;
+        let moment =
+            database(self.store.inbox().inbox_moment(app, owner.user, StreamName::Inbox(number))).await?;
         let count = moment.counts.changed_by(change);
         if count == 0 {
             return Ok(updated(done, 0));

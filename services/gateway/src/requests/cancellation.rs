@@ -45,7 +45,8 @@ pub(crate) async fn cancel(
 ) -> Result<HttpResponse, Failure> {
     let request = id.request()?;
     gateway.await_planning(caller.app, request).await?;
-    let cancelled = database(gateway.store.cancel_request(caller.app, request, &actor::of(&http))).await?;
+    let cancelled =
+        database(gateway.store.deliveries().cancel_request(caller.app, request, &actor::of(&http))).await?;
     tracing::info!(app = %caller.app, send_id = %request, cancelled, "cancelled a request");
     Ok(HttpResponse::Ok().json(CancellationBody { cancelled }))
 }

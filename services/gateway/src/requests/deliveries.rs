@@ -156,7 +156,7 @@ pub(crate) async fn list(
     let accepted_at = gateway.await_planning(caller.app, request).await?;
     let filter = DeliveryFilter { recipient: recipient.as_deref(), channel, status };
     // Requests one delivery more than the page shows, to detect a next page.
-    let found = gateway.store.list_deliveries(caller.app, request, filter, after, limit + 1);
+    let found = gateway.store.sends().list_deliveries(caller.app, request, filter, after, limit + 1);
     let mut deliveries = database(found).await?;
     let is_last = deliveries.len() as u64 <= limit.unsigned_abs();
     if !is_last {

@@ -65,7 +65,7 @@ pub(crate) async fn retrieve(
 ) -> Result<HttpResponse, Failure> {
     let request_id = id.request()?;
     gateway.await_planning(caller.app, request_id).await?;
-    let request = database(gateway.store.find_request(caller.app, request_id)).await?;
+    let request = database(gateway.store.sends().find_request(caller.app, request_id)).await?;
     let request = request.ok_or_else(no_such_request)?;
     Ok(HttpResponse::Ok().json(RequestBody {
         request_id,
@@ -83,7 +83,7 @@ impl Gateway {
     pub(crate) async fn await_planning(&self, app: AppId, request: SendId) -> Result<Timestamp, Failure> {
         let end = Instant::now() + PLANNED_WITHIN;
         loop {
-            if let Some(accepted_at) = database(self.store.find_acceptance(app, request)).await? {
+            if let Some(accepted_at) = database(self.store.sends().find_acceptance(app, request)).await? {
                 return Ok(accepted_at);
             }
             if !was_just_accepted(request) || Instant::now() + ASK_INTERVAL > end {

@@ -105,7 +105,8 @@ impl Gateway {
         }
         let now = clock::now();
         let from = send.send_at.map_or(now, |at| at.max(now));
-        let written = self.store.keep_attachments(app, send_id, &files.contents, from, self.retention);
+        let written =
+            self.store.deliveries().keep_attachments(app, send_id, &files.contents, from, self.retention);
         let mebibytes = files.contents.iter().map(Vec::len).sum::<usize>().div_ceil(1024 * 1024);
         let limit = FILES_WITHIN + FILES_WITHIN * u32::try_from(mebibytes).unwrap_or(u32::MAX);
         // The caller determines the size of the files, so this time is not charged to the request's waiting time.
@@ -145,7 +146,7 @@ impl Gateway {
         app: AppId,
         template: &TemplateRef,
     ) -> Result<Option<Problem>, Failure> {
-        let found = database(self.store.find_template(app, template)).await?;
+        let found = database(self.store.control().find_template(app, template)).await?;
         Ok(found.is_none().then(|| unknown_template(template)))
     }
 
@@ -155,14 +156,14 @@ impl Gateway {
         let plain = send.recipients.iter().filter(|recipient| recipient.profile.is_none());
         let named: Vec<&str> = plain.map(|recipient| recipient.identifier.as_str()).collect();
         let known: HashSet<String> =
-            database(self.store.known_identifiers(app, &named)).await?.into_iter().collect();
+            database(self.store.directory().known_identifiers(app, &named)).await?.into_iter().collect();
         let unknown = named.into_iter().filter(|identifier| !known.contains(*identifier));
         Ok(unknown.map(unknown_recipient).collect())
     }
 
     /// Returns a problem for each member of `override` that names no provider.
     async fn unknown_providers(&self, app: AppId, send: &SendRequest) -> Result<Vec<Problem>, Failure> {
-        let known = database(self.store.list_providers(app)).await?;
+        let known = database(self.store.control().list_providers(app)).await?;
         let named = send.overrides.providers.keys();
         let unknown = named.filter(|named| known.iter().all(|provider| provider.identifier != **named));
         Ok(unknown.map(|named| unknown_provider(named)).collect())
@@ -176,7 +177,7 @@ impl Gateway {
         let reserved = match checked {
             Ok(()) => database(self.reservations.call(wanted)).await?,
             Err(refusal) => {
-                database(self.store.reserved_key(wanted.app, &wanted.key)).await?.ok_or(refusal)?
+                database(self.store.sends().reserved_key(wanted.app, &wanted.key)).await?.ok_or(refusal)?
             }
         };
         if reserved.body_hash == body_hash {

@@ -33,7 +33,7 @@ impl Gateway {
         if self.categories.0.contains_key(&key) {
             return Ok(());
         }
-        match timeout(WITHIN, self.store.has_room_for_category(app, identifier)).await {
+        match timeout(WITHIN, self.store.control().has_room_for_category(app, identifier)).await {
             Ok(Ok(true)) => {
                 self.categories.0.insert(key, ()).await;
                 Ok(())

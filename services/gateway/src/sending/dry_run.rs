@@ -103,7 +103,8 @@ impl Gateway {
         let mut outcome = DryRun { recipients: send.recipients.len(), ..DryRun::default() };
         for number in (0..).take(send.chunks()) {
             let chunk = Chunk { app, send_id, chunk: number, accepted_at, send: Arc::clone(&send) };
-            let facts = database(Box::pin(self.store.imagine_facts(std::slice::from_ref(&chunk)))).await?;
+            let facts =
+                database(Box::pin(self.store.sends().imagine_facts(std::slice::from_ref(&chunk)))).await?;
             let pairs = web::block(move || pairs(&chunk, &facts, until)).await;
             for pair in pairs.map_err(|error| Failure::Defect(error.to_string()))? {
                 *outcome.counts.entry(pair.channel).or_default().entry(pair.status).or_default() += 1;

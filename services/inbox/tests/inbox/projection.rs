@@ -158,16 +158,17 @@ async fn an_unknown_type_is_skipped_and_a_newer_version_waits_for_a_newer_releas
     let other = world.another().await;
     other.serve("inbox", inbox::run);
     eventually(SOON, "what comes before it is projected", async || {
-        (world.context.store.checkpoint(INBOX, STREAM).await.unwrap() == 3).then_some(())
+        (world.context.store.inbox().checkpoint(INBOX, STREAM).await.unwrap() == 3).then_some(())
     })
     .await;
     assert_eq!(world.count("SELECT count(*) FROM inbox_item").await, 2);
 
     // The newer release projects it.
-    let batch = world.context.store.project(STREAM, 3, 4).await.unwrap().expect("nobody has moved on");
+    let batch =
+        world.context.store.inbox().project(STREAM, 3, 4).await.unwrap().expect("nobody has moved on");
     batch.commit().await.unwrap();
     eventually(SOON, "what comes after it is projected", async || {
-        (world.context.store.checkpoint(INBOX, STREAM).await.unwrap() == 5).then_some(())
+        (world.context.store.inbox().checkpoint(INBOX, STREAM).await.unwrap() == 5).then_some(())
     })
     .await;
     assert_eq!(world.count("SELECT count(*) FROM inbox_item").await, 3);

@@ -72,7 +72,7 @@ impl World {
     /// An app that the directory knows; the first has the number 1.
     pub(crate) async fn app(&self, name: &str) -> AppId {
         let new = NewApp { name, api_key: name, development: true };
-        let draft = self.context.store.create_app(new, "test").await.unwrap().unwrap();
+        let draft = self.context.store.control().create_app(new, "test").await.unwrap().unwrap();
         draft.commit(NewSecret { digest: name.as_bytes(), sealed: b"sealed" }).await.unwrap()
     }
 
@@ -92,7 +92,7 @@ impl World {
     pub(crate) async fn projected(&self) {
         let last = self.context.log.state(STREAM).await.unwrap().last_seq;
         eventually(SOON, "everything is projected", async || {
-            let position = self.context.store.checkpoint(INBOX, STREAM).await.unwrap();
+            let position = self.context.store.inbox().checkpoint(INBOX, STREAM).await.unwrap();
             (position == last).then_some(())
         })
         .await;

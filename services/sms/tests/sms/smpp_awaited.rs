@@ -39,7 +39,8 @@ impl World {
         let log = connections::event_log(&config, LIMIT).await.unwrap();
         store.migrate().await.unwrap();
         installation::prepare(&store, &log, 1).await.unwrap();
-        let draft = store.create_app(NewApp { name: "shop", api_key: "shop", development: true }, "test");
+        let draft =
+            store.control().create_app(NewApp { name: "shop", api_key: "shop", development: true }, "test");
         let secret = NewSecret { digest: b"digest", sealed: b"sealed" };
         let app = draft.await.unwrap().unwrap().commit(secret).await.unwrap();
         let context = Box::pin(Context::connect(config)).await.unwrap();
@@ -57,7 +58,7 @@ impl World {
             secret: SecretChange::Keep,
             max_per_second: None,
         };
-        self.context.store.put_provider(self.app, provider, "test").await.unwrap();
+        self.context.store.control().put_provider(self.app, provider, "test").await.unwrap();
     }
 
     async fn awaits_a_receipt(&self) {

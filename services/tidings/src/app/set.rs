@@ -71,8 +71,8 @@ pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<String> {
     let control_plane = arguments.installation.open().await?;
     let app = control_plane.app(&arguments.app).await?;
     let deleted = "the app has just been deleted";
-    ensure!(control_plane.store.set_switches(app.id, &switches, &actor()).await?, deleted);
-    let app = control_plane.store.app_by_key(&app.api_key).await?.context(deleted)?;
+    ensure!(control_plane.store.control().set_switches(app.id, &switches, &actor()).await?, deleted);
+    let app = control_plane.store.control().app_by_key(&app.api_key).await?.context(deleted)?;
     if arguments.json {
         return Ok(format!("{}\n", as_json(&app)));
     }

@@ -140,7 +140,7 @@ async fn revoke(arguments: &RevokeArguments) -> anyhow::Result<String> {
     let control_plane = arguments.installation.open().await?;
     let app = control_plane.app(&arguments.app).await?;
     let kid = &arguments.kid;
-    let revoked = control_plane.store.revoke_signing_key(app.id, kid, &actor()).await?;
+    let revoked = control_plane.store.control().revoke_signing_key(app.id, kid, &actor()).await?;
     ensure!(
         revoked,
         "app {} has no signing key {kid:?}; `tidings app signing-key list` lists its keys",

@@ -25,7 +25,7 @@ pub(crate) struct ListArguments {
 pub(super) async fn list(arguments: &ListArguments) -> anyhow::Result<String> {
     let control_plane = arguments.installation.open().await?;
     let app = control_plane.app(&arguments.app).await?;
-    let providers = control_plane.store.list_providers(app.id).await?;
+    let providers = control_plane.store.control().list_providers(app.id).await?;
     if arguments.json {
         return Ok(format!("{}\n", providers.iter().map(as_json).collect::<Value>()));
     }
@@ -47,7 +47,7 @@ pub(super) async fn list(arguments: &ListArguments) -> anyhow::Result<String> {
 pub(super) async fn show(arguments: &ProviderArguments) -> anyhow::Result<String> {
     let control_plane = arguments.installation.open().await?;
     let app = control_plane.app(&arguments.app).await?;
-    let providers = control_plane.store.list_providers(app.id).await?;
+    let providers = control_plane.store.control().list_providers(app.id).await?;
     let provider = providers.iter().find(|provider| provider.identifier == arguments.identifier);
     let provider = as_json(provider.with_context(|| unknown(&app.name, &arguments.identifier))?);
     Ok(if arguments.json { format!("{provider}\n") } else { format!("{provider:#}\n") })

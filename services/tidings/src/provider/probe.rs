@@ -50,7 +50,7 @@ pub(super) async fn run(arguments: &Arguments) -> anyhow::Result<String> {
     let control_plane = arguments.installation.open().await?;
     let app = control_plane.app(&arguments.app).await?;
     let identifier = &arguments.identifier;
-    let stored = control_plane.store.provider(app.id, identifier).await?;
+    let stored = control_plane.store.control().provider(app.id, identifier).await?;
     let StoredProvider { channel, row } = stored.with_context(|| unknown(&app.name, identifier))?;
     let kind = row.kind.clone();
     let master_key = control_plane.master_key().await?;

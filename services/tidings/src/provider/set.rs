@@ -41,7 +41,7 @@ pub(super) async fn run(arguments: &Arguments) -> anyhow::Result<String> {
     };
     let control_plane = arguments.installation.open().await?;
     let app = control_plane.app(&arguments.app).await?;
-    let (edit, stored) = control_plane.store.edit_provider(app.id, &identifier).await?;
+    let (edit, stored) = control_plane.store.control().edit_provider(app.id, &identifier).await?;
     let kept = match &stored {
         Some(stored) if draft.leaves_secrets_out() => control_plane.kept(app.id, &draft, stored)?,
         _ => Map::new(),

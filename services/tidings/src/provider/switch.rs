@@ -10,7 +10,8 @@ pub(super) async fn enable(arguments: &ProviderArguments, enabled: bool) -> anyh
     let control_plane = arguments.installation.open().await?;
     let app = control_plane.app(&arguments.app).await?;
     let identifier = &arguments.identifier;
-    let version = control_plane.store.enable_provider(app.id, identifier, enabled, &actor()).await?;
+    let version =
+        control_plane.store.control().enable_provider(app.id, identifier, enabled, &actor()).await?;
     let version = version.with_context(|| unknown(&app.name, identifier))?;
     let done = if enabled { "Enabled" } else { "Disabled" };
     Ok(if arguments.json {
@@ -24,7 +25,7 @@ pub(super) async fn remove(arguments: &ProviderArguments) -> anyhow::Result<Stri
     let control_plane = arguments.installation.open().await?;
     let app = control_plane.app(&arguments.app).await?;
     let identifier = &arguments.identifier;
-    let removed = control_plane.store.remove_provider(app.id, identifier, &actor()).await?;
+    let removed = control_plane.store.control().remove_provider(app.id, identifier, &actor()).await?;
     ensure!(removed, unknown(&app.name, identifier));
     Ok(if arguments.json {
         format!("{}\n", json!({"identifier": identifier, "removed": true}))

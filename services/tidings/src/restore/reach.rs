@@ -42,16 +42,18 @@ impl Reach {
     /// The log has already deleted some of these messages.
     pub(super) async fn of(store: &Store, log: &EventLog, partitions: u32) -> anyhow::Result<Reach> {
         let marks: HashMap<StreamName, _> =
-            store.log_marks().await?.into_iter().map(|mark| (mark.stream, mark)).collect();
+            store.database().log_marks().await?.into_iter().map(|mark| (mark.stream, mark)).collect();
         let mut ranges = Vec::new();
         for stream in StreamName::all(partitions) {
             let state = log.state(stream).await?;
             let known = match stream {
-                StreamName::Inbox(_) => store.checkpoint(INBOX, stream).await?,
+                StreamName::Inbox(_) => store.inbox().checkpoint(INBOX, stream).await?,
                 _ => marks.get(&stream).map_or(0, |mark| mark.seq),
             };
             let reported = match stream {
-                StreamName::Inbox(_) | StreamName::Outcome => store.checkpoint(WEBHOOKS, stream).await?,
+                StreamName::Inbox(_) | StreamName::Outcome => {
+                    store.inbox().checkpoint(WEBHOOKS, stream).await?
+                }
                 _ => 0,
             };
             let needed = if reported > 0 { reported.min(known) } else { known };

@@ -55,7 +55,11 @@ pub(crate) async fn credentials(context: &Context, file: &Path) -> anyhow::Resul
             Credentials { app_id: id, api_key, api_secret: api_secret.expose_secret().to_owned() }
         }
         None => {
-            let app = store.app_by_name_or_id(NAME).await?.context("the demo app has just been deleted")?;
+            let app = store
+                .control()
+                .app_by_name_or_id(NAME)
+                .await?
+                .context("the demo app has just been deleted")?;
             let api_secret = renew_secret(store, master_key, app.id, GRACE).await?;
             let api_secret = api_secret.expose_secret().to_owned();
             Credentials { app_id: app.id, api_key: app.api_key, api_secret }
@@ -78,7 +82,7 @@ fn read(file: &Path) -> anyhow::Result<Option<Credentials>> {
 
 async fn is_valid(context: &Context, kept: &Credentials) -> anyhow::Result<bool> {
     let digest = sha256(kept.api_secret.as_bytes());
-    let app = context.store.app_by_key(&kept.api_key).await?;
+    let app = context.store.control().app_by_key(&kept.api_key).await?;
     Ok(app.is_some_and(|app| {
         app.id == kept.app_id && app.secrets.iter().any(|secret| same(&secret.digest, &digest))
     }))
@@ -139,7 +143,7 @@ pub(crate) async fn set_providers(
     app: AppId,
     stand_ins: &[StandIn],
 ) -> anyhow::Result<()> {
-    let known = context.store.list_providers(app).await?;
+    let known = context.store.control().list_providers(app).await?;
     for StandIn { identifier, channel, kind, settings } in stand_ins {
         let known = known.iter().find(|known| known.identifier == *identifier);
         let mut settings = settings.clone();
@@ -154,7 +158,7 @@ pub(crate) async fn set_providers(
             secret: sealed.as_deref().map_or(SecretChange::Remove, SecretChange::Replace),
             max_per_second: None,
         };
-        context.store.put_provider(app, provider, &actor()).await?;
+        context.store.control().put_provider(app, provider, &actor()).await?;
     }
     Ok(())
 }

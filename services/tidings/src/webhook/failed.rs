@@ -59,7 +59,7 @@ pub(super) async fn list(arguments: &Arguments) -> anyhow::Result<String> {
         Some(named) => Some(control_plane.endpoint(app.id, named).await?.id),
         None => None,
     };
-    let failed = control_plane.store.failed_webhooks(app.id, endpoint, arguments.limit).await?;
+    let failed = control_plane.store.webhooks().failed_webhooks(app.id, endpoint, arguments.limit).await?;
     if arguments.json {
         return Ok(format!("{}\n", failed.iter().map(as_json).collect::<Value>()));
     }
@@ -103,7 +103,7 @@ pub(super) async fn redeliver(arguments: &RedeliverArguments) -> anyhow::Result<
         None => None,
     };
     let ids = (!arguments.all).then_some(arguments.ids.as_slice());
-    let redelivered = control_plane.store.redeliver_webhooks(app.id, endpoint, ids).await?;
+    let redelivered = control_plane.store.webhooks().redeliver_webhooks(app.id, endpoint, ids).await?;
     Ok(if arguments.json {
         format!("{}\n", json!({"redelivered": redelivered}))
     } else {

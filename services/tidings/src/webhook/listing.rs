@@ -40,7 +40,7 @@ pub(crate) struct RemoveArguments {
 pub(super) async fn list(arguments: &ListArguments) -> anyhow::Result<String> {
     let control_plane = arguments.installation.open().await?;
     let app = control_plane.app(&arguments.app).await?;
-    let endpoints = control_plane.store.endpoints(app.id).await?;
+    let endpoints = control_plane.store.webhooks().endpoints(app.id).await?;
     if arguments.json {
         return Ok(format!("{}\n", endpoints.iter().map(as_json).collect::<Value>()));
     }
@@ -89,7 +89,7 @@ pub(super) async fn remove(arguments: &RemoveArguments) -> anyhow::Result<String
     let control_plane = arguments.installation.open().await?;
     let app = control_plane.app(&arguments.app).await?;
     let Endpoint { id, url, pending, .. } = control_plane.endpoint(app.id, &arguments.endpoint).await?;
-    let removed = control_plane.store.remove_endpoint(app.id, id, &actor()).await?;
+    let removed = control_plane.store.webhooks().remove_endpoint(app.id, id, &actor()).await?;
     ensure!(removed, "another process has just removed the endpoint");
     Ok(if arguments.json {
         format!("{}\n", json!({"id": id, "url": url, "untold": pending}))

@@ -40,7 +40,7 @@ pub(super) async fn run(arguments: &Arguments) -> anyhow::Result<String> {
     let master_key = control_plane.master_key().await?;
     let context = webhook_secret_context(app.id, endpoint.id);
     let mut secrets = Vec::new();
-    for sealed in control_plane.store.webhook_secrets(app.id, endpoint.id).await? {
+    for sealed in control_plane.store.webhooks().webhook_secrets(app.id, endpoint.id).await? {
         let opened = master_key.open(&context, &sealed)?;
         let text = std::str::from_utf8(opened.expose_secret()).ok();
         secrets.push(text.and_then(Secret::parse).context("cannot read the stored secret")?);

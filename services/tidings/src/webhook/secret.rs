@@ -58,8 +58,10 @@ pub(super) async fn run(command: Command) -> anyhow::Result<String> {
     let context = webhook_secret_context(app.id, endpoint.id);
     let sealed = control_plane.master_key().await?.seal(&context, secret.as_bytes())?;
     let store = &control_plane.store;
-    let rotated =
-        store.rotate_webhook_secret(app.id, endpoint.id, &sealed, arguments.grace, &actor()).await?;
+    let rotated = store
+        .webhooks()
+        .rotate_webhook_secret(app.id, endpoint.id, &sealed, arguments.grace, &actor())
+        .await?;
     ensure!(rotated, "another process has just removed the endpoint");
     Ok(if arguments.json {
         format!("{}\n", json!({"id": endpoint.id, "url": endpoint.url, "secret": secret}))

@@ -51,7 +51,8 @@ pub(super) async fn run(arguments: &Arguments) -> anyhow::Result<String> {
     events.sort_unstable();
     events.dedup();
     let app = control_plane.app(&arguments.app).await?;
-    let Some(draft) = control_plane.store.put_endpoint(app.id, url.as_str(), &events).await? else {
+    let Some(draft) = control_plane.store.webhooks().put_endpoint(app.id, url.as_str(), &events).await?
+    else {
         bail!("app {} already has {MAX_ENDPOINTS} endpoints, the maximum", app.name);
     };
     let id = draft.id();

@@ -16,7 +16,7 @@ async fn a_token_serves_its_push_service_for_hours_and_is_then_renewed_ahead() {
     let mut world = World::with(|config| config.web_push.hosts.push(origin.parse().unwrap())).await;
     let (store, master_key) = (&world.context.store, &world.context.master_key);
     vapid::create(store, master_key, world.app).await.unwrap();
-    let key = store.vapid_public_key(world.app).await.unwrap().unwrap();
+    let key = store.control().vapid_public_key(world.app).await.unwrap().unwrap();
     // The stand-in checks signature, audience, lifetime and contact of every token, and here also whose key it is.
     let browser = world.push_service.subscribe(Some(&key)).unwrap();
     world.store(&browser, "ada", |_| {}).await;
@@ -78,7 +78,7 @@ async fn a_probe_signs_and_verifies_and_says_what_it_did_not_ask() {
     };
     assert_eq!(probe(&world).await.unwrap_err().code, "vapid_key");
     vapid::create(&world.context.store, &world.context.master_key, world.app).await.unwrap();
-    let key = world.context.store.vapid_public_key(world.app).await.unwrap().unwrap();
+    let key = world.context.store.control().vapid_public_key(world.app).await.unwrap().unwrap();
     let proved = probe(&world).await.unwrap();
     assert!(proved.contains(&key) && proved.contains("none was called"), "{proved}");
     world.provider.settings = json!({"subject": "nobody"});

@@ -66,7 +66,8 @@ impl World {
         let log = connections::event_log(&config, SOON).await.unwrap();
         store.migrate().await.unwrap();
         installation::prepare(&store, &log, 1).await.unwrap();
-        let draft = store.create_app(NewApp { name: "shop", api_key: "shop", development: true }, "test");
+        let draft =
+            store.control().create_app(NewApp { name: "shop", api_key: "shop", development: true }, "test");
         let secret = NewSecret { digest: b"digest", sealed: b"sealed" };
         let app = draft.await.unwrap().unwrap().commit(secret).await.unwrap();
         let context = Context::connect(config).await.unwrap();
@@ -108,11 +109,11 @@ impl World {
         change(&mut subscription);
         let device = browser.endpoint();
         let device = &device[device.len() - 8..];
-        self.context.store.subscribe(self.app, user, device, &subscription).await.unwrap();
+        self.context.store.directory().subscribe(self.app, user, device, &subscription).await.unwrap();
     }
 
     pub(crate) async fn user(&self, identifier: &str) -> UserNumber {
-        let found = self.context.store.find_user(self.app, identifier).await.unwrap();
+        let found = self.context.store.directory().find_user(self.app, identifier).await.unwrap();
         found.map_or(UserNumber(i64::MAX), |user| user.number)
     }
 

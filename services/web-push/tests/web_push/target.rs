@@ -23,7 +23,7 @@ async fn a_subscription_that_is_gone_ends_without_a_call_and_is_not_suppressed()
     let calls = || world.push_service.server().requests();
     assert_eq!(calls(), 1);
 
-    assert!(store.unsubscribe(app, USER, device).await.unwrap());
+    assert!(store.directory().unsubscribe(app, USER, device).await.unwrap());
     assert_ends(&world.send(&browser).await, &Outcome::Failed, "unsubscribed");
     // Somebody else signs in with the same browser: what was for the first must not be shown to the second.
     world.store(&browser, "bob", |_| {}).await;

@@ -23,7 +23,7 @@ async fn what_is_refused_to_the_last_is_given_up_visibly_and_can_be_told_again()
     let received = world.received(1).await;
     assert_eq!(received[0].body["type"], "delivery.delivered", "what was given up holds up nothing");
     world.messages("failed", 1).await;
-    let failed = world.context.store.failed_webhooks(world.app, Some(endpoint), 10).await.unwrap();
+    let failed = world.context.store.webhooks().failed_webhooks(world.app, Some(endpoint), 10).await.unwrap();
     assert_eq!((failed.len(), failed[0].attempts, failed[0].last_answer.as_str()), (1, 7, "503"));
     assert_eq!(
         (failed[0].event.as_str(), failed[0].url.as_str()),
@@ -33,11 +33,12 @@ async fn what_is_refused_to_the_last_is_given_up_visibly_and_can_be_told_again()
     assert!(attempts[..7].iter().all(|id| *id == attempts[0]), "every attempt has the same id");
 
     let ids = [failed[0].id];
-    let redelivered = world.context.store.redeliver_webhooks(world.app, None, Some(&ids)).await.unwrap();
+    let redelivered =
+        world.context.store.webhooks().redeliver_webhooks(world.app, None, Some(&ids)).await.unwrap();
     assert_eq!(redelivered, 1);
     let received = world.received(2).await;
     assert_eq!((&received[1].id, received[1].body["type"].as_str()), (&attempts[0], Some("delivery.sent")));
-    assert_eq!(world.context.store.redeliver_webhooks(world.app, None, None).await.unwrap(), 0);
+    assert_eq!(world.context.store.webhooks().redeliver_webhooks(world.app, None, None).await.unwrap(), 0);
 }
 
 #[tokio::test]
@@ -81,14 +82,21 @@ async fn an_endpoint_that_says_gone_is_turned_off_until_it_is_set_again() {
     world.settled(1, Status::Sent).await;
     world.serve(settings());
     world.messages("failed", 1).await;
-    let listed = world.context.store.endpoints(world.app).await.unwrap();
+    let listed = world.context.store.webhooks().endpoints(world.app).await.unwrap();
     assert_eq!((listed[0].disabled.as_ref().unwrap().1.as_str(), listed[0].failed), ("gone", 1));
     world.settled(2, Status::Sent).await;
     world.followed().await;
     assert_eq!(world.count("pending").await, 0, "nothing is written for an endpoint that is off");
 
     let url = world.backend.url("/hooks");
-    let draft = world.context.store.put_endpoint(world.app, &url, &listed[0].events).await.unwrap().unwrap();
+    let draft = world
+        .context
+        .store
+        .webhooks()
+        .put_endpoint(world.app, &url, &listed[0].events)
+        .await
+        .unwrap()
+        .unwrap();
     assert!(!draft.is_new());
     draft.commit(None, "test").await.unwrap();
     world.settled(3, Status::Sent).await;
@@ -119,11 +127,11 @@ async fn an_endpoint_that_is_down_is_left_alone_with_pauses_and_then_told_everyt
     .await;
     world.followed().await;
     assert_eq!(world.backend.attempts().len(), 3);
-    assert!(world.context.store.endpoints(world.app).await.unwrap()[0].failing_since.is_some());
+    assert!(world.context.store.webhooks().endpoints(world.app).await.unwrap()[0].failing_since.is_some());
     sqlx::query("UPDATE webhook_endpoint SET paused_until = now()").execute(&world.pool).await.unwrap();
     world.received(20).await;
     world.messages("delivered", 20).await;
-    assert!(world.context.store.endpoints(world.app).await.unwrap()[0].failing_since.is_none());
+    assert!(world.context.store.webhooks().endpoints(world.app).await.unwrap()[0].failing_since.is_none());
 }
 
 #[tokio::test]
@@ -137,33 +145,33 @@ async fn what_waited_for_a_day_at_an_endpoint_that_failed_all_the_while_is_given
     quick.pace.failures = 1;
     world.serve(quick);
     eventually(SOON, "the endpoint is left alone", async || {
-        let failing = world.context.store.endpoints(world.app).await.unwrap()[0].failing_since;
+        let failing = world.context.store.webhooks().endpoints(world.app).await.unwrap()[0].failing_since;
         failing.map(|_| ())
     })
     .await;
     world.followed().await;
     let (day, store) = (Duration::from_secs(24 * 3600), &world.context.store);
-    assert_eq!(store.give_up_webhooks(day).await.unwrap(), 0);
+    assert_eq!(store.webhooks().give_up_webhooks(day).await.unwrap(), 0);
     sqlx::query("UPDATE webhook_message SET created_at = now() - interval '25 hours'")
         .execute(&world.pool)
         .await
         .unwrap();
-    assert_eq!(store.give_up_webhooks(day).await.unwrap(), 0, "it began to fail a moment ago");
+    assert_eq!(store.webhooks().give_up_webhooks(day).await.unwrap(), 0, "it began to fail a moment ago");
     sqlx::query("UPDATE webhook_endpoint SET failing_since = now() - interval '25 hours'")
         .execute(&world.pool)
         .await
         .unwrap();
     eventually(SOON, "both are given up", async || {
-        store.give_up_webhooks(day).await.unwrap();
+        store.webhooks().give_up_webhooks(day).await.unwrap();
         (world.count("failed").await == 2).then_some(())
     })
     .await;
-    assert_eq!(store.prune_webhooks(day, day).await.unwrap(), 0);
+    assert_eq!(store.webhooks().prune_webhooks(day, day).await.unwrap(), 0);
     sqlx::query("UPDATE webhook_message SET settled_at = now() - interval '40 days'")
         .execute(&world.pool)
         .await
         .unwrap();
-    assert_eq!(store.prune_webhooks(day, day).await.unwrap(), 2);
+    assert_eq!(store.webhooks().prune_webhooks(day, day).await.unwrap(), 2);
 }
 
 #[test]

@@ -16,13 +16,15 @@ fn pace() -> Pace {
 impl World {
     async fn other_app(&self) -> AppId {
         let store = &self.context.store;
-        let draft = store.create_app(NewApp { name: "bank", api_key: "bank", development: true }, "test");
+        let draft =
+            store.control().create_app(NewApp { name: "bank", api_key: "bank", development: true }, "test");
         let secret = NewSecret { digest: b"another", sealed: b"sealed" };
         draft.await.unwrap().unwrap().commit(secret).await.unwrap()
     }
 
     async fn silent_endpoint(&self, app: AppId, url: &str) -> i64 {
-        let draft = self.context.store.put_endpoint(app, url, WebhookEvent::ALL).await.unwrap().unwrap();
+        let draft =
+            self.context.store.webhooks().put_endpoint(app, url, WebhookEvent::ALL).await.unwrap().unwrap();
         let id = draft.id();
         draft.commit(Some(b"sealed"), "test").await.unwrap();
         id
@@ -46,7 +48,7 @@ impl World {
     }
 
     async fn take(&self, most: u32) -> Vec<Due> {
-        self.context.store.take_webhooks(most, pace()).await.unwrap()
+        self.context.store.webhooks().take_webhooks(most, pace()).await.unwrap()
     }
 }
 
@@ -72,7 +74,7 @@ async fn an_app_with_much_to_tell_does_not_keep_another_one_waiting() {
     assert!(world.take(100).await.is_empty());
 
     let settlement = Settlement { due: &first[0], settled: Settled::Taken, answer: "200" };
-    assert!(world.context.store.settle_webhooks(&[settlement], pace()).await.unwrap().is_empty());
+    assert!(world.context.store.webhooks().settle_webhooks(&[settlement], pace()).await.unwrap().is_empty());
     let freed = world.take(100).await;
     assert_eq!(of(first[0].app, &freed), freed.len());
     assert_eq!(freed.len(), usize::from(first[0].app == busy), "only what was freed is taken");

@@ -36,9 +36,10 @@ impl World {
             .execute(&self.pool)
             .await
             .unwrap();
-        let from = self.context.store.checkpoint(INBOX, StreamName::Inbox(0)).await.unwrap();
+        let from = self.context.store.inbox().checkpoint(INBOX, StreamName::Inbox(0)).await.unwrap();
         let to = self.context.log.state(StreamName::Inbox(0)).await.unwrap().last_seq;
-        let batch = self.context.store.project(StreamName::Inbox(0), from, to).await.unwrap().unwrap();
+        let batch =
+            self.context.store.inbox().project(StreamName::Inbox(0), from, to).await.unwrap().unwrap();
         batch.commit().await.unwrap();
     }
 

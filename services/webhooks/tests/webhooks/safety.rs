@@ -80,7 +80,7 @@ async fn nobody_is_told_of_a_person_who_was_erased() {
     world.followed().await;
     assert_eq!(world.count("pending").await, 2);
     let now = service_kit::clock::now();
-    let erasure = world.context.store.erase_user(world.app, "user-1", now).await.unwrap().unwrap();
+    let erasure = world.context.store.erasure().erase_user(world.app, "user-1", now).await.unwrap().unwrap();
     let timer = store::deliveries::timer::NewTimer {
         id: service_kit::clock::new_id(),
         due_at: now,

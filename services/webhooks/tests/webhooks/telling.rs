@@ -114,8 +114,8 @@ async fn while_secrets_are_exchanged_either_of_them_verifies() {
     let sealed = world.context.master_key.seal(&context, secret.expose_secret().as_bytes()).unwrap();
     let hour = std::time::Duration::from_secs(3600);
     let store = &world.context.store;
-    assert!(store.rotate_webhook_secret(world.app, id, &sealed, hour, "test").await.unwrap());
-    assert_eq!(store.webhook_secrets(world.app, id).await.unwrap().len(), 2);
+    assert!(store.webhooks().rotate_webhook_secret(world.app, id, &sealed, hour, "test").await.unwrap());
+    assert_eq!(store.webhooks().webhook_secrets(world.app, id).await.unwrap().len(), 2);
     world.settled(1, Status::Sent).await;
     world.serve(settings());
     world.received(1).await;
@@ -124,7 +124,8 @@ async fn while_secrets_are_exchanged_either_of_them_verifies() {
     world.received(2).await;
     assert_eq!(world.backend.refused(), Vec::<&str>::new());
 
-    let again = store.rotate_webhook_secret(world.app, id, &sealed, std::time::Duration::ZERO, "test");
+    let again =
+        store.webhooks().rotate_webhook_secret(world.app, id, &sealed, std::time::Duration::ZERO, "test");
     assert!(again.await.unwrap());
-    assert_eq!(store.webhook_secrets(world.app, id).await.unwrap().len(), 1);
+    assert_eq!(store.webhooks().webhook_secrets(world.app, id).await.unwrap().len(), 1);
 }

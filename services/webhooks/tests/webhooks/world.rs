@@ -74,7 +74,8 @@ impl World {
         installation::prepare(&store, &log, 1).await.unwrap();
         let pool = PgPool::connect(database.url()).await.unwrap();
         let context = Context::connect(config).await.unwrap();
-        let draft = store.create_app(NewApp { name: "shop", api_key: "shop", development: true }, "test");
+        let draft =
+            store.control().create_app(NewApp { name: "shop", api_key: "shop", development: true }, "test");
         let secret = NewSecret { digest: b"digest", sealed: b"sealed" };
         let app = draft.await.unwrap().unwrap().commit(secret).await.unwrap();
         sqlx::query(
@@ -97,7 +98,7 @@ impl World {
 
     pub(crate) async fn endpoint_for(&mut self, url: &str, events: &[WebhookEvent]) -> i64 {
         let secret = Secret::generate().unwrap().text();
-        let draft = self.context.store.put_endpoint(self.app, url, events).await.unwrap().unwrap();
+        let draft = self.context.store.webhooks().put_endpoint(self.app, url, events).await.unwrap().unwrap();
         let id = draft.id();
         let context = webhook_secret_context(self.app, id);
         let sealed = self.context.master_key.seal(&context, secret.expose_secret().as_bytes()).unwrap();
@@ -174,7 +175,7 @@ impl World {
             let last = self.context.log.state(stream).await.unwrap().last_seq;
             eventually(SOON, "the log is followed", async || {
                 let position =
-                    self.context.store.checkpoint(store::webhooks::WEBHOOKS, stream).await.unwrap();
+                    self.context.store.inbox().checkpoint(store::webhooks::WEBHOOKS, stream).await.unwrap();
                 (position >= last).then_some(())
             })
             .await;

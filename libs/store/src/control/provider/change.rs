@@ -4,7 +4,7 @@ use domain::AppId;
 use sqlx::{PgConnection, Postgres, Transaction};
 
 use super::{NewProvider, SecretChange, StoredProvider, read_stored};
-use crate::{Error, Store, database::audit};
+use crate::{Control, Error, database::audit};
 
 /// A pending change of a provider. The provider's row, if it exists, is locked until [`ProviderEdit::put`] commits or the
 /// edit is dropped.
@@ -14,19 +14,19 @@ pub struct ProviderEdit {
     app: AppId,
 }
 
-impl Store {
+impl Control<'_> {
     /// Creates or replaces the provider with this identifier and returns its new version: 1 for a new identifier, otherwise
     /// one more than the identifier's last version, even if that provider was removed.
     ///
     /// # Errors
     /// The database failed or rejected a value, or the app does not exist.
     pub async fn put_provider(
-        &self,
+        self,
         app: AppId,
         provider: NewProvider<'_>,
         actor: &str,
     ) -> Result<i64, Error> {
-        let edit = ProviderEdit { transaction: self.begin().await?, app };
+        let edit = ProviderEdit { transaction: self.0.begin().await?, app };
         edit.put(provider, actor).await
     }
 
@@ -36,11 +36,11 @@ impl Store {
     /// # Errors
     /// The database failed, or a newer release wrote the row.
     pub async fn edit_provider(
-        &self,
+        self,
         app: AppId,
         identifier: &str,
     ) -> Result<(ProviderEdit, Option<StoredProvider>), Error> {
-        let mut transaction = self.begin().await?;
+        let mut transaction = self.0.begin().await?;
         let row = sqlx::query(
             "SELECT identifier, channel, kind, priority, settings, sealed, version, max_per_second
              FROM provider WHERE app_id = $1 AND identifier = $2 FOR UPDATE",
@@ -58,13 +58,13 @@ impl Store {
     /// # Errors
     /// The database failed; nothing was changed.
     pub async fn enable_provider(
-        &self,
+        self,
         app: AppId,
         identifier: &str,
         enabled: bool,
         actor: &str,
     ) -> Result<Option<i64>, Error> {
-        let mut transaction = self.begin().await?;
+        let mut transaction = self.0.begin().await?;
         let version = sqlx::query_scalar(
             "UPDATE provider SET enabled = $3, version = version + 1, updated_at = now()
              WHERE app_id = $1 AND identifier = $2 RETURNING version",
@@ -87,8 +87,8 @@ impl Store {
     ///
     /// # Errors
     /// The database failed; the provider was not removed.
-    pub async fn remove_provider(&self, app: AppId, identifier: &str, actor: &str) -> Result<bool, Error> {
-        let mut transaction = self.begin().await?;
+    pub async fn remove_provider(self, app: AppId, identifier: &str, actor: &str) -> Result<bool, Error> {
+        let mut transaction = self.0.begin().await?;
         let removed = sqlx::query(
             "WITH removed AS (
                DELETE FROM provider WHERE app_id = $1 AND identifier = $2 RETURNING app_id, identifier, version
@@ -110,7 +110,7 @@ impl Store {
 }
 
 impl ProviderEdit {
-    /// Creates or replaces the provider and returns its version, as [`Store::put_provider`] does.
+    /// Creates or replaces the provider and returns its version, as [`Control::put_provider`] does.
     ///
     /// # Errors
     /// The database failed or rejected a value, or the app does not exist.

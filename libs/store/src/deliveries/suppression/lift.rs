@@ -10,7 +10,7 @@ use sqlx::types::Json;
 use sqlx::{PgConnection, Row};
 
 use crate::database::instant::instant;
-use crate::{Error, Store, database::audit};
+use crate::{Deliveries, Error, database::audit};
 
 /// A lifted suppression.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,20 +48,20 @@ struct Holder {
     registered_at: Option<Timestamp>,
 }
 
-impl Store {
+impl Deliveries<'_> {
     /// Lifts the suppression of `target` and restores the removed token or subscription. `target` may also be the id of the
     /// delivery that led to the suppression. Returns None if no such suppression exists.
     ///
     /// # Errors
     /// The database failed; nothing has changed.
     pub async fn lift_suppression(
-        &self,
+        self,
         app: AppId,
         channel: Channel,
         target: &str,
         actor: &str,
     ) -> Result<Option<Lifted>, Error> {
-        let mut transaction = self.begin().await?;
+        let mut transaction = self.0.begin().await?;
         let found = sqlx::query(
             "SELECT target, delivery_id, pruned FROM suppression
              WHERE app_id = $1 AND channel = $2 AND (target = $3 OR delivery_id = $4)",

@@ -5,7 +5,7 @@ use domain::{AppId, Channel, DeliveryId, Timestamp};
 use sqlx::Row;
 use sqlx::postgres::PgRow;
 
-use crate::{Error, Store};
+use crate::{Deliveries, Error};
 
 /// A suppressed target.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,13 +30,13 @@ pub struct SuppressionFilter {
     pub channel: Option<Channel>,
 }
 
-impl Store {
+impl Deliveries<'_> {
     /// Lists at most `limit` suppressions, latest first.
     ///
     /// # Errors
     /// The database failed, or a row was written by a newer release.
     pub async fn list_suppressions(
-        &self,
+        self,
         filter: SuppressionFilter,
         limit: i64,
     ) -> Result<Vec<Suppression>, Error> {
@@ -49,7 +49,7 @@ impl Store {
         .bind(filter.app.map(|app| app.0))
         .bind(filter.channel.map(Channel::as_str))
         .bind(limit)
-        .fetch_all(&self.pool)
+        .fetch_all(&self.0.pool)
         .await?
         .iter()
         .map(read)

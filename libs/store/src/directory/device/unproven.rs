@@ -14,7 +14,7 @@ use sqlx::{PgConnection, Row};
 use crate::control::quota::{self, Quota};
 use crate::directory::push_token::{self, Naming};
 use crate::directory::user::{self, User};
-use crate::{Error, Store, directory::web_push};
+use crate::{Directory, Error, directory::web_push};
 
 /// A device whose caller has not proved the user's identity.
 #[derive(Clone, Copy, Debug)]
@@ -29,10 +29,10 @@ pub struct Connecting<'a> {
     pub secret: Option<&'a [u8]>,
 }
 
-impl Store {
+impl Directory<'_> {
     /// Returns the digest of a device's secret; None if the device is unknown or has no secret.
     pub async fn device_secret(
-        &self,
+        self,
         app: AppId,
         identifier: &str,
         device_id: &str,
@@ -45,7 +45,7 @@ impl Store {
         .bind(app.0)
         .bind(identifier)
         .bind(device_id)
-        .fetch_optional(&self.pool)
+        .fetch_optional(&self.0.pool)
         .await?;
         Ok(digest.flatten())
     }
@@ -57,13 +57,13 @@ impl Store {
     /// # Errors
     /// [`Refusal::AddressGuarded`], a quota is reached, or the database failed; nothing has changed.
     pub async fn connect_unproven(
-        &self,
+        self,
         app: AppId,
         identifier: &str,
         device: Connecting<'_>,
         fresh: &[u8],
     ) -> Result<bool, Error> {
-        let mut transaction = self.begin().await?;
+        let mut transaction = self.0.begin().await?;
         let (user, created) =
             user::lock_or_create(&mut transaction, app, identifier, Author::Unproven).await?;
         if created {
@@ -88,13 +88,13 @@ impl Store {
     /// # Errors
     /// [`Refusal::AddressGuarded`], or the database failed; nothing has changed.
     pub async fn subscribe_unproven(
-        &self,
+        self,
         app: AppId,
         identifier: &str,
         (device_id, secret): (&str, &[u8]),
         subscription: &Subscription,
     ) -> Result<(), Error> {
-        let mut transaction = self.begin().await?;
+        let mut transaction = self.0.begin().await?;
         let holder = lock_holder(&mut transaction, app, identifier, device_id, Some(secret)).await?;
         let user = holder.ok_or(Refusal::AddressGuarded)?.0.number;
         let owner = web_push::lock_endpoint(&mut transaction, app, &subscription.endpoint).await?;
@@ -112,12 +112,12 @@ impl Store {
     /// # Errors
     /// [`Refusal::AddressGuarded`], or the database failed; nothing has changed.
     pub async fn unsubscribe_unproven(
-        &self,
+        self,
         app: AppId,
         identifier: &str,
         (device_id, secret): (&str, &[u8]),
     ) -> Result<bool, Error> {
-        let mut transaction = self.begin().await?;
+        let mut transaction = self.0.begin().await?;
         let holder = lock_holder(&mut transaction, app, identifier, device_id, Some(secret)).await?;
         let user = holder.ok_or(Refusal::AddressGuarded)?.0.number;
         let deleted = sqlx::query(
@@ -139,13 +139,13 @@ impl Store {
     /// # Errors
     /// [`Refusal::AddressGuarded`], or the database failed; nothing has changed.
     pub async fn remove_push_token(
-        &self,
+        self,
         app: AppId,
         identifier: &str,
         device_id: &str,
         secret: Option<&[u8]>,
     ) -> Result<bool, Error> {
-        let mut transaction = self.begin().await?;
+        let mut transaction = self.0.begin().await?;
         let Some((user, target)) = lock_holder(&mut transaction, app, identifier, device_id, secret).await?
         else {
             return if secret.is_some() { Err(Refusal::AddressGuarded.into()) } else { Ok(false) };

@@ -12,7 +12,7 @@ use sqlx::{PgConnection, Row};
 
 use crate::directory::push_token::{self, Naming};
 use crate::directory::user::RACES;
-use crate::{Error, Store};
+use crate::{Directory, Error};
 
 /// Maximum number of users whose profiles are in memory at once.
 const BATCH: usize = 100;
@@ -37,16 +37,16 @@ pub enum Merged {
     Refused(Refusal),
 }
 
-impl Store {
+impl Directory<'_> {
     /// Merges pairs into the profiles of users and creates missing users, with up to 100 users per transaction. A refused
     /// merge does not affect the others. Returns one result per element of `pairs`, in order; if several elements name the
     /// same user, they are merged in this order. Profiles are computed without locking their rows first, as in
-    /// [`Store::change_profile`].
+    /// [`Directory::change_profile`].
     ///
     /// # Errors
     /// The database failed, or a user was erased during the call. Some users may have been merged already. Merging them
     /// again does not change their profiles.
-    pub async fn merge_many(&self, app: AppId, pairs: Vec<(String, Object)>) -> Result<Vec<Merged>, Error> {
+    pub async fn merge_many(self, app: AppId, pairs: Vec<(String, Object)>) -> Result<Vec<Merged>, Error> {
         let mut by_user: BTreeMap<String, Vec<(usize, Object)>> = BTreeMap::new();
         for (index, (identifier, pairs)) in pairs.into_iter().enumerate() {
             by_user.entry(identifier).or_default().push((index, pairs));
@@ -75,7 +75,7 @@ impl Store {
     }
 
     /// Merges the pairs of up to [`BATCH`] users. Returns the results of each user, in the order of `named`.
-    async fn merge_batch(&self, app: AppId, named: Vec<Pairs>) -> Result<Vec<Vec<Merged>>, Error> {
+    async fn merge_batch(self, app: AppId, named: Vec<Pairs>) -> Result<Vec<Vec<Merged>>, Error> {
         let named = Arc::new(named);
         let mut answers: Vec<Option<Vec<Merged>>> = vec![None; named.len()];
         for _ in 0..RACES {
@@ -84,11 +84,11 @@ impl Store {
                 break;
             }
             let versions = self.read_versions(app, &named, open).await?;
-            let slot = self.writers.slot(app).await;
+            let slot = self.0.writers.slot(app).await;
             let all = Arc::clone(&named);
             let work =
                 move || versions.into_iter().map(|version| merge_version(version, &all)).collect::<Vec<_>>();
-            let (computed, _) = self.writers.compute(slot, work).await?;
+            let (computed, _) = self.0.writers.compute(slot, work).await?;
             for (place, merged) in self.replace_versions(app, &named, computed).await? {
                 answers[place] = Some(merged);
             }
@@ -97,7 +97,7 @@ impl Store {
             let open = named.iter().zip(&answers).filter(|(_, answer)| answer.is_none());
             let updates =
                 open.map(|((user, pairs), _)| ((app, user.as_str()), pairs.iter().collect())).collect();
-            let mut transaction = self.begin().await?;
+            let mut transaction = self.0.begin().await?;
             let mut merged = merge_users(&mut transaction, &updates, Naming::Registers).await?;
             transaction.commit().await?;
             for ((user, _), answer) in named.iter().zip(&mut answers).filter(|(_, answer)| answer.is_none()) {
@@ -109,7 +109,7 @@ impl Store {
 
     /// Reads the current profiles of the users at the indexes `places` of `named`.
     async fn read_versions(
-        &self,
+        self,
         app: AppId,
         named: &[Pairs],
         places: Vec<usize>,
@@ -120,7 +120,7 @@ impl Store {
         )
         .bind(app.0)
         .bind(&identifiers)
-        .fetch_all(&self.pool)
+        .fetch_all(&self.0.pool)
         .await?;
         let mut found: HashMap<String, (i64, i64, Object)> = HashMap::with_capacity(rows.len());
         for row in rows {
@@ -140,7 +140,7 @@ impl Store {
     /// Writes the computed profiles. Skips users whose profile has changed meanwhile, or who were created or erased
     /// meanwhile. Returns the index and the results of each user that was not skipped.
     async fn replace_versions(
-        &self,
+        self,
         app: AppId,
         named: &[Pairs],
         computed: Vec<MergedVersion>,
@@ -150,7 +150,7 @@ impl Store {
             .filter(|merged| merged.row.is_none())
             .map(|merged| named[merged.place].0.as_str())
             .collect();
-        let mut transaction = self.begin().await?;
+        let mut transaction = self.0.begin().await?;
         let mut current = HashMap::with_capacity(computed.len());
         if !missing.is_empty() {
             let created: Vec<(String, i64)> = sqlx::query_as(

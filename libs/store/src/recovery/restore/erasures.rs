@@ -32,7 +32,7 @@ impl Restore {
                 .fetch_optional(&mut self.connection)
                 .await?;
         if let Some(identifier) = &identifier {
-            self.store.blank_while_unknown(app, identifier).await?;
+            self.store.erasure().blank_while_unknown(app, identifier).await?;
         }
         let mut transaction = self.connection.begin().await?;
         let written = sqlx::query(concat!(

@@ -8,7 +8,7 @@ use sqlx::{PgConnection, Postgres, Row, Transaction};
 
 use crate::sends::chunk::Chunk;
 use crate::sends::plan::Freeze;
-use crate::{Error, Store, erasure};
+use crate::{Error, Sends, erasure};
 
 /// Lock timeout while chunks of several apps share the transaction. Applies to locks that cannot be tried without waiting.
 const TOGETHER: Duration = Duration::from_millis(100);
@@ -23,11 +23,11 @@ pub struct Hold {
     busy: Vec<bool>,
 }
 
-impl Store {
+impl Sends<'_> {
     /// Locks the users' rows that the chunks write, without waiting for a locked row or an erasure. A chunk that needs such
     /// a lock is busy ([`Hold::is_busy`]) and must not be frozen in this transaction.
-    pub async fn hold_free(&self, chunks: &[Chunk]) -> Result<Hold, Error> {
-        let mut transaction = self.begin().await?;
+    pub async fn hold_free(self, chunks: &[Chunk]) -> Result<Hold, Error> {
+        let mut transaction = self.0.begin().await?;
         limit_waits(&mut transaction, TOGETHER).await?;
         let apps = erasure::try_hold_off(&mut transaction, chunks.iter().map(|chunk| chunk.app)).await?;
         let free = |chunk: &Chunk| !apps.contains(&chunk.app);
@@ -41,8 +41,8 @@ impl Store {
     ///
     /// # Errors
     /// The database failed, or a lock was not free in time ([`Error::is_lock_timeout`]).
-    pub async fn hold_all(&self, chunks: &[Chunk]) -> Result<Hold, Error> {
-        let mut transaction = self.begin().await?;
+    pub async fn hold_all(self, chunks: &[Chunk]) -> Result<Hold, Error> {
+        let mut transaction = self.0.begin().await?;
         limit_waits(&mut transaction, ALONE).await?;
         erasure::hold_off(&mut transaction, chunks.iter().map(|chunk| chunk.app)).await?;
         let users: BTreeSet<_> = chunks.iter().flat_map(written_users).collect();

@@ -4,7 +4,7 @@ use domain::{AppId, Channel, Reason, SendId, Status};
 
 use super::number;
 use crate::deliveries::ledger::{self, DeliveryState};
-use crate::{Error, Store};
+use crate::{Error, Sends};
 
 /// A recipient and channel for which rendering failed after the chunk was frozen.
 #[derive(Clone, Copy, Debug)]
@@ -16,7 +16,7 @@ pub struct RenderFailure {
     pub channel: Channel,
 }
 
-impl Store {
+impl Sends<'_> {
     /// Records render failures: the deliveries become `failed`, and the inbox items are marked as skipped. Returns the
     /// deliveries among them whose rendering failed, now or earlier, or that were cancelled. No worker receives a job for
     /// these, so the caller must publish their outcome.
@@ -24,7 +24,7 @@ impl Store {
     /// # Errors
     /// The database failed; a retry is safe and returns the same deliveries.
     pub async fn record_render_failures(
-        &self,
+        self,
         failures: &[RenderFailure],
     ) -> Result<Vec<DeliveryState>, Error> {
         if failures.is_empty() {
@@ -46,12 +46,12 @@ impl Store {
         .bind(Status::Cancelled.as_str())
         .bind(Status::Failed.as_str())
         .bind(Reason::TemplateError.as_str())
-        .fetch_all(&self.pool)
+        .fetch_all(&self.0.pool)
         .await?;
         rows.iter().map(ledger::read_state).collect()
     }
 
-    async fn end_unrendered(&self, failures: &[RenderFailure]) -> Result<(), Error> {
+    async fn end_unrendered(self, failures: &[RenderFailure]) -> Result<(), Error> {
         sqlx::query(
             "WITH failure AS (
                SELECT * FROM unnest($1::bigint[], $2::uuid[], $3::int[], $4::text[])
@@ -73,7 +73,7 @@ impl Store {
         .bind(Channel::InApp.as_str())
         .bind(Status::Failed.as_str())
         .bind(Status::Queued.as_str())
-        .execute(&self.pool)
+        .execute(&self.0.pool)
         .await?;
         Ok(())
     }

@@ -7,7 +7,7 @@ use sqlx::{PgConnection, Row};
 use uuid::Uuid;
 
 use super::{Due, Pace, Settled};
-use crate::{Error, Store};
+use crate::{Error, Webhooks};
 
 /// Result of one attempt to send a claimed message.
 #[derive(Clone, Copy, Debug)]
@@ -45,7 +45,7 @@ impl Health {
     }
 }
 
-impl Store {
+impl Webhooks<'_> {
     /// Settles attempts, and updates the health of their endpoints. Returns the indexes of settlements whose messages
     /// another transaction has locked; the caller must repeat these shortly. Skips an attempt whose message was removed or
     /// is claimed by another process.
@@ -54,11 +54,11 @@ impl Store {
     /// The database failed; no attempt is settled. Unless the caller repeats the call, the messages are sent again after
     /// their leases expire.
     pub async fn settle_webhooks(
-        &self,
+        self,
         settlements: &[Settlement<'_>],
         pace: Pace,
     ) -> Result<Vec<usize>, Error> {
-        let mut transaction = self.begin().await?;
+        let mut transaction = self.0.begin().await?;
         super::force_index_scans(&mut transaction).await?;
         let noted = lock_noted(&mut transaction, settlements).await?;
         let (settled, locked) = settle(&mut transaction, settlements).await?;

@@ -10,12 +10,12 @@ async fn a_receipt_that_precedes_the_settled_answer_is_recorded_after_it() {
     sqlx::query("UPDATE delivery SET channel = 'sms'").execute(&fixture.pool).await.unwrap();
     let token = fixture.claim_sms(app, ids[0]).await;
     let receipts = [receipt(app, 1, of(ids[0]), arrived()), receipt(app, 2, by_id("p-2"), Outcome::Failed)];
-    let recorded = fixture.store.record_receipts(&receipts, &policy()).await.unwrap();
+    let recorded = fixture.store.deliveries().record_receipts(&receipts, &policy()).await.unwrap();
     assert_eq!(recorded, [Recorded::Early, Recorded::Early]);
     let look = async || {
         let now = "UPDATE early_receipt SET next_look_at = now()";
         sqlx::query(now).execute(&fixture.pool).await.unwrap();
-        fixture.store.record_early_receipts(10, &policy(), 0.5).await.unwrap()
+        fixture.store.deliveries().record_early_receipts(10, &policy(), 0.5).await.unwrap()
     };
     assert_eq!(look().await, 0);
     assert_eq!(fixture.state(app, ids[0]).await, (Status::Sending, None, 1));
@@ -35,7 +35,7 @@ async fn a_receipt_that_precedes_the_settled_answer_is_recorded_after_it() {
         job: (STREAM, job(ids[0]).into()),
         receipts: true,
     };
-    assert_eq!(fixture.store.settle(&[settlement]).await.unwrap(), [true]);
+    assert_eq!(fixture.store.deliveries().settle(&[settlement]).await.unwrap(), [true]);
     let sent = Outcome::Sent { provider_id: Some("p-2".to_owned()) };
     fixture.settle_sms(app, ids[1], sent, FollowUp::End(Status::Sent, None)).await;
     assert_eq!(look().await, 2);
@@ -64,7 +64,7 @@ async fn an_early_receipt_for_an_erased_user_loses_its_text() {
         receipt(app, 2, by_id("p-2"), Outcome::Failed),
         receipt(app, 3, of(ids[2]), arrived()),
     ];
-    let recorded = fixture.store.record_receipts(&receipts, &policy()).await.unwrap();
+    let recorded = fixture.store.deliveries().record_receipts(&receipts, &policy()).await.unwrap();
     assert_eq!(recorded, [Recorded::Early; 3]);
     let sent = Outcome::Sent { provider_id: Some("p-2".to_owned()) };
     fixture.settle_sms(app, ids[1], sent, FollowUp::End(Status::Sent, None)).await;
@@ -85,6 +85,6 @@ async fn an_unmatched_receipt_is_removed_after_a_day() {
     assert_eq!(fixture.count("SELECT count(*) FROM early_receipt").await, 1, "a repeat");
     let day_ago = "UPDATE early_receipt SET created_at = now() - interval '25 hours', next_look_at = now()";
     sqlx::query(day_ago).execute(&fixture.pool).await.unwrap();
-    assert_eq!(fixture.store.record_early_receipts(10, &policy(), 0.5).await.unwrap(), 0);
+    assert_eq!(fixture.store.deliveries().record_early_receipts(10, &policy(), 0.5).await.unwrap(), 0);
     assert_eq!(fixture.count("SELECT count(*) FROM early_receipt").await, 0);
 }

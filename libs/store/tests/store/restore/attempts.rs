@@ -29,12 +29,12 @@ async fn an_sms_handed_to_a_worker_is_unknown_and_any_other_is_sent() {
     let claim = async |found: &FoundJob| {
         let delivery = found.job.delivery_id;
         let request = ClaimRequest { app, delivery, attempt: 1, provider: Some("main".to_owned()) };
-        fixture.store.claim(&[request], Duration::from_secs(60)).await.unwrap().remove(0)
+        fixture.store.deliveries().claim(&[request], Duration::from_secs(60)).await.unwrap().remove(0)
     };
     assert!(matches!(claim(&had).await, Claim::Done(state) if state.status == Status::Unknown));
     assert!(matches!(claim(&untouched).await, Claim::Ours { .. }));
     assert!(matches!(claim(&sent).await, Claim::Done(state) if state.status == Status::Sent));
-    let due = fixture.store.due_timers(10).await.unwrap().timers;
+    let due = fixture.store.deliveries().due_timers(10).await.unwrap().timers;
     let told = Envelope::decode(&due[0].message).unwrap().event;
     assert_eq!((due.len(), due[0].stream), (1, StreamName::Outcome));
     assert!(matches!(told, Event::DeliverySettled(told) if told.delivery_id == had.job.delivery_id

@@ -123,7 +123,7 @@ async fn dead_targets_are_suppressed_again_unless_registered_since() {
         (fixture.job(app, 0, Channel::MobilePush, 1), fixture.job(app, 1, Channel::MobilePush, 1));
     let mut restore = fixture.restore().await;
     restore.add_jobs(&[dead.clone(), alive.clone()]).await.unwrap();
-    fixture.store.merge_user(app, "user-1", domain::content::Object::new()).await.unwrap();
+    fixture.store.directory().merge_user(app, "user-1", domain::content::Object::new()).await.unwrap();
     sqlx::query(
         "INSERT INTO push_token (app_id, target, user_number, registered_at)
          SELECT app_id, 'target-1', number, $1 FROM app_user",

@@ -25,13 +25,13 @@ async fn a_chunk_is_frozen_again_with_its_users() {
     let again = restore.add_plans(&found).await.unwrap();
     assert_eq!((again.chunks, again.users), (0, 0));
 
-    let user = fixture.store.find_user(app, "user-1").await.unwrap().unwrap();
+    let user = fixture.store.directory().find_user(app, "user-1").await.unwrap().unwrap();
     assert_eq!((user.number, &user.profile["email"]), (UserNumber(101), &json!("ada@example.com")));
     let stored = "SELECT count(*) FROM planned_recipient WHERE in_app AND skips = '{webPush:no_address}'
                   AND user_number = 100 + recipient_index AND identifier = 'user-' || recipient_index";
     assert_eq!(fixture.count(stored).await, 2);
     let chunk = accepted(app, people(2));
-    assert!(!fixture.store.freeze(&[chunk]).await.unwrap().is_new(0), "the chunk is frozen");
+    assert!(!fixture.store.sends().freeze(&[chunk]).await.unwrap().is_new(0), "the chunk is frozen");
 }
 
 #[tokio::test]
@@ -103,7 +103,7 @@ async fn a_chunk_that_is_planned_again_finds_the_users_of_its_jobs() {
     restore.add_jobs(&[fixture.job(app, 2, Channel::Email, 1)]).await.unwrap();
     let open = restore.unfinished(None, 10).await.unwrap();
     assert_eq!(restore.go_on(&open, &[]).await.unwrap(), 1);
-    let user = fixture.store.find_user(app, "user-2").await.unwrap().unwrap();
+    let user = fixture.store.directory().find_user(app, "user-2").await.unwrap().unwrap();
     assert_eq!(user.number, UserNumber(102));
     assert_eq!(fixture.count("SELECT count(*) FROM request WHERE body IS NOT NULL").await, 0);
 }
@@ -113,7 +113,7 @@ async fn a_chunk_whose_job_was_never_published_is_carried_out_again() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     let chunk = accepted(app, vec![recipient("ada@example.com")]);
-    fixture.store.merge_user(app, "ada@example.com", Object::new()).await.unwrap();
+    fixture.store.directory().merge_user(app, "ada@example.com", Object::new()).await.unwrap();
     freeze_with_email(&fixture.store, &chunk).await;
     let mut restore = fixture.restore().await;
     restore.add_sends(std::slice::from_ref(&chunk)).await.unwrap();
@@ -132,7 +132,7 @@ async fn delivery(app: AppId, fixture: &crate::Fixture) -> domain::DeliveryId {
 }
 
 async fn freeze_with_email(store: &store::Store, chunk: &Chunk) {
-    let mut freeze = store.freeze(std::slice::from_ref(chunk)).await.unwrap();
+    let mut freeze = store.sends().freeze(std::slice::from_ref(chunk)).await.unwrap();
     let facts = freeze.facts().await.unwrap();
     let (user, _) = facts.user(chunk.app, "ada@example.com").unwrap();
     let target = "ada@example.com".to_owned();

@@ -28,7 +28,7 @@ async fn a_registration_under_way_outlives_the_suppression() -> Result<(), Error
         sqlx::query(statement).execute(&mut *writing).await.unwrap();
     }
     let store = fixture.store.clone();
-    let settling = tokio::spawn(async move { store.settle(&[dead]).await });
+    let settling = tokio::spawn(async move { store.deliveries().settle(&[dead]).await });
     fixture.somebody_waits().await;
     writing.commit().await.unwrap();
     assert_eq!(settling.await.unwrap()?, [true]);
@@ -62,9 +62,9 @@ async fn no_dead_target_is_called_by_an_attempt_claimed_after_its_suppression_co
             .iter()
             .map(|&delivery| ClaimRequest { app, delivery, attempt: 1, provider: Some("main".to_owned()) })
             .collect();
-        let claiming = tokio::spawn(async move { store.claim(&requests, LEASE).await });
+        let claiming = tokio::spawn(async move { store.deliveries().claim(&requests, LEASE).await });
         fixture.somebody_waits().await;
-        assert_eq!(fixture.store.settle(std::slice::from_ref(&dead)).await.unwrap().len(), 1);
+        assert_eq!(fixture.store.deliveries().settle(std::slice::from_ref(&dead)).await.unwrap().len(), 1);
         assert_eq!(fixture.suppressed().await, ["fcm:a"]);
         holding.commit().await.unwrap();
         let claims = claiming.await.unwrap().unwrap();

@@ -1,0 +1,4 @@
+//! Events, the envelope of a message, and the streams of the log.
+
+pub mod event;
+pub mod stream;

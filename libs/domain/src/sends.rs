@@ -1,0 +1,8 @@
+//! A send: its request, content, overrides and plan.
+
+pub mod content;
+pub mod link;
+pub mod overrides;
+pub mod plan;
+pub mod request;
+pub mod send;
