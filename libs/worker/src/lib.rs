@@ -17,7 +17,6 @@ pub mod outbound;
 mod provider;
 mod provider_kind;
 mod refusals;
-pub mod settings;
 mod settle;
 mod shares;
 mod tell;
@@ -33,7 +32,7 @@ use service_kit::Context;
 pub use open_providers::OpenProviders;
 pub use outbound::Outbound;
 pub use provider::{Provider, ProviderVersion, open_secrets};
-pub use provider_kind::{Attempt, ChannelKind, Kind, Probe, ProviderChannel, ProviderKind, probe};
+pub use provider_kind::{Attempt, ChannelKind, Kind, Probe, ProviderChannel, ProviderKind, probe, unusable};
 pub use refusals::Refusals;
 pub use verdict::Verdict;
 

@@ -8,8 +8,7 @@ use moka::future::Cache;
 
 use crate::Provider;
 use crate::provider::ProviderVersion;
-use crate::provider_kind::{Attempt, ChannelKind, OpenProvider, ProviderChannel, find};
-use crate::settings::unusable;
+use crate::provider_kind::{Attempt, ChannelKind, OpenProvider, ProviderChannel, find, unusable};
 
 /// Time after which the settings of an unused provider are dropped.
 const IDLE: Duration = Duration::from_secs(600);

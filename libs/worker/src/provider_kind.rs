@@ -4,13 +4,13 @@
 use std::time::Duration;
 
 use credentials::MasterKey;
+use domain::problem::joined;
 use domain::{Answer, Outcome, Problem, Timestamp};
 use futures_util::future::BoxFuture;
 use serde_json::Value;
 use store::Store;
 
 use crate::exchange::Caller;
-use crate::settings::unusable;
 use crate::{Call, Outbound, Provider};
 
 /// A channel as its kinds of providers see it: what they share, such as connections and limits.
@@ -147,6 +147,12 @@ impl Probe<'_> {
 /// The answer that an attempt would get.
 pub async fn probe<K: Kind + ?Sized>(kinds: &[&K], probe: &Probe<'_>) -> Result<String, Answer> {
     find(kinds, &probe.provider.kind)?.probe(probe).await
+}
+
+/// Returns the answer for a provider with invalid settings: the provider is paused.
+#[must_use]
+pub fn unusable(problems: &[Problem]) -> Answer {
+    Answer::new(Outcome::PauseProvider, "settings", joined(problems))
 }
 
 /// Finds a kind by its name. The error pauses a provider of an unknown kind.

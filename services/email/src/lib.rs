@@ -12,7 +12,7 @@ mod letter_error;
 mod message;
 mod plain_text;
 pub mod postmark;
-mod reader;
+mod settings;
 pub mod smtp;
 mod sources;
 

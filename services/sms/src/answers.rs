@@ -3,7 +3,7 @@
 use domain::{Answer, Outcome};
 use reqwest::Url;
 use worker::exchange::{Reply, Silence};
-use worker::verdict::{fits, presentable};
+use worker::verdict::{presentable, row};
 
 use crate::http::template::{in_form, in_json, in_url};
 
@@ -22,8 +22,7 @@ pub const FAMILIES: &[(&str, Outcome)] = &[
 /// The first row of [`FAMILIES`] that matches; None if no row does.
 #[must_use]
 pub fn family(status: u16) -> Option<&'static (&'static str, Outcome)> {
-    let digits = status.to_string();
-    FAMILIES.iter().find(|(pattern, _)| fits(pattern, &digits))
+    row(FAMILIES, status, "")
 }
 
 /// Outcome of a reply by its HTTP status alone; unknown if no row of [`FAMILIES`] matches.

@@ -1,9 +1,9 @@
 //! The settings of a provider of kind `apns`.
 
 use domain::Problem;
+use domain::settings::SettingsReader;
 use reqwest::{Certificate, Identity, Url};
 use serde_json::Value;
-use worker::settings::Reader;
 
 use super::token::ProviderToken;
 
@@ -29,7 +29,7 @@ impl ApnsSettings {
     /// # Errors
     /// Every problem of the settings. No problem contains a secret.
     pub(crate) fn parse(settings: &Value) -> Result<ApnsSettings, Vec<Problem>> {
-        let mut reader = Reader::open(settings)?;
+        let mut reader = SettingsReader::open(settings)?;
         let base = base(&mut reader);
         let topic = word(&mut reader, "topic");
         let authorities = authorities(&mut reader);
@@ -40,7 +40,7 @@ impl ApnsSettings {
 }
 
 /// Reads the server's URL: `baseUrl` if it is set, else the URL of the environment.
-fn base(reader: &mut Reader) -> Option<Url> {
+fn base(reader: &mut SettingsReader) -> Option<Url> {
     let other = reader.url("baseUrl");
     let url = match reader.required("environment")?.as_str() {
         "production" => "https://api.push.apple.com",
@@ -54,7 +54,7 @@ fn base(reader: &mut Reader) -> Option<Url> {
 }
 
 /// Reads a required text without spaces or control characters, for use in headers and tokens.
-fn word(reader: &mut Reader, member: &str) -> Option<String> {
+fn word(reader: &mut SettingsReader, member: &str) -> Option<String> {
     let text = reader.required(member)?;
     if !text.bytes().all(|byte| byte.is_ascii_graphic()) {
         reader.problem(member, "invalid", "must be letters, digits and signs without spaces");
@@ -63,7 +63,7 @@ fn word(reader: &mut Reader, member: &str) -> Option<String> {
     Some(text)
 }
 
-fn authorities(reader: &mut Reader) -> Vec<Certificate> {
+fn authorities(reader: &mut SettingsReader) -> Vec<Certificate> {
     let Some(pem) = reader.lines("caCertificate") else { return Vec::new() };
     let read = Certificate::from_pem_bundle(pem.as_bytes()).unwrap_or_default();
     if read.is_empty() {
@@ -72,7 +72,7 @@ fn authorities(reader: &mut Reader) -> Vec<Certificate> {
     read
 }
 
-fn auth(reader: &mut Reader) -> Option<Auth> {
+fn auth(reader: &mut SettingsReader) -> Option<Auth> {
     let (certificate, key) = (reader.lines("certificate"), reader.lines("key"));
     if key.is_none() {
         reader.problem("key", "required", "is required");

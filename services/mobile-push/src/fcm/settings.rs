@@ -1,11 +1,11 @@
 //! The settings of a provider of kind `fcm`.
 
 use domain::Problem;
+use domain::settings::SettingsReader;
 use jsonwebtoken::EncodingKey;
 use reqwest::Url;
 use serde::Deserialize;
 use serde_json::Value;
-use worker::settings::Reader;
 
 const BASE: &str = "https://fcm.googleapis.com";
 const TOKEN_URL: &str = "https://oauth2.googleapis.com/token";
@@ -34,7 +34,7 @@ impl FcmSettings {
     /// # Errors
     /// Every problem of the settings. No problem contains the secret.
     pub(crate) fn parse(settings: &Value) -> Result<FcmSettings, Vec<Problem>> {
-        let mut reader = Reader::open(settings)?;
+        let mut reader = SettingsReader::open(settings)?;
         let (base, token_url) = (reader.url("baseUrl"), reader.url("tokenUrl"));
         let base = base.or_else(|| Url::parse(BASE).ok());
         let account = reader.take("serviceAccount");
@@ -53,7 +53,7 @@ impl FcmSettings {
     }
 }
 
-fn wrong(reader: &mut Reader, says: &str) {
+fn wrong(reader: &mut SettingsReader, says: &str) {
     let says = format!("must be the JSON file that Google gives for a service account: {says}");
     reader.problem("serviceAccount", "invalid", &says);
 }

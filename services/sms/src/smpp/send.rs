@@ -9,8 +9,7 @@ use domain::{Answer, Outcome, Problem};
 use rusmpp::pdus::SubmitSm;
 use serde_json::Value;
 use tokio::time::{Instant, sleep, timeout_at};
-use worker::settings::unusable;
-use worker::{Attempt, Call, Probe, Provider, ProviderKind};
+use worker::{Attempt, Call, Probe, Provider, ProviderKind, unusable};
 
 use super::link::Reply;
 use super::session::{NotSubmitted, Session, check};

@@ -37,7 +37,7 @@ fn every_problem_of_a_twilio_account_is_told_at_once() {
             ("settings.apiSecret", "required"),
             ("settings.from", "invalid"),
             ("settings.baseUrl", "invalid"),
-            ("settings.token", "unknown"),
+            ("settings.token", "unknown_member"),
         ],
     );
     assert_problems("twilio", &json!("x"), &[("settings", "invalid_type")]);

@@ -36,7 +36,7 @@ fn all_problems_are_told_at_once() {
     ];
     assert_eq!(found, expected.map(|(field, code)| (field.to_owned(), code)));
     assert_eq!(problems(&json!({})), [("settings.subject".to_owned(), "required")]);
-    assert_eq!(problems(&json!([])), [("settings".to_owned(), "wrong_type")]);
+    assert_eq!(problems(&json!([])), [("settings".to_owned(), "invalid_type")]);
     for subject in
         ["", "mailto:", "mailto:@b", "https://", "https:///a", "http://a", "mailto:a@b\r\nX: y", "tel:1"]
     {
